@@ -74,42 +74,39 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestDifferenceOfAProfile: a profile differs in nothing from what it was made of, under both namings, with and without times, by
-// every metric. Only its own words for states are others where it has no ddtop state.
+// TestDifferenceOfAProfile: a profile differs in nothing from what it was made of, with and without times, by every metric. Only its
+// own words for states are others where it has no ddtop state.
 func TestDifferenceOfAProfile(t *testing.T) {
 	m := labelRun(t)
-	for _, labels := range []ProfileLabels{DatadogLabels, DdtopLabels} {
-		for _, times := range []bool{false, true} {
-			of := m
-			of.Labels = labels
-			if !times {
-				of.Timeline = nil
-			}
-			var file bytes.Buffer
-			if err := WriteProfile(&file, of); err != nil {
-				t.Fatal(err)
-			}
-			p, err := profile.ParseData(file.Bytes())
+	for _, times := range []bool{false, true} {
+		of := m
+		if !times {
+			of.Timeline = nil
+		}
+		var file bytes.Buffer
+		if err := WriteProfile(&file, of); err != nil {
+			t.Fatal(err)
+		}
+		p, err := profile.ParseData(file.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, metric := range []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Samples} {
+			a, err := CompareMeasured(m, metric)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, metric := range []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Samples} {
-				a, err := CompareMeasured(m, metric)
-				if err != nil {
-					t.Fatal(err)
+			b, err := CompareProfile(p, metric)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range a.stacks {
+				if b.stacks[k] != v {
+					t.Errorf("times %v, %s: %v is %d, in the profile %d", times, metric, k, v, b.stacks[k])
 				}
-				b, err := CompareProfile(p, metric)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for k, v := range a.stacks {
-					if b.stacks[k] != v {
-						t.Errorf("labels %d, times %v, %s: %v is %d, in the profile %d", labels, times, metric, k, v, b.stacks[k])
-					}
-				}
-				if len(a.stacks) != len(b.stacks) || len(a.stacks) == 0 || a.DurationNS != b.DurationNS {
-					t.Errorf("labels %d, times %v, %s: %d stacks in %d ns, in the profile %d in %d", labels, times, metric, len(a.stacks), a.DurationNS, len(b.stacks), b.DurationNS)
-				}
+			}
+			if len(a.stacks) != len(b.stacks) || len(a.stacks) == 0 || a.DurationNS != b.DurationNS {
+				t.Errorf("times %v, %s: %d stacks in %d ns, in the profile %d in %d", times, metric, len(a.stacks), a.DurationNS, len(b.stacks), b.DurationNS)
 			}
 		}
 	}

@@ -12,19 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ProfileLabels chooses the names that a pprof profile has for what it tells (docs/cli.md has both, label by label).
-type ProfileLabels uint8
-
-const (
-	// DatadogLabels are the labels and sample types that Datadog's Ruby profiler writes, beside ddtop's own sample types and the
-	// labels for which it has no word.
-	DatadogLabels ProfileLabels = iota
-	// DdtopLabels are ddtop's own names alone.
-	DdtopLabels
-)
-
-// Labels of a pprof sample under both namings. The thread's has the native thread's id: with DatadogLabels as "4253 (3)", which
-// has ddtop's own id too, with DdtopLabels alone, or "#3" where it is not known.
+// Labels of a pprof sample (docs/cli.md has them all). They are those of Datadog's Ruby profiler, and ddtop's own where it has no word.
+// The thread's has the native thread's id and ddtop's own: "4253 (3)".
 const (
 	labelThreadID   = "thread id"
 	labelThreadName = "thread name"
@@ -33,8 +22,7 @@ const (
 	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
 	labelOrigin = "origin"
 	labelGem    = "gem"
-	// Whom the thread worked for, under the names that Datadog's profiler gives them: the spans are numbers with DatadogLabels,
-	// and text with DdtopLabels.
+	// Whom the thread worked for. The spans are numbers.
 	labelEndpoint = "trace endpoint"
 	labelSpan     = "span id"
 	labelRootSpan = "local root span id"
@@ -43,10 +31,7 @@ const (
 	labelEnd = "end_timestamp_ns"
 )
 
-// labelDdtopID is one of DdtopLabels alone.
-const labelDdtopID = "ddtop id"
-
-// Labels of DatadogLabels alone.
+// Labels for which Datadog has words of its own.
 const (
 	labelState    = "state"
 	labelEvent    = "event"
@@ -57,7 +42,7 @@ const (
 	eventGC = "gc"
 )
 
-// hadCPU is the word of labelState for time on a CPU. All CPU time of a profile with DatadogLabels is under it.
+// hadCPU is the word of labelState for time on a CPU. All CPU time of a profile is under it.
 const hadCPU = "had cpu"
 
 // datadogStates are the words of labelState. Datadog's profiler has none for a thread that sleeps in the kernel and holds the
@@ -67,7 +52,7 @@ var datadogStates = [gvl.NumStates]string{
 	gvl.Native: hadCPU, gvl.IO: "network", gvl.Lock: "blocked", gvl.Parked: "waiting", gvl.Sleeping: "sleeping",
 }
 
-// gcFrameName is the outermost frame of the time of collections with DatadogLabels: the code that was interrupted is under it.
+// gcFrameName is the outermost frame of the time of collections: the code that was interrupted is under it.
 const gcFrameName = "Garbage Collection"
 
 // datadogGCReasons and datadogGCCauses are Datadog's words for Ruby's.
@@ -119,13 +104,9 @@ func (b *profileBuilder) label(s *profile.Sample, k flamegraph.Key) {
 	if l.ractor != "" {
 		s.Label[labelRactor] = []string{l.ractor}
 	}
-	if b.m.Labels == DdtopLabels {
-		s.Label[labelDdtopID] = []string{l.id}
-	} else {
-		s.Label[labelState] = []string{datadogStates[k.State%gvl.NumStates]}
-		if k.State == gvl.GC {
-			gcLabels(s, k.GC)
-		}
+	s.Label[labelState] = []string{datadogStates[k.State%gvl.NumStates]}
+	if k.State == gvl.GC {
+		gcLabels(s, k.GC)
 	}
 	b.serving(s, k.Endpoint)
 }
@@ -139,21 +120,15 @@ func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointI
 	if s.Name != "" {
 		sample.Label[labelEndpoint] = []string{flamegraph.Printable(s.Name)}
 	}
-	b.number(sample, labelSpan, s.Span)
-	b.number(sample, labelRootSpan, s.RootSpan)
+	// The bits of the spans' ids, as a tracer's library writes them.
+	if s.Span != 0 {
+		setNumber(sample, labelSpan, int64(s.Span))
+	}
+	if s.RootSpan != 0 {
+		setNumber(sample, labelRootSpan, int64(s.RootSpan))
+	}
 	if s.Trace != ([16]byte{}) {
 		sample.Label[labelTrace] = []string{hex.EncodeToString(s.Trace[:])}
-	}
-}
-
-// number adds a span's id, unless it is 0.
-func (b *profileBuilder) number(sample *profile.Sample, label string, id uint64) {
-	switch {
-	case id == 0:
-	case b.m.Labels == DdtopLabels:
-		sample.Label[label] = []string{strconv.FormatUint(id, 10)}
-	default:
-		setNumber(sample, label, int64(id)) // its bits, as a tracer's library writes them
 	}
 }
 
@@ -165,14 +140,14 @@ func setNumber(s *profile.Sample, label string, n int64) {
 }
 
 type threadLabels struct {
-	tid, name, id, ractor string
+	tid, name, ractor string
 }
 
 func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
 	if l, ok := b.labels[id]; ok {
 		return l
 	}
-	l := threadLabels{id: strconv.FormatUint(uint64(id), 10)}
+	var l threadLabels
 	info, known := b.m.Dict.Thread(id)
 	if known {
 		l.name = flamegraph.Printable(info.Name)
@@ -181,16 +156,9 @@ func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
 		}
 		l.ractor = strconv.FormatUint(uint64(info.Ractor), 10)
 	}
-	switch {
-	case b.m.Labels == DatadogLabels:
-		l.tid = fmt.Sprintf("%d (%s)", info.TID, l.id)
-		if l.name == "" {
-			l.name = b.starts[id]
-		}
-	case info.TID != 0:
-		l.tid = strconv.Itoa(int(info.TID))
-	default:
-		l.tid = "#" + l.id
+	l.tid = fmt.Sprintf("%d (%d)", info.TID, id)
+	if l.name == "" {
+		l.name = b.starts[id]
 	}
 	b.labels[id] = l
 	return l

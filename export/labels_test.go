@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -174,41 +173,6 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, sums) {
 		t.Errorf("sums by labels\n%v, with times\n%v", got, sums)
-	}
-}
-
-// TestDdtopLabels: ddtop's own names, values and stacks alone.
-func TestDdtopLabels(t *testing.T) {
-	m := labelRun(t)
-	m.Timeline, m.Labels = nil, DdtopLabels
-	p, err := Profile(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var types []string
-	for _, v := range p.SampleType {
-		types = append(types, v.Type)
-	}
-	if want := []string{"wall-time", "cpu-time", "gvl-wait", "samples", "blame"}; !slices.Equal(types, want) {
-		t.Errorf("sample types %v, want %v", types, want)
-	}
-	known := []string{labelThreadID, labelThreadName, labelDdtopID, labelDdtopState, labelRactor, labelOrigin, labelGem, labelEndpoint, labelSpan, labelRootSpan}
-	keys := map[string]bool{}
-	for _, s := range p.Sample {
-		labels, _ := allLabels(t, m, s)
-		for k := range labels {
-			if !slices.Contains(known, k) {
-				t.Errorf("label %q", k)
-			}
-		}
-		if len(s.NumLabel) > 0 || s.Location[len(s.Location)-1].Line[0].Function.Name == gcFrameName {
-			t.Errorf("%v", labels)
-		}
-		if k := fmt.Sprint(s.Location, labels); keys[k] {
-			t.Errorf("two samples of %v", labels)
-		} else {
-			keys[k] = true
-		}
 	}
 }
 

@@ -30,8 +30,6 @@ type Measured struct {
 	Timeline *Timeline
 	// Incident is what the page of an incident shows; nil where no format needs it.
 	Incident *Incident
-	// Labels are the names in a pprof profile.
-	Labels ProfileLabels
 	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
 	Own bool
 }
@@ -103,9 +101,9 @@ func (m Measured) enough(metric flamegraph.Metric) error {
 }
 
 // Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples; where enough
-// allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). With DatadogLabels some are
+// allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). Some are
 // there under Datadog's names as well: cpu-samples, timeline (the time of collections), alloc-samples. With a Timeline each sample is a
-// stretch of time with its end. The sums are the same with each naming, with and without a Timeline.
+// stretch of time with its end. The sums are the same with and without a Timeline.
 //
 // Functions are distinguished by label, file and first line; locations by function and line, so the line view works. The mapping of a
 // location is where its code comes from: the program's own under its title, "gem rack 2.2.7", "ruby stdlib". Names are
@@ -125,6 +123,7 @@ func Profile(m Measured) (*profile.Profile, error) {
 		SampleType: []*profile.ValueType{
 			{Type: "wall-time", Unit: "nanoseconds"}, {Type: "cpu-time", Unit: "nanoseconds"},
 			{Type: "gvl-wait", Unit: "nanoseconds"}, {Type: "samples", Unit: "count"}, {Type: "blame", Unit: "nanoseconds"},
+			{Type: "cpu-samples", Unit: "count"}, {Type: "timeline", Unit: "nanoseconds"},
 		},
 		DefaultSampleType: "wall-time",
 		PeriodType:        &profile.ValueType{Type: "wall-time", Unit: "nanoseconds"},
@@ -136,27 +135,16 @@ func Profile(m Measured) (*profile.Profile, error) {
 	if m.Process.StackRate > 0 {
 		p.Period = int64(1e9 / m.Process.StackRate)
 	}
-	datadog := m.Labels == DatadogLabels
-	if datadog {
-		p.SampleType = append(p.SampleType, &profile.ValueType{Type: "cpu-samples", Unit: "count"}, &profile.ValueType{Type: "timeline", Unit: "nanoseconds"})
-	}
 	if a := m.Weights.Allocations(); a.Enough() {
 		b.objects = m.Weights.Values(flamegraph.Allocations)
-		names := "alloc-objects is"
-		p.SampleType = append(p.SampleType, &profile.ValueType{Type: "alloc-objects", Unit: "count"})
-		if datadog {
-			names = "alloc-objects and alloc-samples are"
-			p.SampleType = append(p.SampleType, &profile.ValueType{Type: "alloc-samples", Unit: "count"})
-		}
-		p.Comments = append(p.Comments, fmt.Sprintf("ddtop: %s an estimate from %d instants, ± %.0f %%; its sum, %d, is exact",
-			names, a.Ticks, 100*a.Error(), a.Objects))
+		p.SampleType = append(p.SampleType, &profile.ValueType{Type: "alloc-objects", Unit: "count"}, &profile.ValueType{Type: "alloc-samples", Unit: "count"})
+		p.Comments = append(p.Comments, fmt.Sprintf("ddtop: alloc-objects and alloc-samples are an estimate from %d instants, ± %.0f %%; its sum, %d, is exact",
+			a.Ticks, 100*a.Error(), a.Objects))
 	}
 	b.p = p
 	b.mappings[b.mapping.File] = b.mapping
-	entries := m.ordered(m.Served != nil, datadog)
-	if datadog {
-		b.starts = threadStarts(m.Dict, entries)
-	}
+	entries := m.ordered(m.Served != nil, true)
+	b.starts = threadStarts(m.Dict, entries)
 	if m.Timeline != nil {
 		m.Timeline.each(b.add)
 	} else {
@@ -236,7 +224,6 @@ const (
 	valueWait
 	valueSamples
 	valueBlame
-	// Of DatadogLabels alone.
 	valueCPUSamples
 	valueTimeline
 )
@@ -247,25 +234,20 @@ func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
 	if len(b.frames) == 0 {
 		b.frames = append(b.frames, 0)
 	}
-	values := make([]int64, valueBlame+1, valueTimeline+3)
+	values := make([]int64, valueTimeline+1, valueTimeline+3)
 	values[valueWall], values[valueCPU], values[valueWait] = e.Weights.WallNS, e.Weights.CPUNS, e.Weights.WaitNS
 	values[valueSamples], values[valueBlame] = e.Weights.Samples, e.Weights.BlameNS
+	values[valueCPUSamples] = e.Weights.Samples
+	if e.Key.State == gvl.GC {
+		values[valueTimeline] = e.Weights.WallNS
+	}
 	offCPU := int64(0)
-	if b.m.Labels == DatadogLabels {
-		values = append(values, e.Weights.Samples, 0)
-		if e.Key.State == gvl.GC {
-			values[valueTimeline] = e.Weights.WallNS
-		}
-		if datadogStates[e.Key.State%gvl.NumStates] != hadCPU {
-			offCPU, values[valueCPU] = values[valueCPU], 0
-		}
+	if datadogStates[e.Key.State%gvl.NumStates] != hadCPU {
+		offCPU, values[valueCPU] = values[valueCPU], 0
 	}
 	if b.objects != nil {
 		n := b.objects(e.Weights)
-		values = append(values, n)
-		if b.m.Labels == DatadogLabels {
-			values = append(values, n)
-		}
+		values = append(values, n, n)
 	}
 	b.sample(e.Key, values, endNS)
 	if offCPU != 0 { // a wait has none: it used it before or after
@@ -285,7 +267,7 @@ func (b *profileBuilder) sample(k flamegraph.Key, values []int64, endNS int64) *
 	for i, f := range b.frames {
 		s.Location[i] = b.location(f)
 	}
-	if k.State == gvl.GC && b.m.Labels == DatadogLabels {
+	if k.State == gvl.GC {
 		s.Location = append(s.Location, b.collecting())
 	}
 	b.label(s, k)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -56,13 +55,6 @@ func TestProfileServed(t *testing.T) {
 	}
 	if want := map[string]int{"[GET a#b] [-9223372036854775807] [4611686018427387904]": 1, "[POST c#d] [] []": 1, "[] [] []": len(m.Weights.Entries) - 2}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-	m.Labels = DdtopLabels
-	if p, err = Profile(m); err != nil {
-		t.Fatal(err)
-	}
-	if s := p.Sample[slices.IndexFunc(p.Sample, func(s *profile.Sample) bool { return s.Label[labelSpan] != nil })]; s.Label[labelSpan][0] != "9223372036854775809" {
-		t.Errorf("ddtop's labels: %v", s.Label)
 	}
 	plain := newShop().measured()
 	for _, e := range m.Weights.Entries[1:4] {

@@ -80,7 +80,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric), f.pprofFlags.check(cmd, &format)); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric), f.pprofFlags.check(&format)); err != nil {
 		return err
 	}
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
@@ -121,7 +121,6 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	}
 	sayNotes(std, src, note)
 	measured.Own = f.own
-	f.apply(&measured)
 	f.endpoint.only(&measured)
 	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }

@@ -176,7 +176,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric), f.pprofFlags.check(cmd, &format)); err != nil {
+	if err := errors.Join(out.spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric), f.pprofFlags.check(&format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
@@ -209,7 +209,6 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 		measured.Incident.Notes = r.Notes()
 	}
 	measured.Own = f.own
-	f.apply(&measured)
 	f.endpoint.only(&measured)
 	return writeProfile(cmd.Context(), format, measured, metric, out, std)
 }

@@ -171,7 +171,6 @@ func (f *recordFlags) recordGroup(ctx context.Context, format format, metric fla
 	list, err := measureGroup(ctx, g, f.length.value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.Measured, string, error) {
 		m, note, err := measureProfile(ctx, src, left, format)
 		m.Own = f.own
-		f.apply(&m)
 		if err == nil {
 			f.endpoint.only(&m)
 		}

@@ -77,7 +77,7 @@ func (c conditionFlag) Set(text string) error {
 // whenOnly are the flags that --when alone has, and notWhen those that it has not.
 var (
 	whenOnly = []string{"before", "after", "over", "longest", "keep", "size", "match", "finding", "json"}
-	notWhen  = []string{"metric", "own", "endpoint", "labels", "timeline"}
+	notWhen  = []string{"metric", "own", "endpoint", "timeline"}
 )
 
 func (f *whenFlags) addWhen(cmd *cobra.Command) {
