@@ -13,7 +13,12 @@ func (w *wire) fields(s *sampler.Sample, flags uint64) {
 	p := &w.sample
 	scale := timeScale(flags)
 	p.TimeNS += w.time((s.TimeNS-p.TimeNS)/scale) * scale
-	p.ReadNS += w.time(units(s.ReadNS)-units(p.ReadNS)) * unit
+	if w.reading {
+		p.ReadNS += w.times.int() * unit
+	} else {
+		w.time(units(s.ReadNS) - units(p.ReadNS))
+		p.ReadNS = s.ReadNS
+	}
 	pause := s.PauseNS
 	if p.PauseNS = 0; flags&samplePause != 0 {
 		p.PauseNS = w.time(pause)
@@ -212,8 +217,8 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	}
 	if mask&threadCPU != 0 {
 		pk.CPUAtNS = w.kernelTime(k.CPUAtNS)
-		pk.CPUNS += w.count(units(k.CPUNS)-units(pk.CPUNS)) * unit
-		pk.RunDelayNS += w.count(units(k.RunDelayNS)-units(pk.RunDelayNS)) * unit
+		w.kernelSum(&pk.CPUNS, k.CPUNS)
+		w.kernelSum(&pk.RunDelayNS, k.RunDelayNS)
 	}
 	if mask&threadStateAt != 0 {
 		pk.StateAtNS = w.kernelTime(k.StateAtNS)
@@ -302,13 +307,29 @@ func servingMask(p, s *sampler.Serving) uint64 {
 
 // kernelTime carries when the kernel was asked.
 func (w *wire) kernelTime(ns int64) int64 {
-	w.atTime(w.at + w.time(units(ns)-w.at))
+	if w.reading {
+		w.atTime(w.at + w.times.int())
+	} else {
+		at := units(ns)
+		w.time(at - w.at)
+		w.atTime(at)
+	}
 	return w.at * unit
+}
+
+// kernelSum carries a time that the kernel adds up.
+func (w *wire) kernelSum(field *int64, next int64) {
+	if w.reading {
+		*field += w.counts.int() * unit
+	} else {
+		w.count(units(next) - units(*field))
+		*field = next
+	}
 }
 
 // call carries a thread's call; back is the one before the present one.
 func (w *wire) call(c, back call) call {
-	if w.uint(bit(c != back, changeOther)) == changeBack {
+	if w.uint(bit(!w.reading && c != back, changeOther)) == changeBack {
 		return back
 	}
 	c.syscall = w.text(c.syscall)
@@ -321,7 +342,7 @@ func (w *wire) call(c, back call) call {
 
 // blocked carries a thread's Blocked; back is the one before the present one.
 func (w *wire) blocked(b, back sampler.Blocked) sampler.Blocked {
-	if w.uint(bit(b != back, changeOther)) == changeBack {
+	if w.uint(bit(!w.reading && b != back, changeOther)) == changeBack {
 		return back
 	}
 	small(w, &b.Kind, b.Kind)
@@ -394,10 +415,14 @@ func overlap(old, list []sampler.ThreadID) int {
 
 func (w *wire) gc(p, g *sampler.GC) {
 	pair := w.predictPair()
-	mask := w.uint(bit(g.Valid, gcValid) | bit(g.During, gcDuring) | bit(g.Minor, gcMinor) | bit(p.Allocated != g.Allocated, gcAllocated) |
-		bit(p.Mode != g.Mode, gcMode) | bit(p.Count != g.Count || p.MinorCount != g.MinorCount || p.MajorCount != g.MajorCount, gcCounts) |
-		bit(p.Reason != g.Reason, gcReason) | bit(p.TimeNS != g.TimeNS, gcTime) | bit(g.Pair.Thread != pair.Thread, gcPairThread) |
-		bit(g.Pair.Objects != 0, gcPairObjects))
+	var mask uint64
+	if !w.reading {
+		mask = bit(g.Valid, gcValid) | bit(g.During, gcDuring) | bit(g.Minor, gcMinor) | bit(p.Allocated != g.Allocated, gcAllocated) |
+			bit(p.Mode != g.Mode, gcMode) | bit(p.Count != g.Count || p.MinorCount != g.MinorCount || p.MajorCount != g.MajorCount, gcCounts) |
+			bit(p.Reason != g.Reason, gcReason) | bit(p.TimeNS != g.TimeNS, gcTime) | bit(g.Pair.Thread != pair.Thread, gcPairThread) |
+			bit(g.Pair.Objects != 0, gcPairObjects)
+	}
+	mask = w.uint(mask)
 	p.Valid, p.During, p.Minor = mask&gcValid != 0, mask&gcDuring != 0, mask&gcMinor != 0
 	if mask&gcAllocated != 0 {
 		p.Allocated += uint64(w.count(int64(g.Allocated - p.Allocated)))
