@@ -2,14 +2,16 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// Version is ddtop's release.
+// Version is ddtop's release. The tag of a release is this version behind the letter v.
 const Version = "0.1.0"
 
 func newVersion(std Streams) *cobra.Command {
@@ -24,24 +26,58 @@ func newVersion(std Streams) *cobra.Command {
 	}
 }
 
-// versionText reads "ddtop 0.1.0 (commit 1a2b3c4, changed), go1.26.8, linux/amd64".
+// versionText reads "ddtop 0.1.0 (commit 1a2b3c4d5e6f, 2026-11-26), go1.26.8, linux/amd64".
 func versionText() string {
-	var commit, changed string
+	source := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision" && len(s.Value) >= 12:
-				commit = s.Value[:12]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				changed = ", changed"
-			}
+		source = sourceOf(info)
+	}
+	if source != "" {
+		source = " (" + source + ")"
+	}
+	return fmt.Sprintf("ddtop %s%s, %s, %s/%s", Version, source, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// pseudoVersion is how Go names a commit without a tag: a time in UTC, then the commit's first twelve digits.
+var pseudoVersion = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
+
+// sourceOf says what the binary was built from: the commit with its date, or the module's version if Go recorded no commit,
+// as with `go install …@v0.1.0`. It is empty if Go recorded neither.
+func sourceOf(info *debug.BuildInfo) string {
+	var commit, date, changed string
+	if m := pseudoVersion.FindStringSubmatch(info.Main.Version); m != nil {
+		commit, date = m[2], dateOf("20060102150405", m[1])
+	}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			commit = s.Value[:12]
+		case s.Key == "vcs.time":
+			date = dateOf(time.RFC3339, s.Value)
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "changed"
 		}
 	}
-	var b strings.Builder
-	b.WriteString("ddtop " + Version)
-	if commit != "" {
-		b.WriteString(" (commit " + commit + changed + ")")
+	switch version := info.Main.Version; {
+	case commit != "":
+		commit = "commit " + commit
+	case version != "" && version != "(devel)":
+		commit = "module " + version
 	}
-	fmt.Fprintf(&b, ", %s, %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return b.String()
+	var words []string
+	for _, w := range []string{commit, date, changed} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// dateOf returns the day of a time, in UTC. It is empty if the text has another layout.
+func dateOf(layout, text string) string {
+	t, err := time.Parse(layout, text)
+	if err != nil {
+		return ""
+	}
+	return t.UTC().Format(time.DateOnly)
 }
