@@ -60,7 +60,7 @@ func newDoctor(std Streams) *cobra.Command {
 		Long: `Say what works here and why not what doesn't, a line each, to read or to paste into an issue (--redact leaves
 names out): the system, permissions, /proc, the terminal, the settings, the Ruby processes. The one named, or
 the first that can be read, is measured for two seconds, for the rates and the cost that ddtop comes to here.
-Nothing is stopped, unless --pause is given. The exit code is 0 when all is well.`,
+Nothing is stopped, unless --pause is given. The last line is the verdict. The exit code is 0 if all is well, else 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 || cmd.Flags().Changed("pid") {
 				if err := d.find(cmd, args, std, plainLook("look at", std)); err != nil {
@@ -68,11 +68,12 @@ Nothing is stopped, unless --pause is given. The exit code is 0 when all is well
 				}
 			}
 			d.examine(cmd.Context())
+			failed := d.verdict()
 			out := std.results(cmd.Context())
 			if asJSON {
-				return errors.Join(export.WriteJSON(out, d.checks), d.verdict())
+				return errors.Join(export.WriteJSON(out, d.checks), failed)
 			}
-			return errors.Join(d.write(out), d.verdict())
+			return errors.Join(d.write(out), failed)
 		},
 	}
 	cmd.Flags().VarP(&d.pids, "pid", "p", "the process to look at, by its `PID`")
@@ -97,24 +98,36 @@ func (d *doctor) wrong(name string, err error) {
 	d.failed = append(d.failed, err)
 }
 
-// verdict is nil when nothing is wrong; else the exit code is that of the first thing that is.
+// verdict adds the verdict, the last check: what came of all others, in one line. The error is nil if nothing is wrong.
 func (d *doctor) verdict() error {
-	n := 0
-	for _, c := range d.checks {
-		if c.State == checkWrong {
-			n++
+	var first *check
+	n, of := 0, len(d.checks)
+	for i, c := range d.checks {
+		if c.State != checkWrong {
+			continue
+		}
+		if n++; first == nil {
+			first = &d.checks[i]
 		}
 	}
-	switch {
-	case n == 0:
+	if n == 0 {
+		d.say(checkGood, "verdict", "", "ddtop works here; %d checks", of)
 		return nil
-	case len(d.failed) == 0:
-		return fmt.Errorf("%d of %d checks failed", n, len(d.checks))
 	}
-	return &doctorError{n, len(d.checks), d.failed[0]}
+	text := first.Text
+	if first.Name != "" {
+		text = first.Name + ": " + text
+	}
+	// Names have been left out of the text already.
+	d.checks = append(d.checks, check{Name: "verdict", State: checkWrong, Text: fmt.Sprintf("%d of %d checks failed, first %s", n, of, text)})
+	failed := &doctorError{failed: n, of: of}
+	if len(d.failed) > 0 {
+		failed.first = d.failed[0]
+	}
+	return failed
 }
 
-// doctorError says how many checks failed; the text of the first stands in the report.
+// doctorError says how many checks failed; the text of the first stands in the report. Its exit code is exitFailed.
 type doctorError struct {
 	failed, of int
 	first      error
@@ -122,7 +135,7 @@ type doctorError struct {
 
 func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks failed", e.failed, e.of) }
 
-// Unwrap is the first failure, for the exit code.
+// Unwrap is the first failure, for the offer to run as root. It is nil if no check failed with an error.
 func (e *doctorError) Unwrap() error { return e.first }
 
 // write prints the report.
@@ -196,10 +209,6 @@ func (d *doctor) examineRights(r attach.Rights) {
 	// That other users' processes can't be read is no mistake: whoever wants that is told when it is tried.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
 		d.names.redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
-	sudo := "Run ddtop with `sudo`"
-	if !r.CanBecomeRoot {
-		sudo = "Start the container with `--cap-add=SYS_PTRACE`"
-	}
 	switch {
 	case r.Yama < 0:
 		d.say(checkGood, "ptrace", "", "this kernel has no Yama (kernel.yama.ptrace_scope)")
@@ -208,7 +217,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 	case r.Yama >= 3:
 		d.say(checkWrong, "ptrace", "Only a reboot undoes that: set it to 1 in /etc/sysctl.d.", "kernel.yama.ptrace_scope is %d: nobody may read a process", r.Yama)
 	default:
-		d.say(checkWrong, "ptrace", sudo+", start the program with `ddtop -- COMMAND`, or `sudo sysctl kernel.yama.ptrace_scope=0`.",
+		d.say(checkWrong, "ptrace", ptraceRemedy(r),
 			"kernel.yama.ptrace_scope is %d, and we don't have CAP_SYS_PTRACE", r.Yama)
 	}
 	where := "none seen"
@@ -219,6 +228,20 @@ func (d *doctor) examineRights(r attach.Rights) {
 		where += "; in a user namespace of its own, outside of which nothing can be read"
 	}
 	d.say(checkNote, "container", "", "%s; seccomp filter: %s", where, yes(r.Filtered))
+}
+
+// ptraceRemedy says what lets ddtop read processes if Yama restricts that, kernel.yama.ptrace_scope is 1 or 2, and CAP_SYS_PTRACE is
+// missing. In places where nobody can become root or give a capability, what the program itself can do helps, if Yama is at 1.
+func ptraceRemedy(r attach.Rights) string {
+	root := "Run ddtop with `sudo`"
+	if !r.CanBecomeRoot {
+		root = "Start the container with `--cap-add=SYS_PTRACE`"
+	}
+	if r.Yama > 1 {
+		return root + ". Nothing that the program does helps."
+	}
+	return root + ", or `sudo sysctl kernel.yama.ptrace_scope=0`. Without such rights, start the program with `ddtop -- COMMAND`, " +
+		"or have it call prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY) and run ddtop as the same user."
 }
 
 // examineProc says what of /proc is there.

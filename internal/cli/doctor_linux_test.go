@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,8 +25,11 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, r.out)
 		}
 	}
-	if (r.code == 0) != !strings.Contains(r.out, "✗") {
+	if failed := strings.Contains(r.out, "✗"); r.code != 0 && r.code != 1 || (r.code == 1) != failed {
 		t.Errorf("code %d, and it says\n%s", r.code, r.out)
+	}
+	if verdict := regexp.MustCompile(`\n(✓ verdict     ddtop works here; \d+ checks|✗ verdict     \d+ of \d+ checks failed, first .+)\n$`); !verdict.MatchString(r.out) {
+		t.Errorf("no verdict at the end of\n%s", r.out)
 	}
 	if strings.Contains(r.out, "secret") {
 		t.Errorf("arguments are in\n%s", r.out)
@@ -37,6 +41,9 @@ func TestDoctor(t *testing.T) {
 	var checks []struct{ Name, State, Text, Remedy string }
 	if err := json.Unmarshal([]byte(r.out), &checks); err != nil || len(checks) < 10 {
 		t.Fatalf("%v, %d checks in %s", err, len(checks), r.out)
+	}
+	if last := checks[len(checks)-1]; last.Name != "verdict" {
+		t.Errorf("the last check is %+v, not the verdict", last)
 	}
 	paused := false
 	for _, c := range checks {
@@ -59,13 +66,13 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = run(t, "doctor", "-p", strconv.Itoa(p.PID))
-	r.want(t, 2, "checks failed")
+	r.want(t, 1, "checks failed")
 	if !strings.Contains(r.out, "✗ settings") || !strings.Contains(r.out, "config.toml:1") {
 		t.Errorf("what is wrong in the settings is not in\n%s", r.out)
 	}
 }
 
-// Who may not read a process is told so, with the exit code of that.
+// TestDoctorWithoutPermission: a user who may not read a process is told so.
 func TestDoctorWithoutPermission(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -79,7 +86,7 @@ func TestDoctorWithoutPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := finish(t, cmd, out, errs)
-	if r.code != 3 || !strings.Contains(r.out, "CAP_SYS_PTRACE no") || !strings.Contains(r.out, "✗ "+strconv.Itoa(p.PID)) || !strings.Contains(r.out, "belongs to user root") {
+	if r.code != 1 || !strings.Contains(r.out, "CAP_SYS_PTRACE no") || !strings.Contains(r.out, "✗ "+strconv.Itoa(p.PID)) || !strings.Contains(r.out, "belongs to user root") {
 		t.Errorf("code %d; it said\n%s%s", r.code, r.out, r.err)
 	}
 }

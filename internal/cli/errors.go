@@ -55,7 +55,10 @@ func (e *commandExit) Error() string { return fmt.Sprintf("the command ended wit
 // exitCode chooses the exit code for an error.
 func exitCode(err error) int {
 	var usage *usageError
+	var checks *doctorError
 	switch {
+	case errors.As(err, &checks): // whatever the failure that it wraps
+		return exitFailed
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrPauseLimit), errors.Is(err, probe.ErrRights),

@@ -28,6 +28,9 @@ type rootFlags struct {
 	showOutput bool
 }
 
+// Command returns ddtop's command with all commands below it, to make man pages and completions from. It is not to be run.
+func Command() *cobra.Command { return newRoot(Streams{}) }
+
 func newRoot(std Streams) *cobra.Command {
 	if std.redact == nil {
 		std.redact = newRedaction(nil)
