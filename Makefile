@@ -1,6 +1,7 @@
 # What people and CI run. Each target is a script or a Go command that works alone, too.
 
 staticcheck = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+actionlint = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 # scripts/lib.sh is for bash, as the scripts are.
 SHELL = bash
@@ -8,7 +9,7 @@ SHELL = bash
 # Says what to do where Go is missing or too old, as the scripts do.
 need_go = . scripts/lib.sh && need_go
 
-.PHONY: build demo test test-rest test-all check bench bench-cost bench-exact verify screenshots clean
+.PHONY: build demo test test-rest test-all check bench bench-cost bench-exact verify screenshots release clean
 
 build:
 	@$(need_go) && need_modules && CGO_ENABLED=0 go build -o ddtop .
@@ -33,7 +34,7 @@ test-all:
 check:
 	@$(need_go) && unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) && { test -z "$$unformatted" || \
 		{ echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }; }
-	@$(need_go) && go vet ./... && go run $(staticcheck) ./...
+	@$(need_go) && go vet ./... && go run $(staticcheck) ./... && go run $(actionlint)
 
 # One line a benchmark, with its allocations. BENCH=regexp chooses; DDTOP_BENCH_BEFORE=FILE names an older ddtop to measure along.
 BENCH ?= .
@@ -56,6 +57,11 @@ verify:
 screenshots:
 	go run ./screenshots
 
+# Binaries, packages, image, checksums and SBOMs of the commit that is checked out, in dist/. Nothing is published.
+release:
+	@scripts/release build
+
 clean:
 	rm -f ddtop coverage.out
+	rm -rf dist
 	find . -name '*.test' -o -name '*.prof' | xargs rm -f

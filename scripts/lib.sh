@@ -138,6 +138,7 @@ objcopy              binutils
 callgrind_annotate   valgrind
 tmux                 tmux
 unshare              util-linux
+shellcheck           shellcheck
 /var/lib/dpkg/info/ruby-async.list ruby-async
 '
 
@@ -158,6 +159,14 @@ need_test_programs() {
   as_root apt-get -q update >&2 || true
   # invoke-rc.d starts nothing in run level 1.
   as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -q -y install --no-install-recommends "${missing[@]}" >&2
+}
+
+# mirror: the Debian mirror that this machine takes packages from.
+mirror() {
+  local address
+  address=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+    awk '$1 == "deb" { sub(/\[[^]]*\] */, ""); print $2 } tolower($1) == "uris:" { print $2 }' | grep -E '/debian/?$' | head -n 1 || true)
+  echo "${address:-http://deb.debian.org/debian}"
 }
 
 # machine: what a figure has to be read with: commit, time, kernel, CPUs and who else uses them.

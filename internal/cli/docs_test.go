@@ -14,8 +14,12 @@ import (
 
 // foreignFlags are flags of other programs that the documents speak of.
 var foreignFlags = map[string]bool{
-	"--feature-gates": true, // of OpenTelemetry's collector
-	"--cap-add":       true, "--user": true, "--nonblocking": true}
+	"--feature-gates": true,                                                                              // of OpenTelemetry's collector
+	"--cap-add":       true, "--user": true, "--nonblocking": true, "--security-opt": true, "--rm": true, // of docker
+	"--image": true, "--target": true, "--profile": true, "--custom": true, "--manifest": true, // of kubectl and krew
+	"--from": true, "--prefix": true, "--uninstall": true, // of install.sh
+	"--purge": true, "--now": true, "--allow-untrusted": true, "--check": true, "--ignore-missing": true, // of dpkg, systemctl, apk and sha256sum
+}
 
 // TestDocsNameEveryFormat: what each format of record holds, and what it gives away, stands in docs/; and each is among those that
 // are tested with hostile names.

@@ -1,0 +1,392 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/ddtop/ddtop/internal/cli"
+)
+
+// The media types of an image, of the OCI image specification 1.1.
+const (
+	indexType    = "application/vnd.oci.image.index.v1+json"
+	manifestType = "application/vnd.oci.image.manifest.v1+json"
+	configType   = "application/vnd.oci.image.config.v1+json"
+	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
+)
+
+// descriptor names a blob of an image.
+type descriptor struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int               `json:"size"`
+	Platform    *platform         `json:"platform,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+type platform struct {
+	Architecture string `json:"architecture"`
+	OS           string `json:"os"`
+}
+
+// index is a list of manifests: index.json of a layout, and an image of several platforms.
+type index struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType"`
+	Manifests     []descriptor `json:"manifests"`
+}
+
+// manifest is the image of one platform.
+type manifest struct {
+	SchemaVersion int               `json:"schemaVersion"`
+	MediaType     string            `json:"mediaType"`
+	Config        descriptor        `json:"config"`
+	Layers        []descriptor      `json:"layers"`
+	Annotations   map[string]string `json:"annotations,omitempty"`
+}
+
+// config says how the image of a platform is run.
+type config struct {
+	Created string `json:"created"`
+	platform
+	Config struct {
+		User       string            `json:"User"`
+		Env        []string          `json:"Env"`
+		Entrypoint []string          `json:"Entrypoint"`
+		Labels     map[string]string `json:"Labels"`
+	} `json:"config"`
+	RootFS struct {
+		Type    string   `json:"type"`
+		DiffIDs []string `json:"diff_ids"`
+	} `json:"rootfs"`
+}
+
+// layout is an OCI layout in a tar file while it is written.
+type layout struct {
+	tar  *tar.Writer
+	when time.Time
+	have map[string]bool
+}
+
+// image writes an OCI layout, as a tar file, with an image of each binary given as linux/ARCH=BINARY. An image has nothing but the
+// binary and the certificates that TLS is checked with. All times are that of SOURCE_DATE_EPOCH, so the same binaries
+// make the same file.
+func image(args []string) error {
+	when, err := sourceDate()
+	if err != nil {
+		return err
+	}
+	return writeFile(args[0], 0o644, func(w io.Writer) error {
+		l := &layout{tar: tar.NewWriter(w), when: when, have: make(map[string]bool)}
+		if err := l.images(args[1:]); err != nil {
+			return err
+		}
+		return l.tar.Close()
+	})
+}
+
+// sourceDate is the time of SOURCE_DATE_EPOCH: that of the commit.
+func sourceDate() (time.Time, error) {
+	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH is %q, not seconds since 1970", os.Getenv("SOURCE_DATE_EPOCH"))
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+// writeFile writes a file, or leaves none.
+func writeFile(path string, mode os.FileMode, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		os.Remove(path)
+	}
+	return err
+}
+
+func (l *layout) images(binaries []string) error {
+	if err := l.file("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)); err != nil {
+		return err
+	}
+	of := index{SchemaVersion: 2, MediaType: indexType}
+	for _, word := range binaries {
+		target, path, ok := strings.Cut(word, "=")
+		arch, linux := strings.CutPrefix(target, "linux/")
+		if !ok || !linux {
+			return fmt.Errorf("%q is not linux/ARCH=BINARY", word)
+		}
+		binary, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		d, err := l.image(platform{arch, "linux"}, binary)
+		if err != nil {
+			return err
+		}
+		of.Manifests = append(of.Manifests, d)
+	}
+	all, err := l.object(indexType, of)
+	if err != nil {
+		return err
+	}
+	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": cli.Version, "io.containerd.image.name": "ghcr.io/ddtop/ddtop:" + cli.Version}
+	text, err := json.Marshal(index{2, indexType, []descriptor{all}})
+	if err != nil {
+		return err
+	}
+	return l.file("index.json", text)
+}
+
+// image adds the image of a platform.
+func (l *layout) image(on platform, binary []byte) (descriptor, error) {
+	packed, diffID, err := l.layer(binary)
+	if err != nil {
+		return descriptor{}, err
+	}
+	layer, err := l.blob(layerType, packed)
+	if err != nil {
+		return descriptor{}, err
+	}
+	labels := map[string]string{
+		"org.opencontainers.image.title":    "ddtop",
+		"org.opencontainers.image.source":   "https://github.com/ddtop/ddtop",
+		"org.opencontainers.image.version":  cli.Version,
+		"org.opencontainers.image.licenses": "MIT",
+	}
+	c := config{Created: l.when.Format(time.RFC3339), platform: on}
+	c.Config.User, c.Config.Entrypoint, c.Config.Labels = "65532:65532", []string{"/ddtop"}, labels
+	c.Config.Env = []string{"PATH=/", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"}
+	c.RootFS.Type, c.RootFS.DiffIDs = "layers", []string{diffID}
+	configured, err := l.object(configType, c)
+	if err != nil {
+		return descriptor{}, err
+	}
+	d, err := l.object(manifestType, manifest{2, manifestType, configured, []descriptor{layer}, labels})
+	d.Platform = &on
+	return d, err
+}
+
+// layer returns the compressed files of an image, and the digest of what they are without compression.
+func (l *layout) layer(binary []byte) (packed []byte, diffID string, err error) {
+	var plain, z bytes.Buffer
+	w := tar.NewWriter(&plain)
+	for _, f := range []struct {
+		name string
+		mode int64
+		text []byte
+	}{
+		{"ddtop", 0o755, binary}, {"etc/", 0o755, nil}, {"etc/ssl/", 0o755, nil}, {"etc/ssl/certs/", 0o755, nil},
+		{"etc/ssl/certs/ca-certificates.crt", 0o644, certificates()},
+		{"tmp/", 0o1777, nil}, // recordings and the output of `ddtop -- COMMAND`
+	} {
+		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text)), ModTime: l.when, Typeflag: tar.TypeReg}
+		if strings.HasSuffix(f.name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, "", err
+		}
+		if _, err := w.Write(f.text); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, "", err
+	}
+	zw, err := gzip.NewWriterLevel(&z, gzip.BestCompression)
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := zw.Write(plain.Bytes()); err != nil {
+		return nil, "", err
+	}
+	if err := zw.Close(); err != nil {
+		return nil, "", err
+	}
+	return z.Bytes(), digest(plain.Bytes()), nil
+}
+
+// certificates are Mozilla's root certificates, of the module's version in go.mod: the same on every machine.
+func certificates() []byte {
+	var b bytes.Buffer
+	for root := range bundle.Roots() {
+		// A constraint can't be said in a PEM file, so such a certificate is left out.
+		if root.Constraint == nil {
+			b.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
+		}
+	}
+	return b.Bytes()
+}
+
+func digest(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
+
+// object adds a blob of JSON.
+func (l *layout) object(mediaType string, of any) (descriptor, error) {
+	text, err := json.Marshal(of)
+	if err != nil {
+		return descriptor{}, err
+	}
+	return l.blob(mediaType, text)
+}
+
+func (l *layout) blob(mediaType string, b []byte) (descriptor, error) {
+	d := descriptor{MediaType: mediaType, Digest: digest(b), Size: len(b)}
+	name := blobPath(d)
+	if l.have[name] {
+		return d, nil
+	}
+	l.have[name] = true
+	return d, l.file(name, b)
+}
+
+func blobPath(d descriptor) string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
+
+func (l *layout) file(name string, b []byte) error {
+	if err := l.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(b)), ModTime: l.when, Typeflag: tar.TypeReg}); err != nil {
+		return err
+	}
+	_, err := l.tar.Write(b)
+	return err
+}
+
+// unpack writes the files of an image's platform into a folder, as a container runtime would, and prints how it is run. Every
+// digest and size is checked.
+func unpack(args []string) error {
+	blobs, err := readTar(args[0])
+	if err != nil {
+		return err
+	}
+	var top, of index
+	var m manifest
+	var c config
+	if err := json.Unmarshal(blobs["index.json"], &top); err != nil {
+		return err
+	}
+	if len(top.Manifests) != 1 {
+		return fmt.Errorf("there are %d images in the layout, not one", len(top.Manifests))
+	}
+	if err := blobs.object(top.Manifests[0], &of); err != nil {
+		return err
+	}
+	for _, d := range of.Manifests {
+		if d.Platform == nil || d.Platform.OS != "linux" || d.Platform.Architecture != args[1] {
+			continue
+		}
+		if err := blobs.object(d, &m); err != nil {
+			return err
+		}
+		if err := blobs.object(m.Config, &c); err != nil {
+			return err
+		}
+		for i, layer := range m.Layers {
+			if err := blobs.extract(layer, c.RootFS.DiffIDs[i], args[2]); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Printf("user %s, entrypoint %s, %d bytes packed\n", c.Config.User, strings.Join(c.Config.Entrypoint, " "), m.Layers[0].Size)
+		return err
+	}
+	return fmt.Errorf("there is no image for linux/%s", args[1])
+}
+
+// files are the contents of a tar file by name.
+type files map[string][]byte
+
+func readTar(path string) (files, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all := make(files)
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if all[h.Name], err = io.ReadAll(r); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// blob returns a blob, if it is what its descriptor says.
+func (f files) blob(d descriptor) ([]byte, error) {
+	b, ok := f[blobPath(d)]
+	if !ok {
+		return nil, fmt.Errorf("%s is missing", d.Digest)
+	}
+	if digest(b) != d.Digest || len(b) != d.Size {
+		return nil, fmt.Errorf("%s is another blob: %d bytes, %s", d.Digest, len(b), digest(b))
+	}
+	return b, nil
+}
+
+func (f files) object(d descriptor, into any) error {
+	b, err := f.blob(d)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, into)
+}
+
+// extract writes a layer's files into a folder.
+func (f files) extract(layer descriptor, diffID, folder string) error {
+	packed, err := f.blob(layer)
+	if err != nil {
+		return err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return err
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		return err
+	}
+	if digest(plain) != diffID {
+		return fmt.Errorf("the layer's files are %s, its image says %s", digest(plain), diffID)
+	}
+	for r := tar.NewReader(bytes.NewReader(plain)); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(folder, filepath.FromSlash(h.Name))
+		if h.Typeflag == tar.TypeDir {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				return err
+			}
+			continue
+		}
+		err = writeFile(path, os.FileMode(h.Mode), func(w io.Writer) error { _, err := io.Copy(w, r); return err })
+		if err != nil {
+			return err
+		}
+	}
+}

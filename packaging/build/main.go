@@ -1,0 +1,50 @@
+// Command build makes what a release of ddtop has besides binaries and packages: man pages, completions, the container image,
+// package manifests and the provenance. scripts/release runs it. It is a module of its own, for ddtop needs none of its modules.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// commands are what build can do, by name. Each takes the arguments that its usage names.
+var commands = map[string]struct {
+	usage string
+	run   func(args []string) error
+}{
+	"docs":       {"FOLDER", docs},
+	"image":      {"FILE linux/ARCH=BINARY...", image},
+	"unpack":     {"IMAGE ARCH FOLDER", unpack},
+	"manifests":  {"DIST", manifests},
+	"provenance": {"DIST COMMIT", provenance},
+	"vendorhash": {"", vendorHash},
+	"proxy":      {"FOLDER VERSION", proxy},
+	"apk":        {"FILE", checkAPK},
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "build:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("name a command")
+	}
+	c, ok := commands[args[0]]
+	if !ok {
+		return fmt.Errorf("there is no command %q", args[0])
+	}
+	wanted := len(strings.Fields(c.usage))
+	many := strings.HasSuffix(c.usage, "...")
+	if given := len(args) - 1; given != wanted && !(many && given > wanted) {
+		return fmt.Errorf("usage: build %s %s", args[0], c.usage)
+	}
+	if err := c.run(args[1:]); err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	return nil
+}

@@ -1,0 +1,470 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/cli"
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// dist returns the folder of the release to try, and the checksums of its files. scripts/release sets DDTOP_DIST.
+func dist(t *testing.T) (folder string, sums map[string]string) {
+	t.Helper()
+	folder = os.Getenv("DDTOP_DIST")
+	if folder == "" {
+		t.Skip("DDTOP_DIST names no folder of a release: scripts/release try")
+	}
+	sums, err := readChecksums(filepath.Join(folder, checksumsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder, sums
+}
+
+// output runs a program and returns what it wrote.
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// TestReleaseIsComplete: every platform has an archive and an SBOM, Linux has packages of both machines, and the checksums hold.
+func TestReleaseIsComplete(t *testing.T) {
+	folder, sums := dist(t)
+	v := cli.Version
+	want := []string{"install.sh", "kubectl-ddtop_" + v + ".tar.gz", "ddtop_" + v + "_image.tar",
+		"ddtop_" + v + "_amd64.deb", "ddtop_" + v + "_arm64.deb", "ddtop-" + v + "-1.x86_64.rpm", "ddtop-" + v + "-1.aarch64.rpm",
+		"ddtop_" + v + "_x86_64.apk", "ddtop_" + v + "_aarch64.apk"}
+	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
+		want = append(want, "ddtop_"+v+"_"+platform+".tar.gz", "ddtop_"+v+"_"+platform+".cdx.json")
+	}
+	for _, name := range want {
+		if sums[name] == "" {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	if len(sums) != len(want) {
+		t.Errorf("%d files have checksums, not %d", len(sums), len(want))
+	}
+	for name, sum := range sums {
+		b, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimPrefix(digest(b), "sha256:"); got != sum {
+			t.Errorf("%s has the checksum %s, not %s", name, got, sum)
+		}
+	}
+}
+
+// TestSBOM: each SBOM names ddtop and the modules that go.mod requires of it.
+func TestSBOM(t *testing.T) {
+	folder, _ := dist(t)
+	list, err := filepath.Glob(filepath.Join(folder, "*.cdx.json"))
+	if err != nil || len(list) != 4 {
+		t.Fatalf("SBOMs: %v, %v", list, err)
+	}
+	for _, file := range list {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bom struct {
+			BOMFormat  string
+			Metadata   struct{ Component struct{ Name string } }
+			Components []struct{ Name, Version, PURL string }
+		}
+		if err := json.Unmarshal(text, &bom); err != nil {
+			t.Fatal(err)
+		}
+		if bom.BOMFormat != "CycloneDX" || bom.Metadata.Component.Name != "github.com/ddtop/ddtop" {
+			t.Errorf("%s is of %s in the format %s", file, bom.Metadata.Component.Name, bom.BOMFormat)
+		}
+		for _, module := range []string{"github.com/spf13/cobra", "charm.land/bubbletea/v2", "github.com/klauspost/compress"} {
+			if !slices.ContainsFunc(bom.Components, func(c struct{ Name, Version, PURL string }) bool { return c.Name == module && c.Version != "" }) {
+				t.Errorf("%s lacks %s", file, module)
+			}
+		}
+	}
+}
+
+// TestProvenance: it names the commit, and every file with its checksum.
+func TestProvenance(t *testing.T) {
+	folder, sums := dist(t)
+	text, err := os.ReadFile(filepath.Join(folder, "provenance.intoto.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s statement
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range s.Subject {
+		if sums[m.Name] != m.Digest["sha256"] {
+			t.Errorf("%s has another checksum than in %s", m.Name, checksumsFile)
+		}
+	}
+	if len(s.Subject) != len(sums) {
+		t.Errorf("it is of %d files, not of %d", len(s.Subject), len(sums))
+	}
+	if commit := s.Predicate.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"]; !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(commit) {
+		t.Errorf("its commit is %q", commit)
+	}
+}
+
+// archive unpacks this machine's archive.
+func archive(t *testing.T) string {
+	t.Helper()
+	folder, _ := dist(t)
+	dir := t.TempDir()
+	output(t, "tar", "-xzf", filepath.Join(folder, "ddtop_"+cli.Version+"_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz"), "-C", dir)
+	return dir
+}
+
+// TestArchive: the binary is static and says its version, its commit and the day of it; pages and completions are beside it.
+func TestArchive(t *testing.T) {
+	dir := archive(t)
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "man/ddtop.1.gz", "man/ddtop-record.1.gz", "completions/ddtop.bash", "completions/_ddtop", "completions/ddtop.fish"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	ddtop := filepath.Join(dir, "ddtop")
+	said := output(t, ddtop, "version")
+	if !regexp.MustCompile(`^ddtop ` + regexp.QuoteMeta(cli.Version) + ` \(commit [0-9a-f]{12}, \d{4}-\d\d-\d\d\), go1\.\S+, `).MatchString(said) {
+		t.Errorf("it is %q", said)
+	}
+	if ldd, err := exec.Command("ldd", ddtop).CombinedOutput(); err == nil {
+		t.Errorf("it is not static: %s", ldd)
+	}
+}
+
+// TestCompletions: the shells take their scripts, and bash completes commands and flags with the installed one.
+func TestCompletions(t *testing.T) {
+	dir := archive(t)
+	for shell, file := range map[string]string{"bash": "ddtop.bash", "zsh": "_ddtop", "fish": "ddtop.fish"} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("%s is not here", shell)
+			continue
+		}
+		output(t, path, "-n", filepath.Join(dir, "completions", file))
+	}
+	if _, err := os.Stat("/usr/share/bash-completion/bash_completion"); err != nil {
+		t.Skip("bash-completion is not here")
+	}
+	script := `. /usr/share/bash-completion/bash_completion; . completions/ddtop.bash; PATH=$PWD:$PATH
+COMP_WORDS=(ddtop do) COMP_CWORD=1 COMP_LINE="ddtop do" COMP_POINT=8 COMP_TYPE=9
+__start_ddtop; echo "${COMPREPLY[@]}"`
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "doctor") {
+		t.Errorf("%v: it completes %q", err, out)
+	}
+}
+
+// TestManPages: man takes each page without a complaint, and ddtop's own has all commands.
+func TestManPages(t *testing.T) {
+	dir := archive(t)
+	if _, err := exec.LookPath("man"); err != nil {
+		t.Skip("man is not here")
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "man", "*.gz"))
+	if err != nil || len(pages) < 12 {
+		t.Fatalf("pages: %v, %v", pages, err)
+	}
+	for _, page := range pages {
+		cmd := exec.Command("man", "--warnings", "-l", page)
+		cmd.Env = append(os.Environ(), "MANPAGER=cat", "MANWIDTH=100", "LC_ALL=C.UTF-8")
+		var complaints bytes.Buffer
+		cmd.Stderr = &complaints
+		text, err := cmd.Output()
+		if err != nil || complaints.Len() > 0 || !strings.Contains(string(text), "SYNOPSIS") {
+			t.Errorf("%s: %v, %s", page, err, &complaints)
+		}
+	}
+}
+
+// TestInstallScript: it installs what a server has if the checksum holds, says what it did, and takes all of it away again. It installs nothing
+// if a byte of the archive is another, or if the release lacks this machine's archive.
+func TestInstallScript(t *testing.T) {
+	folder, _ := dist(t)
+	script := filepath.Join(folder, "install.sh")
+	server := httptest.NewServer(http.FileServer(http.Dir(folder)))
+	defer server.Close()
+	prefix := filepath.Join(t.TempDir(), "a folder")
+	for _, sh := range []string{"sh", "bash"} {
+		out := output(t, sh, script, "--from", server.URL, "--prefix", prefix)
+		ddtop := filepath.Join(prefix, "bin", "ddtop")
+		for _, want := range []string{"SHA-256", "installed " + ddtop, "ddtop " + cli.Version, "is not on your PATH", "--uninstall"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it does not say %q: %s", want, out)
+			}
+		}
+		if said := output(t, ddtop, "version"); !strings.Contains(said, cli.Version) {
+			t.Errorf("the installed ddtop is %s", said)
+		}
+		output(t, sh, script, "--uninstall", "--prefix", prefix)
+		if left, err := os.ReadDir(prefix); err != nil || len(left) != 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+	output(t, "sh", script, "--from", "file://"+folder, "--prefix", prefix, "--version", cli.Version)
+	output(t, "sh", script, "--uninstall", "--prefix", prefix)
+
+	other := http.NewServeMux()
+	other.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		b, err := os.ReadFile(filepath.Join(folder, filepath.Base(r.URL.Path)))
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		switch {
+		case strings.HasSuffix(r.URL.Path, ".tar.gz"):
+			b[len(b)/2] ^= 1
+		case strings.HasPrefix(r.URL.Path, "/none/"):
+			b = []byte(strings.Repeat("0", 64) + "  other.tar.gz\n")
+		}
+		_, _ = w.Write(b) // the script tells
+	})
+	evil := httptest.NewServer(other)
+	defer evil.Close()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--from", evil.URL}, "is not the file of the release"},
+		{[]string{"--from", evil.URL + "/none"}, "names no archive"},
+		{[]string{"--from", evil.URL, "--version", "9.9.9"}, "not version 9.9.9"},
+		{[]string{"--from", server.URL + "/nothing"}, "cannot fetch"},
+		{[]string{"--from", "http://192.0.2.1"}, "neither https"},
+		{[]string{"--prefix"}, "needs a value"},
+		{[]string{"--nonsense"}, "no option --nonsense"},
+		{[]string{"--uninstall"}, "has installed nothing"},
+	} {
+		args := append([]string{script, "--prefix", prefix}, c.args...)
+		out, err := exec.Command("sh", args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%q: %v, %s", c.args, err, out)
+		}
+		if left, err := os.ReadDir(prefix); err != nil || len(left) != 0 {
+			t.Errorf("%q: there is something below the prefix: %v, %v", c.args, left, err)
+		}
+	}
+}
+
+// TestFormula: it names the archives with their checksums, and Ruby takes it.
+func TestFormula(t *testing.T) {
+	folder, sums := dist(t)
+	file := filepath.Join(folder, "ddtop.rb")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := regexp.MustCompile(`url "https://github.com/ddtop/ddtop/releases/download/v`+regexp.QuoteMeta(cli.Version)+`/(.*)"\n\s+sha256 "(.*)"`).FindAllStringSubmatch(string(text), -1)
+	if len(links) != 4 {
+		t.Errorf("it has %d archives", len(links))
+	}
+	for _, l := range links {
+		if sums[l[1]] != l[2] {
+			t.Errorf("%s has another checksum", l[1])
+		}
+	}
+	output(t, rubytest.One(t).Bin, "-c", file)
+}
+
+// TestPackages: dpkg, rpm and the rules of apk take the packages of both machines, and each has what a package has to.
+func TestPackages(t *testing.T) {
+	folder, sums := dist(t)
+	tools := map[string][]string{".deb": {"dpkg-deb", "--contents"}, ".rpm": {"rpm", "-qlp", "--nosignature"}}
+	for name := range sums {
+		file := filepath.Join(folder, name)
+		var files string
+		switch ext := filepath.Ext(name); ext {
+		case ".deb", ".rpm":
+			if _, err := exec.LookPath(tools[ext][0]); err != nil {
+				t.Errorf("%s is not here", tools[ext][0])
+				continue
+			}
+			files = output(t, tools[ext][0], append(tools[ext][1:], file)...)
+			if ext == ".rpm" {
+				output(t, "rpm", "-K", "--nosignature", file)
+				files += output(t, "rpm", "-qip", "--nosignature", file)
+			} else {
+				files += output(t, "dpkg-deb", "--info", file)
+			}
+		case ".apk":
+			files = output(t, "go", "run", ".", "apk", file)
+		default:
+			continue
+		}
+		for _, want := range []string{"usr/bin/ddtop", "usr/share/man/man1/ddtop.1.gz", "usr/share/man/man1/ddtop-push.1.gz", "usr/share/bash-completion/completions/ddtop",
+			"/_ddtop", "usr/share/fish/vendor_completions.d/ddtop.fish", "usr/lib/systemd/system/ddtop-push.service", "MIT"} {
+			if want == "MIT" && strings.HasSuffix(name, ".deb") {
+				want = "usr/share/doc/ddtop/copyright" // a .deb has its licence there
+			}
+			if !strings.Contains(files, want) {
+				t.Errorf("%s lacks %s:\n%s", name, want, files)
+			}
+		}
+		for _, never := range []string{"etc/systemd", ".wants"} {
+			if strings.Contains(files, never) {
+				t.Errorf("%s has %s: the service must be disabled", name, never)
+			}
+		}
+	}
+}
+
+// TestRPM: rpm installs the package into an empty root, finds all files as they should be, and leaves nothing when it removes it.
+func TestRPM(t *testing.T) {
+	folder, _ := dist(t)
+	if _, err := exec.LookPath("rpm"); err != nil || os.Getuid() != 0 {
+		t.Skip("needs root, and rpm")
+	}
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	root := t.TempDir()
+	rpm := func(args ...string) string {
+		return output(t, "rpm", append([]string{"--root", root, "--dbpath", "/rpmdb"}, args...)...)
+	}
+	// There is no shell in the root for the package's scripts.
+	rpm("-i", "--nodeps", "--noscripts", "--nosignature", filepath.Join(folder, "ddtop-"+cli.Version+"-1."+arch+".rpm"))
+	if out := rpm("-V", "--nodeps", "ddtop"); out != "" {
+		t.Errorf("rpm finds other files than those of the package: %s", out)
+	}
+	if out := output(t, filepath.Join(root, "usr/bin/ddtop"), "version"); !strings.Contains(out, cli.Version) {
+		t.Errorf("it is %s", out)
+	}
+	rpm("-e", "--noscripts", "ddtop")
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(path, filepath.Join(root, "rpmdb")) {
+			t.Errorf("left behind: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestImage: the image is small, has the binary and the certificates, and ddtop reads a Ruby outside of it from namespaces of its own, as
+// a user who has the two capabilities of the documents and no other.
+func TestImage(t *testing.T) {
+	folder, _ := dist(t)
+	image := filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar")
+	for _, arch := range []string{"amd64", "arm64"} {
+		root := t.TempDir()
+		said := output(t, "go", "run", ".", "unpack", image, arch, root)
+		var size int
+		if _, err := fmt.Sscanf(said[strings.LastIndex(said, ", ")+2:], "%d bytes packed", &size); err != nil || size > 40e6 || !strings.Contains(said, "user 65532:65532, entrypoint /ddtop") {
+			t.Errorf("the image for %s: %s", arch, said)
+		}
+		certs, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"))
+		if err != nil || bytes.Count(certs, []byte("BEGIN CERTIFICATE")) < 50 {
+			t.Errorf("%d bytes of certificates: %v", len(certs), err)
+		}
+		if arch == runtime.GOARCH {
+			runImage(t, root)
+		}
+	}
+}
+
+func runImage(t *testing.T, root string) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	ruby := rubytest.One(t).Start(t, `Thread.new { Thread.current.name = "worker-of-image"; sleep }; $stdout.sync = true; puts "up"; sleep`, rubytest.Options{})
+	ruby.Expect(t, "up")
+	// A container with the PID namespace of the host sees all processes in its /proc.
+	proc := filepath.Join(root, "proc")
+	if err := os.Mkdir(proc, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("/proc", proc, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		t.Skipf("no mounts here: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(proc, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dump := func(caps ...uintptr) (string, error) {
+		cmd := exec.Command("/ddtop", "dump", "-p", strconv.Itoa(ruby.PID))
+		cmd.Dir, cmd.Env = "/", []string{"PATH=/"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}, AmbientCaps: caps,
+			Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := dump(unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH); err != nil || !strings.Contains(out, "worker-of-image") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := dump(); err == nil || !strings.Contains(out, "CAP_SYS_PTRACE") {
+		t.Errorf("without capabilities: %v, %s", err, out)
+	}
+}
+
+// TestGoInstall: `go install github.com/ddtop/ddtop@TAG` builds a ddtop that says its version and where it comes from.
+func TestGoInstall(t *testing.T) {
+	dist(t)
+	dir := t.TempDir()
+	tag := "v" + cli.Version
+	if err := proxy([]string{filepath.Join(dir, "proxy"), tag}); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "install", "github.com/ddtop/ddtop@"+tag)
+	cmd.Dir = dir
+	// ddtop's modules come from the user's cache. The module of the test must not stay there, so it has a cache of its own.
+	known := filepath.Join(strings.TrimSpace(output(t, "go", "env", "GOMODCACHE")), "cache", "download")
+	cache := filepath.Join(dir, "cache")
+	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+known, "GOSUMDB=off", "GOMODCACHE="+cache,
+		"GOBIN="+filepath.Join(dir, "bin"), "GOFLAGS=", "CGO_ENABLED=0")
+	defer func() { output(t, "chmod", "-R", "u+w", cache) }() // so that it can be removed
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if said := output(t, filepath.Join(dir, "bin", "ddtop"), "version"); !strings.HasPrefix(said, "ddtop "+cli.Version+" (module "+tag+"), go1.") {
+		t.Errorf("it is %q", said)
+	}
+}
+
+// TestFlake: the hash of Go's modules that flake.nix names is that of the modules, and Nix takes the file.
+func TestFlake(t *testing.T) {
+	dist(t)
+	text, err := os.ReadFile(filepath.Join("..", "..", "flake.nix"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hash := strings.TrimSpace(output(t, "go", "run", ".", "vendorhash")); !strings.Contains(string(text), `vendorHash = "`+hash+`"`) {
+		t.Errorf("flake.nix has to name %s", hash)
+	}
+	if !strings.Contains(string(text), `version = "`+cli.Version+`"`) {
+		t.Errorf("flake.nix is of another version than %s", cli.Version)
+	}
+	if nix, err := exec.LookPath("nix-instantiate"); err == nil {
+		output(t, nix, "--parse", filepath.Join("..", "..", "flake.nix"))
+	}
+}
