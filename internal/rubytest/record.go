@@ -54,6 +54,7 @@ func recordAtEnd(t testing.TB, r Ruby) {
 			return
 		}
 		record("ran", r.Version, t.Name(), "")
+		recordMatrix(t, r)
 	})
 }
 

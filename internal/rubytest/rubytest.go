@@ -17,6 +17,7 @@
 //	DDTOP_TEST_RECORD  a file that lines "ran VERSION TEST" and "skip VERSION TEST REASON" are appended to, also
 //	                   "left PACKAGE TEST" for what -short left out, and "seldom PACKAGE TEST" for a test that may run
 //	                   again (OftenEnough)
+//	DDTOP_TEST_MATRIX  a file for what was tested: Ruby, machine, C library, features of the kernel
 //	DDTOP_TEST_REPORT  a file that Report appends what was measured to
 //	CI=true            a Debian Ruby that is missing fails the test; elsewhere it skips it
 package rubytest

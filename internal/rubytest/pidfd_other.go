@@ -1,0 +1,5 @@
+//go:build !linux
+
+package rubytest
+
+func pidfd() string { return "untested" }
