@@ -15,6 +15,8 @@ const (
 	// waitingShare is the part of all time, one in so many, that looks at known fibers take, and searchShare that in which the heap is
 	// searched for more of them: idleShare while there is none.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
+	// unsignedShare is idleShare while no thread has been seen to have switched fibers: what leads to a fiber then, if anything, is not known.
+	unsignedShare = 60_000
 	// waitingSavings is how much of that is saved up, in ns: what is there when ddtop attaches is told soon.
 	waitingSavings = int64(40e6)
 	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have some 0.5 ms.
@@ -69,6 +71,10 @@ type waitingFibers struct {
 	last  sampler.FiberNumber
 	bytes int
 	full  bool // there are more than are followed
+
+	// switched: a thread has switched fibers. sign is what says so.
+	switched bool
+	sign     fiberSign
 
 	look, search allowance
 	// looking: a look is under way, which began at beganNS in generation, has fill pages of filling to search yet, has searched hot ones
@@ -194,10 +200,19 @@ func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers {
 	}
 	processes := int64(max(r.shared, 1))
 	share := int64(searchShare)
-	if len(w.known) == 0 {
+	switch {
+	case !w.switched && !w.sign.seen(r, nowNS):
+		share = unsignedShare
+	case !w.switched:
+		w.switched, w.search = true, allowance{} // what is there is told soon
+		fallthrough
+	case len(w.known) == 0:
 		share = idleShare
 	}
 	w.look.earn(nowNS, waitingShare*processes)
+	if w.search.atNS == 0 && !w.switched {
+		w.search.atNS = nowNS // nothing is saved up
+	}
 	w.search.earn(nowNS, share*processes)
 	for _, t := range r.read {
 		w.noteThread(t)

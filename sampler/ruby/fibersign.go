@@ -1,0 +1,73 @@
+package ruby
+
+import (
+	"github.com/ddtop/ddtop/attach"
+)
+
+const (
+	// signEveryNS is how often it is asked whether threads have switched fibers, in ns, and signBatch of how many threads at a time.
+	signEveryNS = int64(100e6)
+	signBatch   = 64
+)
+
+// fiberSign says whether a thread of a process has ever switched from its first fiber to another one. A thread that has not has no
+// suspended fiber, so the heap need not be searched for one.
+//
+// The switch saves the stack pointer of the fiber that it leaves in rb_fiber_struct.context (coroutine_transfer of coroutine/*/Context.S,
+// Ruby 2.6 and later). The first fiber of a thread is allocated with zeros there (rb_threadptr_root_fiber_setup of cont.c).
+type fiberSign struct {
+	nextNS int64
+	next   int // the place in Reader.order from which on threads are asked
+	ranges []attach.Range
+	words  [signBatch][8]byte
+}
+
+// seen asks about some threads, if it is time, and reports whether one has switched. It reports that one has if Ruby keeps no such word.
+func (g *fiberSign) seen(r *Reader, nowNS int64) bool {
+	at, ok := r.savedStackPointer()
+	if !ok {
+		return true
+	}
+	if nowNS < g.nextNS || len(r.order) == 0 {
+		return false
+	}
+	g.nextNS = nowNS + signEveryNS
+	g.ranges = g.ranges[:0]
+	for range min(signBatch, len(r.order)) {
+		t := r.order[g.next%len(r.order)]
+		g.next++
+		root := attach.Address(le64(t.buf[r.o.thRootFiber:]))
+		if root == 0 {
+			continue // Ruby sets it before the first switch
+		}
+		if t.stack.ec != 0 && t.stack.ec != root+attach.Address(r.o.fiberSavedEC) {
+			return true // it runs another one
+		}
+		g.ranges = append(g.ranges, attach.Range{Addr: root + attach.Address(at), Buf: g.words[len(g.ranges)][:]})
+	}
+	if len(g.ranges) == 0 {
+		return false
+	}
+	calls, err := r.mem.ReadBatch(g.ranges)
+	r.reads.Calls += uint64(calls)
+	if err != nil {
+		return false // the next tick will say so
+	}
+	for i := range g.ranges {
+		if !g.ranges[i].Failed && le64(g.words[i][:]) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// savedStackPointer is where a fiber keeps its saved stack pointer: the context stands behind the bits of the status on all releases.
+func (r *Reader) savedStackPointer() (offset int, ok bool) {
+	f := r.waiting.finder
+	if f == nil || !r.vm.Release.AtLeast(2, 6) {
+		return 0, false
+	}
+	const word = 8
+	end := f.status.Offset + max(f.status.Size, 4)
+	return (end + word - 1) / word * word, true
+}
