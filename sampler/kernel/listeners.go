@@ -31,10 +31,16 @@ type listeners struct {
 	wanted map[netip.AddrPort]struct{}
 }
 
-// listenerAt is who listened at an address at a time, CLOCK_MONOTONIC in ns: "ruby (pid 12)"; "": it was not found.
+// listenerAt is who listened at an address at a time, CLOCK_MONOTONIC in ns.
 type listenerAt struct {
-	name string
+	holder
 	atNS int64
+}
+
+// holder is a process that holds a socket, with its name, "ruby (pid 12)". It is the zero value if none was found.
+type holder struct {
+	pid  int
+	name string
 }
 
 // withListener adds to a connection within the machine who listens at its other end, if that is known, and has it searched for if not. The
@@ -72,17 +78,21 @@ func (l *listeners) want(at netip.AddrPort) {
 	l.wanted[at] = struct{}{}
 }
 
-// know keeps who listens where, and has the connections that lead there described anew. The caller holds mu.
-func (p *peers) know(who map[netip.AddrPort]string) {
+// know keeps who listens where, and has connections described anew if that is another process than was known. The caller holds mu.
+func (p *peers) know(who map[netip.AddrPort]holder) {
 	if len(who) == 0 {
 		return
 	}
 	if p.listeners.known == nil || len(p.listeners.known)+len(who) > maxListeners {
 		p.listeners.known = make(map[netip.AddrPort]listenerAt)
 	}
-	now := monotonic()
-	for at, name := range who {
-		p.listeners.known[at] = listenerAt{name, now}
+	now, others := monotonic(), false
+	for at, h := range who {
+		others = others || p.listeners.known[at].name != h.name
+		p.listeners.known[at] = listenerAt{h, now}
+	}
+	if !others {
+		return
 	}
 	for fd, known := range p.byFD {
 		if known.kind == sampler.PeerTCP {
@@ -92,12 +102,79 @@ func (p *peers) know(who map[netip.AddrPort]string) {
 	}
 }
 
-// findListeners searches for the listeners at wanted addresses: the sockets by the tables of the target's network namespace, their
-// processes by all descriptors that may be looked at. Of several processes that share a socket, a server's workers, the one with
-// the lowest PID is named. It returns nil when ctx has ended before.
-func (p *peers) findListeners(ctx context.Context, wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]string {
-	out := make(map[netip.AddrPort]string, len(wanted))
-	byInode := make(map[string][]netip.AddrPort) // one socket may listen at all addresses
+// findListeners searches for the listeners at wanted addresses: the sockets in the target's network namespace, their processes by the
+// descriptors that may be looked at. Of several processes that share a socket, a server's workers, the one with the lowest PID is named.
+// A process that held one the last time is looked at first. It returns nil when ctx has ended before.
+func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]holder {
+	out := make(map[netip.AddrPort]holder, len(wanted))
+	for w := range wanted {
+		out[w] = holder{}
+	}
+	byLink, err := listeningSockets(diag, wanted)
+	if err != nil {
+		byLink = p.listeningInTables(wanted)
+	}
+	if len(byLink) == 0 {
+		return out
+	}
+	left := maxListenerLinks
+	for _, pid := range p.likelyHolders(wanted) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		links := descriptors(pid, left)
+		name := ""
+		for i, l := range links {
+			if i%linksPerLook == linksPerLook-1 && ctx.Err() != nil {
+				return nil
+			}
+			text, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, l))
+			if err != nil || len(byLink[text]) == 0 {
+				continue
+			}
+			if name == "" {
+				if name = programName(pid); name == "" {
+					break // it has ended
+				}
+			}
+			for _, at := range byLink[text] {
+				if out[at].pid == 0 {
+					out[at] = holder{pid, name}
+				}
+			}
+			if delete(byLink, text); len(byLink) == 0 {
+				return out
+			}
+		}
+		if left -= len(links); left <= 0 {
+			break
+		}
+	}
+	return out
+}
+
+// listeningSockets asks the kernel which sockets listen at wanted addresses, and returns those addresses by the text of a descriptor's link.
+func listeningSockets(diag *sockDiag, wanted map[netip.AddrPort]struct{}) (map[string][]netip.AddrPort, error) {
+	if diag == nil {
+		return nil, ErrUnsupported
+	}
+	byLink := make(map[string][]netip.AddrPort)
+	for at := range wanted {
+		inode, err := diag.listener(at)
+		if err != nil {
+			return nil, err
+		}
+		if inode != 0 {
+			link := socketLink(inode)
+			byLink[link] = append(byLink[link], at)
+		}
+	}
+	return byLink, nil
+}
+
+// listeningInTables is listeningSockets by the tables of the target's network namespace.
+func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string][]netip.AddrPort {
+	byLink := make(map[string][]netip.AddrPort) // one socket may listen at all addresses
 	for _, tab := range socketTables[:2] {
 		found := make(map[uint64]sampler.Peer)
 		listening := table{tab.name, func(line []byte) (uint64, sampler.Peer, bool) {
@@ -111,8 +188,8 @@ func (p *peers) findListeners(ctx context.Context, wanted map[netip.AddrPort]str
 			}
 			for w := range wanted {
 				if w.Port() == at.Port() && (at.Addr().IsUnspecified() || at.Addr() == w.Addr()) {
-					link := "socket:[" + strconv.FormatUint(inode, 10) + "]"
-					byInode[link] = append(byInode[link], w)
+					link := socketLink(inode)
+					byLink[link] = append(byLink[link], w)
 				}
 			}
 			return 0, peer, false
@@ -120,43 +197,26 @@ func (p *peers) findListeners(ctx context.Context, wanted map[netip.AddrPort]str
 		// What can't be read names nobody.
 		_ = p.readTable(listening, nil, found)
 	}
-	for w := range wanted {
-		out[w] = ""
-	}
-	if len(byInode) == 0 {
-		return out
-	}
-	left := maxListenerLinks
-	for _, pid := range processes() {
-		if ctx.Err() != nil {
-			return nil
-		}
-		links := descriptors(pid, left)
-		name := ""
-		for i, l := range links {
-			if i%linksPerLook == linksPerLook-1 && ctx.Err() != nil {
-				return nil
-			}
-			text, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, l))
-			if err != nil || len(byInode[text]) == 0 {
-				continue
-			}
-			if name == "" {
-				if name = programName(pid); name == "" {
-					break // it has ended
-				}
-			}
-			for _, at := range byInode[text] {
-				if out[at] == "" {
-					out[at] = name
-				}
-			}
-		}
-		if left -= len(links); left <= 0 {
-			break
+	return byLink
+}
+
+// socketLink is the text of the link of a socket's descriptor.
+func socketLink(inode uint64) string { return "socket:[" + strconv.FormatUint(inode, 10) + "]" }
+
+// likelyHolders lists all processes: those that listened at one of some addresses the last time first, then in the order of their PIDs.
+func (p *peers) likelyHolders(wanted map[netip.AddrPort]struct{}) []int {
+	all := processes()
+	var first []int
+	p.mu.Lock()
+	for at := range wanted {
+		if h := p.listeners.known[at].holder; h.pid != 0 && !slices.Contains(first, h.pid) && slices.Contains(all, h.pid) {
+			first = append(first, h.pid)
 		}
 	}
-	return out
+	p.mu.Unlock()
+	slices.Sort(first)
+	all = slices.DeleteFunc(all, func(pid int) bool { return slices.Contains(first, pid) })
+	return append(first, all...)
 }
 
 // descriptors lists no more than limit of a process's; none where it has ended, or may not be looked at.

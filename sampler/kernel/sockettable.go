@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// minTableIntervalNS is the least time between two reads of the socket tables: one costs milliseconds of the
+	// minTableIntervalNS is the least time between two searches for sockets: one can cost milliseconds of the
 	// kernel's time, as it walks the whole hash table of connections.
 	minTableIntervalNS = 5e9
 	// tableCostFactor keeps the reads below a hundredth of the time where a table is huge.
@@ -21,31 +21,43 @@ const (
 	maxTableBytes = 64 << 20
 	// maxWanted bounds the sockets that wait to be named.
 	maxWanted = 4096
+	// absentNS is for how long a socket that a search did not find is not searched for again.
+	absentNS = 30e9
+	// unnamedNS is for how long a socket is known without another end, before it is searched for again.
+	unnamedNS = 5e9
 )
 
-// socketTable holds what the last read of /proc/PID/net said of the sockets that were asked for.
+// socketTable holds what the last searches said of the sockets that were asked for, maxWanted of them at most.
 type socketTable struct {
-	byInode map[uint64]sampler.Peer
+	byInode map[uint64]tableEntry
 	nextNS  int64
+	// noDiag: the kernel does not let ddtop ask for sockets of the target's network namespace, so the tables of /proc/PID/net are read.
+	noDiag bool
+}
+
+// tableEntry is what a search said of a socket. It is believed until untilNS, for ever if that is zero.
+type tableEntry struct {
+	peer    sampler.Peer
+	found   bool
+	untilNS int64
 }
 
 // fromTable returns what the tables said of a socket, and asks for it to be looked for where they said nothing yet.
 func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if found, ok := p.table.byInode[inode]; ok {
-		return found, true
-	}
-	if len(p.wanted) < maxWanted {
+	known, ok := p.table.byInode[inode]
+	if (!ok || known.untilNS != 0 && monotonic() > known.untilNS) && len(p.wanted) < maxWanted {
 		p.wanted[inode] = struct{}{}
 	}
-	return sampler.Peer{}, false
+	return known.peer, known.found
 }
 
-// ResolveSockets names the sockets that Describe could not: from the tables of the target's network namespace,
-// /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That costs milliseconds, so it is to be called from another goroutine than the
-// sampling one, as often as the caller likes: it reads at most every 5 s, less often where the tables are big, and only
-// when a socket waits to be named, or who listens at the other end of one. It returns how many it has named; nowNS is CLOCK_MONOTONIC.
+// ResolveSockets names the sockets that Describe could not, by asking the kernel for the sockets of the target's network namespace
+// (sock_diag(7)). Where ddtop may not, it reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That can cost milliseconds, so it is to be
+// called from another goroutine than the sampling one, as often as the caller likes: it searches at most every 5 s, less often where there are
+// many sockets, and only when a socket waits to be named, or who listens at the other end of one. It returns how many it has named; nowNS is
+// CLOCK_MONOTONIC.
 // When ctx ends, the search for listeners does, and is begun anew next time.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
@@ -64,23 +76,26 @@ func (p *peers) resolve(ctx context.Context, nowNS int64) (int, error) {
 		return 0, nil
 	}
 	start := monotonic()
+	diag := p.diag()
+	if diag != nil {
+		defer diag.close()
+	}
 	found := make(map[uint64]sampler.Peer)
 	var errs error
-	if len(wanted) > 0 {
+	if len(wanted) > 0 && (diag == nil || diag.named(wanted, found) != nil) {
 		for _, tab := range socketTables {
 			errs = errors.Join(errs, p.readTable(tab, wanted, found))
 		}
 	}
-	var who map[netip.AddrPort]string
+	var who map[netip.AddrPort]holder
 	if len(addresses) > 0 {
-		who = p.findListeners(ctx, addresses)
+		who = p.findListeners(ctx, diag, addresses)
 	}
-	cost := monotonic() - start
+	end := monotonic()
+	cost := end - start
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(wanted) > 0 {
-		p.table.byInode = found
-	}
+	p.table.keep(wanted, found, end)
 	if who == nil {
 		for at := range addresses {
 			p.listeners.want(at)
@@ -89,6 +104,37 @@ func (p *peers) resolve(ctx context.Context, nowNS int64) (int, error) {
 	p.know(who)
 	p.table.nextNS = nowNS + max(minTableIntervalNS, cost*tableCostFactor)
 	return len(found), errs
+}
+
+// diag returns what asks the kernel for sockets. It is nil if ddtop may not.
+func (p *peers) diag() *sockDiag {
+	if p.table.noDiag { // resolve alone uses it
+		return nil
+	}
+	d, err := openSockDiag(p.proc)
+	if err != nil {
+		p.table.noDiag = !errors.Is(err, ErrGone) && !Exhausted(err)
+		return nil
+	}
+	return d
+}
+
+// keep remembers what a search that ended at a time has found of the sockets that it was for.
+func (t *socketTable) keep(wanted map[uint64]struct{}, found map[uint64]sampler.Peer, atNS int64) {
+	if t.byInode == nil || len(t.byInode)+len(wanted) > maxWanted {
+		t.byInode = make(map[uint64]tableEntry, len(wanted))
+	}
+	for inode := range wanted {
+		peer, ok := found[inode]
+		entry := tableEntry{peer: peer, found: ok}
+		switch {
+		case !ok:
+			entry.untilNS = atNS + absentNS
+		case peer.Remote == "" && peer.Kind != sampler.PeerListener:
+			entry.untilNS = atNS + unnamedNS
+		}
+		t.byInode[inode] = entry
+	}
 }
 
 // table is one of the files of /proc/PID/net.

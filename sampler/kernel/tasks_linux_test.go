@@ -123,10 +123,17 @@ func TestBlockedThreads(t *testing.T) {
 	}
 }
 
-// TestSocketsFromTables names sockets without pidfd_getfd.
-func TestSocketsFromTables(t *testing.T) {
+// TestSocketsByInode names sockets without pidfd_getfd: by asking the kernel, and by the tables of /proc where ddtop may not ask.
+func TestSocketsByInode(t *testing.T) {
+	for _, tables := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tables=%v", tables), func(t *testing.T) { socketsByInode(t, tables) })
+	}
+}
+
+func socketsByInode(t *testing.T, tables bool) {
 	cmd, all := startBlocker(t, nil)
 	tasks, dict := openTasks(t, cmd.Process.Pid)
+	tasks.peers.table.noDiag = tables
 	tasks.peers.sock.refused = &Error{"pidfd_getfd", "descriptor 3", syscall.EPERM}
 	if !errors.Is(tasks.peers.sock.refused, errPermission) {
 		t.Errorf("SocketsRefused %v", tasks.peers.sock.refused)
@@ -147,12 +154,25 @@ func TestSocketsFromTables(t *testing.T) {
 	if err != nil || n < len(names) {
 		t.Fatalf("ResolveSockets named %d, %v", n, err)
 	}
+	if tasks.peers.table.noDiag != tables {
+		t.Error("the kernel was not asked")
+	}
 	for _, b := range all {
 		if p := get(b); names[b.Case] && p != b.Peer {
 			t.Errorf("%s: %+v, the program says %+v", b.Case, p, b.Peer)
 		}
 	}
-	tasks.peers.wanted[1] = struct{}{}
+	// What was named needs no other search, nor what was not found.
+	tasks.peers.fromTable(1)
+	if _, err := tasks.ResolveSockets(t.Context(), tasks.peers.table.nextNS); err != nil {
+		t.Error(err)
+	}
+	tasks.peers.fromTable(1)
+	if len(tasks.peers.wanted) != 0 {
+		t.Errorf("searched for again: %v", tasks.peers.wanted)
+	}
+	now = tasks.peers.table.nextNS - minTableIntervalNS
+	tasks.peers.wanted[2] = struct{}{}
 	if n, err := tasks.ResolveSockets(t.Context(), now+minTableIntervalNS-1); n != 0 || err != nil {
 		t.Errorf("read again too early: %d, %v", n, err)
 	}
