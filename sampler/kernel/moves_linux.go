@@ -1,0 +1,229 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// movePages is how many pages of events a thread has room for: 1,024 events, ten times what a busy thread makes between two looks.
+	// smallMovePages is the same where many threads are followed, or the kernel gives no more memory (perf_event_mlock_kb).
+	movePages, smallMovePages = 4, 1
+	// manyMoves is from how many threads on each has the small room.
+	manyMoves = 128
+	// moveWatermark is beyond all rings: no event wakes ddtop.
+	moveWatermark = 1 << 30
+
+	// Places in perf_event_mmap_page (linux/perf_event.h).
+	ringHead, ringTail = 1024, 1032
+	// Types of records, and the bits of their misc word.
+	recordLost, recordExit, recordFork, recordSwitch = 2, 4, 7, 14
+	miscOut, miscPreempted                           = 1 << 13, 1 << 14
+	recordHeader                                     = 8
+)
+
+// Moves has the kernel tell when threads of a process get and lose a CPU. It costs the thread some 50 ns a switch, needs no privilege
+// for processes of the same user, and wakes nobody. It is for one goroutine.
+type Moves struct {
+	pid   int
+	rings map[int32]*moveRing
+	room  int
+	lost  uint64
+}
+
+// moveRing is where the kernel puts the events of one thread.
+type moveRing struct {
+	fd  int
+	mem []byte
+}
+
+// OpenMoves gets ready to follow threads of a process. No thread is followed yet.
+func OpenMoves(pid int) *Moves {
+	// Half of the descriptors that ddtop may have are for others.
+	return &Moves{pid: pid, rings: make(map[int32]*moveRing), room: openFileLimit() / 2}
+}
+
+// Close ends all following.
+func (m *Moves) Close() {
+	for tid := range m.rings {
+		m.Forget(tid)
+	}
+}
+
+// Follows reports whether a thread is followed.
+func (m *Moves) Follows(tid int32) bool { return m.rings[tid] != nil }
+
+// Len is how many threads are followed.
+func (m *Moves) Len() int { return len(m.rings) }
+
+// Follow begins to follow a thread. The error is ErrGone if it has ended, else ErrMoves.
+func (m *Moves) Follow(tid int32) error {
+	if m.rings[tid] != nil {
+		return nil
+	}
+	if len(m.rings) >= m.room {
+		return fmt.Errorf("%w: process %d has more than %d threads, and each takes a descriptor of ddtop's: raise ulimit -n", ErrMoves, m.pid, m.room)
+	}
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC, Wakeup: moveWatermark,
+		Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | unix.PerfBitContextSwitch | unix.PerfBitTask | unix.PerfBitSampleIDAll |
+			unix.PerfBitUseClockID | unix.PerfBitWatermark,
+	}
+	fd, err := unix.PerfEventOpen(&attr, int(tid), -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return m.refusal(tid, err)
+	}
+	pages := movePages
+	if len(m.rings) >= manyMoves {
+		pages = smallMovePages
+	}
+	size := os.Getpagesize()
+	mem, err := unix.Mmap(fd, 0, (1+pages)*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err == unix.EPERM && pages > smallMovePages {
+		mem, err = unix.Mmap(fd, 0, (1+smallMovePages)*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err != nil {
+		closeFD(fd)
+		if err == unix.EPERM || err == unix.ENOMEM || err == unix.EAGAIN {
+			return fmt.Errorf("%w: the kernel gives no more memory than for the events of %d threads (kernel.perf_event_mlock_kb, ulimit -l): %w",
+				ErrMoves, len(m.rings), err)
+		}
+		return fmt.Errorf("%w: mapping the events of thread %d: %w", ErrMoves, tid, err)
+	}
+	m.rings[tid] = &moveRing{fd, mem}
+	return nil
+}
+
+// refusal says why the kernel does not tell of a thread.
+func (m *Moves) refusal(tid int32, err error) error {
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return &Error{"perf_event_open", fmt.Sprintf("thread %d", tid), err}
+	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
+		if level, e := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); e == nil {
+			if text := strings.TrimSpace(string(level)); len(text) == 1 && text[0] > '2' {
+				return fmt.Errorf("%w is forbidden by kernel.perf_event_paranoid=%s: %w", ErrMoves, text, err)
+			}
+		}
+		if seccomped() {
+			return fmt.Errorf("%w is forbidden by seccomp: %w", ErrMoves, err)
+		}
+		return fmt.Errorf("%w is forbidden for process %d: %w", ErrMoves, m.pid, err)
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
+		if seccomped() {
+			return fmt.Errorf("%w is forbidden by seccomp: %w", ErrMoves, err)
+		}
+		return fmt.Errorf("%w is missing in this kernel: %w", ErrMoves, err)
+	case Exhausted(err):
+		return fmt.Errorf("%w: no descriptors are left for the events of %d threads: %w", ErrMoves, len(m.rings)+1, err)
+	}
+	return fmt.Errorf("%w: following thread %d: %w", ErrMoves, tid, err)
+}
+
+// seccomped reports whether a filter decides on ddtop's system calls (Seccomp of /proc/self/status is 2).
+func seccomped() bool {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	mode, ok := field(b, "Seccomp")
+	return ok && strings.TrimSpace(string(mode)) == "2"
+}
+
+// Forget ends the following of a thread.
+func (m *Moves) Forget(tid int32) {
+	r := m.rings[tid]
+	if r == nil {
+		return
+	}
+	delete(m.rings, tid)
+	_ = unix.Munmap(r.mem) // it was mapped
+	closeFD(r.fd)
+}
+
+// Read calls take with the events of all threads since the last call, those of each in their order. Threads that have ended are no longer
+// followed. It returns how many events had no room since the start.
+func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
+	for tid, r := range m.rings {
+		ended := false
+		m.lost += r.read(func(e *Move) {
+			ended = ended || e.Kind == MoveEnded
+			take(tid, e)
+		})
+		if ended {
+			m.Forget(tid)
+		}
+	}
+	return m.lost
+}
+
+func (r *moveRing) word(at int) *uint64 { return (*uint64)(unsafe.Pointer(&r.mem[at])) }
+
+// read takes what the kernel has put into the ring.
+func (r *moveRing) read(take func(e *Move)) (lost uint64) {
+	data := r.mem[os.Getpagesize():]
+	head, tail := atomic.LoadUint64(r.word(ringHead)), atomic.LoadUint64(r.word(ringTail))
+	if head == tail {
+		return 0
+	}
+	size := uint64(len(data))
+	var b [64]byte
+	for tail < head {
+		// Records are whole multiples of 8 bytes, so a header never wraps.
+		at := tail % size
+		n := uint64(binary.NativeEndian.Uint16(data[at+6:]))
+		if n < recordHeader || n > head-tail {
+			break // not a ring of the kernel's
+		}
+		part := b[:min(n, uint64(len(b)))]
+		k := copy(part, data[at:])
+		copy(part[k:], data)
+		lost += takeMove(part, take)
+		tail += n
+	}
+	atomic.StoreUint64(r.word(ringTail), head)
+	return lost
+}
+
+// takeMove reads one record. It returns how many events it says were lost.
+func takeMove(b []byte, take func(e *Move)) (lost uint64) {
+	kind, misc := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint16(b[4:])
+	word := func(at int) uint64 {
+		if at+8 > len(b) {
+			return 0
+		}
+		return binary.NativeEndian.Uint64(b[at:])
+	}
+	switch kind {
+	case recordSwitch:
+		e := Move{NS: int64(word(recordHeader))}
+		switch {
+		case misc&miscPreempted != 0:
+			e.Kind = MovePreempted
+		case misc&miscOut != 0:
+			e.Kind = MoveOut
+		}
+		take(&e)
+	case recordFork, recordExit:
+		// pid and ppid, tid and ptid, time.
+		e := Move{NS: int64(word(24)), Kind: MoveEnded}
+		if kind == recordFork {
+			if p := word(8); uint32(p) != uint32(p>>32) {
+				return 0 // a process
+			}
+			e.Kind, e.Child = MoveStarted, int32(uint32(word(16)))
+		}
+		take(&e)
+	case recordLost:
+		return max(word(16), 1)
+	}
+	return 0
+}

@@ -1,0 +1,187 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// sleeping runs a thread that sleeps n times when it is told to, and then ends. It returns its tid.
+func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, ended <-chan struct{}) {
+	t.Helper()
+	tids, begin, done, over := make(chan int32), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	attach.OnOwnThread(func() { // it ends with it
+		defer close(over)
+		tids <- int32(unix.Gettid())
+		<-begin
+		for range n {
+			ts := unix.NsecToTimespec(2e6)
+			_ = unix.Nanosleep(&ts, nil)
+		}
+		close(done)
+		<-begin
+	})
+	return <-tids, begin, done, over
+}
+
+// TestMoves: the events of a thread are as many as its switches by the kernel's own count, they alternate, their times fit, and its end is
+// told.
+func TestMoves(t *testing.T) {
+	const n = 50
+	tid, start, slept, ended := sleeping(t, n)
+	m := OpenMoves(os.Getpid())
+	defer m.Close()
+	if err := m.Follow(tid); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	tasks, _ := openTasks(t, os.Getpid())
+	turns := func() int64 {
+		cpu, err := tasks.CPU(tid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cpu.Turns
+	}
+	before, from := turns(), monotonic()
+	start <- struct{}{}
+	<-slept
+	var all []Move
+	take := func(of int32, e *Move) {
+		if of != tid {
+			t.Errorf("of thread %d", of)
+		}
+		all = append(all, *e)
+	}
+	read := func() int {
+		if lost := m.Read(take); lost != 0 {
+			t.Errorf("%d lost", lost)
+		}
+		return len(slices.DeleteFunc(slices.Clone(all), func(e Move) bool { return e.Kind != MoveIn }))
+	}
+	// The thread may go to sleep for good yet: it is waited for until both counts stand still.
+	in, is := read(), turns()-before
+	for deadline := time.Now().Add(rubytest.Timeout); int64(in) != is && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		in, is = read(), turns()-before
+	}
+	if int64(in) != is || in < n {
+		t.Errorf("%d times on a CPU by events, %d by the kernel's count; it slept %d times", in, is, n)
+	}
+	on, last, asleep := false, from, int64(0)
+	for _, e := range all {
+		if e.NS < last || (e.Kind == MoveIn) == on {
+			t.Fatalf("%+v after %d, on a CPU: %v", e, last, on)
+		}
+		if e.Kind == MoveIn && last != from {
+			asleep += e.NS - last
+		}
+		on, last = e.Kind == MoveIn, e.NS
+	}
+	if asleep < (n-1)*2e6 || last > monotonic() {
+		t.Errorf("%d ns without a CPU in %d sleeps of 2 ms, the last event %d ns ago", asleep, n, monotonic()-last)
+	}
+	close(start)
+	<-ended
+	for deadline := time.Now().Add(rubytest.Timeout); m.Len() > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		read()
+	}
+	if m.Len() != 0 || !slices.ContainsFunc(all, func(e Move) bool { return e.Kind == MoveEnded }) {
+		t.Errorf("%d threads are followed after the end", m.Len())
+	}
+	if err := m.Follow(tid); !errors.Is(err, ErrGone) {
+		t.Errorf("of a thread that has ended: %v", err)
+	}
+}
+
+// TestMovesTellOfChildren: a thread that makes another one tells which.
+func TestMovesTellOfChildren(t *testing.T) {
+	m := OpenMoves(os.Getpid())
+	defer m.Close()
+	want, child := make(chan int32), int32(0)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tids, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range tids { // which of them Go has make the next one is not known
+		tid, _ := parseInt32(d.Name())
+		if err := m.Follow(tid); err != nil && !errors.Is(err, ErrGone) {
+			rubytest.Skip(t, "%v", err)
+		}
+	}
+	made := make(map[int32]bool)
+	for range 20 { // threads that are idle serve some of them
+		go func() {
+			runtime.LockOSThread()
+			want <- int32(unix.Gettid())
+		}()
+		child = <-want
+		m.Read(func(_ int32, e *Move) {
+			if e.Kind == MoveStarted {
+				made[e.Child] = true
+			}
+		})
+		if made[child] {
+			return
+		}
+	}
+	t.Errorf("thread %d is not among those that were made: %v", child, made)
+}
+
+// TestMovesAreBounded: a ring that is full loses events, which is counted, and goes on. More threads than there is room for are refused,
+// with the reason.
+func TestMovesAreBounded(t *testing.T) {
+	tid, start, slept, _ := sleeping(t, 0)
+	m := OpenMoves(os.Getpid())
+	defer m.Close()
+	if err := m.Follow(tid); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	m.room = 1
+	if err := m.Follow(int32(unix.Gettid())); !errors.Is(err, ErrMoves) {
+		t.Errorf("beyond the room: %v", err)
+	}
+	start <- struct{}{}
+	<-slept
+	r := m.rings[tid]
+	// What the kernel would have written had it been ten times as much: a lost record.
+	var e Move
+	b := make([]byte, 32)
+	copy(b, []byte{recordLost, 0, 0, 0, 0, 0, 32, 0})
+	b[16] = 7
+	if lost := takeMove(b, func(x *Move) { e = *x }); lost != 7 || e != (Move{}) {
+		t.Errorf("%d lost, %+v", lost, e)
+	}
+	if len(r.mem) > (1+movePages)*os.Getpagesize() {
+		t.Errorf("%d bytes", len(r.mem))
+	}
+}
+
+// TestMovesRefused says why, under a filter as containers have, and by the machine's own setting.
+func TestMovesRefused(t *testing.T) {
+	m := &Moves{pid: 1, rings: map[int32]*moveRing{}}
+	for err, want := range map[error]error{unix.EPERM: ErrMoves, unix.EACCES: ErrMoves, unix.ENOSYS: ErrMoves, unix.EMFILE: ErrMoves, unix.ESRCH: ErrGone, unix.EINVAL: ErrMoves} {
+		if got := m.refusal(5, err); !errors.Is(got, want) || !errors.Is(got, err) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
+// FuzzMoves: any bytes for a record are read without a crash.
+func FuzzMoves(f *testing.F) {
+	f.Add([]byte{14, 0, 0, 0, 0, 0x20, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= recordHeader {
+			takeMove(b, func(e *Move) { _ = fmt.Sprint(*e) })
+		}
+	})
+}
