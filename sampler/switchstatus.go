@@ -3,6 +3,8 @@ package sampler
 // SwitchStatus says how following a process by thread switches stands: Sample.Changes are filled while it is on.
 type SwitchStatus struct {
 	On bool
+	// Kind is how: "switches" by programs in the kernel, "moved" by its events and looks at memory.
+	Kind string
 	// Wanted: it was asked for.
 	Wanted bool
 	// SinceNS is from when on, CLOCK_MONOTONIC in ns. It is zero if it never was on.

@@ -30,9 +30,9 @@ func switchSegments(s *sampler.SwitchStatus, t *Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
 	case s.On && s.Lost > 0:
-		return []segment{{fmt.Sprintf("● switches, %s lost", units.Count(int64(s.Lost))), warn}}
+		return []segment{{fmt.Sprintf("● %s, %s lost", s.Kind, units.Count(int64(s.Lost))), warn}}
 	case s.On:
-		return []segment{{"● switches", canvas.Style{FG: t.Accent, Attr: canvas.Bold}}}
+		return []segment{{"● " + s.Kind, canvas.Style{FG: t.Accent, Attr: canvas.Bold}}}
 	case s.Wanted && s.Ended != "":
 		return []segment{{"polling", warn}}
 	}
@@ -42,11 +42,14 @@ func switchSegments(s *sampler.SwitchStatus, t *Theme) []segment {
 // switchHelp says in the help how following by thread switches is doing.
 func switchHelp(s *sampler.SwitchStatus, p *sampler.Process) []binding {
 	switch {
+	case s.On && s.Kind == "moved":
+		return []binding{{show: s.Kind, help: fmt.Sprintf("the kernel says when threads get and lose a CPU, %s records since %s; memory says what they do; %s had no room",
+			units.Count(int64(s.Records)), p.WallTime(s.SinceNS).Format("15:04:05"), units.Count(int64(s.Lost)))}}
 	case s.On:
-		return []binding{{show: "switches", help: fmt.Sprintf("times are exact, by %s records of thread switches since %s; %s had no room, %s words of memory could not be read",
+		return []binding{{show: s.Kind, help: fmt.Sprintf("times are exact, by %s records of thread switches since %s; %s had no room, %s words of memory could not be read",
 			units.Count(int64(s.Records)), p.WallTime(s.SinceNS).Format("15:04:05"), units.Count(int64(s.Lost)), units.Count(int64(s.Failed)))}}
 	case s.Wanted && s.Ended != "":
-		return []binding{{show: "polling", help: "thread switches are not followed: " + s.Ended}}
+		return []binding{{show: "polling", help: "threads are not followed: " + s.Ended}}
 	}
 	return nil
 }

@@ -13,10 +13,10 @@ type sourceFlag struct{ from live.From }
 
 func (f *sourceFlag) addTo(cmd *cobra.Command) {
 	f.from = live.FromAuto
-	cmd.Flags().Var(f, "source", "the `SOURCE` of states: auto, switches or polling (docs/switches.md)")
+	cmd.Flags().Var(f, "source", "the `SOURCE` of states: auto, switches, moved or polling (docs/switches.md)")
 	// The flag is there: it has just been added.
 	_ = cmd.RegisterFlagCompletionFunc("source", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{string(live.FromAuto), string(live.FromSwitches), string(live.FromPolling)}, cobra.ShellCompDirectiveNoFileComp
+		return []string{string(live.FromAuto), string(live.FromSwitches), string(live.FromMoved), string(live.FromPolling)}, cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
@@ -37,8 +37,8 @@ func (f *sourceFlag) Set(text string) error {
 
 // checkSource refuses what does not go together.
 func (t *target) checkSource() error {
-	if t.source.from == live.FromSwitches && t.pause {
-		return usageErrorf("--source switches does not go with --pause, whose stops would be in all that it says")
+	if from := t.source.from; (from == live.FromSwitches || from == live.FromMoved) && t.pause {
+		return usageErrorf("--source %s does not go with --pause, whose stops would be in all that it says", from)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func fillSource(stat *gvl.Stat, src sampler.Source) {
 	s := from.SwitchStatus()
 	out := &gvl.StatSource{Kind: string(live.FromPolling), Why: s.Ended, Records: s.Records, Lost: s.Lost, FailedWords: s.Failed, KernelNS: s.BusyNS}
 	if s.SinceNS != 0 && s.Ended == "" {
-		out.Kind = string(live.FromSwitches)
+		out.Kind = s.Kind
 	}
 	stat.Source = out
 }

@@ -264,7 +264,11 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			c.exact = exact
 			s.budget.countExact(exact)
 		}
-		if c.exact {
+		glances := s.glances()
+		switch {
+		case glances != nil:
+			lockEvery = min(stackEvery, glanceNS)
+		case c.exact:
 			lockEvery = stackEvery // changes come by themselves
 		}
 		s.budget.pace(c, stackEvery, lockEvery)
@@ -277,6 +281,17 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.ticking.Lock()
 		s.reader.Reads().Late += late
+		if glances != nil {
+			moving := glances.glance()
+			if depth == sampler.LockTick && now-seen < glanceGapNS {
+				s.ticking.Unlock()
+				all, stacks := s.budget.spent(depth, cost.since(), stackNS, monotonic(), ownCPU)
+				c.wait(all)
+				c.rest(max(s.rests(), stacks))
+				s.note(c, now, moving)
+				continue
+			}
+		}
 		err := s.readTick(depth, &sample)
 		if err == nil {
 			sample.Slow = c.slow
@@ -325,17 +340,30 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		seen = sample.TimeNS
 		s.slowCounters(&sample, false)
 		s.countClasses(&sample)
-		slow := c.slow
-		c.note(now, busy(&sample))
-		switch {
-		case slow && !c.slow:
-			s.budget.count(+1, -1)
-		case !slow && c.slow:
-			s.budget.count(-1, +1)
-		}
+		s.note(c, now, busy(&sample))
 		s.tickBegan.Store(0)
 		emit(&sample)
 	}
+}
+
+// note tells the clock whether anything runs, waits or collects garbage, and the budget how fast the clock is by that.
+func (s *Source) note(c *clock, now int64, busy bool) {
+	slow := c.slow
+	c.note(now, busy)
+	switch {
+	case slow && !c.slow:
+		s.budget.count(+1, -1)
+	case !slow && c.slow:
+		s.budget.count(-1, +1)
+	}
+}
+
+// glances returns who has the clock look at threads between two samples. It is nil if nobody does.
+func (s *Source) glances() *switchRun {
+	if x := s.switches.now.Load(); x != nil && x.on() && x.glances() {
+		return x
+	}
+	return nil
 }
 
 // last takes one more sample when sampling is asked to end, with all counters: what the kernel adds up is then known up to the end,

@@ -17,6 +17,8 @@ func (*Source) openSwitches(context.Context, exact.Consumer) (*switchRun, error)
 	return nil, attach.ErrLinuxOnly
 }
 
+func (*switchRun) glances() bool                           { return false }
+func (*switchRun) glance() bool                            { return false }
 func (*switchRun) on() bool                                { return false }
 func (*switchRun) look()                                   {}
 func (*switchRun) behind(int64) int64                      { return 0 }

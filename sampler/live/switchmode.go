@@ -114,7 +114,11 @@ func (s *Source) SwitchStatus() sampler.SwitchStatus {
 	if x := s.switches.now.Load(); x != nil {
 		st = x.status()
 	}
-	st.Wanted = s.switches.from == FromSwitches
+	st.Kind = string(s.switches.from)
+	if s.switches.from != FromMoved {
+		st.Kind = string(FromSwitches)
+	}
+	st.Wanted = s.switches.from.followed()
 	if why := s.switches.why.Load(); why != nil && !st.On && st.Ended == "" {
 		st.Ended = *why
 	}

@@ -32,6 +32,14 @@ const (
 // leastFetch is the shortest time between two looks for records, in ns.
 const leastFetch = 20e6
 
+// switchFeed is where records of a process come from: a *tracer.Feed, or a *movedFeed.
+type switchFeed interface {
+	Drain(emit func(*switches.Record)) error
+	DrainStacks(emit func(*bpf.Stack)) error
+	Counts() (tracer.Counts, error)
+	Close() error
+}
+
 // switchRun follows the GVL of a process by thread switches, beside the sampling.
 type switchRun struct {
 	source *Source
@@ -43,8 +51,10 @@ type switchRun struct {
 	fedNS, lookedNS, everyNS atomic.Int64
 	stop, done               chan struct{}
 
-	mu      sync.Mutex // guards what follows
-	feed    *tracer.Feed
+	mu   sync.Mutex // guards what follows
+	feed switchFeed
+	// moved is feed, if records are made of moves. It is nil if programs in the kernel make them.
+	moved   *movedFeed
 	rules   *switches.Machine
 	to      *exact.Machine
 	changes *exact.Collector
@@ -68,8 +78,11 @@ type switchRun struct {
 
 // openSwitches has the kernel make records of the process's thread switches.
 func (s *Source) openSwitches(ctx context.Context, to exact.Consumer) (*switchRun, error) {
-	if err := tracer.Check(); err != nil {
-		return nil, err
+	moves := s.switches.from == FromMoved
+	if !moves {
+		if err := tracer.Check(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.ownThreads(ctx); err != nil {
 		return nil, err
@@ -88,14 +101,12 @@ func (s *Source) openSwitches(ctx context.Context, to exact.Consumer) (*switchRu
 	x := &switchRun{source: s, out: from{Consumer: to}, stop: make(chan struct{}), done: make(chan struct{})}
 	x.to, x.stacks, x.taken = exact.NewMachine(&x.out), newWaitStacks(), make(map[instant]takenStack)
 	x.rules = switches.NewMachine(x.to)
-	_, stacks := s.reader.Contexts()
-	shift, bits := statusBits(scheduler.Status)
-	x.feed, err = tracer.Follow(tracer.Target{
-		PID: s.proc.PID(), Before33: scheduler.Before33, Owner: uint64(scheduler.Owner), QueueTail: uint64(scheduler.QueueTail),
-		ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC, ReadyNode: scheduler.ReadyNode,
-		RunningNode: scheduler.RunningNode, Region: scheduler.Region, Unblock: scheduler.Unblock, Status: scheduler.Status.Offset,
-		ContextOfThread: scheduler.Context, StatusShift: shift, StatusBits: bits, Stacks: stacks,
-	})
+	if moves {
+		x.moved, err = s.openMoved(ctx, &scheduler)
+		x.feed = x.moved
+	} else {
+		x.feed, err = s.openTracer(&scheduler)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +121,18 @@ func (s *Source) openSwitches(ctx context.Context, to exact.Consumer) (*switchRu
 	x.everyNS.Store(leastFetch)
 	go x.run()
 	return x, nil
+}
+
+// openTracer loads the programs that make the records.
+func (s *Source) openTracer(scheduler *ruby.Scheduler) (*tracer.Feed, error) {
+	_, stacks := s.reader.Contexts()
+	shift, bits := statusBits(scheduler.Status)
+	return tracer.Follow(tracer.Target{
+		PID: s.proc.PID(), Before33: scheduler.Before33, Owner: uint64(scheduler.Owner), QueueTail: uint64(scheduler.QueueTail),
+		ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC, ReadyNode: scheduler.ReadyNode,
+		RunningNode: scheduler.RunningNode, Region: scheduler.Region, Unblock: scheduler.Unblock, Status: scheduler.Status.Offset,
+		ContextOfThread: scheduler.Context, StatusShift: shift, StatusBits: bits, Stacks: stacks,
+	})
 }
 
 // statusBits says where a field of a word's bits is in the word.
@@ -196,6 +219,9 @@ func (x *switchRun) look() {
 		return
 	}
 	until := now - switchBehindNS
+	if x.moved != nil {
+		until = min(until, x.moved.knownNS())
+	}
 	if to := x.toNS.Load(); to != 0 {
 		until = min(until, to)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -19,6 +20,9 @@ const (
 	// FromSwitches is by thread switches, from a moment after the first sample on. Where a process cannot be followed so, it is polled, which
 	// SwitchStatus tells.
 	FromSwitches From = "switches"
+	// FromMoved is by when the kernel says that threads got and lost a CPU, and a look at memory in between. It needs no privilege for
+	// processes of the same user. It falls back as FromSwitches does.
+	FromMoved From = "moved"
 	// FromPolling is by reading memory again and again.
 	FromPolling From = "polling"
 )
@@ -32,11 +36,14 @@ const (
 // ParseFrom reads a From.
 func ParseFrom(text string) (From, error) {
 	switch f := From(text); f {
-	case FromAuto, FromSwitches, FromPolling:
+	case FromAuto, FromSwitches, FromMoved, FromPolling:
 		return f, nil
 	}
-	return "", fmt.Errorf("%q is not one of auto, switches and polling", text)
+	return "", fmt.Errorf("%q is not one of auto, switches, moved and polling", text)
 }
+
+// followed reports whether the kernel is to tell of each thread.
+func (f From) followed() bool { return f == FromSwitches || f == FromMoved }
 
 // check refuses FromSwitches where the machine does not allow it.
 func (f From) check() error {
@@ -52,7 +59,7 @@ func (f From) check() error {
 // startSwitches begins to follow the process by its thread switches, beside the sampling, if that is wanted. The returned function ends it.
 func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	m := &s.switches
-	if m.from != FromSwitches {
+	if !m.from.followed() {
 		return func() {}
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -62,7 +69,8 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 		for range switchTries {
 			err := s.Switches(ctx, nil)
 			m.refused(err)
-			if err == nil || ctx.Err() != nil || errors.Is(err, ErrExact) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) {
+			if err == nil || ctx.Err() != nil || errors.Is(err, ErrExact) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
+				errors.Is(err, kernel.ErrMoves) {
 				return
 			}
 			select {

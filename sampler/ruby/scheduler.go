@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
@@ -147,23 +148,39 @@ func (r *Reader) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 		if t.tid == 0 || ranges[i].Failed {
 			continue
 		}
-		b := ranges[i].Buf
-		in := func(node int) bool {
-			next := attach.Address(le64(b[node:]))
-			return next != 0 && next != t.addr+attach.Address(node)
-		}
-		is := SchedulerThread{Addr: t.addr, TID: t.tid, Owner: owner == t.addr}
-		if s.Before33 {
-			// The node is also that of another list, of threads that have to be woken. One that is in neither, and in no region without
-			// the GVL either, has given it away and will queue (docs/internals/threads.md#the-gvl-and-its-queue).
-			waits := sampler.Status(r.o.thStatus.In(b)) == sampler.Runnable && le64(b[r.o.thRegion:]) == 0
-			is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[r.o.thUnblockFunc:]) == 0 || waits)
-		} else {
-			is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
-		}
+		is := s.Of(ranges[i].Buf, t.addr, t.tid, owner)
 		out = append(out, is)
 	}
 	return out, nil
+}
+
+// Span is where an rb_thread_t has the words that Of needs, in bytes.
+func (s *Scheduler) Span() (from, to int) {
+	const word = 8
+	ends := []int{s.ReadyNode + 2*word, s.Region + word, s.Unblock + word, s.Status.Offset + word}
+	from = min(s.ReadyNode, s.Region, s.Unblock, s.Status.Offset)
+	if s.RunningNode >= 0 {
+		from, ends = min(from, s.RunningNode), append(ends, s.RunningNode+2*word)
+	}
+	return from, slices.Max(ends)
+}
+
+// Of reads what a thread is from its rb_thread_t, b, of which the bytes of Span have been read. owner is the thread that owns the GVL.
+func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
+	in := func(node int) bool {
+		next := attach.Address(le64(b[node:]))
+		return next != 0 && next != addr+attach.Address(node)
+	}
+	is := SchedulerThread{Addr: addr, TID: tid, Owner: owner == addr}
+	if !s.Before33 {
+		is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
+		return is
+	}
+	// The node is also that of another list, of threads that have to be woken. One that is in neither, and in no region without
+	// the GVL either, has given it away and will queue (docs/internals/threads.md#the-gvl-and-its-queue).
+	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
+	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
+	return is
 }
 
 // Listed calls each with the threads that the last Read listed, and how many they are, unless they are those of a listing that the caller

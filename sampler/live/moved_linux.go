@@ -1,0 +1,302 @@
+package live
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/ruby"
+	"github.com/ddtop/ddtop/sampler/switches"
+	"github.com/ddtop/ddtop/sampler/switches/tracer"
+)
+
+const (
+	// glanceLateNS is how late the clock's look may be, in ns, before who takes the records has one.
+	glanceLateNS = 60_000_000
+	// wholeGlance is up to how many threads a look reads all that another thread may have put into the queue (3.3 and later); of more, one
+	// in glanceTurns of those that have not moved.
+	wholeGlance, glanceTurns = 64, 8
+	// maxMovedRecords bounds the records that wait to be taken, some 20 MB.
+	maxMovedRecords = 1 << 17
+	// followsAtOnce bounds the threads that a look begins to follow, some 20 µs each.
+	followsAtOnce = 256
+)
+
+// movedFeed makes records of when threads moved and of looks at memory (switches.Movements).
+type movedFeed struct {
+	source    *Source
+	scheduler ruby.Scheduler
+
+	// atNS is the time of the last look, beforeNS that of the one before it.
+	atNS, beforeNS atomic.Int64
+
+	mu     sync.Mutex
+	moves  *kernel.Moves
+	rules  *switches.Movements
+	list   []movedThread
+	listed uint64 // the reader's number of list
+	place  map[int32]int
+	// started are threads that others have made, and that are not followed yet.
+	started []int32
+	from    int // where a rb_thread_t has the words that are read
+	ranges  []attach.Range
+	words   [2][8]byte
+	asked   []int
+	turn    int
+	glance  switches.Glance
+	records []switches.Record
+	counts  tracer.Counts
+	lost    uint64
+	failed  error
+	closed  bool
+}
+
+// movedThread is a thread that samples list.
+type movedThread struct {
+	addr attach.Address
+	tid  int32
+	buf  []byte
+}
+
+// openMoved has the kernel tell when the process's threads move. The reader has listed them.
+func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*movedFeed, error) {
+	if moved, err := monotonicMoved(); err == nil && moved {
+		return nil, fmt.Errorf("process %d: %w: ddtop runs in a time namespace, in which the times of the kernel's events would be wrong",
+			s.proc.PID(), kernel.ErrMoves)
+	}
+	f := &movedFeed{source: s, scheduler: *scheduler, moves: kernel.OpenMoves(s.proc.PID()), rules: switches.NewMovements()}
+	err := s.readThreads(ctx, func() error { return f.take(math.MaxInt) })
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	now := monotonic()
+	f.atNS.Store(now)
+	f.beforeNS.Store(now)
+	return f, nil
+}
+
+// take takes over which threads there are, and begins to follow those that are new, most of them at once. It is the clock's.
+func (f *movedFeed) take(most int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.takeList(most)
+}
+
+func (f *movedFeed) takeList(most int) error {
+	r := f.source.reader
+	began := false
+	from, to := f.scheduler.Span()
+	number := r.Listed(f.listed, func(n int, addr attach.Address, _ sampler.ThreadID, tid int32) {
+		if !began {
+			began = true
+			f.from, f.list, f.place = from, make([]movedThread, 0, n), make(map[int32]int, n)
+		}
+		if tid != 0 {
+			f.place[tid] = len(f.list)
+			f.list = append(f.list, movedThread{addr, tid, make([]byte, to)})
+		}
+	})
+	f.listed = number
+	n := 0
+	for i := range f.list {
+		if tid := f.list[i].tid; !f.moves.Follows(tid) {
+			if n++; n > most {
+				break
+			}
+			if err := f.follow(tid); err != nil {
+				return err
+			}
+		}
+	}
+	for _, tid := range f.started {
+		if err := f.follow(tid); err != nil {
+			return err
+		}
+	}
+	f.started = f.started[:0]
+	return nil
+}
+
+// follow begins to follow a thread. One that has ended is none.
+func (f *movedFeed) follow(tid int32) error {
+	if f.moves.Follows(tid) {
+		return nil
+	}
+	switch err := f.moves.Follow(tid); {
+	case errors.Is(err, kernel.ErrGone):
+		return nil
+	case err != nil:
+		return err
+	}
+	state, err := f.source.tasks.State(tid)
+	if err == nil {
+		f.rules.Begin(tid, state == 'R')
+	}
+	return nil
+}
+
+// look looks at the threads. It is the clock's, which alone may begin to follow threads and ask the kernel for their counters. It reports
+// whether any thread does something.
+func (f *movedFeed) look() (busy bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	if err := f.takeList(followsAtOnce); err != nil && f.failed == nil {
+		f.failed = err
+	}
+	return f.looked(true)
+}
+
+func (f *movedFeed) looked(clock bool) (busy bool) {
+	f.read()
+	g := &f.glance
+	*g = switches.Glance{Before33: f.scheduler.Before33, Threads: g.Threads[:0]}
+	busy = f.rules.Any()
+	if !busy {
+		g.FromNS = monotonic()
+		g.ToNS, g.Sure = g.FromNS, true
+	} else if !f.readWords(g, clock) {
+		return busy // the process ends, which others notice
+	}
+	f.read() // what moved meanwhile
+	dropped := f.rules.Look(g, func(r *switches.Record) {
+		if len(f.records) >= maxMovedRecords {
+			f.records = f.records[:0]
+			f.counts.Lost++
+		}
+		f.counts.Records++
+		f.records = append(f.records, *r)
+	})
+	if dropped {
+		f.counts.Lost++
+	}
+	f.beforeNS.Store(f.atNS.Load())
+	f.atNS.Store(g.FromNS)
+	return busy
+}
+
+// read takes the kernel's events.
+func (f *movedFeed) read() {
+	lost := f.moves.Read(func(tid int32, e *kernel.Move) {
+		switch e.Kind {
+		case kernel.MoveStarted:
+			if len(f.started) < followsAtOnce {
+				f.started = append(f.started, e.Child)
+			}
+		case kernel.MoveIn:
+			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Got})
+		case kernel.MoveOut:
+			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Slept})
+		case kernel.MovePreempted:
+			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Preempted})
+		case kernel.MoveEnded:
+			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Ended})
+			if i, ok := f.place[tid]; ok {
+				f.list[i].tid = 0 // its memory is another thread's before long
+				delete(f.place, tid)
+			}
+		}
+	})
+	f.counts.Lost += lost - f.lost
+	f.lost = lost
+}
+
+// readWords reads the words of the threads that may have changed.
+func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
+	f.rules.Note()
+	f.turn++
+	f.asked = f.asked[:0]
+	f.ranges = append(f.ranges[:0], attach.Range{Addr: f.scheduler.Owner, Buf: f.words[0][:]})
+	for i := range f.list {
+		t := &f.list[i]
+		switch {
+		case t.tid == 0:
+			continue
+		case f.rules.Wanted(t.tid):
+		case f.scheduler.Before33, len(f.list) > wholeGlance && (i+f.turn)%glanceTurns != 0:
+			continue
+		}
+		f.asked = append(f.asked, i)
+		f.ranges = append(f.ranges, attach.Range{Addr: t.addr + attach.Address(f.from), Buf: t.buf[f.from:]})
+	}
+	f.ranges = append(f.ranges, attach.Range{Addr: f.scheduler.Owner, Buf: f.words[1][:]})
+	g.FromNS = monotonic()
+	_, err := f.source.proc.ReadBatch(f.ranges)
+	g.ToNS = monotonic()
+	if err != nil || f.ranges[0].Failed || f.ranges[len(f.ranges)-1].Failed {
+		return false
+	}
+	owner := binary.LittleEndian.Uint64(f.words[1][:])
+	g.Owner, g.Sure = owner, f.words[0] == f.words[1]
+	for n, i := range f.asked {
+		t := &f.list[i]
+		if f.ranges[n+1].Failed {
+			f.counts.Failed++
+			continue
+		}
+		is := f.scheduler.Of(t.buf, t.addr, t.tid, attach.Address(owner))
+		w := switches.Words{TID: t.tid, Thread: uint64(t.addr), Queued: is.Queued, Linked: is.Linked, Region: true}
+		if clock {
+			if cpu, err := f.source.tasks.CPU(t.tid); err == nil {
+				w.DelayNS = cpu.DelayNS
+			}
+		}
+		g.Threads = append(g.Threads, w)
+	}
+	return true
+}
+
+// glances reports whether the clock is to look at threads between two samples.
+func (x *switchRun) glances() bool { return x.moved != nil }
+
+// glance has a look at the threads. It is the clock's. It reports whether any thread does something.
+func (x *switchRun) glance() (busy bool) { return x.moved.look() }
+
+// knownNS is until when all is known.
+func (f *movedFeed) knownNS() int64 { return f.beforeNS.Load() }
+
+// Drain hands on the records.
+func (f *movedFeed) Drain(emit func(*switches.Record)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil
+	}
+	if monotonic()-f.atNS.Load() > glanceLateNS {
+		f.looked(false)
+	}
+	for i := range f.records {
+		emit(&f.records[i])
+	}
+	f.records = f.records[:0]
+	return f.failed
+}
+
+// DrainStacks has none: samples read all stacks.
+func (f *movedFeed) DrainStacks(func(*bpf.Stack)) error { return nil }
+
+// Counts returns how many records were made.
+func (f *movedFeed) Counts() (tracer.Counts, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts, nil
+}
+
+// Close ends the following.
+func (f *movedFeed) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.moves.Close()
+	return nil
+}

@@ -1,0 +1,328 @@
+package switches
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Constants of what is concluded from moves. Times are in ns.
+const (
+	// briefNS is how long a thread that wakes up runs at most until it queues for the GVL.
+	briefNS = 100_000
+	// ranNS is how long a thread runs at least that has run Ruby's code.
+	ranNS = 30_000
+	// quantumNS is about how long a thread keeps the GVL until Ruby has it let others run (TIME_QUANTUM_MSEC of thread.c, 100 ms).
+	quantumNS = 80_000_000
+	// maxMoves bounds the events that wait for the next glance. Past it those of threads are dropped, and what follows is in doubt.
+	maxMoves = 1 << 18
+)
+
+// MoveKind says what a thread did.
+type MoveKind uint8
+
+const (
+	// Got: the thread gets a CPU.
+	Got MoveKind = iota
+	// Slept: the thread goes to sleep. Preempted: it loses its CPU and remains runnable.
+	Slept
+	Preempted
+	// Ended: the native thread ends.
+	Ended
+)
+
+// Move is one event of a thread.
+type Move struct {
+	NS   int64
+	TID  int32
+	Kind MoveKind
+}
+
+// Words are what Ruby's memory says of one thread at a glance, as in Record.
+type Words struct {
+	TID                              int32
+	Thread                           uint64
+	Queued, Linked, Region, Runnable bool
+	DelayNS                          int64
+}
+
+// Glance is one look at memory, between two times.
+type Glance struct {
+	FromNS, ToNS int64
+	// Owner is the thread that owned the GVL at both times. Sure is false if that was not the same one.
+	Owner    uint64
+	Sure     bool
+	Before33 bool
+	// Threads are those that were looked at.
+	Threads []Words
+}
+
+// Movements make Records of when threads moved, and of glances at memory: what a thread without a CPU does is what memory says at any time
+// before the thread moves. What a thread did that moved again before a glance is concluded from its other moves and from those of the
+// others. It is for one goroutine.
+type Movements struct {
+	threads map[int32]*mover
+	moves   []Move
+	moved   map[int32]bool
+	// atNS is the last glance's time.
+	atNS    int64
+	dropped bool
+	// Seen and Concluded count the sleeps at which there was a glance, and those at which there was none.
+	Seen, Concluded uint64
+	out             func(*Record)
+	before33        bool
+	// active counts the threads of Ruby's that have a CPU or want one, waiters those that wait for the GVL.
+	active, waiters int
+}
+
+// mover is one thread.
+type mover struct {
+	words Words
+	is    state
+	on    bool
+	// preempted: it has no CPU and is runnable.
+	preempted bool
+	// inNS is when it got its CPU after its last sleep, gotNS when it got the one that it has, ranNS for how long it has had one since inNS,
+	// outNS when it lost it.
+	inNS, gotNS, ranNS, outNS int64
+	// told: what it does without a CPU is known. busy: another thread had a CPU, or wanted one, at outNS; queue: one waited for the GVL.
+	told, busy, queue bool
+	// lookedNS is the last glance at it since it moved.
+	lookedNS int64
+	// steps changes when it has run Ruby's code.
+	steps uint64
+	moves uint64
+}
+
+// NewMovements returns Movements of no thread yet.
+func NewMovements() *Movements {
+	return &Movements{threads: make(map[int32]*mover), moved: make(map[int32]bool)}
+}
+
+// Begin has a thread followed that was there before, and says whether it had a CPU then or wanted one.
+func (m *Movements) Begin(tid int32, on bool) {
+	if t := m.thread(tid); t != nil && t.moves == 0 {
+		m.set(t, on, false)
+	}
+}
+
+// Moved takes an event. Those of one thread come in their order.
+func (m *Movements) Moved(e Move) {
+	if len(m.moves) >= maxMoves {
+		m.moves, m.dropped = m.moves[:0], true
+	}
+	m.moves = append(m.moves, e)
+}
+
+// Any reports whether a thread has moved since the last glance, or has a CPU.
+func (m *Movements) Any() bool {
+	return len(m.moves) > 0 || m.active > 0
+}
+
+// Wanted reports whether a glance has to look at a thread: it may have moved since the last one.
+func (m *Movements) Wanted(tid int32) bool {
+	t := m.threads[tid]
+	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || m.moved[tid]
+}
+
+// Note says which threads have moved so far, for Wanted.
+func (m *Movements) Note() {
+	clear(m.moved)
+	for i := range m.moves {
+		m.moved[m.moves[i].TID] = true
+	}
+}
+
+// Forget lets go of a thread that is not there any more.
+func (m *Movements) Forget(tid int32) {
+	if t := m.threads[tid]; t != nil {
+		m.count(t, -1)
+		delete(m.threads, tid)
+	}
+}
+
+// Look takes a glance, and all moves until its end, and calls out with what follows from them, in about the order of time. It reports whether
+// moves were dropped since the last glance.
+func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
+	m.out, m.before33 = out, g.Before33
+	slices.SortStableFunc(m.moves, func(a, b Move) int { return cmp.Compare(a.NS, b.NS) })
+	clear(m.moved)
+	n := 0
+	for ; n < len(m.moves) && m.moves[n].NS < g.FromNS; n++ {
+		m.take(&m.moves[n])
+	}
+	for _, e := range m.moves[n:] {
+		if e.NS > g.ToNS {
+			break
+		}
+		m.moved[e.TID] = true
+	}
+	m.glance(g)
+	for ; n < len(m.moves) && m.moves[n].NS <= g.ToNS; n++ {
+		m.take(&m.moves[n])
+	}
+	m.moves = slices.Delete(m.moves, 0, n)
+	m.atNS, m.out = g.ToNS, nil
+	dropped, m.dropped = m.dropped, false
+	return dropped
+}
+
+// thread returns what is known of a thread.
+func (m *Movements) thread(tid int32) *mover {
+	t := m.threads[tid]
+	if t == nil {
+		if len(m.threads) >= maxThreads {
+			return nil
+		}
+		t = &mover{}
+		m.threads[tid] = t
+	}
+	return t
+}
+
+// take takes a move.
+func (m *Movements) take(e *Move) {
+	t := m.thread(e.TID)
+	if t == nil {
+		return
+	}
+	t.moves++
+	switch e.Kind {
+	case Got:
+		if !t.on && !t.preempted {
+			if t.outNS != 0 && !t.told {
+				m.conclude(t)
+			}
+			t.inNS, t.ranNS = e.NS, 0
+		}
+		m.set(t, true, false)
+		t.gotNS = e.NS
+	case Slept, Preempted:
+		if t.on {
+			t.ranNS += max(e.NS-t.gotNS, 0)
+		}
+		m.set(t, false, e.Kind == Preempted)
+		t.outNS, t.told, t.lookedNS = e.NS, false, 0
+		t.busy, t.queue = m.active > 0, m.waiters > 0
+		if e.Kind == Slept && t.ranNS >= ranNS {
+			t.steps++
+		}
+	case Ended:
+		if t.words.Thread != 0 {
+			m.out(&Record{Kind: Exited, NS: e.NS, InNS: t.inNS, TID: e.TID, Thread: t.words.Thread, Before33: m.before33})
+		}
+		m.Forget(e.TID)
+	}
+}
+
+// set notes whether a thread has a CPU, or wants one.
+func (m *Movements) set(t *mover, on, preempted bool) {
+	m.count(t, -1)
+	t.on, t.preempted = on, preempted
+	m.count(t, +1)
+}
+
+// count adds a thread to the counts, or takes it out of them.
+func (m *Movements) count(t *mover, n int) {
+	if t.words.Thread == 0 {
+		return
+	}
+	if t.on || t.preempted {
+		m.active += n
+	}
+	if t.is == waiting {
+		m.waiters += n
+	}
+}
+
+// conclude finds what a thread did in a sleep that nobody looked at, and that is over.
+func (m *Movements) conclude(t *mover) {
+	if t.words.Thread == 0 {
+		return
+	}
+	m.Concluded++
+	is := released
+	switch {
+	case t.is == released && t.ranNS < briefNS, t.is == waiting && t.ranNS < ranNS:
+		if t.busy {
+			is = waiting // it woke up, and did not get the GVL
+		}
+	case t.is == running && t.ranNS >= quantumNS:
+		if t.queue {
+			is = waiting // its time slice was over
+		}
+	}
+	t.told = true
+	m.record(t, Out, t.outNS, is, 0)
+}
+
+// glance takes what memory says.
+func (m *Movements) glance(g *Glance) {
+	at := g.FromNS + (g.ToNS-g.FromNS)/2
+	for i := range g.Threads {
+		w := &g.Threads[i]
+		if m.moved[w.TID] {
+			continue
+		}
+		t := m.thread(w.TID)
+		if t == nil {
+			continue
+		}
+		m.count(t, -1)
+		if t.words.Thread != w.Thread {
+			*t = mover{on: t.on, preempted: t.preempted, inNS: t.inNS, gotNS: t.gotNS, ranNS: t.ranNS, outNS: t.outNS, moves: t.moves}
+		}
+		t.words = *w
+		m.count(t, +1)
+		owner := g.Owner
+		if !g.Sure && (t.on || t.preempted) {
+			continue // which of two threads it is that runs is not known
+		}
+		r := Record{Thread: w.Thread, Owner: owner, Queued: w.Queued, Linked: w.Linked, Region: w.Region, Runnable: w.Runnable, Before33: g.Before33}
+		if !g.Sure && r.Owner == w.Thread {
+			r.Owner = 0
+		}
+		is := r.state()
+		switch {
+		case t.moves == 0 && t.outNS == 0 && t.lookedNS == 0: // it was there before
+			t.told, t.outNS = !t.on, at
+			m.record(t, Began, at, is, owner)
+		case t.on, t.preempted:
+			if !t.preempted || !t.told || is != t.is {
+				t.told = t.preempted
+				m.record(t, Clock, at, is, owner)
+			}
+		case !t.told:
+			t.told = true
+			m.Seen++
+			m.record(t, Out, t.outNS, is, owner)
+		case is != t.is:
+			// Another thread has put it into the queue, or has given it the GVL.
+			if t.lookedNS > t.outNS {
+				m.record(t, Clock, t.lookedNS, t.is, 0)
+			}
+			m.record(t, Clock, at, is, owner)
+		}
+		t.lookedNS = at
+	}
+}
+
+// record tells what a thread does.
+func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64) {
+	m.count(t, -1)
+	t.is = is
+	m.count(t, +1)
+	r := Record{
+		Kind: kind, NS: at, InNS: t.inNS, TID: t.words.TID, Thread: t.words.Thread, Owner: owner, Region: true, Before33: m.before33,
+		Asleep: kind == Out, Syscall: -1, DelayNS: t.words.DelayNS, CFP: t.steps,
+	}
+	switch is {
+	case running:
+		r.Owner, r.Linked = r.Thread, true
+	case waiting:
+		r.Queued = true
+	}
+	if is != running && r.Owner == r.Thread && m.before33 {
+		r.Owner = 0
+	}
+	m.out(&r)
+}

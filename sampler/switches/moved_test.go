@@ -1,0 +1,153 @@
+package switches
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// TestMovements: what threads do is told from their moves and from looks at memory, in µs.
+func TestMovements(t *testing.T) {
+	const owner, other = one, two
+	move := func(tid int32, at int64, k MoveKind) Move { return Move{at * us, tid, k} }
+	words := func(tid int32, set func(*Words)) Words {
+		w := Words{TID: tid, Thread: one, Region: true}
+		if tid == tid2 {
+			w.Thread = two
+		}
+		set(&w)
+		return w
+	}
+	in := func(*Words) {}
+	queues := func(w *Words) { w.Queued = true }
+	runs := func(w *Words) { w.Linked, w.Region = true, false }
+	glance := func(at int64, owner uint64, threads ...Words) Glance {
+		return Glance{FromNS: (at - 1) * us, ToNS: (at + 1) * us, Owner: owner, Sure: true, Threads: threads}
+	}
+	for _, c := range []struct {
+		name string
+		what []any
+		want string
+	}{
+		{"a sleep at which there was a look is as long as the thread was without a CPU", []any{
+			glance(10, 0, words(tid1, in), words(tid2, in)),
+			move(tid1, 1000, Got), glance(1500, owner, words(tid1, runs)),
+			move(tid1, 2000, Slept), glance(2500, 0, words(tid1, in)), move(tid1, 9000, Got), glance(9500, owner, words(tid1, runs)),
+		}, "released 10-1004, running 1004-1997, released 1997-9004, running 9004-"},
+		{"so is a wait", []any{
+			glance(10, other, words(tid1, in), words(tid2, runs)),
+			move(tid1, 1000, Got), move(tid1, 1020, Slept), glance(2500, other, words(tid1, queues)), move(tid2, 6990, Slept),
+			move(tid1, 7000, Got), glance(7500, owner, words(tid1, runs), words(tid2, in)),
+		}, "released 10-1017, waiting 1017-7004, running 7004-"},
+		{"and one that nobody looked at, of a thread that woke up while another one ran", []any{
+			glance(10, other, words(tid1, in), words(tid2, runs)), move(tid2, 900, Got),
+			move(tid1, 1000, Got), move(tid1, 1020, Slept), move(tid2, 6990, Slept), move(tid1, 7000, Got),
+			glance(7500, owner, words(tid1, runs), words(tid2, in)),
+		}, "released 10-1017, waiting 1017-7004, running 7004-"},
+		{"a sleep without a look, of a thread that ran, is none", []any{
+			glance(10, 0, words(tid1, in)), move(tid1, 1000, Got), move(tid1, 2000, Slept), move(tid1, 3000, Got),
+			glance(3500, owner, words(tid1, runs)),
+		}, "released 10-1004, running 1004-1997, released 1997-3004, running 3004-"},
+		{"a thread that loses its CPU to another one holds on to the GVL", []any{
+			glance(10, 0, words(tid1, in)), move(tid1, 1000, Got), move(tid1, 2000, Preempted), glance(2500, owner, words(tid1, runs)), move(tid1, 3000, Got),
+			move(tid1, 4000, Slept), glance(4500, 0, words(tid1, in)),
+		}, "released 10-1004, running 1004-3997, released 3997-"},
+		{"a look at a thread that moves meanwhile says nothing", []any{
+			glance(10, 0, words(tid1, in)), move(tid1, 1000, Got), glance(1000, owner, words(tid1, runs)), move(tid1, 1010, Slept),
+			glance(2000, 0, words(tid1, in)),
+		}, "released 10-"},
+		{"a thread is put into the queue by another one between two looks", []any{
+			glance(10, other, words(tid1, in), words(tid2, runs)), glance(1000, other, words(tid1, in)), glance(2000, other, words(tid1, queues)),
+			move(tid1, 3000, Got), glance(3500, owner, words(tid1, runs), words(tid2, in)),
+		}, "released 10-1500, waiting 1500-3004, running 3004-"},
+		{"a thread ends", []any{
+			glance(10, 0, words(tid1, in)), move(tid1, 1000, Got), move(tid1, 2000, Ended), glance(2500, 0),
+		}, "released 10-1004, running 1004-1975, released 1975-2000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := &told{tid: tid1}
+			to := exact.NewMachine(k)
+			rules, m := NewMachine(to), NewMovements()
+			now := int64(0)
+			for _, x := range c.what {
+				switch x := x.(type) {
+				case Move:
+					m.Moved(x)
+				case Glance:
+					now = x.ToNS
+					if m.Look(&x, rules.Feed) {
+						t.Error("moves were dropped")
+					}
+				}
+			}
+			rules.Advance(now)
+			to.Finish(now)
+			if got := strings.Join(k.out, ", "); !strings.HasPrefix(got, c.want) {
+				t.Errorf("got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestMovementsAreBounded: moves of which nobody looks at memory are dropped past a limit, which is told, and threads past one are not
+// followed.
+func TestMovementsAreBounded(t *testing.T) {
+	m := NewMovements()
+	for i := range maxMoves + 10 {
+		m.Moved(Move{int64(i), int32(i%2 + 1), MoveKind(i / 2 % 2)})
+	}
+	if len(m.moves) > maxMoves {
+		t.Errorf("%d moves wait", len(m.moves))
+	}
+	none := func(r *Record) { t.Errorf("%+v of a thread of which memory said nothing", *r) }
+	if !m.Look(&Glance{FromNS: maxMoves * 2, ToNS: maxMoves*2 + 1}, none) {
+		t.Error("dropped moves are not told")
+	}
+	for i := range maxThreads + 10 {
+		m.Begin(int32(i+1), false)
+	}
+	if len(m.threads) != maxThreads {
+		t.Errorf("%d threads", len(m.threads))
+	}
+}
+
+// FuzzMovements: whatever moves and looks say, the intervals of a thread follow each other.
+func FuzzMovements(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 200, 5, 6, 7, 250, 9, 10, 11, 12})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		last := map[int32]int64{}
+		to := exact.NewMachine(consumer(func(i *exact.Interval) {
+			if i.FromNS < last[i.TID] || i.ToNS < i.FromNS {
+				t.Errorf("%+v after %d", *i, last[i.TID])
+			}
+			last[i.TID] = i.ToNS
+		}))
+		rules, m := NewMachine(to), NewMovements()
+		now := int64(1000)
+		for len(b) >= 2 {
+			x, y := b[0], b[1]
+			b = b[2:]
+			now += int64(y) * 100
+			tid := int32(x&3) + 1
+			if x < 200 {
+				m.Moved(Move{now - int64(x>>2&7)*50, tid, MoveKind(x >> 5 & 3)})
+				continue
+			}
+			g := Glance{FromNS: now, ToNS: now + 50, Owner: uint64(y & 3), Sure: x&4 == 0, Before33: x&8 == 0}
+			for i := range int32(4) {
+				g.Threads = append(g.Threads, Words{TID: i + 1, Thread: uint64(i + 1), Queued: y&(1<<i) != 0, Linked: y&(16<<i) != 0})
+			}
+			m.Look(&g, rules.Feed)
+			now += 50
+			rules.Advance(now)
+		}
+		to.Finish(now)
+	})
+}
+
+// consumer takes intervals.
+type consumer func(*exact.Interval)
+
+func (c consumer) Interval(i *exact.Interval) { c(i) }
+func (consumer) Waited(*exact.Wait)           {}
