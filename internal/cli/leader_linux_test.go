@@ -75,7 +75,8 @@ func TestFirstThreadEnds(t *testing.T) {
 		if !strings.Contains(ps.out, "\n"+pid+" ") && !strings.HasPrefix(ps.out, pid+" ") {
 			t.Errorf("ps does not have %s:\n%s", pid, ps.out)
 		}
-		if d := run(t, "dump", "-p", pid); d.code != 0 || !strings.Contains(d.out, `"survivor"`) || !strings.Contains(d.out, "Integer#times") && !strings.Contains(d.out, "Kernel#sleep") {
+		d := run(t, "dump", "-p", pid)
+		if d.code != 0 || !strings.Contains(d.out, `"survivor"`) || !strings.Contains(d.out, "Integer#times") && !strings.Contains(d.out, "Kernel#sleep") {
 			t.Errorf("dump: code %d, %s\n%s", d.code, d.err, d.out)
 		}
 		says := "its native thread has ended, and Ruby does not know"
