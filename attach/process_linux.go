@@ -322,6 +322,9 @@ func (p *Process) Maps() ([]Mapping, error) {
 	return m, nil
 }
 
+// Forked reports whether the process was forked and has not called exec since.
+func (p *Process) Forked() bool { return p.stat.Flags&pfForkNoExec != 0 }
+
 // TIDs appends the ids of the process's native threads, in our PID namespace, in ascending order.
 func (p *Process) TIDs(buf []int32) ([]int32, error) {
 	first := len(buf)

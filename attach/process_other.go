@@ -50,6 +50,9 @@ func (p *Process) Method() string { return "none" }
 // PID is the process's number.
 func (p *Process) PID() int { return p.pid }
 
+// Forked is false: nothing is known.
+func (p *Process) Forked() bool { return false }
+
 // ppid is 0: nothing is known.
 func (p *Process) ppid() int { return 0 }
 

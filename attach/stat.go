@@ -22,6 +22,9 @@ type processStat struct {
 // ended reports whether the task has ended and only its number is left.
 func (s *processStat) ended() bool { return s.State == 'Z' || s.State == 'X' }
 
+// pfForkNoExec marks a process that was forked and has not called exec since (include/linux/sched.h, PF_FORKNOEXEC).
+const pfForkNoExec = 0x00000040
+
 // pfKthread marks threads of the kernel (include/linux/sched.h, PF_KTHREAD).
 const pfKthread = 0x00200000
 

@@ -80,7 +80,7 @@ const (
 	// rb_vm_struct.ractor.sync, from 3.3 on of .sched: rb_vm_barrier). Threads that the owner field names have it.
 	BitBarrier
 	// BitRootFiber: the main thread runs the fiber that it began with, whose outermost frame is the program's. No thread has it where that
-	// can't be read (2.5).
+	// can't be read (2.5), nor in a process that a thread other than the main one forked.
 	BitRootFiber
 )
 

@@ -26,7 +26,10 @@ func TestHangingAtItsEnd(t *testing.T) {
 			"a signal's handler or a finalizer, which has interrupted the program"},
 		"fiber":        {`Fiber.new { ` + ready + `sleep }.resume`, "", ""},
 		"thread forks": {`Thread.new { fork { ` + ready + `[1].each { sleep } }; Process.wait }.join`, "", ""},
-		"usual":        {ready + `[1].each { sleep }`, "", ""},
+		"no block":     {`Thread.new { if fork then Process.wait else ` + ready + `[1].each { sleep } end }.join`, "", ""},
+		"main forks": {`if fork then Process.wait else at_exit { t = Thread.new { sleep }; ` + ready + `t.join } end`, "",
+			"an at_exit hook or a finalizer, at the program's end"},
+		"usual": {ready + `[1].each { sleep }`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -36,6 +36,18 @@ func TestParseSyscall(t *testing.T) {
 	}
 }
 
+func TestParseStackPointer(t *testing.T) {
+	for in, want := range map[string]uint64{
+		"running\n": 0, "": 0, "-1 0x7ffd3d2a1c38 0x7f0f2b8a1c1e\n": 0x7ffd3d2a1c38, "-1 0x0 0x0\n": 0,
+		"0 0x3 0x7f7e152a4000 0x20000 0x7f7e15337b60 0xffffffff 0x0 0x7fffb6983428 0x7f7e154202ad\n": 0x7fffb6983428,
+		"0 0x3 0x7f7e152a4000 0x20000 0x7f7e15337b60 0xffffffff 0x0 stack 0x7f7e154202ad\n":          0, "0 1 2 3": 0,
+	} {
+		if got, ok := parseStackPointer([]byte(in)); got != want || ok != (want != 0) {
+			t.Errorf("%q: %#x, %v", in, got, ok)
+		}
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	const rest = " S 1 2 3 0 -1 4194560 9 8 7 6 123 45 5 4 20 0 12 0 6789 1000 250 18446744073709551615 1 1\n"
 	for _, comm := range []string{"ruby", ") R 1 (", "a b", "", "a\n) Z", "(", ")))"} {

@@ -147,6 +147,15 @@ func (t *Tasks) Call(tid int32) (Call, error) {
 	return Call{Name: t.names.name(nr), Args: args}, nil
 }
 
+// StackPointer returns the stack pointer of a thread that sleeps. ok is false for a thread that does not, and if that cannot be read.
+func (t *Tasks) StackPointer(tid int32) (sp uint64, ok bool) {
+	b, err := t.read(tid, fileSyscall)
+	if err != nil {
+		return 0, false
+	}
+	return parseStackPointer(b)
+}
+
 // State returns a thread's state letter: R running or runnable, S asleep, D asleep and not to be interrupted, T and t
 // stopped, Z ended (task/TID/stat, proc(5)).
 func (t *Tasks) State(tid int32) (byte, error) {

@@ -63,6 +63,7 @@ type kernelView struct {
 	// spaces says which threads the process has; nil: nothing asks.
 	spaces *kernel.Namespace
 	lost   lostHelpers
+	first  firstStack
 	// frozen: the process's cgroup was frozen when that was asked last.
 	frozen bool
 	// refused keeps the first error that means that the kernel will not tell.
@@ -210,6 +211,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 			w.stack = t.Stack
 		}
 		t.Kernel = w.k
+		v.first.check(v, t)
 	}
 	if s.Depth == sampler.StackTick {
 		v.working = working

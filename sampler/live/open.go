@@ -206,6 +206,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	}
 	s.findPublished(maps)
 	s.view = newKernelView(s.tasks, s.proc, monotonic, s.reader.RecheckOwner)
+	s.view.first = newFirstStack(s.proc)
 	s.view.spaces = s.spaces
 	if opts.Pause {
 		s.learnCalls() // before the first stop
