@@ -212,7 +212,7 @@ func (c compared) String() string {
 // `make verify` judges that, on a machine with nothing else to do (TestExactAgainstEvents).
 func TestExactTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 3) {
 			rubytest.Skip(t, "Ruby tells of all turns from 3.3 on")
 		}

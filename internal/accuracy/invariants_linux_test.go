@@ -12,7 +12,7 @@ import (
 // TestStatesSumUpAndNobodySharesTheGVL holds what no noise can break, under every load: the states of a thread sum to the
 // window, to the nanosecond; a ractor never has two holders; and who stands in the queue neither holds nor is released.
 func TestStatesSumUpAndNobodySharesTheGVL(t *testing.T) {
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // noise can't break it
 		for _, l := range loads {
 			p := start(t, r, l.name, false)

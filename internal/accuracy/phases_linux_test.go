@@ -106,7 +106,7 @@ func follow(ctx context.Context, pid int) (course, error) {
 // threads measured with the clock in each.
 func TestPhasesOfTheWorkload(t *testing.T) {
 	rubytest.Long(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root != "" && os.Geteuid() != 0 {
 			rubytest.Skip(t, "starting by chroot needs root")
 		}

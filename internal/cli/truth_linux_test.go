@@ -110,7 +110,7 @@ func place(path, absolute *string, line int32) string {
 func TestDumpNamesTheStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
 		p, truth := r.StartStates(t, rubytest.Options{})
 		d := dump(t, p.PID)

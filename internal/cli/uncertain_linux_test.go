@@ -219,7 +219,7 @@ func impossibleChain(stack []string) string {
 // some whose innermost frame is of the other chain.
 func TestNoImpossibleStackInAFile(t *testing.T) {
 	rubytest.Long(t)
-	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, alternatingChains, rubytest.Options{})
 		p.Expect(t, "ready")
 		out := filepath.Join(t.TempDir(), "chains.folded")

@@ -16,7 +16,7 @@ func TestDeadlockWithATimeLimit(t *testing.T) {
 	for name, limited := range map[string]bool{"limited/near": true, "limited/far": true, "raise/deadlock": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+			rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 				t.Parallel()
 				p := start(t, r, name)
 				s := watch(t, p.PID, nil, raiseTime, is("deadlock"), nil)

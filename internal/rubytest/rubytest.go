@@ -113,6 +113,28 @@ func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	each(t, short(t, wanted(t, discover())), test)
 }
 
+// EachVersion is Each for tests to which only the version of Ruby matters, and neither how it was built nor how it was installed: of two
+// Rubies of one version the second is a skipped subtest. The host's Ruby mostly has the version of one of Debian's.
+func EachVersion(t *testing.T, test func(t *testing.T, r Ruby)) {
+	t.Helper()
+	Each(t, onePerVersion(test))
+}
+
+// onePerVersion returns a test that skips a Ruby if an earlier one among those that are wanted has its version.
+func onePerVersion(test func(t *testing.T, r Ruby)) func(t *testing.T, r Ruby) {
+	return func(t *testing.T, r Ruby) {
+		for _, other := range wanted(t, discover()).rubies {
+			if other.Name == r.Name {
+				break
+			}
+			if other.Version == r.Version {
+				Skip(t, "it has the version of %s", other.Name)
+			}
+		}
+		test(t, r)
+	}
+}
+
 // EachRelease is Each with one Ruby of every release also with -short: for what is the truth of all others, where Ruby keeps things
 // and what it says of itself.
 func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
@@ -155,24 +177,6 @@ func short(t testing.TB, found discovery) discovery {
 		leftOut(t.Name() + "/" + m.name)
 	}
 	return discovery{rubies: []Ruby{first}}
-}
-
-// EachBuild is Each for tests to which only the interpreter's machine code matters, and not how it was installed: a Ruby of the
-// host that is, byte for byte, a Debian Ruby of a root is a skipped subtest. CI installs its own from the same packages.
-func EachBuild(t *testing.T, test func(t *testing.T, r Ruby)) {
-	t.Helper()
-	first := make(map[build]string)
-	Each(t, func(t *testing.T, r Ruby) {
-		b, err := buildOf(r)
-		if err != nil {
-			t.Logf("taken for a build of its own: %v", err)
-		} else if same, ok := first[b]; ok {
-			Skip(t, "it is the build of %s", same)
-		} else {
-			first[b] = r.Name
-		}
-		test(t, r)
-	})
 }
 
 // EachForeign runs test as a subtest against every Ruby of another machine, under its emulator; with -short it is skipped. One

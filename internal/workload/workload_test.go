@@ -67,7 +67,7 @@ const phasesAtOnce = 2
 func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	rubytest.Long(t)
 	turns := make(chan struct{}, phasesAtOnce)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		// One at a time waits most of the time; what is asserted below compares phases of one run, or asks for far less
 		// than a busy machine leaves.
 		t.Parallel()

@@ -25,7 +25,7 @@ sleep
 // TestOneRactorCollects: of several ractors' threads at most one collects at an instant, and it is the one that makes garbage.
 func TestOneRactorCollects(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 1) {
 			t.Skip("there are no ractors before 3.0, and 3.0's are not tested")
 		}

@@ -78,7 +78,7 @@ func openCore(t *testing.T, path, root string) *Core {
 // TestCoreTruth compares the threads of a core, gcore's and the kernel's, frame by frame with what the parked program
 // says of itself.
 func TestCoreTruth(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		began := time.Now().Truncate(time.Second) // files may have their times in seconds
 		t.Run("gcore", func(t *testing.T) {
@@ -153,7 +153,7 @@ func coreDifference(dict *sampler.Dictionary, stack sampler.StackID, want []ruby
 // TestCoreStates compares states with what a program says its threads wait for: what memory names is right without the
 // kernel, and what only the kernel tells is unknown, never something else.
 func TestCoreStates(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
 		c := openCore(t, kernelCore(t, p), r.Root)
 		s, err := c.Once(context.Background())

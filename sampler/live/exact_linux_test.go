@@ -52,7 +52,7 @@ func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options
 
 // eachExact runs a test on the Rubies that exact mode is for.
 func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
 		test(t, r)
 	})
@@ -202,7 +202,7 @@ $stdin.gets`, rubytest.Options{}, [2]int{3, 0}, [2]int{9, 0}, ruby.ErrNoSchedule
 		"an older Ruby": {plain, rubytest.Options{}, [2]int{2, 5}, [2]int{2, 6}, ruby.ErrNoScheduler, "is known from 2.6 on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+			rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 				if !r.AtLeast(c.from[0], c.from[1]) || r.AtLeast(c.before[0], c.before[1]) {
 					rubytest.Skip(t, "not of this Ruby")
 				}

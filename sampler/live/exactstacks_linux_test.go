@@ -60,7 +60,7 @@ var ofLog = regexp.MustCompile(`^[a-z]+_\d$`)
 // turn it was before and after, and however short it was. What sampling tells of the others is counted.
 func TestExactStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
 		p, s := openExact(t, r, loggedCalls, rubytest.Options{})
 		if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1}); err != nil {

@@ -43,7 +43,7 @@ STDIN.read`
 
 // TestFibers: the suspended fibers of a process and their stacks are those that Ruby says.
 func TestFibers(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p := r.Start(t, fibersProgram, rubytest.Options{})
 		var said struct{ Stacks [][]string }

@@ -49,7 +49,7 @@ end`
 
 // TestFibersServe: suspended fibers are told with the requests and the exceptions that are theirs.
 func TestFibersServe(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		for _, values := range []bool{true, false} {
 			p := r.Start(t, servingFibers, rubytest.Options{})
@@ -122,7 +122,7 @@ func fibersServe(t *testing.T, p *rubytest.Process, values bool, threads, each i
 
 // TestFibersFollowed: the fibers that wait are followed from sample to sample, with what they wait for.
 func TestFibersFollowed(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		follow := func(t *testing.T, program string, want int) {
 			p := r.Start(t, program, rubytest.Options{})

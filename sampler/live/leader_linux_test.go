@@ -24,7 +24,7 @@ Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], F
 
 // TestCountersWithoutTheFirstThread: what is open of the first thread when it ends is opened anew, of another one.
 func TestCountersWithoutTheFirstThread(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, firstEnds, rubytest.Options{})
 		p.Expect(t, "up")
 		s, err := Open(t.Context(), p.PID, Options{})

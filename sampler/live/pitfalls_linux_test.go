@@ -35,7 +35,7 @@ func sampleUntil(t *testing.T, pid int, each func(*live.Source, *sampler.Sample)
 // last one, a status "run" any that is about to wait.
 func TestNobodyHoldsAtRest(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p, _ := r.StartStates(t, rubytest.Options{})
 		var c *gvl.Classifier
@@ -94,7 +94,7 @@ func TestIDsAreNotGivenAgain(t *testing.T) {
   end
 end
 puts "ready"; $stdout.flush; sleep`
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p := r.Start(t, program, rubytest.Options{})
 		p.Expect(t, "ready")

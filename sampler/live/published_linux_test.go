@@ -38,7 +38,7 @@ func TestPublished(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		rubytest.Skip(t, "thread-local variables are told on x86_64 alone")
 	}
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, late := range []bool{false, true} {
 			if late && rubytest.Short(t) {
 				continue // it takes ten seconds

@@ -38,7 +38,7 @@ puts "ready"; $stdout.flush; STDIN.read`
 // that object's own. The block of a Ractor has the Ractor for its receiver.
 func TestReceiverIsNoReason(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		want := 4
 		if r.AtLeast(3, 0) {

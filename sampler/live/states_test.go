@@ -80,7 +80,7 @@ func TestStates(t *testing.T) {
 		},
 		"stalled": {rubytest.GroupStalled},
 	}
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, group := range groups {
 			t.Run(name, func(t *testing.T) {
 				p, said := r.StartStates(t, rubytest.Options{}, group...)
@@ -220,7 +220,7 @@ func checkDetail(th rubytest.StateTruth, got gvl.ThreadState, s *live.Source) st
 
 // TestNeverTwoHolders watches threads that hand the GVL to each other.
 func TestNeverTwoHolders(t *testing.T) {
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, _ := r.StartStates(t, rubytest.Options{}, rubytest.GroupSpin, rubytest.GroupGC)
 		s := open(t, p.PID, live.Options{LockRate: 5000})
 		c := gvl.NewClassifier(s.Process(), s.Dictionary())

@@ -91,7 +91,7 @@ func TestParkedProgram(t *testing.T) {
 // TestCutStack compares a stack cut in the middle with the whole one: of Ruby frames alone, and of Ruby frames, blocks and C
 // functions in turn, cut between each two of them.
 func TestCutStack(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `def down(n); n == 0 ? sleep : down(n - 1); end
 def turns(n)
   return sleep if n == 0

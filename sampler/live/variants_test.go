@@ -11,7 +11,7 @@ import (
 
 // eachVariant runs test with every way in which every Ruby can run a program, the plain one left out when others says so.
 func eachVariant(t *testing.T, others bool, test func(t *testing.T, r rubytest.Ruby, v rubytest.Variant)) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		variants := r.Variants(t)
 		if others {
 			variants = variants[1:]

@@ -96,7 +96,7 @@ func TestWaitsAgainstTheProgramsLog(t *testing.T) {
 			if c.long {
 				rubytest.Long(t)
 			}
-			rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+			rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 				if !r.AtLeast(3, 0) {
 					return // methods without an end
 				}

@@ -56,7 +56,7 @@ const (
 // episode of some turns to the next.
 func TestAllocationPairs(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, allocProgram, rubytest.Options{})
 		turn, err := strconv.Atoi(p.Line(t))
 		if err != nil || turn < 1 {

@@ -39,7 +39,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // rounds of the program's loop, and independent.
 func TestClassesAllocated(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, classProgram, rubytest.Options{})
 		p.Expect(t, "ready")
 		reader := openReader(t, p.PID)

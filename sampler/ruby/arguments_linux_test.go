@@ -48,7 +48,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 
 // TestArguments: the arguments of C functions are those that they were called with, or none.
 func TestArguments(t *testing.T) {
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			t.Run(v.Name, func(t *testing.T) {
 				p := r.Start(t, argumentsProgram, v.Apply(rubytest.Options{}))

@@ -36,7 +36,7 @@ func readTick(t *testing.T, rd *Reader, s *sampler.Sample) {
 // TestLongNames: of a name of 60 KB the first 4 KB are kept, with a mark behind them, whatever it is the name of.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
-	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, longNames, rubytest.Options{})
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)
@@ -87,7 +87,7 @@ sleep`
 // as a failed read and does not keep the others from being read. So it is with a list of ractors.
 func TestThreadsOfAllRactors(t *testing.T) {
 	t.Parallel()
-	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		if !ruby.AtLeast(3, 0) {
 			t.Skip("no ractors before 3.0")
 		}
@@ -140,7 +140,7 @@ $stdin.gets`
 // is said of each, and both ends are right. When there is room again they are read as deep as before.
 func TestStackBytes(t *testing.T) {
 	t.Parallel()
-	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, deepThreads, rubytest.Options{})
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)

@@ -41,7 +41,7 @@ end
 // against the numbers on the VM stack.
 func TestDecodeChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, mode := range []string{"collect", "compact"} {
 			t.Run(mode, func(t *testing.T) {
 				p := r.Start(t, churnProgram, rubytest.Options{Args: []string{mode}})

@@ -45,7 +45,7 @@ STDIN.gets
 
 // TestDecodeEncodings compares names of methods and files in other encodings with Ruby's word.
 func TestDecodeEncodings(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, encodingsProgram, rubytest.Options{Env: []string{"LANG=C.UTF-8"}})
 		var truth rubytest.Truth
 		p.JSON(t, &truth)

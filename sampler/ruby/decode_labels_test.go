@@ -51,7 +51,7 @@ func TestLabelsOnEveryRelease(t *testing.T) {
 	}
 	p, truth := newest.StartParked(t, rubytest.Options{})
 	want := labelledFrames(t, openTarget(t, p.PID), truth)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.AtLeast(3, 4) {
 			return
 		}

@@ -45,7 +45,7 @@ STDIN.gets
 
 // TestObjects reads class names, names of data types and Strings, and compares with what Ruby says.
 func TestObjects(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, objectsProgram, rubytest.Options{})
 		classes := make(map[string]*string)
 		p.JSON(t, &classes)
@@ -141,7 +141,7 @@ GivenLater.name
 puts "named"
 STDIN.gets
 `
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, program, rubytest.Options{})
 		p.Expect(t, "anonymous")
 		g := openTarget(t, p.PID)

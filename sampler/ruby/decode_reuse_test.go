@@ -49,7 +49,7 @@ const reuseSteps = 60
 // TestNoStaleNames reads a process by ticks whose code goes away and is replaced in between, always by something that stands
 // in the same place and looks the same, and wants the name of what is there now.
 func TestNoStaleNames(t *testing.T) {
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		// What is allocated where depends on all that came before: each kind begins with a fresh heap.
 		for _, work := range [][]string{
 			{"method major", "method minor", "method compact"},

@@ -28,7 +28,7 @@ const suffixStacks = 1500
 // TestSuffix decodes what differs from the last stack of a thread, and all of it, and compares.
 func TestSuffix(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			if v.Name == "mn" {
 				continue

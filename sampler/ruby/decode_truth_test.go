@@ -23,7 +23,7 @@ func TestDecodeTruth(t *testing.T) {
 
 // TestDecodeTruthJIT does so with code compiled by YJIT from its first call on.
 func TestDecodeTruthJIT(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 1) {
 			return // YJIT came with 3.1
 		}
@@ -46,7 +46,7 @@ func TestDecodeTruthJIT(t *testing.T) {
 // TestDecodeTruthAfterGC does so with what is kept from before a full collection, and from before a compaction, which moves
 // iseqs, methods and names.
 func TestDecodeTruthAfterGC(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		g := openTarget(t, p.PID)
 		compareThreads(t, g, truth, true)
@@ -63,7 +63,7 @@ func TestDecodeTruthAfterGC(t *testing.T) {
 
 // TestDecodeFibers compares the fibers that resumed the running one, where Ruby says what they are doing.
 func TestDecodeFibers(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		g := openTarget(t, p.PID)
 		compared := 0

@@ -164,7 +164,7 @@ func word(v any) string {
 // TestGCFigures compares every figure of GC.stat, GC.stat_heap and GC.latest_gc_info with Ruby's own word.
 func TestGCFigures(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, gcProgram, rubytest.Options{})
 		p.Expect(t, "ready")
 		reader := openReader(t, p.PID)

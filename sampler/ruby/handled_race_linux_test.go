@@ -51,7 +51,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // TestHandledRacing: no exception is said to be another thread's or another request's, in samples that race with the program.
 func TestHandledRacing(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			for _, mode := range []string{"plain", "compact"} {
 				t.Run(v.Name+" "+mode, func(t *testing.T) {

@@ -44,7 +44,7 @@ const (
 // not be believed; in the collector, where compiled code has written its line, it must be.
 func TestLinesUnderJIT(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		variants := r.Variants(t)
 		if r.AtLeast(3, 3) && r.HasJIT(t, "yjit") {
 			variants = append(variants, rubytest.Variant{Name: "later"})

@@ -39,7 +39,7 @@ func (m *poppedMemory) ReadBatch(ranges []attach.Range) (int, error) {
 // all copies.
 func TestPoppedFrames(t *testing.T) {
 	const depth = 100
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, chainsProgram, rubytest.Options{Args: []string{"parked"}})
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)

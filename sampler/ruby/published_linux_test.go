@@ -115,7 +115,7 @@ func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span)
 // thread, its trace and its place in that, so no span may be another thread's, and none of another trace than its root.
 func TestRacingPublished(t *testing.T) {
 	needPublished(t)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, flags := range tlsModels {
 			t.Run(name, func(t *testing.T) {
 				p := published.Start(t, r, rubytest.Options{Args: []string{"race"}}, flags...)

@@ -70,7 +70,7 @@ func impossibleChain(names []string, cut bool) string {
 // TestNoImpossibleChains samples threads whose stacks change as a whole, time and again.
 func TestNoImpossibleChains(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			if v.Name == "mn" || v.Name != "plain" && !chainsUnderJIT {
 				continue

@@ -85,7 +85,7 @@ func impossible(frames []sampler.Frame, skip int) string {
 // TestNoImpossibleStacks samples running threads without stopping them.
 func TestNoImpossibleStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			if v.Name == "mn" {
 				continue // a running thread has a native thread like any other

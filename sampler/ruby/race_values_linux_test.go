@@ -98,7 +98,7 @@ func readRequest(g *target, ec attach.Address, scopes []code.Scope, at *code.Sco
 // is read again, nothing belongs to another request or thread.
 func TestNoMixedValues(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, args := range [][]string{nil, {"compact"}} {
 			p := r.Start(t, requestsProgram, rubytest.Options{Args: args})
 			p.Expect(t, "ready")

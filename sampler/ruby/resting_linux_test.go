@@ -26,7 +26,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 func TestRestingStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
-	rubytest.EachBuild(t, func(t *testing.T, ruby rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, restingPlaces, rubytest.Options{})
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)

@@ -28,7 +28,7 @@ end`
 // still every thread is looked at once in a round, and one that has moved unseen shows within a round.
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, movingThreads, rubytest.Options{})
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)

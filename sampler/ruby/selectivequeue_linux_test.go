@@ -28,7 +28,7 @@ func TestSelectiveQueue(t *testing.T) {
 		changes = 20  // of them with another queue than the one before
 		several = 4   // fewer can leave and be back in the same order between the two
 	)
-	rubytest.Each(t, func(t *testing.T, ruby rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, hogAndNaps, rubytest.Options{})
 		p.Expect(t, "ready")
 		selective, all := openReader(t, p.PID), openReader(t, p.PID)

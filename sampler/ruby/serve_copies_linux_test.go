@@ -48,7 +48,7 @@ func TestRouteOfACopy(t *testing.T) {
 	rubytest.OftenEnough(t)
 	routes := map[string]string{"copied": "GET /shop/:number", "mounted": "GET /shop/:number", "asks another": "", "copied deeply": "", "logs another": "",
 		"by itself": "GET /shop/:own"}
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, envCopies, rubytest.Options{})
 		p.Expect(t, "ready")
 		rd := openReaderWith(t, p.PID, Options{Values: true})

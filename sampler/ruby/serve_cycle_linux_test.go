@@ -19,7 +19,7 @@ process({"class" => "B::JobWrapper", "jid" => "2", "args" => [inner]})`
 
 // TestJobInItself: looking for what a wrapper runs ends where that is a wrapper again.
 func TestJobInItself(t *testing.T) {
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, jobInItself, rubytest.Options{})
 		p.Expect(t, "ready")
 		rd := openReaderWith(t, p.PID, Options{Values: true})

@@ -29,7 +29,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // begins that the outermost says.
 func TestNestedResumers(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, nestedResumers, rubytest.Options{})
 		p.Expect(t, "ready")
 		rd := openReaderWith(t, p.PID, Options{Values: true})

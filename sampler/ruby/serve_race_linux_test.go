@@ -113,7 +113,7 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 // put off.
 func TestServing(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			for _, mode := range []string{"plain", "compact", "fibers"} {
 				t.Run(v.Name+" "+mode, func(t *testing.T) {

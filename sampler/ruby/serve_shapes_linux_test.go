@@ -89,7 +89,7 @@ func (c *shapes) see(th *sampler.Thread) error {
 // TestServingShapes: whatever an environment is like, its thread serves that request or none that could be told. Each shape is met.
 func TestServingShapes(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, mode := range []string{"plain", "compact"} {
 			if mode == "compact" && !r.AtLeast(3, 3) {
 				continue // 3.1 itself crashes in it, once in some 100 s

@@ -13,7 +13,7 @@ import (
 // TestRacingSpans: threads open and close spans as fast as they can, while what they leave is freed or moved. A span's number says
 // its thread, its trace and its place in that, so no span may be another thread's, and none of another trace than its root.
 func TestRacingSpans(t *testing.T) {
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			for _, tracer := range []string{"datadog", "otel"} {
 				t.Run(v.Name+" "+tracer, func(t *testing.T) {

@@ -157,7 +157,7 @@ func (c *churned) see(rd *Reader, look *sampler.Fibers, toNS int64) error {
 // does not.
 func TestFibersChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.EachBuild(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, mode := range []string{"new", "kept", "scheduler"} {
 			t.Run(mode, func(t *testing.T) {
 				if mode == "scheduler" && !r.AtLeast(3, 0) {

@@ -54,7 +54,7 @@ func TestStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	needBPF(t)
 	number := regexp.MustCompile(`(down|leaf|run)_(\d)$`)
-	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		w := watch(t, r, stacksProgram, false)
 		if !w.target.Stacks {
 			rubytest.Skip(t, "a part of this Ruby's control frames lies elsewhere (ZJIT)")

@@ -197,7 +197,7 @@ func TestTurnsByWatchpoints(t *testing.T) {
 			"2.times { Thread.new { n = 0; loop { 20_000.times { n += 1 }; sleep 0.0002 } } }",
 	} {
 		t.Run(name, func(t *testing.T) {
-			rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
+			rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 				if r.AtLeast(3, 3) {
 					rubytest.Skip(t, "Ruby tells of its turns from 3.3 on (TestExactTurns)")
 				}
