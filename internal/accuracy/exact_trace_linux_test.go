@@ -217,7 +217,7 @@ func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice,
 // TestChromeTurns: Chrome's trace has each turn that Ruby itself tells of, and no other, and the time of each thread is whole. How long
 // turns and waits are is printed, as by TestExactTurns.
 func TestChromeTurns(t *testing.T) {
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 3) {
 			rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
 		}

@@ -100,7 +100,7 @@ func besideExact(t *testing.T, r rubytest.Ruby, load string, d time.Duration) (r
 // TestSwitchesBesideExact: shares of running by thread switches are those by breakpoints in the same seconds, to 0.3 points in the mean, and no
 // more waiting is missed. Where threads put each other into the queue the clock dates that.
 func TestSwitchesBesideExact(t *testing.T) {
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
 		for _, load := range []string{"mutex_queue", "cpu_io", "cpu", "gc"} {
 			t.Run(load, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestSwitchesShares(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
 		p := start(t, r, "cpu_io", false)
 		exactly := new(kept)

@@ -25,7 +25,7 @@ func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
 		test(t, r)
 	})
@@ -158,7 +158,7 @@ func TestExactIsRefused(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 0) {
 			rubytest.Skip(t, "there are ractors from 3.0 on")
 		}

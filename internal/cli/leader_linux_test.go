@@ -60,7 +60,7 @@ func startLines(t *testing.T, args ...string) (cmd *exec.Cmd, next func() string
 
 // TestFirstThreadEnds: the process goes on without its first thread, before ddtop looks at it and while it does.
 func TestFirstThreadEnds(t *testing.T) {
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, leaderEnds, rubytest.Options{})
 		p.Expect(t, "up")
 		pid := strconv.Itoa(p.PID)

@@ -135,6 +135,18 @@ func onePerVersion(test func(t *testing.T, r Ruby)) func(t *testing.T, r Ruby) {
 	}
 }
 
+// OldestAndNewest is Each for tests to which Ruby matters little: those between the oldest and the newest are skipped subtests.
+func OldestAndNewest(t *testing.T, test func(t *testing.T, r Ruby)) {
+	t.Helper()
+	Each(t, func(t *testing.T, r Ruby) {
+		all := wanted(t, discover()).rubies
+		if r.Name != oldest(all).Name && r.Name != newest(all).Name {
+			Skip(t, "it is neither the oldest nor the newest")
+		}
+		test(t, r)
+	})
+}
+
 // EachRelease is Each with one Ruby of every release also with -short: for what is the truth of all others, where Ruby keeps things
 // and what it says of itself.
 func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
@@ -225,6 +237,18 @@ func One(t testing.TB) Ruby {
 		Skip(t, "%s", reason)
 	}
 	return newest(found.rubies)
+}
+
+// oldest is the first of the oldest release.
+func oldest(rubies []Ruby) Ruby {
+	first := rubies[0]
+	for _, r := range rubies[1:] {
+		major, minor := first.Release()
+		if !r.AtLeast(major, minor) {
+			first = r
+		}
+	}
+	return first
 }
 
 // newest is the first of the newest release.

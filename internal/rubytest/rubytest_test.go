@@ -61,6 +61,21 @@ func TestEachVersion(t *testing.T) {
 	}
 }
 
+// Of all Rubies two run, and one where there is no other release.
+func TestOldestAndNewest(t *testing.T) {
+	all := All(t)
+	want := []string{oldest(all).Name, newest(all).Name}
+	var ran []string
+	OldestAndNewest(t, func(t *testing.T, r Ruby) { ran = append(ran, r.Name) })
+	if slices.Sort(ran); !slices.Equal(ran, slices.Compact(slices.Sorted(slices.Values(want)))) {
+		t.Errorf("%v ran, want %v", ran, want)
+	}
+	list := []Ruby{{Name: "b", Version: "3.1.2"}, {Name: "a", Version: "2.7.4"}, {Name: "c", Version: "2.7.8"}, {Name: "d", Version: "4.0.1"}}
+	if o, n := oldest(list).Name, newest(list).Name; o != "a" || n != "d" {
+		t.Errorf("the oldest is %s, the newest %s", o, n)
+	}
+}
+
 func TestStopKillsTheWholeGroup(t *testing.T) {
 	r := One(t)
 	p := r.Start(t, `

@@ -201,7 +201,7 @@ func (f *followed) endOf(pid int, why string) {
 
 // TestGroupFollowsForks follows a master whose workers come, end, fork and call exec.
 func TestGroupFollowsForks(t *testing.T) {
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		f := startFamily(t, r)
 		present := f.fork("0")
 		g, err := live.OpenGroup(t.Context(), []int{f.PID}, live.GroupOptions{Children: true})

@@ -227,7 +227,7 @@ func TestKilledWhilePausing(t *testing.T) {
 // TestPausedProgram pauses programs on every Ruby a thousand times a second while they are sent signals, and lets them
 // exit meanwhile.
 func TestPausedProgram(t *testing.T) {
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, countingProgram, rubytest.Options{})
 		p.Expect(t, "ready")
 		// From another process: for our own child its end would be ours to ask for.
@@ -260,7 +260,7 @@ func TestPausedProgram(t *testing.T) {
 
 // TestPauses measures pauses on every Ruby and compares what was read with Ruby's own word.
 func TestPauses(t *testing.T) {
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		s := open(t, p.PID, live.Options{Pause: true, StackRate: 100})
 		// A pause that takes too long is cut, which on a full machine may be each of the twenty that one dump tries.

@@ -186,7 +186,7 @@ func TestAttach(t *testing.T) {
 func TestRingTooSmall(t *testing.T) {
 	needBPF(t)
 	needPerfEvents(t)
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		w := watch(t, r, busy, false)
 		p, err := attachBy(w.proc, w.code, w.target, settings{many: false, ringBytes: 4096})
 		if err != nil {
@@ -225,7 +225,7 @@ func TestRingTooSmall(t *testing.T) {
 // TestTwoAtOnce: another ddtop's probes are no obstacle, and stay when this one's go.
 func TestTwoAtOnce(t *testing.T) {
 	needBPF(t)
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		w := watch(t, r, busy, false)
 		var both [2]*Probes
 		for i := range both {
@@ -259,7 +259,7 @@ func TestTwoAtOnce(t *testing.T) {
 // TestProcessIsGone: the end of the process is no error of taking the probes out.
 func TestProcessIsGone(t *testing.T) {
 	needBPF(t)
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		// Threads that sleep: the ends of busy ones would have no room in a ring that nobody empties until then.
 		w := watch(t, r, "$stdout.sync = true\n4.times { Thread.new { sleep } }\nputs %q(ready)\n$stdin.gets", false)
 		p, err := Attach(w.proc, w.code, w.target)
@@ -289,7 +289,7 @@ func TestProcessIsGone(t *testing.T) {
 // TestNotPlaced: probes that go elsewhere than to the code that the process runs are an error, and are taken out.
 func TestNotPlaced(t *testing.T) {
 	needBPF(t)
-	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		w := watch(t, r, busy, false)
 		for i := range w.code.sites {
 			w.code.sites[i].at += 1 << 10
