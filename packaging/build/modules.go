@@ -105,10 +105,18 @@ func proxy(args []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	root := filepath.Join("..", "..")
-	err := writeFile(filepath.Join(dir, m.Version+".zip"), 0o644, func(w io.Writer) error {
-		return zip.CreateFromVCS(w, m, root, "HEAD", "")
-	})
+	root, err := os.MkdirTemp("", "ddtop-module-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(root)
+	// git archive leaves out what is not committed, in a work tree of git's, too.
+	pack := exec.Command("sh", "-c", `git archive HEAD | tar -x -C "$1"`, "sh", root)
+	pack.Dir, pack.Stderr = filepath.Join("..", ".."), os.Stderr
+	if err := pack.Run(); err != nil {
+		return fmt.Errorf("git archive: %w", err)
+	}
+	err = writeFile(filepath.Join(dir, m.Version+".zip"), 0o644, func(w io.Writer) error { return zip.CreateFromDir(w, m, root) })
 	if err != nil {
 		return err
 	}
@@ -117,6 +125,9 @@ func proxy(args []string) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, m.Version+".mod"), mod, 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "list"), []byte(m.Version+"\n"), 0o644); err != nil {
 		return err
 	}
 	info := fmt.Sprintf(`{"Version":%q}`, m.Version)
