@@ -89,7 +89,7 @@ func run(ctx context.Context, folder string) error {
 		}
 		fmt.Println("wrote", path)
 	}
-	return errors.Join(list(ctx, folder), pagePicture(ctx, folder))
+	return errors.Join(list(ctx, folder), animation(ctx, folder), pagePicture(ctx, folder))
 }
 
 // list makes the picture of the list of processes.
