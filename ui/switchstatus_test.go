@@ -17,6 +17,7 @@ func TestSwitchSegments(t *testing.T) {
 		{sampler.SwitchStatus{}, ""},
 		{sampler.SwitchStatus{Ended: "ractors"}, ""},
 		{sampler.SwitchStatus{On: true, Kind: "switches", Wanted: true}, "● switches"},
+		{sampler.SwitchStatus{On: true, Kind: "moved", Wanted: true}, "● moved"},
 		{sampler.SwitchStatus{On: true, Kind: "switches", Wanted: true, Lost: 7}, "● switches, 7 lost"},
 		{sampler.SwitchStatus{Wanted: true, Ended: "ractors"}, "polling"},
 	} {

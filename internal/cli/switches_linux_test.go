@@ -110,6 +110,6 @@ func TestStatSaysSource(t *testing.T) {
 			t.Errorf("--source %s: %+v", source, s)
 		}
 	}
-	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "guess").want(t, 2, `"guess" is not one of auto, switches and polling`)
+	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "guess").want(t, 2, `"guess" is not one of auto, switches, moved and polling`)
 	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "switches", "--pause").want(t, 2, "--source switches does not go with --pause")
 }

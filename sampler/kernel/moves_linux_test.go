@@ -161,7 +161,7 @@ func TestMovesAreBounded(t *testing.T) {
 	if lost := takeMove(b, func(x *Move) { e = *x }); lost != 7 || e != (Move{}) {
 		t.Errorf("%d lost, %+v", lost, e)
 	}
-	if len(r.mem) > (1+movePages)*os.Getpagesize() {
+	if len(r.mem) > (1+pagesFor(0))*os.Getpagesize() {
 		t.Errorf("%d bytes", len(r.mem))
 	}
 }

@@ -130,6 +130,14 @@ func (b *budget) countExact(begins bool) {
 	}
 }
 
+// lockAnew says that from now on lock ticks read something else, so that what they cost before says nothing.
+func (b *budget) lockAnew() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lock = tickCost{}
+	b.stretch.lock = 1
+}
+
 // lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.
 func (b *budget) lockRate() float64 {
 	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)

@@ -25,7 +25,7 @@ const (
 	// glanceNS is the time between two looks at the words of threads that move (moved_linux.go). 90 % of the time that threads of Rails are
 	// without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest time between two samples, whatever looks say.
 	glanceNS    = 10_000_000
-	glanceGapNS = 300_000_000
+	glanceGapNS = 500_000_000
 )
 
 // clock decides when the next tick is due and what it reads.

@@ -24,6 +24,8 @@ const (
 	// wholeGlance is up to how many threads a look reads all that another thread may have put into the queue (3.3 and later); of more, one
 	// in glanceTurns of those that have not moved.
 	wholeGlance, glanceTurns = 64, 8
+	// delaysPerLook is of how many threads it is asked at a look for how long they had no CPU, 2 µs each. Of more it is asked in turn.
+	delaysPerLook = 8
 	// maxMovedRecords bounds the records that wait to be taken, some 20 MB.
 	maxMovedRecords = 1 << 17
 	// followsAtOnce bounds the threads that a look begins to follow, some 20 µs each.
@@ -143,6 +145,30 @@ func (f *movedFeed) follow(tid int32) error {
 	return nil
 }
 
+// moveLateNS is how much later than another event of the same time the kernel may hand one on, in ns.
+const moveLateNS = 1_000_000
+
+// catchUp takes what the kernel has told since the last time. It costs as much as the threads have moved, however often it is called.
+func (f *movedFeed) catchUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.closed {
+		now := monotonic()
+		f.read()
+		f.rules.Pass(now-moveLateNS, f.keep)
+	}
+}
+
+// keep keeps a record until it is taken.
+func (f *movedFeed) keep(r *switches.Record) {
+	if len(f.records) >= maxMovedRecords {
+		f.records = f.records[:0]
+		f.counts.Lost++
+	}
+	f.counts.Records++
+	f.records = append(f.records, *r)
+}
+
 // look looks at the threads. It is the clock's, which alone may begin to follow threads and ask the kernel for their counters. It reports
 // whether any thread does something.
 func (f *movedFeed) look() (busy bool) {
@@ -161,28 +187,20 @@ func (f *movedFeed) looked(clock bool) (busy bool) {
 	f.read()
 	g := &f.glance
 	*g = switches.Glance{Before33: f.scheduler.Before33, Threads: g.Threads[:0]}
-	busy = f.rules.Any()
-	if !busy {
+	if !f.rules.Any() {
 		g.FromNS = monotonic()
 		g.ToNS, g.Sure = g.FromNS, true
 	} else if !f.readWords(g, clock) {
-		return busy // the process ends, which others notice
+		return false // the process ends, which others notice
 	}
 	f.read() // what moved meanwhile
-	dropped := f.rules.Look(g, func(r *switches.Record) {
-		if len(f.records) >= maxMovedRecords {
-			f.records = f.records[:0]
-			f.counts.Lost++
-		}
-		f.counts.Records++
-		f.records = append(f.records, *r)
-	})
+	dropped := f.rules.Look(g, f.keep)
 	if dropped {
 		f.counts.Lost++
 	}
 	f.beforeNS.Store(f.atNS.Load())
 	f.atNS.Store(g.FromNS)
-	return busy
+	return f.rules.Busy()
 }
 
 // read takes the kernel's events.
@@ -238,6 +256,7 @@ func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 	}
 	owner := binary.LittleEndian.Uint64(f.words[1][:])
 	g.Owner, g.Sure = owner, f.words[0] == f.words[1]
+	delays := delaysPerLook
 	for n, i := range f.asked {
 		t := &f.list[i]
 		if f.ranges[n+1].Failed {
@@ -246,7 +265,8 @@ func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 		}
 		is := f.scheduler.Of(t.buf, t.addr, t.tid, attach.Address(owner))
 		w := switches.Words{TID: t.tid, Thread: uint64(t.addr), Queued: is.Queued, Linked: is.Linked, Region: true}
-		if clock {
+		if clock && delays > 0 && (n+f.turn)%max(len(f.asked)/delaysPerLook, 1) == 0 {
+			delays--
 			if cpu, err := f.source.tasks.CPU(t.tid); err == nil {
 				w.DelayNS = cpu.DelayNS
 			}
@@ -258,6 +278,9 @@ func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 
 // glances reports whether the clock is to look at threads between two samples.
 func (x *switchRun) glances() bool { return x.moved != nil }
+
+// catchUp takes what the kernel has told. It is the clock's.
+func (x *switchRun) catchUp() { x.moved.catchUp() }
 
 // glance has a look at the threads. It is the clock's. It reports whether any thread does something.
 func (x *switchRun) glance() (busy bool) { return x.moved.look() }

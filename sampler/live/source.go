@@ -241,6 +241,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	s.failing.succeeded()
 	seen := monotonic()
 	var stackNS int64 // CPU time of the last reading of stacks
+	var glances *switchRun
+	var after int64 // CPU time of what came after the last reading: it is none of a look's
 	for {
 		s.tickBegan.Store(0)
 		sleep.unless(c.next, over)
@@ -264,7 +266,10 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			c.exact = exact
 			s.budget.countExact(exact)
 		}
-		glances := s.glances()
+		if had := glances != nil; had != (s.glances() != nil) {
+			s.budget.lockAnew()
+		}
+		glances = s.glances()
 		switch {
 		case glances != nil:
 			lockEvery = min(stackEvery, glanceNS)
@@ -273,6 +278,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.budget.pace(c, stackEvery, lockEvery)
 		depth, late := c.tick(now)
+		paid := depth // what the budget takes the tick for
 		if now-s.lastCheck > checkNS {
 			s.lastCheck = now
 			if err := s.gone(attach.ErrGone); err != nil {
@@ -282,8 +288,14 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.ticking.Lock()
 		s.reader.Reads().Late += late
 		if glances != nil {
+			glances.catchUp()
+			_ = cost.since() // it is not for how often is looked
 			moving := glances.glance()
-			if depth == sampler.LockTick && now-seen < glanceGapNS {
+			switch {
+			case depth == sampler.StackTick:
+			case now-seen >= glanceGapNS:
+				paid = sampler.StackTick // it costs no look
+			default:
 				s.ticking.Unlock()
 				all, stacks := s.budget.spent(depth, cost.since(), stackNS, monotonic(), ownCPU)
 				c.wait(all)
@@ -309,11 +321,12 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 		}
 		s.ticking.Unlock()
-		spent := cost.since()
-		if depth == sampler.StackTick {
+		spent := cost.since() + after
+		after = 0
+		if paid == sampler.StackTick {
 			stackNS = spent
 		}
-		all, stacks := s.budget.spent(depth, spent, stackNS, monotonic(), ownCPU)
+		all, stacks := s.budget.spent(paid, spent, stackNS, monotonic(), ownCPU)
 		c.wait(all)
 		c.rest(max(s.rests(), stacks))
 		if cause := err; err != nil {
@@ -343,6 +356,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.note(c, now, busy(&sample))
 		s.tickBegan.Store(0)
 		emit(&sample)
+		if glances != nil {
+			after = cost.since()
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ func (*Source) openSwitches(context.Context, exact.Consumer) (*switchRun, error)
 }
 
 func (*switchRun) glances() bool                           { return false }
+func (*switchRun) catchUp()                                {}
 func (*switchRun) glance() bool                            { return false }
 func (*switchRun) on() bool                                { return false }
 func (*switchRun) look()                                   {}

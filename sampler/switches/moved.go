@@ -8,13 +8,16 @@ import (
 // Constants of what is concluded from moves. Times are in ns.
 const (
 	// briefNS is how long a thread that wakes up runs at most until it queues for the GVL.
-	briefNS = 100_000
+	briefNS = 50_000
 	// ranNS is how long a thread runs at least that has run Ruby's code.
 	ranNS = 30_000
-	// quantumNS is about how long a thread keeps the GVL until Ruby has it let others run (TIME_QUANTUM_MSEC of thread.c, 100 ms).
-	quantumNS = 80_000_000
+	// sliceNS is how long after a thread woke up its next sleep is more likely the end of its time slice than its own wish, while others wait:
+	// the slice began with the thread's turn, or with the first wait for it.
+	sliceNS = 5_000_000
 	// maxMoves bounds the events that wait for the next glance. Past it those of threads are dropped, and what follows is in doubt.
 	maxMoves = 1 << 18
+	// recentThreads is how many threads are found without a map. It is a power of two.
+	recentThreads = 64
 )
 
 // MoveKind says what a thread did.
@@ -61,22 +64,30 @@ type Glance struct {
 // others. It is for one goroutine.
 type Movements struct {
 	threads map[int32]*mover
-	moves   []Move
-	moved   map[int32]bool
-	// atNS is the last glance's time.
-	atNS    int64
+	// recent are some of threads, at the rest of their tid.
+	recent [recentThreads]*mover
+	moves  []Move
+	// round counts calls of Note and Look.
+	round   uint64
 	dropped bool
+	// changed: a thread has moved since the last glance, or did so during it.
+	changed bool
 	// Seen and Concluded count the sleeps at which there was a glance, and those at which there was none.
 	Seen, Concluded uint64
 	out             func(*Record)
 	before33        bool
 	// active counts the threads of Ruby's that have a CPU or want one, waiters those that wait for the GVL.
 	active, waiters int
+	// holder was seen last to hold the GVL. It is nil if none was.
+	holder *mover
 }
 
 // mover is one thread.
 type mover struct {
+	tid   int32
 	words Words
+	// moved is the round in which it was noted to have moved, or has moved within a glance.
+	moved uint64
 	is    state
 	on    bool
 	// preempted: it has no CPU and is runnable.
@@ -95,7 +106,7 @@ type mover struct {
 
 // NewMovements returns Movements of no thread yet.
 func NewMovements() *Movements {
-	return &Movements{threads: make(map[int32]*mover), moved: make(map[int32]bool)}
+	return &Movements{threads: make(map[int32]*mover)}
 }
 
 // Begin has a thread followed that was there before, and says whether it had a CPU then or wanted one.
@@ -115,20 +126,24 @@ func (m *Movements) Moved(e Move) {
 
 // Any reports whether a thread has moved since the last glance, or has a CPU.
 func (m *Movements) Any() bool {
-	return len(m.moves) > 0 || m.active > 0
+	return len(m.moves) > 0 || m.active > 0 || m.changed
 }
+
+// Busy reports whether a thread of Ruby's has a CPU or wants one, or waits for the GVL.
+func (m *Movements) Busy() bool { return m.active > 0 || m.waiters > 0 }
 
 // Wanted reports whether a glance has to look at a thread: it may have moved since the last one.
 func (m *Movements) Wanted(tid int32) bool {
 	t := m.threads[tid]
-	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || m.moved[tid]
+	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || t.moved == m.round
 }
 
-// Note says which threads have moved so far, for Wanted.
+// Note says which threads have moved that are not taken yet, for Wanted.
 func (m *Movements) Note() {
-	clear(m.moved)
 	for i := range m.moves {
-		m.moved[m.moves[i].TID] = true
+		if t := m.thread(m.moves[i].TID); t != nil {
+			t.moved = m.round
+		}
 	}
 }
 
@@ -136,46 +151,77 @@ func (m *Movements) Note() {
 func (m *Movements) Forget(tid int32) {
 	if t := m.threads[tid]; t != nil {
 		m.count(t, -1)
+		if m.holder == t {
+			m.holder = nil
+		}
 		delete(m.threads, tid)
+		if at := &m.recent[uint32(tid)%recentThreads]; *at == t {
+			*at = nil
+		}
 	}
+}
+
+// Pass takes the moves of until a time, and calls out as Look does. No move of before that comes later.
+func (m *Movements) Pass(untilNS int64, out func(*Record)) {
+	m.out = out
+	m.pass(untilNS)
+	m.out = nil
+}
+
+func (m *Movements) pass(untilNS int64) {
+	slices.SortStableFunc(m.moves, func(a, b Move) int { return cmp.Compare(a.NS, b.NS) })
+	n := 0
+	for ; n < len(m.moves) && m.moves[n].NS < untilNS; n++ {
+		e := &m.moves[n]
+		m.take(e)
+		if t := m.threads[e.TID]; t != nil {
+			t.moved = m.round
+		}
+	}
+	m.moves = slices.Delete(m.moves, 0, n)
 }
 
 // Look takes a glance, and all moves until its end, and calls out with what follows from them, in about the order of time. It reports whether
 // moves were dropped since the last glance.
 func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	m.out, m.before33 = out, g.Before33
-	slices.SortStableFunc(m.moves, func(a, b Move) int { return cmp.Compare(a.NS, b.NS) })
-	clear(m.moved)
+	m.pass(g.FromNS)
+	m.round++
+	m.changed = false
 	n := 0
-	for ; n < len(m.moves) && m.moves[n].NS < g.FromNS; n++ {
-		m.take(&m.moves[n])
-	}
-	for _, e := range m.moves[n:] {
+	for _, e := range m.moves {
 		if e.NS > g.ToNS {
 			break
 		}
-		m.moved[e.TID] = true
+		if t := m.thread(e.TID); t != nil {
+			t.moved = m.round
+		}
 	}
 	m.glance(g)
 	for ; n < len(m.moves) && m.moves[n].NS <= g.ToNS; n++ {
 		m.take(&m.moves[n])
 	}
 	m.moves = slices.Delete(m.moves, 0, n)
-	m.atNS, m.out = g.ToNS, nil
+	m.out = nil
 	dropped, m.dropped = m.dropped, false
 	return dropped
 }
 
 // thread returns what is known of a thread.
 func (m *Movements) thread(tid int32) *mover {
+	at := &m.recent[uint32(tid)%recentThreads]
+	if t := *at; t != nil && t.tid == tid {
+		return t
+	}
 	t := m.threads[tid]
 	if t == nil {
 		if len(m.threads) >= maxThreads {
 			return nil
 		}
-		t = &mover{}
+		t = &mover{tid: tid}
 		m.threads[tid] = t
 	}
+	*at = t
 	return t
 }
 
@@ -186,6 +232,7 @@ func (m *Movements) take(e *Move) {
 		return
 	}
 	t.moves++
+	m.changed = true
 	switch e.Kind {
 	case Got:
 		if !t.on && !t.preempted {
@@ -243,15 +290,18 @@ func (m *Movements) conclude(t *mover) {
 	is := released
 	switch {
 	case t.is == released && t.ranNS < briefNS, t.is == waiting && t.ranNS < ranNS:
-		if t.busy {
+		if t.busy || t.queue {
 			is = waiting // it woke up, and did not get the GVL
 		}
-	case t.is == running && t.ranNS >= quantumNS:
+	case t.ranNS >= briefNS && t.outNS-t.inNS >= sliceNS:
 		if t.queue {
 			is = waiting // its time slice was over
 		}
 	}
 	t.told = true
+	if is == t.is && t.ranNS < ranNS {
+		return // it goes on to do what it did
+	}
 	m.record(t, Out, t.outNS, is, 0)
 }
 
@@ -260,16 +310,13 @@ func (m *Movements) glance(g *Glance) {
 	at := g.FromNS + (g.ToNS-g.FromNS)/2
 	for i := range g.Threads {
 		w := &g.Threads[i]
-		if m.moved[w.TID] {
-			continue
-		}
 		t := m.thread(w.TID)
-		if t == nil {
+		if t == nil || t.moved == m.round {
 			continue
 		}
 		m.count(t, -1)
 		if t.words.Thread != w.Thread {
-			*t = mover{on: t.on, preempted: t.preempted, inNS: t.inNS, gotNS: t.gotNS, ranNS: t.ranNS, outNS: t.outNS, moves: t.moves}
+			*t = mover{tid: t.tid, on: t.on, preempted: t.preempted, inNS: t.inNS, gotNS: t.gotNS, ranNS: t.ranNS, outNS: t.outNS, moves: t.moves}
 		}
 		t.words = *w
 		m.count(t, +1)
@@ -325,4 +372,11 @@ func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64
 		r.Owner = 0
 	}
 	m.out(&r)
+	switch h := m.holder; {
+	case is == running:
+		m.holder = t
+	case kind == Out && h != nil && h != t && h.is == running && (h.on || h.preempted) && h.inNS <= t.inNS:
+		// It gave the GVL to this thread for a while, without a sleep, and has it again.
+		m.record(h, Clock, at, running, 0)
+	}
 }

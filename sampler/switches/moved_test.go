@@ -61,6 +61,11 @@ func TestMovements(t *testing.T) {
 			glance(10, other, words(tid1, in), words(tid2, runs)), glance(1000, other, words(tid1, in)), glance(2000, other, words(tid1, queues)),
 			move(tid1, 3000, Got), glance(3500, owner, words(tid1, runs), words(tid2, in)),
 		}, "released 10-1500, waiting 1500-3004, running 3004-"},
+		{"a thread that lets another one run for a while goes on then", []any{
+			glance(10, owner, words(tid1, runs), words(tid2, in)), move(tid1, 100, Got), glance(500, owner, words(tid1, runs)),
+			move(tid2, 1000, Got), move(tid2, 1020, Slept), move(tid1, 2000, Preempted), move(tid2, 2001, Got), move(tid2, 2100, Slept),
+			move(tid1, 2101, Got), move(tid2, 3000, Got), glance(9000, owner, words(tid1, runs)),
+		}, "running 10-2005, released 2005-2100, running 2100-"},
 		{"a thread ends", []any{
 			glance(10, 0, words(tid1, in)), move(tid1, 1000, Got), move(tid1, 2000, Ended), glance(2500, 0),
 		}, "released 10-1004, running 1004-1975, released 1975-2000"},
@@ -87,6 +92,36 @@ func TestMovements(t *testing.T) {
 				t.Errorf("got %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestMovementsAny: a look is wanted of threads that have moved, also once their moves were taken, and of none that stand still.
+func TestMovementsAny(t *testing.T) {
+	m, records := NewMovements(), 0
+	count := func(*Record) { records++ }
+	look := func(at int64) {
+		m.Look(&Glance{FromNS: at, ToNS: at + 1, Sure: true, Threads: []Words{{TID: tid1, Thread: one, Region: true}}}, count)
+	}
+	m.Begin(tid1, false)
+	look(100)
+	if m.Any() || m.Wanted(tid1) || records != 1 {
+		t.Errorf("of a thread that sleeps a look is wanted; %d records", records)
+	}
+	m.Moved(Move{200, tid1, Got})
+	m.Moved(Move{300, tid1, Slept})
+	m.Pass(1000, count)
+	if !m.Any() || !m.Wanted(tid1) {
+		t.Error("no look is wanted of a thread that has moved")
+	}
+	look(2000)
+	if m.Any() || m.Wanted(tid1) || records != 2 {
+		t.Errorf("after the look another one is wanted; %d records", records)
+	}
+	m.Moved(Move{3000, tid1, Got})
+	m.Pass(4000, count)
+	look(5000)
+	if !m.Any() || !m.Wanted(tid1) {
+		t.Error("no look is wanted of a thread that runs")
 	}
 }
 

@@ -1,0 +1,213 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// moved opens a process that is followed by its threads' moves.
+func moved(t *testing.T, pid int) *live.Source {
+	t.Helper()
+	s, err := live.Open(t.Context(), pid, live.Options{From: live.FromMoved})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// perfDescriptors counts the descriptors that follow threads.
+func perfDescriptors(t *testing.T) (n int) {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		if link, err := os.Readlink("/proc/self/fd/" + d.Name()); err == nil && strings.Contains(link, "perf_event") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestMovedTakesOver: the first sample is polled at once, and from then on samples follow each other without a gap in what changes say. The end
+// of the process ends it, and no descriptor is left.
+func TestMovedTakesOver(t *testing.T) {
+	before := perfDescriptors(t)
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, switching, rubytest.Options{})
+		p.Line(t)
+		s := moved(t, p.PID)
+		c := newChanging(t)
+		var known atomic.Int64
+		ended := make(chan error, 1)
+		go func() {
+			ended <- s.Run(t.Context(), func(x *sampler.Sample) {
+				c.take(x)
+				known.Store(int64(c.known))
+			})
+		}()
+		for deadline := time.Now().Add(rubytest.Timeout); known.Load() < 20; time.Sleep(time.Millisecond) {
+			if x := s.SwitchStatus(); strings.Contains(x.Ended, "perf") {
+				p.Send(t, "end")
+				<-ended
+				rubytest.Skip(t, "%s", x.Ended)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d samples with changes, and no more: %+v", known.Load(), s.SwitchStatus())
+			}
+		}
+		if x := s.SwitchStatus(); !x.On || !x.Wanted || x.Kind != "moved" || x.Ended != "" || x.Records == 0 || x.Failed != 0 {
+			t.Errorf("%+v", x)
+		}
+		p.Send(t, "end")
+		if err := <-ended; !errors.Is(err, sampler.ErrEnded) {
+			t.Error(err)
+		}
+		if x := s.SwitchStatus(); x.On || !strings.Contains(x.Ended, "exited") {
+			t.Errorf("after the end: %+v", x)
+		}
+		if c.fresh > 1 || c.changes == 0 {
+			t.Errorf("%d changes, which began anew %d times", c.changes, c.fresh)
+		}
+	})
+	if n := perfDescriptors(t); n > before {
+		t.Errorf("%d descriptors are left", n-before)
+	}
+}
+
+// churning makes threads that live for a few ms, and replaces itself by another program when it is told to.
+const churning = `
+Thread.report_on_exception = false
+Thread.new { loop { 8.times.map { Thread.new { sleep 0.002; 500.times { |i| i * i } } }.each(&:join) } }
+Thread.new { loop { Thread.new { Thread.current.kill }.join } }
+puts 1; $stdout.flush
+$stdin.gets
+exec RbConfig.ruby, "-e", "sleep 60"
+`
+
+// TestMovedChurn: threads that come and go are followed and let go of, and an exec ends the following.
+func TestMovedChurn(t *testing.T) {
+	before := perfDescriptors(t)
+	r := rubytest.One(t)
+	p := r.Start(t, churning, rubytest.Options{})
+	p.Line(t)
+	s := moved(t, p.PID)
+	most, n, told := 0, 0, false
+	err := s.Run(t.Context(), func(x *sampler.Sample) {
+		if !x.Changes.Known() || told {
+			return
+		}
+		most = max(most, perfDescriptors(t)-before)
+		if n++; n == 50 {
+			if st := s.SwitchStatus(); !st.On {
+				t.Errorf("%+v", st)
+			}
+			told = true
+			p.Send(t, "exec")
+		}
+	})
+	if !errors.Is(err, sampler.ErrEnded) {
+		t.Error(err)
+	}
+	if st := s.SwitchStatus(); st.On || !strings.Contains(st.Ended, "exec") {
+		t.Errorf("after exec: %+v", st)
+	}
+	if n < 50 || most == 0 || most > 100 {
+		t.Errorf("%d samples with changes; up to %d threads were followed at once", n, most)
+	}
+}
+
+// manyThreads has 300 threads, which sleep.
+const manyThreads = `
+300.times { Thread.new { sleep } }
+puts 1; $stdout.flush
+$stdin.gets
+`
+
+// refusal names what TestMovedRefused has forbidden in the process that it is run in.
+const refusal = "DDTOP_TEST_REFUSAL"
+
+// TestMovedRefused: where the kernel does not tell when threads move, the process is polled, and the reason is told: a filter of system calls
+// as containers have, and too few descriptors for a process of many threads.
+func TestMovedRefused(t *testing.T) {
+	switch os.Getenv(refusal) {
+	case "":
+		for name, want := range map[string]string{"seccomp": "perf is forbidden by seccomp", "descriptors": "ulimit -n"} {
+			t.Run(name, func(t *testing.T) {
+				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMovedRefused$")
+				cmd.Env = append(os.Environ(), refusal+"="+want)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
+		return
+	case "ulimit -n":
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 400, Max: 400}); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		forbid(t, unix.SYS_PERF_EVENT_OPEN)
+	}
+	p := rubytest.One(t).Start(t, manyThreads, rubytest.Options{})
+	p.Line(t)
+	s := moved(t, p.PID)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	after, deadline := 0, time.Now().Add(rubytest.Timeout)
+	if err := s.Run(ctx, func(x *sampler.Sample) {
+		if x.Changes.Known() {
+			t.Error("changes are told")
+		}
+		if s.SwitchStatus().Ended != "" || time.Now().After(deadline) {
+			if after++; after > 10 {
+				cancel()
+			}
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if st := s.SwitchStatus(); st.On || !st.Wanted || !strings.Contains(st.Ended, os.Getenv(refusal)) {
+		t.Errorf("%+v, without %q", st, os.Getenv(refusal))
+	}
+	if n := perfDescriptors(t); n != 0 {
+		t.Errorf("%d descriptors are left", n)
+	}
+}
+
+// forbid has a system call of this process fail with EPERM from now on.
+func forbid(t *testing.T, call uint32) {
+	t.Helper()
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: call},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog))); e != 0 {
+		rubytest.Skip(t, "a filter of system calls cannot be made here: %v", e)
+	}
+}
