@@ -25,6 +25,9 @@ func exactRecording(t *testing.T, path string, pid int, more ...string) *started
 	return d
 }
 
+// lostRecords is what ddtop says of records that a full machine's ring had no room for.
+const lostRecords = "records of exact mode were lost, and what was around them is told as doubtful\n"
+
 // TestExactEverywhere: each command that measures takes --exact, and what it says is exact where it says so.
 func TestExactEverywhere(t *testing.T) {
 	rubytest.OftenEnough(t)
@@ -36,19 +39,24 @@ func TestExactEverywhere(t *testing.T) {
 		pid, dir := strconv.Itoa(p.PID), t.TempDir()
 		in := func(name string) string { return filepath.Join(dir, name) }
 		exact := []string{"-p", pid, "--exact", "--exact-cost", "off", "-d", "1s"}
-		// Of a full machine nothing is said but that enough stamps come.
+		// Of a full machine's ring records can be lost, which is said.
+		complete := func(what, said string) bool {
+			t.Helper()
+			rest := strings.ReplaceAll(said, lostRecords, "")
+			if strings.Contains(rest, "exact mode") {
+				t.Errorf("%s: it says %s", what, said)
+			}
+			return rest == said
+		}
 		d := exactRecording(t, in("x.ddtop"), p.PID)
 		d.records(t, in("x.ddtop"))
 		moreStamps(t, p, p.PID, 100)
 		d.end(t)
-		if said := d.log.String(); strings.Contains(said, "exact mode") {
-			t.Errorf("it says %s", said)
-		}
+		complete("x.ddtop", d.log.String())
 		for _, name := range []string{"x.pb.gz", "x.folded", "x.chrome.json", "x.firefox.json", "x.html", "x.jsonl"} {
 			got := run(t, append([]string{"record", "-o", in(name)}, exact...)...)
-			if got.want(t, 0); strings.Contains(got.err, "exact mode") {
-				t.Errorf("%s: it says %s", name, got.err)
-			}
+			got.want(t, 0)
+			complete(name, got.err)
 			if info, err := os.Stat(in(name)); err != nil || info.Size() == 0 {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -92,7 +100,7 @@ func TestExactEverywhere(t *testing.T) {
 				t.Errorf("of a line of %d ns %d are exact", line.DurationNS, line.ExactNS)
 			}
 		}
-		if all == 0 || known != all {
+		if all == 0 || known != all && complete("stat", lines.err) {
 			t.Errorf("of %d ns %d are exact", all, known)
 		}
 
@@ -155,6 +163,7 @@ func (d *startedDdtop) records(t *testing.T, path string) {
 
 // TestExactTwice: two ddtops follow one process; both are right, and when one leaves the other goes on.
 func TestExactTwice(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
@@ -170,13 +179,17 @@ func TestExactTwice(t *testing.T) {
 		if rubytest.ChangedCode(t, p.PID) == 0 {
 			t.Error("the second one's probes are gone, too")
 		}
+		before := stampsOf(t, p, p.PID)
 		moreStamps(t, p, p.PID, 300)
 		b.end(t)
 		rubytest.Probed(t, p.PID, false)
-		stamps := stampsOf(t, p, p.PID)
-		n, m := checkStamps(t, first, stamps), checkStamps(t, second, stamps)
-		if n < 500 || m < n {
-			t.Errorf("the first one knows %d stamps, the second one, which went on, %d", n, m)
+		stamps, later := stampsOf(t, p, p.PID), make(map[int32][]int64)
+		for tid, list := range stamps {
+			later[tid] = list[len(before[tid]):]
+		}
+		n, m, after := checkStamps(t, first, stamps), checkStamps(t, second, stamps), checkStamps(t, second, later)
+		if n < 500 || m < 500 || after < 300 {
+			rubytest.TooSeldom(t, "the first one knows %d stamps, the second one, which went on, %d, and %d of them after the end of the first", n, m, after)
 		}
 	})
 }
@@ -192,14 +205,15 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			return p
 		}
 		p, path := start(), filepath.Join(t.TempDir(), "x.ddtop")
-		// cheap starts a ddtop, makes the probes dear, and ends it some time after they are out.
-		cheap := func(args ...string) result {
+		// cheap starts a ddtop, makes the probes dear once it is ready, and ends it some time after they are out.
+		cheap := func(ready func(*startedDdtop), args ...string) result {
 			t.Helper()
 			cmd, out, errs := prepare(t.Context(), append(args, "-p", strconv.Itoa(p.PID), "--exact", "--exact-cost", "0.1%", "-d", "1h")...)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			rubytest.Probed(t, p.PID, true)
+			ready(&startedDdtop{pusher{cmd, new(logText)}})
 			p.Send(t, "go")
 			rubytest.Probed(t, p.PID, false)
 			before := sleeps(t, cmd.Process.Pid)
@@ -216,7 +230,8 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			}
 			return finish(t, cmd, out, errs)
 		}
-		cheap("record", "-o", path).want(t, 0, "exact mode ended itself, and it was sampled from then on: it cost the process")
+		// Of the time before, in which little changes, two samples make a span that is exact.
+		cheap(func(d *startedDdtop) { d.records(t, path) }, "record", "-o", path).want(t, 0, "exact mode ended itself, and it was sampled from then on: it cost the process")
 		// What changes too often between two samples is not told, so there can be several spans.
 		spans, lastNS := spansIn(t, path)
 		if n := len(spans); n == 0 || spans[n-1].toNS >= lastNS {
@@ -227,7 +242,7 @@ func TestExactEndsInTheMidst(t *testing.T) {
 		}
 		p.Stop(t)
 		p = start()
-		stat := cheap("stat", "--json")
+		stat := cheap(func(*startedDdtop) {}, "stat", "--json")
 		stat.want(t, 0, "exact mode ended itself")
 		var s gvl.Stat
 		if err := json.Unmarshal([]byte(stat.out), &s); err != nil {

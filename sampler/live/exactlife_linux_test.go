@@ -97,11 +97,14 @@ $stdin.gets`, rubytest.Options{})
 		}
 		var told []sampler.Change
 		c := newChanging(t)
-		ended, over := make(chan error, 1), make(chan int64, 1)
+		ended, over, known := make(chan error, 1), make(chan int64, 1), make(chan struct{})
 		go func() {
 			var until int64
 			ended <- s.Run(ctx, func(x *sampler.Sample) {
-				c.take(x)
+				before := c.known
+				if c.take(x); before == 0 && c.known == 1 {
+					close(known)
+				}
 				for _, y := range x.Changes.List {
 					if y.TID == int32(p.PID) {
 						told = append(told, y)
@@ -116,6 +119,12 @@ $stdin.gets`, rubytest.Options{})
 				}
 			})
 		}()
+		// It begins once changes are told, which a full machine may be late with.
+		select {
+		case <-known:
+		case <-ctx.Done():
+			t.Fatal("no sample tells changes")
+		}
 		p.Send(t, "go")
 		var log [phases][2]int64
 		p.JSON(t, &log)
