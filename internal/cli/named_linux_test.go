@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
@@ -244,4 +245,24 @@ func TestTheOnlyRubyIsAttachedTo(t *testing.T) {
 	x.see(t, "Integer#times")
 	x.press(t, "q")
 	x.leaves(t, 0)
+}
+
+// TestCompletionOffersProcesses: where a command takes a process, a shell is offered the PIDs of Ruby processes with their titles.
+func TestCompletionOffersProcesses(t *testing.T) {
+	t.Parallel()
+	name := unlike(t, "completed")
+	p := named(t, name)
+	want := strconv.Itoa(p.PID) + "\t" + name + "\n"
+	for _, words := range [][]string{{"dump", ""}, {"stat", "-p", ""}, {"record", ""}, {"doctor", ""}, {""}} {
+		// Where the machine has no time for it, a list has programs' names for titles (attach.List).
+		for deadline := time.Now().Add(rubytest.Timeout); ; {
+			r := run(t, append([]string{"__complete"}, words...)...)
+			if r.code == 0 && strings.Contains(r.out, want) {
+				break
+			}
+			if r.code != 0 || time.Now().After(deadline) {
+				t.Fatalf("%q: code %d, no %q in\n%s", words, r.code, want, r.out)
+			}
+		}
+	}
 }
