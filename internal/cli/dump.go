@@ -113,7 +113,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	var first, last int64
 	var kept *sampler.Sample // the last one with stacks, up to keepEvery old
 	if length > 0 {
-		note, err = run(ctx, src, length, func(s *sampler.Sample) {
+		note, err = sampleFor(ctx, src, length, func(s *sampler.Sample) {
 			if first == 0 {
 				first = s.TimeNS
 			}

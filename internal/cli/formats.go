@@ -145,7 +145,7 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 		return export.Measured{}, "", err
 	}
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
-	note, err := run(ctx, src, length, func(s *sampler.Sample) { w.feed(s, class.Classify(s)) })
+	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { w.feed(s, class.Classify(s)) })
 	if err != nil {
 		return export.Measured{}, "", err
 	}
@@ -155,7 +155,7 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 // measureIncident gathers what the page of an incident shows.
 func measureIncident(ctx context.Context, src sampler.Source, length time.Duration, rules *gvl.Rules) (export.Measured, string, error) {
 	n := export.NewIncident(src.Process(), src.Dictionary(), rules)
-	note, err := run(ctx, src, length, n.Feed)
+	note, err := sampleFor(ctx, src, length, n.Feed)
 	if err != nil {
 		return export.Measured{}, "", err
 	}

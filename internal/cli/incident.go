@@ -143,7 +143,7 @@ func (in *incident) record(note string) (err error) {
 	}
 	e := w.event("wrote", in.cause)
 	e.Path, e.StartNS, e.EndNS, e.Bytes, e.MissingNS = kept, in.firstNS, in.lastNS, rec.Bytes(), in.missingNS
-	w.events.add(e)
+	w.events.Add(e)
 	_, err = w.folder.trim(0)
 	return err
 }

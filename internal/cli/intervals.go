@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -78,18 +79,15 @@ func (w *asideWriter) close() error {
 	if err != nil {
 		return err
 	}
-	select {
-	case err := <-w.done:
-		return err
-	case <-w.giveUp:
-		return recording.ErrSlow
-	}
+	return run.Unless(w.giveUp, slow, func() error { return <-w.done })
 }
+
+func slow() error { return recording.ErrSlow }
 
 // writeIntervals measures for a length of time, or reads a whole recording, and writes what happened meanwhile. note says why it ended
 // early, "" when it did not.
 func writeIntervals(ctx context.Context, src sampler.Source, length time.Duration, notes []sampler.Note, out output, std Streams) (note string, err error) {
-	giveUp, released := diskPatience(ctx)
+	giveUp, released := run.Patience(ctx)
 	defer released()
 	file, err := out.stream(giveUp, std)
 	if err != nil {
@@ -103,7 +101,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	}
 	measuring, stop := context.WithCancel(ctx)
 	defer stop()
-	note, err = run(measuring, src, length, func(s *sampler.Sample) {
+	note, err = sampleFor(measuring, src, length, func(s *sampler.Sample) {
 		if stream.Feed(s, class.Classify(s)); lines.Err() != nil {
 			stop() // a full disk ends the measurement: nothing more would be written
 		}
@@ -111,7 +109,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	stream.Finish()
 	if lines.Err() == nil {
 		// What came before, the probes that were taken out above all, was no fault of the disk's.
-		giveUp, written := diskPatience(ctx)
+		giveUp, written := run.Patience(ctx)
 		defer written()
 		aside.giveUp = giveUp
 	}
@@ -120,7 +118,8 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	if failed != nil && err == nil {
 		failed = fmt.Errorf("writing the intervals of process %d to %s: %w", src.Process().PID, out, firstOf(failed))
 	}
-	if err := closing(file, failed == nil, aside.giveUp); failed == nil {
+	// A disk that hangs holds whoever closes its file, too.
+	if err := run.Unless(aside.giveUp, slow, func() error { return file.done(failed == nil) }); failed == nil {
 		failed = err
 	}
 	if failed != nil {
@@ -138,16 +137,4 @@ func firstOf(err error) error {
 		return many.Unwrap()[0]
 	}
 	return err
-}
-
-// closing ends a file that was written while it was measured. A disk that hangs holds whoever closes its file, too.
-func closing(file streamed, whole bool, giveUp <-chan struct{}) error {
-	closed := make(chan error, 1)
-	go func() { closed <- file.done(whole) }()
-	select {
-	case err := <-closed:
-		return err
-	case <-giveUp:
-		return recording.ErrSlow
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -110,23 +111,19 @@ func (p *patientWriter) Write(b []byte) (n int, err error) {
 	if p.unread {
 		return 0, errUnread
 	}
-	giveUp, released := diskPatience(p.ctx)
+	giveUp, released := run.Patience(p.ctx)
 	defer released()
 	own := bytes.Clone(b) // the caller may use b again once Write has returned
-	done := make(chan struct{})
-	var written int
-	var failed error
-	go func() {
-		defer close(done)
-		written, failed = p.to.Write(own)
-	}()
-	select {
-	case <-done:
-		return written, failed
-	case <-giveUp:
-		p.unread = true
-		return 0, errUnread
+	written := make(chan int, 1)
+	err = run.Unless(giveUp, func() error { p.unread = true; return errUnread }, func() error {
+		n, err := p.to.Write(own)
+		written <- n
+		return err
+	})
+	if !p.unread {
+		n = <-written
 	}
+	return n, err
 }
 
 // write writes the whole file, or what it held before stays. A pipe that nobody reads is given up a while after ctx has
@@ -142,7 +139,7 @@ func (o output) write(ctx context.Context, std Streams, write func(io.Writer) er
 		}
 		return errors.Join(write(&patientWriter{ctx: ctx, to: f}), f.Close())
 	}
-	giveUp, released := diskPatience(ctx)
+	giveUp, released := run.Patience(ctx)
 	defer released()
 	if err := safefile.WriteFile(string(o), o.waiting(giveUp, std), write); err != nil {
 		if !strings.Contains(err.Error(), string(o)) { // a device's has another name, and that of an export none

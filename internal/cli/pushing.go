@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
@@ -74,11 +75,10 @@ func (p *pushing) run(ctx context.Context, g sampler.Group) error {
 	go keepTelling(telling, g, func(r sampler.Relative) {
 		p.log.Warn("a process can't be followed", "pid", r.PID, "program", r.Title, "why", r.Why)
 	})
-	var processes sync.WaitGroup
-	err := g.Follow(ctx, func(src sampler.Source) {
+	followed, err := run.Follow(ctx, g, func(src sampler.Source) func() {
 		one := &pushed{src: src.(*live.Source)}
 		first := p.firstPeriod()
-		processes.Go(func() { p.follow(ctx, g, one, first) })
+		return func() { p.follow(ctx, g, one, first) }
 	})
 	if errors.Is(err, sampler.ErrEnded) {
 		err = nil
@@ -88,7 +88,7 @@ func (p *pushing) run(ctx context.Context, g sampler.Group) error {
 	defer cancel()
 	all := make(chan struct{})
 	go func() {
-		processes.Wait()
+		<-followed
 		close(p.finished)
 		<-p.encoded
 		close(all)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -127,7 +128,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 
 // stream writes a recording while it is measured. note says why it ended early, "" when it did not.
 func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length time.Duration, out output, std Streams) (note string, err error) {
-	opening, opened := diskPatience(ctx)
+	opening, opened := run.Patience(ctx)
 	defer opened()
 	file, err := out.stream(opening, std)
 	if err != nil {
@@ -143,7 +144,7 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 	measuring, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var failed error
-	note, err = run(measuring, src, length, func(s *sampler.Sample) {
+	note, err = sampleFor(measuring, src, length, func(s *sampler.Sample) {
 		if failed == nil {
 			if failed = w.Write(s); failed != nil {
 				cancel(failed)
@@ -151,7 +152,7 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 		}
 	})
 	// What came before, the probes that were taken out above all, was no fault of the disk's.
-	giveUp, written := diskPatience(ctx)
+	giveUp, written := run.Patience(ctx)
 	defer written()
 	var end *sampler.End
 	if e, ok := src.End(); ok {
@@ -159,23 +160,20 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 	}
 	failed = errors.Join(failed, err)
 	nothing := errors.Is(err, errNothing)
-	ended := make(chan error, 1)
-	go func() { // a disk that hangs holds whoever closes its file, too
+	late := func() error {
+		if w.Complete() && file.there {
+			std.say("wrote %s. The disk has not confirmed it within %v: a crash of the machine would lose it", out, run.DiskPatience)
+			return nil
+		}
+		return fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
+	}
+	err = run.Unless(giveUp, late, func() error { // a disk that hangs holds whoever closes its file, too
 		err := errors.Join(failed, w.Close(end))
 		if err != nil {
 			err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)
 		}
-		ended <- errors.Join(err, file.done(err == nil))
-	}()
-	select {
-	case err = <-ended:
-	case <-giveUp:
-		if w.Complete() && file.there {
-			std.say("wrote %s. The disk has not confirmed it within %v: a crash of the machine would lose it", out, unwrittenFor)
-			break
-		}
-		err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
-	}
+		return errors.Join(err, file.done(err == nil))
+	})
 	if err != nil {
 		if !nothing {
 			sayNote(std, file.kept)
@@ -186,17 +184,6 @@ func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length tim
 		sayNote(std, fmt.Sprintf("%d samples are missing in %s: the disk was too slow for them", n, out))
 	}
 	return note, nil
-}
-
-// unwrittenFor is how long after the interrupt, and after the end of the measurement, a recording waits for its disk.
-const unwrittenFor = 1500 * time.Millisecond
-
-// diskPatience returns a channel that is closed when a disk, or the reader of a pipe, is not to be waited for any more: a
-// while after ctx has ended. released ends the watch.
-func diskPatience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
-	over, giveUpNow := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(unwrittenFor, giveUpNow) })
-	return over.Done(), func() { stop(); giveUpNow() }
 }
 
 // sayNote prints why a measurement ended early.

@@ -72,7 +72,7 @@ whom.`,
 func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement, sums *exactSums) (gvl.Stat, string, error) {
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), j.rules)
 	native := watchNative(src)
-	note, err := run(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
+	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
 	if err != nil {
 		return gvl.Stat{}, "", err
 	}

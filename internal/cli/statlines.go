@@ -4,23 +4,18 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-const (
-	// headEvery is how many lines of text a heading stands over.
-	headEvery = 20
-	// maxWaitingLines bounds the lines that wait for who reads them. What comes past it is left out, and said: sampling waits for
-	// nobody.
-	maxWaitingLines = 1000
-)
+// headEvery is how many lines of text a heading stands over.
+const headEvery = 20
 
 // lineFlags are those of `stat --interval`.
 type lineFlags struct{ interval duration }
@@ -51,81 +46,33 @@ func (f *lineFlags) given(cmd *cobra.Command, length *duration) (bool, error) {
 }
 
 // linePrinter prints the lines of one process or several, while they are measured.
-type linePrinter struct {
-	to      io.Writer
-	asJSON  bool
-	several bool
-	lines   chan export.StatLine
-	done    chan error
-	mu      sync.Mutex
-	lost    int
-}
+type linePrinter struct{ *run.Printer[export.StatLine] }
 
 // printLines begins to print. failed is called when nothing more can be written.
-func printLines(to io.Writer, asJSON, several bool, failed func()) *linePrinter {
-	p := &linePrinter{to: to, asJSON: asJSON, several: several, lines: make(chan export.StatLine, maxWaitingLines), done: make(chan error, 1)}
-	go func() {
-		err := p.print()
-		if err != nil {
-			failed()
-		}
-		for range p.lines { // nobody reads them
-		}
-		p.done <- err
-	}()
-	return p
-}
-
-func (p *linePrinter) print() error {
+func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
 	n := 0
-	for l := range p.lines {
-		if p.asJSON {
-			if err := export.WriteStatLineJSON(p.to, l); err != nil {
-				return err
-			}
-			continue
+	return linePrinter{run.Print(func(l export.StatLine) error {
+		if asJSON {
+			return export.WriteStatLineJSON(to, l)
 		}
 		if n%headEvery == 0 {
-			if _, err := io.WriteString(p.to, export.StatLinesHead(p.several)); err != nil {
+			if _, err := io.WriteString(to, export.StatLinesHead(several)); err != nil {
 				return err
 			}
 		}
 		n++
-		if err := export.WriteStatLine(p.to, l, p.several); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *linePrinter) add(l export.StatLine) {
-	select {
-	case p.lines <- l:
-	default:
-		p.mu.Lock()
-		p.lost++
-		p.mu.Unlock()
-	}
-}
-
-// close waits until all is printed.
-func (p *linePrinter) close(std Streams) error {
-	close(p.lines)
-	err := <-p.done
-	if p.lost > 0 {
-		std.say("%d lines are left out: they were not read in time", p.lost)
-	}
-	return err
+		return export.WriteStatLine(to, l, several)
+	}, failed)}
 }
 
 // measure feeds the lines of a process. note says why it ended early, "" when it did not.
-func (p *linePrinter) measure(ctx context.Context, src sampler.Source, length, interval time.Duration) (note string, err error) {
+func (p linePrinter) measure(ctx context.Context, src sampler.Source, length, interval time.Duration) (note string, err error) {
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
 	stream := gvl.NewStream(src.Process())
 	lines := gvl.NewLines(stream, src.Process(), interval.Nanoseconds(), func(l gvl.StatLine) {
-		p.add(export.StatLine{Time: src.Process().WallTime(l.EndNS), StatLine: l})
+		p.Add(export.StatLine{Time: src.Process().WallTime(l.EndNS), StatLine: l})
 	})
-	note, err = run(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
+	note, err = sampleFor(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
 	stream.Finish()
 	lines.Finish()
 	return note, err
@@ -146,7 +93,7 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 			note, err := p.measure(ctx, src, left, interval)
 			return struct{}{}, note, err
 		})
-		return cmp.Or(p.close(std), err)
+		return cmp.Or(p.Close(std.say), err)
 	}
 	src, err := m.open(ctx)
 	if err != nil {
@@ -156,7 +103,7 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 	p := printLines(std.results(ctx), asJSON, false, cancel)
 	go tellFailures(ctx, src, std.say)
 	note, err := p.measure(ctx, src, m.length.value, interval)
-	if err = cmp.Or(p.close(std), err); err == nil {
+	if err = cmp.Or(p.Close(std.say), err); err == nil {
 		sayNotes(std, src, note)
 	}
 	return err

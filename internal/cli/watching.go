@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -31,7 +32,7 @@ const (
 type watching struct {
 	when   *whenFlags
 	folder *keptFolder
-	events *eventPrinter
+	events *run.Printer[export.WatchEvent]
 	say    func(format string, args ...any)
 
 	mu   sync.Mutex
@@ -96,7 +97,7 @@ func (w *watched) step(v gvl.Verdict) {
 		e := w.event("began", w.trigger.cause)
 		first, _ := w.history.Span()
 		e.StartNS, e.EndNS = max(w.trigger.fromNS, first), v.AtNS
-		w.events.add(e)
+		w.events.Add(e)
 	}
 	if w.trigger.active && w.now == nil && !w.recorded && v.AtNS >= w.retryNS {
 		w.now, w.ofNow = w.startIncident(w.trigger.cause, w.trigger.fromNS, w.trigger.beganNS, v.Findings), true
@@ -106,7 +107,7 @@ func (w *watched) step(v gvl.Verdict) {
 		w.begun = true // it is said once
 		e := w.event("failed", w.trigger.cause)
 		e.Text = "the disk has not answered since the recording before it"
-		w.events.add(e)
+		w.events.Add(e)
 		w.count(fmt.Errorf("recording %s of process %d to %s: %s", w.trigger.cause.Condition, w.src.Process().PID, w.folder.path, e.Text))
 	}
 	if w.now == nil || !w.ofNow {
@@ -180,7 +181,7 @@ func (w *watched) fail(in *incident) {
 	if w.sayOnce(why, "process %d: recording %s: %v; watching goes on, and what is the same is not said again", w.src.Process().PID, in.cause.Condition, in.failed) {
 		e := w.event("failed", in.cause)
 		e.Text = in.failed.Error()
-		w.events.add(e)
+		w.events.Add(e)
 	}
 }
 
@@ -285,19 +286,14 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	go keepTelling(telling, g, func(r sampler.Relative) {
 		w.say("process %d (%s) can't be watched: %s", r.PID, shortName(r.Title), r.Why)
 	})
-	giveUp, over := context.WithCancel(context.WithoutCancel(ctx))
+	giveUp, over := run.PatienceFor(ctx, withinEnd)
 	defer over()
-	stopWaiting := context.AfterFunc(ctx, func() { time.AfterFunc(withinEnd, over) })
-	defer stopWaiting()
-	var processes sync.WaitGroup
-	err := g.Follow(ctx, func(src sampler.Source) {
-		processes.Go(func() { w.follow(ctx, g, src, giveUp.Done()) })
+	all, err := run.Follow(ctx, g, func(src sampler.Source) func() {
+		return func() { w.follow(ctx, g, src, giveUp) }
 	})
-	all := make(chan struct{})
-	go func() { processes.Wait(); close(all) }()
 	select {
 	case <-all:
-	case <-giveUp.Done():
+	case <-giveUp:
 		select {
 		case <-all: // they have given up, too, and said so
 		case <-time.After(lastLook): // but one that does not come back from reading its process
@@ -307,43 +303,4 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 		err = nil
 	}
 	return cmp.Or(err, w.failure())
-}
-
-// maxWaitingEvents bounds the lines that wait for who reads them.
-const maxWaitingEvents = 1000
-
-// eventPrinter prints a line for each event: who writes waits for nobody.
-type eventPrinter struct {
-	lines chan export.WatchEvent
-	done  chan error
-	mu    sync.Mutex
-	lost  int
-}
-
-// printEvents begins to print. failed is called when nothing more can be written.
-func printEvents(print func(export.WatchEvent) error, failed func()) *eventPrinter {
-	lines := make(chan export.WatchEvent, maxWaitingEvents)
-	p := &eventPrinter{lines: lines, done: make(chan error, 1)}
-	go func() {
-		var err error
-		for e := range lines {
-			if err == nil {
-				if err = print(e); err != nil {
-					failed()
-				}
-			}
-		}
-		p.done <- err
-	}()
-	return p
-}
-
-func (p *eventPrinter) add(e export.WatchEvent) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case p.lines <- e:
-	default:
-		p.lost++
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -179,14 +180,14 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 
 func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g sampler.Group, folder *keptFolder, std Streams) error {
 	to := std.results(ctx)
-	events := printEvents(func(e export.WatchEvent) error {
+	events := run.Print(func(e export.WatchEvent) error {
 		if f.when.asJSON {
 			return export.WriteWatchEventJSON(to, e)
 		}
 		return export.WriteWatchEvent(to, e)
 	}, cancel)
 	folder.removed = func(path string, size int64) {
-		events.add(export.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
+		events.Add(export.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
 	}
 	w := &watching{when: &f.when, folder: folder, events: events, say: std.say}
 	var conditions []string
@@ -195,19 +196,5 @@ func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g sampler.G
 	}
 	std.say("waiting for %s", strings.Join(conditions, " or "))
 	err := w.run(ctx, g)
-	return errors.Join(err, events.close(std))
-}
-
-// close waits until all is printed. What comes later, of a disk that has not answered, is printed no more.
-func (p *eventPrinter) close(std Streams) error {
-	p.mu.Lock()
-	lines := p.lines
-	p.lines = nil // nothing is added to it any more
-	p.mu.Unlock()
-	close(lines)
-	err := <-p.done
-	if p.lost > 0 {
-		std.say("%d lines are left out: they were not read in time", p.lost)
-	}
-	return err
+	return errors.Join(err, events.Close(std.say))
 }

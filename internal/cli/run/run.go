@@ -1,0 +1,104 @@
+// Package run has what several commands share while they measure: writing for somebody who may not read, and following a group of
+// processes.
+package run
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// DiskPatience is how long after the interrupt, and after the end of the measurement, a disk or the reader of a pipe is waited for.
+const DiskPatience = 1500 * time.Millisecond
+
+// Patience returns a channel that is closed when a disk, or the reader of a pipe, is not to be waited for any more: a
+// while after ctx has ended. released ends the watch.
+func Patience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
+	return PatienceFor(ctx, DiskPatience)
+}
+
+// PatienceFor is Patience for another length of time.
+func PatienceFor(ctx context.Context, wait time.Duration) (giveUp <-chan struct{}, released func()) {
+	over, giveUpNow := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(wait, giveUpNow) })
+	return over.Done(), func() { stop(); giveUpNow() }
+}
+
+// Unless calls f in a goroutine of its own and returns its error. It does not wait for f once giveUp is closed: it then returns late's.
+func Unless(giveUp <-chan struct{}, late, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-giveUp:
+		return late()
+	}
+}
+
+// A Printer prints values in a goroutine of its own. Sampling adds them and waits for nobody.
+type Printer[T any] struct {
+	values chan T
+	done   chan error
+	mu     sync.Mutex
+	lost   int
+}
+
+// maxWaiting limits the values that wait for their reader. A reader that is a thousand lines late is not reading.
+const maxWaiting = 1000
+
+// Print begins to print. failed is called when nothing more can be written.
+func Print[T any](print func(T) error, failed func()) *Printer[T] {
+	values := make(chan T, maxWaiting)
+	p := &Printer[T]{values: values, done: make(chan error, 1)}
+	go func() {
+		var err error
+		for v := range values {
+			if err == nil {
+				if err = print(v); err != nil {
+					failed()
+				}
+			}
+		}
+		p.done <- err
+	}()
+	return p
+}
+
+// Add adds a value, which is lost if too many wait.
+func (p *Printer[T]) Add(v T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case p.values <- v:
+	default:
+		p.lost++
+	}
+}
+
+// Close waits until all values are printed. A value that is added later is lost, such as one of a disk that has not answered. say
+// reports how many were lost before.
+func (p *Printer[T]) Close(say func(format string, args ...any)) error {
+	p.mu.Lock()
+	values, lost := p.values, p.lost
+	p.values = nil
+	p.mu.Unlock()
+	close(values)
+	err := <-p.done
+	if lost > 0 {
+		say("%d lines are left out: they were not read in time", lost)
+	}
+	return err
+}
+
+// Follow calls each process of a group, in a goroutine of its own, until ctx ends or there is none left that could come back. join is
+// called for one process at a time and returns what is to be done with it. The channel is closed when all of it is done.
+func Follow(ctx context.Context, g sampler.Group, join func(sampler.Source) func()) (all <-chan struct{}, err error) {
+	var processes sync.WaitGroup
+	err = g.Follow(ctx, func(src sampler.Source) { processes.Go(join(src)) })
+	done := make(chan struct{})
+	go func() { processes.Wait(); close(done) }()
+	return done, err
+}

@@ -1,0 +1,70 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+var errLate = errors.New("late")
+
+// TestUnless waits for a function until it is given up.
+func TestUnless(t *testing.T) {
+	failed := errors.New("failed")
+	late := func() error { return errLate }
+	if err := Unless(nil, late, func() error { return failed }); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	giveUp, hanging := make(chan struct{}), make(chan struct{})
+	defer close(hanging)
+	close(giveUp)
+	if err := Unless(giveUp, late, func() error { <-hanging; return failed }); !errors.Is(err, errLate) {
+		t.Error(err)
+	}
+}
+
+// TestPatience ends some time after the context, and not before.
+func TestPatience(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	giveUp, released := PatienceFor(ctx, time.Millisecond)
+	select {
+	case <-giveUp:
+		t.Error("given up while nothing has ended")
+	default:
+	}
+	cancel()
+	<-giveUp
+	released()
+}
+
+// TestPrinter prints in order, counts what nobody reads in time, and takes values after its end.
+func TestPrinter(t *testing.T) {
+	reading := make(chan struct{})
+	var printed []int
+	p := Print(func(v int) error { <-reading; printed = append(printed, v); return nil }, func() { t.Error("failed") })
+	for i := range maxWaiting + 10 {
+		p.Add(i)
+	}
+	close(reading)
+	lost := 0
+	if err := p.Close(func(_ string, args ...any) { lost = args[0].(int) }); err != nil {
+		t.Fatal(err)
+	}
+	p.Add(0) // is lost
+	if len(printed)+lost != maxWaiting+10 || lost < 9 || lost > 10 || printed[0] != 0 || printed[len(printed)-1] != len(printed)-1 {
+		t.Errorf("%d printed, %d lost", len(printed), lost)
+	}
+}
+
+// TestPrinterFails says once that nothing more can be written, and leaves out the rest.
+func TestPrinterFails(t *testing.T) {
+	failed := 0
+	p := Print(func(int) error { return errLate }, func() { failed++ })
+	for i := range 3 {
+		p.Add(i)
+	}
+	if err := p.Close(t.Errorf); !errors.Is(err, errLate) || failed != 1 {
+		t.Errorf("%v, failed %d times", err, failed)
+	}
+}
