@@ -225,12 +225,14 @@ func (w *wire) change(x *sampler.Change, scale int64) {
 	var t *changing
 	place := -1
 	var bits uint64
-	if !w.reading {
+	if w.reading {
+		bits = c.uint()
+	} else {
 		t, place = st.find(x.Thread, x.TID)
 		bits = uint64(place+1)<<changeBits | bit(x.NoCPUNS != 0, changeNoCPU) | bit(x.Doubtful || x.State != t.next[t.state], changeOdd) |
 			bit(x.Stack != 0 || x.Resumes != 0, changeStack)
+		w.put(bits)
 	}
-	bits = w.uint(bits)
 	switch n := bits >> changeBits; {
 	case c.err != nil:
 		return

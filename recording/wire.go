@@ -76,7 +76,7 @@ func (x *ids[ID]) carry(w *wire, id ID) ID {
 			x.numbers[id] = n
 		}
 	}
-	w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], uint64(n))
+	w.put(uint64(n))
 	return id
 }
 
@@ -91,12 +91,15 @@ func (w *wire) err() error {
 	return w.counts.err
 }
 
+// put writes a number of the structure.
+func (w *wire) put(v uint64) { w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], v) }
+
 // uint carries a number of the structure.
 func (w *wire) uint(v uint64) uint64 {
 	if w.reading {
 		return w.c.uint()
 	}
-	w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], v)
+	w.put(v)
 	return v
 }
 
@@ -130,7 +133,7 @@ func (w *wire) count(v int64) int64 {
 // small carries a number into a field that has few bits.
 func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	if !w.reading {
-		w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], uint64(v))
+		w.put(uint64(v))
 		*field = v
 		return
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,17 +18,13 @@ import (
 )
 
 const (
-	// keptTime is the time of an incident in a file's name, in UTC.
-	keptTime = "20060102T150405.000Z"
-	// maxKeptListed bounds the files of a folder that are looked at, maxKeptTitle a program's name in a file's, in bytes, and maxSameName
-	// the files of one process, millisecond and reason.
+	// maxKeptListed bounds the files of a folder that are looked at, and maxSameName the files of one process, millisecond and reason.
 	maxKeptListed = 1 << 16
-	maxKeptTitle  = 64
 	maxSameName   = 100
 )
 
 // keptName matches the names that are given here: PROGRAM-PID-TIME-REASON.ddtop. What is called otherwise is never touched.
-var keptName = regexp.MustCompile(`^[\w.+-]+-\d+-(\d{8}T\d{6}\.\d{3}Z)-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
+var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
 
 // keptFolder is a folder of recordings with limits. It is for several goroutines, one a process: each call may wait for the disk.
 type keptFolder struct {
@@ -74,19 +69,7 @@ func (k *keptFolder) check() error {
 
 // keptFileName is the name of an incident's recording.
 func keptFileName(title string, pid int, at time.Time, reason string) string {
-	title = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.+-", r) {
-			return r
-		}
-		return '_'
-	}, title)
-	if len(title) > maxKeptTitle {
-		title = title[:maxKeptTitle]
-	}
-	if title = strings.TrimLeft(title, ".-"); title == "" {
-		title = "ruby"
-	}
-	return fmt.Sprintf("%s-%d-%s-%s", title, pid, at.UTC().Format(keptTime), reason)
+	return safefile.DatedName(title, pid, at) + "-" + reason
 }
 
 // keptRecording is a recording that is being written, under its name and ".partial".
@@ -205,31 +188,17 @@ func (k *keptFolder) writtenByOthers(folder *os.Root, name string) bool {
 
 // list reads which recordings there are, the oldest first: those of this run in their order, whatever the clock said.
 func (k *keptFolder) list(folder *os.Root) ([]keptFile, error) {
-	dir, err := folder.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(maxKeptListed)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("folder %s: %w", k.path, err)
-	}
 	var list []keptFile
-	for _, name := range names {
-		m := keptName.FindStringSubmatch(name)
-		if m == nil {
-			continue
-		}
-		info, err := folder.Lstat(name)
-		if err != nil || !info.Mode().IsRegular() {
-			continue // it is gone, or somebody else's
-		}
-		at, err := time.Parse(keptTime, m[1])
+	err := safefile.Names(folder, maxKeptListed, keptName.MatchString, func(name string, info fs.FileInfo) {
+		at, err := time.Parse(safefile.DateFormat, keptName.FindStringSubmatch(name)[1])
 		if err != nil {
-			continue
+			return
 		}
 		whole := strings.TrimSuffix(name, partial)
 		list = append(list, keptFile{name: name, at: at, nth: k.order[whole], size: info.Size(), open: k.open[whole]})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("folder %s: %w", k.path, err)
 	}
 	for name := range k.order { // what somebody has removed is forgotten
 		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.name, partial) == name }) {

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,17 +30,13 @@ const (
 	listEvery = time.Hour
 	// maxListed bounds the files that are looked at.
 	maxListed = 1 << 20
-	// maxTitle bounds a program's name in a file's, in bytes.
-	maxTitle = 64
-	// timeFormat is the beginning of the period in a file's name, in UTC.
-	timeFormat = "20060102T150405.000Z"
 )
 
 // ours matches the names that this package gives: PROGRAM-PID-TIME.pb.gz. What is called otherwise is never touched.
-var ours = regexp.MustCompile(`^[\w.+-]+-\d+-(\d{8}T\d{6}\.\d{3}Z)\.pb\.gz$`)
+var ours = regexp.MustCompile(`^` + safefile.DatePattern + `\.pb\.gz$`)
 
 // unfinished matches the names of files that were being written when ddtop was killed.
-var unfinished = regexp.MustCompile(`^\.[\w.+-]+-\d+-\d{8}T\d{6}\.\d{3}Z\.pb\.gz-[0-9a-f]{8}$`)
+var unfinished = regexp.MustCompile(`^\.` + safefile.DatePattern + `\.pb\.gz-[0-9a-f]{8}$`)
 
 // Folder is a push.Destination.
 type Folder struct {
@@ -102,19 +97,7 @@ func (d *Folder) Encode(p *push.Period) (push.Payload, error) {
 
 // nameOf is the name of a payload's file. A payload that is sent twice has one file.
 func nameOf(p *push.Payload) string {
-	title := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.+-", r) {
-			return r
-		}
-		return '_'
-	}, p.Title)
-	if len(title) > maxTitle {
-		title = title[:maxTitle]
-	}
-	if title = strings.TrimLeft(title, ".-"); title == "" {
-		title = "ruby"
-	}
-	return title + "-" + strconv.Itoa(p.PID) + "-" + p.From.UTC().Format(timeFormat) + ".pb.gz"
+	return safefile.DatedName(p.Title, p.PID, p.From) + ".pb.gz"
 }
 
 // Send writes a file, and removes those that are too old or too much.
@@ -154,39 +137,25 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 
 // list reads which files there are, and removes what was never finished.
 func (d *Folder) list(folder *os.Root, now time.Time) error {
-	dir, err := folder.Open(".")
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(maxListed)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
 	d.kept, d.bytes, d.listedAt = nil, 0, now
-	for _, name := range names {
+	wanted := func(name string) bool { return ours.MatchString(name) || unfinished.MatchString(name) }
+	err := safefile.Names(folder, maxListed, wanted, func(name string, info fs.FileInfo) {
 		m := ours.FindStringSubmatch(name)
-		if m == nil && !unfinished.MatchString(name) {
-			continue
-		}
-		info, err := folder.Lstat(name)
-		if err != nil || !info.Mode().IsRegular() {
-			continue // it is gone, or somebody else's
-		}
 		if m == nil {
 			if now.Sub(info.ModTime()) > listEvery {
 				_ = folder.Remove(name) // the next time
 			}
-			continue
+			return
 		}
-		from, err := time.Parse(timeFormat, m[1])
-		if err != nil {
-			continue
+		if from, err := time.Parse(safefile.DateFormat, m[1]); err == nil {
+			d.kept = append(d.kept, file{name, from, info.Size()})
+			d.bytes += info.Size()
 		}
-		d.kept = append(d.kept, file{name, from, info.Size()})
-		d.bytes += info.Size()
+	})
+	if err != nil {
+		d.listedAt = time.Time{} // the next time
 	}
-	return nil
+	return err
 }
 
 // rotate removes the oldest files until the limits hold. The newest always stays.

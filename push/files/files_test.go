@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/push"
 )
 
@@ -65,7 +66,7 @@ func TestRotation(t *testing.T) {
 	send(t, d, "puma", now.Add(-2*time.Hour), "12345")
 	send(t, d, "puma", now.Add(-1*time.Hour), "12345")
 	send(t, d, "puma", now.Add(-1*time.Hour), "12345") // once more: it was not known that it had arrived
-	want := []string{"notes.txt", "puma-17-" + now.Add(-2*time.Hour).UTC().Format(timeFormat) + ".pb.gz", "puma-17-" + now.Add(-1*time.Hour).UTC().Format(timeFormat) + ".pb.gz"}
+	want := []string{"notes.txt", "puma-17-" + now.Add(-2*time.Hour).UTC().Format(safefile.DateFormat) + ".pb.gz", "puma-17-" + now.Add(-1*time.Hour).UTC().Format(safefile.DateFormat) + ".pb.gz"}
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("there is %v, want %v", got, want)
 	}
@@ -78,7 +79,7 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(t, d, "puma", now, "1")
-	want = []string{"notes.txt", want[2], "puma-17-" + now.UTC().Format(timeFormat) + ".pb.gz"}
+	want = []string{"notes.txt", want[2], "puma-17-" + now.UTC().Format(safefile.DateFormat) + ".pb.gz"}
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("there is %v, want %v", got, want)
 	}

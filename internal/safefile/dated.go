@@ -1,0 +1,59 @@
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+)
+
+// DateFormat is the time in the name of a dated file, in UTC.
+const DateFormat = "20060102T150405.000Z"
+
+// DatePattern matches the beginning of a dated file's name, and takes its time.
+const DatePattern = `[\w.+-]+-\d+-(\d{8}T\d{6}\.\d{3}Z)`
+
+// maxTitle limits a program's name in a file's name, in bytes.
+const maxTitle = 64
+
+// DatedName is the beginning of the name of a file about a process at a time: PROGRAM-PID-TIME.
+func DatedName(title string, pid int, at time.Time) string {
+	title = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.+-", r) {
+			return r
+		}
+		return '_'
+	}, title)
+	if len(title) > maxTitle {
+		title = title[:maxTitle]
+	}
+	if title = strings.TrimLeft(title, ".-"); title == "" {
+		title = "ruby"
+	}
+	return fmt.Sprintf("%s-%d-%s", title, pid, at.UTC().Format(DateFormat))
+}
+
+// Names calls each for the regular files of a folder, at most so many, whose names are wanted.
+func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(name string, info fs.FileInfo)) error {
+	dir, err := folder.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(limit)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for _, name := range names {
+		if !wanted(name) {
+			continue
+		}
+		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() { // else it is gone, or somebody else's
+			each(name, info)
+		}
+	}
+	return nil
+}
