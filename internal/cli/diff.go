@@ -112,7 +112,7 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 		return export.Comparable{}, err // it names the file
 	}
 	defer r.Close()
-	m, _, err := measureProfile(ctx, r, unlimited, format{})
+	m, _, err := measureProfile(ctx, r, unlimited, needs{})
 	if err != nil {
 		return inFile(export.Comparable{}, err)
 	}

@@ -56,7 +56,7 @@ func (f *endpointFlag) match() func(name string) bool {
 func (f *endpointFlag) check(format format, metric flamegraph.Metric) error {
 	switch {
 	case f.re == nil:
-	case format.timeline, format.name == recordingFormat:
+	case format.timed, format.name == recordingFormat:
 		return usageErrorf("--endpoint does not go with %s, which holds all threads", format.name)
 	case metric == flamegraph.Allocations:
 		return usageErrorf("--endpoint: objects can't be told apart by request; choose another metric")

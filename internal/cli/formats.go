@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,65 +15,94 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// format is a file format for what was measured.
-type format struct {
-	name, about string
-	binary      bool // no text for a terminal
-	// write writes what was measured; nil: it is written while it is measured.
-	write func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
-	// several writes what was measured of several processes into one file; nil: a file has one.
-	several func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
-	// timeline: it shows when what happened. spans: it says for which span of a tracer.
-	timeline, spans bool
-	// stamped: its samples have times (pprofFlags).
-	stamped bool
-	// incident: it is a page of an incident, with its findings by these rules (nil: as they are).
-	incident bool
-	rules    *gvl.Rules
-	// ends are the ends of file names that stand for the format, begins such a begin. json: names may end in .json, too.
-	ends   []string
-	begins string
-	json   bool
-}
-
 // collapsedFormat is the format of collapsed stacks.
 const collapsedFormat = "collapsed"
 
 // recordingFormat is ddtop's own format, which is written while it is measured.
 const recordingFormat = "ddtop"
 
-// profileFormats are the formats that are made of weights; the first is the default.
+// format is a file format for what was measured.
+type format struct {
+	name, about string
+	binary      bool // no text for a terminal
+	// timed: it shows all threads by time, and nothing of one request.
+	timed bool
+	// ends are the ends of file names that stand for the format, begins such a begin. json: names may end in .json, too.
+	ends   []string
+	begins string
+	json   bool
+	writer
+}
+
+// A writer makes a file of what is measured. Each format has one; those of a comparison have none.
+type writer interface {
+	// write measures a process, or reads a recording, and writes the file.
+	write(ctx context.Context, src sampler.Source, j *job) error
+	// writeGroup measures several processes and writes a file, or a file each.
+	writeGroup(ctx context.Context, g sampler.Group, j *job) error
+	// checkGroup refuses to write several processes.
+	checkGroup(name string, j *job) error
+}
+
+// job says what a file is made of, and where it goes.
+type job struct {
+	length   time.Duration
+	metric   flamegraph.Metric
+	own      bool
+	stamped  bool // samples with times (pprofFlags)
+	endpoint *endpointFlag
+	rules    *gvl.Rules     // of the findings; nil: as they are
+	notes    []sampler.Note // of a recording
+	// noted is told why the measurement of a process ended early, "" when it did not.
+	noted func(note string)
+	out   output
+	std   Streams
+}
+
+// oneProcess is part of the writers whose files hold one process.
+type oneProcess struct{}
+
+func (oneProcess) checkGroup(name string, _ *job) error {
+	return usageErrorf("%s holds one process: choose another format, or name one process", name)
+}
+
+func (oneProcess) writeGroup(context.Context, sampler.Group, *job) error {
+	return errors.New("a file of this format holds one process")
+}
+
+// profileFormats are the formats that are made of weights, and those that show what happened; the first is the default.
 func profileFormats() []format {
 	return []format{
 		{
-			name: pprofFormat, about: "a profile for go tool pprof and many others", binary: true, spans: true, ends: []string{".pb.gz", ".pprof"},
-			write: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) },
-			several: func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
+			name: pprofFormat, about: "a profile for go tool pprof and many others", binary: true, ends: []string{".pb.gz", ".pprof"},
+			writer: profileOf{needs: needs{spans: true}, make: func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
 				return export.WriteProfiles(w, list)
 			},
+				one: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) }},
 		},
 		{
 			name: collapsedFormat, about: "collapsed stacks, for flamegraph.pl and others", ends: []string{".folded", ".collapsed"},
-			write: export.WriteCollapsed, several: export.WriteCollapsedOf,
+			writer: profileOf{one: export.WriteCollapsed, make: export.WriteCollapsedOf},
 		},
 		{
 			name: "speedscope", about: "for https://www.speedscope.app", ends: []string{".speedscope.json"}, json: true,
-			write: export.WriteSpeedscope, several: export.WriteSpeedscopeOf,
+			writer: profileOf{one: export.WriteSpeedscope, make: export.WriteSpeedscopeOf},
 		},
 		{
 			name: "svg", about: "a flamegraph for any browser, with search and zoom, of one --metric", ends: []string{".svg"},
-			write: export.WriteFlamegraph,
+			writer: profileOf{one: export.WriteFlamegraph},
 		},
 		{
 			name: "callgrind", about: "for KCachegrind: by function, line and call", ends: []string{".callgrind"}, begins: "callgrind.out",
-			write: export.WriteCallgrind,
+			writer: profileOf{one: export.WriteCallgrind},
 		},
 		{
-			name: "html", about: "a page of an incident for any browser: findings, timeline, flamegraph, requests, dumps", ends: []string{".html", ".htm"}, timeline: true, incident: true,
-			write: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteIncident(w, m) },
+			name: "html", about: "a page of an incident for any browser: findings, timeline, flamegraph, requests, dumps", ends: []string{".html", ".htm"}, timed: true,
+			writer: incidentPage{},
 		},
 		{
-			name: intervalsFormat, about: "a line of JSON for each interval of a thread (docs/jsonl.md)", ends: []string{".jsonl"}, timeline: true,
+			name: "jsonl", about: "a line of JSON for each interval of a thread (docs/jsonl.md)", ends: []string{".jsonl"}, timed: true,
+			writer: intervalLines{},
 		},
 		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),
 		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", export.WriteChrome),
@@ -81,13 +111,79 @@ func profileFormats() []format {
 
 // timelineFormat is a format that shows when what happened, and has its own metrics.
 func timelineFormat(name, about string, write func(io.Writer, []export.Measured) error) format {
+	several := func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error { return write(w, list) }
 	return format{
-		name: name, about: about, timeline: true, ends: []string{"." + name + ".json"}, json: true,
-		write: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error {
+		name: name, about: about, timed: true, ends: []string{"." + name + ".json"}, json: true,
+		writer: profileOf{needs: needs{trace: true}, make: several, one: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error {
 			return write(w, []export.Measured{m})
-		},
-		several: func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error { return write(w, list) },
+		}},
 	}
+}
+
+// profileOf writes what was weighed by thread, stack and state.
+type profileOf struct {
+	needs
+	// one writes one process, make several into one file. make is nil if a file holds one process.
+	one  func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
+	make func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
+}
+
+// measure gathers weights, and what the format needs beside.
+func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (export.Measured, string, error) {
+	n := p.needs
+	n.stamps = j.stamped
+	m, note, err := measureProfile(ctx, src, length, n)
+	if err != nil {
+		return m, "", err
+	}
+	if m.Trace != nil {
+		m.Trace.Notes = j.notes
+	}
+	m.Own = j.own
+	j.endpoint.only(&m)
+	return m, note, nil
+}
+
+func (p profileOf) write(ctx context.Context, src sampler.Source, j *job) error {
+	m, note, err := p.measure(ctx, src, j.length, j)
+	if err != nil {
+		return err
+	}
+	j.noted(note)
+	return j.out.write(ctx, j.std, func(w io.Writer) error { return p.one(w, m, j.metric) })
+}
+
+func (p profileOf) checkGroup(name string, j *job) error {
+	if p.make == nil {
+		return oneProcess{}.checkGroup(name, j)
+	}
+	return nil
+}
+
+func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
+	list, err := measureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.Measured, string, error) {
+		return p.measure(ctx, src, left, j)
+	})
+	if err != nil {
+		return err
+	}
+	return j.out.write(ctx, j.std, func(w io.Writer) error { return p.make(w, list, j.metric) })
+}
+
+// incidentPage writes the page of an incident.
+type incidentPage struct{ oneProcess }
+
+func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error {
+	n := export.NewIncident(src.Process(), src.Dictionary(), j.rules)
+	note, err := sampleFor(ctx, src, j.length, n.Feed)
+	if err != nil {
+		return err
+	}
+	j.noted(note)
+	n.Finish()
+	n.Notes = j.notes
+	m := export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: new(flamegraph.Snapshot), Incident: n}
+	return j.out.write(ctx, j.std, func(w io.Writer) error { return export.WriteIncident(w, m) })
 }
 
 func formatsHelp(formats []format) string {
@@ -134,13 +230,9 @@ func formatNamed(name string, formats []format) (format, error) {
 	return format{}, usageErrorf("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
 }
 
-// measureProfile gathers weights per thread, stack and state for a format, and what that needs beside: what happened in the order
-// of time, or whom threads worked for.
-func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, of format) (export.Measured, string, error) {
-	if of.incident {
-		return measureIncident(ctx, src, length, of.rules)
-	}
-	w, err := newWeighing(src, of)
+// measureProfile gathers weights per thread, stack and state, and what else is needed.
+func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, n needs) (export.Measured, string, error) {
+	w, err := newWeighing(src, n)
 	if err != nil {
 		return export.Measured{}, "", err
 	}
@@ -150,15 +242,4 @@ func measureProfile(ctx context.Context, src sampler.Source, length time.Duratio
 		return export.Measured{}, "", err
 	}
 	return w.finish(), note, nil
-}
-
-// measureIncident gathers what the page of an incident shows.
-func measureIncident(ctx context.Context, src sampler.Source, length time.Duration, rules *gvl.Rules) (export.Measured, string, error) {
-	n := export.NewIncident(src.Process(), src.Dictionary(), rules)
-	note, err := sampleFor(ctx, src, length, n.Feed)
-	if err != nil {
-		return export.Measured{}, "", err
-	}
-	n.Finish()
-	return export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: new(flamegraph.Snapshot), Incident: n}, note, nil
 }

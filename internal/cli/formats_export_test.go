@@ -4,7 +4,7 @@ package cli
 func RecordFormats() []string { return formatNames(recordFormats()) }
 
 // ReportFormats: see RecordFormats.
-func ReportFormats() []string { return formatNames(reportFormats()) }
+func ReportFormats() []string { return formatNames(reportFormats(nil)) }
 
 func formatNames(list []format) (names []string) {
 	for _, f := range list {

@@ -14,9 +14,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalsFormat is the format of lines of JSON, which are written while it is measured.
-const intervalsFormat = "jsonl"
-
 const (
 	// asideChunk is the size of what is handed to the goroutine that writes, in bytes, and asideWaiting how many of them may wait.
 	asideChunk   = 64 << 10
@@ -80,6 +77,17 @@ func (w *asideWriter) close() error {
 		return err
 	}
 	return run.Unless(w.giveUp, slow, func() error { return <-w.done })
+}
+
+// intervalLines writes a line of JSON for each interval, while it is measured.
+type intervalLines struct{ oneProcess }
+
+func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) error {
+	note, err := writeIntervals(ctx, src, j.length, j.notes, j.out, j.std)
+	if err == nil {
+		j.noted(note)
+	}
+	return err
 }
 
 func slow() error { return recording.ErrSlow }

@@ -15,7 +15,7 @@ const cutPatience = int64(time.Second)
 // which one ends is the first of the next one.
 type periods struct {
 	src      sampler.Source
-	format   format
+	needs    needs
 	lengthNS int64
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
@@ -31,9 +31,9 @@ type periods struct {
 }
 
 // newPeriods cuts into periods of a length, the first of which is shorter: firstly of that.
-func newPeriods(src sampler.Source, of format, length, firstly time.Duration, done func(export.Measured, map[string]int64)) *periods {
+func newPeriods(src sampler.Source, of needs, length, firstly time.Duration, done func(export.Measured, map[string]int64)) *periods {
 	return &periods{
-		src: src, format: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
+		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),
 		ended: gvl.NewEndedCounts(src.Dictionary()),
 		// The period that was ended last may still be written out.
@@ -65,7 +65,7 @@ func (p *periods) feed(s *sampler.Sample) error {
 }
 
 func (p *periods) begin(s *sampler.Sample, states []gvl.ThreadState) (err error) {
-	if p.now, err = newWeighing(p.src, p.format); err != nil {
+	if p.now, err = newWeighing(p.src, p.needs); err != nil {
 		return err
 	}
 	if p.also != nil {

@@ -15,10 +15,9 @@ func (f *pprofFlags) addPprof(cmd *cobra.Command) {
 }
 
 // check refuses the flag for other formats.
-func (f *pprofFlags) check(of *format) error {
+func (f *pprofFlags) check(of format) error {
 	if f.timeline && of.name != pprofFormat {
 		return usageErrorf("--timeline goes with --format %s", pprofFormat)
 	}
-	of.stamped = f.timeline
 	return nil
 }

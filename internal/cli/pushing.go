@@ -34,7 +34,6 @@ type pushing struct {
 	log    *slog.Logger
 	period time.Duration
 	tags   push.Tags
-	format format
 
 	services *serviceFigures // nil: nobody asks for figures
 	// exact says how exact mode stands; nil: it was not asked for.
@@ -62,7 +61,7 @@ type pushed struct {
 
 func newPushing(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.Tags) *pushing {
 	return &pushing{
-		pusher: pusher, log: log, period: period, tags: tags, format: profileFormats()[0],
+		pusher: pusher, log: log, period: period, tags: tags,
 		finished: make(chan finishedPeriod, maxFinished), encoded: make(chan struct{}),
 	}
 }
@@ -120,7 +119,7 @@ func (p *pushing) follow(ctx context.Context, g sampler.Group, one *pushed, firs
 	running, stop := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { one.keepAsking(running, p.tags) })
-	cut := newPeriods(one.src, p.format, p.period, first, func(m export.Measured, ended map[string]int64) {
+	cut := newPeriods(one.src, needs{spans: true}, p.period, first, func(m export.Measured, ended map[string]int64) {
 		select {
 		case p.finished <- finishedPeriod{one, m, ended}:
 		default:

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
@@ -27,9 +25,10 @@ type recordFlags struct {
 	format, metric string
 }
 
-// recordFormats are all formats of `ddtop record`. The recording has no function: it is written as it comes.
+// recordFormats are all formats of `ddtop record`.
 func recordFormats() []format {
-	return append(profileFormats(), format{name: recordingFormat, binary: true, ends: []string{".ddtop"}, about: "all that was seen, for ddtop replay and ddtop report"})
+	return append(profileFormats(), format{name: recordingFormat, binary: true, ends: []string{".ddtop"}, about: "all that was seen, for ddtop replay and ddtop report",
+		writer: recordingFile{}})
 }
 
 func newRecord(std Streams) *cobra.Command {
@@ -81,7 +80,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric), f.pprofFlags.check(&format)); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
@@ -90,44 +89,56 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err := f.measurement.check(cmd, words, std); err != nil {
 		return err
 	}
-	if f.several() && format.several == nil && format.name != recordingFormat {
-		return usageErrorf("%s holds one process: choose another format, or name one process", format.name)
-	}
+	j := &job{length: f.length.value, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint, out: out, std: std}
 	if f.several() {
-		return f.recordGroup(cmd.Context(), format, metric, out, std)
+		if err := format.checkGroup(format.name, j); err != nil {
+			return err
+		}
+		g, err := f.openGroup(cmd.Context(), false, std.say)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		return format.writeGroup(cmd.Context(), g, j)
 	}
 	src, err := f.open(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	if f.format == intervalsFormat {
-		note, err := writeIntervals(cmd.Context(), src, f.length.value, nil, out, std)
-		if err == nil {
-			sayNotes(std, src, note)
-		}
-		return err
-	}
-	if f.format == recordingFormat {
-		note, err := f.stream(cmd.Context(), src, f.length.value, out, std)
-		if err != nil {
-			return err
-		}
-		sayNotes(std, src, note)
-		return nil
-	}
-	measured, note, err := measureProfile(cmd.Context(), src, f.length.value, format)
-	if err != nil {
-		return err
-	}
-	sayNotes(std, src, note)
-	measured.Own = f.own
-	f.endpoint.only(&measured)
-	return writeProfile(cmd.Context(), format, measured, metric, out, std)
+	j.noted = func(note string) { sayNotes(std, src, note) }
+	return format.write(cmd.Context(), src, j)
 }
 
-// stream writes a recording while it is measured. note says why it ended early, "" when it did not.
-func (f *recordFlags) stream(ctx context.Context, src sampler.Source, length time.Duration, out output, std Streams) (note string, err error) {
+// recordingFile writes a recording, or one of each process.
+type recordingFile struct{}
+
+func (recordingFile) write(ctx context.Context, src sampler.Source, j *job) error {
+	note, err := streamRecording(ctx, src, j.length, j.out, j.std)
+	if err == nil {
+		j.noted(note)
+	}
+	return err
+}
+
+func (recordingFile) checkGroup(_ string, j *job) error {
+	if j.out == "-" {
+		return usageErrorf("a recording of several processes is a file each: name it with -o FILE; the PIDs are added to the name")
+	}
+	return nil
+}
+
+func (recordingFile) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
+	var names recordingNames
+	_, err := measureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
+		note, err := streamRecording(ctx, src, left, names.next(j.out, src.Process().PID), j.std)
+		return struct{}{}, note, err
+	})
+	return err
+}
+
+// streamRecording writes a recording while it is measured. note says why it ended early, "" when it did not.
+func streamRecording(ctx context.Context, src sampler.Source, length time.Duration, out output, std Streams) (note string, err error) {
 	opening, opened := run.Patience(ctx)
 	defer opened()
 	file, err := out.stream(opening, std)
@@ -199,8 +210,4 @@ func sayNotes(std Streams, src sampler.Source, note string) {
 	if what, why := exactNote(src); what != "" {
 		tellExact(std.say).note(src.Process(), what, why)
 	}
-}
-
-func writeProfile(ctx context.Context, f format, m export.Measured, metric flamegraph.Metric, out output, std Streams) error {
-	return out.write(ctx, std, func(w io.Writer) error { return f.write(w, m, metric) })
 }

@@ -95,20 +95,13 @@ const (
 // lasts than one sample does.
 const dumpLeadNS = int64(5 * time.Second)
 
-func reportFormats() []format {
+// reportFormats are all formats of `ddtop report`. f may be nil for their names.
+func reportFormats(f *reportFlags) []format {
+	asJSON := f != nil && f.asJSON
 	return append([]format{
-		{name: reportStat, about: "the table of ddtop stat, over the whole recording; --json for JSON"},
-		{name: reportDump, about: "the thread dump of its end; --json for JSON"},
+		{name: reportStat, about: "the table of ddtop stat, over the whole recording; --json for JSON", json: asJSON, writer: statReport{flags: f}},
+		{name: reportDump, about: "the thread dump of its end; --json for JSON", json: asJSON, writer: dumpReport{flags: f}},
 	}, profileFormats()...)
-}
-
-// formats are all formats; those of text can be JSON.
-func (f *reportFlags) formats() []format {
-	all := reportFormats()
-	for i := range all {
-		all[i].json = all[i].json || f.asJSON && (all[i].name == reportStat || all[i].name == reportDump)
-	}
-	return all
 }
 
 func newReport(std Streams) *cobra.Command {
@@ -116,7 +109,7 @@ func newReport(std Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE [--format stat]",
 		Short: "Print or convert a recording",
-		Long:  "Print or convert a recording (ddtop record --format ddtop).\n\n" + formatsHelp(reportFormats()),
+		Long:  "Print or convert a recording (ddtop record --format ddtop).\n\n" + formatsHelp(reportFormats(nil)),
 		Args:  oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0], std)
@@ -167,7 +160,7 @@ func sayDamage(r *recording.Reader, std Streams) string {
 
 func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	out := output(f.output)
-	format, err := formatOf(cmd, f.format, out, f.formats())
+	format, err := formatOf(cmd, f.format, out, reportFormats(f))
 	if err != nil {
 		return err
 	}
@@ -176,7 +169,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric), f.pprofFlags.check(&format)); err != nil {
+	if err := errors.Join(out.spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
@@ -184,51 +177,41 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 		return err
 	}
 	defer r.Close()
-	switch f.format {
-	case reportStat:
-		return f.stat(cmd.Context(), r, out, std)
-	case reportDump:
-		return f.dump(cmd.Context(), r, out, std)
-	}
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
-	if f.format == intervalsFormat {
-		_, err := writeIntervals(cmd.Context(), r, unlimited, r.Notes(), out, std)
-		return err
-	}
-	format.rules = f.rules
-	measured, _, err := measureProfile(cmd.Context(), r, unlimited, format)
-	if err != nil {
-		return err
-	}
-	if measured.Trace != nil {
-		measured.Trace.Notes = r.Notes()
-	}
-	if measured.Incident != nil {
-		measured.Incident.Notes = r.Notes()
-	}
-	measured.Own = f.own
-	f.endpoint.only(&measured)
-	return writeProfile(cmd.Context(), format, measured, metric, out, std)
+	return format.write(cmd.Context(), r, &job{length: unlimited, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint,
+		rules: f.rules, notes: r.Notes(), noted: func(string) {}, out: out, std: std})
 }
 
-func (f *reportFlags) stat(ctx context.Context, src *recording.Reader, out output, std Streams) error {
-	stat, _, err := measureStat(ctx, src, unlimited, f.judgement, nil)
+// statReport writes the table of `ddtop stat`.
+type statReport struct {
+	oneProcess
+	flags *reportFlags
+}
+
+func (f statReport) write(ctx context.Context, src sampler.Source, j *job) error {
+	stat, _, err := measureStat(ctx, src, j.length, f.flags.judgement, nil)
 	if err != nil {
 		return err
 	}
-	return out.write(ctx, std, func(w io.Writer) error {
-		if f.asJSON {
-			return export.WriteStatJSON(w, stat, src.Notes()...)
+	return j.out.write(ctx, j.std, func(w io.Writer) error {
+		if f.flags.asJSON {
+			return export.WriteStatJSON(w, stat, j.notes...)
 		}
-		return export.WriteStat(w, stat, src.Notes()...)
+		return export.WriteStat(w, stat, j.notes...)
 	})
 }
 
-// dump writes the thread dump of the last sample that has all stacks.
-func (f *reportFlags) dump(ctx context.Context, r *recording.Reader, out output, std Streams) error {
-	m := gvl.NewMeasure(r.Process(), r.Dictionary(), f.rules)
+// dumpReport writes the thread dump of the last sample that has all stacks.
+type dumpReport struct {
+	oneProcess
+	flags *reportFlags
+}
+
+func (f dumpReport) write(ctx context.Context, src sampler.Source, j *job) error {
+	r := src.(*recording.Reader)
+	m := gvl.NewMeasure(r.Process(), r.Dictionary(), j.rules)
 	var last *sampler.Sample
 	var states []gvl.ThreadState
 	var first int64
@@ -249,11 +232,11 @@ func (f *reportFlags) dump(ctx context.Context, r *recording.Reader, out output,
 		return fmt.Errorf("the last %v of the recording hold no sample with stacks", time.Duration(dumpLeadNS))
 	}
 	d := export.NewDump(r.Process(), r.Dictionary(), last, states)
-	d.FoldLibraries(f.own)
+	d.FoldLibraries(j.own)
 	d.SetMeasured(last.TimeNS-first, m.Findings())
-	d.OnlyEndpoints(f.endpoint.match())
-	return out.write(ctx, std, func(w io.Writer) error {
-		if f.asJSON {
+	d.OnlyEndpoints(j.endpoint.match())
+	return j.out.write(ctx, j.std, func(w io.Writer) error {
+		if f.flags.asJSON {
 			return d.WriteJSON(w)
 		}
 		return d.WriteText(w)

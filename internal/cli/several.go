@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -148,38 +147,6 @@ func (f *dumpFlags) dumpGroup(ctx context.Context, std Streams) error {
 		return export.WriteDumpsJSON(std.results(ctx), list, relatives, forgotten)
 	}
 	return export.WriteDumps(std.results(ctx), list, relatives, forgotten)
-}
-
-// recordGroup is `ddtop record` of several processes: one profile with the processes distinguished in it, or a recording each.
-func (f *recordFlags) recordGroup(ctx context.Context, format format, metric flamegraph.Metric, out output, std Streams) error {
-	if f.format == recordingFormat && out == "-" {
-		return usageErrorf("a recording of several processes is a file each: name it with -o FILE; the PIDs are added to the name")
-	}
-	g, err := f.openGroup(ctx, false, std.say)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
-	if f.format == recordingFormat {
-		var names recordingNames
-		_, err := measureGroup(ctx, g, f.length.value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
-			note, err := f.stream(ctx, src, left, names.next(out, src.Process().PID), std)
-			return struct{}{}, note, err
-		})
-		return err
-	}
-	list, err := measureGroup(ctx, g, f.length.value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.Measured, string, error) {
-		m, note, err := measureProfile(ctx, src, left, format)
-		m.Own = f.own
-		if err == nil {
-			f.endpoint.only(&m)
-		}
-		return m, note, err
-	})
-	if err != nil {
-		return err
-	}
-	return out.write(ctx, std, func(w io.Writer) error { return format.several(w, list, metric) })
 }
 
 // recordingNames makes the names of the files of several processes: FILE-PID.ddtop, and FILE-PID-2.ddtop when the process

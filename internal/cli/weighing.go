@@ -17,20 +17,26 @@ type weighing struct {
 	stamps    *export.Timeline
 }
 
+// needs are what a format needs beside the weights.
+type needs struct {
+	// trace: what happened in the order of time. spans: for which span of a tracer. stamps: when each part of a weight was.
+	trace, spans, stamps bool
+}
+
 // newWeighing returns a weighing with what a format needs.
-func newWeighing(src sampler.Source, of format) (*weighing, error) {
+func newWeighing(src sampler.Source, of needs) (*weighing, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
 		return nil, err
 	}
 	w := &weighing{src: src, rolling: rolling, stream: gvl.NewStream(src.Process())}
 	sinks := []flamegraph.Sink{rolling}
-	if of.timeline {
+	if of.trace {
 		w.trace = export.NewTrace(src.Dictionary())
 		w.stream.Attach(w.trace)
 		sinks = append(sinks, w.trace)
 	}
-	if of.stamped {
+	if of.stamps {
 		w.stamps = export.NewTimeline()
 		sinks = append(sinks, w.stamps)
 	}
@@ -39,7 +45,7 @@ func newWeighing(src sampler.Source, of format) (*weighing, error) {
 	case of.spans:
 		w.collector.BySpan(src.Dictionary(), rolling.Crowded)
 		w.collector.ByGC()
-	case !of.timeline:
+	case !of.trace:
 		w.collector.ByEndpoint(src.Dictionary())
 	}
 	return w, nil
