@@ -13,6 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/own"
+	"github.com/ddtop/ddtop/sampler/redact"
 )
 
 // Block describes a block of samples of a recording.
@@ -39,7 +41,7 @@ type Reader struct {
 	notes   []sampler.Note
 	dict    *sampler.Dictionary
 	shown   *sampler.Dictionary // dict, as Redact and Own leave it
-	names   *sampler.Redactor
+	names   *redact.Redactor
 	blocks  []Block
 	damage  *Damage
 	comp    *zstd.Decoder
@@ -107,13 +109,13 @@ func (r *Reader) Close() error {
 
 // Redact leaves out of all that the Reader hands out from now on what can name somebody. It is to be called once, before the
 // Reader is used.
-func (r *Reader) Redact(names *sampler.Redactor) {
-	r.names, r.shown = names, r.shown.Redacted(names)
+func (r *Reader) Redact(names *redact.Redactor) {
+	r.names, r.shown = names, names.View(r.shown)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)
 }
 
 // Own changes which code is the program's own in all that the Reader hands out from now on, as Redact does.
-func (r *Reader) Own(code *sampler.OwnCode) { r.shown = r.shown.Owned(code) }
+func (r *Reader) Own(code *own.Code) { r.shown = code.View(r.shown) }
 
 // Process describes the target, as it was when it was recorded.
 func (r *Reader) Process() sampler.Process { return r.process }

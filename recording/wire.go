@@ -92,7 +92,9 @@ func (w *wire) err() error {
 }
 
 // put writes a number of the structure.
-func (w *wire) put(v uint64) { w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], v) }
+func (w *wire) put(v uint64) {
+	w.out[streamStructure] = binary.AppendUvarint(w.out[streamStructure], v)
+}
 
 // uint carries a number of the structure.
 func (w *wire) uint(v uint64) uint64 {

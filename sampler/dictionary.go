@@ -98,13 +98,13 @@ type stackNode struct {
 // and texts also once there are many newer ones) means nothing any more. Names are cut as CutName does, and all entries
 // together take MaxDictionaryBytes at most.
 //
-// What Frame, Peer and Thread give can be made to hide names: see View and Redacted.
+// What it hands out can be made to hide names: see Hide and Filtered.
 type Dictionary struct {
 	*entries
-	names *Redactor   // nil: nothing but directories is hidden
-	marks bool        // Frame returns what Frame.Marked does
-	own   *OwnCode    // nil: what is interned says what is own
-	hide  atomic.Bool // directories
+	names Filter                 // what is left out for good; nil: nothing
+	marks bool                   // Frame returns what Frame.Marked does
+	own   func(Frame) Frame      // nil: what is interned says what is own
+	hide  atomic.Pointer[Filter] // what is left out for now
 }
 
 // entries are what all views of a Dictionary share.
@@ -150,6 +150,54 @@ func NewDictionary() *Dictionary {
 	}}
 	d.generation.Store(1)
 	return d
+}
+
+// A Filter changes what a Dictionary hands out: it leaves out names and values.
+type Filter interface {
+	Frame(Frame) Frame
+	Peer(Peer) Peer
+	Thread(ThreadInfo) ThreadInfo
+	Work(Work) Work
+	Statement(string) string
+	Exception(string) string
+}
+
+// Hide makes this view (see View) hand out what a filter leaves, from now on; nil: all of it again.
+func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
+
+// HidesDirectories reports whether names are left out, those of directories at least.
+func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
+
+// filter is the filter in force; nil: there is none.
+func (d *Dictionary) filter() Filter {
+	if d.names != nil {
+		return d.names
+	}
+	if f := d.hide.Load(); f != nil {
+		return *f
+	}
+	return nil
+}
+
+// View returns a Dictionary of the same entries that hides what this one hides now, and goes on to when this one is told
+// something else: what a file is to name is decided once, when it is begun.
+func (d *Dictionary) View() *Dictionary {
+	v := &Dictionary{entries: d.entries, names: d.names, own: d.own, marks: d.marks}
+	v.hide.Store(d.hide.Load())
+	return v
+}
+
+// Filtered returns a Dictionary of the same entries that hands out what a filter leaves of them. What is interned is kept as it is.
+func (d *Dictionary) Filtered(f Filter) *Dictionary {
+	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
+}
+
+// Judged returns a Dictionary of the same entries whose Frame first gives the Origin that judge says. What is interned is kept as it
+// is.
+func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
+	v := d.View()
+	v.own = judge
+	return v
 }
 
 // InternFrame returns f's ID, giving it one at its first sight; that of the frame leftOutLabel when there is no room.
@@ -258,16 +306,13 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 func (d *Dictionary) Frame(id FrameID) Frame {
 	f := d.frame(id)
 	if d.own != nil {
-		f = d.own.judge(f)
+		f = d.own(f)
 	}
 	if d.marks {
 		f = f.Marked()
 	}
-	if d.names != nil {
-		return d.names.frame(f)
-	}
-	if d.hide.Load() {
-		f.Path, f.AbsolutePath = withoutDirectories(f.Path), withoutDirectories(f.AbsolutePath)
+	if n := d.filter(); n != nil {
+		return n.Frame(f)
 	}
 	return f
 }
@@ -322,11 +367,8 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 // Peer returns a peer; the zero Peer for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Peer(id PeerID) Peer {
 	p := d.peer(id)
-	if d.names != nil {
-		return d.names.peer(p)
-	}
-	if d.hide.Load() {
-		p.Path, p.Remote, p.Local = withoutDirectories(p.Path), withoutDirectories(p.Remote), withoutDirectories(p.Local)
+	if n := d.filter(); n != nil {
+		return n.Peer(p)
 	}
 	return p
 }
@@ -345,8 +387,8 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	d.mu.RLock()
 	t, ok := d.threads[id]
 	d.mu.RUnlock()
-	if d.names != nil {
-		t = d.names.thread(t)
+	if n := d.filter(); n != nil {
+		t = n.Thread(t)
 	}
 	return t, ok
 }

@@ -115,11 +115,8 @@ func (d *entries) evictTold(before Generation) int64 {
 // Work returns a request or job; the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work {
 	w := d.work(id)
-	switch {
-	case d.names != nil:
-		return d.names.work(w)
-	case d.hide.Load():
-		w.Values = ""
+	if n := d.filter(); n != nil {
+		return n.Work(w)
 	}
 	return w
 }
@@ -136,11 +133,8 @@ func (d *entries) work(id WorkID) Work {
 // Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Statement(id TextID) string {
 	s := d.text(id)
-	switch {
-	case d.names != nil:
-		return d.names.statement(s)
-	case d.hide.Load():
-		return withoutLiterals(s)
+	if n := d.filter(); n != nil {
+		return n.Statement(s)
 	}
 	return s
 }
@@ -149,8 +143,8 @@ func (d *Dictionary) Statement(id TextID) string {
 // evicted.
 func (d *Dictionary) Exception(id TextID) string {
 	s := d.text(id)
-	if d.names != nil || d.hide.Load() {
-		return withoutMessage(s)
+	if n := d.filter(); n != nil {
+		return n.Exception(s)
 	}
 	return s
 }

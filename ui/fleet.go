@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -58,7 +59,7 @@ func (f *fleet) join(src sampler.Source) *member {
 		f.err = err
 		return nil
 	}
-	store.dict.HideDirectories(f.presenting)
+	redact.HideDirectories(store.dict, f.presenting)
 	f.joined++
 	m := &member{src: src, store: store, number: f.joined, parent: parentOf(f.group, src), path: []int{f.joined}}
 	for i := len(f.members) - 1; i >= 0; i-- { // the latest one with that PID
@@ -92,7 +93,7 @@ func (f *fleet) present(on bool) {
 	defer f.mu.Unlock()
 	f.presenting = on
 	for _, m := range f.members {
-		m.store.dict.HideDirectories(on)
+		redact.HideDirectories(m.store.dict, on)
 	}
 }
 

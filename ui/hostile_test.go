@@ -9,7 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
@@ -39,7 +39,7 @@ func TestHostileNames(t *testing.T) {
 // TestHostileRequests: nor does what is said of requests, in any view that tells of them; with values, and without.
 func TestHostileRequests(t *testing.T) {
 	said := strings.Join(hostileNames, "")
-	for _, o := range []Options{{}, {Redactor: sampler.NewRedactor()}} {
+	for _, o := range []Options{{}, {Redactor: redact.New()}} {
 		d := demosource.Options{Length: 30 * time.Second, Serving: true, Said: said}
 		o.Folder = t.TempDir()
 		s := newScreen(t, 120, 80, d, o)

@@ -17,6 +17,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
@@ -438,7 +439,7 @@ func TestPresenting(t *testing.T) {
 }
 
 func TestRedacting(t *testing.T) {
-	o := Options{Folder: t.TempDir(), Redactor: sampler.NewRedactor()}
+	o := Options{Folder: t.TempDir(), Redactor: redact.New()}
 	s := newScreen(t, 120, 45, demosource.Options{Length: 30 * time.Second}, o)
 	s.press("tab", "down", "down", "down", "down")
 	s.sees(".rb:")

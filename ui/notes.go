@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -15,7 +16,7 @@ type notes []sampler.Note
 const maxNotes = 1000
 
 // recordedNotes returns the notes that a recording has.
-func recordedNotes(src sampler.Source, names *sampler.Redactor) notes {
+func recordedNotes(src sampler.Source, names *redact.Redactor) notes {
 	r, ok := src.(interface{ Notes() []sampler.Note })
 	if !ok {
 		return nil

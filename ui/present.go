@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -18,7 +19,7 @@ const shownKeys = 5
 func (m *Model) present() {
 	m.presenting = !m.presenting
 	m.pressed = nil
-	m.dict.HideDirectories(m.presenting)
+	redact.HideDirectories(m.dict, m.presenting)
 	if m.fleet != nil {
 		m.fleet.present(m.presenting)
 	}
@@ -63,7 +64,7 @@ func (sc *scene) showable(text string, paths ...string) string {
 	if sc.opt.Redactor != nil {
 		return sc.opt.Redactor.Text(text, paths...)
 	}
-	return sampler.BareText(text, paths...)
+	return redact.BareText(text, paths...)
 }
 
 // showableState is how the source of the samples is doing, in words that name no directories where these are hidden.
@@ -98,7 +99,7 @@ func (sc *scene) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
 // shareable is the description of the process for what is shared or shown.
 func (sc *scene) shareable() sampler.Process {
 	if sc.hidesNames() {
-		return sampler.Bare(sc.process)
+		return redact.Bare(sc.process)
 	}
 	return sc.process
 }

@@ -12,7 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
@@ -139,7 +139,7 @@ func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 		{"presentation", Options{Args: true}, []string{"P"}, false},
 		{"frozen, then presentation", Options{Args: true}, []string{"space", "P"}, false},
 		{"presentation left", Options{Args: true}, []string{"P", "P"}, true},
-		{"redacted", Options{Args: true, Redactor: sampler.NewRedactor()}, nil, false},
+		{"redacted", Options{Args: true, Redactor: redact.New()}, nil, false},
 	} {
 		if got := seen(x.o, x.keys...); got != x.want {
 			t.Errorf("%s: arguments on the screen: %v", x.name, got)

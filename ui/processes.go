@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 )
 
 // processesPage is view 8: a row a process, and under them the flamegraph, the functions or the findings of all of them or of
@@ -355,7 +356,7 @@ func (p *processesPage) merge(sc *scene, r *reading, list []*member) {
 	selected := p.table.cursor.of
 	p.merged.begin(list)
 	for _, of := range list {
-		of.store.dict.HideDirectories(p.hides)
+		redact.HideDirectories(of.store.dict, p.hides)
 		if selected != nil && selected != of {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
@@ -128,7 +129,7 @@ func screenOf(t *testing.T, w, h int, played *fleet, o Options) *processScreen {
 	o.Group = played.group
 	f := newFleet(o.withDefaults())
 	for _, m := range played.members {
-		m.store.dict.HideDirectories(false) // another test may have presented them
+		redact.HideDirectories(m.store.dict, false) // another test may have presented them
 		f.members = append(f.members, &member{src: m.src, store: m.store, number: m.number, parent: m.parent, path: m.path})
 	}
 	if err := f.open(f.members[0]); err != nil {

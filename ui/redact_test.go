@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
 // TestNoViewNamesAnybody walks all views of one process, redacted: no title, directory or note is on them, which are there without.
 func TestNoViewNamesAnybody(t *testing.T) {
 	secrets := []string{"order-service", "/srv/", "app/", "zqnote"}
-	for _, o := range []Options{{}, {Redactor: sampler.NewRedactor()}} {
+	for _, o := range []Options{{}, {Redactor: redact.New()}} {
 		s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, o)
 		s.press("m")
 		s.typed("zqnote")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 )
 
 // The defaults of Options.
@@ -41,7 +42,7 @@ type Options struct {
 	// characters only.
 	NoColor, ASCII bool
 	// Redactor leaves what can name somebody out of everything, snapshots and recordings included; nil: nothing is left out.
-	Redactor *sampler.Redactor
+	Redactor *redact.Redactor
 	// Args shows whole command lines in the table of processes, which may hold secrets; Redactor comes first.
 	Args bool
 	// NoMouse leaves the mouse to the terminal.

@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 )
 
 const (
@@ -35,7 +36,7 @@ type Store struct {
 	src     sampler.Source
 	process sampler.Process
 	dict    *sampler.Dictionary // what the screen shows: files have views of their own
-	names   *sampler.Redactor
+	names   *redact.Redactor
 	keepNS  int64 // how much history is kept
 	history *recording.History
 
@@ -87,7 +88,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 		history = DefaultHistory
 	}
 	p := o.Redactor.Process(src.Process())
-	s := &Store{src: src, process: p, dict: src.Dictionary().Redacted(o.Redactor).View(), names: o.Redactor, keepNS: int64(history), stirred: make(chan struct{}, 1)}
+	s := &Store{src: src, process: p, dict: o.Redactor.View(src.Dictionary()).View(), names: o.Redactor, keepNS: int64(history), stirred: make(chan struct{}, 1)}
 	columns := int(s.keepNS/columnNS) + 1
 	s.fold = gvl.NewFold(p, s.dict, gvl.Options{ColumnNS: columnNS, Columns: columns, Rules: o.Rules})
 	var err error

@@ -26,6 +26,8 @@ var rules = map[string][]string{
 	"attach/layout":         {},
 	"attach/processcontext": {"attach"},
 	"sampler":               {},
+	"sampler/own":           {"sampler"},
+	"sampler/redact":        {"sampler"},
 	"sampler/ruby": {"attach", "sampler", "internal/safefile", "sampler/ruby/internal/code", "sampler/ruby/internal/gc", "sampler/ruby/internal/heap",
 		"sampler/ruby/internal/places",
 		"sampler/ruby/internal/view", "sampler/ruby/internal/work"},
@@ -41,13 +43,13 @@ var rules = map[string][]string{
 	"sampler/bpf":                  {"attach"},
 	"sampler/switches":             {"sampler", "sampler/exact"},
 	"sampler/switches/tracer":      {"sampler/bpf", "sampler/switches"},
-	"sampler/live":                 {"attach", "sampler", "sampler/bpf", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel", "sampler/switches", "sampler/switches/tracer"},
+	"sampler/live":                 {"attach", "sampler", "sampler/bpf", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel", "sampler/own", "sampler/redact", "sampler/switches", "sampler/switches/tracer"},
 	"gvl":                          {"sampler", "sampler/exact", "internal/units"},
 	"flamegraph":                   {"sampler", "gvl", "internal/units"},
 	"export":                       {"sampler", "sampler/exact", "gvl", "flamegraph", "internal/units"},
-	"recording":                    {"sampler"},
+	"recording":                    {"sampler", "sampler/own", "sampler/redact"},
 	"push":                         {"internal/safefile"},
-	"ui":                           {"sampler", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
+	"ui":                           {"sampler", "sampler/redact", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
 	"internal/cli":                 {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
 	"internal/workload":            {},
 	"internal/safefile":            {},
@@ -69,7 +71,7 @@ var rules = map[string][]string{
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
-var pure = []string{"sampler", "sampler/exact", "sampler/switches", "gvl", "flamegraph", "export", "recording", "internal/units"}
+var pure = []string{"sampler", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "flamegraph", "export", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}

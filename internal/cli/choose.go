@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui"
 )
 
@@ -72,7 +72,7 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 const maxListed = 16
 
 // listed are processes in words: "17 puma, 18 puma (below 17)".
-func listed(found []attach.Candidate, names *sampler.Redactor) string {
+func listed(found []attach.Candidate, names *redact.Redactor) string {
 	var words []string
 	for _, c := range found[:min(len(found), maxListed)] {
 		word := fmt.Sprintf("%d %s", c.PID, shortName(names.Program(c.Title)))
@@ -96,7 +96,7 @@ func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
 }
 
 // candidates are the processes as the list shows them. With pseudonyms there are no command lines.
-func candidates(list []attach.Candidate, names *sampler.Redactor) []ui.Candidate {
+func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate {
 	out := make([]ui.Candidate, 0, len(list))
 	for i, p := range describeAll(list, true, names) {
 		c := ui.Candidate{PID: p.PID, PPID: p.PPID, Threads: p.Threads, CPU: list[i].CPU, Started: list[i].Started,

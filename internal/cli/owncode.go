@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/own"
 )
 
 // ownCode is the value of --own-code.
 type ownCode struct {
 	globs []string
-	code  *sampler.OwnCode // nil: no pattern was given
+	code  *own.Code // nil: no pattern was given
 }
 
 const (
@@ -38,7 +38,7 @@ func (o *ownCode) Type() string { return "GLOB" }
 // Set adds a pattern.
 func (o *ownCode) Set(glob string) error {
 	globs := append(o.globs, glob)
-	code, err := sampler.NewOwnCode(globs)
+	code, err := own.New(globs)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (f *ownFlag) checkOwn(format string, formats ...string) error {
 }
 
 // rules are nil where no pattern was given.
-func (o *ownCode) rules() *sampler.OwnCode {
+func (o *ownCode) rules() *own.Code {
 	if o == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 )
 
 // psProcess is one process of `ddtop ps --json`. The field names are a contract.
@@ -65,7 +66,7 @@ it "did not answer" within a second, and is listed when its name or its program 
 	return cmd
 }
 
-func describeAll(list []attach.Candidate, args bool, names *sampler.Redactor) []psProcess {
+func describeAll(list []attach.Candidate, args bool, names *redact.Redactor) []psProcess {
 	ps := make([]psProcess, 0, len(list))
 	for _, c := range list {
 		p := psProcess{PID: c.PID, PPID: c.PPID, Threads: c.Threads, User: names.User(c.User), Title: names.Program(c.Title),

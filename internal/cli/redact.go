@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 )
 
 // redaction is the value of --redact: one Redactor for all that a command reads, prints and writes, so that a name has the same
 // pseudonym everywhere.
 type redaction struct {
-	names *sampler.Redactor // nil: nothing is left out
+	names *redact.Redactor // nil: nothing is left out
 	// typed are the paths on the command line.
 	typed []string
 }
@@ -58,14 +58,14 @@ func (r *redaction) Set(text string) error {
 	}
 	r.names = nil
 	if on {
-		r.names = sampler.NewRedactor()
+		r.names = redact.New()
 		r.names.Know(r.typed...)
 	}
 	return nil
 }
 
 // redactor is nil where nothing is left out.
-func (r *redaction) redactor() *sampler.Redactor {
+func (r *redaction) redactor() *redact.Redactor {
 	if r == nil {
 		return nil
 	}

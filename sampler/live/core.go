@@ -9,6 +9,8 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/own"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -27,8 +29,8 @@ type Core struct {
 	module *attach.Module
 	info   sampler.Process
 	dict   *sampler.Dictionary
-	names  *sampler.Redactor
-	own    *sampler.OwnCode
+	names  *redact.Redactor
+	own    *own.Code
 	reader *ruby.Reader
 }
 
@@ -97,7 +99,7 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 func (c *Core) Process() sampler.Process { return c.info }
 
 // Dictionary is what the IDs of the sample point into.
-func (c *Core) Dictionary() *sampler.Dictionary { return c.dict.Redacted(c.names).Owned(c.own) }
+func (c *Core) Dictionary() *sampler.Dictionary { return c.own.View(c.names.View(c.dict)) }
 
 // Missing is the number of bytes by which the core was cut short.
 func (c *Core) Missing() int64 { return c.core.Missing() }

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/redact"
 )
 
 // TestExactWithoutHits: exact mode ends itself when sampling sees the GVL change hands and the probes record nothing of it. No sample calls a
@@ -78,7 +79,7 @@ func TestPanicRefusesOneProcess(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "$stdout.sync = true\nputs %q(ready)\n$stdin.gets", rubytest.Options{})
 	p.Expect(t, "ready")
-	_, err := Open(t.Context(), p.PID, Options{Redactor: new(sampler.Redactor)}) // one that has no maps
+	_, err := Open(t.Context(), p.PID, Options{Redactor: new(redact.Redactor)}) // one that has no maps
 	var which *attach.TargetError
 	if !errors.Is(err, attach.ErrFault) || !errors.As(err, &which) || which.PID != p.PID {
 		t.Fatalf("%v", err)

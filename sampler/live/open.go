@@ -13,6 +13,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/own"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -49,13 +51,13 @@ type Options struct {
 	// From says how it is learned what threads do.
 	From From
 	// Redactor leaves out of all that the Source hands out what can name somebody; nil: nothing is left out.
-	Redactor *sampler.Redactor
+	Redactor *redact.Redactor
 	// Values has paths with their query, arguments, literals and messages read of what threads work for; never with a Redactor.
 	Values bool
 	// NoRequests leaves out for whom threads work: what reading it costs is measured so.
 	NoRequests bool
 	// OwnCode says which code is the program's own beyond what its paths say; nil: nothing beyond.
-	OwnCode *sampler.OwnCode
+	OwnCode *own.Code
 	// procs is shared by the Sources of a Group; nil makes a new one.
 	procs *processors
 	// budget is shared by the Sources of a Group; nil makes a new one.
@@ -147,7 +149,7 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})
 	s.switches.from = opts.From
 	s.switches.opening, s.switches.closing = newLane(pid), make(chan struct{})
-	s.shown = s.dict.Redacted(s.names).Owned(opts.OwnCode)
+	s.shown = opts.OwnCode.View(s.names.View(s.dict))
 	s.rates.set(opts.StackRate, opts.LockRate)
 	opened := false
 	defer func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -43,7 +44,7 @@ type Source struct {
 	info   sampler.Process
 	dict   *sampler.Dictionary
 	shown  *sampler.Dictionary // dict, as names and Options.OwnCode leave it
-	names  *sampler.Redactor
+	names  *redact.Redactor
 	reader *ruby.Reader
 	view   *kernelView
 	tasks  *kernel.Tasks

@@ -1,4 +1,4 @@
-package sampler
+package redact
 
 import (
 	"errors"
@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 func TestThreadNames(t *testing.T) {
-	r := NewRedactor()
+	r := New()
 	for _, kept := range []string{"", "main", "puma srv tp 003", "sidekiq.default/processor", "Timeout stdlib thread", "worker-12", "io-worker-1",
 		"Datadog::Profiling::Collectors::Async", "puma reactor", "sidekiq.scheduler", "io worker2 3"} {
 		if got := r.ThreadName(kept); got != kept {
@@ -34,41 +36,41 @@ func TestThreadNames(t *testing.T) {
 }
 
 func TestRedactedPeers(t *testing.T) {
-	r := NewRedactor()
-	for _, x := range []struct{ in, want Peer }{
-		{Peer{Kind: PeerTCP, Remote: "10.20.30.40:5432", Local: "192.168.7.9:41000", Service: "PostgreSQL"},
-			Peer{Kind: PeerTCP, Remote: "host-1:5432", Local: "host-2:41000", Service: "PostgreSQL"}},
-		{Peer{Kind: PeerTCP, Remote: "[::ffff:10.20.30.40]:80"}, Peer{Kind: PeerTCP, Remote: "host-1:80"}}, // the same machine
-		{Peer{Kind: PeerUDP, Remote: "[fe80::1%eth0]:53"}, Peer{Kind: PeerUDP, Remote: "host-3:53"}},
-		{Peer{Kind: PeerTCP, Remote: "2001:db8::7"}, Peer{Kind: PeerTCP, Remote: "host-4"}}, // without its port
-		{Peer{Kind: PeerTCP, Remote: "127.0.0.1:6379", Local: "[::1]:9"}, Peer{Kind: PeerTCP, Remote: "127.0.0.1:6379", Local: "[::1]:9"}},
-		{Peer{Kind: PeerListener, Local: "0.0.0.0:3000"}, Peer{Kind: PeerListener, Local: "0.0.0.0:3000"}},
-		{Peer{Kind: PeerListener, Local: "127.9.9.9:3000"}, Peer{Kind: PeerListener, Local: "host-5:3000"}},
-		{Peer{Kind: PeerUnix, Remote: "/run/ac me/.s.PGSQL.5432", Service: "PostgreSQL"}, Peer{Kind: PeerUnix, Remote: "socket-1", Service: "PostgreSQL"}},
-		{Peer{Kind: PeerUnix, Remote: "@acme"}, Peer{Kind: PeerUnix, Remote: "socket-2"}},
-		{Peer{Kind: PeerUnix, Remote: "10.20.30.40:80"}, Peer{Kind: PeerUnix, Remote: "socket-3"}},
-		{Peer{Kind: PeerListener, Local: "rel/acme.sock"}, Peer{Kind: PeerListener, Local: "socket-4"}},
-		{Peer{Kind: PeerFile, Path: "/var/acme/bob.pdf"}, Peer{Kind: PeerFile, Path: "file-1"}},
-		{Peer{Kind: PeerFile, Path: "/dev/null"}, Peer{Kind: PeerFile, Path: "/dev/null"}},
-		{Peer{Kind: PeerPipe, Path: "pipe:[812]"}, Peer{Kind: PeerPipe, Path: "pipe:[812]"}},
-		{Peer{Kind: PeerPipe, Path: "/run/acme.fifo"}, Peer{Kind: PeerPipe, Path: "pipe-1"}},
-		{Peer{Kind: PeerTTY, Path: "/dev/pts/7"}, Peer{Kind: PeerTTY, Path: "tty-1"}},
-		{Peer{Kind: PeerOther, Path: "anon_inode:[io_uring]"}, Peer{Kind: PeerOther, Path: "anon_inode:[io_uring]"}},
-		{Peer{Kind: PeerOther, Path: "pipe:[812] acme"}, Peer{Kind: PeerOther, Path: "file-2"}},
+	r := New()
+	for _, x := range []struct{ in, want sampler.Peer }{
+		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.20.30.40:5432", Local: "192.168.7.9:41000", Service: "PostgreSQL"},
+			sampler.Peer{Kind: sampler.PeerTCP, Remote: "host-1:5432", Local: "host-2:41000", Service: "PostgreSQL"}},
+		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "[::ffff:10.20.30.40]:80"}, sampler.Peer{Kind: sampler.PeerTCP, Remote: "host-1:80"}}, // the same machine
+		{sampler.Peer{Kind: sampler.PeerUDP, Remote: "[fe80::1%eth0]:53"}, sampler.Peer{Kind: sampler.PeerUDP, Remote: "host-3:53"}},
+		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "2001:db8::7"}, sampler.Peer{Kind: sampler.PeerTCP, Remote: "host-4"}}, // without its port
+		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:6379", Local: "[::1]:9"}, sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:6379", Local: "[::1]:9"}},
+		{sampler.Peer{Kind: sampler.PeerListener, Local: "0.0.0.0:3000"}, sampler.Peer{Kind: sampler.PeerListener, Local: "0.0.0.0:3000"}},
+		{sampler.Peer{Kind: sampler.PeerListener, Local: "127.9.9.9:3000"}, sampler.Peer{Kind: sampler.PeerListener, Local: "host-5:3000"}},
+		{sampler.Peer{Kind: sampler.PeerUnix, Remote: "/run/ac me/.s.PGSQL.5432", Service: "PostgreSQL"}, sampler.Peer{Kind: sampler.PeerUnix, Remote: "socket-1", Service: "PostgreSQL"}},
+		{sampler.Peer{Kind: sampler.PeerUnix, Remote: "@acme"}, sampler.Peer{Kind: sampler.PeerUnix, Remote: "socket-2"}},
+		{sampler.Peer{Kind: sampler.PeerUnix, Remote: "10.20.30.40:80"}, sampler.Peer{Kind: sampler.PeerUnix, Remote: "socket-3"}},
+		{sampler.Peer{Kind: sampler.PeerListener, Local: "rel/acme.sock"}, sampler.Peer{Kind: sampler.PeerListener, Local: "socket-4"}},
+		{sampler.Peer{Kind: sampler.PeerFile, Path: "/var/acme/bob.pdf"}, sampler.Peer{Kind: sampler.PeerFile, Path: "file-1"}},
+		{sampler.Peer{Kind: sampler.PeerFile, Path: "/dev/null"}, sampler.Peer{Kind: sampler.PeerFile, Path: "/dev/null"}},
+		{sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[812]"}, sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[812]"}},
+		{sampler.Peer{Kind: sampler.PeerPipe, Path: "/run/acme.fifo"}, sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe-1"}},
+		{sampler.Peer{Kind: sampler.PeerTTY, Path: "/dev/pts/7"}, sampler.Peer{Kind: sampler.PeerTTY, Path: "tty-1"}},
+		{sampler.Peer{Kind: sampler.PeerOther, Path: "anon_inode:[io_uring]"}, sampler.Peer{Kind: sampler.PeerOther, Path: "anon_inode:[io_uring]"}},
+		{sampler.Peer{Kind: sampler.PeerOther, Path: "pipe:[812] acme"}, sampler.Peer{Kind: sampler.PeerOther, Path: "file-2"}},
 	} {
-		got := r.peer(x.in)
+		got := r.Peer(x.in)
 		if got != x.want {
 			t.Errorf("%+v became %+v, want %+v", x.in, got, x.want)
 		}
-		if again := r.peer(got); again != got { // a redacted recording is redacted once more, or a source twice
+		if again := r.Peer(got); again != got { // a redacted recording is redacted once more, or a source twice
 			t.Errorf("%+v became %+v the second time", got, again)
 		}
 	}
 }
 
 func TestRedactedProcess(t *testing.T) {
-	r := NewRedactor()
-	p := r.Process(Process{Title: "acme", User: "alice", Host: "web-1.acme.example", LayoutNote: "in /home/alice/x.json", CommandLine: []string{"acme", "--key=1"}})
+	r := New()
+	p := r.Process(sampler.Process{Title: "acme", User: "alice", Host: "web-1.acme.example", LayoutNote: "in /home/alice/x.json", CommandLine: []string{"acme", "--key=1"}})
 	if p.Title != "program-1" || p.User+p.Host != "" || p.CommandLine != nil || p.LayoutNote != "in x.json" {
 		t.Errorf("%+v", p)
 	}
@@ -83,43 +85,43 @@ func TestRedactedProcess(t *testing.T) {
 	if got, want := r.Text("alice on web-1.acme.example may not read /home/alice/malice.rb, not even as alicein"), "user-1 on host may not read malice.rb, not even as alicein"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	x := r.Relative(Relative{Title: "acme", Why: "no Ruby (/opt/ac me/acme)"}, "/opt/ac me/acme")
+	x := r.Relative(sampler.Relative{Title: "acme", Why: "no Ruby (/opt/ac me/acme)"}, "/opt/ac me/acme")
 	if x.Title != "program-1" || x.Why != "no Ruby (program-1)" {
 		t.Errorf("%+v", x)
 	}
-	if n := r.Note(Note{AtNS: 7, Text: "alice did it"}); n.Text != "note-1" || n.AtNS != 7 || r.Note(n) != n {
+	if n := r.Note(sampler.Note{AtNS: 7, Text: "alice did it"}); n.Text != "note-1" || n.AtNS != 7 || r.Note(n) != n {
 		t.Errorf("%+v", n)
 	}
 	var none *Redactor
-	if none.Text("/a/b") != "/a/b" || none.ThreadName("x") != "x" || none.Program("x") != "x" || none.User("x") != "x" || none.Note(Note{Text: "x"}).Text != "x" {
+	if none.Text("/a/b") != "/a/b" || none.ThreadName("x") != "x" || none.Program("x") != "x" || none.User("x") != "x" || none.Note(sampler.Note{Text: "x"}).Text != "x" {
 		t.Error("nothing is left out without a Redactor")
 	}
 }
 
 // TestRedactorIsBounded: a process that names ever other things can't make ddtop large.
 func TestRedactorIsBounded(t *testing.T) {
-	r := NewRedactor()
+	r := New()
 	long := strings.Repeat("x", 4096)
 	for i := range 2 * maxRedactedBytes / len(long) {
-		r.peer(Peer{Kind: PeerUnix, Remote: fmt.Sprint(long, i)})
+		r.Peer(sampler.Peer{Kind: sampler.PeerUnix, Remote: fmt.Sprint(long, i)})
 	}
 	if n := len(r.given); n > maxRedactedBytes/len(long) {
 		t.Errorf("%d names are remembered", n)
 	}
-	if p := r.peer(Peer{Kind: PeerUnix, Remote: long}); p.Remote != "socket-other" {
+	if p := r.Peer(sampler.Peer{Kind: sampler.PeerUnix, Remote: long}); p.Remote != "socket-other" {
 		t.Errorf("%.40q", p.Remote)
 	}
 }
 
 // TestNamesOfCode: what is not a file's name may be anything that a program has given to eval.
 func TestNamesOfCode(t *testing.T) {
-	r := NewRedactor()
+	r := New()
 	for in, want := range map[string]string{
 		"": "", "/srv/acme/app/models/order.rb": "order.rb", "rel acme/x y.html.erb": "x y.html.erb", "bin/rails": "rails", "-e": "-e", "(irb)": "(irb)",
 		"(eval at /srv/acme/a.rb:3)": "(eval at a.rb:3)", "(eval at (eval at /srv/the acme/a.rb:-3):7)": "(eval at (eval at a.rb:-3):7)",
 		"<internal:kernel>": "<internal:kernel>", "<internal:/usr/lib/x.rb>": "<internal:x.rb>", "/srv/Müller/größe.rb": "größe.rb", "/srv/acme/": "",
 	} {
-		if f := r.frame(Frame{Path: in, AbsolutePath: in}); f.Path != want || f.AbsolutePath != want {
+		if f := r.Frame(sampler.Frame{Path: in, AbsolutePath: in}); f.Path != want || f.AbsolutePath != want {
 			t.Errorf("%q became %+v, want %q", in, f, want)
 		}
 	}
@@ -127,15 +129,15 @@ func TestNamesOfCode(t *testing.T) {
 		"SELECT * FROM orders WHERE name = 'acme'", "select acme", "/srv/x.rb?customer=acme", "a.rb#acme=1", "acme%20inc", "acme@example.com", "key:acme",
 		"(eval at SELECT acme:3)", "(eval at /srv/x = 'acme'.rb:3)", "{\"acme\": 1}", "https://acme:acme@example.com/?acme", "two\nlines acme", strings.Repeat("acme", 100),
 	} {
-		f := r.frame(Frame{Path: in})
+		f := r.Frame(sampler.Frame{Path: in})
 		if strings.Contains(f.Path, "acme") || f.Path == "" {
 			t.Errorf("%q became %q", in, f.Path)
 		}
-		if again := r.frame(f); again != f {
+		if again := r.Frame(f); again != f {
 			t.Errorf("%+v became %+v the second time", f, again)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { r.frame(Frame{Path: "/srv/acme/order.rb"}) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { r.Frame(sampler.Frame{Path: "/srv/acme/order.rb"}) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 }
@@ -148,7 +150,7 @@ func (e namedError) Named() (users, programs []string) {
 }
 
 func TestRedactedErrors(t *testing.T) {
-	r := NewRedactor()
+	r := New()
 	r.Know("rel (acme)/x y.ddtop", "")
 	err := fmt.Errorf("not read: %w; %w", namedError{"it belongs to alice, not root; /opt/a, c:me/bin/acmed, which is acmed"}, &fs.PathError{Op: "open", Path: "a:c,me/x", Err: errors.New("no")})
 	if got, want := r.Error(err), "not read: it belongs to user-1, not root; program-1, which is program-1; open x: no"; got != want {
@@ -174,15 +176,15 @@ var kept = map[string]string{
 // TestEveryFieldIsRedacted gives a secret to each string of all that a Redactor is for: a field that is added has to be
 // redacted, or to be among those kept.
 func TestEveryFieldIsRedacted(t *testing.T) {
-	r := NewRedactor()
+	r := New()
 	for _, x := range []struct{ full, redacted any }{
-		{new(Process), func(v any) any { return r.Process(*v.(*Process)) }},
-		{new(Frame), func(v any) any { return r.frame(*v.(*Frame)) }},
-		{new(ThreadInfo), func(v any) any { return r.thread(*v.(*ThreadInfo)) }},
-		{new(Peer), func(v any) any { return r.peer(*v.(*Peer)) }},
-		{new(Note), func(v any) any { return r.Note(*v.(*Note)) }},
-		{new(End), func(v any) any { return r.End(*v.(*End)) }},
-		{new(Relative), func(v any) any { x := v.(*Relative); return r.Relative(*x, "") }},
+		{new(sampler.Process), func(v any) any { return r.Process(*v.(*sampler.Process)) }},
+		{new(sampler.Frame), func(v any) any { return r.Frame(*v.(*sampler.Frame)) }},
+		{new(sampler.ThreadInfo), func(v any) any { return r.Thread(*v.(*sampler.ThreadInfo)) }},
+		{new(sampler.Peer), func(v any) any { return r.Peer(*v.(*sampler.Peer)) }},
+		{new(sampler.Note), func(v any) any { return r.Note(*v.(*sampler.Note)) }},
+		{new(sampler.End), func(v any) any { return r.End(*v.(*sampler.End)) }},
+		{new(sampler.Relative), func(v any) any { x := v.(*sampler.Relative); return r.Relative(*x, "") }},
 	} {
 		v := reflect.ValueOf(x.full).Elem()
 		for i := range v.NumField() {
@@ -209,24 +211,24 @@ func TestEveryFieldIsRedacted(t *testing.T) {
 
 // TestWorkRedacted: a redacted view has no values, and one that hides directories none either.
 func TestWorkRedacted(t *testing.T) {
-	d := NewDictionary()
-	id := d.InternWork(Work{Number: 1, Kind: WorkRequest, Endpoint: "GET /zqcustomer/:id", Values: "/zqcustomer/7?zq=1"})
-	named := d.InternWork(Work{Number: 2, Kind: WorkJob, Endpoint: "Mail::Job", Values: "zq@example.com"})
+	d := sampler.NewDictionary()
+	id := d.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: "GET /zqcustomer/:id", Values: "/zqcustomer/7?zq=1"})
+	named := d.InternWork(sampler.Work{Number: 2, Kind: sampler.WorkJob, Endpoint: "Mail::Job", Values: "zq@example.com"})
 	asked := d.InternText(`SELECT "orders"."id" FROM orders WHERE name = 'zq''s' AND n = 12.5 AND t2 = "zq x" AND s = 'zq`)
 	handled := d.InternText("Timeout::Error: zq took too long")
 	for _, text := range []string{"/*zq*/SELECT 1", "zq-1", "'zq'", "(SELECT zq)", "SELECT*FROM`zq`", "zq.example.com:80/x y"} {
-		if s := d.Redacted(NewRedactor()).Statement(d.InternText(text)); strings.Contains(s, "zq") {
+		if s := New().View(d).Statement(d.InternText(text)); strings.Contains(s, "zq") {
 			t.Errorf("%q for %q", s, text)
 		}
 	}
 	for i, text := range []string{"/zq/a b", "/zq a", "x/zq GET", "GET /zq zq"} {
-		e := d.InternWork(Work{Number: WorkNumber(10 + i), Kind: WorkRequest, Endpoint: text})
-		if w := d.Redacted(NewRedactor()).Work(e); strings.Contains(w.Endpoint, "zq") {
+		e := d.InternWork(sampler.Work{Number: sampler.WorkNumber(10 + i), Kind: sampler.WorkRequest, Endpoint: text})
+		if w := New().View(d).Work(e); strings.Contains(w.Endpoint, "zq") {
 			t.Errorf("%q for %q", w.Endpoint, text)
 		}
 	}
-	for name, v := range map[string]*Dictionary{"redacted": d.Redacted(NewRedactor()), "hidden": d.View()} {
-		v.HideDirectories(name == "hidden")
+	for name, v := range map[string]*sampler.Dictionary{"redacted": New().View(d), "hidden": d.View()} {
+		HideDirectories(v, name == "hidden")
 		w, x := v.Work(id), v.Work(named)
 		for _, text := range []string{w.Values, x.Values, v.Statement(asked), v.Exception(handled)} {
 			if strings.Contains(text, "zq") {
@@ -254,9 +256,9 @@ func TestWorkRedacted(t *testing.T) {
 
 // TestHostileWorkRedacted: what a recording with values holds, whatever it is, is not in a redacted view, nor in one that hides values.
 func TestHostileWorkRedacted(t *testing.T) {
-	d := NewDictionary()
-	views := map[string]*Dictionary{"redacted": d.Redacted(NewRedactor()), "hidden": d.View()}
-	views["hidden"].HideDirectories(true)
+	d := sampler.NewDictionary()
+	views := map[string]*sampler.Dictionary{"redacted": New().View(d), "hidden": d.View()}
+	HideDirectories(views["hidden"], true)
 	for statement, hidden := range map[string]string{
 		"zq":                                    "ZQ …",
 		"SELECT'zq'":                            "…",
@@ -269,8 +271,8 @@ func TestHostileWorkRedacted(t *testing.T) {
 		"SELECT a -- zq":                        "SELECT …",
 		"SELECT q'[it's zq]'":                   "SELECT …",
 		"SELECT a FROM t WHERE b = 'it''s zq' AND c = 17": "SELECT a FROM t WHERE b = ? AND c = ?",
-		"SELECT 'zq" + CutMark:                            "SELECT …",
-		"SELECT a FROM t WHERE" + CutMark:                 "SELECT a FROM t WHERE" + CutMark,
+		"SELECT 'zq" + sampler.CutMark:                    "SELECT …",
+		"SELECT a FROM t WHERE" + sampler.CutMark:         "SELECT a FROM t WHERE" + sampler.CutMark,
 		"ALTER USER me PASSWORD zq":                       "ALTER …",
 		"SELECT 1; ALTER USER me PASSWORD zq":             "SELECT …",
 		"SELECT 1 EXEC login zq":                          "SELECT …",
@@ -293,15 +295,15 @@ func TestHostileWorkRedacted(t *testing.T) {
 			t.Errorf("redacted: %q became %q", statement, got)
 		}
 	}
-	for _, w := range []Work{{Endpoint: "zq.example.com"}, {Endpoint: "GET zq.example.com"}, {Endpoint: "zq /orders"}, {Endpoint: "zq orders#show"},
-		{Endpoint: "zq\n"}, {Endpoint: "GET zq orders#show"}, {Endpoint: "zq@example.com", Kind: WorkJob}, {Endpoint: "GET " + "/zq#x"}} {
-		w.Kind = max(w.Kind, WorkRequest)
+	for _, w := range []sampler.Work{{Endpoint: "zq.example.com"}, {Endpoint: "GET zq.example.com"}, {Endpoint: "zq /orders"}, {Endpoint: "zq orders#show"},
+		{Endpoint: "zq\n"}, {Endpoint: "GET zq orders#show"}, {Endpoint: "zq@example.com", Kind: sampler.WorkJob}, {Endpoint: "GET " + "/zq#x"}} {
+		w.Kind = max(w.Kind, sampler.WorkRequest)
 		if got := views["redacted"].Work(d.InternWork(w)).Endpoint; strings.Contains(got, "zq") {
 			t.Errorf("redacted: %q became %q", w.Endpoint, got)
 		}
 	}
 	for endpoint, want := range map[string]string{"GET orders#show": "GET orders#show", "OPTIONS": "OPTIONS", "": ""} {
-		if got := views["redacted"].Work(d.InternWork(Work{Kind: WorkRequest, Endpoint: endpoint})).Endpoint; got != want {
+		if got := views["redacted"].Work(d.InternWork(sampler.Work{Kind: sampler.WorkRequest, Endpoint: endpoint})).Endpoint; got != want {
 			t.Errorf("redacted: %q became %q", endpoint, got)
 		}
 	}

@@ -1,12 +1,14 @@
-package sampler
+package redact
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 func TestHideDirectories(t *testing.T) {
-	d := NewDictionary()
+	d := sampler.NewDictionary()
 	for in, want := range map[string]string{
 		"/srv/customer/app/models/order.rb": "order.rb", "/home/My Name/x y.rb": "x y.rb", "order.rb": "order.rb", "": "",
 		"app/models/order.rb": "order.rb", "../Kundin Müller/x.rb": "x.rb",
@@ -14,41 +16,41 @@ func TestHideDirectories(t *testing.T) {
 		"(eval at /srv/customer/a.rb:3)": "(eval at a.rb:3)", "/": "",
 		"(eval at (eval at /srv/the customer/a.rb:3):7)": "(eval at (eval at a.rb:3):7)",
 	} {
-		id := d.InternFrame(Frame{Label: "x", Path: in, AbsolutePath: in, Line: 3})
-		peer := d.InternPeer(Peer{Kind: PeerFile, Path: in, Remote: in})
-		d.HideDirectories(true)
+		id := d.InternFrame(sampler.Frame{Label: "x", Path: in, AbsolutePath: in, Line: 3})
+		peer := d.InternPeer(sampler.Peer{Kind: sampler.PeerFile, Path: in, Remote: in})
+		HideDirectories(d, true)
 		if f := d.Frame(id); f.Path != want || f.AbsolutePath != want || f.Label != "x" || f.Line != 3 {
 			t.Errorf("%q: %+v", in, f)
 		}
 		if p := d.Peer(peer); p.Path != want || p.Remote != want {
 			t.Errorf("%q: %+v", in, p)
 		}
-		d.HideDirectories(false)
+		HideDirectories(d, false)
 		if f := d.Frame(id); f.Path != in {
 			t.Errorf("%q comes back as %+v", in, f)
 		}
 	}
 	// A name within brackets or parentheses is put together again; that of a file is a part of its path.
-	file := d.InternFrame(Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
-	if n := testing.AllocsPerRun(100, func() { d.HideDirectories(true); _ = d.Frame(file) }); n != 0 {
+	file := d.InternFrame(sampler.Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
+	if n := testing.AllocsPerRun(100, func() { HideDirectories(d, true); _ = d.Frame(file) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 }
 
 // TestViewsHideByThemselves: what one view hides another one shows, and both see what is interned later.
 func TestViewsHideByThemselves(t *testing.T) {
-	d := NewDictionary()
-	d.HideDirectories(true)
+	d := sampler.NewDictionary()
+	HideDirectories(d, true)
 	hidden := d.View()
-	d.HideDirectories(false)
-	id := d.InternFrame(Frame{Label: "x", Path: "/srv/a/b.rb"})
+	HideDirectories(d, false)
+	id := d.InternFrame(sampler.Frame{Label: "x", Path: "/srv/a/b.rb"})
 	if f := d.Frame(id); f.Path != "/srv/a/b.rb" {
 		t.Errorf("the first: %+v", f)
 	}
 	if f := hidden.Frame(id); f.Path != "b.rb" {
 		t.Errorf("the view: %+v", f)
 	}
-	if redacted := d.Redacted(NewRedactor()); redacted.View().Frame(id).Path != "b.rb" || !redacted.View().HidesDirectories() {
+	if redacted := New().View(d); redacted.View().Frame(id).Path != "b.rb" || !redacted.View().HidesDirectories() {
 		t.Error("a view of a redacted one is not redacted")
 	}
 }
@@ -80,7 +82,7 @@ func TestBareText(t *testing.T) {
 }
 
 func TestBare(t *testing.T) {
-	p := Process{PID: 3, Title: "puma", User: "alice", Host: "web-1", CommandLine: []string{"puma"},
+	p := sampler.Process{PID: 3, Title: "puma", User: "alice", Host: "web-1", CommandLine: []string{"puma"},
 		LayoutNote: "its layout comes from the debug information in /home/al, ice (x)/1:2/ab.json, verified on this process"}
 	b := Bare(p)
 	if b.User+b.Host != "" || b.CommandLine != nil || b.PID != 3 || b.Title != "puma" ||

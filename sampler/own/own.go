@@ -1,4 +1,5 @@
-package sampler
+// Package own says which code is the program's own, by the patterns that a user gives.
+package own
 
 import (
 	"cmp"
@@ -8,38 +9,40 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
-// OwnCode says which code counts as the program's own, beyond what its place in the file system says. nil: nothing beyond. It may
+// Code says which code counts as the program's own, beyond what its place in the file system says. nil: nothing beyond. It may
 // be used by several goroutines.
-type OwnCode struct {
-	rules []ownRule
+type Code struct {
+	rules []rule
 
 	mu    sync.Mutex
-	known map[ownKey]int8 // what the rules say of a file of a gem; bounded by maxOwnKnown
+	known map[key]int8 // what the rules say of a file of a gem; bounded by maxKnown
 }
 
-type ownRule struct {
+type rule struct {
 	not, gem bool
 	match    *regexp.Regexp
 }
 
-type ownKey struct{ file, gem string }
+type key struct{ file, gem string }
 
-// maxOwnKnown bounds the files of which it is kept what the rules say.
-const maxOwnKnown = 1 << 16
+// maxKnown bounds the files of which it is kept what the rules say.
+const maxKnown = 1 << 16
 
 // maxGlob bounds the length of a pattern.
 const maxGlob = 1000
 
-// NewOwnCode makes the rules of patterns, of which the last one that matches counts; nil of none. One with a slash is of paths: *
+// New makes the rules of patterns, of which the last one that matches counts; nil of none. One with a slash is of paths: *
 // and ? stand for what is within a name, ** for anything, and a folder's pattern matches what is below it. One without is of a gem's
 // name. With ! before it the code is not own.
-func NewOwnCode(globs []string) (*OwnCode, error) {
+func New(globs []string) (*Code, error) {
 	if len(globs) == 0 {
 		return nil, nil
 	}
-	o := &OwnCode{known: make(map[ownKey]int8)}
+	o := &Code{known: make(map[key]int8)}
 	for _, glob := range globs {
 		text, not := strings.CutPrefix(glob, "!")
 		switch {
@@ -48,7 +51,7 @@ func NewOwnCode(globs []string) (*OwnCode, error) {
 		case len(text) > maxGlob || !utf8.ValidString(text):
 			return nil, errors.New("the pattern is too long, or no UTF-8")
 		}
-		r := ownRule{not: not, gem: !strings.Contains(text, "/")}
+		r := rule{not: not, gem: !strings.Contains(text, "/")}
 		var b strings.Builder
 		switch {
 		case r.gem:
@@ -92,28 +95,28 @@ func NewOwnCode(globs []string) (*OwnCode, error) {
 }
 
 // judge changes a frame's Origin to what the rules say of it. C functions are of no file.
-func (o *OwnCode) judge(f Frame) Frame {
+func (o *Code) judge(f sampler.Frame) sampler.Frame {
 	if f.C {
 		return f
 	}
 	file := cmp.Or(f.AbsolutePath, f.Path)
-	if at, ok := EvalFile(file); ok {
+	if at, ok := sampler.EvalFile(file); ok {
 		file = at
 	}
 	gem, _, _ := strings.Cut(f.Gem, " ")
-	switch o.says(ownKey{file, gem}) {
+	switch o.says(key{file, gem}) {
 	case +1:
-		f.Origin, f.Gem = OriginApp, ""
+		f.Origin, f.Gem = sampler.OriginApp, ""
 	case -1:
 		if f.Own() {
-			f.Origin = OriginGem
+			f.Origin = sampler.OriginGem
 		}
 	}
 	return f
 }
 
 // says is +1 for own code, -1 for other, 0 where no rule matches.
-func (o *OwnCode) says(k ownKey) (verdict int8) {
+func (o *Code) says(k key) (verdict int8) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	verdict, ok := o.known[k]
@@ -133,20 +136,17 @@ func (o *OwnCode) says(k ownKey) (verdict int8) {
 			verdict = +1
 		}
 	}
-	if len(o.known) >= maxOwnKnown {
+	if len(o.known) >= maxKnown {
 		clear(o.known)
 	}
 	o.known[k] = verdict
 	return verdict
 }
 
-// Owned returns a Dictionary of the same entries whose Frame gives the Origin that OwnCode says; d itself when o is nil. What is
-// interned is kept as it is.
-func (d *Dictionary) Owned(o *OwnCode) *Dictionary {
+// View returns a Dictionary of the same entries whose Frame gives the Origin that the rules say; d itself when o is nil.
+func (o *Code) View(d *sampler.Dictionary) *sampler.Dictionary {
 	if o == nil {
 		return d
 	}
-	v := d.View()
-	v.own = o
-	return v
+	return d.Judged(o.judge)
 }

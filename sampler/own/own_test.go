@@ -1,13 +1,18 @@
-package sampler
+package own
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
+)
 
 func TestOwnCode(t *testing.T) {
-	app := Frame{AbsolutePath: "/app/lib/acme/order.rb", Origin: OriginApp}
-	gem := Frame{AbsolutePath: "/bundle/gems/acme-billing-1.2/lib/bill.rb", Origin: OriginGem, Gem: "acme-billing 1.2"}
-	rack := Frame{AbsolutePath: "/bundle/gems/rack-3.0/lib/rack.rb", Origin: OriginGem, Gem: "rack 3.0"}
-	eval := Frame{Path: "(eval at /bundle/gems/acme-billing-1.2/lib/bill.rb:3)", Origin: OriginGem, Gem: "acme-billing 1.2"}
-	c := Frame{Path: "/bundle/gems/acme-billing-1.2/lib/bill.rb", C: true, Origin: OriginCore}
+	app := sampler.Frame{AbsolutePath: "/app/lib/acme/order.rb", Origin: sampler.OriginApp}
+	gem := sampler.Frame{AbsolutePath: "/bundle/gems/acme-billing-1.2/lib/bill.rb", Origin: sampler.OriginGem, Gem: "acme-billing 1.2"}
+	rack := sampler.Frame{AbsolutePath: "/bundle/gems/rack-3.0/lib/rack.rb", Origin: sampler.OriginGem, Gem: "rack 3.0"}
+	eval := sampler.Frame{Path: "(eval at /bundle/gems/acme-billing-1.2/lib/bill.rb:3)", Origin: sampler.OriginGem, Gem: "acme-billing 1.2"}
+	c := sampler.Frame{Path: "/bundle/gems/acme-billing-1.2/lib/bill.rb", C: true, Origin: sampler.OriginCore}
 	for _, tc := range []struct {
 		globs                     []string
 		app, gem, rack, eval, inC bool
@@ -27,14 +32,14 @@ func TestOwnCode(t *testing.T) {
 		{[]string{"!/app/lib"}, false, false, false, false, false},
 		{[]string{"!/app/lib", "/app/lib/acme"}, true, false, false, false, false},
 	} {
-		own, err := NewOwnCode(tc.globs)
+		own, err := New(tc.globs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := NewDictionary()
-		of := func(f Frame) bool {
+		d := sampler.NewDictionary()
+		of := func(f sampler.Frame) bool {
 			id := d.InternFrame(f)
-			f = d.Owned(own).View().Frame(id)
+			f = own.View(d).View().Frame(id)
 			return f.Own()
 		}
 		if got := [5]bool{of(app), of(gem), of(rack), of(eval), of(c)}; got != [5]bool{tc.app, tc.gem, tc.rack, tc.eval, tc.inC} {
@@ -45,7 +50,7 @@ func TestOwnCode(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "/", "!", "!/"} {
-		if _, err := NewOwnCode([]string{bad}); err == nil {
+		if _, err := New([]string{bad}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}
@@ -53,20 +58,20 @@ func TestOwnCode(t *testing.T) {
 
 // TestOwnCodeBeforeNamesAreHidden: patterns are of the paths as they are, whatever is shown of them.
 func TestOwnCodeBeforeNamesAreHidden(t *testing.T) {
-	own, err := NewOwnCode([]string{"/bundle/gems/acme-*"})
+	own, err := New([]string{"/bundle/gems/acme-*"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := NewDictionary()
-	id := d.InternFrame(Frame{Label: "Bill#pay", AbsolutePath: "/bundle/gems/acme-billing-1.2/lib/bill.rb", Origin: OriginGem, Gem: "acme-billing 1.2"})
-	for name, v := range map[string]*Dictionary{"redacted": d.Owned(own).Redacted(NewRedactor()), "redacted first": d.Redacted(NewRedactor()).Owned(own)} {
-		if f := v.Frame(id); f.Origin != OriginApp {
+	d := sampler.NewDictionary()
+	id := d.InternFrame(sampler.Frame{Label: "Bill#pay", AbsolutePath: "/bundle/gems/acme-billing-1.2/lib/bill.rb", Origin: sampler.OriginGem, Gem: "acme-billing 1.2"})
+	for name, v := range map[string]*sampler.Dictionary{"redacted": redact.New().View(own.View(d)), "redacted first": own.View(redact.New().View(d))} {
+		if f := v.Frame(id); f.Origin != sampler.OriginApp {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	v := d.Owned(own)
-	v.HideDirectories(true)
-	if f := v.Frame(id); f.Origin != OriginApp || f.AbsolutePath != "bill.rb" {
+	v := own.View(d)
+	redact.HideDirectories(v, true)
+	if f := v.Frame(id); f.Origin != sampler.OriginApp || f.AbsolutePath != "bill.rb" {
 		t.Errorf("without directories: %+v", f)
 	}
 }

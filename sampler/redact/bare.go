@@ -1,40 +1,17 @@
-package sampler
+package redact
 
 import (
 	"cmp"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
 )
-
-// HideDirectories makes Frame and Peer of this view (see View) give file names without their directories, which can name a
-// person, a customer or a machine, from now on, and Work, Statement and Exception nothing of values; with false, all of them
-// again. Files of one name in several directories can't be distinguished then.
-func (d *Dictionary) HideDirectories(hide bool) { d.hide.Store(hide) }
-
-// HidesDirectories reports whether directories are hidden.
-func (d *Dictionary) HidesDirectories() bool { return d.names != nil || d.hide.Load() }
-
-// View returns a Dictionary of the same entries that hides what this one hides now, and goes on to when this one is told
-// something else: what a file is to name is decided once, when it is begun.
-func (d *Dictionary) View() *Dictionary {
-	v := &Dictionary{entries: d.entries, names: d.names, own: d.own, marks: d.marks}
-	v.hide.Store(d.hide.Load())
-	return v
-}
-
-// Redacted returns a Dictionary of the same entries whose Frame, Peer and Thread give what a Redactor leaves of them; d itself
-// when r is nil. What is interned is kept as it is.
-func (d *Dictionary) Redacted(r *Redactor) *Dictionary {
-	if r == nil {
-		return d
-	}
-	return &Dictionary{entries: d.entries, names: r, own: d.own, marks: d.marks}
-}
 
 // Bare returns a Process without what can name a person, a machine or a directory: command line, user, host, and the path in
 // LayoutNote except for its last name.
-func Bare(p Process) Process {
+func Bare(p sampler.Process) sampler.Process {
 	p.CommandLine, p.User, p.Host = nil, "", ""
 	// It holds one path at most, which may have any characters. A relative one begins where "in " ends.
 	if before, path, ok := strings.Cut(p.LayoutNote, " information in "); ok {
@@ -79,3 +56,39 @@ func withoutDirectories(path string) string {
 	}
 	return path[i+1:]
 }
+
+// HideDirectories makes a view of a Dictionary (see its View) give file names without their directories, which can name a
+// person, a customer or a machine, and of requests, statements and exceptions nothing of values. This holds from now on; with false, all
+// is given again. Files of one name in several directories can't be distinguished then.
+func HideDirectories(d *sampler.Dictionary, hide bool) {
+	if hide {
+		d.Hide(&bare)
+	} else {
+		d.Hide(nil)
+	}
+}
+
+type directories struct{}
+
+var bare sampler.Filter = directories{}
+
+func (directories) Frame(f sampler.Frame) sampler.Frame {
+	f.Path, f.AbsolutePath = withoutDirectories(f.Path), withoutDirectories(f.AbsolutePath)
+	return f
+}
+
+func (directories) Peer(p sampler.Peer) sampler.Peer {
+	p.Path, p.Remote, p.Local = withoutDirectories(p.Path), withoutDirectories(p.Remote), withoutDirectories(p.Local)
+	return p
+}
+
+func (directories) Thread(t sampler.ThreadInfo) sampler.ThreadInfo { return t }
+
+func (directories) Work(w sampler.Work) sampler.Work {
+	w.Values = ""
+	return w
+}
+
+func (directories) Statement(s string) string { return withoutLiterals(s) }
+
+func (directories) Exception(s string) string { return withoutMessage(s) }

@@ -1,4 +1,5 @@
-package sampler
+// Package redact leaves out of what ddtop hands out what can name a person, a machine, a network, a directory or a customer.
+package redact
 
 import (
 	"cmp"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // maxRedactedBytes bounds the names that a Redactor remembers, in bytes; those beyond have no pseudonym of their own.
@@ -35,9 +38,17 @@ type Redactor struct {
 
 type redacted struct{ kind, name string }
 
-// NewRedactor returns a Redactor that has given out no pseudonym.
-func NewRedactor() *Redactor {
+// New returns a Redactor that has given out no pseudonym.
+func New() *Redactor {
 	return &Redactor{given: make(map[redacted]string), taken: make(map[string]struct{}), last: make(map[string]int), words: make(map[string]string)}
+}
+
+// View returns a Dictionary of the same entries that hands out what the Redactor leaves of them; d itself when r is nil.
+func (r *Redactor) View(d *sampler.Dictionary) *sampler.Dictionary {
+	if r == nil {
+		return d
+	}
+	return d.Filtered(r)
 }
 
 // pseudonym returns what stands for a name: what the kind's maker makes of the kind's next number at its first sight.
@@ -66,7 +77,7 @@ func (r *Redactor) numbered(kind, name string) string {
 }
 
 // Process returns a Process without command line, user and host, under a pseudonym if it has no well-known title.
-func (r *Redactor) Process(p Process) Process {
+func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	if r == nil {
 		return p
 	}
@@ -111,7 +122,7 @@ func (r *Redactor) User(name string) string {
 
 // frame returns a Frame whose files have no directories. The names of methods, files and gems stay: without them there is no
 // picture.
-func (r *Redactor) frame(f Frame) Frame {
+func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 	f.Path, f.AbsolutePath = r.file(f.Path), r.file(f.AbsolutePath)
 	return f
 }
@@ -143,7 +154,7 @@ func plain(name string) bool {
 }
 
 // thread returns a ThreadInfo under what ThreadName gives.
-func (r *Redactor) thread(t ThreadInfo) ThreadInfo {
+func (r *Redactor) Thread(t sampler.ThreadInfo) sampler.ThreadInfo {
 	t.Name = r.ThreadName(t.Name)
 	return t
 }
@@ -228,7 +239,7 @@ var kernelName = regexp.MustCompile(`^(anon_inode:(\[[a-z_-]+\]|[a-z_-]+)|(pipe|
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
 // peer returns a Peer under pseudonyms: "host-1:5432", with its port and Service, "socket-1", "file-1".
-func (r *Redactor) peer(p Peer) Peer {
+func (r *Redactor) Peer(p sampler.Peer) sampler.Peer {
 	p.Remote, p.Local = r.address(p.Kind, p.Remote), r.address(p.Kind, p.Local)
 	if p.Process != "" {
 		p.Process = r.numbered("program", p.Process)
@@ -238,9 +249,9 @@ func (r *Redactor) peer(p Peer) Peer {
 	}
 	kind := "file"
 	switch p.Kind {
-	case PeerPipe:
+	case sampler.PeerPipe:
 		kind = "pipe"
-	case PeerTTY:
+	case sampler.PeerTTY:
 		kind = "tty"
 	}
 	p.Path = r.numbered(kind, p.Path)
@@ -248,11 +259,11 @@ func (r *Redactor) peer(p Peer) Peer {
 }
 
 // address returns what stands for one end of a socket. The machine itself and "any address" are the same everywhere, and stay.
-func (r *Redactor) address(kind PeerKind, address string) string {
+func (r *Redactor) address(kind sampler.PeerKind, address string) string {
 	if address == "" {
 		return ""
 	}
-	if kind == PeerTCP || kind == PeerUDP || kind == PeerListener {
+	if kind == sampler.PeerTCP || kind == sampler.PeerUDP || kind == sampler.PeerListener {
 		if a, err := netip.ParseAddrPort(address); err == nil {
 			if h := r.host(a.Addr()); h != "" {
 				return h + ":" + strconv.Itoa(int(a.Port()))
@@ -289,7 +300,7 @@ func (r *Redactor) hasGiven(pseudonym string) bool {
 }
 
 // Note returns a Note under a pseudonym: a person can have written anything.
-func (r *Redactor) Note(n Note) Note {
+func (r *Redactor) Note(n sampler.Note) sampler.Note {
 	if r != nil {
 		n.Text = r.numbered("note", n.Text)
 	}
@@ -297,7 +308,7 @@ func (r *Redactor) Note(n Note) Note {
 }
 
 // Notes returns the notes under pseudonyms.
-func (r *Redactor) Notes(list []Note) []Note {
+func (r *Redactor) Notes(list []sampler.Note) []sampler.Note {
 	if r == nil {
 		return list
 	}
@@ -309,14 +320,14 @@ func (r *Redactor) Notes(list []Note) []Note {
 }
 
 // End returns an End whose reason names no directory, user or host.
-func (r *Redactor) End(e End) End {
+func (r *Redactor) End(e sampler.End) sampler.End {
 	e.Reason = r.Text(e.Reason)
 	return e
 }
 
 // Relative returns a Relative under a pseudonym; exe is the path of the file it runs, which Why may name. Its Source has to be
 // redacted by itself.
-func (r *Redactor) Relative(x Relative, exe string) Relative {
+func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	if r == nil {
 		return x
 	}

@@ -1,8 +1,10 @@
-package sampler
+package redact
 
 import (
 	"regexp"
 	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // What stays of texts in a redacted view. They may come from a recording that anybody has written.
@@ -14,7 +16,7 @@ var (
 
 // work returns a Work without values. A controller's action and a job's class are names as those of methods are, and stay; a path
 // can name a customer.
-func (r *Redactor) work(w Work) Work {
+func (r *Redactor) Work(w sampler.Work) sampler.Work {
 	w.Values = ""
 	verb, path, ok := strings.Cut(w.Endpoint, " ")
 	if !ok && !verbName.MatchString(verb) {
@@ -22,7 +24,7 @@ func (r *Redactor) work(w Work) Work {
 	}
 	switch {
 	case path == "" && verb == w.Endpoint: // a method alone, or nothing
-	case w.Kind == WorkJob && className.MatchString(w.Endpoint):
+	case w.Kind == sampler.WorkJob && className.MatchString(w.Endpoint):
 	case (verb == "" || verbName.MatchString(verb)) && actionName.MatchString(path):
 	case verbName.MatchString(verb):
 		w.Endpoint = verb + " " + r.numbered("route", path)
@@ -33,7 +35,7 @@ func (r *Redactor) work(w Work) Work {
 }
 
 // statement returns what stands for a statement: its verb with a pseudonym. Tables, hosts and keys go.
-func (r *Redactor) statement(s string) string {
+func (r *Redactor) Statement(s string) string {
 	verb, rest, _ := strings.Cut(s, " ")
 	upper := strings.ToUpper(verb)
 	switch {
@@ -68,7 +70,7 @@ func withoutLiterals(s string) string {
 	if s == "" {
 		return ""
 	}
-	text, cut := strings.CutSuffix(s, CutMark)
+	text, cut := strings.CutSuffix(s, sampler.CutMark)
 	if asksHost.MatchString(text) && !sqlStatement(text) || asksKeys.MatchString(text) {
 		return s
 	}
@@ -80,7 +82,7 @@ func withoutLiterals(s string) string {
 	})
 	if sqlStatement(text) && !unclear.MatchString(nameInDots.ReplaceAllString(out, "x")) {
 		if cut {
-			out += CutMark
+			out += sampler.CutMark
 		}
 		return out
 	}
@@ -88,7 +90,7 @@ func withoutLiterals(s string) string {
 	if verb = strings.ToUpper(verb); !verbName.MatchString(verb) {
 		verb = ""
 	}
-	return strings.TrimSpace(verb + " " + CutMark)
+	return strings.TrimSpace(verb + " " + sampler.CutMark)
 }
 
 // nameInDots is what literal leaves in double quotes.
@@ -107,3 +109,6 @@ func withoutMessage(s string) string {
 	}
 	return class
 }
+
+// Exception returns the class of an exception without its message.
+func (r *Redactor) Exception(s string) string { return withoutMessage(s) }
