@@ -56,26 +56,6 @@ func (c *cursor) uint32() uint32 {
 	return uint32(v)
 }
 
-// int32 reads a signed number that must fit 32 bits.
-func (c *cursor) int32() int32 {
-	v := c.int()
-	if v != int64(int32(v)) {
-		c.fail("a number too large")
-		return 0
-	}
-	return int32(v)
-}
-
-// uint8 reads a number that must fit 8 bits.
-func (c *cursor) uint8() uint8 {
-	v := c.uint()
-	if v > 1<<8-1 {
-		c.fail("a number too large")
-		return 0
-	}
-	return uint8(v)
-}
-
 // count reads the length of a list of at most limit elements, which take least bytes or more each. It refuses what the bytes
 // that are left can't hold, so that a list costs no more memory than some times the bytes that it was read from.
 func (c *cursor) count(limit, least int) int {
