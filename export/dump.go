@@ -167,12 +167,7 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		GC:      dumpGC(s),
 		Reads:   DumpReads{s.Reads.Torn, s.Reads.Partial, s.Reads.Failed, s.Reads.Retried, s.Reads.Pauses, s.Reads.PausesCut},
 	}
-	verdict := func(i int) gvl.ThreadState {
-		if i < len(states) {
-			return states[i]
-		}
-		return gvl.ThreadState{Thread: s.Threads[i].ID, Ractor: s.Threads[i].Ractor, Detail: gvl.Detail{FD: -1, Reason: gvl.ReasonNotSampled}}
-	}
+	verdict := verdicts(s, states)
 	for i := range s.Ractors {
 		d.Ractors = append(d.Ractors, dumpRactor(&s.Ractors[i], s, verdict))
 	}
@@ -186,6 +181,16 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 	}
 	d.contention(all, dict)
 	return d
+}
+
+// verdicts gives the verdict on each thread of a sample: unknown if states has none.
+func verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.ThreadState {
+	return func(i int) gvl.ThreadState {
+		if i < len(states) {
+			return states[i]
+		}
+		return gvl.ThreadState{Thread: s.Threads[i].ID, Ractor: s.Threads[i].Ractor, Detail: gvl.Detail{FD: -1, Reason: gvl.ReasonNotSampled}}
+	}
 }
 
 // SetMeasured adds what was found wrong in the ns before the dump. A state that was there at the beginning may have begun

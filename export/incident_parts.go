@@ -103,12 +103,7 @@ func (d *incidentDumps) thin() {
 
 func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 	out := incidentDump{atNS: s.TimeNS, locks: gvl.Locks(states), cycles: gvl.Deadlocks(states)}
-	verdict := func(i int) gvl.ThreadState {
-		if i < len(states) {
-			return states[i]
-		}
-		return gvl.ThreadState{Thread: s.Threads[i].ID, Ractor: s.Threads[i].Ractor, Detail: gvl.Detail{FD: -1, Reason: gvl.ReasonNotSampled}}
-	}
+	verdict := verdicts(s, states)
 	for i := range s.Ractors {
 		out.ractors = append(out.ractors, dumpRactor(&s.Ractors[i], s, verdict))
 	}
