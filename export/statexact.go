@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statExact writes what the probes of exact mode saw that nothing else tells, and how they did.
+// statExact writes how often threads got the GVL, and how the probes of exact mode did.
 func statExact(b *strings.Builder, s *gvl.Stat) {
 	x := s.Exact
 	if x == nil {
@@ -20,19 +20,14 @@ func statExact(b *strings.Builder, s *gvl.Stat) {
 		fmt.Fprintf(b, "nothing is told, since %s\n\n", x.Ended)
 		return
 	}
-	fmt.Fprintf(b, "a thread got the GVL %d times", x.Turns)
-	if w := &x.Waits; w.Count > 0 {
-		fmt.Fprintf(b, "; of the waiting %s was in the queue, %s after a thread was chosen; %s without a CPU", share(w.QueueNS, w.QueueNS+w.HandoverNS),
-			share(w.HandoverNS, w.QueueNS+w.HandoverNS), share(w.NoCPUNS, w.QueueNS+w.HandoverNS))
-	}
-	fmt.Fprintln(b)
+	fmt.Fprintf(b, "a thread got the GVL %d times\n", x.Turns)
 	if x.Ended != "" {
 		fmt.Fprintf(b, "it was ended after %s: %s\n", units.ProseDuration(x.DurationNS), x.Ended)
 	}
-	if x.DoubtfulNS > 0 {
-		fmt.Fprintf(b, "%s of threads' time is doubtful: %d records were lost\n", units.ProseDuration(x.DoubtfulNS), x.Probes.Lost)
-	}
 	p := &x.Probes
+	if p.Lost > 0 {
+		fmt.Fprintf(b, "%d records were lost, and what was around them is doubtful\n", p.Lost)
+	}
 	seconds := float64(max(x.DurationNS, 1)) / 1e9
 	cost := ""
 	if p.CPUNS > p.CostNS { // else it was not read: the process ended at once

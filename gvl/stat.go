@@ -3,7 +3,6 @@ package gvl
 import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/exact"
 )
 
 // Stat is the JSON of `ddtop stat`: what happened over one window. The field names are a contract. Durations are in ns,
@@ -48,9 +47,8 @@ type Stat struct {
 	NativeThreads []StatNative `json:"native_threads"`
 	// Requests are the requests and jobs that threads worked for; Measure fills it.
 	Requests StatRequests `json:"requests"`
-	// Exact is what probes saw in the process, over about the same time; nil: there were none, or it is a recording, which has the changes
-	// alone. Who has put them there fills it.
-	Exact *exact.Stat `json:"exact"`
+	// Exact says how exact mode went. It is nil if exact mode was not on, and of a recording. Who has the process at hand fills it.
+	Exact *StatExact `json:"exact"`
 	// Source says how it was learned what threads did. It is nil of a recording. Who has the process at hand fills it.
 	Source *StatSource `json:"source"`
 }
@@ -66,6 +64,35 @@ type StatSource struct {
 	Lost        uint64 `json:"lost"`
 	FailedWords uint64 `json:"failed_words"`
 	KernelNS    int64  `json:"kernel_ns"`
+}
+
+// StatExact says how exact mode went, which followed the process for about the same time.
+type StatExact struct {
+	StartNS    int64 `json:"start_monotonic_ns"`
+	EndNS      int64 `json:"end_monotonic_ns"`
+	DurationNS int64 `json:"duration_ns"`
+	// Ended says why it ended early. It is empty if it did not. Wrong: what the probes recorded is not to be trusted, so nothing of it is used.
+	Ended string `json:"ended"`
+	Wrong bool   `json:"wrong"`
+	// Turns is how often a thread got the GVL.
+	Turns  uint64     `json:"turns"`
+	Probes StatProbes `json:"probes"`
+}
+
+// StatProbes says what the probes of exact mode did, and what they cost.
+type StatProbes struct {
+	// Hits is how often a thread came past a probe, Records how many of the hits made a record, Lost how many records had no room.
+	Hits    uint64 `json:"hits"`
+	Records uint64 `json:"records"`
+	Lost    uint64 `json:"lost"`
+	// CostNS is the estimate of how long the probes held threads up, CPUNS the CPU time that the process took meanwhile. HitNS is what a hit
+	// without a record costs.
+	CostNS int64 `json:"cost_ns"`
+	CPUNS  int64 `json:"process_cpu_ns"`
+	HitNS  int64 `json:"hit_ns"`
+	// Agreed counts the turns in which sampling saw the GVL held by the thread that held it by the records, Disagreed the others.
+	Agreed    uint64 `json:"agreed"`
+	Disagreed uint64 `json:"disagreed"`
 }
 
 // StatRates holds the sampling rates in Hz.

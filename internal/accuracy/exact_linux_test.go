@@ -11,22 +11,126 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// kept keeps what exact mode says.
+// kept keeps what a gvl.Stream makes of the samples of a process whose changes of the GVL are known.
 type kept struct {
-	intervals []exact.Interval
-	waits     []exact.Wait
+	gvl.Ignore
+	measure   *gvl.Measure
+	tids      map[sampler.ThreadID]int32
+	intervals []gvl.Interval
+	waits     []gvl.Wait
+	// noCPU is for how long a native thread had no CPU in what it did until an instant.
+	noCPU map[threadAt]int64
+	// now is the time since when all changes are known, longest the longest such time.
+	now, longest known
 }
 
-func (k *kept) Interval(i *exact.Interval) { k.intervals = append(k.intervals, *i) }
-func (k *kept) Waited(w *exact.Wait)       { k.waits = append(k.waits, *w) }
+// known is a time between two samples, of which all changes are known.
+type known struct{ fromNS, toNS int64 }
+
+// threadAt is a native thread at an instant.
+type threadAt struct {
+	tid  int32
+	atNS int64
+}
+
+// The places of a thread, as indexes.
+const (
+	holding = iota
+	waiting
+	released
+	places
+)
+
+// placeOf is the place of a thread in a state.
+func placeOf(s gvl.State) int {
+	switch {
+	case s.Held():
+		return holding
+	case s == gvl.Waiting:
+		return waiting
+	}
+	return released
+}
+
+func (k *kept) Interval(i *gvl.Interval) { k.intervals = append(k.intervals, *i) }
+func (k *kept) Waited(w *gvl.Wait)       { k.waits = append(k.waits, *w) }
+func (k *kept) Tick(x *gvl.Tick) {
+	if x.Gap || !x.Changes.Known() {
+		k.now = known{}
+	}
+	if x.Changes.Known() {
+		if k.now.toNS = x.TimeNS; k.now.fromNS == 0 {
+			k.now.fromNS = x.TimeNS
+		}
+	}
+	if k.now.toNS-k.now.fromNS > k.longest.toNS-k.longest.fromNS {
+		k.longest = k.now
+	}
+}
+
+// follow begins to keep what samples of a process say.
+func (k *kept) follow(s *live.Source) {
+	k.tids, k.noCPU = make(map[sampler.ThreadID]int32), make(map[threadAt]int64)
+	k.measure = gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+	k.measure.Stream().Attach(k)
+}
+
+// take takes a sample.
+func (k *kept) take(x *sampler.Sample) {
+	for i := range x.Threads {
+		k.tids[x.Threads[i].ID] = x.Threads[i].TID
+	}
+	for _, c := range x.Changes.List {
+		k.noCPU[threadAt{c.TID, c.AtNS}] = c.NoCPUNS
+	}
+	k.measure.Feed(x)
+}
+
+// finish settles the rest, and skips the test if less than a length of time is known without a break.
+func (k *kept) finish(t *testing.T, least time.Duration) {
+	t.Helper()
+	k.measure.Stream().Finish()
+	if k.longest.toNS-k.longest.fromNS < int64(least) {
+		rubytest.Skip(t, "on this machine, now, samples were too far apart, or did not know all changes")
+	}
+}
+
+// times sums up the time of each native thread in each place between two instants.
+func (k *kept) times(from, to int64) map[int32][places]int64 {
+	sums := make(map[int32][places]int64)
+	for i := range k.intervals {
+		x := &k.intervals[i]
+		if a, b := max(x.FromNS, from), min(x.ToNS, to); a < b {
+			s := sums[k.tids[x.Thread]]
+			s[placeOf(x.State)] += b - a
+			sums[k.tids[x.Thread]] = s
+		}
+	}
+	return sums
+}
+
+// turns counts how often each native thread got the GVL in the longest time that is known.
+func (k *kept) turns() map[int32]int {
+	turns, until := make(map[int32]int), make(map[int32]int64)
+	for i := range k.intervals {
+		x := &k.intervals[i]
+		if tid := k.tids[x.Thread]; x.State.Held() {
+			if x.FromNS != until[tid] && x.FromNS > k.longest.fromNS && x.FromNS <= k.longest.toNS {
+				turns[tid]++
+			}
+			until[tid] = x.ToNS
+		}
+	}
+	return turns
+}
 
 // followExactly follows a process exactly for a while. take gets each sample of it; begin is called before the first one.
 func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, begin func(*live.Source), take func(*sampler.Sample)) live.ExactReport {
@@ -57,14 +161,19 @@ func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, 
 
 // eventsOf are the waits and turns that Ruby told of between two instants, by native thread.
 type eventsOf struct {
-	waits map[int32][]exact.Interval
+	waits map[int32][]toldSpan
 	turns map[int32]int
+}
+
+// toldSpan is a wait that Ruby told of.
+type toldSpan struct {
+	fromNS, toNS int64
 }
 
 // toldBy finds the waits, whole, and how often each thread got the GVL. READY can be said by another thread than the one it is about:
 // threads go by their objects.
 func toldBy(log *eventlog.Log, from, to int64) eventsOf {
-	e := eventsOf{make(map[int32][]exact.Interval), make(map[int32]int)}
+	e := eventsOf{make(map[int32][]toldSpan), make(map[int32]int)}
 	ready := make(map[uint64]int64)
 	for _, r := range log.Records {
 		switch r.Event {
@@ -72,7 +181,7 @@ func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 			ready[r.Thread] = r.NS
 		case eventlog.Resumed:
 			if at := ready[r.Thread]; at >= from && r.NS <= to {
-				e.waits[int32(r.TID)] = append(e.waits[int32(r.TID)], exact.Interval{TID: int32(r.TID), State: exact.Waiting, FromNS: at, ToNS: r.NS})
+				e.waits[int32(r.TID)] = append(e.waits[int32(r.TID)], toldSpan{at, r.NS})
 			}
 			delete(ready, r.Thread)
 			if r.NS >= from && r.NS <= to {
@@ -85,26 +194,23 @@ func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 
 // beside is a wait as exact mode has it, and for how long its thread had no CPU just before it, in ns.
 type beside struct {
-	exact.Wait
+	gvl.Wait
 	before int64
 }
 
 // withNeighbours finds what was before each wait, by native thread.
 func withNeighbours(k *kept) map[int32][]beside {
-	before := make(map[[2]int64]int64) // by thread and instant
-	for _, i := range k.intervals {
-		before[[2]int64{int64(i.TID), i.ToNS}] = i.NoCPUNS
-	}
 	by := make(map[int32][]beside)
 	for _, w := range k.waits {
-		by[w.TID] = append(by[w.TID], beside{w, before[[2]int64{int64(w.TID), w.FromNS}]})
+		tid := k.tids[w.Thread]
+		by[tid] = append(by[tid], beside{w, k.noCPU[threadAt{tid, w.FromNS}]})
 	}
 	return by
 }
 
 // matched counts the waits of at least a length that both have, with both ends within slack (found), those of the others that begin later
 // than READY by no more than what the kernel counted of the thread without a CPU before them (preempted), and all that Ruby told of.
-func matched(told map[int32][]exact.Interval, k *kept, least, slack int64) (found, preempted, of int) {
+func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, preempted, of int) {
 	by := withNeighbours(k)
 	for tid, waits := range told {
 		got := by[tid]
@@ -113,19 +219,19 @@ func matched(told map[int32][]exact.Interval, k *kept, least, slack int64) (foun
 			longest = max(longest, slack+g.before)
 		}
 		for _, w := range waits {
-			if w.NS() < least {
+			if w.toNS-w.fromNS < least {
 				continue
 			}
 			of++
 			near, late := false, false
-			i, _ := slices.BinarySearchFunc(got, w.FromNS-slack, func(g beside, at int64) int { return cmp.Compare(g.FromNS, at) })
-			for ; i < len(got) && got[i].FromNS <= w.FromNS+longest; i++ {
+			i, _ := slices.BinarySearchFunc(got, w.fromNS-slack, func(g beside, at int64) int { return cmp.Compare(g.FromNS, at) })
+			for ; i < len(got) && got[i].FromNS <= w.fromNS+longest; i++ {
 				g := got[i]
-				if max(g.ToNS-w.ToNS, w.ToNS-g.ToNS) > slack {
+				if max(g.ToNS-w.toNS, w.toNS-g.ToNS) > slack {
 					continue
 				}
-				near = near || g.FromNS-w.FromNS <= slack
-				late = late || g.FromNS-w.FromNS <= slack+g.before
+				near = near || g.FromNS-w.fromNS <= slack
+				late = late || g.FromNS-w.fromNS <= slack+g.before
 			}
 			if near {
 				found++
@@ -142,7 +248,8 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 	t.Helper()
 	p := start(t, r, name, true)
 	k := new(kept)
-	report := followExactly(t, p.PID, d, live.ExactOptions{MaxCost: 1, LibC: libc, To: k}, func(*live.Source) {}, func(*sampler.Sample) {})
+	report := followExactly(t, p.PID, d, live.ExactOptions{MaxCost: 1, LibC: libc}, k.follow, k.take)
+	k.finish(t, d/10)
 	p.Send(t, "write")
 	p.Expect(t, "written")
 	data, err := os.ReadFile(filepath.Join(p.HostDir, "events"))
@@ -156,33 +263,24 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 	if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Unclosed != 0 {
 		t.Errorf("%+v", report)
 	}
-	from, to := report.FromNS, report.ToNS
+	from, to := k.longest.fromNS, k.longest.toNS
 	e := toldBy(log, from, to)
 	times := log.Times(from, to)
-	got, turns := make(map[int32]*[4]int64), make(map[int32]int)
-	for _, i := range k.intervals {
-		if got[i.TID] == nil {
-			got[i.TID] = new([4]int64)
-		}
-		got[i.TID][i.State] += i.NS()
-		if i.State == exact.Running {
-			turns[i.TID]++
-		}
-	}
+	got, turns := k.times(from, to), k.turns()
 	for _, w := range p.workers {
 		g, want := got[w.TID], times[uint32(w.TID)]
-		if g == nil {
+		if _, ok := got[w.TID]; !ok {
 			rubytest.TooSeldom(t, "%s was not seen", w.Name)
 			continue
 		}
-		if sum := g[exact.Running] + g[exact.Waiting] + g[exact.Released]; sum != to-from {
+		if sum := g[holding] + g[waiting] + g[released]; sum != to-from {
 			t.Errorf("%s: the times come to %d ns of %d", w.Name, sum, to-from)
 		}
 		// One turn can have begun before, and one whose record was made in time can have been told too late.
 		if d := turns[w.TID] - e.turns[w.TID]; d < -2 || d > 2 {
 			t.Errorf("%s had %d turns, and Ruby tells of %d", w.Name, turns[w.TID], e.turns[w.TID])
 		}
-		for i, off := range []int64{g[exact.Running] - want.Running - want.GC, g[exact.Waiting] - want.Waiting, g[exact.Released] - want.Released} {
+		for i, off := range []int64{g[holding] - want.Running - want.GC, g[waiting] - want.Waiting, g[released] - want.Released} {
 			points := math.Abs(100 * float64(off) / float64(to-from))
 			c.mean[i] += points / float64(len(p.workers))
 			c.worst = max(c.worst, points)

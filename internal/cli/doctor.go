@@ -421,7 +421,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 			d.say(checkGood, "exact", "", "the process can be followed exactly (--exact); nothing was put into it")
 		}
 	}
-	stat, note, err := measureStat(ctx, src, doctorMeasures, newJudgement(), nil)
+	stat, note, err := measureStat(ctx, src, doctorMeasures, newJudgement())
 	if err != nil {
 		d.wrong("measuring", err)
 		return

@@ -20,8 +20,6 @@ import (
 type exactFlags struct {
 	on   bool
 	cost overhead
-	// sums are what was seen of each process, for `ddtop stat`; nil: not wanted.
-	sums *exactSums
 }
 
 func (f *exactFlags) addTo(cmd *cobra.Command) {
@@ -82,11 +80,7 @@ func (f *exactFlags) begin(ctx context.Context, src exactSource) error {
 		return nil
 	}
 	stayAwake()
-	o := f.options()
-	if f.sums != nil {
-		o.To = f.sums.of(src)
-	}
-	if err := src.Exact(ctx, o); err != nil {
+	if err := src.Exact(ctx, f.options()); err != nil {
 		return &exactError{err: err}
 	}
 	return nil

@@ -191,7 +191,7 @@ type statReport struct {
 }
 
 func (f statReport) write(ctx context.Context, src sampler.Source, j *job) error {
-	stat, _, err := measureStat(ctx, src, j.length, f.flags.judgement, nil)
+	stat, _, err := measureStat(ctx, src, j.length, f.flags.judgement)
 	if err != nil {
 		return err
 	}

@@ -99,9 +99,9 @@ func measureGroup[T any](ctx context.Context, g sampler.Group, length time.Durat
 var errNothingOfAny = errors.New("none of the processes could be measured")
 
 // measureStats is stat of each process.
-func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, sums *exactSums, std Streams) ([]export.ProcessStat, error) {
+func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, std Streams) ([]export.ProcessStat, error) {
 	return measureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.ProcessStat, string, error) {
-		stat, note, err := measureStat(ctx, src, left, j, sums)
+		stat, note, err := measureStat(ctx, src, left, j)
 		return export.ProcessStat{Process: src.Process(), Stat: stat}, note, err
 	})
 }
@@ -113,7 +113,7 @@ func (t *target) statGroup(ctx context.Context, length time.Duration, j judgemen
 		return err
 	}
 	defer g.Close()
-	list, err := measureStats(ctx, g, length, j, t.exact.sums, std)
+	list, err := measureStats(ctx, g, length, j, std)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,6 @@ func measureCommands(ctx context.Context, c *command, f *rootFlags, std Streams)
 		return errNoPidfd
 	}
 	t.pids = pidList{c.pid()}
-	t.exact.sums = new(exactSums)
 	g, err := t.openGroup(ctx, true, std.say)
 	if err != nil {
 		return err
@@ -195,7 +194,7 @@ func measureCommands(ctx context.Context, c *command, f *rootFlags, std Streams)
 	}()
 	quiet := std
 	quiet.Err = io.Discard // that processes end is what is waited for
-	list, err := measureStats(ctx, g, unlimited, f.judgement(), t.exact.sums, quiet)
+	list, err := measureStats(ctx, g, unlimited, f.judgement(), quiet)
 	if errors.Is(err, errNothingOfAny) {
 		return errEndedBefore
 	}

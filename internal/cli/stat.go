@@ -13,7 +13,6 @@ import (
 
 func newStat(std Streams) *cobra.Command {
 	m, j := newMeasurement(std), newJudgement()
-	m.exact.sums = new(exactSums)
 	lines := newLineFlags()
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -24,8 +23,8 @@ the waiting for it and who is to blame for it, garbage collection, the rates ach
 be read, and what ddtop itself used.
 Ctrl-c ends it early and prints what was measured.
 With --interval it prints a line for each second, say, as vmstat does; with --json an object each.
-With --exact it also prints how often and for how long each thread held the GVL and waited for it, and for
-whom.`,
+With --exact all times and waits are exact, and it also prints how often threads got the GVL and what the
+probes cost.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inLines, err := lines.given(cmd, &m.length)
 			if err != nil {
@@ -35,7 +34,6 @@ whom.`,
 				return err
 			}
 			if inLines {
-				m.exact.sums = nil // its lines have what there is to say
 				return m.statLines(cmd.Context(), lines.interval.value, std, asJSON)
 			}
 			if m.several() {
@@ -46,7 +44,7 @@ whom.`,
 				return err
 			}
 			defer src.Close()
-			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j, m.exact.sums)
+			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j)
 			if err != nil {
 				return err
 			}
@@ -68,8 +66,8 @@ whom.`,
 	return cmd
 }
 
-// measureStat measures a source for a while, with the sums of what was followed exactly.
-func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement, sums *exactSums) (gvl.Stat, string, error) {
+// measureStat measures a source for a while.
+func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (gvl.Stat, string, error) {
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), j.rules)
 	native := watchNative(src)
 	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
@@ -82,5 +80,5 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 	}
 	fillSource(&stat, src)
 	stat.FillNative(native.others(ctx, rubyTIDs(&stat)))
-	return stat, note, sums.fill(&stat, src)
+	return stat, note, fillExact(&stat, src)
 }

@@ -84,7 +84,6 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 // measureBackground measures the Ruby that the program left behind, until it or ctx ends; false: there is none.
 func measureBackground(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) (found bool, err error) {
 	t := f.target
-	t.exact.sums = new(exactSums)
 	src, err := c.openBackground(ctx, t.attaching(layoutProgress(t.names)))
 	if err != nil || src == nil {
 		return false, err
@@ -94,25 +93,24 @@ func measureBackground(ctx context.Context, c *command, f *rootFlags, std Stream
 	if err := t.exact.begin(ctx, src); err != nil {
 		return false, err
 	}
-	return true, f.printStat(ctx, src, std, t.exact.sums, again)
+	return true, f.printStat(ctx, src, std, again)
 }
 
 // measureCommand measures one VM of the program from its start to its end, and prints the table, apart from
 // one before it.
 func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) error {
 	t := f.target
-	t.exact.sums = new(exactSums)
 	src, err := c.attach(ctx, t, layoutProgress(t.names))
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	return f.printStat(ctx, src, std, t.exact.sums, again)
+	return f.printStat(ctx, src, std, again)
 }
 
 // printStat measures a process until it or ctx ends, and prints the table, apart from one before it.
-func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std Streams, sums *exactSums, again bool) error {
-	stat, _, err := measureStat(ctx, src, unlimited, f.judgement(), sums)
+func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std Streams, again bool) error {
+	stat, _, err := measureStat(ctx, src, unlimited, f.judgement())
 	if errors.Is(err, errNothing) {
 		return errEndedBefore
 	}

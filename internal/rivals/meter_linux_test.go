@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/gvl"
 )
 
 // meter is a profiler whose own CPU time is measured while it samples.
@@ -34,7 +34,7 @@ type sampled struct {
 	// stackHz and lockHz are the rates that it achieved.
 	stackHz, lockHz float64
 	// exact is what exact mode says; nil without.
-	exact *exact.Stat
+	exact *gvl.StatExact
 }
 
 // stat is `ddtop stat` with more arguments.

@@ -16,9 +16,8 @@ type collected struct {
 }
 
 func newCollected(t *testing.T) *collected {
-	c := &collected{t, NewMachine(new(told)), NewCollector(5)}
-	c.m.Watch(c.c.Changed)
-	return c
+	c := NewCollector(5)
+	return &collected{t, NewMachine(c.Changed), c}
 }
 
 func (c *collected) feed(records ...Record) {

@@ -1,5 +1,7 @@
 package exact
 
+import "github.com/ddtop/ddtop/sampler"
+
 // SlackNS is how much earlier or later, in ns, a thread may have held the GVL that sampling saw holding it: what sampling reads it
 // reads within some time, of which it tells the middle.
 const SlackNS = 1_000_000
@@ -45,7 +47,7 @@ func (m *Machine) Compare(tid int32, atNS int64) {
 	if from < m.doubt || len(m.past.turns) == maxPast && m.past.at(0).toNS > from {
 		return
 	}
-	if t := m.threads[tid]; t != nil && t.state == Running && t.since <= to {
+	if t := m.threads[tid]; t != nil && t.state == sampler.GVLHeld && t.since <= to {
 		m.count(tid, atNS, true)
 		return
 	}

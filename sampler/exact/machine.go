@@ -10,32 +10,27 @@ import (
 // maxThreads bounds the threads that are followed at once; records of more are counted (Checks.Untracked).
 const maxThreads = 20000
 
-// Machine makes states of records. It follows one scheduler whose threads have native threads of their own (no M:N threads). It is
+// Machine makes changes of records. It follows one scheduler whose threads have native threads of their own (no M:N threads). It is
 // for one goroutine.
 type Machine struct {
-	to Consumer
-	// watch is told of each change; nil: nobody is.
-	watch   func(*Change)
+	changed func(*Change)
 	threads map[int32]*thread
 	// of says which native thread an rb_thread_t was seen on last.
 	of map[uint64]int32
-	// holder is the thread that is Running, last the one that was before it; nil: none, or it has ended.
+	// holder is the thread that got the GVL last. It may have given it away since. It is nil if no thread got it, or if the thread has ended.
 	holder *thread
-	last   int32
 	checks Checks
 	lastNS int64
 	// passedNS is until when all was told.
 	passedNS int64
 	past     past
 	looked   look // the last comparison that counted
-	// freedNS is when a turn ended last, endedNS when a thread did; 0: none has.
-	freedNS, endedNS int64
-	doubt            int64 // until then changes may be missing, CLOCK_MONOTONIC in ns
-	spare            []*thread
-	lives            uint64 // how many threads there were
-	out              Interval
-	wait             Wait
-	change           Change
+	// endedNS is when a thread ended last. It is zero if none has.
+	endedNS int64
+	doubt   int64 // until then changes may be missing, CLOCK_MONOTONIC in ns
+	spare   []*thread
+	lives   uint64 // how many threads there were
+	change  Change
 }
 
 // Checks say how well the records fit together and to what sampling sees.
@@ -54,21 +49,23 @@ type thread struct {
 	life    uint64
 	tid     int32
 	address uint64
-	state   State
-	since   int64
+	// state is GVLGone before the first one is known, since is when it began.
+	state sampler.GVLState
+	since int64
 	// delay is DelayNS of its last record; began is it at the state's begin. proven: there was a record of its own; own: one that says
 	// itself whose it is.
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
-	// of a wait
-	chosenNS int64 // 0: not yet
-	first    int32
 }
 
-// NewMachine returns a Machine that knows of no thread yet.
-func NewMachine(to Consumer) *Machine {
-	return &Machine{to: to, threads: make(map[int32]*thread), of: make(map[uint64]int32)}
+// waits reports whether a thread in a state waits for the GVL.
+func waits(g sampler.GVLState) bool { return g == sampler.GVLQueued || g == sampler.GVLChosen }
+
+// NewMachine returns a Machine that knows of no thread yet. It calls changed with each change, in order of time. The change is valid
+// during the call only.
+func NewMachine(changed func(*Change)) *Machine {
+	return &Machine{changed: changed, threads: make(map[int32]*thread), of: make(map[uint64]int32)}
 }
 
 // Change is a change of what a thread has to do with the GVL.
@@ -86,41 +83,17 @@ type Change struct {
 	Stack, Resumes sampler.StackID
 }
 
-// Watch has a function told of each change from now on, in order of time. What it is given is valid during the call only.
-func (m *Machine) Watch(watch func(*Change)) { m.watch = watch }
-
 // Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is taken to be of just
 // after it.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
-// tell tells of a change into the state that a thread is in by now.
-func (m *Machine) tell(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool) {
-	if m.watch == nil {
-		return
-	}
+// tell tells of a change of a thread. r is the record of a thread that has the GVL, and nil of others.
+func (m *Machine) tell(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool, r *Record) {
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
-	m.watch(&m.change)
-}
-
-// tellHeld tells that a thread holds the GVL, by its own record.
-func (m *Machine) tellHeld(t *thread, now, noCPU int64, doubtful bool, r *Record) {
-	if m.watch == nil {
-		return
+	if r != nil {
+		m.change.Stack, m.change.Resumes = r.Stack, r.Resumes
 	}
-	m.change = Change{
-		AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: sampler.GVLHeld, NoCPUNS: noCPU, Doubtful: doubtful,
-		Stack: r.Stack, Resumes: r.Resumes,
-	}
-	m.watch(&m.change)
-}
-
-// choose notes that a thread which waits is the next to hold the GVL.
-func (m *Machine) choose(t *thread, now int64) {
-	if t.chosenNS == 0 {
-		t.chosenNS = now
-		// For how long the thread had no CPU is not known before its next record.
-		m.tell(t, sampler.GVLChosen, now, 0, t.doubtful)
-	}
+	m.changed(&m.change)
 }
 
 // Checks returns what was checked so far.
@@ -141,7 +114,7 @@ func (m *Machine) Feed(r *Record) {
 	}
 	if r.Kind == Signalled {
 		// No lock is held: it says for sure only that a thread which ran does not any more.
-		if t := m.threads[r.TID]; t != nil && t.state == Running && t.address == r.Thread && r.state() != Running {
+		if t := m.threads[r.TID]; t != nil && t.state == sampler.GVLHeld && t.address == r.Thread && r.state() != sampler.GVLHeld {
 			m.note(t, r)
 			m.move(t, r.state(), now, r)
 		}
@@ -243,84 +216,52 @@ func (m *Machine) others(r *Record, now int64) {
 		if t == nil || t.address != address {
 			continue
 		}
-		if t.state == Released {
-			m.move(t, Waiting, now, r)
+		to := sampler.GVLQueued
+		if address == r.Owner {
+			to = sampler.GVLChosen
 		}
-		if address == r.Owner && t.state == Waiting {
-			m.choose(t, now)
+		if t.state == sampler.GVLReleased || t.state == sampler.GVLQueued {
+			m.move(t, to, now, r)
 		}
 	}
 }
 
 // move brings a thread into a state.
-func (m *Machine) move(t *thread, to State, now int64, r *Record) {
-	if t.state == to {
-		switch {
-		case to == Waiting && r.Owner == t.address:
-			m.choose(t, now)
-		case to == Running && r.Stack != 0:
-			m.tellHeld(t, now, 0, t.doubtful, r) // what it runs by now
-		}
+func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
+	switch {
+	case t.state == to && to == sampler.GVLHeld && r.Stack != 0:
+		m.tell(t, to, now, 0, t.doubtful, r) // what it runs by now
+		return
+	case t.state == sampler.GVLQueued && to == sampler.GVLChosen:
+		// For how long the thread had no CPU in the wait is not known before its next record.
+		t.state = to
+		m.tell(t, to, now, 0, t.doubtful, nil)
+		return
+	case t.state == to, waits(t.state) && waits(to):
 		return
 	}
-	if r.Before33 && t.state == Waiting && to == Running {
-		t.chosenNS = m.freedNS // nobody is chosen then: what comes before is that the GVL was held
-	}
-	noCPU, doubtful := m.close(t, now, false)
-	t.state, t.chosenNS, t.first = to, 0, 0
-	state := sampler.GVLReleased
-	switch to {
-	case Running:
-		m.checks.Runs++
-		if h := m.holder; h != nil && h != t && h.state == Running {
-			// Two can't hold it: what ended the other one's turn was not recorded.
-			m.checks.Unclosed++
-			h.doubtful = true
-			m.move(h, Released, now, r)
-		}
-		m.holder = t
-		m.tellHeld(t, now, noCPU, doubtful, r)
+	noCPU, doubtful := m.leave(t, now)
+	t.state = to
+	if to != sampler.GVLHeld {
+		m.tell(t, to, now, noCPU, doubtful, nil)
 		return
-	case Waiting:
-		state = sampler.GVLQueued
-		if h := m.holder; h != nil && h.state == Running {
-			t.first = h.tid
-		} else if r.Owner != t.address {
-			if tid, ok := m.of[r.Owner]; ok {
-				t.first = tid
-			}
-		}
-		if r.Owner == t.address {
-			t.chosenNS, state = now, sampler.GVLChosen
-		}
 	}
-	m.tell(t, state, now, noCPU, doubtful)
+	m.checks.Runs++
+	if h := m.holder; h != nil && h != t && h.state == sampler.GVLHeld {
+		// Two can't hold it: what ended the other one's turn was not recorded.
+		m.checks.Unclosed++
+		h.doubtful = true
+		m.move(h, sampler.GVLReleased, now, r)
+	}
+	m.holder = t
+	m.tell(t, to, now, noCPU, doubtful, r)
 }
 
-// close hands out the state that a thread leaves, and begins anew. It returns for how long the thread had no CPU in it, and whether it is
-// doubtful.
-func (m *Machine) close(t *thread, now int64, open bool) (noCPU int64, doubtful bool) {
+// leave ends the state that a thread is in. It returns for how long the thread had no CPU in it, and whether it is doubtful.
+func (m *Machine) leave(t *thread, now int64) (noCPU int64, doubtful bool) {
 	noCPU, doubtful = min(max(t.delay-t.began, 0), now-t.since), t.doubtful
-	if t.state != None {
-		m.out = Interval{TID: t.tid, State: t.state, FromNS: t.since, ToNS: now, NoCPUNS: noCPU, Doubtful: doubtful}
-		m.to.Interval(&m.out)
-		if t.state == Waiting {
-			m.wait = Wait{Interval: m.out, FirstHolder: t.first, InProgress: open}
-			if m.last != t.tid {
-				m.wait.LastHolder = m.last
-			}
-			if h := m.holder; h != nil && h != t && h.state == Running {
-				m.wait.LastHolder = h.tid
-			}
-			if t.chosenNS != 0 {
-				m.wait.HandoverNS = now - max(t.chosenNS, t.since)
-			}
-			m.to.Waited(&m.wait)
-		}
-		if t.state == Running {
-			m.last, m.freedNS = t.tid, now
-			m.past.add(turn{t.tid, t.since, now})
-		}
+	if t.state == sampler.GVLHeld {
+		m.past.add(turn{t.tid, t.since, now})
 	}
 	t.since, t.began, t.doubtful = now, t.delay, now < m.doubt
 	return noCPU, doubtful
@@ -328,9 +269,9 @@ func (m *Machine) close(t *thread, now int64, open bool) (noCPU int64, doubtful 
 
 // end forgets a thread.
 func (m *Machine) end(t *thread, now int64) {
-	noCPU, doubtful := m.close(t, now, false)
-	if t.state != None {
-		m.tell(t, sampler.GVLGone, now, noCPU, doubtful)
+	noCPU, doubtful := m.leave(t, now)
+	if t.state != sampler.GVLGone {
+		m.tell(t, sampler.GVLGone, now, noCPU, doubtful, nil)
 	}
 	m.endedNS = now
 	delete(m.threads, t.tid)
@@ -361,15 +302,4 @@ func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 			m.end(t, now)
 		}
 	}
-}
-
-// Finish hands out what goes on, as if it ended at a time, CLOCK_MONOTONIC in ns, and forgets all threads.
-func (m *Machine) Finish(atNS int64) {
-	atNS = max(atNS, m.lastNS)
-	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {
-		m.close(m.threads[tid], atNS, true)
-	}
-	clear(m.threads)
-	clear(m.of)
-	m.holder = nil
 }

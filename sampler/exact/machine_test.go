@@ -3,40 +3,32 @@ package exact
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
 )
 
-// told keeps what a Machine says, as text and as it is.
-type told struct {
-	intervals []Interval
-	waits     []Wait
-}
+// told keeps what a Machine tells.
+type told []Change
 
-func (k *told) Interval(i *Interval) { k.intervals = append(k.intervals, *i) }
-func (k *told) Waited(w *Wait)       { k.waits = append(k.waits, *w) }
+func (k *told) changed(c *Change) { *k = append(*k, *c) }
 
-func (k *told) lines() string {
-	var b strings.Builder
-	for _, i := range k.intervals {
-		fmt.Fprintf(&b, "%d %v %d-%d", i.TID, i.State, i.FromNS, i.ToNS)
-		if i.NoCPUNS > 0 {
-			fmt.Fprintf(&b, " no CPU %d", i.NoCPUNS)
+// String is the changes as text: "100 1 held" is that thread 1 got the GVL at 100.
+func (k *told) String() string {
+	var all []string
+	for _, c := range *k {
+		text := fmt.Sprintf("%d %d %v", c.AtNS, c.TID, c.State)
+		if c.NoCPUNS > 0 {
+			text += fmt.Sprintf(" no CPU %d", c.NoCPUNS)
 		}
-		if i.Doubtful {
-			b.WriteString(" doubtful")
+		if c.Doubtful {
+			text += " doubtful"
 		}
-		b.WriteByte('\n')
+		all = append(all, text)
 	}
-	for _, w := range k.waits {
-		fmt.Fprintf(&b, "%d waited %d-%d for %d, then %d, handed over %d", w.TID, w.FromNS, w.ToNS, w.FirstHolder, w.LastHolder, w.HandoverNS)
-		if w.InProgress {
-			b.WriteString(", still")
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
+	return strings.Join(all, ", ")
 }
 
 // The threads of the tests: rb_thread_t A is of native thread 1, and so on; timer is the timer thread.
@@ -74,80 +66,76 @@ func TestMachine(t *testing.T) {
 		"a wait, the queue and the hand-over": {
 			[]Record{run(100, 1, threadA), queue(200, 2, threadB, threadA), release(500, 1, threadA, threadB),
 				{NS: 505, TID: 1, Kind: Unlocked, Thread: threadA, Owner: threadB}, run(520, 2, threadB)},
-			"1 running 100-500\n2 waiting 200-520\n1 released 500-900\n2 running 520-900\n" +
-				"2 waited 200-520 for 1, then 1, handed over 15\n",
+			"100 1 held, 200 2 queued, 500 1 released, 505 2 chosen, 520 2 held",
 		},
 		"one that wakes another puts it into the queue": {
 			[]Record{run(100, 1, threadA), {NS: 110, TID: 2, Kind: Slept, Thread: threadB, Owner: threadA},
 				{NS: 300, TID: 1, Kind: Unlocked, Thread: threadA, Owner: threadA, Linked: true, Last: threadB}, release(400, 1, threadA, threadB), run(410, 2, threadB)},
-			"2 released 110-300\n1 running 100-400\n2 waiting 300-410\n1 released 400-900\n2 running 410-900\n" +
-				"2 waited 300-410 for 1, then 1, handed over 0\n",
+			"100 1 held, 110 2 released, 300 2 queued, 400 1 released, 410 2 held",
 		},
 		"the timer thread wakes one while nobody runs": {
 			[]Record{{NS: 100, TID: 1, Kind: Slept, Thread: threadA}, {NS: 200, TID: timer, Kind: Unlocked, Owner: threadA}, run(230, 1, threadA)},
-			"1 released 100-200\n1 waiting 200-230\n1 running 230-900\n1 waited 200-230 for 0, then 0, handed over 30\n",
+			"100 1 released, 200 1 chosen, 230 1 held",
 		},
 		"a time slice ends": {
 			[]Record{run(100, 1, threadA), queue(150, 2, threadB, threadA),
 				{NS: 300, TID: 1, Kind: Signalled, Thread: threadA, Owner: threadB, Queued: true},
 				{NS: 302, TID: 1, Kind: Slept, Thread: threadA, Owner: threadB, Queued: true, Last: threadA}, run(350, 2, threadB)},
-			"1 running 100-300\n2 waiting 150-350\n1 waiting 300-900\n2 running 350-900\n" +
-				"2 waited 150-350 for 1, then 1, handed over 48\n1 waited 300-900 for 2, then 2, handed over 0, still\n",
+			"100 1 held, 150 2 queued, 300 1 queued, 302 2 chosen, 350 2 held",
 		},
 		"time without a CPU": {
 			[]Record{{NS: 100, TID: 1, Kind: Unlocked, Thread: threadA, Owner: threadA, Linked: true, DelayNS: 1000},
-				{NS: 400, TID: 1, Kind: Unlocked, Thread: threadA, DelayNS: 1120}, {NS: 500, TID: 1, Kind: Unlocked, Thread: threadA, DelayNS: 1130}},
-			"1 running 100-400 no CPU 120\n1 released 400-900 no CPU 10\n",
+				{NS: 400, TID: 1, Kind: Unlocked, Thread: threadA, DelayNS: 1120}, {NS: 500, TID: 1, Kind: Unlocked, Thread: threadA, Owner: threadA, Linked: true, DelayNS: 1130}},
+			"100 1 held, 400 1 released no CPU 120, 500 1 held no CPU 10",
 		},
 		"a signal says nothing of one that does not run": {
 			[]Record{{NS: 100, TID: 1, Kind: Unlocked, Thread: threadA}, {NS: 200, TID: 1, Kind: Signalled, Thread: threadA, Queued: true}},
-			"1 released 100-900\n",
+			"100 1 released",
 		},
 		"a turn that did not end is doubtful": {
 			[]Record{run(100, 1, threadA), run(300, 2, threadB)},
-			"1 running 100-300 doubtful\n1 released 300-900\n2 running 300-900\n",
+			"100 1 held, 300 1 released doubtful, 300 2 held",
 		},
 		"a thread ends, the next one gets its memory": {
 			[]Record{run(100, 1, threadA), {NS: 200, TID: 1, Kind: Unlocked, Thread: threadA}, {NS: 220, TID: 1, Kind: Exited},
 				{NS: 300, TID: timer, Kind: Unlocked, Owner: threadA}, run(310, 4, threadA)},
-			"1 running 100-200\n1 released 200-220\n4 running 310-900\n",
+			"100 1 held, 200 1 released, 220 1 gone, 310 4 held",
 		},
 		"an end that was not seen": {
 			[]Record{{NS: 100, TID: 1, Kind: Unlocked, Thread: threadA}, run(300, 4, threadA)},
-			"1 released 100-300\n4 running 300-900\n",
+			"100 1 released, 300 1 gone, 300 4 held",
 		},
 		"a native thread serves another thread": {
 			[]Record{run(100, 1, threadA), run(200, 1, threadB)},
-			"1 running 100-200\n1 running 200-900\n",
+			"100 1 held, 200 1 gone, 200 1 held",
 		},
 		"memory tells how it began, unless a record knows better": {
 			[]Record{{NS: 90, TID: 1, Kind: Unlocked, Thread: threadA}, {NS: 100, TID: 1, Kind: Began, Thread: threadA, Owner: threadA, Linked: true},
 				{NS: 100, TID: 2, Kind: Began, Thread: threadB, Queued: true}},
-			"1 released 90-900\n2 waiting 100-900\n2 waited 100-900 for 0, then 0, handed over 0, still\n",
+			"90 1 released, 100 2 queued",
 		},
 		"out of order": {
 			[]Record{run(300, 1, threadA), {NS: 200, TID: 1, Kind: Unlocked, Thread: threadA}},
-			"1 running 300-300\n1 released 300-900\n",
+			"300 1 held, 300 1 released",
 		},
 		"up to 3.2: the queue, and nobody is chosen": {
 			[]Record{old(100, 1, threadA, threadA), slept(150, 2, threadB, threadA), {NS: 300, TID: 1, Kind: Signalled, Thread: threadA, Before33: true},
 				old(305, 1, threadA, 0), old(320, 2, threadB, threadB)},
-			"1 running 100-300\n2 waiting 150-320\n1 released 300-900\n2 running 320-900\n2 waited 150-320 for 1, then 1, handed over 20\n",
+			"100 1 held, 150 2 queued, 300 1 released, 320 2 held",
 		},
 		"up to 3.2: a time slice ends": {
 			[]Record{old(100, 1, threadA, threadA), slept(150, 2, threadB, threadA), {NS: 300, TID: 1, Kind: Signalled, Thread: threadA, Before33: true},
 				slept(303, 1, threadA, 0), old(320, 2, threadB, threadB), slept(325, 1, threadA, threadB), {NS: 400, TID: 2, Kind: Signalled, Thread: threadB, Before33: true},
 				old(401, 2, threadB, 0), old(410, 1, threadA, threadA)},
-			"1 running 100-300\n1 released 300-303\n2 waiting 150-320\n2 running 320-400\n1 waiting 303-410\n1 running 410-900\n2 released 400-900\n" +
-				"2 waited 150-320 for 1, then 1, handed over 20\n1 waited 303-410 for 0, then 2, handed over 10\n",
+			"100 1 held, 150 2 queued, 300 1 released, 303 1 queued, 320 2 held, 400 2 released, 410 1 held",
 		},
 		"up to 3.2: who owns it is not put into the queue by another": {
 			[]Record{old(100, 1, threadA, 0), slept(150, 2, threadB, threadA)},
-			"1 released 100-900\n2 waiting 150-900\n2 waited 150-900 for 1, then 0, handed over 0, still\n",
+			"100 1 released, 150 2 queued",
 		},
 		"up to 2.7: a thread's last release is none of Ruby's": {
 			[]Record{old(100, 1, threadA, threadA), {NS: 200, TID: 1, Kind: Unlocked, Before33: true}, old(300, 1, threadB, threadB)},
-			"1 running 100-200\n1 running 300-900\n",
+			"100 1 held, 200 1 gone, 300 1 held",
 		},
 		"none of Ruby's": {
 			[]Record{{NS: 100, TID: timer, Kind: Unlocked}, {NS: 200, TID: timer, Kind: Exited}, {NS: 300, TID: 77, Kind: Exited}},
@@ -155,20 +143,19 @@ func TestMachine(t *testing.T) {
 		},
 	} {
 		k := new(told)
-		m := NewMachine(k)
+		m := NewMachine(k.changed)
 		for i := range c.records {
 			m.Feed(&c.records[i])
 		}
-		m.Finish(900)
-		if got := k.lines(); got != c.want {
-			t.Errorf("%s:\n%swant\n%s", name, got, c.want)
+		if got := k.String(); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
 }
 
 func TestLostRecordsMakeDoubtful(t *testing.T) {
 	k := new(told)
-	m := NewMachine(k)
+	m := NewMachine(k.changed)
 	feed := func(r Record) { m.Feed(&r) }
 	feed(run(100, 1, threadA))
 	m.Lost(300) // some of before 300 are missing
@@ -176,17 +163,16 @@ func TestLostRecordsMakeDoubtful(t *testing.T) {
 	feed(run(280, 2, threadB))
 	feed(release(400, 2, threadB, threadA))
 	feed(run(410, 1, threadA))
-	m.Finish(900)
-	const want = "1 running 100-250 doubtful\n2 running 280-400 doubtful\n1 released 250-410 doubtful\n1 running 410-900\n2 released 400-900\n"
-	if got := k.lines(); got != want {
-		t.Errorf("%swant\n%s", got, want)
+	const want = "100 1 held, 250 1 released doubtful, 280 2 held doubtful, 400 2 released doubtful, 410 1 held doubtful"
+	if got := k.String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 
 // TestGone: a thread whose end is among the records that were lost is told of no longer; who made a record since is there.
 func TestGone(t *testing.T) {
 	k := new(told)
-	m := NewMachine(k)
+	m := NewMachine(k.changed)
 	feed := func(r Record) { m.Feed(&r) }
 	feed(run(100, 1, threadA))
 	feed(queue(200, 2, threadB, threadA))
@@ -195,16 +181,14 @@ func TestGone(t *testing.T) {
 	feed(release(400, 1, threadA, threadC))
 	feed(run(410, 3, threadC))
 	m.Gone(500, func(tid int32) bool { return tid == 1 }) // 3 has been seen since: its end will be told
-	m.Finish(900)
-	const want = "1 running 100-400 doubtful\n3 waiting 210-410 doubtful\n2 waiting 200-500 doubtful\n1 released 400-900\n3 running 410-900\n" +
-		"3 waited 210-410 for 1, then 1, handed over 0\n2 waited 200-500 for 1, then 3, handed over 0\n"
-	if got := k.lines(); got != want {
-		t.Errorf("%swant\n%s", got, want)
+	const want = "100 1 held, 200 2 queued, 210 3 queued, 400 1 released doubtful, 410 3 held doubtful, 500 2 gone doubtful"
+	if got := k.String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 
 func TestComparedWithSampling(t *testing.T) {
-	m := NewMachine(new(told))
+	m := NewMachine(nothing)
 	feed := func(r Record) { m.Feed(&r) }
 	feed(run(1e6, 1, threadA))
 	feed(release(5e6, 1, threadA, threadB))
@@ -242,7 +226,7 @@ func TestComparedWithSampling(t *testing.T) {
 }
 
 func TestPastIsBounded(t *testing.T) {
-	m := NewMachine(nothing{})
+	m := NewMachine(nothing)
 	for i := range int64(3 * maxPast) {
 		r := run(2*i*SlackNS, 1, threadA)
 		m.Feed(&r)
@@ -260,7 +244,7 @@ func TestPastIsBounded(t *testing.T) {
 }
 
 func TestThreadsAreBounded(t *testing.T) {
-	m := NewMachine(new(told))
+	m := NewMachine(nothing)
 	for i := range int32(maxThreads + 10) {
 		m.Feed(&Record{NS: int64(i), TID: i + 1, Kind: Unlocked, Thread: uint64(i+1) << 12})
 	}
@@ -277,7 +261,7 @@ func TestThreadsAreBounded(t *testing.T) {
 
 // TestSteadyStateAllocatesNothing: a busy process makes 150,000 records a second.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	m := NewMachine(nothing{})
+	m := NewMachine(nothing)
 	records := []Record{run(0, 1, threadA), queue(0, 2, threadB, threadA), release(0, 1, threadA, threadB), run(0, 2, threadB), queue(0, 1, threadA, threadB),
 		release(0, 2, threadB, threadA), {TID: 3, Kind: Unlocked, Thread: threadC}, {TID: 3, Kind: Exited}}
 	at := int64(0)
@@ -296,18 +280,15 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-type nothing struct{}
+func nothing(*Change) {}
 
-func (nothing) Interval(*Interval) {}
-func (nothing) Waited(*Wait)       {}
-
-// FuzzMachine: whatever the records, a thread's intervals follow each other, at most one thread runs at a time, and a wait is one of the
-// intervals.
+// FuzzMachine: for any records, changes come in order of time, each brings its thread into another state, and at most one thread holds the
+// GVL at a time.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 3, 1, 2, 2, 2, 1, 1, 0, 3, 3, 1, 2, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		k := new(told)
-		m := NewMachine(k)
+		m := NewMachine(k.changed)
 		at := int64(0)
 		for ; len(data) >= 8; data = data[8:] {
 			at += int64(int8(data[0])) // back, too
@@ -320,27 +301,32 @@ func FuzzMachine(f *testing.F) {
 			}
 			m.Feed(&r)
 		}
-		m.Finish(at)
-		ends := make(map[int32]int64)
-		var running []Interval
-		for _, i := range k.intervals {
-			if i.ToNS < i.FromNS || i.FromNS < ends[i.TID] || i.NoCPUNS < 0 || i.NoCPUNS > i.NS() || i.State == None {
-				t.Fatalf("%+v after %d", i, ends[i.TID])
+		states, since := make(map[uint64]sampler.GVLState), make(map[uint64]int64)
+		last, holder := int64(math.MinInt64), uint64(0)
+		for _, c := range *k {
+			was, known := states[c.Life]
+			if c.AtNS < last || c.NoCPUNS < 0 || known && c.NoCPUNS > c.AtNS-since[c.Life] {
+				t.Fatalf("%+v after %d, in its state since %d", c, last, since[c.Life])
 			}
-			ends[i.TID] = i.ToNS
-			if i.State == Running && i.NS() > 0 {
-				running = append(running, i)
+			chosen := was == sampler.GVLQueued && c.State == sampler.GVLChosen
+			if waits(was) && waits(c.State) && !chosen || was == c.State && (known || was == sampler.GVLGone) {
+				t.Fatalf("%+v changes nothing, it was %v", c, was)
 			}
-		}
-		slices.SortFunc(running, func(a, b Interval) int { return int(a.FromNS - b.FromNS) })
-		for n := range running {
-			if n > 0 && running[n].FromNS < running[n-1].ToNS {
-				t.Fatalf("both run: %+v and %+v", running[n-1], running[n])
+			if c.State == sampler.GVLHeld && holder != 0 {
+				t.Fatalf("%+v, and thread %d holds it", c, holder)
 			}
-		}
-		for _, w := range k.waits {
-			if !slices.Contains(k.intervals, w.Interval) || w.HandoverNS < 0 || w.HandoverNS > w.NS() || w.FirstHolder == w.TID || w.LastHolder == w.TID {
-				t.Fatalf("%+v", w)
+			switch {
+			case c.State == sampler.GVLHeld:
+				holder = c.Life
+			case holder == c.Life:
+				holder = 0
+			}
+			if !chosen {
+				since[c.Life] = c.AtNS
+			}
+			states[c.Life], last = c.State, c.AtNS
+			if c.State == sampler.GVLGone {
+				delete(states, c.Life)
 			}
 		}
 	})
@@ -351,25 +337,25 @@ func TestFirstTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		began []Record
 		owner uint64
-		want  State
+		want  sampler.GVLState
 	}{
-		"listed":                         {[]Record{{NS: 1, TID: 7, Kind: Began, Thread: 0x70, Queued: true, Before33: true}}, 0x70, Running},
-		"listed, while another holds it": {[]Record{{NS: 1, TID: 7, Kind: Began, Thread: 0x70, Queued: true, Before33: true}}, 0x80, Released},
+		"listed":                         {[]Record{{NS: 1, TID: 7, Kind: Began, Thread: 0x70, Queued: true, Before33: true}}, 0x70, sampler.GVLHeld},
+		"listed, while another holds it": {[]Record{{NS: 1, TID: 7, Kind: Began, Thread: 0x70, Queued: true, Before33: true}}, 0x80, sampler.GVLReleased},
 		"listed, after it has queued": {[]Record{
 			{NS: 1, TID: 7, Kind: Began, Thread: 0x70, Queued: true, Before33: true},
 			{NS: 2, TID: 7, Kind: Slept, Owner: 0x80, Queued: true, Before33: true},
-		}, 0x70, Running},
-		"at its end, no thread of Ruby's any more": {[]Record{{NS: 1, TID: 7, Kind: Unlocked, Thread: 0x70, Owner: 0x70, Before33: true}}, 0, None},
-		"new":                                {nil, 0x70, Running},
-		"no thread of Ruby's, nobody has it": {nil, 0, None},
-		"no thread of Ruby's":                {[]Record{{NS: 1, TID: 8, Kind: Unlocked, Thread: 0x80, Owner: 0x80, Before33: true}}, 0x80, None},
+		}, 0x70, sampler.GVLHeld},
+		"at its end, no thread of Ruby's any more": {[]Record{{NS: 1, TID: 7, Kind: Unlocked, Thread: 0x70, Owner: 0x70, Before33: true}}, 0, sampler.GVLGone},
+		"new":                                {nil, 0x70, sampler.GVLHeld},
+		"no thread of Ruby's, nobody has it": {nil, 0, sampler.GVLGone},
+		"no thread of Ruby's":                {[]Record{{NS: 1, TID: 8, Kind: Unlocked, Thread: 0x80, Owner: 0x80, Before33: true}}, 0x80, sampler.GVLGone},
 	} {
-		m := NewMachine(nothing{})
+		m := NewMachine(nothing)
 		for i := range c.began {
 			m.Feed(&c.began[i])
 		}
 		m.Feed(&Record{NS: 10, TID: 7, Kind: Unlocked, Owner: c.owner, Before33: true})
-		got := None
+		got := sampler.GVLGone
 		if x := m.threads[7]; x != nil {
 			got = x.state
 		}

@@ -40,14 +40,16 @@ type Record struct {
 }
 
 // state is what a record says of its own thread.
-func (r *Record) state() State {
+func (r *Record) state() sampler.GVLState {
 	switch {
 	case r.Thread == 0:
-		return None
+		return sampler.GVLGone
 	case r.Owner == r.Thread && (r.Linked || r.Before33):
-		return Running
-	case r.Owner == r.Thread || r.Queued:
-		return Waiting
+		return sampler.GVLHeld
+	case r.Owner == r.Thread:
+		return sampler.GVLChosen
+	case r.Queued:
+		return sampler.GVLQueued
 	}
-	return Released
+	return sampler.GVLReleased
 }

@@ -17,8 +17,6 @@ type ExactOptions struct {
 	// MaxCost is the share of its own CPU time that the probes may cost the process, by estimate; beyond it they are taken out. 0:
 	// DefaultExactCost; 1: no limit.
 	MaxCost float64
-	// To takes what is seen, from one goroutine at a time, until EndExact has returned. What it is given is valid during the call only.
-	To exact.Consumer
 	// LibC has the probes put into the C library, also where libruby's own functions would do, which cost less: for tests.
 	LibC bool
 	// Untried: it is wanted also on a kind of processor on which exact mode has not run yet (docs/exact.md#on-arm64).

@@ -59,7 +59,6 @@ type exactRun struct {
 	mu     sync.Mutex // guards what follows
 	probes *probe.Probes
 	to     *exact.Machine
-	out    from
 	// changes makes those of samples; changed counts them.
 	changes *exact.Collector
 	changed uint64
@@ -82,29 +81,6 @@ type exactRun struct {
 type pendingRecord struct {
 	exact.Record
 	stack *waitStack
-}
-
-// from is a Consumer of what is not over by a time: before, not all probes were there.
-type from struct {
-	exact.Consumer
-	ns int64
-}
-
-func (f *from) Interval(i *exact.Interval) {
-	if i.ToNS <= f.ns {
-		return
-	}
-	if i.FromNS < f.ns {
-		i.FromNS = f.ns
-		i.NoCPUNS = min(i.NoCPUNS, i.NS())
-	}
-	f.Consumer.Interval(i)
-}
-
-func (f *from) Waited(w *exact.Wait) {
-	if w.ToNS > f.ns {
-		f.Consumer.Waited(w)
-	}
 }
 
 // seen is what sampling saw: who held the GVL at a time.
@@ -429,7 +405,6 @@ func (x *exactRun) finish() {
 	if x.lostNS != 0 {
 		x.forgetGone(rounded(r.ToNS))
 	}
-	x.to.Finish(r.ToNS)
 	if cpu, err := x.cpu(); err == nil {
 		r.CPUNS = cpu - x.beganNS
 	} else if n := len(x.spans); n > 0 { // it has ended

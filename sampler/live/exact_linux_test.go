@@ -8,31 +8,10 @@ import (
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
-
-// exactly is what exact mode says of a process, kept.
-type exactly struct {
-	t     *testing.T
-	ends  map[int32]int64
-	turns map[int32]int
-	waits int
-}
-
-func (e *exactly) Interval(i *exact.Interval) {
-	if end, ok := e.ends[i.TID]; ok && i.FromNS < end || i.ToNS < i.FromNS {
-		e.t.Errorf("%+v after %d", i, end)
-	}
-	e.ends[i.TID] = i.ToNS
-	if i.State == exact.Running {
-		e.turns[i.TID]++
-	}
-}
-
-func (e *exactly) Waited(*exact.Wait) { e.waits++ }
 
 // openExact starts a program and puts probes into it.
 func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options) (*rubytest.Process, *live.Source) {
@@ -59,15 +38,16 @@ func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 }
 
 // watchExactly follows a process until done, which is asked at each sample, says so.
-func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool) (*exactly, live.ExactReport) {
+func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool) (*changing, live.ExactReport) {
 	t.Helper()
-	e := &exactly{t: t, ends: make(map[int32]int64), turns: make(map[int32]int)}
-	if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1, To: e}); err != nil {
+	c := newChanging(t)
+	if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
 	if err := s.Run(ctx, func(x *sampler.Sample) {
+		c.take(x)
 		if done(x) {
 			cancel()
 		}
@@ -82,7 +62,7 @@ func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool)
 	if err != nil || again != report {
 		t.Errorf("ended again: %+v, %v; before %+v", again, err, report)
 	}
-	return e, report
+	return c, report
 }
 
 // turns is a done that waits until threads other than the main one got the GVL so often.
@@ -104,18 +84,18 @@ func TestExactFollows(t *testing.T) {
 2.times { Thread.new { n = 0; loop { n += 1 } } }
 puts "ready"
 $stdin.gets`, rubytest.Options{})
-		e, report := watchExactly(t, s, turns(p, 10)) // a time slice is 100 ms of the thread's own
+		c, report := watchExactly(t, s, turns(p, 10)) // a time slice is 100 ms of the thread's own
 		if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Unclosed != 0 || report.CPUNS <= 0 {
 			t.Errorf("%+v", report)
 		}
-		var held int64
-		for tid, n := range e.turns {
+		held := 0
+		for tid, n := range c.turns {
 			if tid != int32(p.PID) {
-				held += int64(n)
+				held += n
 			}
 		}
-		if len(e.ends) < 3 || held < 10 || e.waits < 1 {
-			t.Errorf("threads %v, turns %v, %d waits; %+v", e.ends, e.turns, e.waits, report)
+		if len(c.since) < 3 || held < 10 || c.waits < 1 {
+			t.Errorf("threads %v, turns %v, %d waits; %+v", c.since, c.turns, c.waits, report)
 		}
 	})
 }
@@ -147,13 +127,9 @@ $stdin.gets
 Array.new(3) { |i| Thread.new { 1000.times { Thread.new { sleep 0 if i == 1 }.join } } }.each(&:join)
 puts "done"
 $stdin.gets`, rubytest.Options{})
-		e, report := watchExactly(t, s, sends(t, p, "done"))
-		turns := 0
-		for _, n := range e.turns {
-			turns += n
-		}
-		if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Untracked != 0 || turns < born {
-			t.Errorf("%d turns; %+v", turns, report)
+		_, report := watchExactly(t, s, sends(t, p, "done"))
+		if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Untracked != 0 || report.Checks.Runs < born {
+			t.Errorf("%+v", report)
 		}
 	})
 }
@@ -168,14 +144,10 @@ $stdin.gets
 5.times { Process.wait(fork { 2.times.map { Thread.new { 200.times { sleep 0 } } }.each(&:join) }) }
 puts "forked"
 $stdin.gets`, rubytest.Options{})
-		e, report := watchExactly(t, s, sends(t, p, "forked"))
-		threads := make(map[int32]bool)
-		for tid := range e.ends {
-			threads[tid] = true
-		}
+		c, report := watchExactly(t, s, sends(t, p, "forked"))
 		// The main thread and the one that sleeps; the timer thread of Ruby is no thread of Ruby's.
-		if report.Wrong || len(threads) > 2 {
-			t.Errorf("threads %v; %+v", threads, report)
+		if report.Wrong || len(c.since) > 2 {
+			t.Errorf("threads %v; %+v", c.since, report)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 // nothing of that time.
 func TestExactDoubt(t *testing.T) {
 	const thread, tid = 0x1000, 1
-	x := &exactRun{fromNS: 1, to: exact.NewMachine(nobody{}), changes: exact.NewCollector(1)}
-	x.to.Watch(x.changes.Changed)
+	x := &exactRun{fromNS: 1, changes: exact.NewCollector(1)}
+	x.to = exact.NewMachine(x.changes.Changed)
 	list := exact.NewList(1)
 	list.Add(thread, 7, tid)
 	now := int64(1)

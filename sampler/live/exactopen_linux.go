@@ -20,12 +20,6 @@ const (
 	fewSharers = 4
 )
 
-// nobody is a Consumer where none is wanted.
-type nobody struct{}
-
-func (nobody) Interval(*exact.Interval) {}
-func (nobody) Waited(*exact.Wait)       {}
-
 // openExact puts probes into the process and follows its GVL from then on until close, or until one of the limits is reached
 // (ExactReport.Ended).
 func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, error) {
@@ -90,11 +84,12 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 		return nil, err
 	}
 	defer code.Close() // probes that are in place need no descriptor
-	x := &exactRun{source: s, out: from{Consumer: o.To}, max: o.MaxCost, stop: make(chan struct{}), done: make(chan struct{}), clock: cpuClock(pid)}
-	if o.To == nil {
-		x.out.Consumer = nobody{}
-	}
-	x.to, x.stacks = exact.NewMachine(&x.out), newWaitStacks()
+	x := &exactRun{source: s, max: o.MaxCost, stop: make(chan struct{}), done: make(chan struct{}), clock: cpuClock(pid)}
+	x.to = exact.NewMachine(func(c *exact.Change) {
+		x.changed++
+		x.changes.Changed(c)
+	})
+	x.stacks = newWaitStacks()
 	if x.beganNS, err = x.cpu(); err != nil {
 		return nil, err
 	}
@@ -120,10 +115,6 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 		return nil, err
 	}
 	x.changes = exact.NewCollector(x.fromNS)
-	x.to.Watch(func(c *exact.Change) {
-		x.changed++
-		x.changes.Changed(c)
-	})
 	following = true
 	go x.run()
 	return x, nil
@@ -187,7 +178,7 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 			Before33: scheduler.Before33, DelayNS: delayNS,
 		}})
 	})
-	x.report.FromNS, x.out.ns, x.fromNS = now, now, now
+	x.report.FromNS, x.fromNS = now, now
 	return err
 }
 

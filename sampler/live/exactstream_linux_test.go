@@ -9,7 +9,6 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -37,18 +36,151 @@ func (e *exactTimes) Tick(k *gvl.Tick) {
 	}
 }
 
-// spansAndWaits are what the records themselves say.
-type spansAndWaits struct {
-	spans
-	waits []exact.Wait
+// doing is what a thread does with the GVL.
+type doing uint8
+
+const (
+	held doing = iota
+	waiting
+	released
+)
+
+// span is a stretch of time in which a native thread did one thing.
+type span struct {
+	tid          int32
+	does         doing
+	fromNS, toNS int64
 }
 
-func (s *spansAndWaits) Waited(w *exact.Wait) { s.waits = append(s.waits, *w) }
+// spanWait is a wait for the GVL, by native threads.
+type spanWait struct {
+	tid                  int32
+	fromNS, toNS         int64
+	handoverNS, noCPUNS  int64
+	firstHolder, lastOne int32
+}
 
-// TestExactStream: what gvl makes of samples with changes is what the records of the same probes say, of each thread to the ns, and each
-// wait is the same with its hand-over, its time without a CPU and who held the GVL.
+// replayed is what changes say themselves, one after the other.
+type replayed struct {
+	unchosen bool // no thread is chosen (Ruby up to 3.2)
+	threads  map[int32]*replayedThread
+	// holder has the GVL, chosen is the next one to, last had it last. They are 0 if there is none. freedNS is when a thread gave it away last.
+	holder, chosen, last int32
+	freedNS              int64
+	spans                []span
+	waits                []spanWait
+}
+
+// replayedThread is a thread since its last change.
+type replayedThread struct {
+	is                sampler.GVLState
+	sinceNS, chosenNS int64
+	noCPUNS           int64
+	first             int32
+}
+
+// doingOf is what a thread in a state does.
+func doingOf(g sampler.GVLState) doing {
+	switch g {
+	case sampler.GVLHeld:
+		return held
+	case sampler.GVLQueued, sampler.GVLChosen:
+		return waiting
+	}
+	return released
+}
+
+// take takes the changes of a sample.
+func (r *replayed) take(c *sampler.Changes) {
+	for i := range c.List {
+		g := &c.List[i]
+		t := r.threads[g.TID]
+		switch {
+		case t == nil && g.State == sampler.GVLGone:
+			continue
+		case t == nil:
+			t = &replayedThread{is: g.State, sinceNS: g.AtNS}
+			r.threads[g.TID] = t
+			r.arrive(g, t)
+			continue
+		case doingOf(t.is) == waiting:
+			t.noCPUNS += g.NoCPUNS
+		}
+		was := doingOf(t.is)
+		if doingOf(g.State) != was || g.State == sampler.GVLGone {
+			r.leave(g, t)
+			t.sinceNS = g.AtNS
+		}
+		t.is = g.State
+		if doingOf(g.State) != was {
+			r.arrive(g, t)
+		} else if g.State == sampler.GVLChosen && t.chosenNS == 0 {
+			t.chosenNS, r.chosen = g.AtNS, g.TID
+		}
+		if g.State == sampler.GVLGone {
+			delete(r.threads, g.TID)
+		}
+		if g.State == sampler.GVLChosen { // a thread that gave the GVL away and queued in that moment waits for this one
+			for tid, x := range r.threads {
+				if tid != g.TID && doingOf(x.is) == waiting && x.sinceNS == g.AtNS && x.first == 0 {
+					x.first = g.TID
+				}
+			}
+		}
+	}
+}
+
+// leave ends what a thread did.
+func (r *replayed) leave(g *sampler.Change, t *replayedThread) {
+	r.spans = append(r.spans, span{g.TID, doingOf(t.is), t.sinceNS, g.AtNS})
+	if r.chosen == g.TID {
+		r.chosen = 0
+	}
+	switch doingOf(t.is) {
+	case held:
+		r.holder, r.last, r.freedNS = 0, g.TID, g.AtNS
+	case waiting:
+		w := spanWait{tid: g.TID, fromNS: t.sinceNS, toNS: g.AtNS, noCPUNS: t.noCPUNS, firstHolder: t.first}
+		if r.unchosen {
+			t.chosenNS = r.freedNS
+		}
+		if t.chosenNS != 0 {
+			w.handoverNS = g.AtNS - max(t.chosenNS, t.sinceNS)
+		}
+		if w.lastOne = r.holder; r.holder == 0 && r.last != g.TID {
+			w.lastOne = r.last
+		}
+		r.waits = append(r.waits, w)
+	}
+}
+
+// arrive begins what a thread does.
+func (r *replayed) arrive(g *sampler.Change, t *replayedThread) {
+	switch doingOf(g.State) {
+	case held:
+		r.holder = g.TID
+	case waiting:
+		t.chosenNS, t.noCPUNS, t.first = 0, 0, r.holder
+		if r.holder == 0 {
+			t.first = r.chosen
+		}
+		if g.State == sampler.GVLChosen {
+			t.chosenNS, r.chosen = g.AtNS, g.TID
+		}
+	}
+}
+
+// finish ends what goes on.
+func (r *replayed) finish(atNS int64) {
+	for tid, t := range r.threads {
+		r.spans = append(r.spans, span{tid, doingOf(t.is), t.sinceNS, atNS})
+	}
+}
+
+// TestExactStream: what gvl makes of samples with changes is what the changes themselves say, of each thread to the ns, and each wait is the
+// same with its hand-over, its time without a CPU and who held the GVL.
 //
-// A thread counts from its first record on: that of one which had just been made when the probes were put in can come long after samples list it.
+// A thread counts from its first change on: that of one which had just been made when the probes were put in can come long after samples list it.
 func TestExactStream(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, load := range map[string]string{
@@ -60,8 +192,8 @@ func TestExactStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 				_, s := openExact(t, r, "$stdout.sync = true\n"+load+"\nputs 'ready'\n$stdin.gets", rubytest.Options{})
-				truth := new(spansAndWaits)
-				if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1, To: truth}); err != nil {
+				truth := &replayed{unchosen: !r.AtLeast(3, 3), threads: make(map[int32]*replayedThread)}
+				if err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1}); err != nil {
 					t.Fatal(err)
 				}
 				told := &exactTimes{tids: make(map[sampler.ThreadID]int32)}
@@ -77,6 +209,7 @@ func TestExactStream(t *testing.T) {
 					if !x.Changes.Known() {
 						return
 					}
+					truth.take(&x.Changes)
 					if endNS = x.TimeNS; beginNS == 0 {
 						beginNS, until = x.TimeNS, time.Now().Add(time.Second)
 					}
@@ -99,6 +232,7 @@ func TestExactStream(t *testing.T) {
 				if told.broken {
 					rubytest.Skip(t, "on this machine, now, samples were too far apart, a list of threads could be read in part only, or it was in doubt for a time whether the records fit")
 				}
+				truth.finish(endNS)
 				stat := m.Stat(0)
 				m.Stream().Finish()
 				if checkExactTimes(t, told, truth, beginNS, endNS); t.Failed() {
@@ -118,32 +252,32 @@ func TestExactStream(t *testing.T) {
 }
 
 // checkExactTimes compares the times of threads between two samples, by running, waiting and released.
-func checkExactTimes(t *testing.T, told *exactTimes, truth *spansAndWaits, beginNS, endNS int64) {
+func checkExactTimes(t *testing.T, told *exactTimes, truth *replayed, beginNS, endNS int64) {
 	t.Helper()
-	got, want, known := make(map[int32][4]int64), make(map[int32][4]int64), make(map[int32]int64)
-	for _, i := range truth.kept {
-		if at, ok := known[i.TID]; !ok || i.FromNS < at {
-			known[i.TID] = i.FromNS
+	got, want, known := make(map[int32][3]int64), make(map[int32][3]int64), make(map[int32]int64)
+	for _, i := range truth.spans {
+		if at, ok := known[i.tid]; !ok || i.fromNS < at {
+			known[i.tid] = i.fromNS
 		}
 	}
-	add := func(to map[int32][4]int64, tid int32, st exact.State, fromNS, toNS int64) {
+	add := func(to map[int32][3]int64, tid int32, st doing, fromNS, toNS int64) {
 		if from, to_ := max(fromNS, beginNS, known[tid]), min(toNS, endNS); to_ > from {
 			v := to[tid]
 			v[st] += to_ - from
 			to[tid] = v
 		}
 	}
-	for _, i := range truth.kept {
-		add(want, i.TID, i.State, i.FromNS, i.ToNS)
+	for _, i := range truth.spans {
+		add(want, i.tid, i.does, i.fromNS, i.toNS)
 	}
 	for _, i := range told.intervals {
-		add(got, told.tids[i.Thread], stateOf(&i), i.FromNS, i.ToNS)
+		add(got, told.tids[i.Thread], doingIn(&i), i.FromNS, i.ToNS)
 	}
 	threads := 0
 	for tid, w := range want {
 		threads++
 		if got[tid] != w {
-			t.Errorf("thread %d: none, running, waiting, released %v ns by the stream, %v by the records", tid, got[tid], w)
+			t.Errorf("thread %d: held, waiting, released %v ns by the stream, %v by the changes", tid, got[tid], w)
 		}
 	}
 	if threads < 3 {
@@ -152,16 +286,16 @@ func checkExactTimes(t *testing.T, told *exactTimes, truth *spansAndWaits, begin
 }
 
 // checkExactWaits compares the waits between two samples.
-func checkExactWaits(t *testing.T, told *exactTimes, truth *spansAndWaits, beginNS, endNS int64) {
+func checkExactWaits(t *testing.T, told *exactTimes, truth *replayed, beginNS, endNS int64) {
 	t.Helper()
 	type key struct {
 		tid      int32
 		from, to int64
 	}
-	want := make(map[key]*exact.Wait)
+	want := make(map[key]*spanWait)
 	for i := range truth.waits {
-		if w := &truth.waits[i]; w.FromNS > beginNS && w.ToNS <= endNS && !w.InProgress {
-			want[key{w.TID, w.FromNS, w.ToNS}] = w
+		if w := &truth.waits[i]; w.fromNS > beginNS && w.toNS <= endNS {
+			want[key{w.tid, w.fromNS, w.toNS}] = w
 		}
 	}
 	n, other := len(want), 0
@@ -173,13 +307,13 @@ func checkExactWaits(t *testing.T, told *exactTimes, truth *spansAndWaits, begin
 		k := key{told.tids[w.Thread], w.FromNS, w.ToNS}
 		x := want[k]
 		if x == nil {
-			t.Errorf("%+v is not in the records", *w)
+			t.Errorf("%+v is not in the changes", *w)
 			continue
 		}
 		delete(want, k)
-		if w.HandoverNS != x.HandoverNS || w.NoCPUNS != x.NoCPUNS || told.tids[w.FirstHolder] != x.FirstHolder || told.tids[w.LastHolder] != x.LastHolder {
+		if w.HandoverNS != x.handoverNS || w.NoCPUNS != x.noCPUNS || told.tids[w.FirstHolder] != x.firstHolder || told.tids[w.LastHolder] != x.lastOne {
 			if other++; other < 5 {
-				t.Errorf("wait %+v, by the records %+v; first %d, last %d", *w, *x, told.tids[w.FirstHolder], told.tids[w.LastHolder])
+				t.Errorf("wait %+v, by the changes %+v; first %d, last %d", *w, *x, told.tids[w.FirstHolder], told.tids[w.LastHolder])
 			}
 		}
 	}
@@ -204,47 +338,47 @@ func (f *exactFed) keep(x *sampler.Sample, states []gvl.ThreadState) {
 	f.samples, f.states = append(f.samples, s), append(f.states, slices.Clone(states))
 }
 
-// stateOf is what an interval of a gvl.Stream is by records.
-func stateOf(i *gvl.Interval) exact.State {
+// doingIn is what the thread of an interval does.
+func doingIn(i *gvl.Interval) doing {
 	switch {
 	case i.State.Held():
-		return exact.Running
+		return held
 	case i.State == gvl.Waiting:
-		return exact.Waiting
+		return waiting
 	}
-	return exact.Released
+	return released
 }
 
-// show tells, of each thread, where what the stream says is not what the records say for the first time, and what was fed around that.
-func (f *exactFed) show(t *testing.T, told *exactTimes, truth *spansAndWaits, beginNS, endNS int64) {
+// show tells, of each thread, where what the stream says is not what the changes say for the first time, and what was fed around that.
+func (f *exactFed) show(t *testing.T, told *exactTimes, truth *replayed, beginNS, endNS int64) {
 	for id, tid := range told.tids {
-		var a, b []exact.Interval
+		var a, b []span
 		for _, i := range told.intervals {
 			if i.Thread == id {
-				a = append(a, exact.Interval{State: stateOf(&i), FromNS: i.FromNS, ToNS: i.ToNS})
+				a = append(a, span{tid, doingIn(&i), i.FromNS, i.ToNS})
 			}
 		}
-		for _, i := range truth.kept {
-			if i.TID == tid {
+		for _, i := range truth.spans {
+			if i.tid == tid {
 				b = append(b, i)
 			}
 		}
 		if len(b) == 0 {
 			continue
 		}
-		at := differ(a, b, max(beginNS, b[0].FromNS), endNS)
+		at := differ(a, b, max(beginNS, b[0].fromNS), endNS)
 		if at == 0 {
 			continue
 		}
-		t.Logf("thread %d (%d): from %d on the stream and the records differ", id, tid, at)
+		t.Logf("thread %d (%d): from %d on the stream and the changes differ", id, tid, at)
 		for _, i := range told.intervals {
 			if i.Thread == id && i.ToNS > at-50e6 && i.FromNS < at+50e6 {
 				t.Logf("  stream: %v %v %d to %d, known to %d", i.State, i.Detail.Wait, i.FromNS-at, i.ToNS-at, i.ResolutionNS)
 			}
 		}
 		for _, i := range b {
-			if i.ToNS > at-50e6 && i.FromNS < at+50e6 {
-				t.Logf("  records: %v %d to %d, doubtful %v", i.State, i.FromNS-at, i.ToNS-at, i.Doubtful)
+			if i.toNS > at-50e6 && i.fromNS < at+50e6 {
+				t.Logf("  changes: %v %d to %d", i.does, i.fromNS-at, i.toNS-at)
 			}
 		}
 		for k := range f.samples {
@@ -265,21 +399,21 @@ func (f *exactFed) show(t *testing.T, told *exactTimes, truth *spansAndWaits, be
 	}
 }
 
-// differ returns the first time at which two lists of intervals say different things; 0: there is none.
-func differ(a, b []exact.Interval, fromNS, toNS int64) int64 {
+// differ returns the first time at which two lists of spans say different things; 0: there is none.
+func differ(a, b []span, fromNS, toNS int64) int64 {
 	times := []int64{fromNS}
-	for _, list := range [][]exact.Interval{a, b} {
+	for _, list := range [][]span{a, b} {
 		for _, i := range list {
-			times = append(times, i.FromNS, i.ToNS)
+			times = append(times, i.fromNS, i.toNS)
 		}
 	}
 	slices.Sort(times)
-	in := func(list []exact.Interval, at int64) exact.State {
-		k := slices.IndexFunc(list, func(i exact.Interval) bool { return i.FromNS <= at && at < i.ToNS })
+	in := func(list []span, at int64) int {
+		k := slices.IndexFunc(list, func(i span) bool { return i.fromNS <= at && at < i.toNS })
 		if k < 0 {
-			return exact.None
+			return -1
 		}
-		return list[k].State
+		return int(list[k].does)
 	}
 	for _, at := range times {
 		if at >= fromNS && at < toNS && in(a, at) != in(b, at) {

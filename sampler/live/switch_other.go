@@ -13,7 +13,7 @@ import (
 // switchRun is never made: it works on Linux only.
 type switchRun struct{ done chan struct{} }
 
-func (*Source) openSwitches(context.Context, exact.Consumer) (*switchRun, error) {
+func (*Source) openSwitches(context.Context) (*switchRun, error) {
 	return nil, attach.ErrLinuxOnly
 }
 
@@ -29,8 +29,6 @@ func (*switchRun) withoutClock()                           {}
 func (*switchRun) end(string)                              {}
 func (*switchRun) status() (none sampler.SwitchStatus)     { return none }
 func (*switchRun) close() (SwitchReport, error)            { return SwitchReport{}, nil }
-
-func (*switchRun) consumer() exact.Consumer { return nil }
 
 // MaySwitch fails: it works on Linux only.
 func MaySwitch() error { return attach.ErrLinuxOnly }

@@ -21,7 +21,7 @@ func TestSwitchBound(t *testing.T) {
 		{"much", 0.03, func(x *switchRun) { x.busy, x.rate = 0.12, 81_000 }, "its threads switch 81000 times a second, and to record that took the kernel 12 % of a CPU"},
 		{"ractors", 0, func(x *switchRun) { x.ractors = true }, "ractors"},
 	} {
-		x := &switchRun{source: &Source{budget: newBudget(c.overhead)}, to: exact.NewMachine(nobody{}), stop: make(chan struct{})}
+		x := &switchRun{source: &Source{budget: newBudget(c.overhead)}, to: exact.NewMachine(func(*exact.Change) {}), stop: make(chan struct{})}
 		c.set(x)
 		x.judge()
 		if x.on() == (c.says != "") || !strings.Contains(x.ended, c.says) {

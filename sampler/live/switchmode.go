@@ -67,10 +67,9 @@ func (m *switchMode) close(then func() error) error {
 	})
 }
 
-// Switches follows the process by its thread switches until EndSwitches: samples carry Changes, and all is read at the stack rate. to takes
-// what is seen, from one goroutine at a time. It may be nil. Switches is for any goroutine. The error is ErrExact, ruby.ErrNoScheduler,
-// bpf.ErrKernel, bpf.ErrRights, or that of reading.
-func (s *Source) Switches(ctx context.Context, to exact.Consumer) error {
+// Switches follows the process by its thread switches until EndSwitches: samples carry Changes, and all is read at the stack rate. It is for
+// any goroutine. The error is ErrExact, ruby.ErrNoScheduler, bpf.ErrKernel, bpf.ErrRights, or that of reading.
+func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +90,7 @@ func (s *Source) Switches(ctx context.Context, to exact.Consumer) error {
 		case <-ctx.Done():
 		}
 	}()
-	x, err := result(ctx, &m.opening, func() (*switchRun, error) { return s.openSwitches(ctx, to) }, func(x *switchRun) { _, _ = x.close() })
+	x, err := result(ctx, &m.opening, func() (*switchRun, error) { return s.openSwitches(ctx) }, func(x *switchRun) { _, _ = x.close() })
 	if err == nil {
 		m.now.Store(x)
 	}

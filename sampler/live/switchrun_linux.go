@@ -61,7 +61,6 @@ type switchRun struct {
 	stacks  *waitStacks
 	// taken are the stacks of the drain under way.
 	taken  map[instant]takenStack
-	out    from
 	counts tracer.Counts
 	witness
 	// countedNS is when counts was read, spanNS when spanCounts was. busy is what the kernel took in the last busySpanNS, as a share of a CPU,
@@ -77,7 +76,7 @@ type switchRun struct {
 }
 
 // openSwitches has the kernel make records of the process's thread switches.
-func (s *Source) openSwitches(ctx context.Context, to exact.Consumer) (*switchRun, error) {
+func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	moves := s.switches.from == FromMoved
 	if !moves {
 		if err := tracer.Check(); err != nil {
@@ -95,11 +94,12 @@ func (s *Source) openSwitches(ctx context.Context, to exact.Consumer) (*switchRu
 	if err != nil {
 		return nil, err
 	}
-	if to == nil {
-		to = nobody{}
-	}
-	x := &switchRun{source: s, out: from{Consumer: to}, stop: make(chan struct{}), done: make(chan struct{})}
-	x.to, x.stacks, x.taken = exact.NewMachine(&x.out), newWaitStacks(), make(map[instant]takenStack)
+	x := &switchRun{source: s, stop: make(chan struct{}), done: make(chan struct{})}
+	x.to = exact.NewMachine(func(c *exact.Change) {
+		x.changed++
+		x.changes.Changed(c)
+	})
+	x.stacks, x.taken = newWaitStacks(), make(map[instant]takenStack)
 	x.rules = switches.NewMachine(x.to)
 	if moves {
 		x.moved, err = s.openMoved(ctx, &scheduler)
@@ -114,10 +114,6 @@ func (s *Source) openSwitches(ctx context.Context, to exact.Consumer) (*switchRu
 		return nil, errors.Join(err, x.feed.Close())
 	}
 	x.changes = exact.NewCollector(x.fromNS)
-	x.to.Watch(func(c *exact.Change) {
-		x.changed++
-		x.changes.Changed(c)
-	})
 	x.everyNS.Store(leastFetch)
 	go x.run()
 	return x, nil
@@ -151,7 +147,7 @@ func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error 
 			Region: true, Before33: scheduler.Before33, Syscall: -1, DelayNS: delayNS,
 		})
 	})
-	x.out.ns, x.fromNS = now, now
+	x.fromNS = now
 	return err
 }
 
@@ -335,9 +331,6 @@ func (x *switchRun) judge() {
 	}
 }
 
-// consumer is who takes what is seen.
-func (x *switchRun) consumer() exact.Consumer { return x.out.Consumer }
-
 // forgetGone ends the threads whose ends are among the records that were lost.
 func (x *switchRun) forgetGone(atNS int64) {
 	x.lostNS = 0
@@ -376,7 +369,6 @@ func (x *switchRun) finish() {
 	x.stacks.ended = true
 	x.err = errors.Join(x.err, x.drain(to))
 	x.advance(to)
-	x.to.Finish(to)
 	if err := x.feed.Close(); err != nil {
 		x.err = errors.Join(x.err, fmt.Errorf("process %d: leaving its thread switches: %w", x.source.proc.PID(), err))
 	}

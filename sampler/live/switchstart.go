@@ -67,7 +67,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	go func() {
 		defer close(done)
 		for range switchTries {
-			err := s.Switches(ctx, nil)
+			err := s.Switches(ctx)
 			m.refused(err)
 			if err == nil || ctx.Err() != nil || errors.Is(err, ErrExact) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
 				errors.Is(err, kernel.ErrMoves) {
@@ -112,7 +112,7 @@ func (s *Source) parkSwitches() (resume func()) {
 	return func() {
 		m.mu.Unlock()
 		if on {
-			go func() { m.refused(s.Switches(context.Background(), x.consumer())) }()
+			go func() { m.refused(s.Switches(context.Background())) }()
 		}
 	}
 }

@@ -9,18 +9,32 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// told keeps the intervals of one thread as text: "running 4-97".
+// told keeps what one thread did as text: "running 4-97".
 type told struct {
-	tid int32
-	out []string
+	tid    int32
+	doing  string
+	fromNS int64
+	out    []string
 }
 
-func (k *told) Interval(i *exact.Interval) {
-	if i.TID == k.tid && i.NS() > 0 {
-		k.out = append(k.out, fmt.Sprintf("%v %d-%d", i.State, i.FromNS/1000, i.ToNS/1000))
+func (k *told) changed(c *exact.Change) {
+	if c.TID == k.tid {
+		k.does(map[sampler.GVLState]string{
+			sampler.GVLReleased: "released", sampler.GVLQueued: "waiting", sampler.GVLChosen: "waiting", sampler.GVLHeld: "running",
+		}[c.State], c.AtNS)
 	}
 }
-func (k *told) Waited(*exact.Wait) {}
+
+// does has the thread do something else from a time on.
+func (k *told) does(what string, at int64) {
+	if what == k.doing {
+		return
+	}
+	if k.doing != "" && at > k.fromNS {
+		k.out = append(k.out, fmt.Sprintf("%s %d-%d", k.doing, k.fromNS/1000, at/1000))
+	}
+	k.doing, k.fromNS = what, at
+}
 
 // The threads of the tests: their rb_thread_t and native thread.
 const (
@@ -114,8 +128,7 @@ func TestRules(t *testing.T) {
 				continue // who gets the GVL is not named before
 			}
 			k := &told{tid: tid1}
-			to := exact.NewMachine(k)
-			m := NewMachine(to)
+			m := NewMachine(exact.NewMachine(k.changed))
 			for _, tid := range []int32{tid1, tid2} {
 				r := out(tid, 0, 0, without)
 				r.Kind, r.Before33 = Began, before33
@@ -127,7 +140,7 @@ func TestRules(t *testing.T) {
 				m.Advance(0) // none of them is due yet
 			}
 			m.Advance(1000 * us)
-			to.Finish(1000 * us)
+			k.does("", 1000*us)
 			if got := strings.Join(k.out, ", "); got != c.want {
 				t.Errorf("%s (before 3.3: %v):\n %s, not\n %s", c.name, before33, got, c.want)
 			}
@@ -149,12 +162,10 @@ func (n *named) Name() (stack, resumes sampler.StackID) { n.asked++; return n.id
 // the GVL runs. What comes after a stack without a name waits for that.
 func TestStacks(t *testing.T) {
 	waits, runs := &named{id: 10}, &named{id: 20, ready: true}
-	to := exact.NewMachine(&told{})
 	var got []string
-	to.Watch(func(c *exact.Change) {
+	m := NewMachine(exact.NewMachine(func(c *exact.Change) {
 		got = append(got, fmt.Sprintf("%d %v %d %d", c.AtNS/1000, c.State, c.Stack, c.Resumes))
-	})
-	m := NewMachine(to)
+	}))
 	for _, r := range []Record{
 		out(tid1, 100, 110, with(queued, func(r *Record) { r.Stack = waits })),
 		out(tid1, 300, 400, with(holds, computes, func(r *Record) { r.Kind, r.Stack = Clock, runs })),

@@ -72,8 +72,7 @@ func TestMovements(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &told{tid: tid1}
-			to := exact.NewMachine(k)
-			rules, m := NewMachine(to), NewMovements()
+			rules, m := NewMachine(exact.NewMachine(k.changed)), NewMovements()
 			now := int64(0)
 			for _, x := range c.what {
 				switch x := x.(type) {
@@ -87,7 +86,7 @@ func TestMovements(t *testing.T) {
 				}
 			}
 			rules.Advance(now)
-			to.Finish(now)
+			k.does("", now)
 			if got := strings.Join(k.out, ", "); !strings.HasPrefix(got, c.want) {
 				t.Errorf("got %s\nwant %s", got, c.want)
 			}
@@ -147,18 +146,17 @@ func TestMovementsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzMovements: whatever moves and looks say, the intervals of a thread follow each other.
+// FuzzMovements: whatever moves and looks say, the changes of a thread follow each other.
 func FuzzMovements(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 200, 5, 6, 7, 250, 9, 10, 11, 12})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		last := map[int32]int64{}
-		to := exact.NewMachine(consumer(func(i *exact.Interval) {
-			if i.FromNS < last[i.TID] || i.ToNS < i.FromNS {
-				t.Errorf("%+v after %d", *i, last[i.TID])
+		rules, m := NewMachine(exact.NewMachine(func(c *exact.Change) {
+			if c.AtNS < last[c.TID] {
+				t.Errorf("%+v after %d", *c, last[c.TID])
 			}
-			last[i.TID] = i.ToNS
-		}))
-		rules, m := NewMachine(to), NewMovements()
+			last[c.TID] = c.AtNS
+		})), NewMovements()
 		now := int64(1000)
 		for len(b) >= 2 {
 			x, y := b[0], b[1]
@@ -177,12 +175,5 @@ func FuzzMovements(f *testing.F) {
 			now += 50
 			rules.Advance(now)
 		}
-		to.Finish(now)
 	})
 }
-
-// consumer takes intervals.
-type consumer func(*exact.Interval)
-
-func (c consumer) Interval(i *exact.Interval) { c(i) }
-func (consumer) Waited(*exact.Wait)           {}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
@@ -121,19 +122,47 @@ func (p *watchpoints) drain(t *testing.T, to []exact.Record) []exact.Record {
 	}
 }
 
-// intervals keeps what a Machine says.
-type intervals struct {
-	turns []exact.Interval
-	waits []exact.Wait
+// turns keeps which threads got the GVL, and since when they waited for it, by what a Machine tells.
+type turns struct {
+	all  []toldTurn
+	open map[int32]*toldTurn
 }
 
-func (k *intervals) Interval(i *exact.Interval) {
-	if i.State == exact.Running {
-		k.turns = append(k.turns, *i)
+// toldTurn is a turn of a thread. waitNS is when it began to wait for it. It is zero if it did not wait. toNS is zero while it goes on.
+type toldTurn struct {
+	tid                  int32
+	waitNS, fromNS, toNS int64
+}
+
+func (k *turns) changed(c *exact.Change) {
+	x := k.open[c.TID]
+	switch c.State {
+	case sampler.GVLQueued, sampler.GVLChosen:
+		if x != nil && x.fromNS == 0 {
+			return
+		}
+		k.end(x, c)
+		k.open[c.TID] = &toldTurn{tid: c.TID, waitNS: c.AtNS}
+	case sampler.GVLHeld:
+		switch {
+		case x == nil:
+			k.open[c.TID] = &toldTurn{tid: c.TID, fromNS: c.AtNS}
+		case x.fromNS == 0:
+			x.fromNS = c.AtNS
+		}
+	default:
+		k.end(x, c)
 	}
 }
 
-func (k *intervals) Waited(w *exact.Wait) { k.waits = append(k.waits, *w) }
+// end ends what a thread did, at a change.
+func (k *turns) end(x *toldTurn, c *exact.Change) {
+	if x != nil && x.fromNS != 0 {
+		x.toNS = c.AtNS
+		k.all = append(k.all, *x)
+	}
+	delete(k.open, c.TID)
+}
 
 // watchedTurn is a turn between two writes of the owner; queuedNS is when its thread has queued for it, 0: it did not.
 type watchedTurn struct {
@@ -259,26 +288,22 @@ func monotonicNS(t *testing.T) int64 {
 func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
 	t.Helper()
 	slices.SortStableFunc(records, func(a, b exact.Record) int { return cmp.Compare(a.NS, b.NS) })
-	k := new(intervals)
-	m := exact.NewMachine(k)
+	k := turns{open: make(map[int32]*toldTurn)}
+	m := exact.NewMachine(k.changed)
 	for i := range records {
 		m.Feed(&records[i])
 	}
-	waits := make(map[[2]int64]exact.Wait) // by thread and end
-	for _, w := range k.waits {
-		waits[[2]int64{int64(w.TID), w.ToNS}] = w
-	}
-	slices.SortFunc(k.turns, func(a, b exact.Interval) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	slices.SortFunc(k.all, func(a, b toldTurn) int { return cmp.Compare(a.fromNS, b.fromNS) })
 	// The first turns were perhaps before there were all probes, the last ones still go on.
-	if len(want) < 20 || len(k.turns) < 20 {
-		t.Fatalf("%d turns by watchpoints, %d by records", len(want), len(k.turns))
+	if len(want) < 20 || len(k.all) < 20 {
+		t.Fatalf("%d turns by watchpoints, %d by records", len(want), len(k.all))
 	}
-	begin := slices.IndexFunc(want, func(w watchedTurn) bool { return w.fromNS > k.turns[0].FromNS })
+	begin := slices.IndexFunc(want, func(w watchedTurn) bool { return w.fromNS > k.all[0].fromNS })
 	if begin < 0 {
 		t.Fatal("no turn of the watchpoints is after the first record")
 	}
 	want = want[begin:]
-	got := k.turns[slices.IndexFunc(k.turns, func(i exact.Interval) bool { return i.FromNS >= want[0].fromNS }):]
+	got := k.all[slices.IndexFunc(k.all, func(g toldTurn) bool { return g.fromNS >= want[0].fromNS }):]
 	compared, queued := 0, 0
 	before := make(map[int32]int64) // when each thread's last turn ended
 	for i, w := range want[:len(want)-1] {
@@ -286,15 +311,14 @@ func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
 			t.Fatalf("turn %d of %d has no record", i, len(want))
 		}
 		g := got[i]
-		if g.TID != w.tid || g.FromNS < w.fromNS || g.FromNS > w.toNS || g.ToNS < w.toNS || g.ToNS > want[i+1].fromNS {
+		if g.tid != w.tid || g.fromNS < w.fromNS || g.fromNS > w.toNS || g.toNS < w.toNS || g.toNS > want[i+1].fromNS {
 			t.Fatalf("turn %d: the records have %+v, the watchpoints %+v, then %+v", i, g, w, want[i+1])
 		}
 		compared++
-		if w.queuedNS > k.turns[0].FromNS && before[w.tid] != 0 {
+		if w.queuedNS > k.all[0].fromNS && before[w.tid] != 0 {
 			queued++
-			wait, ok := waits[[2]int64{int64(w.tid), g.FromNS}]
-			if !ok || wait.FromNS < before[w.tid] || wait.FromNS > w.fromNS {
-				t.Fatalf("turn %d: %+v has queued, and waited %+v (its turn before ended at %d)", i, w, wait, before[w.tid])
+			if g.waitNS == 0 || g.waitNS < before[w.tid] || g.waitNS > w.fromNS {
+				t.Fatalf("turn %d: %+v has queued, and the records have %+v (its turn before ended at %d)", i, w, g, before[w.tid])
 			}
 		}
 		before[w.tid] = w.toNS
