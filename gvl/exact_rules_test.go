@@ -278,7 +278,7 @@ func TestExactRules(t *testing.T) {
 			for us := int64(20_000); us <= 100_000; us += 10_000 {
 				f.at(us, 1, "", holder(1))
 			}
-			if n := f.s.mainLane().now; n.Waiters != 0 || n.Unlisted.Waiters != 0 || len(f.s.exact.short) != 0 {
+			if n := f.s.main.lane().now; n.Waiters != 0 || n.Unlisted.Waiters != 0 || len(f.s.main.waits) != 0 {
 				f.t.Errorf("%+v", n)
 			}
 		},

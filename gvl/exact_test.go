@@ -252,7 +252,7 @@ func TestExactGivesMemoryBack(t *testing.T) {
 	if n := most(); n > keptSegments {
 		t.Errorf("room for %d changes is kept", n)
 	}
-	if s.exact.kept < 0 || s.exact.kept > 4*maxSegments {
-		t.Errorf("%d changes are counted", s.exact.kept)
+	if s.kept < 0 || s.kept > 4*maxSegments {
+		t.Errorf("%d changes are counted", s.kept)
 	}
 }

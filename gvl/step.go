@@ -52,6 +52,22 @@ type step struct {
 // lengthNS says how far apart the samples around the step are, in ns; never 0, which says that a time is known exactly.
 func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
 
+// beginNS is when a thread began that the sample before did not list, or not in the same stretch of time.
+func (s *step) beginNS() int64 {
+	if s.gap {
+		return s.toNS
+	}
+	return s.midNS
+}
+
+// endNS is when a thread ended that the sample after does not list.
+func (s *step) endNS() int64 {
+	if s.gap {
+		return s.fromNS
+	}
+	return s.midNS
+}
+
 // stepper turns the times of samples into steps.
 type stepper struct {
 	started bool

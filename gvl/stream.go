@@ -15,7 +15,8 @@ const (
 	openState = NumStates
 )
 
-// Stream makes Intervals of samples and their states, and hands them to its consumers. Here alone time is cut:
+// Stream makes Intervals of samples and their states, and hands them to its consumers. Here alone time is cut. It knows the threads. What the
+// evidence says of each is its tracker's to find out:
 //
 //   - The time between two samples goes half to the state of the first, half to that of the second. A thread that is new
 //     begins in the middle, one that is gone ended there.
@@ -33,18 +34,27 @@ const (
 // An interval is therefore settled a while after its end: at the next reading of the stack, or when the answer has come. In
 // the steady state nothing is allocated. A Stream is not safe for concurrent use.
 type Stream struct {
-	steps   stepper
-	table   table[streamThread]
-	to      []Consumer
-	tick    Tick
-	slots   []int
-	begun   []int
-	stopped bool // a holder is, by the sample being fed
+	steps stepper
+	table table[thread]
+	to    []Consumer
+	tick  Tick
+	// slots and begun are those of Tick. listed has the threads of the sample, nil for one that is listed twice.
+	slots, begun []int
+	listed       []*thread
+	// step, sample and states are what is being fed. stopped: a holder of a GVL is stopped, by the sample.
+	step    step
+	sample  *sampler.Sample
+	states  []ThreadState
+	stopped bool
 	free    []int
 	used    int // slots given so far
 	out     Interval
-	wait    Wait
+	// wait is the one handed out, open one that goes on.
+	wait, open Wait
+	// late are the waits of threads that consumers have not heard of yet.
+	late    []Wait
 	spare   []buffers // of threads that have ended
+	kept    int       // the segments of all threads
 	locks   []lockLane
 	lock    int // the one found last
 	outLock LockInterval
@@ -54,14 +64,16 @@ type Stream struct {
 	missing int64
 	seenNS  int64 // since when there was no gap
 	pending Interval
-	exact   exactStream
+	main    mainGVL
 	// unchosen: nobody is chosen to be the next (Ruby up to 3.2).
 	unchosen bool
 }
 
 // NewStream returns a Stream of the target p.
 func NewStream(p sampler.Process) *Stream {
-	return &Stream{steps: newStepper(p), table: newTable[streamThread](), unchosen: p.Era != sampler.EraSched}
+	s := &Stream{steps: newStepper(p), table: newTable[thread](), unchosen: p.Era != sampler.EraSched}
+	s.main.s = s
+	return s
 }
 
 // Attach gives the stream another consumer, before the first sample. They are called in the order they came in.
@@ -73,80 +85,147 @@ func (s *Stream) NotSampledNS() int64 { return s.missing }
 // Feed takes one sample with its states (parallel to x.Threads). Samples must come in order of time: one that does not is
 // taken to be of the time of the last one.
 func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
-	st := s.steps.next(x)
-	begins, ended := st.midNS, st.midNS
+	s.step = s.steps.next(x)
+	s.sample, s.states = x, states
+	st := &s.step
 	if st.first || st.gap {
 		s.seenNS = st.toNS
 	}
 	if st.gap {
-		begins, ended = st.toNS, st.fromNS
 		s.missing += st.toNS - st.fromNS
 	}
-	s.slots, s.begun, s.stopped = s.slots[:0], s.begun[:0], false
-	s.table.begin(len(states))
-	if how := s.linked(x, st); how == exactly {
-		s.feedExact(x, states, st)
-	} else {
-		s.feedSampled(x, states, st, begins, ended, how)
+	s.list()
+	s.main.changes()
+	for i, r := range s.listed {
+		if r != nil {
+			r.by.sample(&s.states[i], &x.Threads[i])
+		}
 	}
-	s.moveLocks(st, x.Depth)
-	payer, known := s.collect(x, states, st)
+	s.main.missedUnlisted()
+	s.table.end(func(rec *record[thread]) { rec.v.gone(rec.v.by.goneNS(), st.gap) })
+	s.moveLocks(*st, x.Depth)
+	payer, known := s.collect(x, states, *st)
 	s.tick = Tick{
 		Sample: x, States: states, Slots: s.slots, Begun: s.begun, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
-		Exact: s.exact.live, Stopped: s.stopped, Payer: payer, PayerKnown: known,
+		Exact: s.main.live, Stopped: s.stopped, Payer: payer, PayerKnown: known,
 	}
 	for _, c := range s.to {
 		c.Tick(&s.tick)
 	}
-	s.tick.Sample, s.tick.States = nil, nil
+	s.tick.Sample, s.tick.States, s.sample, s.states = nil, nil, nil, nil
 	s.handOutLate()
 }
 
-// feedSampled takes one sample by what it says itself. Threads that are new begin at one time, those that are gone end at another.
-func (s *Stream) feedSampled(x *sampler.Sample, states []ThreadState, st step, begins, ended int64, how linking) {
-	for i := range states {
-		ts := &states[i]
-		rec, fresh := s.table.at(i, ts.Thread)
+// list finds the threads of the sample, and gives those that were not listed before a slot.
+func (s *Stream) list() {
+	s.begun, s.stopped = s.begun[:0], false
+	if s.sameThreads() {
+		s.table.again()
+		return
+	}
+	s.slots, s.listed = s.slots[:0], s.listed[:0]
+	s.table.begin(len(s.states))
+	for i := range s.states {
+		rec, fresh := s.table.at(i, s.states[i].Thread)
 		if rec == nil {
-			s.slots = append(s.slots, -1)
+			s.listed, s.slots = append(s.listed, nil), append(s.slots, -1)
 			continue
 		}
-		t := &x.Threads[i]
-		if how == knowing {
-			ts = s.exact.corrected(&rec.v, ts)
-		}
-		switch r := &rec.v; {
-		case fresh:
-			s.list(r, ts)
+		r := &rec.v
+		if fresh {
 			s.begun = append(s.begun, i)
-			r.begin(ts, t, begins, st)
-		case st.gap:
-			s.end(r, ended, true)
-			s.notSampled(r, st)
-			r.ractor = ts.Ractor
-			r.begin(ts, t, begins, st)
-		default:
-			s.advance(r, ts, st)
-			if x.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0 {
-				s.read(r, lookAt(t), st.toNS)
-			}
+			s.start(r, i)
 		}
-		s.slots = append(s.slots, rec.v.slot)
-		if ts.State == Waiting || ts.State.Held() {
-			s.seeLock(ts, t)
+		s.listed, s.slots = append(s.listed, r), append(s.slots, r.slot)
+	}
+}
+
+// sameThreads reports whether the sample lists the threads that the last one listed, in the same order.
+func (s *Stream) sameThreads() bool {
+	if len(s.listed) != len(s.states) {
+		return false
+	}
+	for i, r := range s.listed {
+		if r == nil || r.id != s.states[i].Thread {
+			return false
 		}
 	}
-	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, ended, st.gap) })
+	return true
+}
+
+// start gives a thread that was not listed before a slot, and memory.
+func (s *Stream) start(r *thread, i int) {
+	ts := &s.states[i]
+	r.s, r.id, r.ractor, r.fresh = s, ts.Thread, ts.Ractor, true
+	r.look, r.stackState = lookAt(&s.sample.Threads[i]), ts.State
+	if n := len(s.spare); n > 0 {
+		r.buffers, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	if n := len(s.free); n > 0 {
+		r.slot, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		r.slot = s.used
+		s.used++
+	}
+	s.main.track(r)
 }
 
 // Finish settles what is held back, with the last stacks known, as if all threads had ended with the last sample: after it.
 func (s *Stream) Finish() {
 	s.table.begin(0)
 	s.table.changed = true
-	s.table.end(func(rec *record[streamThread]) { s.gone(&rec.v, s.steps.lastNS, true) })
+	s.table.end(func(rec *record[thread]) { rec.v.gone(s.steps.lastNS, true) })
 	s.SettleLocks()
-	s.locks, s.during, s.exact = s.locks[:0], false, exactStream{}
+	s.listed, s.locks, s.during, s.kept, s.main = s.listed[:0], s.locks[:0], false, 0, mainGVL{s: s}
 	s.steps = stepper{reach: s.steps.reach}
+}
+
+// handOutLate hands out the waits of threads that were new, of which all have heard now.
+func (s *Stream) handOutLate() {
+	if len(s.late) == 0 {
+		return
+	}
+	for i := range s.late {
+		for _, c := range s.to {
+			c.Waited(&s.late[i])
+		}
+	}
+	if s.late = s.late[:0]; cap(s.late) > keptWaits {
+		s.late = nil
+	}
+}
+
+// Waiting calls fn with each wait that goes on.
+func (s *Stream) Waiting(fn func(*Wait)) {
+	for _, rec := range s.table.byID {
+		if w, ok := rec.v.waits(); ok {
+			fn(&w)
+		}
+	}
+}
+
+// waitOf returns the wait for the GVL that a thread is in; ok is false when it is in none.
+func (s *Stream) waitOf(id sampler.ThreadID) (w Wait, ok bool) {
+	if rec := s.table.get(id); rec != nil {
+		return rec.v.waits()
+	}
+	return Wait{}, false
+}
+
+// slot returns the slot of a listed thread.
+func (s *Stream) slot(id sampler.ThreadID) (slot int, ok bool) {
+	rec := s.table.get(id)
+	if rec == nil {
+		return 0, false
+	}
+	return rec.v.slot, true
+}
+
+// Pending calls fn with what is not settled yet of a listed thread's time, up to the last sample, as it stands now.
+func (s *Stream) Pending(id sampler.ThreadID, fn func(*Interval)) {
+	if rec := s.table.get(id); rec != nil {
+		rec.v.unsettled(fn)
+	}
 }
 
 // collect hands out time inside the collector, and returns who pays for it from this sample on.

@@ -19,6 +19,9 @@ type lockLane struct {
 // seeLock notes a thread's part in its ractor's GVL at the sample being fed.
 func (s *Stream) seeLock(ts *ThreadState, t *sampler.Thread) {
 	l := s.lockOf(ts.Ractor)
+	if s.byChanges(l) {
+		return
+	}
 	if ts.State == Waiting {
 		l.next.Waiters++
 		return
@@ -44,15 +47,18 @@ func (s *Stream) lockOf(id sampler.RactorID) *lockLane {
 	return &s.locks[s.lock]
 }
 
+// byChanges reports whether a lane is moved where the GVL changes.
+func (s *Stream) byChanges(l *lockLane) bool { return s.main.live && l.now.Ractor == mainRactor }
+
 // moveLocks takes what was noted over, at the time of a step.
 func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	for i := range s.locks {
 		l := &s.locks[i]
-		if s.exact.live && l.now.Ractor == mainRactor {
+		if s.byChanges(l) {
 			if depth == sampler.StackTick {
 				s.settleLock(l, st.toNS)
 			}
-			continue // it is moved where the GVL changes
+			continue
 		}
 		n := &l.next
 		n.FromNS, n.ToNS = l.now.FromNS, l.now.ToNS

@@ -1,6 +1,12 @@
 package gvl
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
 
 // table keeps a record for each thread that is listed. A sample lists threads in a stable order, so the record is
 // found by its place in the last sample, and by a map only when the list has changed.
@@ -10,6 +16,7 @@ type table[T any] struct {
 	tick    uint64
 	changed bool
 	n       int
+	gone    []sampler.ThreadID
 }
 
 type record[T any] struct {
@@ -32,6 +39,9 @@ func (t *table[T]) begin(n int) {
 		t.order = t.order[:n]
 	}
 }
+
+// again starts a sample of the same threads as in the last one. No record is asked for.
+func (t *table[T]) again() { t.changed = false }
 
 // at returns the record of the i-th thread; fresh is true when the thread was not listed before. Places must be asked
 // for in order. A thread listed twice (in a damaged recording) gets no second record, but nil.
@@ -61,20 +71,29 @@ func (t *table[T]) at(i int, id sampler.ThreadID) (r *record[T], fresh bool) {
 	return r, !ok
 }
 
-// end finishes the sample: gone is called for each thread that is no longer listed, and its record is dropped.
+// end finishes the sample: gone is called for each thread that is no longer listed, in order of their IDs, and its record is dropped.
 func (t *table[T]) end(gone func(*record[T])) {
 	if !t.changed {
 		return
 	}
+	t.gone = t.gone[:0]
 	for id, r := range t.byID {
-		if r.tick == t.tick {
-			continue
+		if r.tick != t.tick {
+			t.gone = append(t.gone, id)
 		}
+	}
+	slices.Sort(t.gone)
+	for _, id := range t.gone {
 		if gone != nil {
-			gone(r)
+			gone(t.byID[id])
 		}
 		delete(t.byID, id)
 	}
+}
+
+// all returns the records of all threads that are listed or not yet known to be gone, in order of their IDs.
+func (t *table[T]) all() []*record[T] {
+	return slices.SortedFunc(maps.Values(t.byID), func(a, b *record[T]) int { return cmp.Compare(a.id, b.id) })
 }
 
 // get returns the record of a listed thread, or nil.
