@@ -214,14 +214,6 @@ type incidentWaiting struct {
 	Waiters []int  `json:"waiters"`
 }
 
-// statesArray is a Stat's time by State.
-func statesArray(n *gvl.StatStates) [gvl.NumStates]int64 {
-	return [gvl.NumStates]int64{
-		gvl.Running: n.Running, gvl.Stalled: n.Stalled, gvl.GC: n.GC, gvl.Waiting: n.Waiting, gvl.Native: n.Native, gvl.IO: n.IO,
-		gvl.Lock: n.Lock, gvl.Parked: n.Parked, gvl.Sleeping: n.Sleeping, gvl.Unknown: n.Unknown,
-	}
-}
-
 // columnsOf are the figures of the whole process.
 func (n *Incident) columnsOf() incidentColumns {
 	l := &n.lanes

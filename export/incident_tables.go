@@ -122,7 +122,7 @@ func (b *incidentBuilder) addRequests() {
 		b.out.Routes = append(b.out.Routes, incidentRoute{
 			Name: b.words(name), Served: b.served(name), Kind: e.Kind, Ended: e.Ended, Running: e.Running, Rate: e.PerSecond,
 			P50: incidentSpan{e.P50NS, endpointSpan(e, e.P50NS)}, P95: incidentSpan{e.P95NS, endpointSpan(e, e.P95NS)},
-			Max: incidentSpan{e.LongestNS, longestText(e)}, NS: statesArray(&e.NS), Where: b.words(whereText(&e.NS, e.FiberNS, e.Peers)), Blame: e.BlameShare,
+			Max: incidentSpan{e.LongestNS, longestText(e)}, NS: e.NS.Array(), Where: b.words(whereText(&e.NS, e.FiberNS, e.Peers)), Blame: e.BlameShare,
 		})
 	}
 	for i := range b.n.longest {
@@ -153,7 +153,7 @@ func (b *incidentBuilder) addRequests() {
 		}
 		b.out.Running = append(b.out.Running, incidentLong{
 			Name: b.words(servingName(&q.StatServing)), FromNS: b.n.since(b.n.lanes.lastNS - q.AgeNS), Took: incidentSpan{q.AgeNS, ageText(&q.StatServing)},
-			Thread: b.thread(q.Thread), NS: statesArray(&q.NS), Where: b.words(words), Words: b.words(strings.Join(tellings(&q.StatServing), " · ")),
+			Thread: b.thread(q.Thread), NS: q.NS.Array(), Where: b.words(words), Words: b.words(strings.Join(tellings(&q.StatServing), " · ")),
 		})
 	}
 }

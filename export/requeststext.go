@@ -41,7 +41,7 @@ func statRequests(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprint(b, "requests and jobs, as far as seen (shorter ones can be missed); blame: the share of the waiting for the GVL behind it\n")
 	var total int64
 	for i := range r.Endpoints {
-		total += listedNS(&r.Endpoints[i].NS)
+		total += r.Endpoints[i].NS.Sum()
 	}
 	rows := [][]string{{"endpoint", "ended", "running", "/s", "p50", "p95", "max", "time", "blame"}}
 	tails := []string{"where its time goes"}
@@ -50,7 +50,7 @@ func statRequests(b *strings.Builder, s gvl.Stat) {
 		e := &list[i]
 		rows = append(rows, []string{
 			"  " + endpointName(e), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), endpointSpan(e, e.P50NS),
-			endpointSpan(e, e.P95NS), longestText(e), share(listedNS(&e.NS), total), units.Percent(e.BlameShare),
+			endpointSpan(e, e.P95NS), longestText(e), share(e.NS.Sum(), total), units.Percent(e.BlameShare),
 		})
 		tails = append(tails, whereText(&e.NS, e.FiberNS, e.Peers))
 	}
@@ -126,7 +126,7 @@ func whereText(n *gvl.StatStates, fiberNS int64, peers []gvl.StatPeerTime) strin
 	list := []part{{"running", n.Running}, {"stalled", n.Stalled}, {"gc", n.GC}, {"waiting", n.Waiting}, {"native", n.Native}, {"io", n.IO},
 		{"lock", n.Lock}, {"parked", n.Parked}, {"sleeping", n.Sleeping}, {"unknown", n.Unknown}, {"in a fiber that waits", fiberNS}}
 	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
-	total := listedNS(n) + fiberNS
+	total := n.Sum() + fiberNS
 	var words []string
 	for _, p := range list[:maxWhereParts] {
 		if p.ns == 0 || float64(p.ns) < smallShare*float64(total) {

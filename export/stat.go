@@ -184,12 +184,8 @@ func stateColumn(head string, of func(*gvl.StatStates) int64) statColumn {
 		if of(&t.NS) == 0 {
 			return "·" // a table full of "0 %" hides what there is
 		}
-		return share(of(&t.NS), listedNS(&t.NS))
+		return share(of(&t.NS), t.NS.Sum())
 	}}
-}
-
-func listedNS(n *gvl.StatStates) int64 {
-	return n.Running + n.Stalled + n.GC + n.Waiting + n.Native + n.IO + n.Lock + n.Parked + n.Sleeping + n.Unknown
 }
 
 func statColumns() []statColumn {
@@ -209,7 +205,7 @@ func statColumns() []statColumn {
 			if ns == 0 {
 				return "·"
 			}
-			return share(ns, listedNS(&t.NS))
+			return share(ns, t.NS.Sum())
 		}},
 		{"cpu", func(t *gvl.StatThread) string {
 			if t.CPUNS == nil {

@@ -21,7 +21,7 @@ func TestStatHasEveryState(t *testing.T) {
 		var ns [gvl.NumStates]int64
 		ns[s] = 1
 		row := gvl.StatThread{NS: gvl.StatesOf(ns)}
-		if listedNS(&row.NS) != 1 {
+		if row.NS.Sum() != 1 {
 			t.Errorf("%q does not count as listed", s)
 		}
 		if after := afterText(&row.NS, 1); !strings.HasSuffix(after, " 100 %") && s != gvl.Waiting {

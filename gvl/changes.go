@@ -34,6 +34,8 @@ type mainGVL struct {
 	aloneNS int64
 	// waits are those of threads that no sample listed, by their native threads.
 	waits map[int32]*unlistedWait
+	// laneAt is the place of its lane in Stream.locks.
+	laneAt int
 	// shown is what the sample at the end of the step being fed says of the holder.
 	shown shownHolder
 	// corrected are the states of a sample by what changes say of them.
@@ -77,7 +79,8 @@ func (m *mainGVL) changes() {
 		m.correct(c)
 		return
 	}
-	if !m.live {
+	m.s.lockOf(mainRactor, st.fromNS)
+	if m.laneAt = m.s.lock; !m.live {
 		m.begin()
 	}
 	m.show(c)
@@ -337,23 +340,20 @@ func (m *mainGVL) changed(c *sampler.Changes, place int, at int64, initial bool)
 			e.stepNS = m.s.step.lengthNS()
 		}
 	}
-	switch g.State {
-	case sampler.GVLGone:
+	switch is := placeTo(g.State); {
+	case g.State == sampler.GVLGone:
 		e.enter(sampler.GVLReleased, at, false, false)
 		e.known, e.endedNS = false, at
-	case sampler.GVLHeld:
-		if g.Stack != 0 && e.gvl == sampler.GVLHeld && e.known && m.holder == e && !e.fresh {
-			m.runs(e, g.Stack, at)
-			return
-		}
+		return
+	case is == placeHeld && g.Stack != 0 && e.gvl == sampler.GVLHeld && e.known && m.holder == e && !e.fresh:
+		m.runs(e, g.Stack, at)
+		return
+	case is == placeHeld:
 		m.held(e, c, place, at, sure)
-	case sampler.GVLReleased, sampler.GVLQueued, sampler.GVLChosen:
+	case is == placeWaiting, g.State == sampler.GVLReleased:
 		e.enter(g.State, at, sure, false)
 	default:
-		return
-	}
-	if g.State == sampler.GVLGone {
-		return
+		return // of a damaged recording
 	}
 	if initial && e.stepNS == 0 {
 		e.stepNS = m.s.step.lengthNS()
@@ -474,7 +474,12 @@ func (m *mainGVL) forget(e *exact) {
 	if m.chosen == e {
 		m.chosen = nil
 	}
-	m.alone = slices.DeleteFunc(m.alone, func(w *gvlWait) bool { return w == &e.waiting })
+	m.endWait(&e.waiting)
+}
+
+// endWait forgets a wait.
+func (m *mainGVL) endWait(w *gvlWait) {
+	m.alone = slices.DeleteFunc(m.alone, func(x *gvlWait) bool { return x == w })
 }
 
 // heldByOther reports whether another thread holds the GVL, by changes.
@@ -492,22 +497,8 @@ func (s *Stream) heldSince(id sampler.ThreadID) (ns int64, ok bool) {
 	return h.heldNS, true
 }
 
-// lane is the lane of the GVL.
-func (m *mainGVL) lane() *lockLane {
-	if s := m.s; s.lock < len(s.locks) && s.locks[s.lock].now.Ractor == mainRactor {
-		return &s.locks[s.lock]
-	}
-	return m.findLane()
-}
-
-func (m *mainGVL) findLane() *lockLane {
-	s := m.s
-	if !slices.ContainsFunc(s.locks, func(l lockLane) bool { return l.now.Ractor == mainRactor }) {
-		none := LockInterval{Ractor: mainRactor, FromNS: s.step.fromNS, ToNS: s.step.fromNS}
-		s.locks = append(s.locks, lockLane{now: none, next: LockInterval{Ractor: mainRactor}})
-	}
-	return s.lockOf(mainRactor)
-}
+// lane is the lane of the GVL, which is where it is from the begin of a step to its end.
+func (m *mainGVL) lane() *lockLane { return &m.s.locks[m.laneAt] }
 
 // vacate lets nobody hold the GVL.
 func (l *lockLane) vacate() {

@@ -72,6 +72,7 @@ func (m *mainGVL) endUnlisted(tid int32, at int64) {
 	m.s.settleLock(l, at)
 	l.now.Waiters--
 	l.now.Unlisted.Waiters--
+	m.endWait(&m.waits[tid].gvlWait)
 	delete(m.waits, tid)
 }
 

@@ -11,7 +11,8 @@
 // (rb_internal_thread_add_event_hook, 3.2 and later), and are nowhere else: half-and-half between two samples, gaps, threads
 // that come and go, answers of the kernel that come late. A thread's Intervals follow each other without a gap and without
 // overlap. Beside them a Stream says how long each Wait for a GVL was, who held it meanwhile (LockInterval), and when the
-// collector ran (GCInterval); a Tick has the sample itself, for what is counted rather than timed.
+// collector ran (GCInterval); a Tick has the sample itself, for what is counted rather than timed. What a thread does is for its tracker
+// to find out, by samples alone or by the changes of the GVL that come with them.
 //
 // Who adds them up is a Consumer, attached to the Stream before its first sample. All say the same to the nanosecond
 // (TestIntervalsAddUp):

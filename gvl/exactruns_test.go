@@ -2,6 +2,8 @@ package gvl
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,5 +65,63 @@ func TestHolderRuns(t *testing.T) {
 	}
 	if got, want := strings.Join(lane, ", "), "10000-12000 m0, 12000-16000 m1, 16000-20000 m2"; got != want {
 		t.Errorf("the lock: %s, not %s", got, want)
+	}
+}
+
+// TestWaitsOfOneMoment: of threads that begin to wait in one moment, in which no thread holds the GVL, each waits for the one that is chosen then,
+// whether a sample has listed it or not.
+func TestWaitsOfOneMoment(t *testing.T) {
+	dict := sampler.NewDictionary()
+	f := newExactFeed(t, dict)
+	f.at(0, 1, "fresh", holder(1), queued(2), queued(3), queued(4))
+	f.at(10_000, 1, "1 held 10, 2 released 20, 3 released 30, 4 released 40", holder(1), released(2), released(3), released(4))
+	f.at(20_000, 1, "1 released 12000, 2 queued 12000, 3 queued 12000, -7 queued 12000, 4 chosen 12000, 4 held 12001, 4 released 12002, "+
+		"2 held 12003, 2 released 12004, 3 held 12005, 3 released 12006, -7 held 12007, -7 released 12008, 1 held 12009",
+		holder(1), released(2), released(3), released(4))
+	first := make(map[sampler.ThreadID]sampler.ThreadID)
+	for _, w := range f.log.waits {
+		if w.Exact && w.FromNS == base+12_000*1000 {
+			first[w.Thread] = w.FirstHolder
+		}
+	}
+	if want := (map[sampler.ThreadID]sampler.ThreadID{0: 4, 2: 4, 3: 4, 4: 0}); !maps.Equal(first, want) {
+		t.Errorf("first holders %v, not %v; of %+v", first, want, f.log.waits)
+	}
+}
+
+// endedLog keeps the slots of threads that ended.
+type endedLog struct {
+	Ignore
+	slots []int
+}
+
+func (l *endedLog) Ended(slot int, _ int64) { l.slots = append(l.slots, slot) }
+
+// TestEndedTogether: threads that end together are told in the order of their IDs, so that a recording says the same each time.
+func TestEndedTogether(t *testing.T) {
+	p := procOf(sampler.EraSched)
+	c, s, l := NewClassifier(p, nil), NewStream(p), new(endedLog)
+	s.Attach(l)
+	var threads []sampler.Thread
+	for id := range sampler.ThreadID(50) {
+		threads = append(threads, released(id+1))
+	}
+	for i, list := range [][]sampler.Thread{threads, nil} {
+		x := sampleAt(base+int64(i)*10*ms, 0, list...)
+		s.Feed(x, c.Classify(x))
+	}
+	if len(l.slots) != 50 || !slices.IsSorted(l.slots) {
+		t.Errorf("slots %v", l.slots)
+	}
+}
+
+// TestListedWhileItWaits: a thread that waited before any sample had listed it, and is chosen in the moment in which that began, does not wait for
+// itself.
+func TestListedWhileItWaits(t *testing.T) {
+	f := newExactFeed(t, sampler.NewDictionary())
+	f.at(0, 1, "fresh", holder(1))
+	f.at(10_000, 1, "1 released 5000, -2 queued 5000, 2 chosen 5000", released(1), queued(2))
+	if w, ok := f.s.waitOf(2); !ok || !w.Exact || w.FirstHolder != 0 || w.FromNS != base+5000*1000 {
+		t.Errorf("%v %+v", ok, w)
 	}
 }

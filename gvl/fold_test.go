@@ -78,7 +78,7 @@ func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string
 		st := v.Account.Stat()
 		var waiting, unknownWaits int64
 		for _, th := range st.Threads {
-			sum := sumStates(th.NS)
+			sum := th.NS.Sum()
 			if sum != listed[th.ID] {
 				t.Errorf("%s: thread %d: times sum to %d, it was listed %d", name, th.ID, sum, listed[th.ID])
 			}
@@ -125,10 +125,6 @@ func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string
 			t.Error(err)
 		}
 	})
-}
-
-func sumStates(s StatStates) int64 {
-	return s.Running + s.Stalled + s.GC + s.Waiting + s.Native + s.IO + s.Lock + s.Parked + s.Sleeping + s.Unknown
 }
 
 // The timeline keeps 2 µs units; its sums and the account's agree to a unit a state and column.

@@ -273,7 +273,7 @@ func TestIntervalsAddUp(t *testing.T) {
 		f.Read(func(v *View) { before = v.Account.Stat() })
 		var listed, settled, inProgress int64
 		for _, th := range before.Threads {
-			listed += sumStates(th.NS)
+			listed += th.NS.Sum()
 			inProgress += th.Waits.InProgress
 		}
 		for _, ns := range l.ns {

@@ -71,7 +71,7 @@ func TestLinesSumUp(t *testing.T) {
 			}
 			at = line.EndNS
 			for s := range NumStates {
-				got.ns[s] += line.NS.of(s)
+				got.ns[s] += line.NS.Array()[s]
 			}
 			got.gcNS += line.GC.NS
 			got.waits += line.Waits.Count
@@ -93,14 +93,6 @@ func TestLinesSumUp(t *testing.T) {
 			t.Errorf("seed %d:\n%+v, the stream says\n%+v", seed, got, want)
 		}
 	}
-}
-
-// of is the time in a state.
-func (s *StatStates) of(st State) int64 {
-	return [NumStates]int64{
-		Unknown: s.Unknown, Running: s.Running, Stalled: s.Stalled, GC: s.GC, Waiting: s.Waiting, Native: s.Native, IO: s.IO, Lock: s.Lock,
-		Parked: s.Parked, Sleeping: s.Sleeping,
-	}[st]
 }
 
 // TestLines: one line in full.

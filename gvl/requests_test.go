@@ -109,7 +109,7 @@ func checkRequests(t *testing.T, v *View, seed uint64) {
 	}
 	var want [NumStates]int64
 	for _, th := range v.Account.Stat().Threads {
-		for st, x := range statesArray(th.NS) {
+		for st, x := range th.NS.Array() {
 			want[st] += x
 		}
 	}
@@ -161,13 +161,6 @@ func sumEndpoints(list []Endpoint) (ns [NumStates]int64, blame int64) {
 		blame += e.BlameNS
 	}
 	return ns, blame
-}
-
-func statesArray(s StatStates) [NumStates]int64 {
-	return [NumStates]int64{
-		Running: s.Running, Stalled: s.Stalled, GC: s.GC, Waiting: s.Waiting, Native: s.Native, IO: s.IO, Lock: s.Lock, Parked: s.Parked,
-		Sleeping: s.Sleeping, Unknown: s.Unknown,
-	}
 }
 
 // requestStory is a stream of stack ticks, 10 ms apart, of threads that work for what is said.

@@ -138,6 +138,22 @@ func StatesOf(ns [NumStates]int64) StatStates {
 	}
 }
 
+// Array returns the times by State.
+func (n *StatStates) Array() [NumStates]int64 {
+	return [NumStates]int64{
+		Running: n.Running, Stalled: n.Stalled, GC: n.GC, Waiting: n.Waiting, Native: n.Native, IO: n.IO,
+		Lock: n.Lock, Parked: n.Parked, Sleeping: n.Sleeping, Unknown: n.Unknown,
+	}
+}
+
+// Sum returns the time in all states.
+func (n *StatStates) Sum() (ns int64) {
+	for _, x := range n.Array() {
+		ns += x
+	}
+	return ns
+}
+
 // StatThread is one thread's share of the window. Its times sum to the time it was listed.
 type StatThread struct {
 	ID     sampler.ThreadID `json:"id"`

@@ -32,7 +32,7 @@ const (
 //     hold the GVL, a stretch in which it did gets the last stack with which it was seen to, for the same work; so do the others.
 //
 // An interval is therefore settled a while after its end: at the next reading of the stack, or when the answer has come. In
-// the steady state nothing is allocated. A Stream is not safe for concurrent use.
+// the steady state nothing is allocated but the waits of threads that no sample lists. A Stream is not safe for concurrent use.
 type Stream struct {
 	steps stepper
 	table table[thread]

@@ -18,7 +18,7 @@ type lockLane struct {
 
 // seeLock notes a thread's part in its ractor's GVL at the sample being fed.
 func (s *Stream) seeLock(ts *ThreadState, t *sampler.Thread) {
-	l := s.lockOf(ts.Ractor)
+	l := s.lockOf(ts.Ractor, s.step.toNS)
 	if s.byChanges(l) {
 		return
 	}
@@ -34,15 +34,15 @@ func (s *Stream) seeLock(ts *ThreadState, t *sampler.Thread) {
 	}
 }
 
-func (s *Stream) lockOf(id sampler.RactorID) *lockLane {
+// lockOf returns the lane of a ractor's GVL. One that is new begins at a time.
+func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
 	if s.lock < len(s.locks) && s.locks[s.lock].now.Ractor == id {
 		return &s.locks[s.lock]
 	}
 	s.lock = slices.IndexFunc(s.locks, func(l lockLane) bool { return l.now.Ractor == id })
 	if s.lock < 0 {
 		s.lock = len(s.locks)
-		none := LockInterval{Ractor: id, FromNS: s.steps.lastNS, ToNS: s.steps.lastNS}
-		s.locks = append(s.locks, lockLane{now: none, next: none})
+		s.locks = append(s.locks, lockLane{now: LockInterval{Ractor: id, FromNS: fromNS, ToNS: fromNS}, next: LockInterval{Ractor: id}})
 	}
 	return &s.locks[s.lock]
 }

@@ -46,9 +46,7 @@ func TestStatesSumUpAndNobodySharesTheGVL(t *testing.T) {
 				t.Errorf("%s: %d threads, the load has %d and main", l.name, len(got.Threads), len(p.workers))
 			}
 			for _, th := range got.Threads {
-				n := th.NS
-				sum := n.Running + n.Stalled + n.GC + n.Waiting + n.Native + n.IO + n.Lock + n.Parked + n.Sleeping + n.Unknown
-				if sum != got.DurationNS {
+				if sum := th.NS.Sum(); sum != got.DurationNS {
 					t.Errorf("%s: the states of thread %d sum to %d ns of a window of %d", l.name, th.ID, sum, got.DurationNS)
 				}
 			}

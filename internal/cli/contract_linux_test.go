@@ -231,7 +231,7 @@ func testStatLines(t *testing.T, pid int) {
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
-		ns := l.NS.Running + l.NS.Stalled + l.NS.GC + l.NS.Waiting + l.NS.Native + l.NS.IO + l.NS.Lock + l.NS.Parked + l.NS.Sleeping + l.NS.Unknown
+		ns := l.NS.Sum()
 		if l.PID != pid || n > 0 && l.StartNS != before.EndNS || l.DurationNS <= 0 || l.DurationNS > int64(200*time.Millisecond) || ns <= 0 {
 			t.Errorf("line %d: %s", n, text)
 		}

@@ -79,7 +79,7 @@ func (b *beside) end(t *testing.T) *gvl.Stat {
 	}
 	for i := range stat.Threads {
 		th := &stat.Threads[i]
-		if sum := allStates(&th.NS); sum > stat.DurationNS {
+		if sum := th.NS.Sum(); sum > stat.DurationNS {
 			t.Errorf("thread %d: its times come to %d ns of %d", th.ID, sum, stat.DurationNS)
 		}
 	}

@@ -31,11 +31,6 @@ func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	})
 }
 
-// allStates is the time of a thread, whatever it did.
-func allStates(n *gvl.StatStates) int64 {
-	return n.Running + n.Stalled + n.GC + n.Waiting + n.Native + n.IO + n.Lock + n.Parked + n.Sleeping + n.Unknown
-}
-
 func TestStatExact(t *testing.T) {
 	rubytest.OftenEnough(t)
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
@@ -64,7 +59,7 @@ func TestStatExact(t *testing.T) {
 		}
 		for i := range stat.Threads {
 			th := &stat.Threads[i]
-			if sum := allStates(&th.NS); sum != stat.DurationNS {
+			if sum := th.NS.Sum(); sum != stat.DurationNS {
 				t.Errorf("thread %d: its times come to %d ns of %d", th.ID, sum, stat.DurationNS)
 			}
 		}
