@@ -330,8 +330,9 @@ type Self struct {
 	// Priority is what the sampling thread runs at.
 	Priority Priority
 	// Halved: no CPU is free, so that ddtop takes half of Process.Overhead at most. Lowered: its rates are lower than asked for,
-	// since these would take more than it may.
-	Halved, Lowered bool
+	// since these would take more than it may. Extended: it takes more than Process.Overhead, or half of that, because figures would
+	// not have their least quality otherwise (LeastQualities).
+	Halved, Lowered, Extended bool
 }
 
 // Reads counts what happened to reads since the attach. All fields only grow.

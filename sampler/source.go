@@ -53,6 +53,9 @@ type Process struct {
 	StackRate, LockRate float64
 	// Overhead is the share of one CPU that ddtop may take, for which it lowers its rates; 0: no limit.
 	Overhead float64 `json:",omitempty"`
+	// OverheadMost is the share that it may take if Overhead is not enough for the least quality of figures (LeastQualities). Zero means
+	// that Overhead holds whatever the quality.
+	OverheadMost float64 `json:",omitempty"`
 	// Pauses: all threads are stopped while stacks are read.
 	Pauses bool
 	// AttachedAt and AttachedNS are the attach in wall-clock time and in CLOCK_MONOTONIC ns: together they turn a

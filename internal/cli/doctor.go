@@ -400,7 +400,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 	} else {
 		d.say(checkNote, "pause", "", "not tried, for it stops the process for a moment: --pause tries it")
 	}
-	src, err := live.Open(ctx, pid, live.Options{StackRate: d.stackRate, LockRate: d.lockRate, Overhead: float64(d.overhead), Pause: d.pause,
+	src, err := live.Open(ctx, pid, live.Options{StackRate: d.stackRate, LockRate: d.lockRate, Overhead: float64(d.overhead), OverheadMost: d.overheadMost(), Pause: d.pause,
 		Redactor: d.names.redactor(), Progress: layoutProgress(d.names)})
 	if err != nil {
 		d.wrong("ruby", err)

@@ -31,6 +31,10 @@ type target struct {
 	lockRate  float64
 	pause     bool
 	overhead  overhead
+	// overheadAsked: the user asked for the overhead, so it holds in any case.
+	overheadAsked bool
+	// figuresOf is the time that figures are of. Zero means sampler.QualityWindow.
+	figuresOf time.Duration
 	exact     exactFlags
 	source    sourceFlag
 	// values: paths, arguments, literals and messages are read, unless names are left out.
@@ -62,7 +66,7 @@ func addValues(cmd *cobra.Command, on *bool) {
 
 // attaching are the options of attaching. progress is told how far the reading of debug information is.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
-	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), Pause: t.pause,
+	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
 		Redactor: t.names.redactor(), Values: t.values, NoRequests: t.noRequests, From: t.source.from, OwnCode: t.ownCode.rules(), Progress: progress}
 }
 

@@ -12,6 +12,10 @@ import (
 // does not notice.
 const defaultOverhead overhead = 0.03
 
+// mostOverhead is what ddtop takes instead if the default is not enough for the least quality of its figures (sampler.LeastQualities): twice
+// as much is what a full machine leaves to reading ten stacks of a Rails worker a second. A share that was asked for holds in any case.
+const mostOverhead = 0.06
+
 // minOverhead and maxOverhead bound the shares that can be asked for.
 const minOverhead, maxOverhead = 0.001, 1
 
@@ -43,7 +47,31 @@ func (o *overhead) Set(text string) error {
 	return fmt.Errorf("it takes %g%% to %g%% of one CPU, or off", minOverhead*100, maxOverhead*100.0)
 }
 
+// overheadFlag is the flag's value, which knows whether a share was asked for.
+type overheadFlag struct {
+	*overhead
+	asked *bool
+}
+
+// Set parses a value, which is then asked for.
+func (f overheadFlag) Set(text string) error {
+	if err := f.overhead.Set(text); err != nil {
+		return err
+	}
+	*f.asked = true
+	return nil
+}
+
 func (t *target) addOverhead(cmd *cobra.Command) {
 	t.overhead = defaultOverhead
-	cmd.Flags().Var(&t.overhead, "overhead", "what ddtop may take of one CPU, lowering its rates for it; or off")
+	cmd.Flags().Var(overheadFlag{&t.overhead, &t.overheadAsked}, "overhead",
+		"the most that ddtop takes of one CPU, or off; unless given, up to 6%")
+}
+
+// overheadMost is the share that may be taken for the least quality of figures. It is zero if the share asked for holds in any case.
+func (t *target) overheadMost() float64 {
+	if t.overheadAsked {
+		return 0
+	}
+	return mostOverhead
 }

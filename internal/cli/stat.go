@@ -30,6 +30,9 @@ probes cost.`,
 			if err != nil {
 				return err
 			}
+			if inLines {
+				m.figuresOf = lines.interval.value
+			}
 			if err := m.check(cmd, args, std); err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -36,6 +37,8 @@ const (
 	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter a lock tick is never further
 	// than 0.6 s from the next: from 1 s on the time between would be unknown (gvl.Reach).
 	leastLockHz, leastStackHz = 2.5, 0.2
+	// enoughShare is how much less than the limit the least quality must need before the limit holds again.
+	enoughShare = 0.8
 )
 
 // budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a Group,
@@ -67,6 +70,14 @@ type budget struct {
 	// beside is the CPU time of all but the ticks, a share of a CPU; tunes is how often it was measured.
 	beside, tunes float64
 	full          fullness
+
+	// mostShare is the share of one CPU that may be taken for the least quality of figures of a window. Zero means that share holds in any
+	// case.
+	mostShare float64
+	window    time.Duration
+	// needs is the share of one CPU that the least quality takes. extended: that is more than the limit, and is taken.
+	needs    float64
+	extended bool
 }
 
 // stretch is how many times as long as asked for the intervals are, and those of slow clocks as usual; 1 and more.
@@ -138,18 +149,45 @@ func (b *budget) lockAnew() {
 	b.stretch.lock = 1
 }
 
+// extend says how much may be taken for the least quality of figures of a window, a share of one CPU.
+func (b *budget) extend(most float64, window time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mostShare, b.window = most, window
+}
+
+// leastRates are the rates of lock ticks and of stack ticks that the least quality takes, the mean of the Sources that are awake. They are zero if
+// the limit holds in any case.
+func (b *budget) leastRates() (lockHz, stackHz float64) {
+	if b.mostShare == 0 {
+		return 0, 0
+	}
+	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)
+	lock, stack := sampler.LeastRates(b.window, false)
+	exactLock, _ := sampler.LeastRates(b.window, true)
+	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
+}
+
 // lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.
 func (b *budget) lockRate() float64 {
 	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)
 	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
-// limit is the share of a CPU in force: half of what was asked for where no CPU is free.
-func (b *budget) limit() float64 {
+// usual is the share of a CPU that is enough if figures have their least quality with it: half of what was asked for where no CPU is free.
+func (b *budget) usual() float64 {
 	if b.full.is {
 		return b.share / 2
 	}
 	return b.share
+}
+
+// limit is the share of a CPU in force.
+func (b *budget) limit() float64 {
+	if b.extended {
+		return max(b.usual(), min(b.needs, b.mostShare))
+	}
+	return b.usual()
 }
 
 // says reports whether half of the budget is in force, and whether rates are lower than asked for.
@@ -160,6 +198,13 @@ func (b *budget) says() (halved, lowered bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.full.is, b.held || b.stretch.lock > 1 || b.stretch.stack > 1 || b.stretch.idle > 1
+}
+
+// takesMore reports whether more than the usual share is in force for the least quality of figures.
+func (b *budget) takesMore() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.extended
 }
 
 // pace sets a clock's intervals from those asked for, as the budget allows them.
@@ -242,6 +287,18 @@ func (b *budget) tune(now, own int64) {
 	b.tuneAtNS.Store(now + tuneNS)
 	b.lock.settle()
 	b.stack.settle()
+	lock, stack := b.lock.mean/1e9, max(b.stack.mean-b.lock.mean, 0)/1e9
+	leastLock, leastStack := b.leastRates()
+	leastLock, leastStack = float64(b.awake)*leastLock*lock, float64(b.awake)*leastStack*stack
+	least := leastLock + leastStack
+	b.needs = least + min(b.beside, besideShare/(1-besideShare)*least)
+	switch usual := b.usual(); {
+	case b.mostShare == 0:
+	case b.needs > usual && b.mostShare > usual:
+		b.extended = true
+	case b.needs < enoughShare*usual:
+		b.extended = false
+	}
 	// Half full the budget is where it should be; less is made good, more is not spent on purpose.
 	give := b.income() * min(max(0.5+b.levelNS/b.most(), leastGive), 1)
 	switch {
@@ -250,17 +307,16 @@ func (b *budget) tune(now, own int64) {
 	case b.levelNS >= b.most()/2:
 		b.held = false
 	}
-	lock, stack := b.lock.mean/1e9, max(b.stack.mean-b.lock.mean, 0)/1e9
 	lockWant, stackWant := b.lockRate()*lock, b.stackHz*stack // of one Source
 	idleWant := float64(b.idle) * (min(b.lockHz, 1e9/slowIntervalNS)*lock + min(b.stackHz, 1e9/(2*slowIntervalNS))*stack)
-	awakeGets, idleGets := divide(give, float64(b.awake)*(lockWant+stackWant), idleWant)
+	awakeGets, idleGets := divideFrom(give, float64(b.awake)*(lockWant+stackWant), idleWant, least, 0)
 	awake := float64(b.awake)
 	if b.awake == 0 {
 		// The rates of the one that wakes up first.
 		awake, awakeGets = 1, max(give-idleWant, give/2)
 	}
 	lockWant, stackWant = awake*lockWant, awake*stackWant
-	lockGets, stackGets := divide(awakeGets, lockWant, stackWant)
+	lockGets, stackGets := divideFrom(awakeGets, lockWant, stackWant, leastLock, leastStack)
 	b.stretch.lock = step(b.stretch.lock, lockWant, lockGets)
 	b.stretch.stack = step(b.stretch.stack, stackWant, stackGets)
 	b.stretch.idle = step(b.stretch.idle, idleWant, idleGets)
@@ -277,6 +333,16 @@ func divide(have, a, b float64) (forA, forB float64) {
 		return have - b, b
 	}
 	return have / 2, have / 2
+}
+
+// divideFrom divides as divide does what is left when each has its least. What is not enough for both is divided as they are.
+func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
+	leastA, leastB = min(leastA, a), min(leastB, b)
+	if least := leastA + leastB; least > have {
+		return have * leastA / least, have * leastB / least
+	}
+	forA, forB = divide(have-leastA-leastB, a-leastA, b-leastB)
+	return leastA + forA, leastB + forB
 }
 
 // step moves a stretch to where what is wanted takes what there is: up at once, down slowly, and not at all for a little.

@@ -525,3 +525,63 @@ func TestBudgetInExactMode(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgetForQuality: figures have their least quality where the most that may be taken is enough for that, and no more than it takes is taken. A
+// limit that was asked for holds in any case.
+func TestBudgetForQuality(t *testing.T) {
+	lockHz, stackHz := sampler.LeastRates(sampler.QualityWindow, false)
+	for _, c := range []struct {
+		name         string
+		most         float64
+		sources      int
+		lock, stack  float64 // CPU time of a tick, in ns
+		beside       float64
+		full, exact  bool
+		enough, more bool
+	}{
+		{name: "enough without", most: 0.06, sources: 1, lock: 50e3, stack: 300e3, enough: true},
+		{name: "Rails on a full machine", most: 0.06, sources: 1, lock: 150e3, stack: 2e6, full: true, enough: true, more: true},
+		{name: "beside a screen", most: 0.06, sources: 1, lock: 100e3, stack: 2e6, full: true, beside: 0.02, enough: true, more: true},
+		{name: "two workers", most: 0.06, sources: 2, lock: 100e3, stack: 2e6, full: true, enough: true, more: true},
+		{name: "asked for", most: 0, sources: 1, lock: 150e3, stack: 2e6, full: true},
+		{name: "more than may be taken", most: 0.06, sources: 8, lock: 100e3, stack: 4e6, full: true, more: true},
+		{name: "exact changes need no lock ticks", most: 0.06, sources: 1, lock: 2e6, stack: 2.1e6, full: true, exact: true, enough: true, more: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const share, second = 0.03, 1e9
+			s := newSpender(share, c.sources)
+			s.b.extend(c.most, sampler.QualityWindow)
+			s.b.full.is, s.beside, s.exact = c.full, c.beside, c.exact
+			if c.exact {
+				s.b.countExact(true)
+			}
+			s.lock, s.stack = func(int, int64) float64 { return c.lock }, func(int, int64) float64 { return c.stack }
+			s.run(10 * second)
+			ticks, stacks := len(s.ticks), s.stk
+			s.run(40 * second)
+			lock, stack := float64(len(s.ticks)-ticks)/30, float64(s.stk-stacks)/30
+			least := lockHz
+			if c.exact {
+				least = stackHz
+			}
+			// The quality aimed at is twice the least.
+			if got := lock >= least/2 && stack >= stackHz/2; got != c.enough {
+				t.Errorf("%.1f samples and %.1f stacks a second, for the least quality %.1f and %.1f: enough is %v", lock, stack, least/2, stackHz/2, got)
+			}
+			if got := s.b.takesMore(); got != c.more {
+				t.Errorf("it takes more than usual: %v", got)
+			}
+			most := share
+			if c.full {
+				most /= 2
+			}
+			if c.more {
+				most = c.most
+			}
+			if took := s.most(10 * second); took > most*(1+2*burstNS/(10*second))+(c.stack+c.lock)/(10*second)+c.beside/2 {
+				t.Errorf("it takes %.2f %% of a CPU, of %.2f", 100*took, 100*most)
+			}
+			t.Logf("%.2f %%, %.1f and %.1f Hz", 100*s.most(10*second), lock, stack)
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,11 @@ type Options struct {
 	// Overhead is the share of one CPU that ddtop may take, at most 1; where the rates would take more they are lowered. 0: no
 	// limit. The Sources of a Group share it.
 	Overhead float64
+	// OverheadMost is the share that ddtop may take, at most 1, if Overhead is not enough for the least quality of figures
+	// (sampler.LeastQualities). Zero means that Overhead is never exceeded for that.
+	OverheadMost float64
+	// Window is the time that figures are of, which their least quality depends on. Zero means sampler.QualityWindow.
+	Window time.Duration
 	// MaxDepth is the number of frames kept of a stack.
 	MaxDepth int
 	// BootWait is how long a Ruby that is still booting is waited for.
@@ -86,6 +92,9 @@ func (o *Options) defaults() error {
 	if !(o.Overhead >= 0 && o.Overhead <= 1) {
 		return fmt.Errorf("an overhead of %g is out of range: 0 to 1", o.Overhead)
 	}
+	if !(o.OverheadMost >= 0 && o.OverheadMost <= 1) {
+		return fmt.Errorf("an overhead of %g at most is out of range: 0 to 1", o.OverheadMost)
+	}
 	if err := o.From.check(); err != nil {
 		return err
 	}
@@ -98,6 +107,7 @@ func (o *Options) defaults() error {
 	if o.budget == nil {
 		o.budget = newBudget(o.Overhead)
 		o.budget.ask(o.StackRate, o.LockRate)
+		o.budget.extend(o.OverheadMost, cmp.Or(o.Window, sampler.QualityWindow))
 	}
 	return nil
 }
@@ -293,7 +303,7 @@ func (s *Source) describe(pid int, version, description string, found ruby.Found
 		PID: pid, StartTicks: s.proc.StartTicks(), Title: s.proc.Title(), User: s.proc.User(), Host: host,
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: s.reader.Era(),
 		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note, CPUs: runtime.NumCPU(),
-		StackRate: opts.StackRate, LockRate: opts.LockRate, Overhead: opts.Overhead,
+		StackRate: opts.StackRate, LockRate: opts.LockRate, Overhead: opts.Overhead, OverheadMost: opts.OverheadMost,
 		AttachedAt: time.Now(), AttachedNS: monotonic(), Pauses: opts.Pause,
 	}
 	if args, err := s.proc.CommandLine(); err == nil {

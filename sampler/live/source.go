@@ -490,6 +490,7 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 	}
 	sample.Self.Priority = s.priority
 	sample.Self.Halved, sample.Self.Lowered = s.budget.says()
+	sample.Self.Extended = s.budget.takesMore()
 }
 
 // gone turns a failed read into the end of the target, if that is why: nil means that the target lives.

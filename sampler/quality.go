@@ -1,0 +1,146 @@
+package sampler
+
+import (
+	"fmt"
+	"time"
+)
+
+// Figure is a kind of figure that needs evidence of its own.
+type Figure uint8
+
+// The kinds of figures.
+const (
+	// FigureStates are shares of time by state, and the shares of a CPU and of the collector that follow from them.
+	FigureStates Figure = iota
+	// FigureWaits are waits for the GVL: how many, and how long.
+	FigureWaits
+	// FigureStacks are shares of time by method, and who is to blame for waits.
+	FigureStacks
+	// FigureRequests are requests and jobs: how many, and how long.
+	FigureRequests
+	NumFigures
+)
+
+// QualityWindow is the time that most figures are of: the screen's window, and that of findings.
+const QualityWindow = 10 * time.Second
+
+// qualityMargin is how many times the least quality a budget aims at. Twice as much keeps a figure from coming and going with each change of
+// the rates.
+const qualityMargin = 2
+
+// LeastQuality says what a kind of figure takes. Below that the figure is not shown. Zero means that the kind does not need it.
+type LeastQuality struct {
+	Figure Figure
+	// Name is the kind's word in JSON.
+	Name string
+	// Samples and Stacks are the least number of samples, and of those with stacks, in the time that the figure is of.
+	Samples, Stacks int64
+	// Apart and StacksApart are the longest mean time between two samples, and between two with stacks, while the process works. Changes
+	// that the kernel or a probe has told, and idle time, need none.
+	Apart, StacksApart time.Duration
+	// Why says in a sentence what is missing below that.
+	Why string
+}
+
+// LeastQualities is the least quality of each kind of figure, by Figure. A share p of n samples is off by √(p(1−p)/n): with 50 samples by
+// 7 points at most, with 20 by 11. A tenth of a second is Ruby's time slice: a wait behind one thread that computes is as long as that.
+var LeastQualities = [NumFigures]LeastQuality{
+	{Figure: FigureStates, Name: "states", Samples: 50,
+		Why: "with fewer than 50 samples a share of time is off by 7 points and more"},
+	{Figure: FigureWaits, Name: "waits", Samples: 20, Apart: 100 * time.Millisecond,
+		Why: "with samples further apart than 100 ms most waits are missed"},
+	{Figure: FigureStacks, Name: "stacks", Stacks: 20,
+		Why: "with fewer than 20 readings of stacks a method's share is off by 11 points and more"},
+	{Figure: FigureRequests, Name: "requests", Stacks: 2, StacksApart: 250 * time.Millisecond,
+		Why: "with readings of stacks further apart than 250 ms most requests are missed"},
+}
+
+// String returns the kind's word in JSON: states, waits, stacks, requests.
+func (f Figure) String() string {
+	if f < NumFigures {
+		return LeastQualities[f].Name
+	}
+	return "unknown"
+}
+
+// LeastRates returns the rates at which figures of a time have their least quality with some margin, in Hz. exact is for a process whose changes
+// are known without samples. What is told of a shorter time than QualityWindow tells nothing of stacks.
+func LeastRates(window time.Duration, exact bool) (lockHz, stackHz float64) {
+	per := func(n int64, of, apart time.Duration) float64 {
+		hz := float64(n) / of.Seconds()
+		if apart > 0 {
+			hz = max(hz, 1/apart.Seconds())
+		}
+		return qualityMargin * hz
+	}
+	for i := range LeastQualities {
+		q := &LeastQualities[i]
+		if !exact {
+			lockHz = max(lockHz, per(q.Samples, window, q.Apart))
+		}
+		stackHz = max(stackHz, per(q.Stacks, max(window, QualityWindow), q.StacksApart))
+	}
+	return max(lockHz, stackHz), stackHz
+}
+
+// Quality says what the figures of a time rest on.
+type Quality struct {
+	// SpanNS is the length of that time. IdleNS is what of it nothing ran or waited in, by a clock that has slowed down for that.
+	SpanNS, IdleNS int64
+	// PolledNS is what of it is known by samples alone, in PolledSteps intervals between two of them. Idle time is not in it.
+	PolledNS, PolledSteps int64
+	// Samples is the number of samples, Stacks the number of those that read stacks.
+	Samples, Stacks int64
+}
+
+// polledShare is the part of the time that may be known by samples alone without the samples being asked for: exact changes begin a moment
+// after the attach.
+const polledShare = .05
+
+// Add adds another time.
+func (q *Quality) Add(x *Quality) {
+	q.SpanNS, q.IdleNS = q.SpanNS+x.SpanNS, q.IdleNS+x.IdleNS
+	q.PolledNS, q.PolledSteps = q.PolledNS+x.PolledNS, q.PolledSteps+x.PolledSteps
+	q.Samples, q.Stacks = q.Samples+x.Samples, q.Stacks+x.Stacks
+}
+
+// Exact reports whether nearly all of the time is known without samples.
+func (q *Quality) Exact() bool { return float64(q.PolledNS) <= polledShare*float64(q.SpanNS) }
+
+// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if changes are known without samples.
+func (q *Quality) ApartNS() int64 {
+	if q.PolledSteps == 0 {
+		return 0
+	}
+	return q.PolledNS / q.PolledSteps
+}
+
+// StacksApartNS is the mean time between two readings of stacks while the process worked, in ns. It is zero if there was none.
+func (q *Quality) StacksApartNS() int64 {
+	if q.Stacks == 0 {
+		return 0
+	}
+	return (q.SpanNS - q.IdleNS) / q.Stacks
+}
+
+// Lacks says in a sentence what a kind of figure lacks. It is empty if the figure has its least quality.
+func (q *Quality) Lacks(f Figure) string {
+	least := &LeastQualities[f]
+	busyNS := q.SpanNS - q.IdleNS
+	says := func(n int64, what string) string {
+		return fmt.Sprintf("%d %s in %s: %s", n, what, round(busyNS), least.Why)
+	}
+	switch exact := q.Exact(); {
+	case !exact && q.Samples < least.Samples:
+		return says(q.Samples, "samples")
+	case !exact && least.Apart > 0 && q.ApartNS() > int64(least.Apart):
+		return says(q.Samples, "samples")
+	case q.Stacks < least.Stacks && float64(busyNS) > polledShare*float64(q.SpanNS):
+		return says(q.Stacks, "readings of stacks")
+	case least.StacksApart > 0 && q.StacksApartNS() > int64(least.StacksApart):
+		return says(q.Stacks, "readings of stacks")
+	}
+	return ""
+}
+
+func round(ns int64) string { return fmt.Sprintf("%.3g s", float64(ns)/1e9) }
