@@ -136,7 +136,12 @@ func statGC(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintln(b, "GC   could not be read")
 		return
 	}
-	fmt.Fprintf(b, "GC   %d (%d minor, %d major), %s = %s of the time", g.Count, g.Minor, g.Major, units.ProseDuration(g.NS), share(g.NS, s.DurationNS))
+	fmt.Fprintf(b, "GC   %d (%d minor, %d major), ", g.Count, g.Minor, g.Major)
+	if s.Quality.Lacks.States == nil {
+		fmt.Fprintf(b, "%s = %s of the time", units.ProseDuration(g.NS), share(g.NS, s.DurationNS))
+	} else {
+		fmt.Fprint(b, "– of the time")
+	}
 	if g.Allocated > 0 {
 		fmt.Fprintf(b, "; %d objects allocated", g.Allocated)
 	}

@@ -258,9 +258,13 @@ func (n *Incident) facts() []incidentFact {
 		if len(s.GVL) > 1 {
 			name = "GVL of ractor " + units.Count(int64(g.Ractor))
 		}
-		add(name, units.Percent(g.HeldShare), "of the time a thread held the lock without which no Ruby runs")
-		add("waiting for it", units.Number(g.WaitingMean, 2), "threads on average")
-		if g.Waits.Count > 0 {
+		held, waiting := units.Percent(g.HeldShare), units.Number(g.WaitingMean, 2)
+		if s.Quality.Lacks.States != nil {
+			held, waiting = "–", "–"
+		}
+		add(name, held, "of the time a thread held the lock without which no Ruby runs")
+		add("waiting for it", waiting, "threads on average")
+		if g.Waits.Count > 0 && g.Waits.Enough() {
 			about := units.Count(g.Waits.Count) + " waits, p50 " + g.Waits.P50().Prose() + ", longest " + g.Waits.Max().Prose()
 			add("wait p99", g.Waits.P99().Prose(), about)
 		}
@@ -287,6 +291,9 @@ func (n *Incident) limits() []string {
 	add("sampled " + units.Count(int64(s.Samples)) + " times: " + rateText(s.Rate.Stack) + " stacks, " + rateText(s.Rate.Lock) + " lock; torn " +
 		units.Count(int64(s.Torn)) + ", retried " + units.Count(int64(s.Retried)) + ", partial " + units.Count(int64(s.Partial)) + ", failed " +
 		units.Count(int64(s.Failed)) + ", late " + units.Count(int64(s.Late)))
+	for _, text := range lacksText(&s.Quality.Lacks) {
+		add(text)
+	}
 	if s.Lost > 0 {
 		add(units.Count(int64(s.Lost)) + " samples were lost: nobody took them in time")
 	}

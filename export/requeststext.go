@@ -38,6 +38,10 @@ func statRequests(b *strings.Builder, s gvl.Stat) {
 	if len(r.Endpoints) == 0 {
 		return
 	}
+	if s.Quality.Lacks.Requests != nil {
+		fmt.Fprint(b, "requests and jobs  –\n\n")
+		return
+	}
 	fmt.Fprint(b, "requests and jobs, as far as seen (shorter ones can be missed); blame: the share of the waiting for the GVL behind it\n")
 	var total int64
 	for i := range r.Endpoints {

@@ -176,7 +176,14 @@ func processRow(p *ProcessStat) []string {
 	if f := worstFinding(s.Findings); f != nil {
 		finding = strings.ToUpper(f.Severity) + " " + flamegraph.Printable(f.Title)
 	}
-	return append(row, units.Percent(held), fmt.Sprintf("%.2f", waiting), p99, cpuText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
+	heldText, waitingText := units.Percent(held), fmt.Sprintf("%.2f", waiting)
+	if s.Quality.Lacks.States != nil {
+		heldText, waitingText, gc = "–", "–", "–"
+	}
+	if s.Quality.Lacks.Waits != nil {
+		p99 = "–"
+	}
+	return append(row, heldText, waitingText, p99, cpuText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
 }
 
 // worstFinding is the first of the highest severity.

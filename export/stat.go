@@ -65,7 +65,15 @@ func statHead(b *strings.Builder, s gvl.Stat) {
 		if len(s.GVL) > 1 {
 			name = fmt.Sprintf("GVL of ractor %d", g.Ractor)
 		}
-		fmt.Fprintf(b, "%s  held %s, %.2f threads wait on average", name, units.Percent(g.HeldShare), g.WaitingMean)
+		if s.Quality.Lacks.States == nil {
+			fmt.Fprintf(b, "%s  held %s, %.2f threads wait on average", name, units.Percent(g.HeldShare), g.WaitingMean)
+		} else {
+			fmt.Fprintf(b, "%s  held –, – threads wait on average", name)
+		}
+		if !g.Waits.Enough() {
+			fmt.Fprintln(b, "; – waits")
+			continue
+		}
 		if g.Waits.Count > 0 {
 			w := &g.Waits
 			fmt.Fprintf(b, "; %d waits, p50 %s, p90 %s, p99 %s, max %s", w.Count, w.P50().Prose(), w.P90().Prose(), w.P99().Prose(), w.Max().Prose())
@@ -132,6 +140,9 @@ func overheadText(self *gvl.StatSelf) string {
 	if self.Halved {
 		most, why = most/2, fmt.Sprintf("half of --overhead %g%%, since no CPU is free", 100*most)
 	}
+	if self.Extended && self.OverheadMost != nil {
+		most, why = *self.OverheadMost, fmt.Sprintf("more than the usual %g %%, which would show too little", 100*most)
+	}
 	text := fmt.Sprintf("it may take %g %% (%s)", 100*most, why)
 	if self.Lowered {
 		text += ", for which it read less often"
@@ -181,6 +192,9 @@ type statColumn struct {
 
 func stateColumn(head string, of func(*gvl.StatStates) int64) statColumn {
 	return statColumn{head, func(t *gvl.StatThread) string {
+		if !t.NS.Enough() {
+			return "–"
+		}
 		if of(&t.NS) == 0 {
 			return "·" // a table full of "0 %" hides what there is
 		}
@@ -202,6 +216,9 @@ func statColumns() []statColumn {
 		stateColumn("?", func(n *gvl.StatStates) int64 { return n.Unknown }),
 		{"no cpu", func(t *gvl.StatThread) string {
 			ns := t.NoCPU.Running + t.NoCPU.GC + t.NoCPU.Native
+			if !t.NoCPU.Enough() {
+				return "–"
+			}
 			if ns == 0 {
 				return "·"
 			}
@@ -213,7 +230,12 @@ func statColumns() []statColumn {
 			}
 			return units.ProseDuration(*t.CPUNS)
 		}},
-		{"waits", func(t *gvl.StatThread) string { return fmt.Sprint(t.Waits.Count) }},
+		{"waits", func(t *gvl.StatThread) string {
+			if !t.Waits.Enough() {
+				return "–"
+			}
+			return fmt.Sprint(t.Waits.Count)
+		}},
 		{"p50", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P50()) }},
 		{"p90", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P90()) }},
 		{"p99", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P99()) }},
@@ -222,7 +244,7 @@ func statColumns() []statColumn {
 }
 
 func waitSpan(t *gvl.StatThread, f gvl.Bounded) string {
-	if t.Waits.Count == 0 {
+	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
 	}
 	return f.Prose()
@@ -331,9 +353,10 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintf(b, "; names left out %d, since all of them take too much memory", s.NamesLeftOut)
 	}
 	fmt.Fprintln(b)
+	statLacks(b, &s)
 	statSource(b, &s)
 	for _, g := range s.GVL {
-		if g.Waits.Count > 0 {
+		if g.Waits.Count > 0 && g.Waits.Enough() {
 			fmt.Fprint(b, g.Waits.Known())
 			if s.ExactNS > 0 && g.Waits.ResolutionNS > 0 {
 				fmt.Fprintf(b, ", but for %s of the time, of which every change of the GVL was seen", share(s.ExactNS, s.DurationNS))
@@ -358,6 +381,39 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 		fmt.Fprintf(b, "; %s", overheadText(&s.Self))
 	}
 	fmt.Fprintln(b)
+}
+
+// lacksText says of the kinds of figures that are not told what they lack, a sentence each.
+func lacksText(l *gvl.StatLacks) []string {
+	var out []string
+	for _, x := range []struct {
+		figure sampler.Figure
+		what   string
+	}{{sampler.FigureStates, "shares of time"}, {sampler.FigureWaits, "waits"}, {sampler.FigureStacks, "places to blame"}, {sampler.FigureRequests, "requests"}} {
+		if why := l.Why(x.figure); why != "" {
+			out = append(out, x.what+" are not told (–): "+why)
+		}
+	}
+	return out
+}
+
+// statLacks says which figures are not told, and what would tell them.
+func statLacks(b *strings.Builder, s *gvl.Stat) {
+	list := lacksText(&s.Quality.Lacks)
+	for _, text := range list {
+		fmt.Fprintln(b, text)
+	}
+	if len(list) > 0 {
+		fmt.Fprintln(b, moreQuality(&s.Self))
+	}
+}
+
+// moreQuality says how figures get their least quality.
+func moreQuality(self *gvl.StatSelf) string {
+	if self.Lowered {
+		return "they take more than ddtop may take: --overhead 10% or off, or --source switches"
+	}
+	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }
 
 func rateText(r gvl.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

@@ -115,6 +115,10 @@ func statBlame(b *strings.Builder, s gvl.Stat) {
 	if s.Blame.TotalNS == 0 || len(s.Blame.Frames) == 0 {
 		return
 	}
+	if s.Quality.Lacks.Waits != nil || s.Quality.Lacks.Stacks != nil {
+		fmt.Fprint(b, "places that cause the waiting for the GVL  –\n\n")
+		return
+	}
 	name := threadNames(&s)
 	places := s.Blame.Frames[:min(len(s.Blame.Frames), maxBlamedPlaces)]
 	var sum float64

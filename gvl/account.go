@@ -78,6 +78,7 @@ type Account struct {
 	lowered             bool // at any time, the rates
 	// sampledNS is the time of so many steps between samples of which not every change of the GVL is known.
 	sampledNS, sampledSteps int64
+	quality                 sampler.Quality
 	exactNS                 int64 // of which every one is
 	firstReads, lastRead    sampler.Reads
 	self, switches          Meter
@@ -220,6 +221,8 @@ func (a *Account) tickProcess(k *Tick) {
 		a.sampledNS += k.ToNS - k.FromNS
 		a.sampledSteps++
 	}
+	q := k.quality()
+	a.quality.Add(&q)
 	a.samples++
 	if s.Depth == sampler.StackTick {
 		a.stackTicks++

@@ -63,7 +63,7 @@ func (a *Account) statWaits(ns *[NumWaitKinds]int64, after *[NumStates]int64, h 
 	return w
 }
 
-// Stat returns the totals so far, waits still going on included. Threads are ordered by id, those that have ended too.
+// Stat returns the totals so far, whatever their quality (Measure.Stat leaves out what has too little), waits still going on included. Threads are ordered by id, those that have ended too.
 func (a *Account) Stat() Stat {
 	a.stream.SettleLocks()
 	window := a.lastNS - a.startNS
@@ -84,6 +84,7 @@ func (a *Account) Stat() Stat {
 		s.Rate.Lock.Achieved = float64(a.samples-1) / (float64(window) / 1e9)
 		s.Rate.Stack.Achieved = s.Rate.Lock.Achieved * float64(a.stackTicks) / float64(a.samples)
 	}
+	s.Quality = statQuality(&a.quality)
 	a.statThreads(&s)
 	a.statProcess(&s)
 	return s
@@ -198,6 +199,7 @@ func (a *Account) statProcess(s *Stat) {
 	}
 	s.Alloc = AllocOf(a.firstClasses, a.lastClasses)
 	s.Process.Pressure = pressureOf(&a.firstProc.Pressure, &a.lastProc.Pressure)
+	s.Process.Pressure.unread = s.Process.SpanNS <= 0
 	s.Self.MaxRSSBytes = a.lastSelf.MaxRSSBytes
 	s.Self.Priority, s.Self.PriorityNote = a.lastSelf.Priority.String(), a.lastSelf.Priority.Words()
 	if a.lastSelf.Priority == sampler.PriorityNormal && a.proc.PriorityNote != "" {
@@ -206,7 +208,10 @@ func (a *Account) statProcess(s *Stat) {
 	if a.proc.Overhead > 0 {
 		s.Self.Overhead = &a.proc.Overhead
 	}
-	s.Self.Halved, s.Self.Lowered = a.lastSelf.Halved, a.lowered
+	if a.proc.OverheadMost > 0 {
+		s.Self.OverheadMost = &a.proc.OverheadMost
+	}
+	s.Self.Halved, s.Self.Lowered, s.Self.Extended = a.lastSelf.Halved, a.lowered, a.lastSelf.Extended
 	if cpu, span := a.self.Since(new(Meter)); span > 0 {
 		s.Self.CPUNS, s.Self.SpanNS = &cpu, span
 	}

@@ -50,6 +50,7 @@ type StatBlame struct {
 	// Frames are the innermost frames and Threads the threads charged most, largest first, maxStatBlame of each.
 	Frames  []StatPlace  `json:"frames"`
 	Threads []StatCharge `json:"threads"`
+	low     bool
 }
 
 // maxStatBlame is how many places and threads a Stat blames.
@@ -216,6 +217,7 @@ func (m *Measure) Stat(waitNS int64) Stat {
 		}
 		s.LongestWaits = append(s.LongestWaits, x)
 	}
+	s.leaveOut()
 	return s
 }
 

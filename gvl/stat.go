@@ -13,12 +13,14 @@ type Stat struct {
 	EndNS      int64     `json:"end_monotonic_ns"`
 	DurationNS int64     `json:"duration_ns"`
 	Rate       StatRates `json:"rate"`
-	Samples    uint64    `json:"samples"`
-	Torn       uint64    `json:"torn"`
-	Partial    uint64    `json:"partial"`
-	Failed     uint64    `json:"failed"`
-	Retried    uint64    `json:"retried"`
-	Late       uint64    `json:"late"`
+	// Quality is what the figures rest on, and which of them have too little of it.
+	Quality StatQuality `json:"quality"`
+	Samples uint64      `json:"samples"`
+	Torn    uint64      `json:"torn"`
+	Partial uint64      `json:"partial"`
+	Failed  uint64      `json:"failed"`
+	Retried uint64      `json:"retried"`
+	Late    uint64      `json:"late"`
 	// Lost is how many samples were given up because they could not be taken in time (sampler.Reads.Lost).
 	Lost       uint64 `json:"lost"`
 	NotSampled int64  `json:"not_sampled_ns"`
@@ -114,6 +116,7 @@ type StatGVL struct {
 	HeldShare   float64          `json:"held_share"`
 	WaitingMean float64          `json:"waiting_mean"`
 	Waits       StatWaits        `json:"waits"`
+	low         bool
 }
 
 // StatStates holds time by state in ns.
@@ -128,6 +131,8 @@ type StatStates struct {
 	Parked   int64 `json:"parked"`
 	Sleeping int64 `json:"sleeping"`
 	Unknown  int64 `json:"unknown"`
+	// low: the times have less than their least quality.
+	low bool
 }
 
 // StatesOf turns an array by State into the contract's form.
@@ -178,6 +183,7 @@ type StatNoCPU struct {
 	Running int64 `json:"running"`
 	GC      int64 `json:"gc"`
 	Native  int64 `json:"native"`
+	low     bool
 }
 
 // StatWaits describes waits for the GVL, whole episodes: from wanting it to holding it. Waits still going on at the
@@ -207,6 +213,7 @@ type StatWaits struct {
 	// AfterNS is the waiting time by what the thread did before it waited; unknown where that was not seen. It sums to the
 	// waiting time.
 	AfterNS StatStates `json:"after_ns"`
+	low     bool
 }
 
 // StatBounds says of lengths of waits what they are: the length, or a bound of it.
@@ -254,6 +261,7 @@ type StatGC struct {
 	Payers   []StatGCPayer   `json:"payers"`
 	// Figures are those of GC.stat at the end of the window; null where they could not be read.
 	Figures *GCFigures `json:"figures"`
+	low     bool
 }
 
 // StatProcess is what the process used in the window, by the kernel's counters.
@@ -294,6 +302,8 @@ type StatPressure struct {
 	MemoryFullNS int64  `json:"memory_full_ns"`
 	IOSomeNS     int64  `json:"io_some_ns"`
 	IOFullNS     int64  `json:"io_full_ns"`
+	// unread: there were not two readings.
+	unread bool
 }
 
 // pressureOf is what came to between two readings; nothing when they are not of the same tasks.
@@ -324,6 +334,10 @@ type StatSelf struct {
 	Overhead *float64 `json:"overhead"`
 	Halved   bool     `json:"halved"`
 	Lowered  bool     `json:"lowered"`
+	// OverheadMost is the share that it was to take at most if Overhead was not enough for the least quality; nil: Overhead holds in any
+	// case, or it is not known. Extended: in the end more than Overhead was in force for that.
+	OverheadMost *float64 `json:"overhead_most"`
+	Extended     bool     `json:"extended"`
 }
 
 // Known says in words how exactly the waits are known.

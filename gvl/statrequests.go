@@ -25,6 +25,7 @@ type StatRequests struct {
 	LeftOut   uint64 `json:"left_out"`
 	// Fibers is the last look at the fibers that wait; null: there was none.
 	Fibers *StatFibers `json:"fibers"`
+	low    bool
 }
 
 // StatFibers is a look at the fibers that wait.

@@ -115,7 +115,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	p := &e.sample
 	newRactors := !slices.EqualFunc(p.Ractors, s.Ractors, func(a, b sampler.Ractor) bool { return a.ID == b.ID })
 	return bit(s.Depth == sampler.StackTick, sampleStackTick) | bit(s.Slow, sampleSlow) | bit((s.TimeNS-p.TimeNS)%unit != 0, sampleFineTime) |
-		bit(s.Self.Halved, sampleHalved) | bit(s.Self.Lowered, sampleLowered) | bit(s.PauseNS != 0, samplePause) |
+		bit(s.Self.Halved, sampleHalved) | bit(s.Self.Lowered, sampleLowered) | bit(s.Self.Extended, sampleExtended) | bit(s.PauseNS != 0, samplePause) |
 		bit(s.Reads != e.predictReads(s.Depth), sampleReads) |
 		// predictPair needs the new owners, which are not in the state yet: a GC that can have changed is written.
 		bit(s.GC != p.GC || s.GC.Pair != (sampler.AllocPair{}) || e.pairs, sampleGC) |

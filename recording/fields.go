@@ -65,6 +65,7 @@ func (w *wire) fields(s *sampler.Sample, flags uint64) {
 		small(w, &p.Self.Priority, s.Self.Priority)
 	}
 	p.Self.Halved, p.Self.Lowered = flags&sampleHalved != 0, flags&sampleLowered != 0
+	p.Self.Extended = flags&sampleExtended != 0
 	if flags&sampleClasses != 0 {
 		p.Classes = w.allocClasses(s.Classes)
 	}

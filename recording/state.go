@@ -61,6 +61,7 @@ const (
 	sampleLowered
 	sampleFibers  // since version 4
 	sampleChanges // since version 6
+	sampleExtended
 )
 
 // Bits of a thread's mask: what changed. The first seven are those of one byte.

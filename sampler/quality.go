@@ -131,6 +131,8 @@ func (q *Quality) Lacks(f Figure) string {
 		return fmt.Sprintf("%d %s in %s: %s", n, what, round(busyNS), least.Why)
 	}
 	switch exact := q.Exact(); {
+	case q.SpanNS == 0:
+		return says(q.Samples, "samples")
 	case !exact && q.Samples < least.Samples:
 		return says(q.Samples, "samples")
 	case !exact && least.Apart > 0 && q.ApartNS() > int64(least.Apart):
