@@ -31,7 +31,7 @@ func StatLinesHead(several bool) string {
 // asleep), the waits for the GVL that ended, collections and the share of time they took, objects allocated, CPU and memory.
 func WriteStatLine(w io.Writer, l StatLine, several bool) error {
 	mean := func(ns int64) string {
-		if l.DurationNS == 0 {
+		if l.DurationNS == 0 || !l.NS.Enough() {
 			return "–"
 		}
 		v := float64(ns) / float64(l.DurationNS)
@@ -41,7 +41,7 @@ func WriteStatLine(w io.Writer, l StatLine, several bool) error {
 		return units.Number(v, 2)
 	}
 	p99, longest, allocated, cpu, rss := "–", "–", "–", "–", "–"
-	if l.Waits.Count > 0 {
+	if l.Waits.Count > 0 && l.Waits.Enough() {
 		p99, longest = column(l.Waits.P99().Duration()), column(l.Waits.Longest().Duration())
 	}
 	if l.Allocated != nil && l.DurationNS > 0 {
@@ -53,14 +53,21 @@ func WriteStatLine(w io.Writer, l StatLine, several bool) error {
 	if l.RSSBytes > 0 {
 		rss = column(units.Bytes(l.RSSBytes))
 	}
+	held, gc := "–", "–"
+	if l.HeldShare.Told() {
+		held = units.WholePercent(float64(l.HeldShare)) + "%"
+	}
+	if l.GC.Enough() {
+		gc = units.WholePercent(l.GC.Share) + "%"
+	}
 	n := &l.NS
 	pid := ""
 	if several {
 		pid = fmt.Sprintf("%8d ", l.PID)
 	}
 	_, err := fmt.Fprintf(w, "%s%-8s %4d %4s %5s %5s %5s %4s %6s %5s %5s %5s %4s %6s %6s %5d %4s %9s %5s %6s\n", pid, l.Time.Format("15:04:05"), l.Threads,
-		units.WholePercent(l.HeldShare)+"%", mean(n.Waiting), mean(n.Running), mean(n.Stalled), mean(n.GC), mean(n.Native), mean(n.IO), mean(n.Lock),
-		mean(n.Parked+n.Sleeping), mean(n.Unknown), p99, longest, l.GC.Count, units.WholePercent(l.GC.Share)+"%", allocated, cpu, rss)
+		held, mean(n.Waiting), mean(n.Running), mean(n.Stalled), mean(n.GC), mean(n.Native), mean(n.IO), mean(n.Lock),
+		mean(n.Parked+n.Sleeping), mean(n.Unknown), p99, longest, l.GC.Count, gc, allocated, cpu, rss)
 	return err
 }
 

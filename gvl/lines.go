@@ -19,8 +19,8 @@ type StatLine struct {
 	// NS is the time of all threads by state; HeldShare is what was held of the GVLs of all ractors (1: one was held all the
 	// time), WaitingMean the mean number of threads that waited for one.
 	NS          StatStates `json:"ns"`
-	HeldShare   float64    `json:"held_share"`
-	WaitingMean float64    `json:"waiting_mean"`
+	HeldShare   OrNull     `json:"held_share"`
+	WaitingMean OrNull     `json:"waiting_mean"`
 	Waits       LineWaits  `json:"waits"`
 	GC          LineGC     `json:"gc"`
 	// Allocated is objects; null where they can't be counted.
@@ -31,6 +31,15 @@ type StatLine struct {
 	RSSBytes int64 `json:"rss_bytes"`
 	// ExactNS is for how much of the time every change of the GVL is known.
 	ExactNS int64 `json:"exact_ns"`
+	// Lacks says by kind of figure, in a sentence, why its figures are null. It is null if they have their least quality. A line has no
+	// figures of stacks and requests.
+	Lacks LineLacks `json:"lacks"`
+}
+
+// LineLacks says what kinds of figures of a line lack (sampler.LeastQualities).
+type LineLacks struct {
+	States *string `json:"states"`
+	Waits  *string `json:"waits"`
 }
 
 // LineWaits are the waits for the GVL that ended in the time of a line.
@@ -41,6 +50,7 @@ type LineWaits struct {
 	MaxNS int64 `json:"max_ns"`
 	// Bounds says which of the lengths are bounds.
 	Bounds LineBounds `json:"bounds"`
+	low    bool
 }
 
 // P99 is the length that 99 % of the waits did not exceed.
@@ -63,6 +73,8 @@ type LineGC struct {
 	Major uint64  `json:"major"`
 	NS    int64   `json:"ns"`
 	Share float64 `json:"share"`
+	// unread: there were not two readings. low: the time has less than its least quality.
+	unread, low bool
 }
 
 // maxLineLagNS is how long a line waits at most for threads whose time is not settled yet. What comes later counts in the next
@@ -88,6 +100,7 @@ type lineSums struct {
 	missingNS int64
 	// exactNS is that of which every change of the GVL is known.
 	exactNS int64
+	quality sampler.Quality
 	last    *lineEnd // at the last sample in it; nil: there was none
 }
 
@@ -255,11 +268,14 @@ func (l *Lines) Tick(t *Tick) {
 		l.before = &before
 	}
 	at := slices.IndexFunc(l.open, func(s lineSums) bool { return t.ToNS <= s.endNS })
-	if s := &l.open[at]; s.last == nil {
-		s.last, s.samples = &end, s.samples+1
+	s := &l.open[at]
+	if s.samples++; s.last == nil {
+		s.last = &end
 	} else {
-		*s.last, s.samples = end, s.samples+1
+		*s.last = end
 	}
+	q := t.quality()
+	s.quality.Add(&q)
 	for len(l.open) > 1 && (l.open[0].endNS <= l.settledNS() || t.ToNS > l.open[0].endNS+maxLineLagNS) {
 		l.tell(l.lastNS)
 	}
@@ -291,7 +307,7 @@ func (l *Lines) tell(nowNS int64) {
 	ratioOf := func(ns int64) float64 { return ratio(ns, endNS-s.startNS) }
 	line := StatLine{
 		PID: l.proc.PID, StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,
-		NS: StatesOf(s.ns), HeldShare: ratioOf(s.ns[Running] + s.ns[Stalled] + s.ns[GC]), WaitingMean: ratioOf(s.ns[Waiting]),
+		NS: StatesOf(s.ns), HeldShare: OrNull(ratioOf(s.ns[Running] + s.ns[Stalled] + s.ns[GC])), WaitingMean: OrNull(ratioOf(s.ns[Waiting])),
 		ExactNS: s.exactNS,
 	}
 	told := s.waits.Told(.5, .99, 1)
@@ -304,6 +320,7 @@ func (l *Lines) tell(nowNS int64) {
 	}
 	now, before := s.last, l.before
 	line.Threads, line.RSSBytes = now.threads, now.rss
+	line.GC.unread = !now.gc.Valid || !before.gc.Valid
 	if now.gc.Valid && before.gc.Valid {
 		line.GC.Count, line.GC.Minor, line.GC.Major = now.gc.Count-before.gc.Count, now.gc.MinorCount-before.gc.MinorCount, now.gc.MajorCount-before.gc.MajorCount
 		allocated := now.gc.Allocated - min(now.gc.Allocated, before.gc.Allocated)
@@ -314,6 +331,9 @@ func (l *Lines) tell(nowNS int64) {
 		line.CPUShare = &share
 	}
 	l.before = now
+	lacks := statLacks(&s.quality)
+	line.Lacks = LineLacks{lacks.States, lacks.Waits}
+	line.leaveOut()
 	sums := *s
 	l.open = slices.Delete(l.open, 0, 1)
 	l.out(line, &sums)

@@ -116,7 +116,7 @@ func TestLines(t *testing.T) {
 		t.Fatalf("%+v", lines)
 	}
 	one, two := lines[0], lines[1]
-	if one.NS.Running != 8*ms || one.NS.Waiting != 8*ms || one.HeldShare != 1 || one.WaitingMean != 1 || one.Threads != 2 || one.Samples != 3 || one.Waits.Count != 0 {
+	if one.NS.Running != 8*ms || one.NS.Waiting != 8*ms || one.HeldShare.Told() || one.Lacks.States == nil || one.Threads != 2 || one.Samples != 3 || one.Waits.Count != 0 {
 		t.Errorf("%+v", one)
 	}
 	if one.GC.Count != 2 || one.GC.Minor != 2 || one.GC.Major != 0 || *one.Allocated != 2000 || *one.CPUShare != 1 || one.RSSBytes != 72 {

@@ -2,6 +2,7 @@ package gvl
 
 import (
 	"encoding/json"
+	"math"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -207,6 +208,57 @@ func (r StatRequests) MarshalJSON() ([]byte, error) {
 		plain
 		Endpoints []StatEndpoint `json:"endpoints"`
 	}{plain: plain(r)})
+}
+
+// OrNull is a number that is NaN, and null in JSON, if it is not told.
+type OrNull float64
+
+// MarshalJSON writes null for NaN.
+func (n OrNull) MarshalJSON() ([]byte, error) { return orNull(math.IsNaN(float64(n)), float64(n)) }
+
+// Told reports whether there is a number.
+func (n OrNull) Told() bool { return !math.IsNaN(float64(n)) }
+
+// leaveOut marks the figures of a line that have less than their least quality.
+func (l *StatLine) leaveOut() {
+	states, waits := l.Lacks.States != nil, l.Lacks.Waits != nil
+	if states {
+		l.HeldShare, l.WaitingMean = OrNull(math.NaN()), OrNull(math.NaN())
+	}
+	l.NS.low, l.Waits.low, l.GC.low = states, waits, states
+}
+
+// Enough reports whether the waits have their least quality: they are not told otherwise.
+func (w *LineWaits) Enough() bool { return !w.low }
+
+// MarshalJSON writes null if the waits have less than their least quality.
+func (w LineWaits) MarshalJSON() ([]byte, error) {
+	type plain LineWaits
+	return orNull(w.low, plain(w))
+}
+
+// Enough reports whether the collector's time has its least quality: it is not told otherwise.
+func (g *LineGC) Enough() bool { return !g.low }
+
+// MarshalJSON writes null for what was not read, and for the sampled time if it has less than its least quality.
+func (g LineGC) MarshalJSON() ([]byte, error) {
+	type plain LineGC
+	type gc struct {
+		plain
+		Count *uint64  `json:"count"`
+		Minor *uint64  `json:"minor"`
+		Major *uint64  `json:"major"`
+		NS    *int64   `json:"ns"`
+		Share *float64 `json:"share"`
+	}
+	out := gc{plain: plain(g)}
+	if !g.unread {
+		out.Count, out.Minor, out.Major = &g.Count, &g.Minor, &g.Major
+	}
+	if !g.low && !g.unread {
+		out.NS, out.Share = &g.NS, &g.Share
+	}
+	return json.Marshal(out)
 }
 
 func orNull(null bool, v any) ([]byte, error) {

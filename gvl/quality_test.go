@@ -18,6 +18,8 @@ func TestLeastQuality(t *testing.T) {
 		low  bool
 	}{{"at 100 Hz", 200, 10 * ms, false}, {"at 2 Hz", 20, 500 * ms, true}} {
 		m := NewMeasure(sampler.Process{PID: 1, LockRate: 1000, StackRate: 100}, dict, nil)
+		var lines []StatLine
+		l := NewLines(m.Stream(), sampler.Process{PID: 1}, sec, func(line StatLine) { lines = append(lines, line) })
 		for i := range c.n {
 			now := int64(i+1) * c.step
 			s := &sampler.Sample{TimeNS: now, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: 1, OwnerEnd: 1}}}
@@ -34,6 +36,15 @@ func TestLeastQuality(t *testing.T) {
 				k.CPUAtNS, k.CPUNS = now, now/2
 			}
 			m.Feed(s)
+		}
+		m.Stream().Finish()
+		l.Finish()
+		for i := range lines {
+			line := &lines[i]
+			if text, err := json.Marshal(line); err != nil || line.HeldShare.Told() == c.low || strings.Contains(string(text), `"held_share":null`) != c.low ||
+				strings.Contains(string(text), `"ns":null,"held_share"`) != c.low || *line.CPUShare != 1 {
+				t.Errorf("%s, line %d: %v %s", c.name, i, err, text)
+			}
 		}
 		s := m.Stat(0)
 		text, err := json.Marshal(&s)

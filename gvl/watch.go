@@ -194,6 +194,7 @@ type figures struct {
 	cpu            float64 // the mean of seconds
 	cpuKnown       bool
 	rss            int64
+	quality        sampler.Quality
 }
 
 // figures sums the last overNS; nil where too little of it is known.
@@ -221,6 +222,7 @@ func (w *Watch) figures() *figures {
 		}
 		f.gcNS += k.sums.gcNS
 		f.waits.Merge(&k.sums.waits)
+		f.quality.Add(&k.sums.quality)
 		f.threads, f.rss = l.Threads, l.RSSBytes
 		if l.Allocated != nil {
 			f.allocated, f.allocatedKnown = f.allocated+*l.Allocated, true
@@ -247,8 +249,11 @@ func (f *figures) held() float64 {
 }
 
 func stateFigure(s State) func(*figures, float64) (float64, bool) {
-	return func(f *figures, _ float64) (float64, bool) { return ratio(f.states[s], f.ns), true }
+	return func(f *figures, _ float64) (float64, bool) { return ratio(f.states[s], f.ns), f.shares() }
 }
+
+// shares reports whether shares of time have their least quality.
+func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
 
 // waitsWith are the waits for the GVL that ended. Those that go on count once they are known to have lasted longer than the limit: what
 // keeps all threads for a minute is not to be told of when it is over.

@@ -15,7 +15,17 @@ import (
 // them, and the last sample must have them up to the end: what a thread used before that would be missing. It needs a process, because
 // the rule and the end of sampling meet in the clock alone.
 func TestCountersAtLowRates(t *testing.T) {
+	for _, window := range []time.Duration{0, time.Second} {
+		t.Run(window.String(), func(t *testing.T) { countersAtLowRates(t, window) })
+	}
+}
+
+func countersAtLowRates(t *testing.T, window time.Duration) {
 	r := rubytest.One(t)
+	oldest := time.Second
+	if window != 0 {
+		oldest = window / 4 // of a line of one second they are read four times
+	}
 	p := r.Start(t, `
 		Thread.new { loop { 1 + 1 } }
 		puts "up"
@@ -23,7 +33,7 @@ func TestCountersAtLowRates(t *testing.T) {
 		sleep
 	`, rubytest.Options{})
 	p.Expect(t, "up")
-	s := open(t, p.PID, live.Options{StackRate: 1, LockRate: 5})
+	s := open(t, p.PID, live.Options{StackRate: 1, LockRate: 5, Window: window})
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
 	// Of each thread: when its counters were read last.
@@ -35,13 +45,16 @@ func TestCountersAtLowRates(t *testing.T) {
 		lastNS = x.TimeNS
 		for i := range x.Threads {
 			th := &x.Threads[i]
-			if age := x.TimeNS - th.Kernel.CPUAtNS; age >= int64(time.Second) {
+			if age := x.TimeNS - th.Kernel.CPUAtNS; age >= int64(oldest) {
 				t.Errorf("sample %d: the counters of thread %d are %v old", samples, th.ID, time.Duration(age))
 			}
 			if x.Depth == sampler.LockTick && th.Kernel.CPUAtNS != read[th.ID] {
 				lockReads++
 			}
 			read[th.ID] = th.Kernel.CPUAtNS
+			if age := x.TimeNS - x.Proc.AtNS; age >= int64(oldest) {
+				t.Errorf("sample %d: the counters of the process are %v old", samples, time.Duration(age))
+			}
 		}
 		if samples == 12 {
 			endedNS = x.TimeNS

@@ -24,6 +24,9 @@ const (
 	// oldestCPUNS is how old the CPU counters of a thread get when a budget makes stack ticks rare. They add up by themselves, so that
 	// one reading a second, at 1.3 µs a thread, keeps all of a thread's CPU time.
 	oldestCPUNS = 1_000_000_000
+	// endParts is the part of the time that figures are of that counters are too old by at its ends, at most: shorter times than
+	// endParts seconds have them read more often.
+	endParts = 4
 	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, once it had a CPU.
 	settleNS = 3_000_000
 	// procNS and selfNS are how often the process's counters and our own are read, selfCPUNS our own CPU time.
@@ -66,6 +69,8 @@ type kernelView struct {
 	first  firstStack
 	// frozen: the process's cgroup was frozen when that was asked last.
 	frozen bool
+	// oldestNS is how old the CPU counters of a thread get.
+	oldestNS int64
 	// refused keeps the first error that means that the kernel will not tell.
 	refused error
 }
@@ -140,7 +145,7 @@ type settling struct {
 }
 
 func newKernelView(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(sampler.RactorID, sampler.ThreadID) bool) *kernelView {
-	return &kernelView{tasks: tasks, mem: mem, now: now, recheck: recheck, threads: make(map[sampler.ThreadID]*threadView)}
+	return &kernelView{tasks: tasks, mem: mem, now: now, recheck: recheck, oldestNS: oldestCPUNS, threads: make(map[sampler.ThreadID]*threadView)}
 }
 
 // restarted is the name of a system call that the kernel goes on with after a stop, whatever it was (restart_syscall(2)).
@@ -202,7 +207,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 				working++
 			}
 			age := s.TimeNS - w.k.CPUAtNS
-			if all || age >= oldestCPUNS || s.Depth == sampler.StackTick && (owner || age >= max(old, young)) {
+			if all || age >= v.oldestNS || s.Depth == sampler.StackTick && (owner || age >= max(old, young)) {
 				v.readCPU(t.TID, w)
 			}
 		}

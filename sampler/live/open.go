@@ -219,6 +219,9 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	s.findPublished(maps)
 	s.view = newKernelView(s.tasks, s.proc, monotonic, s.reader.RecheckOwner)
 	s.view.first = newFirstStack(s.proc)
+	if opts.Window != 0 {
+		s.view.oldestNS = min(oldestCPUNS, int64(opts.Window)/endParts)
+	}
 	s.view.spaces = s.spaces
 	if opts.Pause {
 		s.learnCalls() // before the first stop

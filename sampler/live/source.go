@@ -462,7 +462,8 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 	if sample.Slow {
 		every = slowProcNS
 	}
-	if all || now-s.lastProc > every {
+	every = min(every, s.view.oldestNS)
+	if all || now-s.lastProc >= every {
 		s.lastProc = now
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
