@@ -24,8 +24,8 @@ type second struct {
 	at        int64
 	sums      map[sumKey]int64
 	sampledNS int64
-	// samples is the number of samples in this second.
-	samples int
+	// quality is what the figures of this second rest on.
+	quality sampler.Quality
 	gcNS    int64
 	waits   Lengths
 	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
@@ -213,7 +213,8 @@ func (c *collector) Tick(k *Tick) {
 		c.turns = c.turns[:0]
 	}
 	c.rotate(st.toNS / 1e9)
-	c.cur.samples++
+	q := k.quality()
+	c.cur.quality.Add(&q)
 	c.beginTurns()
 	for i, slot := range k.Slots {
 		if slot < 0 {

@@ -51,6 +51,10 @@ type Finding struct {
 	// Explains is the part of the threads' busy time (all time but rest) in the last ten seconds that the finding accounts
 	// for, 0 to 1, with the waiting of those that it kept waiting.
 	Explains float64
+	// Evidence is what the figures rest on: the samples of the ten seconds that they are of.
+	Evidence sampler.Quality
+	// advice are what Next is chosen from (plan).
+	advice []advice
 }
 
 // String returns the line of the screen: when it ended, title and text.
@@ -108,13 +112,12 @@ type hit struct {
 	severity Severity
 	// text and the rest are filled when the score is at least 1. In title and text what differs between present and past is put by tense.
 	title, text, next string
-	// nextStarved is what to do while the process is short of CPU, when more processes or threads would only divide the same CPUs. It is
-	// empty if next holds then, too.
-	nextStarved string
-	threads     []sampler.ThreadID
-	stack       sampler.StackID
-	peer        sampler.PeerID
-	object      uint64
+	// advice are several things to do, of which the first is told that goes with the other findings. It is empty if next goes with all.
+	advice  []advice
+	threads []sampler.ThreadID
+	stack   sampler.StackID
+	peer    sampler.PeerID
+	object  uint64
 	// endpoint is the one that most of it is of; "": none, or it is not known.
 	endpoint string
 	// explains is the time of threads in the window, in ns, that is lost by this: its own and that of those who waited for it.
@@ -162,7 +165,21 @@ type rule struct {
 	rank   rank
 	// hiddenBy names the rules that explain this one: while one of them is raised it is not shown.
 	hiddenBy []string
-	eval     func(*window) hit
+	// needs are the kinds of figures that the rule compares with its limits. With less than their least quality its finding is not raised.
+	// Rules that need none go by what single samples show for long, or by counters.
+	needs []sampler.Figure
+	eval  func(*window) hit
+}
+
+// The kinds of figures that rules need.
+var (
+	needStates = []sampler.Figure{sampler.FigureStates}
+	needWaits  = []sampler.Figure{sampler.FigureStates, sampler.FigureWaits}
+)
+
+// lacks reports whether a kind of figure that the rule needs has less than its least quality in a window.
+func (r *rule) lacks(w *window) bool {
+	return slices.ContainsFunc(r.needs, func(f sampler.Figure) bool { return w.quality.Lacks(f) != "" })
 }
 
 // ruleStarved is the rule whose finding changes what the others advise.
@@ -178,26 +195,26 @@ var rules = [...]rule{
 	{id: ruleStarved, rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
 	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
 	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
-	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved"}, eval: evalConvoy},
-	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, eval: evalPoolWait},
+	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved"}, needs: needStates, eval: evalConvoy},
+	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalPoolWait},
 	{id: "gc_pause", rank: rankCause, boot: true, eval: evalGCPause},
-	{id: "gc_pressure", rank: rankCause, raise: raiseNS, settled: true, eval: evalGCPressure},
-	{id: "gc_majors", rank: rankCause, raise: 30e9, sparse: true, eval: evalGCMajors},
-	{id: "gvl_hog", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, eval: evalHog},
+	{id: "gc_pressure", rank: rankCause, raise: raiseNS, settled: true, needs: needStates, eval: evalGCPressure},
+	{id: "gc_majors", rank: rankCause, raise: 30e9, sparse: true, needs: needStates, eval: evalGCMajors},
+	{id: "gvl_hog", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, needs: needWaits, eval: evalHog},
 	{id: "dns_slow", rank: rankCause, boot: true, raise: raiseNS, eval: evalDNS},
 	{id: "child_wait", rank: rankCause, boot: true, eval: evalChild},
-	{id: "sleep_wait", rank: rankCause, raise: raiseNS, boot: true, eval: evalSleep},
-	{id: "thread_wait", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"deadlock", "pool_wait"}, eval: evalThreadWait},
-	{id: "redis_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalRedis},
-	{id: "db_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalDB},
-	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, eval: evalHTTP},
-	{id: "gvl_saturated", rank: rankSymptom, raise: raiseNS, eval: evalSaturated},
+	{id: "sleep_wait", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalSleep},
+	{id: "thread_wait", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"deadlock", "pool_wait"}, needs: needStates, eval: evalThreadWait},
+	{id: "redis_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalRedis},
+	{id: "db_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalDB},
+	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalHTTP},
+	{id: "gvl_saturated", rank: rankSymptom, raise: raiseNS, needs: needStates, eval: evalSaturated},
 	{id: "io_busy", rank: rankSymptom, raise: raiseNS, boot: true, hiddenBy: []string{
 		"deadlock", "log_blocked", "lock_starved", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
-	}, eval: evalIOBusy},
+	}, needs: needStates, eval: evalIOBusy},
 	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock"}, eval: evalStuckThread},
 	{id: "thread_leak", rank: rankSymptom, boot: true, eval: evalThreadLeak},
-	{id: "all_busy", rank: rankSymptom, raise: 30e9, eval: evalAllBusy},
+	{id: "all_busy", rank: rankSymptom, raise: 30e9, needs: needStates, eval: evalAllBusy},
 }
 
 // ruleState is where a rule stands.
@@ -216,6 +233,7 @@ type ruleState struct {
 	shown      bool
 	// lastExplains is what the finding explains, explains the same followed in steps of explainsBand.
 	lastExplains, explains float64
+	lastEvidence           sampler.Quality
 }
 
 // maxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
@@ -294,12 +312,15 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	}
 	r, st := &rules[i], &f.states[i]
 	var h hit
+	of := late
+	if r.boot {
+		of = &f.win
+	}
 	switch {
-	case r.boot:
-		h = r.eval(&f.win)
-	case r.settled && late != &f.win, late.sampledNS < minWindowNS:
+	case r.lacks(of):
+	case !r.boot && (r.settled && late != &f.win || late.sampledNS < minWindowNS):
 	default:
-		h = r.eval(late)
+		h = r.eval(of)
 	}
 	if st.raised && h.score < 1 {
 		st.last = st.last.told() // later the window would be another one
@@ -324,7 +345,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 			st.explains = explains
 		}
 		st.raised = true
-		st.last, st.lastExplains = h, explains
+		st.last, st.lastExplains, st.lastEvidence = h, explains, of.quality
 		if h.score >= st.worstScore {
 			st.worst, st.worstScore = f.finding(i), h.score
 		}
@@ -376,13 +397,11 @@ func (f *Findings) finding(i int) Finding {
 	st := &f.states[i]
 	st.last = st.last.told()
 	h := &st.last
-	next := h.next
-	if h.nextStarved != "" && f.starved() {
-		next = h.nextStarved
-	}
+	list := h.advices()
 	return Finding{
-		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: next, SinceNS: st.trueNS,
+		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: list[0].text, advice: list, SinceNS: st.trueNS,
 		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Endpoint: h.endpoint, Explains: st.lastExplains,
+		Evidence: st.lastEvidence,
 	}
 }
 
@@ -413,27 +432,39 @@ func (f *Findings) raised() []Finding {
 		if !st.shown {
 			continue
 		}
-		out = append(out, st.ended().told(f.ev.lastNS))
+		out = append(out, st.ended())
 	}
 	for _, x := range slices.Backward(f.past) {
-		out = append(out, x.told(f.ev.lastNS))
+		out = append(out, x)
 	}
-	return out
+	return f.tell(out)
+}
+
+// tell returns findings in the words for somebody who reads them now, with one plan of what to do.
+func (f *Findings) tell(list []Finding) []Finding {
+	plan(list)
+	for i := range list {
+		list[i] = list[i].told(f.ev.lastNS)
+	}
+	return list
 }
 
 // Current returns what is wrong now, and what was until a moment ago; empty when nothing is. What has ended comes last; of the others what
 // stands still for good comes first, then the severe ones; of equal severity causes before symptoms, and those that explain more of the
 // threads' time. The slice is the caller's.
-func (f *Findings) Current() []Finding {
+func (f *Findings) Current() []Finding { return f.tell(f.current()) }
+
+// current is Current before it is told.
+func (f *Findings) current() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
 		st := &f.states[i]
 		switch {
 		case f.hidden(&rules[i]):
 		case st.endedNS != 0:
-			out = append(out, st.ended().told(f.ev.lastNS))
+			out = append(out, st.ended())
 		default:
-			out = append(out, f.finding(i).told(f.ev.lastNS))
+			out = append(out, f.finding(i))
 		}
 	}
 	return out
@@ -442,21 +473,21 @@ func (f *Findings) Current() []Finding {
 // Told returns what a screen tells: what is wrong now (Current), and what was in the last 30 s, each rule's last finding: the severe ones
 // first, then the last ones. The slice is the caller's.
 func (f *Findings) Told() []Finding {
-	out := f.Current()
+	out := f.current()
 	for _, x := range slices.Backward(f.past) {
 		again := func(y Finding) bool { return y.ID == x.ID }
 		i := slices.IndexFunc(rules[:], func(r rule) bool { return r.id == x.ID })
 		if f.ev.lastNS-x.UntilNS <= recentNS && !f.states[i].raised && !slices.ContainsFunc(out, again) {
-			out = append(out, x.told(f.ev.lastNS))
+			out = append(out, x)
 		}
 	}
 	slices.SortStableFunc(out, func(x, y Finding) int {
-		if d := cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)); d != 0 || x.AgoNS == 0 {
+		if d := cmp.Compare(min(x.UntilNS, 1), min(y.UntilNS, 1)); d != 0 || x.UntilNS == 0 {
 			return d
 		}
-		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.AgoNS, y.AgoNS))
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(y.UntilNS, x.UntilNS))
 	})
-	return out
+	return f.tell(out)
 }
 
 // ranked lists the rules that are raised in the order in which their findings are shown.

@@ -23,8 +23,18 @@ type StatFinding struct {
 	Threads []sampler.ThreadID `json:"threads"`
 	// Endpoint is the route or job class that most of it is of; null: none, or it is not known.
 	Endpoint *string `json:"endpoint"`
+	// Evidence is what its figures rest on.
+	Evidence StatEvidence `json:"evidence"`
 	// Stack is the culprit's; 0: there is none.
 	Stack sampler.StackID `json:"-"`
+}
+
+// StatEvidence is what a finding rests on: the samples, and those of them that read stacks, of the ten seconds that its figures are of, and the
+// mean time between two samples. ApartNS is zero if changes are known without samples.
+type StatEvidence struct {
+	Samples int64 `json:"samples"`
+	Stacks  int64 `json:"stacks"`
+	ApartNS int64 `json:"apart_ns"`
 }
 
 // When says how long before the window's end it ended, before the title: "12 s ago: "; "" while it goes on.
@@ -181,6 +191,7 @@ func (m *Measure) Findings() []StatFinding {
 		s := StatFinding{
 			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
 			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: textOrNil(f.Endpoint), Stack: f.Stack,
+			Evidence: StatEvidence{f.Evidence.Samples, f.Evidence.Stacks, f.Evidence.ApartNS()},
 		}
 		if f.UntilNS != 0 {
 			until, ago := f.UntilNS, f.AgoNS

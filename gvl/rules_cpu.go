@@ -45,7 +45,7 @@ func evalCPUStarved(w *window) hit {
 	}
 	h.explains = max(w.withWaiters(wait)+w.nativeWait, w.ofAll(min(stopped, 1)))
 	h.title = "Short of CPU"
-	h.next = "fewer workers on this machine, or more CPUs"
+	next := starvedAdvice()
 	var said []string
 	switch {
 	case holders >= 1:
@@ -59,14 +59,15 @@ func evalCPUStarved(w *window) hit {
 	}
 	if throttled >= w.limits.throttled {
 		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods")
-		h.next = "raise the container's CPU limit, or run fewer workers in it"
+		next = throttledAdvice()
 	}
 	if own := w.own(); own >= ownSaid {
 		said = append(said, "ddtop itself took "+units.RoundPercent(own)+" of a CPU")
 		if own >= ownMuch {
-			h.next = "let ddtop take less (--overhead 1%); then " + h.next
+			next = takesLess(next)
 		}
 	}
+	h.advise(next...)
 	h.text = strings.Join(said, "; ")
 	return h
 }
@@ -86,7 +87,7 @@ func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
 	held := w.share(w.total.ns[Running] + w.total.ns[GC])
-	if first.AtNS == 0 || span < counterSpanNS || held == 0 || w.samples == 0 {
+	if first.AtNS == 0 || span < counterSpanNS || held == 0 || w.quality.Samples == 0 {
 		return 0, 0
 	}
 	used = ratio(last.UserNS+last.SystemNS-first.UserNS-first.SystemNS, span)
@@ -95,7 +96,7 @@ func (w *window) heldWithoutCPU() (used, lacked float64) {
 		return used, 0
 	}
 	// Samples within one time slice can all see the same thread.
-	n := min(float64(w.samples), float64(w.sampledNS)/sliceNS)
+	n := min(float64(w.quality.Samples), float64(w.sampledNS)/sliceNS)
 	most := float64(max(len(w.ractors), 1))
 	sure := held - heldSigmas*math.Sqrt(held*max(most-held, 0)/max(n, 1))
 	return used, max(sure-used, 0) / held
@@ -149,7 +150,7 @@ func evalMemoryStall(w *window) hit {
 	if last.SwapBytes > 0 {
 		h.text += "; " + itoa(last.SwapBytes>>20) + " MiB swapped out"
 	}
-	h.next = "fewer threads or processes on this machine, jemalloc or MALLOC_ARENA_MAX=2, more memory"
+	h.advise(memoryStallAdvice()...)
 	return h
 }
 

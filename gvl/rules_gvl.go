@@ -33,8 +33,7 @@ func evalSaturated(w *window) hit {
 		h.tell = nil
 		w.blameText(&h)
 		h.then(w.whoTakesGVL)
-		h.next = w.saturatedNext(r)
-		h.nextStarved = "give the process more CPU first: it keeps the GVL longer because it has none, and more processes would share the same CPUs"
+		h.advise(saturatedAdvice(ratio(r.ns[IO], r.ns[IO]+r.held()))...)
 	}
 	return h
 }
@@ -73,19 +72,6 @@ func (w *window) culprit(e blameEntry) string {
 		return m + " (" + join(w.name(e.Thread), at) + ")"
 	}
 	return w.behind(e.Thread, e.Stack)
-}
-
-// saturatedNext says how many threads fill a process: with a share io of the time outside the GVL, 1/(1-io).
-func (w *window) saturatedNext(r *sums) string {
-	io := ratio(r.ns[IO], r.ns[IO]+r.held())
-	if io <= 0 || io > .95 {
-		return "move CPU work to other processes; more threads only wait longer"
-	}
-	fill := "one thread fills"
-	if n := 1 / (1 - io); n >= 1.25 {
-		fill = "about " + number(n) + " threads fill"
-	}
-	return "I/O is " + units.RoundPercent(io) + " of the work: " + fill + " a process; use fewer threads and more processes"
 }
 
 // hogHadCPU is the part of its turns at which a thread's time on a CPU says that it lacked none to speak of.
@@ -156,8 +142,7 @@ func (w *window) threadHogs() hit {
 			w.waits.Quantile(.95).Prose() + " (p95)"
 	}
 	h.then(w.whoTakesGVL)
-	h.next = "move this work to another process, lower its Thread#priority, or call Thread.pass in it"
-	h.nextStarved = "give the process more CPU first; then lower this thread's Thread#priority, or call Thread.pass in it"
+	h.advise(threadHogAdvice()...)
 	return h
 }
 
@@ -206,8 +191,7 @@ func (w *window) routeHogs() hit {
 	h.text = e.Name + " " + tense("causes", "caused") + " " + units.RoundPercent(share) + " of all waiting, on several threads; a turn " +
 		tense("costs", "cost") + " others " + w.waits.Quantile(.95).Prose() + " (p95)"
 	h.then(w.whoTakesGVL)
-	h.next = "move this work to another process or to a job, or call Thread.pass in it"
-	h.nextStarved = "give the process more CPU first; then call Thread.pass in this work"
+	h.advise(routeHogAdvice()...)
 	return h
 }
 
@@ -238,16 +222,7 @@ func evalStuck(w *window) hit {
 	h.text += ", " + units.Plural(int(l.waiters), "thread", "threads") + " waiting; " + units.ProseDuration(w.stuckNS) + " in " +
 		units.ProseDuration(w.sampledNS)
 	h.then(w.whoTakesGVL)
-	switch known, c := w.innermost(l.stack); {
-	case !known:
-		h.next = "look at its stack and at what it waits for: a C function that does not release the GVL, or a page from the disk"
-	case c:
-		h.next = "this C function does not release the GVL: upgrade its gem, do it in smaller parts, or in another process"
-		h.nextStarved = "this C function does not release the GVL: upgrade its gem, or do it in smaller parts"
-	default:
-		h.next = "one step of this Ruby code takes that long: do it in smaller parts, or in another process"
-		h.nextStarved = "one step of this Ruby code takes that long: do it in smaller parts"
-	}
+	h.advise(stuckAdvice(w.innermost(l.stack))...)
 	return h
 }
 

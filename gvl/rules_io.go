@@ -96,8 +96,7 @@ func evalIOBusy(w *window) hit {
 	} else {
 		h.title = "Threads mostly " + tenseWait + " for I/O"
 		h.text += "in I/O"
-		h.next = "ask less often or for more at once; the GVL is free meanwhile, so more threads would do more at a time"
-		h.nextStarved = "ask less often or for more at once; more threads would share the same CPUs"
+		h.advise(ioBusyAdvice()...)
 	}
 	if group, _ := w.slowest(func(_, _, _ bool) bool { return true }); group != 0 && most.io >= most.lock {
 		h.peer = w.ev.peers.list[group].id

@@ -112,7 +112,7 @@ func evalThreadLeak(w *window) hit {
 		h.text += "at least "
 	}
 	h.text += itoa(n) + " were started in " + name + rootLine(w.dict, h.stack)
-	h.next = "see why those threads do not end; start them from a pool"
+	h.advise(threadLeakAdvice()...)
 	return h
 }
 
@@ -155,8 +155,7 @@ func evalAllBusy(w *window) hit {
 			kind, _, _ := strings.Cut(name, "::")
 			h.text = itoa(int64(len(p.ids))) + " " + kind + " threads " + tenseAre + " busy " + units.RoundPercent(share) + " of the time, mostly " +
 				w.mostly()
-			h.next = "fix the cause above first; add workers only if there is none"
-			h.nextStarved = "give the process more CPU first: more workers would share the same CPUs"
+			h.advise(allBusyAdvice()...)
 		}
 	}
 	return h

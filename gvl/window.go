@@ -34,8 +34,8 @@ type window struct {
 
 	nowNS     int64
 	sampledNS int64
-	samples   int   // in that time
-	fromNS    int64 // nothing before this is in it; 0: no such limit
+	quality   sampler.Quality // of that time
+	fromNS    int64           // nothing before this is in it; 0: no such limit
 	total     sums
 	threads   map[sampler.ThreadID]*sums
 	ractors   map[sampler.RactorID]*sums
@@ -122,7 +122,7 @@ func (w *window) collect(s *sampler.Sample, states []ThreadState, now, fromNS in
 	clear(w.threadOf)
 	w.total, w.longest = sums{}, hold{}
 	w.waits.Reset()
-	w.samples = 0
+	w.quality = sampler.Quality{}
 	w.sampledNS, w.gcNS, w.gcLacked, w.pause, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, pause{}, 0, 0, 0, 0
 	w.poolNS, w.poolAt, w.poolAtMost, w.nativeCPU, w.nativeWait = 0, 0, false, 0, 0
 	w.ops, w.resting = [numOps]int64{}, [NumStates]int64{}
@@ -164,7 +164,7 @@ func (w *window) recent(b *second) bool { return b.at >= w.ev.cur.at-1 }
 func (w *window) add(b *second) {
 	recent := w.recent(b)
 	w.sampledNS += b.sampledNS
-	w.samples += b.samples
+	w.quality.Add(&b.quality)
 	w.gcNS += b.gcNS
 	w.gcLacked += b.lackedNS
 	w.stuckNS += b.stuckNS
