@@ -291,7 +291,7 @@ func (n *Incident) limits() []string {
 	add("sampled " + units.Count(int64(s.Samples)) + " times: " + rateText(s.Rate.Stack) + " stacks, " + rateText(s.Rate.Lock) + " lock; torn " +
 		units.Count(int64(s.Torn)) + ", retried " + units.Count(int64(s.Retried)) + ", partial " + units.Count(int64(s.Partial)) + ", failed " +
 		units.Count(int64(s.Failed)) + ", late " + units.Count(int64(s.Late)))
-	for _, text := range lacksText(&s.Quality.Lacks) {
+	for _, text := range LacksText(&s.Quality.Lacks) {
 		add(text)
 	}
 	if s.Lost > 0 {

@@ -383,8 +383,8 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintln(b)
 }
 
-// lacksText says of the kinds of figures that are not told what they lack, a sentence each.
-func lacksText(l *gvl.StatLacks) []string {
+// LacksText says of the kinds of figures that are not told what they lack, a sentence each.
+func LacksText(l *gvl.StatLacks) []string {
 	var out []string
 	for _, x := range []struct {
 		figure sampler.Figure
@@ -399,7 +399,7 @@ func lacksText(l *gvl.StatLacks) []string {
 
 // statLacks says which figures are not told, and what would tell them.
 func statLacks(b *strings.Builder, s *gvl.Stat) {
-	list := lacksText(&s.Quality.Lacks)
+	list := LacksText(&s.Quality.Lacks)
 	for _, text := range list {
 		fmt.Fprintln(b, text)
 	}

@@ -331,7 +331,7 @@ func (l *Lines) tell(nowNS int64) {
 		line.CPUShare = &share
 	}
 	l.before = now
-	lacks := statLacks(&s.quality)
+	lacks := LacksOf(&s.quality)
 	line.Lacks = LineLacks{lacks.States, lacks.Waits}
 	line.leaveOut()
 	sums := *s

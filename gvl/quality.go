@@ -27,6 +27,18 @@ func (k *Tick) quality() sampler.Quality {
 	return q
 }
 
+// QualityMeter adds up what figures rest on since the stream began. It is a Consumer.
+type QualityMeter struct {
+	Ignore
+	sampler.Quality
+}
+
+// Tick adds a sample.
+func (m *QualityMeter) Tick(k *Tick) {
+	q := k.quality()
+	m.Add(&q)
+}
+
 // StatQuality is what the figures of a window rest on.
 type StatQuality struct {
 	// ApartNS is the mean time between two samples while the process worked, StacksApartNS that between two readings of stacks. ApartNS is zero
@@ -35,6 +47,8 @@ type StatQuality struct {
 	StacksApartNS int64 `json:"stacks_apart_ns"`
 	// Lacks says by kind of figure, in a sentence, why its figures are null. It is null if they have their least quality.
 	Lacks StatLacks `json:"lacks"`
+	// Of is all that it is made of.
+	Of sampler.Quality `json:"-"`
 }
 
 // StatLacks says what kinds of figures lack (sampler.LeastQualities).
@@ -59,10 +73,11 @@ func (l *StatLacks) of(f sampler.Figure) **string {
 
 // statQuality says what the figures of a time rest on.
 func statQuality(q *sampler.Quality) StatQuality {
-	return StatQuality{ApartNS: q.ApartNS(), StacksApartNS: q.StacksApartNS(), Lacks: statLacks(q)}
+	return StatQuality{ApartNS: q.ApartNS(), StacksApartNS: q.StacksApartNS(), Lacks: LacksOf(q), Of: *q}
 }
 
-func statLacks(q *sampler.Quality) (l StatLacks) {
+// LacksOf says what figures lack that rest on q.
+func LacksOf(q *sampler.Quality) (l StatLacks) {
 	for f := range sampler.NumFigures {
 		*l.of(f) = textOrNil(q.Lacks(f))
 	}

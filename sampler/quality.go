@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -102,6 +103,26 @@ func (q *Quality) Add(x *Quality) {
 	q.SpanNS, q.IdleNS = q.SpanNS+x.SpanNS, q.IdleNS+x.IdleNS
 	q.PolledNS, q.PolledSteps = q.PolledNS+x.PolledNS, q.PolledSteps+x.PolledSteps
 	q.Samples, q.Stacks = q.Samples+x.Samples, q.Stacks+x.Stacks
+}
+
+// Since returns what was added since an earlier time.
+func (q Quality) Since(x *Quality) Quality {
+	return Quality{
+		SpanNS: q.SpanNS - x.SpanNS, IdleNS: q.IdleNS - x.IdleNS, PolledNS: q.PolledNS - x.PolledNS, PolledSteps: q.PolledSteps - x.PolledSteps,
+		Samples: q.Samples - x.Samples, Stacks: q.Stacks - x.Stacks,
+	}
+}
+
+// Over returns what a time of another length rests on that is like this one.
+func (q Quality) Over(ns int64) Quality {
+	if q.SpanNS == 0 {
+		return q
+	}
+	by := float64(ns) / float64(q.SpanNS)
+	scaled := func(v int64) int64 { return int64(math.Round(float64(v) * by)) }
+	return Quality{
+		SpanNS: ns, IdleNS: scaled(q.IdleNS), PolledNS: scaled(q.PolledNS), PolledSteps: scaled(q.PolledSteps), Samples: scaled(q.Samples), Stacks: scaled(q.Stacks),
+	}
 }
 
 // Exact reports whether nearly all of the time is known without samples.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -34,9 +35,9 @@ func (f *figures) gauges(t *Theme, s *served) []gauge {
 		waitStyle.FG = waitColor
 	}
 	gs := []gauge{
-		{label: "GVL", value: units.Percent(f.held), style: heldStyle, spark: f.heldSpark, top: 1,
+		{label: "GVL", value: f.told(sampler.FigureStates, units.Percent(f.held)), style: heldStyle, spark: f.heldSpark, top: 1,
 			sparkStyle: canvas.Style{FG: t.readable(t.States[gvl.Running])}, priority: 0},
-		{label: "waiting", value: fmt.Sprintf("%.1f", f.waiting), style: waitStyle, spark: f.waitSpark, top: maxOf(f.waitSpark, 1),
+		{label: "waiting", value: f.told(sampler.FigureStates, fmt.Sprintf("%.1f", f.waiting)), style: waitStyle, spark: f.waitSpark, top: maxOf(f.waitSpark, 1),
 			sparkStyle: canvas.Style{FG: waitColor}, priority: 1},
 		{label: "wait p99", value: f.waitInWords(waitP99), style: t.text(), priority: 4},
 		{label: "CPU", value: units.Percent(f.cpu), style: t.bold(), spark: f.cpuSpark, top: maxOf(f.cpuSpark, 1),
@@ -50,7 +51,7 @@ func (f *figures) gauges(t *Theme, s *served) []gauge {
 		if f.gc >= 0.1 {
 			style.FG = t.readable(t.States[gvl.GC])
 		}
-		gs = append(gs, gauge{label: "GC", value: units.Percent(f.gc), style: style, spark: f.gcSpark, top: maxOf(f.gcSpark, 0.2),
+		gs = append(gs, gauge{label: "GC", value: f.told(sampler.FigureStates, units.Percent(f.gc)), style: style, spark: f.gcSpark, top: maxOf(f.gcSpark, 0.2),
 			sparkStyle: canvas.Style{FG: t.readable(t.States[gvl.GC])}, priority: 5, bar: true},
 			gauge{value: fmt.Sprintf("%d minor %d major", f.minor, f.major), style: t.dim(), priority: 8})
 	}
@@ -60,8 +61,8 @@ func (f *figures) gauges(t *Theme, s *served) []gauge {
 	}
 	if s.seen {
 		gs = append(gs, gauge{label: "requests", value: units.Count(int64(len(s.running))), style: t.bold(), priority: 4, bar: true},
-			gauge{value: perSecondText(s.perSecond) + "/s", style: t.bold(), priority: 4})
-		if n, _ := s.lengths.Count(); n > 0 {
+			gauge{value: f.told(sampler.FigureRequests, perSecondText(s.perSecond)) + "/s", style: t.bold(), priority: 4})
+		if n, _ := s.lengths.Count(); n > 0 && f.enough(sampler.FigureRequests) {
 			gs = append(gs, gauge{label: "p95", value: s.length(.95), style: t.bold(), priority: 7})
 		}
 	}

@@ -27,13 +27,16 @@ type figures struct {
 	selfKnown       bool
 	selfShort       bool // what was measured is too short to tell it
 	priority        sampler.Priority
-	halved, lowered bool          // of the budget, at the end
-	exact           bool          // every change of the GVL is known
-	reads           sampler.Reads // since the attach
-	stacks          stackReads    // of the time shown
-	dropped         uint64
-	leftOut         uint64 // names
-	slow            bool
+	halved, lowered bool // of the budget, at the end
+	extended        bool // more is taken for the least quality
+	// lacks says by kind of figure why it is not told; "" if it is.
+	lacks   [sampler.NumFigures]string
+	exact   bool          // every change of the GVL is known
+	reads   sampler.Reads // since the attach
+	stacks  stackReads    // of the time shown
+	dropped uint64
+	leftOut uint64 // names
+	slow    bool
 	// halted is what holds the process from outside at the end; nil: nothing does.
 	halted     *halt
 	pauseShare float64 // of the time
@@ -118,12 +121,27 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	own, span := b.meters.self.Since(&a.meters.self)
 	f.selfCPU, f.selfKnown, f.selfShort = share(own, span), span > 0, span == 0 && b.meters.self.Known()
 	f.exact = r.exact.nearlyAll(fromNS, toNS)
-	f.priority, f.halved, f.lowered = b.ddtop.Priority, b.ddtop.Halved, b.ddtop.Lowered
+	f.priority, f.halved, f.lowered, f.extended = b.ddtop.Priority, b.ddtop.Halved, b.ddtop.Lowered, b.ddtop.Extended
+	q := b.quality.Since(&a.quality)
+	for i := range f.lacks {
+		f.lacks[i] = q.Lacks(sampler.Figure(i))
+	}
 	if n := b.reads.Pauses - a.reads.Pauses; n > 0 {
 		paused := int64(b.reads.PausedNS - a.reads.PausedNS)
 		f.pauseShare, f.pauseNS = share(paused, b.timeNS-a.timeNS), paused/int64(n)
 	}
 	f.stacks = stackReads{b.stacks.read - a.stacks.read, b.stacks.lost - a.stacks.lost}
+}
+
+// enough reports whether a kind of figure has its least quality.
+func (f *figures) enough(kind sampler.Figure) bool { return f.lacks[kind] == "" }
+
+// told returns a figure's text, or – if its kind has less than its least quality.
+func (f *figures) told(kind sampler.Figure, text string) string {
+	if !f.enough(kind) {
+		return "–"
+	}
+	return text
 }
 
 func valueOr(unknown bool, v float64) float64 {

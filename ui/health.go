@@ -51,6 +51,9 @@ func (h *headView) health(t *Theme) []segment {
 		self := segment{fmt.Sprintf("ddtop %.1f %%", f.selfCPU*100), t.dim()}
 		if most := f.mayTake(&h.process); most > 0 {
 			self.text = fmt.Sprintf("ddtop %.1f of %s", f.selfCPU*100, mostText(most))
+			if f.extended {
+				self.text += " for quality"
+			}
 		}
 		if !f.selfKnown {
 			self.text = "ddtop: too short to tell"
@@ -71,6 +74,13 @@ func (h *headView) health(t *Theme) []segment {
 	}
 	// How often it reads is in the help; what is missing is said here.
 	warn := func(text string) { out = append(out, segment{text, canvas.Style{FG: t.Warn}}) }
+	switch { // the help has all, with the reason
+	case h.whole || h.replay:
+	case !f.enough(sampler.FigureStates):
+		warn("too few samples for shares")
+	case !f.enough(sampler.FigureWaits):
+		warn("too few samples for waits")
+	}
 	if lost := f.lost(); lost >= manyPartial {
 		warn(units.FinePercent(lost) + " of the stacks cut short")
 	}
@@ -94,7 +104,10 @@ func (f *figures) lost() float64 { return share(int64(f.stacks.lost), int64(f.st
 
 // mayTake is the share of a CPU that ddtop may take, at the end of the time shown; 0: there is no limit.
 func (f *figures) mayTake(p *sampler.Process) float64 {
-	if f.halved {
+	switch {
+	case f.extended && p.OverheadMost > 0:
+		return p.OverheadMost
+	case f.halved:
 		return p.Overhead / 2
 	}
 	return p.Overhead
@@ -133,9 +146,17 @@ func (f *figures) readsHelp(p *sampler.Process) keyMap {
 		{show: n(r.Partial), help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.dropped) + " samples dropped"},
 		{show: n(f.leftOut), help: "frames, stacks, threads and peers left out: their names take too much memory"},
 	}}
+	for i := range f.lacks {
+		if f.lacks[i] != "" {
+			keys.bindings = append(keys.bindings, binding{show: "–", help: sampler.Figure(i).String() + " are not told: " + f.lacks[i]})
+		}
+	}
 	if most := f.mayTake(p); most > 0 {
 		help := "of a CPU is what ddtop may take (--overhead)"
-		if f.halved {
+		switch {
+		case f.extended:
+			help += ": more than the usual " + mostText(p.Overhead) + ", since figures would have less than their least quality with that"
+		case f.halved:
 			help += ", half of " + mostText(p.Overhead) + " since no CPU is free"
 		}
 		if f.missesWaits() {

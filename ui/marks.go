@@ -23,6 +23,8 @@ type mark struct {
 	findings []gvl.Finding
 	unjudged unjudged
 	stacks   stackReads
+	// quality is what figures rest on since the attach.
+	quality sampler.Quality
 }
 
 // meters are of counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads of
@@ -116,9 +118,9 @@ func (m *marks) due(nowNS int64) bool {
 	return len(m.ring) == 0 || nowNS-m.newest().timeNS >= markEachNS
 }
 
-func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n stackReads, own meters) {
+func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n stackReads, own meters, q sampler.Quality) {
 	x := mark{timeNS: s.TimeNS, gc: s.GC, heap: s.GCDetail, proc: s.Proc, meters: own, ddtop: s.Self, reads: s.Reads,
-		slow: s.Slow, classes: s.Classes, findings: f, unjudged: u, stacks: n}
+		slow: s.Slow, classes: s.Classes, findings: f, unjudged: u, stacks: n, quality: q}
 	if len(m.ring) < m.most {
 		m.ring = append(m.ring, x)
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -41,7 +42,7 @@ func (p *processesPage) columns() []column[*processRow] {
 		{title: "threads", short: "thr", width: wide(0, 80, 4, wideWidth, 7), drop: 1, right: true, text: threadsText},
 		{title: "GVL", width: wide(5, wideWidth, 6), right: true, order: "GVL", compare: by(func(f *figures) float64 { return f.held }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
-				text, st := figure(func(f *figures) string { return units.Percent(f.held) })(w, sc)
+				text, st := figure(func(f *figures) string { return f.told(sampler.FigureStates, units.Percent(f.held)) })(w, sc)
 				if w.figures.held >= 0.85 && w.state == processRuns {
 					st.FG = sc.theme.Warn
 				}
@@ -53,7 +54,7 @@ func (p *processesPage) columns() []column[*processRow] {
 		{title: "waiting", short: "wait", width: wide(5, wideWidth, 7), right: true, order: "waiting",
 			compare: by(func(f *figures) float64 { return f.waiting }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
-				text, st := figure(func(f *figures) string { return fmt.Sprintf("%.1f", f.waiting) })(w, sc)
+				text, st := figure(func(f *figures) string { return f.told(sampler.FigureStates, fmt.Sprintf("%.1f", f.waiting)) })(w, sc)
 				if w.figures.waiting >= 0.5 && w.state == processRuns {
 					st.FG, st.Attr = sc.theme.readable(sc.theme.States[gvl.Waiting]), canvas.Bold
 				}
@@ -71,7 +72,7 @@ func (p *processesPage) columns() []column[*processRow] {
 				if !w.figures.gcKnown {
 					return "–", w.style(&sc.theme)
 				}
-				return units.Percent(w.figures.gc), w.style(&sc.theme)
+				return w.figures.told(sampler.FigureStates, units.Percent(w.figures.gc)), w.style(&sc.theme)
 			}},
 		{title: "RSS", width: wide(0, 80, 7), drop: 2, right: true, order: "RSS",
 			compare: by(func(f *figures) float64 { return float64(f.rss) }),

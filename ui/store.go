@@ -50,6 +50,7 @@ type Store struct {
 	exact     exactSpans
 	states    []gvl.ThreadState // of what is read, see Read
 	holds     gvl.LockHolds
+	quality   gvl.QualityMeter
 	last      int64
 	slow      bool   // of the newest sample: the process is idle
 	unkept    uint64 // samples that the history did not take
@@ -108,6 +109,7 @@ func newStore(src sampler.Source, o Options) (*Store, error) {
 	s.waits = newWaitLog(history)
 	s.fold.Stream().Attach(s.waits)
 	s.fold.Stream().Attach(&s.holds)
+	s.fold.Stream().Attach(&s.quality)
 	s.keeper = sampler.NewKeeper(s.dict, max(s.keepNS, minKeptNS))
 	return s, nil
 }
@@ -244,7 +246,7 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	if s.marks.due(x.TimeNS) {
 		s.fold.Read(func(v *gvl.View) {
 			first, _ := v.Timeline.Range()
-			s.marks.add(x, v.Findings.Told(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters)
+			s.marks.add(x, v.Findings.Told(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
 		})
 	}
 	if s.slow && !x.Slow {

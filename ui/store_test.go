@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
@@ -53,7 +54,7 @@ func TestMarksGrowToTheHistory(t *testing.T) {
 		if !m.due(x.TimeNS) || m.due(i*markEachNS+1) && i > 0 {
 			t.Fatalf("mark %d is not due when it should be", i)
 		}
-		m.add(&x, nil, judged, stackReads{}, meters{})
+		m.add(&x, nil, judged, stackReads{}, meters{}, sampler.Quality{})
 		if m.newest().timeNS != x.TimeNS || m.before(x.TimeNS+1).timeNS != x.TimeNS {
 			t.Fatalf("after mark %d the newest is of %d", i, m.newest().timeNS)
 		}

@@ -169,11 +169,13 @@ func waitInWords(n int64, told gvl.Bounded) string {
 }
 
 // waitInWords is one of the lengths of waits.
-func (f *figures) waitInWords(of int) string { return waitInWords(f.waits, f.waitTold[of]) }
+func (f *figures) waitInWords(of int) string {
+	return f.told(sampler.FigureWaits, waitInWords(f.waits, f.waitTold[of]))
+}
 
 // waitsText says how many waits for the GVL there were, of all threads, and how long they were; "" without any.
 func (f *figures) waitsText() string {
-	if f.waits == 0 {
+	if f.waits == 0 || !f.enough(sampler.FigureWaits) {
 		return ""
 	}
 	return fmt.Sprintf("%s waits: p50 %s  p90 %s  p99 %s  max %s", units.Count(f.waits), f.waitInWords(waitP50), f.waitInWords(waitP90),

@@ -19,6 +19,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -433,8 +436,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 	if stat.Self.CPUNS != nil && stat.Self.SpanNS > 0 {
 		cost = fmt.Sprintf("%.1f %% of one CPU", 100*float64(*stat.Self.CPUNS)/float64(stat.Self.SpanNS))
 	}
-	d.say(checkGood, "rates", "", "the GVL %.0f times a second and all stacks %.0f times (asked for %.0f and %.0f); ddtop took %s in these %.1f s, limit %s%s",
-		stat.Rate.Lock.Achieved, stat.Rate.Stack.Achieved, stat.Rate.Lock.Asked, stat.Rate.Stack.Asked, cost, float64(stat.DurationNS)/1e9, d.overhead.String(), halved(stat.Self.Halved))
+	d.examineRates(&stat, cost)
 	if reads := stat.Samples; stat.Failed > 0 || stat.Partial > 0 {
 		d.say(checkNote, "reads", "", "of %d samples' reads %d failed, %d stacks were read in part", reads, stat.Failed, stat.Partial)
 	}
@@ -466,10 +468,40 @@ func (d *doctor) examineContext(src *live.Source) {
 	}
 }
 
-// halved says that half of the limit is in force.
-func halved(is bool) string {
-	if is {
-		return ", half of it in force since no CPU is free"
+// achievedEnough is the part of a rate asked for from which on it counts as achieved.
+const achievedEnough = 0.8
+
+// examineRates says which rates were achieved, and what they are too low for. Rates that are well below those asked for are not well, unless the
+// process is idle: then fewer samples say as much.
+func (d *doctor) examineRates(s *gvl.Stat, cost string) {
+	state, remedy, short := checkGood, "", ""
+	lock, stack := s.Rate.Lock, s.Rate.Stack
+	if lock.Achieved < achievedEnough*lock.Asked || stack.Achieved < achievedEnough*stack.Asked {
+		state, short = checkNote, "; fewer than asked for"
+		usual := s.Quality.Of.Over(int64(sampler.QualityWindow)) // what the screen's figures would rest on
+		switch lacks := gvl.LacksOf(&usual); {
+		case lacks != gvl.StatLacks{}:
+			short += ", too few for some figures: " + strings.Join(export.LacksText(&lacks), "; ")
+			remedy = "--overhead 10% or off, or --source switches"
+		case s.Self.Lowered:
+			short += ", to keep within the limit; enough for all figures, waits shorter than " + units.ProseDuration(s.Quality.ApartNS) + " can be missed"
+		case usual.IdleNS > usual.SpanNS/2:
+			short += ": the process is idle"
+		default:
+			short += ": the machine is full"
+		}
 	}
-	return ""
+	d.say(state, "rates", remedy, "the GVL %.0f times a second and all stacks %.0f times (asked for %.0f and %.0f)%s; ddtop took %s in these %.1f s, limit %s",
+		lock.Achieved, stack.Achieved, lock.Asked, stack.Asked, short, cost, float64(s.DurationNS)/1e9, d.limitText(s))
+}
+
+// limitText is the limit in force.
+func (d *doctor) limitText(s *gvl.Stat) string {
+	switch {
+	case s.Self.Extended && s.Self.OverheadMost != nil:
+		return fmt.Sprintf("%g%%, more than the usual %s for the least quality", 100**s.Self.OverheadMost, d.overhead.String())
+	case s.Self.Halved:
+		return d.overhead.String() + ", half of it in force since no CPU is free"
+	}
+	return d.overhead.String()
 }

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestDoctorRates: a rate that is well below what was asked for is no green tick, and what it is too low for is said with what mends it.
+func TestDoctorRates(t *testing.T) {
+	const second = int64(1e9)
+	polled := func(lockHz, stackHz float64, idle int64) gvl.StatQuality {
+		q := sampler.Quality{SpanNS: 2 * second, IdleNS: idle, Samples: int64(2 * lockHz), Stacks: int64(2 * stackHz)}
+		if idle == 0 {
+			q.PolledNS, q.PolledSteps = 2*second, q.Samples
+		}
+		return gvl.StatQuality{Of: q, ApartNS: q.ApartNS()}
+	}
+	for _, c := range []struct {
+		name        string
+		lock, stack float64
+		idle        int64
+		lowered     bool
+		state       string
+		words       []string
+		remedy      bool
+	}{
+		{"as asked for", 998, 100, 0, false, checkGood, []string{"the GVL 998 times"}, false},
+		{"one of a hundred", 2, 1, 0, true, checkNote, []string{"(asked for 1000 and 100); fewer than asked for, too few for some figures: shares of time are not told (–)"}, true},
+		{"65 of 1000", 65, 12, 0, true, checkNote, []string{"fewer than asked for, to keep within the limit; enough for all figures, waits shorter than 15 ms can be missed"}, false},
+		{"idle", 20, 10, 2 * second, false, checkNote, []string{"fewer than asked for: the process is idle"}, false},
+		{"late", 300, 30, 0, false, checkNote, []string{"fewer than asked for: the machine is full"}, false},
+	} {
+		d := doctor{target: target{names: &redaction{}}}
+		d.overhead = defaultOverhead
+		s := gvl.Stat{DurationNS: 2 * second, Quality: polled(c.lock, c.stack, c.idle)}
+		s.Rate = gvl.StatRates{Stack: gvl.StatRate{Asked: 100, Achieved: c.stack}, Lock: gvl.StatRate{Asked: 1000, Achieved: c.lock}}
+		s.Self.Lowered = c.lowered
+		d.examineRates(&s, "1.0 % of one CPU")
+		got := d.checks[0]
+		if got.State != c.state || (got.Remedy != "") != c.remedy {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		for _, w := range c.words {
+			if !strings.Contains(got.Text, w) {
+				t.Errorf("%s: %q is not in %q", c.name, w, got.Text)
+			}
+		}
+	}
+}
