@@ -41,7 +41,7 @@ BENCH ?= .
 bench:
 	@scripts/bench '$(BENCH)'
 
-# The table of the README's "what it costs".
+# The tables of the README's "what it costs": cost, and cost beside quality.
 bench-cost:
 	@scripts/bench cost
 

@@ -30,7 +30,7 @@ type StatFinding struct {
 }
 
 // StatEvidence is what a finding rests on: the samples, and those of them that read stacks, of the ten seconds that its figures are of, and the
-// mean time between two samples. ApartNS is zero if changes are known without samples.
+// mean time between two samples, in whole µs. ApartNS is zero if changes are known without samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
@@ -191,7 +191,7 @@ func (m *Measure) Findings() []StatFinding {
 		s := StatFinding{
 			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
 			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: textOrNil(f.Endpoint), Stack: f.Stack,
-			Evidence: StatEvidence{f.Evidence.Samples, f.Evidence.Stacks, f.Evidence.ApartNS()},
+			Evidence: StatEvidence{f.Evidence.Samples, f.Evidence.Stacks, f.Evidence.ApartNS() / 1e3 * 1e3},
 		}
 		if f.UntilNS != 0 {
 			until, ago := f.UntilNS, f.AgoNS

@@ -81,7 +81,8 @@ func LeastRates(window time.Duration, exact bool) (lockHz, stackHz float64) {
 		}
 		stackHz = max(stackHz, per(q.Stacks, max(window, QualityWindow), q.StacksApart))
 	}
-	return max(lockHz, stackHz), stackHz
+	// Stacks are read in a tick that is due anyway: with as many ticks as stacks every other one would come too late.
+	return max(lockHz, 2*stackHz), stackHz
 }
 
 // Quality says what the figures of a time rest on.

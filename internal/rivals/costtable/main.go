@@ -2,7 +2,8 @@
 //
 //	go -C internal/rivals test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 . | go -C internal/rivals run ./costtable
 //
-// With the argument exact it is the tables of what exact mode costs, of BenchmarkExact and BenchmarkExactRails.
+// With the argument exact it is the tables of what exact mode costs, of BenchmarkExact and BenchmarkExactRails. With the argument quality it is
+// the table of cost and quality by source, of BenchmarkQuality.
 //
 // A row whose benchmarks did not run is left out, and named on standard error.
 package main
@@ -19,8 +20,13 @@ import (
 
 func main() {
 	table := run
-	if len(os.Args) > 1 && os.Args[1] == "exact" {
-		table = runExact
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "exact":
+			table = runExact
+		case "quality":
+			table = runQuality
+		}
 	}
 	if err := table(os.Stdin, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "costtable:", err)

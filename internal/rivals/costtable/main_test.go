@@ -86,3 +86,25 @@ BenchmarkExactRails/full-2  1  5 1-kHz-%  713.1 1-kHz-lock-Hz  2 exact-%  91 non
 		}
 	}
 }
+
+func TestQualityTable(t *testing.T) {
+	const output = `BenchmarkQuality/rails-full-2 1 0 ns/op 1.9 switches-% 100 switches-told-% 0.12 switches-off-points 0.41 switches-worst-points 97 switches-requests-% 9 switches-lock-Hz 9 switches-stack-Hz 3.1 polling-% 50 polling-told-%
+BenchmarkQuality/idle-2 1 0 ns/op 0.3 polling-% 100 polling-told-%
+`
+	var out, missing strings.Builder
+	if err := runQuality(strings.NewReader(output), &out, &missing); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| Rails, full machine | polling | 3.1 % | – | 50 % | – | – |\n",
+		"| … | switches | 1.9 % | 0.12, 0.41 | 100 % | 97 % | 9.0, 9.0 |\n",
+		"| idle | polling | 0.30 % | – | 100 % | – | – |\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no row %s in\n%s", want, out.String())
+		}
+	}
+	if !strings.Contains(missing.String(), "500 threads") {
+		t.Errorf("what is missing: %s", missing.String())
+	}
+}

@@ -1,0 +1,109 @@
+package findingstest
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// usual are the options of ddtop at its defaults.
+var usual = live.Options{Overhead: 0.03, OverheadMost: 0.06}
+
+// ways are the sources by which the findings must be the same; one that this ddtop or this machine does not have is left out.
+var ways = []live.From{live.FromPolling, "moved", live.FromSwitches}
+
+// troubles are the programs of testdata/raise that must be told right whatever else the machine does.
+var troubles = []string{"cpu_starved", "gvl_saturated", "db_slow", "lock_convoy", "gc_pressure"}
+
+// lackedShare is the part of its time that a process must lack a CPU so that this may be said first: half of the limit of cpu_starved.
+const lackedShare = .05
+
+// TestRaisedAtTheDefaults: each trouble leads the findings within the time that a person waits, on a machine that is full of other work and on one
+// that is half full, by each source, with what ddtop may take by default.
+func TestRaisedAtTheDefaults(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	rubies := chosen(t)
+	r := rubies[len(rubies)-1]
+	for _, full := range []struct {
+		name string
+		cpus int
+	}{{"full", runtime.NumCPU()}, {"half", (runtime.NumCPU() + 1) / 2}} {
+		t.Run(full.name, func(t *testing.T) {
+			fill(t, full.cpus)
+			for _, from := range ways {
+				if _, err := live.ParseFrom(string(from)); err != nil {
+					continue
+				}
+				for _, id := range troubles {
+					t.Run(fmt.Sprintf("%s/%s", from, id), func(t *testing.T) {
+						if from == live.FromSwitches {
+							if err := live.CheckSwitches(); err != nil {
+								rubytest.Skip(t, "%v", err)
+							}
+						}
+						leads(t, load(t, r, "raise/"+id), id, from)
+					})
+				}
+			}
+		})
+	}
+}
+
+// fill keeps so many CPUs at work until the test ends, with work that gives way to all other.
+func fill(t *testing.T, cpus int) {
+	t.Helper()
+	for range cpus {
+		cmd := exec.Command("nice", "-n", "19", "sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill() // it has not ended by itself
+			_ = cmd.Wait()         // killed
+		})
+	}
+}
+
+// leads checks that a program's trouble is found, and leads the findings.
+func leads(t *testing.T, p *program, id string, from live.From) {
+	t.Helper()
+	defer p.Stop(t)
+	p.begin(t)
+	o := usual
+	o.From = from
+	lacked, began := rubytest.RunDelay(t, p.PID), time.Now()
+	sent := false
+	s := watchBy(t, p.PID, o, nil, raiseTime, is(id), func(_ *live.Source, _ int) {
+		if !sent && time.Since(began) > time.Second {
+			sent = true
+			p.Send(t, "seen")
+		}
+	})
+	share := float64(rubytest.RunDelay(t, p.PID)-lacked) / float64(time.Since(began))
+	if _, ok := s.finding(id); !ok {
+		rubytest.TooSeldomNow(t, "not raised in %v; seen: %v\nlacks %+v", raiseTime, s, s.stat.Quality.Lacks)
+	}
+	told := func(list []gvl.StatFinding) (out []string) {
+		for _, f := range list {
+			out = append(out, f.ID)
+		}
+		return out
+	}(s.findings)
+	rubytest.Report(t, "%.1f s: %s; %.0f samples a second, stacks %.1f; without a CPU %.0f %% of the time", float64(s.atNS[id])/1e9, strings.Join(told, ", "),
+		s.stat.Rate.Lock.Achieved, s.stat.Rate.Stack.Achieved, 100*share)
+	// Where the machine has no CPU for the program, that is its first trouble.
+	if first := s.findings[0].ID; first != id && !(first == "cpu_starved" && share >= lackedShare) {
+		t.Errorf("%s leads: %v", first, s)
+	}
+	if strings.Contains(s.findings[0].Next, "above") {
+		t.Errorf("the first finding points at one above: %s", s.findings[0].Next)
+	}
+}
