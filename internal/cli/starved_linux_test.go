@@ -1,0 +1,177 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/rubytest"
+)
+
+// starvedRates are what the smallest budgets leave on a full machine.
+var starvedRates = []string{"--overhead", "off", "--rate", "1", "--lock-rate", "4"}
+
+// computing is a program with a thread that computes and one that collects garbage now and then.
+const computing = `$stdout.sync = true
+Thread.new { loop { 1000.times { |i| i * i } } }.name = "computes"
+Thread.new { loop { GC.start; sleep 0.05 } }.name = "collects"
+puts "up"
+sleep`
+
+// slackNS is what counters can be off by at both ends of a time, of one thread that computes: a quarter of the shortest period of these tests, and
+// the longest time between two samples at starvedRates.
+const slackNS = int64(2 * (250*time.Millisecond + 375*time.Millisecond))
+
+// TestStarvedOutputs: what the kernel and Ruby add up is told by every output at the rates of a starved machine, of all of the time and of each part
+// of it: CPU time of the process and its threads, collections, page faults, context switches. Shares that rest on too few samples are null.
+func TestStarvedOutputs(t *testing.T) {
+	t.Parallel()
+	r := rubytest.One(t)
+	ruby := r.Start(t, computing, rubytest.Options{})
+	ruby.Expect(t, "up")
+	pid := strconv.Itoa(ruby.PID)
+	check := func(t *testing.T, text string) {
+		t.Helper()
+		var s struct {
+			gvl.Stat
+			GC      struct{ Count *uint64 } `json:"gc"`
+			Process struct {
+				CPU    *int64 `json:"cpu_ns"`
+				Faults *int64 `json:"major_faults"`
+			} `json:"process"`
+			GVL []struct {
+				Held *float64 `json:"held_share"`
+			} `json:"gvl"`
+		}
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatalf("%v in %.300s", err, text)
+		}
+		if s.Process.CPU == nil || *s.Process.CPU == 0 || s.Process.Faults == nil || s.GC.Count == nil || *s.GC.Count == 0 {
+			t.Errorf("counters: %+v, collections %v", s.Process, s.GC.Count)
+		}
+		var cpu int64
+		for i := range s.Threads {
+			th := &s.Threads[i]
+			if th.CPUNS == nil || th.RunDelayNS == nil {
+				t.Errorf("thread %d has no CPU time", th.ID)
+				continue
+			}
+			cpu += *th.CPUNS
+		}
+		if s.Process.CPU != nil && (cpu < *s.Process.CPU-slackNS || cpu > *s.Process.CPU+slackNS) {
+			t.Errorf("the threads had %v of a CPU, the process %v", time.Duration(cpu), time.Duration(*s.Process.CPU))
+		}
+		if low := s.Quality.Lacks.States != nil; !low || s.GVL[0].Held != nil {
+			t.Errorf("%d samples are enough for shares: %v; %v", s.Samples, !low, s.GVL[0].Held)
+		}
+	}
+	t.Run("stat", func(t *testing.T) {
+		t.Parallel()
+		x := run(t, append([]string{"stat", "--json", "-p", pid, "-d", "3s"}, starvedRates...)...)
+		x.want(t, 0)
+		check(t, x.out)
+		x = run(t, append([]string{"stat", "-p", pid, "-d", "1s"}, starvedRates...)...)
+		x.want(t, 0, "")
+		for _, want := range []string{"held –, – threads wait on average; – waits", "shares of time are not told (–): ", "with fewer than 50 samples"} {
+			if !strings.Contains(x.out, want) {
+				t.Errorf("%q is not in\n%s", want, x.out)
+			}
+		}
+	})
+	t.Run("record", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "x.ddtop")
+		run(t, append([]string{"record", "-p", pid, "-d", "3s", "--format", "ddtop", "-o", file}, starvedRates...)...).want(t, 0)
+		x := run(t, "report", file, "--json")
+		x.want(t, 0)
+		check(t, x.out)
+	})
+	t.Run("lines", func(t *testing.T) {
+		t.Parallel()
+		x := run(t, append([]string{"stat", "--json", "-p", pid, "-d", "4s", "--interval", "1s"}, starvedRates...)...)
+		x.want(t, 0)
+		n := 0
+		for text := range strings.Lines(x.out) {
+			var l struct {
+				Duration int64           `json:"duration_ns"`
+				CPU      *float64        `json:"cpu_share"`
+				Held     *float64        `json:"held_share"`
+				NS       json.RawMessage `json:"ns"`
+				GC       struct{ Count *int64 }
+				Lacks    struct{ States *string }
+			}
+			if err := json.Unmarshal([]byte(text), &l); err != nil {
+				t.Fatal(err)
+			}
+			if l.Duration < int64(900*time.Millisecond) {
+				continue // the last one
+			}
+			if n++; l.CPU == nil || *l.CPU == 0 || l.GC.Count == nil || l.Held != nil || string(l.NS) != "null" || l.Lacks.States == nil {
+				t.Errorf("line %d: %s", n, text)
+			}
+		}
+		if n < 2 {
+			t.Errorf("%d lines: %s", n, x.err)
+		}
+	})
+}
+
+// TestStarvedPush: each profile of three processes has the CPU time of its period, at the rates of a starved machine.
+func TestStarvedPush(t *testing.T) {
+	t.Parallel()
+	r := rubytest.One(t)
+	var rubies []*rubytest.Process
+	var pids []string
+	for range 3 {
+		p := r.Start(t, computing, rubytest.Options{})
+		p.Expect(t, "up")
+		rubies, pids = append(rubies, p), append(pids, strconv.Itoa(p.PID))
+	}
+	dir := filepath.Join(t.TempDir(), "profiles")
+	before := make(map[int]time.Duration)
+	for _, p := range rubies {
+		before[p.PID] = rubytest.CPUTime(t, p.PID)
+	}
+	push := startPush(t, append([]string{"-p", strings.Join(pids, ","), "--to", "file://" + dir, "--period", "1s", "--spool", filepath.Join(t.TempDir(), "spool")}, starvedRates...)...)
+	had := func(n int) func() bool {
+		return func() bool {
+			all := profilesIn(t, dir)
+			return !slices.ContainsFunc(rubies, func(p *rubytest.Process) bool { return len(all[p.PID]) < n })
+		}
+	}
+	push.await(t, "a profile of each", had(1))
+	first := make(map[int]time.Duration)
+	for _, p := range rubies {
+		first[p.PID] = rubytest.CPUTime(t, p.PID)
+	}
+	push.await(t, "four profiles of each", had(4))
+	last := make(map[int]time.Duration)
+	for _, p := range rubies {
+		last[p.PID] = rubytest.CPUTime(t, p.PID)
+	}
+	push.end(t)
+	for pid, list := range profilesIn(t, dir) {
+		cpu := slices.IndexFunc(list[0].SampleType, func(v *profile.ValueType) bool { return v.Type == "cpu-time" })
+		var sum int64
+		for i, one := range list {
+			var had int64
+			for _, x := range one.Sample {
+				had += x.Value[cpu]
+			}
+			sum += had
+			if had == 0 && one.DurationNanos >= int64(time.Second) {
+				t.Errorf("profile %d of %d has no CPU time in %v", i, pid, time.Duration(one.DurationNanos))
+			}
+		}
+		if least, most := int64(last[pid]-first[pid])-slackNS, int64(rubytest.CPUTime(t, pid)-before[pid]); sum < least || sum > most {
+			t.Errorf("%d: %v of a CPU in %d profiles, it had %v to %v", pid, time.Duration(sum), len(list), time.Duration(least), time.Duration(most))
+		}
+	}
+}
