@@ -34,7 +34,8 @@ type LeastQuality struct {
 	Figure Figure
 	// Name is the kind's word in JSON.
 	Name string
-	// Samples and Stacks are the least number of samples, and of those with stacks, in the time that the figure is of.
+	// Samples and Stacks are the least number of samples, and of those with stacks, in the time that the figure is of. A process that is
+	// idle for a part of the time needs fewer samples.
 	Samples, Stacks int64
 	// Apart and StacksApart are the longest mean time between two samples, and between two with stacks, while the process works. Changes
 	// that the kernel or a probe has told, and idle time, need none.
@@ -126,6 +127,10 @@ func (q Quality) Over(ns int64) Quality {
 	}
 }
 
+// polled is the part of the time that is known by samples alone. What samples do not know of it is the smaller part of a share of all the time: so
+// that the share is as exact, the square of polled is the part of the samples that it takes.
+func (q *Quality) polled() float64 { return float64(q.PolledNS) / float64(max(q.SpanNS, 1)) }
+
 // Exact reports whether nearly all of the time is known without samples.
 func (q *Quality) Exact() bool { return float64(q.PolledNS) <= polledShare*float64(q.SpanNS) }
 
@@ -155,7 +160,7 @@ func (q *Quality) Lacks(f Figure) string {
 	switch exact := q.Exact(); {
 	case q.SpanNS == 0:
 		return says(q.Samples, "samples")
-	case !exact && q.Samples < least.Samples:
+	case !exact && float64(q.PolledSteps) < float64(least.Samples)*q.polled()*q.polled():
 		return says(q.Samples, "samples")
 	case !exact && least.Apart > 0 && q.ApartNS() > int64(least.Apart):
 		return says(q.Samples, "samples")
