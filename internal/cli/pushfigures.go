@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/push/status"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
@@ -77,7 +78,9 @@ type service struct {
 	status.Service
 	// now are the waits since turnNS, before those of the minute before, by what is known of each (gvl.Wait.SureNS).
 	now, before gvl.Histogram
-	turnNS      int64
+	// qualityNow and qualityBefore are what these rest on.
+	qualityNow, qualityBefore sampler.Quality
+	turnNS                    int64
 	// left is when its last process ended; the zero time while it has one.
 	left time.Time
 }
@@ -159,6 +162,9 @@ func (f *serviceFigures) read() (out []status.Service, processes int) {
 		if n, _ := waits.Count(); n > 0 {
 			one.P99NS = waits.Quantile(0.99)
 		}
+		quality := s.qualityBefore
+		quality.Add(&s.qualityNow)
+		one.TooFew = quality.SpanNS > 0 && quality.Lacks(sampler.FigureWaits) != ""
 		out = append(out, one)
 	}
 	return out, f.live
@@ -170,6 +176,8 @@ type processFigures struct {
 	all    *serviceFigures
 	of     *service
 	lastNS int64 // the last sample of the period; 0: there was none
+	// quality is what figures rest on since the process was found.
+	quality gvl.QualityMeter
 }
 
 // begin is called at the beginning of a period: a process can have another service by then.
@@ -247,6 +255,10 @@ func (p *processFigures) Tick(k *gvl.Tick) {
 	}
 	p.lastNS = k.TimeNS
 	p.of.turn(k.TimeNS)
+	before := p.quality.Quality
+	p.quality.Tick(k)
+	added := p.quality.Since(&before)
+	p.of.qualityNow.Add(&added)
 }
 
 // turn forgets waits that are too old.
@@ -257,10 +269,12 @@ func (s *service) turn(nowNS int64) {
 	case nowNS-s.turnNS >= 2*rotateNS:
 		s.before.Reset()
 		s.now.Reset()
+		s.qualityBefore, s.qualityNow = sampler.Quality{}, sampler.Quality{}
 		s.turnNS = nowNS
 	case nowNS-s.turnNS >= rotateNS:
 		s.now, s.before = s.before, s.now
 		s.now.Reset()
+		s.qualityBefore, s.qualityNow = s.qualityNow, sampler.Quality{}
 		s.turnNS = nowNS
 	}
 }

@@ -52,6 +52,8 @@ type Service struct {
 	WaitsNS int64
 	// P99NS is what 99 % of the waits of the last minute or two did not exceed, by the lower bound of each; 0 where there was none.
 	P99NS int64
+	// TooFew: the samples of that time were too few to tell it.
+	TooFew bool
 }
 
 // Buckets are the upper ends of the buckets of waits.
@@ -163,6 +165,9 @@ func (p *page) destinations(all []push.Stats) {
 	}
 }
 
+// p99 is the name of the one figure of services that takes a least number of samples.
+const p99 = "ddtop_gvl_wait_p99_seconds"
+
 func (p *page) services(all []Service) {
 	if len(all) == 0 {
 		return
@@ -176,10 +181,13 @@ func (p *page) services(all []Service) {
 		{"ddtop_gvl_held_seconds_total", "counter", "How long a thread held the GVL; by the time observed it is the share of it.", func(s *Service) float64 { return seconds(s.HeldNS) }},
 		{"ddtop_gvl_waiting_seconds_total", "counter", "How long threads waited for the GVL, added up; by the time observed it is how many waited.", func(s *Service) float64 { return seconds(s.WaitingNS) }},
 		{"ddtop_gc_seconds_total", "counter", "How long garbage was collected.", func(s *Service) float64 { return seconds(s.GCNS) }},
-		{"ddtop_gvl_wait_p99_seconds", "gauge", "What 99 % of the waits for the GVL of the last one to two minutes did not exceed, by the lower bound of each.", func(s *Service) float64 { return seconds(s.P99NS) }},
+		{p99, "gauge", "What 99 % of the waits for the GVL of the last one to two minutes did not exceed, by the lower bound of each.", func(s *Service) float64 { return seconds(s.P99NS) }},
 	} {
 		p.metric(m.name, m.kind, m.help)
 		for i := range all {
+			if m.name == p99 && all[i].TooFew {
+				continue // unknown is absent
+			}
 			p.value(m.name, m.of(&all[i]), "service", all[i].Name)
 		}
 	}
