@@ -317,11 +317,19 @@ func writeTable(b *strings.Builder, rows [][]string) {
 // statSource says how it was learned what threads did, unless that was by polling because nothing else was asked for.
 func statSource(b *strings.Builder, s *gvl.Stat) {
 	x := s.Source
-	if x == nil || x.Kind != "switches" && x.Why == "" {
+	if x == nil || x.Kind == "polling" && x.Why == "" {
 		return
 	}
 	seconds := float64(max(s.DurationNS, 1)) / 1e9
 	switch {
+	case x.Kind == "moved":
+		fmt.Fprintf(b, "by the moves of threads: %.0f records a second; what threads did between two looks at memory is concluded", float64(x.Records)/seconds)
+		if x.Lost > 0 {
+			fmt.Fprintf(b, "; %d had no room", x.Lost)
+		}
+		if x.Why != "" {
+			fmt.Fprintf(b, "; polled from then on: %s", flamegraph.Printable(x.Why))
+		}
 	case x.Kind != "switches" && x.Records == 0:
 		fmt.Fprintf(b, "by polling: %s", flamegraph.Printable(x.Why))
 	default:
@@ -357,6 +365,10 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 	statSource(b, &s)
 	for _, g := range s.GVL {
 		if g.Waits.Count > 0 && g.Waits.Enough() {
+			if s.Source != nil && s.Source.Kind == "moved" {
+				fmt.Fprintln(b, "waits are concluded from when threads moved, and from looks at memory in between")
+				break
+			}
 			fmt.Fprint(b, g.Waits.Known())
 			if s.ExactNS > 0 && g.Waits.ResolutionNS > 0 {
 				fmt.Fprintf(b, ", but for %s of the time, of which every change of the GVL was seen", share(s.ExactNS, s.DurationNS))

@@ -16,6 +16,8 @@ func TestStatSource(t *testing.T) {
 		{nil, ""},
 		{&gvl.StatSource{Kind: "polling"}, ""},
 		{&gvl.StatSource{Kind: "polling", Why: "its threads share native threads"}, "by polling: its threads share native threads\n"},
+		{&gvl.StatSource{Kind: "moved", Records: 5000, Lost: 2},
+			"by the moves of threads: 500 records a second; what threads did between two looks at memory is concluded; 2 had no room\n"},
 		{&gvl.StatSource{Kind: "switches"}, "by thread switches: 0 records a second, which take the kernel 0 % of a CPU\n"},
 		{&gvl.StatSource{Kind: "switches", Records: 5000, KernelNS: 20e6, Lost: 7, FailedWords: 3},
 			"by thread switches: 500 records a second, which take the kernel 0.2 % of a CPU; 7 had no room; 3 words of memory could not be read\n"},
