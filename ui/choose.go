@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // Candidate is a process that can be chosen.
@@ -72,7 +73,7 @@ func Choose(ctx context.Context, o Options, c Choosing) (Choice, error) {
 		o.NoColor = true
 	}
 	o.tmux = os.Getenv("TMUX") != ""
-	theme, err := ThemeByName(o.withDefaults().Theme)
+	theme, err := style.ThemeByName(o.withDefaults().Theme)
 	if err != nil {
 		return Choice{}, err
 	}
@@ -93,7 +94,7 @@ type chooser struct {
 	ctx context.Context
 	opt Options
 	Choosing
-	colors
+	style.Colors
 	now func() time.Time
 
 	table  list[*candidateRow, int]
@@ -130,9 +131,9 @@ type candidateRow struct {
 
 func (r *candidateRow) id() int { return r.PID }
 
-func newChooser(ctx context.Context, o Options, c Choosing, theme Theme, now func() time.Time) *chooser {
+func newChooser(ctx context.Context, o Options, c Choosing, theme style.Theme, now func() time.Time) *chooser {
 	m := &chooser{ctx: ctx, opt: o, Choosing: c, now: now, filter: []rune(c.Filter), before: make(map[int]cpuTime)}
-	m.theme = theme
+	m.Theme = theme
 	m.table.cursor = &m.cursor
 	m.take(c.First)
 	return m
@@ -240,11 +241,11 @@ func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		cmd = m.listIn(max(listEvery, listRest*msg.took))
 	case tea.BackgroundColorMsg:
-		m.toldGround(&msg)
+		m.ToldGround(&msg)
 	case noGroundMsg:
-		m.toldGround(nil)
+		m.ToldGround(nil)
 	case tea.ColorProfileMsg:
-		m.setProfile(msg)
+		m.SetProfile(msg)
 	case tea.KeyPressMsg:
 		cmd = m.key(msg)
 	case tea.PasteMsg:

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // pumas are a Puma with two workers beside a Sidekiq that can't be read.
@@ -25,7 +27,7 @@ func pumas() []Candidate {
 func chooserOf(t *testing.T, w, h int, filter string) (m *chooser, clock *time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	theme, err := ThemeByName("dark")
+	theme, err := style.ThemeByName("dark")
 	if err != nil {
 		t.Fatal(err)
 	}

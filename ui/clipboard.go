@@ -16,6 +16,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // copy puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or hands it on
@@ -87,7 +88,7 @@ const (
 func (m *Model) summary() string {
 	var b strings.Builder
 	p, f := &m.process, &m.figures
-	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, axisTime(m.windowNS), p.WallTime(m.atNS).Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, style.AxisTime(m.windowNS), p.WallTime(m.atNS).Format("2006-01-02 15:04:05"))
 	if len(m.findings.list) == 0 {
 		b.WriteString("* no findings in the last 10 s\n")
 	}
@@ -101,7 +102,7 @@ func (m *Model) summary() string {
 		fmt.Fprintf(&b, "* noted: %s\n", markdown(n))
 	}
 	var figures []string
-	for _, g := range f.gauges(&m.theme, &m.served) {
+	for _, g := range f.gauges(&m.Theme, &m.served) {
 		figures = append(figures, strings.TrimSpace(g.label+" "+g.value))
 	}
 	fmt.Fprintf(&b, "\n%s\n", markdown(strings.Join(figures, " · ")))
@@ -124,7 +125,7 @@ func (m *Model) summary() string {
 		for _, ns := range w.totals {
 			all += ns
 		}
-		if w.inGroup && share(run, all) < muchRun { // its group's row stands for it
+		if w.inGroup && style.Share(run, all) < muchRun { // its group's row stands for it
 			continue
 		}
 		if i >= maxListed {
@@ -186,7 +187,7 @@ func (m *Model) hotPath() string {
 	if n.Path != "" {
 		where = fmt.Sprintf(" (%s:%d)", markdown(n.Path), n.ExecLine)
 	}
-	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(share(n.Total, t.Root.Total)), metricName(t.Metric), strings.Join(path, " → "), where)
+	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(style.Share(n.Total, t.Root.Total)), style.MetricName(t.Metric), strings.Join(path, " → "), where)
 }
 
 // blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first; none where fewer
@@ -198,7 +199,7 @@ func (sc *scene) blamed() []string {
 	}
 	var out []string
 	for _, p := range b.places[:min(len(b.places), maxBlamed)] {
-		line := units.Percent(share(p.NS, b.waitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"
+		line := units.Percent(style.Share(p.NS, b.waitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"
 		if p.Path != "" {
 			line += fmt.Sprintf(" %s:%d", markdown(p.Path), p.Line)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // baseKind is what the flamegraph is compared with.
@@ -35,7 +36,7 @@ func (m *Model) compare() {
 	}
 	was := v.baseKind
 	v.base, v.baseKind, v.baseWhen = nil, noBase, ""
-	span := axisTime(m.windowNS)
+	span := style.AxisTime(m.windowNS)
 	switch n := m.notes.last(m.atNS); {
 	case was == noBase && v.against != nil:
 		v.compareAgainst()
@@ -121,15 +122,15 @@ func (v *flameView) addDiff(d *flamegraph.DiffNode, own map[string]float64) {
 
 // diffColor goes from blue (less) over grey to vermilion (more): the two ends can be distinguished with any kind of colour
 // blindness.
-func (v *flameView) diffColor(n *flamegraph.Node, t *Theme) canvas.Color {
+func (v *flameView) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	const full = 0.2 // of the whole
-	grey := t.Background.Mix(t.Flame[fromThread], 0.45)
+	grey := t.Background.Mix(t.Flame[style.FromThread], 0.45)
 	d := v.change(n)
 	s := min(math.Sqrt(math.Abs(d)/full), 1)
 	if d < 0 {
-		return grey.Mix(canvas.RGB(okabeBlue), s)
+		return grey.Mix(canvas.RGB(style.OkabeBlue), s)
 	}
-	return grey.Mix(canvas.RGB(okabeVermilion), s)
+	return grey.Mix(canvas.RGB(style.OkabeVermilion), s)
 }
 
 // diffMark is the change of a node in front of its label: colour alone must not carry it.
@@ -153,21 +154,21 @@ func points(d float64) string {
 }
 
 // drawChanges names the functions whose own time changed most, those that are gone too.
-func (v *flameView) drawChanges(a canvas.Area, t *Theme) {
+func (v *flameView) drawChanges(a canvas.Area, t *style.Theme) {
 	about := "change of own time, in percentage points:"
 	if v.baseKind == againstBase { // which has no room above on a narrow screen
 		about = "own time against " + v.baseWhen + ", in points:"
 	}
-	x := a.Put(1, 0, about, t.dim())
+	x := a.Put(1, 0, about, t.Dimmed())
 	for _, d := range v.changes {
 		s := points(d.share) + " " + flamegraph.LabelFit(canvas.Clean(d.label), 30)
 		if x+2+canvas.Width(s) > a.W {
 			return
 		}
-		c := canvas.RGB(okabeVermilion)
+		c := canvas.RGB(style.OkabeVermilion)
 		if d.share < 0 {
-			c = canvas.RGB(okabeSkyBlue)
+			c = canvas.RGB(style.OkabeSkyBlue)
 		}
-		x = a.Put(x+2, 0, s, canvas.Style{FG: t.readable(c), Attr: canvas.Bold})
+		x = a.Put(x+2, 0, s, canvas.Style{FG: t.Readable(c), Attr: canvas.Bold})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // documentedKeys returns the keys that a section of docs/screen.md names in the first cells of its tables.
@@ -88,7 +89,7 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 	for _, s := range stateHelp {
 		legend = append(legend, s.state)
 	}
-	for what, list := range map[string][]gvl.State{"the legend": legend, "a bar": barStates[:], "a group's count": urgency[:]} {
+	for what, list := range map[string][]gvl.State{"the legend": legend, "a bar": style.BarStates[:], "a group's count": urgency[:]} {
 		for s := range gvl.NumStates {
 			n := 0
 			for _, listed := range list {
@@ -101,8 +102,8 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range Themes {
-		theme, err := ThemeByName(name)
+	for _, name := range style.Themes {
+		theme, err := style.ThemeByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}

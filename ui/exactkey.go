@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // ExactSwitch switches exact mode (docs/exact.md) of the process that is shown on and off. The screen calls Exact and EndExact in the
@@ -145,7 +146,7 @@ func (k *exactKey) done(msg exactMsg, sc *scene, say *message) {
 
 // exactSegments say in the head whether exact mode is on and what it costs the process, or that it ended itself. Before a thread has come past
 // a probe nothing is exact.
-func exactSegments(s *sampler.ExactStatus, t *Theme) []segment {
+func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
 	case s.On && s.Lost > 0:

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // findingsView says in plain words what is wrong, the cause first, and what to do where there is room.
@@ -46,10 +47,10 @@ var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
 func findingLines(f *gvl.Finding, w, n, less int) []string {
 	lead := strings.Repeat(" ", less) // taken off again
 	text := f.String()
-	if _, whole := wrap(lead+text, w, n); !whole {
+	if _, whole := style.Wrap(lead+text, w, n); !whole {
 		text = hexAddress.ReplaceAllString(text, "…$1")
 	}
-	lines, _ := wrap(lead+text, w, n)
+	lines, _ := style.Wrap(lead+text, w, n)
 	lines[0] = strings.TrimPrefix(lines[0], lead)
 	return lines
 }
@@ -79,17 +80,17 @@ func (f *findingsView) nothingFound() (mark, text string) {
 
 // draw draws the worst finding, what to do where there is room, and then the others.
 func (f *findingsView) draw(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	if len(f.current()) == 0 {
 		mark, text := f.nothingFound()
 		a.Put(1, 0, mark, canvas.Style{FG: t.Good, Attr: canvas.Bold})
-		x := a.Put(3, 0, canvas.Cut(text, a.W-4), t.dim())
+		x := a.Put(3, 0, canvas.Cut(text, a.W-4), t.Dimmed())
 		switch n := len(f.list); {
 		case n == 0:
 			return
 		case a.H == 1:
 			moreFindings(sc, a.Sub(0, 0, min(x+2+canvas.Width(moreText(n)), a.W), 1), n)
-			a.Put(x+2, 0, moreText(n), t.dim())
+			a.Put(x+2, 0, moreText(n), t.Dimmed())
 			return
 		}
 		a = a.Sub(0, 1, a.W, a.H-1)
@@ -99,7 +100,7 @@ func (f *findingsView) draw(a canvas.Area, sc *scene) {
 	less := 0
 	if a.W >= figuresOfWidth && worst.AgoNS == 0 {
 		less = canvas.Width(figuresOf) + 1
-		a.PutRight(0, figuresOf+" ", t.dim())
+		a.PutRight(0, figuresOf+" ", t.Dimmed())
 	}
 	lines := findingLines(worst, a.W-4, a.H, less)
 	left := a.H - len(lines)
@@ -115,14 +116,14 @@ func (f *findingsView) draw(a canvas.Area, sc *scene) {
 	}
 	y := len(lines)
 	if worst.Next != "" && (left >= 2 || left == 1 && others == 0) {
-		a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.dim())
+		a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.Dimmed())
 		y++
 	}
 	for i := 1; i <= others && y < a.H; i++ {
 		row := a.Row(y)
 		if y == a.H-1 && i < others {
 			more := "  " + moreText(others-i)
-			row.PutRight(0, more+" ", t.dim())
+			row.PutRight(0, more+" ", t.Dimmed())
 			moreFindings(sc, row, others-i)
 			row = row.Sub(0, 0, row.W-canvas.Width(more)-1, 1)
 		}
@@ -133,10 +134,10 @@ func (f *findingsView) draw(a canvas.Area, sc *scene) {
 }
 
 // findingMark is the sign of a finding with its style: that of its severity, paler when it has ended.
-func findingMark(f *gvl.Finding, t *Theme) (string, canvas.Style) {
+func findingMark(f *gvl.Finding, t *style.Theme) (string, canvas.Style) {
 	mark, color := severityMark(f.Severity, t)
 	if f.AgoNS != 0 {
-		return mark, t.dim()
+		return mark, t.Dimmed()
 	}
 	return mark, canvas.Style{FG: color, Attr: canvas.Bold}
 }
@@ -145,12 +146,12 @@ func findingMark(f *gvl.Finding, t *Theme) (string, canvas.Style) {
 func moreText(n int) string { return fmt.Sprintf("+%d more: !", n) }
 
 // drawFindingLines draws a finding broken into lines: the sign of its severity and its title stand out.
-func drawFindingLines(a canvas.Area, f *gvl.Finding, lines []string, t *Theme) {
+func drawFindingLines(a canvas.Area, f *gvl.Finding, lines []string, t *style.Theme) {
 	mark, st := findingMark(f, t)
 	a.Put(1, 0, mark, st)
-	text := t.text()
+	text := t.Plain()
 	if f.AgoNS != 0 {
-		text = t.dim()
+		text = t.Dimmed()
 	}
 	for y, line := range lines {
 		rest := line
@@ -168,7 +169,7 @@ const maxFindingLines = 8
 
 // drawAll lists all findings in full over the screen, each with what to do. It keeps the selected one in sight.
 func (f *findingsView) drawAll(a canvas.Area, sc *scene, o *overlay) {
-	t, w := &sc.theme, a.W-overlayMargin
+	t, w := &sc.Theme, a.W-overlayMargin
 	at := max(f.index(o.finding), 0)
 	o.finding = f.id(at)
 	var lines []overlayLine
@@ -183,20 +184,20 @@ func (f *findingsView) drawAll(a canvas.Area, sc *scene, o *overlay) {
 				f.onPress(sc, a, i)
 			})
 		}
-		text, _ := wrap(g.String(), w-4, maxFindingLines)
+		text, _ := style.Wrap(g.String(), w-4, maxFindingLines)
 		for y := range text {
 			add(func(a canvas.Area) {
 				if y == 0 {
 					drawFindingLines(a, g, text[:1], t)
 				} else {
-					a.Put(3, 0, text[y], t.text())
+					a.Put(3, 0, text[y], t.Plain())
 				}
 			})
 		}
-		next, _ := wrap("→ "+g.Next, w-4, maxFindingLines)
+		next, _ := style.Wrap("→ "+g.Next, w-4, maxFindingLines)
 		for _, s := range next {
 			if g.Next != "" {
-				add(func(a canvas.Area) { a.Put(3, 0, s, t.dim()) })
+				add(func(a canvas.Area) { a.Put(3, 0, s, t.Dimmed()) })
 			}
 		}
 		if i == at {
@@ -210,31 +211,8 @@ func (f *findingsView) drawAll(a canvas.Area, sc *scene, o *overlay) {
 	if len(f.list) == 0 {
 		lines = append(lines, func(a canvas.Area) {
 			_, text := f.nothingFound()
-			a.Put(1, 0, canvas.Cut(text, a.W-2), t.dim())
+			a.Put(1, 0, canvas.Cut(text, a.W-2), t.Dimmed())
 		})
 	}
 	o.scroll = drawOverlay(a, t, " findings: figures of the last 10 s ", lines, o.scroll)
-}
-
-// wrap breaks a text at spaces into at most n lines of at most w columns; when there are more, the last line is cut and the
-// text is not whole.
-func wrap(s string, w, n int) (lines []string, whole bool) {
-	s = canvas.Clean(s)
-	for len(lines) < n-1 && canvas.Width(s) > w {
-		at, col := -1, 0
-		for i, r := range s {
-			if r == ' ' {
-				at = i
-			}
-			if col += canvas.RuneWidth(r); col > w {
-				break
-			}
-		}
-		if at <= 0 {
-			break
-		}
-		lines = append(lines, s[:at])
-		s = strings.TrimLeft(s[at:], " ")
-	}
-	return append(lines, canvas.Cut(s, w)), canvas.Width(s) <= w
 }

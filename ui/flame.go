@@ -2,10 +2,12 @@ package ui
 
 import (
 	"regexp"
+	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // flameLook is what a person chose of how flamegraphs look: of every process the same.
@@ -84,7 +86,7 @@ type flameView struct {
 	matches     flamegraph.Matches
 	inRun       map[*flamegraph.Node]*flamegraph.Node // of runs that the search matches, the heaviest frame that it matches there
 	selNode     *flamegraph.Node
-	origins     map[sampler.FrameID]provenance
+	origins     map[sampler.FrameID]style.Provenance
 	endpoint    flamegraph.EndpointID // of which it shows the time; 0: of all
 	filter      string                // what is shown, when not all threads are
 	// everything is what is shown otherwise; "": all threads.
@@ -106,7 +108,7 @@ func (v *flameView) build(weights *flamegraph.Snapshot, dict *sampler.Dictionary
 	width, rows int) {
 	if v.builder == nil {
 		v.builder = flamegraph.NewBuilder(dict)
-		v.origins = make(map[sampler.FrameID]provenance)
+		v.origins = make(map[sampler.FrameID]style.Provenance)
 	}
 	o := flamegraph.Options{Metric: v.metric, Threads: threads, Root: root}
 	if !v.showIdle && v.metric == flamegraph.Wall {
@@ -163,7 +165,7 @@ func (v *flameView) lay(dict *sampler.Dictionary, width int) {
 			row[i].Node = n
 			if n.Frame != 0 {
 				if _, ok := v.origins[n.Frame]; !ok {
-					v.origins[n.Frame] = provenanceOf(dict.Frame(n.Frame))
+					v.origins[n.Frame] = style.ProvenanceOf(dict.Frame(n.Frame))
 				}
 			}
 		}
@@ -390,4 +392,9 @@ func (v *flameView) nextMatch(d int) {
 		at = 0
 	}
 	v.selectNode(hits[(at+d+len(hits))%len(hits)])
+}
+
+func (v *flameView) nextMetric() {
+	i := slices.Index(style.Metrics, v.metric)
+	v.metric = style.Metrics[(i+1)%len(style.Metrics)]
 }

@@ -13,16 +13,17 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // drawRule draws the line above the flamegraph, which says what it shows.
-func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string) {
-	a.Fill('─', t.line())
-	title := t.bold()
+func (v *flameView) drawRule(a canvas.Area, t *style.Theme, focused bool, when string) {
+	a.Fill('─', t.Rule())
+	title := t.Bold()
 	if focused {
 		title = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	}
-	x := a.Put(2, 0, " "+metricName(v.metric), title)
+	x := a.Put(2, 0, " "+style.MetricName(v.metric), title)
 	of := cmp.Or(v.everything, "all threads")
 	if v.filter != "" {
 		of = "only " + v.filter
@@ -60,7 +61,7 @@ func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string)
 	switch {
 	case v.tree == nil:
 	case v.metric == flamegraph.Allocations:
-		parts = slices.Insert(parts, 0, estimated(v.tree.Allocations))
+		parts = slices.Insert(parts, 0, style.Estimated(v.tree.Allocations))
 	case few == "":
 		parts = append(parts, samples(v.tree.Samples))
 	}
@@ -79,19 +80,19 @@ func (v *flameView) drawRule(a canvas.Area, t *Theme, focused bool, when string)
 	}
 	limit := a.W - canvas.Width(right) - 3
 	for _, p := range parts {
-		st := t.dim()
+		st := t.Dimmed()
 		if p == of && v.filter != "" || p == few || v.search != nil && strings.HasPrefix(p, "/") {
 			st = canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 		}
 		if x+3+canvas.Width(p) > limit {
 			break
 		}
-		x = a.Put(x, 0, " · ", t.dim())
+		x = a.Put(x, 0, " · ", t.Dimmed())
 		x = a.Put(x, 0, p, st)
 	}
-	a.Put(x, 0, " ", t.line())
+	a.Put(x, 0, " ", t.Rule())
 	if right != "" {
-		a.Put(a.W-1-canvas.Width(right), 0, right, t.dim())
+		a.Put(a.W-1-canvas.Width(right), 0, right, t.Dimmed())
 	}
 }
 
@@ -153,7 +154,7 @@ func (v *flameView) mostly(n *flamegraph.Node, least float64) string {
 	}
 	slices.SortStableFunc(order, func(x, y gvl.State) int { return cmp.Compare(of[y], of[x]) })
 	for _, s := range order[:most] {
-		if sh := share(of[s], n.Total); sh >= least {
+		if sh := style.Share(of[s], n.Total); sh >= least {
 			parts = append(parts, s.String()+" "+units.Percent(sh))
 		}
 	}
@@ -166,18 +167,18 @@ func (v *flameView) unsure() bool {
 }
 
 // draw draws the picture.
-func (v *flameView) draw(a canvas.Area, t *Theme, focused, color bool) {
+func (v *flameView) draw(a canvas.Area, t *style.Theme, focused, color bool) {
 	if v.tree == nil || v.tree.Root.Total == 0 || v.unsure() {
 		text := "nothing measured yet"
 		switch {
 		case v.unsure():
-			text = tooFew(v.tree.Allocations)
+			text = style.TooFew(v.tree.Allocations)
 		case v.tree != nil && v.tree.Excluded > 0 && !v.showIdle && v.metric == flamegraph.Wall:
 			text = "all of it waited for work, was parked or asleep   I shows it"
 		case v.tree != nil && (v.tree.Samples > 0 || v.metric == flamegraph.Blame || v.metric == flamegraph.Wait):
-			text = nothingOf(v.metric)
+			text = style.NothingOf(v.metric)
 		}
-		a.Put(3, a.H/2, canvas.Cut(text, a.W-6), t.dim())
+		a.Put(3, a.H/2, canvas.Cut(text, a.W-6), t.Dimmed())
 		return
 	}
 	for y := range a.H {
@@ -192,12 +193,12 @@ func (v *flameView) draw(a canvas.Area, t *Theme, focused, color bool) {
 	}
 }
 
-func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focused, color bool) {
+func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focused, color bool) {
 	if c.Kind == flamegraph.CellBlank || a.W == 0 {
 		return
 	}
 	bg := v.cellColor(c, t)
-	st := on(bg)
+	st := style.On(bg)
 	label := ""
 	if c.Node != nil {
 		label = c.Node.Text()
@@ -206,8 +207,8 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 			label = gap
 		}
 		if ok || c.Node.Kind == flamegraph.RunNode && !v.byState() && !v.comparing() {
-			bg = t.Background.Mix(t.Flame[fromThread], 0.35)
-			st = canvas.Style{FG: toward(t.Dim, t.Text, bg), BG: bg}
+			bg = t.Background.Mix(t.Flame[style.FromThread], 0.35)
+			st = canvas.Style{FG: style.Toward(t.Dim, t.Text, bg), BG: bg}
 		}
 	}
 	text := c.Text
@@ -231,10 +232,10 @@ func (v *flameView) drawCell(a canvas.Area, c *flamegraph.Cell, t *Theme, focuse
 	hit := c.Node != nil && v.matches.Nodes[c.Node]
 	switch {
 	case hit:
-		st = canvas.Style{FG: canvas.RGB(blackText), BG: canvas.RGB(okabeYellow), Attr: canvas.Bold | canvas.Underline}
+		st = canvas.Style{FG: canvas.RGB(style.BlackText), BG: canvas.RGB(style.OkabeYellow), Attr: canvas.Bold | canvas.Underline}
 	case v.search != nil:
-		st = on(t.Background.Mix(bg, 0.35))
-		st.FG = toward(t.Dim, t.Text, st.BG)
+		st = style.On(t.Background.Mix(bg, 0.35))
+		st.FG = style.Toward(t.Dim, t.Text, st.BG)
 	}
 	selected := c.Node != nil && c.Node == v.selNode
 	if selected {
@@ -290,17 +291,17 @@ const foreignStrength = 0.72
 
 // cellColor is the colour of a frame: by the state it was most in, or by where its code comes from, a little lighter or darker by its name, so that
 // neighbours can be distinguished and a frame keeps its colour.
-func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
+func (v *flameView) cellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {
 	case n == nil:
-		return t.Background.Mix(t.Flame[fromThread], 0.6)
+		return t.Background.Mix(t.Flame[style.FromThread], 0.6)
 	case c.Kind == flamegraph.CellAncestor:
-		return t.Background.Mix(t.Flame[fromThread], 0.5)
+		return t.Background.Mix(t.Flame[style.FromThread], 0.5)
 	case v.comparing():
 		return v.diffColor(n, t)
 	case !n.IsFrame() && !v.byState():
-		return t.Flame[fromThread]
+		return t.Flame[style.FromThread]
 	}
 	h := fnv.New32a()
 	h.Write([]byte(n.Label))
@@ -315,9 +316,9 @@ func (v *flameView) cellColor(c *flamegraph.Cell, t *Theme) canvas.Color {
 		return base
 	}
 	if shade < 0 {
-		return base.Mix(canvas.RGB(blackText), -shade)
+		return base.Mix(canvas.RGB(style.BlackText), -shade)
 	}
-	return base.Mix(canvas.RGB(whiteText), shade)
+	return base.Mix(canvas.RGB(style.WhiteText), shade)
 }
 
 // detail describes the selected frame: its name, place, share and origin.
@@ -334,7 +335,7 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 			parts = append(parts, fmt.Sprintf("%s:%d", n.File, n.Line))
 		}
 		frame := dict.Frame(n.Frame)
-		origin = provenanceOf(frame).String()
+		origin = style.ProvenanceOf(frame).String()
 		switch {
 		case n.C:
 			origin = "C function"
@@ -344,7 +345,7 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 			origin += " " + frame.Gem
 		}
 	}
-	sum := measure(v.metric, n.Total)
+	sum := style.Measure(v.metric, n.Total)
 	if v.metric.IsTime() && n.Total > v.tree.ToNS-v.tree.FromNS {
 		sum += " thread-time" // several threads at a time: more than passed on the clock
 	}

@@ -39,13 +39,13 @@ func (p *flamePage) detail(sc *scene) (name, rest string) { return p.flame.detai
 
 func (p *flamePage) draw(a canvas.Area, sc *scene) {
 	v := p.flame
-	v.drawRule(a.Row(0), &sc.theme, true, sc.when())
+	v.drawRule(a.Row(0), &sc.Theme, true, sc.when())
 	if v.comparing() {
-		v.drawChanges(a.Row(a.H-1), &sc.theme)
+		v.drawChanges(a.Row(a.H-1), &sc.Theme)
 	}
 	picture := a.Sub(0, 1, a.W, p.panel.flameRows(sc))
 	p.panel.draw(a.Sub(0, 1+picture.H, a.W, p.panel.rows), sc)
-	v.draw(picture, &sc.theme, true, !sc.opt.NoColor)
+	v.draw(picture, &sc.Theme, true, !sc.opt.NoColor)
 	sc.onPress(picture, func(m *Model, x, y int) tea.Cmd { p.flame.selectAt(x, y, picture.H); m.refresh(); return nil })
 }
 

@@ -158,7 +158,7 @@ func (m *Model) attach(f *fleet) {
 
 // takeOver takes over what the person chose on another process's screen.
 func (m *Model) takeOver(from *Model) {
-	m.width, m.height, m.colors = from.width, from.height, from.colors.copied()
+	m.width, m.height, m.Colors = from.width, from.height, from.Colors.Copied()
 	if m.page = from.page; m.page == pageThread { // of the other process
 		m.page = pageThreads
 	}

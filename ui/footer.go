@@ -11,13 +11,14 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // maxMessageRows is how many rows a message may take, over what is above the last rows.
 const maxMessageRows = 4
 
 // drawFooter draws the last rows: what is selected (or what the last key has to say), and the keys.
-func (m *Model) drawFooter(a canvas.Area, t *Theme) {
+func (m *Model) drawFooter(a canvas.Area, t *style.Theme) {
 	r := &m.regions
 	row := a.Row(r.footer)
 	if m.prompt != nil {
@@ -35,12 +36,12 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 		case m.message.problem:
 			st.FG = t.Crit
 		case m.message.hint:
-			st = t.text()
+			st = t.Plain()
 		}
 		text := m.showable(m.message.text, m.message.paths...)
 		lines := []string{canvas.CutLeft(text, a.W-2)}
 		if m.message.problem && len(m.message.paths) == 0 { // why something can't be, and what to do, is read to its end
-			lines, _ = wrap(text, a.W-2, maxMessageRows)
+			lines, _ = style.Wrap(text, a.W-2, maxMessageRows)
 		}
 		for i, s := range lines {
 			full := a.Row(r.detail - len(lines) + 1 + i)
@@ -54,7 +55,7 @@ func (m *Model) drawFooter(a canvas.Area, t *Theme) {
 
 // drawKeys draws the keys that matter here, as many as fit, and returns the columns they take: those that lead on from
 // anywhere always, the others in their order. On a row of their own they begin on the left.
-func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
+func (m *Model) drawKeys(a canvas.Area, t *style.Theme, ownRow bool) int {
 	type hint struct {
 		key, word string
 		b         binding
@@ -94,8 +95,8 @@ func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 	}
 	for _, h := range hints {
 		from := x
-		x = a.Put(x, 0, h.key, t.bold())
-		x = a.Put(x+1, 0, h.word, t.dim())
+		x = a.Put(x, 0, h.key, t.Bold())
+		x = a.Put(x+1, 0, h.word, t.Dimmed())
 		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { return h.b.do(m) })
 		x += 2
 	}
@@ -103,19 +104,19 @@ func (m *Model) drawKeys(a canvas.Area, t *Theme, ownRow bool) int {
 }
 
 // drawDetail describes what is selected in the view.
-func (m *Model) drawDetail(a canvas.Area, t *Theme) {
+func (m *Model) drawDetail(a canvas.Area, t *style.Theme) {
 	name, rest := m.current().detail(&m.scene)
 	if name == "" && m.page == pageLive && m.regions.legend == 0 && m.regions.detail != m.regions.footer {
-		drawLegend(a, t, m.opt.ASCII)
+		style.DrawLegend(a, t, m.opt.ASCII)
 		return
 	}
 	if name == "" {
-		a.Put(1, 0, canvas.Cut(rest, a.W-2), t.dim())
+		a.Put(1, 0, canvas.Cut(rest, a.W-2), t.Dimmed())
 		return
 	}
 	name = canvas.Cut(name, max(a.W/2, a.W-4-canvas.Width(rest)))
-	x := a.Put(1, 0, name, t.bold())
-	a.Put(x+2, 0, canvas.Cut(rest, a.W-x-2), t.dim())
+	x := a.Put(1, 0, name, t.Bold())
+	a.Put(x+2, 0, canvas.Cut(rest, a.W-x-2), t.Dimmed())
 }
 
 // detail describes the selected thread in full, or sums up the selected group.
@@ -137,7 +138,7 @@ func (sc *scene) rowDetail(w *row) (name, rest string) {
 		states := urgency
 		slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(w.totals[y], w.totals[x]) })
 		for _, s := range states {
-			if sh := share(w.totals[s], listed); sh >= 0.005 {
+			if sh := style.Share(w.totals[s], listed); sh >= 0.005 {
 				parts = append(parts, fmt.Sprintf("%s %s", s, units.Percent(sh)))
 			}
 		}
@@ -151,7 +152,7 @@ func (sc *scene) rowDetail(w *row) (name, rest string) {
 			fr := sc.dict.Frame(f)
 			where := fr.Label
 			if fr.Path != "" && !fr.C {
-				where += " " + lineIn(fr.Path, fr.Line, fr.Uncertain)
+				where += " " + style.LineIn(fr.Path, fr.Line, fr.Uncertain)
 			}
 			parts = append(parts, "in "+where)
 		}

@@ -5,6 +5,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // frameCells show where the frame selected in the flamegraph runs, or the route that is shown: in place of the timeline's own, cells that hold its time
@@ -47,7 +48,7 @@ func (v *timelineView) loadFrameCells(r *reading, label string, metric flamegrap
 				if cellNS >= toNS {
 					break
 				}
-				part := share(min(toNS, cellNS+each)-max(fromNS, cellNS), toNS-fromNS)
+				part := style.Share(min(toNS, cellNS+each)-max(fromNS, cellNS), toNS-fromNS)
 				for _, cells := range of[k.Thread] {
 					cells[i].NS[state] += int64(part * float64(w.WallNS))
 				}
@@ -69,7 +70,7 @@ func finishFrameCell(c, whole *gvl.Cell) {
 			c.Dominant = gvl.State(s)
 		}
 	}
-	c.Share = min(share(c.Listed(), whole.Listed()), 1)
+	c.Share = min(style.Share(c.Listed(), whole.Listed()), 1)
 }
 
 // cell is a row's cell; one without time for a row that came after.
@@ -81,21 +82,11 @@ func (l *frameCells) cell(k rowKey, i int) *gvl.Cell {
 }
 
 // draw says on the time axis, in place of the times furthest back, that the rows are a frame's.
-func (l *frameCells) draw(axis canvas.Area, t *Theme) int {
+func (l *frameCells) draw(axis canvas.Area, t *style.Theme) int {
 	const before, after = "where ", " runs "
 	room := axis.W*2/3 - len(before) - len(after)
 	if room < 4 {
 		return 0
 	}
 	return axis.Put(0, 0, before+flamegraph.LabelFit(canvas.Clean(l.label), room)+after, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
-}
-
-// frameCell returns what a column of a row looks like while a frame is highlighted: as usual where the frame ran, the stronger
-// the more; elsewhere an empty ground that says that the row was there.
-func (t *Theme) frameCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
-	if c.Listed() > 0 {
-		return t.stateCell(c, ascii, beside)
-	}
-	const quiet = 0.08
-	return ' ', canvas.Style{BG: t.Background.Mix(t.Text, quiet)}
 }

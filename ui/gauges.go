@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // gauge is one figure of the head: a word, its value and, where there is room, its recent past.
@@ -24,9 +25,9 @@ type gauge struct {
 
 const sparkLater = 10
 
-func (f *figures) gauges(t *Theme, s *served) []gauge {
-	waitColor := t.readable(t.States[gvl.Waiting])
-	heldStyle, waitStyle := t.bold(), t.bold()
+func (f *figures) gauges(t *style.Theme, s *served) []gauge {
+	waitColor := t.Readable(t.States[gvl.Waiting])
+	heldStyle, waitStyle := t.Bold(), t.Bold()
 	if f.held >= 0.85 {
 		heldStyle.FG = t.Warn
 	}
@@ -35,34 +36,34 @@ func (f *figures) gauges(t *Theme, s *served) []gauge {
 	}
 	gs := []gauge{
 		{label: "GVL", value: units.Percent(f.held), style: heldStyle, spark: f.heldSpark, top: 1,
-			sparkStyle: canvas.Style{FG: t.readable(t.States[gvl.Running])}, priority: 0},
+			sparkStyle: canvas.Style{FG: t.Readable(t.States[gvl.Running])}, priority: 0},
 		{label: "waiting", value: fmt.Sprintf("%.1f", f.waiting), style: waitStyle, spark: f.waitSpark, top: maxOf(f.waitSpark, 1),
 			sparkStyle: canvas.Style{FG: waitColor}, priority: 1},
-		{label: "wait p99", value: f.waitInWords(waitP99), style: t.text(), priority: 4},
-		{label: "CPU", value: units.Percent(f.cpu), style: t.bold(), spark: f.cpuSpark, top: maxOf(f.cpuSpark, 1),
-			sparkStyle: t.dim(), priority: 2, bar: true},
+		{label: "wait p99", value: f.waitInWords(waitP99), style: t.Plain(), priority: 4},
+		{label: "CPU", value: units.Percent(f.cpu), style: t.Bold(), spark: f.cpuSpark, top: maxOf(f.cpuSpark, 1),
+			sparkStyle: t.Dimmed(), priority: 2, bar: true},
 	}
 	if f.throttled > 0 {
 		gs = append(gs, gauge{label: "throttled", value: units.Percent(f.throttled), style: canvas.Style{FG: t.Warn, Attr: canvas.Bold}, priority: 3})
 	}
 	if f.gcKnown {
-		style := t.bold()
+		style := t.Bold()
 		if f.gc >= 0.1 {
-			style.FG = t.readable(t.States[gvl.GC])
+			style.FG = t.Readable(t.States[gvl.GC])
 		}
 		gs = append(gs, gauge{label: "GC", value: units.Percent(f.gc), style: style, spark: f.gcSpark, top: maxOf(f.gcSpark, 0.2),
-			sparkStyle: canvas.Style{FG: t.readable(t.States[gvl.GC])}, priority: 5, bar: true},
-			gauge{value: fmt.Sprintf("%d minor %d major", f.minor, f.major), style: t.dim(), priority: 8})
+			sparkStyle: canvas.Style{FG: t.Readable(t.States[gvl.GC])}, priority: 5, bar: true},
+			gauge{value: fmt.Sprintf("%d minor %d major", f.minor, f.major), style: t.Dimmed(), priority: 8})
 	}
 	if f.rss > 0 {
-		gs = append(gs, gauge{label: "RSS", value: units.Bytes(f.rss), style: t.bold(), spark: f.rssSpark, top: maxOf(f.rssSpark, 1),
-			sparkStyle: t.dim(), priority: 6, bar: true})
+		gs = append(gs, gauge{label: "RSS", value: units.Bytes(f.rss), style: t.Bold(), spark: f.rssSpark, top: maxOf(f.rssSpark, 1),
+			sparkStyle: t.Dimmed(), priority: 6, bar: true})
 	}
 	if s.seen {
-		gs = append(gs, gauge{label: "requests", value: units.Count(int64(len(s.running))), style: t.bold(), priority: 4, bar: true},
-			gauge{value: perSecondText(s.perSecond) + "/s", style: t.bold(), priority: 4})
+		gs = append(gs, gauge{label: "requests", value: units.Count(int64(len(s.running))), style: t.Bold(), priority: 4, bar: true},
+			gauge{value: perSecondText(s.perSecond) + "/s", style: t.Bold(), priority: 4})
 		if n, _ := s.lengths.Count(); n > 0 {
-			gs = append(gs, gauge{label: "p95", value: s.length(.95), style: t.bold(), priority: 7})
+			gs = append(gs, gauge{label: "p95", value: s.length(.95), style: t.Bold(), priority: 7})
 		}
 	}
 	return gs
@@ -97,7 +98,7 @@ func (g *gauge) sparks(level int) bool {
 	return len(g.spark) > 0 && g.priority+sparkLater <= level
 }
 
-func drawGauges(a canvas.Area, f *figures, s *served, t *Theme) {
+func drawGauges(a canvas.Area, f *figures, s *served, t *style.Theme) {
 	gs := f.gauges(t, s)
 	level := 2 * sparkLater
 	for ; level > 0; level-- {
@@ -116,14 +117,14 @@ func drawGauges(a canvas.Area, f *figures, s *served, t *Theme) {
 			continue
 		}
 		if g.bar && x > 1 {
-			x = a.Put(x, 0, "│ ", t.line())
+			x = a.Put(x, 0, "│ ", t.Rule())
 		}
 		if g.label != "" {
-			x = a.Put(x, 0, g.label+" ", t.dim())
+			x = a.Put(x, 0, g.label+" ", t.Dimmed())
 		}
 		x = a.Put(x, 0, g.value, g.style)
 		if g.sparks(level) {
-			x = drawSpark(a, x+1, g.spark, g.top, g.sparkStyle)
+			x = style.DrawSpark(a, x+1, g.spark, g.top, g.sparkStyle)
 		}
 		x += 2
 		if i+1 < len(gs) && gs[i+1].bar {

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // figures are the numbers of the head lines over the stretch of time that is shown.
@@ -62,7 +63,7 @@ func (f *figures) load(r *reading, fromNS, toNS int64) {
 		sum.ThrottledNS += c.ThrottledNS
 		unknown := c.SampledNS == 0
 		f.waitSpark = append(f.waitSpark, valueOr(unknown, c.Waiters()))
-		f.cpuSpark = append(f.cpuSpark, valueOr(unknown, share(c.CPUNS, c.SampledNS)))
+		f.cpuSpark = append(f.cpuSpark, valueOr(unknown, style.Share(c.CPUNS, c.SampledNS)))
 		f.gcSpark = append(f.gcSpark, valueOr(unknown, c.GC()))
 		f.rssSpark = append(f.rssSpark, valueOr(c.RSSBytes == 0, float64(c.RSSBytes)))
 		if c.RSSBytes != 0 {
@@ -70,7 +71,7 @@ func (f *figures) load(r *reading, fromNS, toNS int64) {
 		}
 	}
 	f.waiting, f.gc = sum.Waiters(), sum.GC()
-	f.cpu, f.throttled = share(sum.CPUNS, sum.SampledNS), share(sum.ThrottledNS, sum.SampledNS)
+	f.cpu, f.throttled = style.Share(sum.CPUNS, sum.SampledNS), style.Share(sum.ThrottledNS, sum.SampledNS)
 	f.loadOwners(r, fromNS, toNS)
 	f.loadMarks(r, fromNS, toNS)
 	var open []gvl.Wait
@@ -90,9 +91,9 @@ func (f *figures) loadOwners(r *reading, fromNS, toNS int64) {
 		for _, c := range cells {
 			held += c.HeldNS
 			sampled += c.SampledNS
-			spark = append(spark, valueOr(c.SampledNS == 0, share(c.HeldNS, c.SampledNS)))
+			spark = append(spark, valueOr(c.SampledNS == 0, style.Share(c.HeldNS, c.SampledNS)))
 		}
-		if s := share(held, sampled); s >= f.held {
+		if s := style.Share(held, sampled); s >= f.held {
 			f.held, f.heldSpark = s, spark
 		}
 	}
@@ -116,12 +117,12 @@ func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
 	f.lockHz = float64(b.reads.Ticks-a.reads.Ticks) / sec
 	f.stackHz = float64(b.reads.StackTicks-a.reads.StackTicks) / sec
 	own, span := b.meters.self.Since(&a.meters.self)
-	f.selfCPU, f.selfKnown, f.selfShort = share(own, span), span > 0, span == 0 && b.meters.self.Known()
+	f.selfCPU, f.selfKnown, f.selfShort = style.Share(own, span), span > 0, span == 0 && b.meters.self.Known()
 	f.exact = r.exact.nearlyAll(fromNS, toNS)
 	f.priority, f.halved, f.lowered = b.ddtop.Priority, b.ddtop.Halved, b.ddtop.Lowered
 	if n := b.reads.Pauses - a.reads.Pauses; n > 0 {
 		paused := int64(b.reads.PausedNS - a.reads.PausedNS)
-		f.pauseShare, f.pauseNS = share(paused, b.timeNS-a.timeNS), paused/int64(n)
+		f.pauseShare, f.pauseNS = style.Share(paused, b.timeNS-a.timeNS), paused/int64(n)
 	}
 	f.stacks = stackReads{b.stacks.read - a.stacks.read, b.stacks.lost - a.stacks.lost}
 }
@@ -131,13 +132,6 @@ func valueOr(unknown bool, v float64) float64 {
 		return -1
 	}
 	return v
-}
-
-func share(part, whole int64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
 }
 
 // headView draws who the target is and how the sampling does, or the banner that says that the picture is not live.
@@ -167,7 +161,7 @@ type headView struct {
 	programs   string // the names of all, when whole
 }
 
-func (h *headView) draw(a canvas.Area, t *Theme) {
+func (h *headView) draw(a canvas.Area, t *style.Theme) {
 	switch {
 	case !h.live:
 		h.drawFrozen(a, t)
@@ -224,7 +218,7 @@ func (h *headView) who() string {
 // which says which process of several it is.
 func (h *headView) which() string { return fmt.Sprintf("process %d of %d", h.number, h.of) }
 
-func (h *headView) drawFrozen(a canvas.Area, t *Theme) {
+func (h *headView) drawFrozen(a canvas.Area, t *style.Theme) {
 	behind := "the newest"
 	if h.behindNS > 0 {
 		behind = "–" + units.Duration(h.behindNS)
@@ -237,7 +231,7 @@ func (h *headView) drawFrozen(a canvas.Area, t *Theme) {
 	if h.playing || h.replay && a.W >= spaciousWidth {
 		text += "  "
 		barX = 1 + canvas.Width(text)
-		text += bar(h.played, playedColumns)
+		text += style.Bar(h.played, playedColumns)
 	}
 	switch {
 	case h.state.Ended && !h.replay:
@@ -251,14 +245,14 @@ func (h *headView) drawFrozen(a canvas.Area, t *Theme) {
 	default:
 		text += "  sampling goes on"
 	}
-	h.banner(a, t, text, "[ ] "+axisTime(h.stepNS)+"  { } range  space live", t.Accent)
+	h.banner(a, t, text, "[ ] "+style.AxisTime(h.stepNS)+"  { } range  space live", t.Accent)
 	if barX > 0 { // in reverse video what is played would look empty
-		a.Put(barX, 0, bar(h.played, playedColumns), canvas.Style{FG: t.Accent, BG: t.Background})
+		a.Put(barX, 0, style.Bar(h.played, playedColumns), canvas.Style{FG: t.Accent, BG: t.Background})
 	}
 }
 
 // banner fills the row in reverse video: no one may take an old picture for a live one.
-func (h *headView) banner(a canvas.Area, t *Theme, text, right string, c canvas.Color) {
+func (h *headView) banner(a canvas.Area, t *style.Theme, text, right string, c canvas.Color) {
 	st := canvas.Style{FG: c, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Fill(' ', st)
 	x := a.Put(1, 0, canvas.Cut(text, a.W-2), st)
@@ -274,7 +268,7 @@ func (h *headView) banner(a canvas.Area, t *Theme, text, right string, c canvas.
 	}
 }
 
-func (h *headView) drawLive(a canvas.Area, t *Theme) {
+func (h *headView) drawLive(a canvas.Area, t *style.Theme) {
 	p := &h.process
 	ruby := "ruby " + p.RubyVersion
 	if p.JIT != "" {
@@ -289,7 +283,7 @@ func (h *headView) drawLive(a canvas.Area, t *Theme) {
 		rightW -= canvas.Width(right[len(right)-1].text) + 2
 		right = right[:len(right)-1]
 	}
-	x := a.Put(1, 0, canvas.Cut(p.Title, max(a.W-rightW-2, 8)), t.bold())
+	x := a.Put(1, 0, canvas.Cut(p.Title, max(a.W-rightW-2, 8)), t.Bold())
 	left := []string{fmt.Sprintf("pid %d", p.PID), ruby}
 	switch {
 	case h.whole:
@@ -314,7 +308,7 @@ func (h *headView) drawLive(a canvas.Area, t *Theme) {
 	}
 	for _, s := range left {
 		if x+2+canvas.Width(s)+rightW <= a.W {
-			x = a.Put(x+2, 0, s, t.dim())
+			x = a.Put(x+2, 0, s, t.Dimmed())
 		}
 	}
 	x = a.W - rightW

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // segment is a piece of the head line.
@@ -18,7 +19,7 @@ type segment struct {
 }
 
 // health lists how the sampling does, the more important first.
-func (h *headView) health(t *Theme) []segment {
+func (h *headView) health(t *style.Theme) []segment {
 	f := h.figures
 	live := segment{"● LIVE", canvas.Style{FG: t.Good, Attr: canvas.Bold}}
 	if h.replay || h.state.Done {
@@ -28,13 +29,13 @@ func (h *headView) health(t *Theme) []segment {
 		}
 	}
 	if h.loaded < 1 {
-		live.text = "▶ REPLAY reading " + bar(h.loaded, playedColumns) + " " + units.Percent(h.loaded)
+		live.text = "▶ REPLAY reading " + style.Bar(h.loaded, playedColumns) + " " + units.Percent(h.loaded)
 	}
-	window := axisTime(h.windowNS)
+	window := style.AxisTime(h.windowNS)
 	if h.spanNS < h.windowNS*9/10 {
 		known := "<1s" // the first pictures come before there is a second to tell of
 		if s := h.spanNS / int64(time.Second); s > 0 {
-			known = axisTime(s * int64(time.Second))
+			known = style.AxisTime(s * int64(time.Second))
 		}
 		window = known + " of " + window
 	}
@@ -46,9 +47,9 @@ func (h *headView) health(t *Theme) []segment {
 		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
 	}
 	out = append(append(out, exactSegments(&h.exact, t)...), switchSegments(&h.switches, t)...)
-	out = append(out, segment{window, t.text()})
+	out = append(out, segment{window, t.Plain()})
 	if f.selfKnown || f.selfShort {
-		self := segment{fmt.Sprintf("ddtop %.1f %%", f.selfCPU*100), t.dim()}
+		self := segment{fmt.Sprintf("ddtop %.1f %%", f.selfCPU*100), t.Dimmed()}
 		if most := f.mayTake(&h.process); most > 0 {
 			self.text = fmt.Sprintf("ddtop %.1f of %s", f.selfCPU*100, mostText(most))
 		}
@@ -64,7 +65,7 @@ func (h *headView) health(t *Theme) []segment {
 		out = append(out, self)
 	}
 	if f.lockHz == 0 {
-		out = append(out, segment{"starting", t.dim()})
+		out = append(out, segment{"starting", t.Dimmed()})
 	}
 	if h.process.Pauses && f.pauseNS > 0 {
 		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.pauseShare*100, units.Duration(f.pauseNS)), canvas.Style{FG: t.Warn}})
@@ -81,7 +82,7 @@ func (h *headView) health(t *Theme) []segment {
 		warn("names left out " + units.Count(int64(f.leftOut)))
 	}
 	if f.missesWaits() && !h.whole && !h.exact.On { // of what happens now none is
-		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.lockHz)) + " can be missed", t.dim()})
+		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.lockHz)) + " can be missed", t.Dimmed()})
 	}
 	return out
 }
@@ -90,7 +91,7 @@ func (h *headView) health(t *Theme) []segment {
 func (f *figures) missesWaits() bool { return f.lowered && !f.exact && f.lockHz > 0 }
 
 // lost is the share of the stacks read that are not there in full.
-func (f *figures) lost() float64 { return share(int64(f.stacks.lost), int64(f.stacks.read)) }
+func (f *figures) lost() float64 { return style.Share(int64(f.stacks.lost), int64(f.stacks.read)) }
 
 // mayTake is the share of a CPU that ddtop may take, at the end of the time shown; 0: there is no limit.
 func (f *figures) mayTake(p *sampler.Process) float64 {
@@ -108,7 +109,7 @@ const manyPartial = 0.05
 
 // slower says why it reads less often than was asked for; "" where it does not.
 func (f *figures) slower(p *sampler.Process) string {
-	asked := fmt.Sprintf("; asked for were %s and %s", rate(p.LockRate), rate(p.StackRate))
+	asked := fmt.Sprintf("; asked for were %s and %s", style.Rate(p.LockRate), style.Rate(p.StackRate))
 	switch {
 	case f.slow:
 		return asked + ": the process is idle"
@@ -126,7 +127,7 @@ func (f *figures) readsHelp(p *sampler.Process) keyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
 	keys := keyMap{title: "sampling since the attach", bindings: []binding{
-		{show: rate(f.lockHz), help: "reads a second of who holds the GVL and who waits, " + rate(f.stackHz) + " of all stacks, in the time shown" + f.slower(p)},
+		{show: style.Rate(f.lockHz), help: "reads a second of who holds the GVL and who waits, " + style.Rate(f.stackHz) + " of all stacks, in the time shown" + f.slower(p)},
 		{show: units.FinePercent(f.lost()), help: "of the stacks in the time shown were not read in full (partial)"},
 		{show: n(r.Ticks), help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
 		{show: n(r.Torn), help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is not a loss"},
@@ -140,7 +141,7 @@ func (f *figures) readsHelp(p *sampler.Process) keyMap {
 		}
 		if f.missesWaits() {
 			help += fmt.Sprintf("; it reads %s times a second for it, stacks %s: waits under %s can be missed",
-				rate(f.lockHz), rate(f.stackHz), units.Duration(int64(1e9/f.lockHz)))
+				style.Rate(f.lockHz), style.Rate(f.stackHz), units.Duration(int64(1e9/f.lockHz)))
 		}
 		keys.bindings = append(keys.bindings, binding{show: mostText(most), help: help})
 	}

@@ -108,8 +108,8 @@ func (l *list[R, K]) draw(a canvas.Area, sc *scene, drawRow func(a canvas.Area, 
 
 // markRow shows that the cursor is on a row; focused: the arrow keys move it.
 func markRow(a canvas.Area, sc *scene, focused bool) {
-	t := &sc.theme
-	t.highlight(a, focused)
+	t := &sc.Theme
+	t.Highlight(a, focused)
 	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 }
 

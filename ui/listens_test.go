@@ -5,12 +5,13 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // TestListenersLookAtRest: the cells of a thread that has nothing to do are pale, with the letter of io; where it waited for the GVL they are
 // as loud as any.
 func TestListenersLookAtRest(t *testing.T) {
-	theme, err := ThemeByName("dark")
+	theme, err := style.ThemeByName("dark")
 	if err != nil {
 		t.Fatal(err)
 	}

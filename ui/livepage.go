@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // focus is the part of the live view that the arrow keys and enter go to.
@@ -36,7 +37,7 @@ func (p *livePage) load(sc *scene, r *reading) {
 func (p *livePage) about(*scene) string { return "" }
 
 func (p *livePage) draw(a canvas.Area, sc *scene) {
-	r, t := &sc.regions, &sc.theme
+	r, t := &sc.regions, &sc.Theme
 	p.timeline.drawAxis(a.Row(r.axis), t, r, p.focus == onTimeline, sc.nowWord(), sc.nowWord())
 	sc.notes.draw(a.Sub(r.cellsX, r.axis, r.cellsW, 1), &p.timeline, t)
 	rows := a.Sub(0, r.rows, sc.width, r.rowCount)
@@ -44,7 +45,7 @@ func (p *livePage) draw(a canvas.Area, sc *scene) {
 	sc.onPress(rows, p.pressRow)
 	sc.drawDrag(p.axisArea(a, sc))
 	if r.legend > 0 {
-		drawLegend(a.Row(r.legend), t, sc.opt.ASCII)
+		style.DrawLegend(a.Row(r.legend), t, sc.opt.ASCII)
 	}
 	p.flame.drawRule(a.Row(r.rule), t, p.focus == onFlame, sc.when())
 	h := p.panel.flameRows(sc)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // loadingAfter is how long work before the screen may take until there is a picture of it: most takes a moment, and a picture
@@ -42,7 +43,7 @@ func Load[T io.Closer](ctx context.Context, o Options, title string, work func(c
 	working, stop := context.WithCancel(ctx)
 	m := &loading{opt: o, title: title, finished: make(chan struct{}), began: time.Now()}
 	m.opt.NoColor = o.NoColor || os.Getenv("NO_COLOR") != ""
-	theme, err := ThemeByName(o.withDefaults().Theme)
+	theme, err := style.ThemeByName(o.withDefaults().Theme)
 	if err != nil {
 		stop()
 		return none, err
@@ -84,7 +85,7 @@ func Load[T io.Closer](ctx context.Context, o Options, title string, work func(c
 type loading struct {
 	ctx       context.Context
 	opt       Options
-	theme     Theme
+	theme     style.Theme
 	title     string
 	began     time.Time
 	finished  chan struct{}
@@ -170,20 +171,20 @@ func (m *loading) draw(a canvas.Area, p Progress, passed time.Duration) {
 		return
 	}
 	x, y := (a.W-w)/2, max(0, a.H/2-3)
-	a.Put(x, y, canvas.Cut(canvas.Clean(m.title), w), t.bold())
+	a.Put(x, y, canvas.Cut(canvas.Clean(m.title), w), t.Bold())
 	if p.What != "" {
-		a.Put(x, y+1, canvas.CutLeft(canvas.Clean(p.What), w), t.text())
+		a.Put(x, y+1, canvas.CutLeft(canvas.Clean(p.What), w), t.Plain())
 	}
 	text := fmt.Sprintf("%d s", int(passed.Seconds()))
 	if p.Total > 0 {
 		done := min(max(p.Done, 0), p.Total)
-		a.Put(x, y+2, bar(share(done, p.Total), w), canvas.Style{FG: t.Accent})
+		a.Put(x, y+2, style.Bar(style.Share(done, p.Total), w), canvas.Style{FG: t.Accent})
 		of := fmt.Sprintf("%s of %s", units.Bytes(done), units.Bytes(p.Total))
 		if p.Unit != "" {
 			of = fmt.Sprintf("%s of %s %s", units.Count(done), units.Count(p.Total), p.Unit)
 		}
 		text = fmt.Sprintf("%d %% · %s · %s", done*100/p.Total, of, text)
 	}
-	a.Put(x, y+3, canvas.Cut(text, w), t.dim())
-	a.Put(x, y+5, canvas.Cut("esc cancels", w), t.dim())
+	a.Put(x, y+3, canvas.Cut(text, w), t.Dimmed())
+	a.Put(x, y+5, canvas.Cut("esc cancels", w), t.Dimmed())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // placesFrom is what the places were summed from.
@@ -213,7 +214,7 @@ func (p *locksPage) topShare() (n int, of float64) {
 	for n < min(len(p.places), few) {
 		sum += p.places[n].NS
 		n++
-		if of = share(sum, p.waitNS); of >= most {
+		if of = style.Share(sum, p.waitNS); of >= most {
 			break
 		}
 	}
@@ -264,7 +265,7 @@ func (p *locksPage) detail(sc *scene) (name, rest string) {
 	if i := p.byPlace.index(); i >= 0 {
 		b := p.byPlace.rows[i]
 		return b.String(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.Path, b.Line, units.Duration(b.NS),
-			units.Percent(share(b.NS, p.waitNS)))
+			units.Percent(style.Share(b.NS, p.waitNS)))
 	}
 	return "", ""
 }

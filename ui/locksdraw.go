@@ -11,13 +11,14 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // maxCyclesDrawn is how many deadlocks have a box of their own.
 const maxCyclesDrawn = 3
 
 func (p *locksPage) draw(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	y := 0
 	for i, c := range p.cycles {
 		left := a.H - y
@@ -53,7 +54,7 @@ func (p *locksPage) draw(a canvas.Area, sc *scene) {
 		p.drawBlame(left, sc)
 	case p.waitNS > 0:
 		left.Put(1, left.H-1, canvas.Cut(fmt.Sprintf("hardly any waiting for the GVL: %s of all threads together, %s", units.Duration(p.waitNS), sc.when()),
-			a.W-2), t.dim())
+			a.W-2), t.Dimmed())
 	}
 }
 
@@ -65,7 +66,7 @@ const leastBlame = 0.01
 
 // blames reports whether there is blame to speak of.
 func (p *locksPage) blames(sc *scene) bool {
-	return len(p.places) > 0 && share(p.waitNS, sc.weights.ToNS-sc.weights.FromNS) >= leastBlame
+	return len(p.places) > 0 && style.Share(p.waitNS, sc.weights.ToNS-sc.weights.FromNS) >= leastBlame
 }
 
 // chosen is the lock whose waiters are listed: the selected one, otherwise the first that is held; nil: there is none.
@@ -81,7 +82,7 @@ func (p *locksPage) chosen() *lockRow {
 
 // drawCycle draws a deadlock in a box in reverse video.
 func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	st := canvas.Style{FG: t.Crit, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Row(0).Fill(' ', st)
 	a.Row(a.H-1).Fill(' ', st)
@@ -96,46 +97,46 @@ func (p *locksPage) drawCycle(a canvas.Area, links []deadLink, sc *scene) {
 			break
 		}
 		l := &links[i]
-		x := a.Put(3, 1+i, canvas.Cut(gvl.ThreadName(l.thread, sc.dict), a.W/4), t.bold())
+		x := a.Put(3, 1+i, canvas.Cut(gvl.ThreadName(l.thread, sc.dict), a.W/4), t.Bold())
 		verb, held := " waits for ", ", held by "
 		if l.kind == "Thread" {
 			verb, held = " waits for the end of", " "
-			x = a.Put(x, 1+i, verb, t.dim())
+			x = a.Put(x, 1+i, verb, t.Dimmed())
 		} else {
-			x = a.Put(x, 1+i, verb, t.dim())
-			x = a.Put(x, 1+i, lockName(l.kind, l.object), t.text())
+			x = a.Put(x, 1+i, verb, t.Dimmed())
+			x = a.Put(x, 1+i, lockName(l.kind, l.object), t.Plain())
 		}
-		x = a.Put(x, 1+i, held, t.dim())
-		x = a.Put(x, 1+i, canvas.Cut(gvl.ThreadName(l.holder, sc.dict), a.W/4), t.bold())
-		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(" in "+whereIs(sc.dict, l.stack), a.W-3-x), t.dim())
+		x = a.Put(x, 1+i, held, t.Dimmed())
+		x = a.Put(x, 1+i, canvas.Cut(gvl.ThreadName(l.holder, sc.dict), a.W/4), t.Bold())
+		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(" in "+whereIs(sc.dict, l.stack), a.W-3-x), t.Dimmed())
 	}
 }
 
 // lockColumns are the columns of the table of locks.
 func lockColumns() []column[lockRow] {
-	style := func(l lockRow, t *Theme) canvas.Style {
+	style := func(l lockRow, t *style.Theme) canvas.Style {
 		if l.Exclusive {
-			return t.text()
+			return t.Plain()
 		}
-		return t.dim()
+		return t.Dimmed()
 	}
 	figure := func(text func(lockRow) string) func(lockRow, *scene) (string, canvas.Style) {
-		return func(l lockRow, sc *scene) (string, canvas.Style) { return text(l), style(l, &sc.theme) }
+		return func(l lockRow, sc *scene) (string, canvas.Style) { return text(l), style(l, &sc.Theme) }
 	}
 	held := func(q float64) func(lockRow, *scene) (string, canvas.Style) {
 		return figure(func(l lockRow) string { return l.held(q) })
 	}
 	return []column[lockRow]{
 		{title: "lock", width: wide(10, 80, 11, wideWidth, 13, 160, 24), draw: func(a canvas.Area, l lockRow, sc *scene) {
-			x := a.Put(0, 0, canvas.Cut(cmp.Or(l.Kind, "not known"), a.W), style(l, &sc.theme))
+			x := a.Put(0, 0, canvas.Cut(cmp.Or(l.Kind, "not known"), a.W), style(l, &sc.Theme))
 			if l.Object != 0 && a.W-x > 4 {
-				a.Put(x+1, 0, canvas.CutLeft(fmt.Sprintf("0x%x", l.Object), a.W-x-1), sc.theme.dim())
+				a.Put(x+1, 0, canvas.CutLeft(fmt.Sprintf("0x%x", l.Object), a.W-x-1), sc.Theme.Dimmed())
 			}
 		}},
 		{title: "waiters", short: "n", width: wide(3, wideWidth, 7), right: true, text: func(l lockRow, sc *scene) (string, canvas.Style) {
-			st := sc.theme.dim()
+			st := sc.Theme.Dimmed()
 			if l.Exclusive {
-				st = canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Lock]), Attr: canvas.Bold}
+				st = canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Lock]), Attr: canvas.Bold}
 			}
 			return units.Count(int64(len(l.Waiters))), st
 		}},
@@ -155,7 +156,7 @@ func lockColumns() []column[lockRow] {
 			if canvas.Width(text) > a.W {
 				text = l.HolderState.String()
 			}
-			a.Put(0, 0, canvas.Cut(text, a.W), canvas.Style{FG: sc.theme.readable(sc.theme.States[l.HolderState])})
+			a.Put(0, 0, canvas.Cut(text, a.W), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[l.HolderState])})
 		}},
 		{title: "held now", short: "held", width: wide(7, wideWidth, 8), right: true, text: figure(lockRow.heldNow)},
 		{title: "p50", width: wide(0, wideWidth, 7), right: true, text: held(.5)},
@@ -163,11 +164,11 @@ func lockColumns() []column[lockRow] {
 		{title: "max", width: wide(0, wideWidth, 7), right: true, text: held(1)},
 		{title: "taken/s", short: "/s", width: wide(5, wideWidth, 7), right: true, text: figure(lockRow.perSecond)},
 		{title: "where it is taken", short: "taken at", width: wide(rest), least: 8, draw: func(a canvas.Area, l lockRow, sc *scene) {
-			l.taken.draw(a, &sc.theme)
+			l.taken.draw(a, &sc.Theme)
 		}},
 		{title: "what its holder does", width: wide(0, 160, rest),
 			text: func(l lockRow, sc *scene) (string, canvas.Style) {
-				return whereIs(sc.dict, l.HolderStack), style(l, &sc.theme)
+				return whereIs(sc.dict, l.HolderStack), style(l, &sc.Theme)
 			}},
 	}
 }
@@ -176,16 +177,16 @@ func lockColumns() []column[lockRow] {
 func holderText(l lockRow, sc *scene) (string, canvas.Style) {
 	switch {
 	case l.Holder != 0:
-		return gvl.ThreadName(l.Holder, sc.dict), sc.theme.bold()
+		return gvl.ThreadName(l.Holder, sc.dict), sc.Theme.Bold()
 	case len(l.Waiters) == 0:
-		return "–", sc.theme.dim()
+		return "–", sc.Theme.Dimmed()
 	case l.Exclusive:
-		return "hand-over", sc.theme.dim()
+		return "hand-over", sc.Theme.Dimmed()
 	}
 	if sc.findings.pool(l.Waiters) {
-		return fmt.Sprintf("%d wait for others to give it back (!)", len(l.Waiters)), sc.theme.bold()
+		return fmt.Sprintf("%d wait for others to give it back (!)", len(l.Waiters)), sc.Theme.Bold()
 	}
-	return fmt.Sprintf("waited on: %d idle, no trouble by itself", len(l.Waiters)), sc.theme.dim()
+	return fmt.Sprintf("waited on: %d idle, no trouble by itself", len(l.Waiters)), sc.Theme.Dimmed()
 }
 
 func (p *locksPage) drawLocks(a canvas.Area, sc *scene) {
@@ -198,7 +199,7 @@ func (p *locksPage) drawLocks(a canvas.Area, sc *scene) {
 		if p.shortLocks > 0 {
 			text += " for " + units.Duration(int64(sc.opt.WaitThreshold)) + " or longer (--wait-threshold)"
 		}
-		a.Put(1, 1, canvas.Cut(text, a.W-2), sc.theme.dim())
+		a.Put(1, 1, canvas.Cut(text, a.W-2), sc.Theme.Dimmed())
 	}
 }
 
@@ -223,16 +224,16 @@ func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 func (p *locksPage) placeColumns() []column[placeRow] {
 	return []column[placeRow]{
 		{title: "of it", width: wide(5), right: true, text: func(b placeRow, sc *scene) (string, canvas.Style) {
-			return units.Percent(share(b.NS, p.waitNS)), canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Waiting]), Attr: canvas.Bold}
+			return units.Percent(style.Share(b.NS, p.waitNS)), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting]), Attr: canvas.Bold}
 		}},
 		{width: func(screen int) int { return screen / 8 }, draw: func(a canvas.Area, b placeRow, sc *scene) {
-			for i := range int(share(b.NS, p.places[0].NS)*float64(a.W) + 0.5) {
-				a.Rune(i, 0, '▇', canvas.Style{FG: sc.theme.States[gvl.Waiting]})
+			for i := range int(style.Share(b.NS, p.places[0].NS)*float64(a.W) + 0.5) {
+				a.Rune(i, 0, '▇', canvas.Style{FG: sc.Theme.States[gvl.Waiting]})
 			}
 		}},
 		{title: " waited", width: wide(8),
 			text: func(b placeRow, sc *scene) (string, canvas.Style) {
-				return canvas.PadLeft(units.Duration(b.NS), 7), sc.theme.text()
+				return canvas.PadLeft(units.Duration(b.NS), 7), sc.Theme.Plain()
 			}},
 		{title: "behind", width: func(screen int) int { return min(20, screen/6) },
 			text: func(b placeRow, sc *scene) (string, canvas.Style) {
@@ -240,20 +241,20 @@ func (p *locksPage) placeColumns() []column[placeRow] {
 				if n := b.Threads - 1; n > 0 {
 					name += fmt.Sprintf(" +%d", n)
 				}
-				return name, sc.theme.bold()
+				return name, sc.Theme.Bold()
 			}},
 		{title: "that was", width: wide(8), text: func(b placeRow, sc *scene) (string, canvas.Style) {
-			return b.State.String(), canvas.Style{FG: sc.theme.readable(sc.theme.States[b.State])}
+			return b.State.String(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[b.State])}
 		}},
-		{title: "in", width: wide(rest), draw: func(a canvas.Area, b placeRow, sc *scene) { drawPlace(a, b.PlaceSum, &sc.theme) }},
+		{title: "in", width: wide(rest), draw: func(a canvas.Area, b placeRow, sc *scene) { drawPlace(a, b.PlaceSum, &sc.Theme) }},
 	}
 }
 
 // drawPlace writes a place in the code with its file and line, as far as there is room.
-func drawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *Theme) {
-	x := a.Put(0, 0, canvas.Cut(b.String(), a.W), t.text())
+func drawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
+	x := a.Put(0, 0, canvas.Cut(b.String(), a.W), t.Plain())
 	if b.Path != "" && a.W-x > 10 {
-		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.Path, b.Line), a.W-x-2), t.dim())
+		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.Path, b.Line), a.W-x-2), t.Dimmed())
 	}
 }
 
@@ -261,8 +262,8 @@ func (p *locksPage) drawBlame(a canvas.Area, sc *scene) {
 	if a.H < 2 {
 		return
 	}
-	t := &sc.theme
-	a.Row(0).Fill('─', t.line())
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
 	title := " nobody waited for the GVL "
 	if n, of := p.topShare(); n > 0 {
 		places := fmt.Sprintf("these %d places", n)
@@ -271,18 +272,18 @@ func (p *locksPage) drawBlame(a canvas.Area, sc *scene) {
 		}
 		title = fmt.Sprintf(" blame: %s caused %s of all waiting for the GVL ", places, units.Percent(of))
 	}
-	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
-	if nobody := share(p.nobodyNS, p.waitNS); nobody >= 0.01 {
+	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.Bold())
+	if nobody := style.Share(p.nobodyNS, p.waitNS); nobody >= 0.01 {
 		for _, s := range []string{"─ %s while it changed hands ", "─ %s at hand-over ", "─ %s nobody "} {
 			if s = fmt.Sprintf(s, units.Percent(nobody)); canvas.Width(s) < a.W-x {
-				a.Put(x, 0, s, t.dim())
+				a.Put(x, 0, s, t.Dimmed())
 				break
 			}
 		}
 	}
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if text := sc.figures.waitsText(); text != "" && rows.H > 1 {
-		rows.Put(1, 0, canvas.Cut(text, a.W-2), t.dim())
+		rows.Put(1, 0, canvas.Cut(text, a.W-2), t.Dimmed())
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
 	if len(p.places) > 0 && a.H >= 10 { // heads, where they don't take a row from what is worth reading

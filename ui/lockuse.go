@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // lockPlace is the line of Ruby code that takes a lock; path is "" where it is not known.
@@ -94,18 +95,18 @@ func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) lockPlace {
 }
 
 // draw writes the code, and its file and line last: where both have no room, these are what one looks for.
-func (p lockPlace) draw(a canvas.Area, t *Theme) {
+func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	if p.path == "" {
-		a.Put(0, 0, "–", t.dim())
+		a.Put(0, 0, "–", t.Dimmed())
 		return
 	}
 	const leastLabel = 5
-	where := lineIn(filepath.Base(p.path), p.line, p.uncertain)
+	where := style.LineIn(filepath.Base(p.path), p.line, p.uncertain)
 	x := 0
 	if room := a.W - canvas.Width(where) - 1; room >= leastLabel {
-		x = a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(p.label), room), t.text()) + 1
+		x = a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(p.label), room), t.Plain()) + 1
 	}
-	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.dim())
+	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.Dimmed())
 }
 
 // held is how long the lock was held, of a share of its holds; "–" where none was seen from its begin to its end.
@@ -146,27 +147,27 @@ func (l lockRow) useText(sc *scene) string {
 	}
 	s := fmt.Sprintf("taken %s/s, held p50 %s p95 %s max %s  ", l.perSecond(), l.held(.5), l.held(.95), l.held(1))
 	if l.taken.path != "" && sc.width >= wideWidth {
-		s += "at " + lineIn(l.taken.path, l.taken.line, l.taken.uncertain) + "  "
+		s += "at " + style.LineIn(l.taken.path, l.taken.line, l.taken.uncertain) + "  "
 	}
 	return s
 }
 
 // drawWaiters lists who waits for a lock, for how long and where.
 func (l lockRow) drawWaiters(a canvas.Area, sc *scene) {
-	t := &sc.theme
-	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(" who waits for "+lockName(l.Kind, l.Object)+" ", a.W-2), t.bold())
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
+	a.Put(1, 0, canvas.Cut(" who waits for "+lockName(l.Kind, l.Object)+" ", a.W-2), t.Bold())
 	nameW := min(24, a.W/5)
 	for y, id := range l.Waiters[:min(len(l.Waiters), a.H-1)] {
 		row := a.Row(1 + y)
 		if y == a.H-2 && len(l.Waiters) > a.H-1 {
-			row.Put(1, 0, fmt.Sprintf("and %d more", len(l.Waiters)-y), t.dim())
+			row.Put(1, 0, fmt.Sprintf("and %d more", len(l.Waiters)-y), t.Dimmed())
 			break
 		}
-		row.Put(1, 0, canvas.Cut(gvl.ThreadName(id, sc.dict), nameW), t.bold())
+		row.Put(1, 0, canvas.Cut(gvl.ThreadName(id, sc.dict), nameW), t.Bold())
 		for i := range sc.states {
 			if ts := &sc.states[i]; ts.Thread == id {
-				row.Put(nameW+2, 0, canvas.PadLeft(waitedFor(ts), 9), canvas.Style{FG: t.readable(t.States[ts.State])})
+				row.Put(nameW+2, 0, canvas.PadLeft(waitedFor(ts), 9), canvas.Style{FG: t.Readable(t.States[ts.State])})
 				callOf(sc.dict, sc.dict.Frames(ts.Stack, nil)).draw(row.Sub(nameW+13, 0, row.W-nameW-14, 1), t)
 			}
 		}

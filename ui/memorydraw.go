@@ -8,12 +8,13 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 func (p *memoryPage) draw(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	if !p.known {
-		a.Put(3, a.H/2, "nothing measured yet", t.dim())
+		a.Put(3, a.H/2, "nothing measured yet", t.Dimmed())
 		return
 	}
 	figures := p.figures(sc)
@@ -34,15 +35,15 @@ func (p *memoryPage) draw(a canvas.Area, sc *scene) {
 		p.drawPayers(a.Sub(left, y, a.W-left, a.H-y), t)
 	}
 	figures = fitFigures(figures, a.H-y-1)
-	a.Sub(0, y, left, 1).Fill('─', t.line())
-	a.Put(1, y, canvas.Cut(" collector and memory at the end of it ", left-2), t.bold())
+	a.Sub(0, y, left, 1).Fill('─', t.Rule())
+	a.Put(1, y, canvas.Cut(" collector and memory at the end of it ", left-2), t.Bold())
 	for i, f := range figures {
 		row := a.Sub(0, y+1+i, left, 1)
 		if row.H == 0 {
 			break
 		}
-		row.Put(2, 0, f.name, t.dim())
-		x := row.Put(20, 0, canvas.Cut(f.text, row.W-21), t.text())
+		row.Put(2, 0, f.name, t.Dimmed())
+		x := row.Put(20, 0, canvas.Cut(f.text, row.W-21), t.Plain())
 		if f.of > 0 {
 			drawBar(row.Sub(max(x+2, 46), 0, row.W-max(x+2, 46)-1, 1), f.of, t)
 		}
@@ -53,20 +54,20 @@ func (p *memoryPage) draw(a canvas.Area, sc *scene) {
 }
 
 // drawSeries draws one figure over time, as high as its area.
-func (p *memoryPage) drawSeries(a canvas.Area, s *series, t *Theme) {
+func (p *memoryPage) drawSeries(a canvas.Area, s *series, t *style.Theme) {
 	color := t.Dim
 	if s.state != gvl.Unknown {
-		color = t.readable(t.States[s.state])
+		color = t.Readable(t.States[s.state])
 	}
-	a.Put(1, 0, s.name, t.dim())
-	a.Put(20, 0, canvas.Cut(s.value, memoryLabelW-21), t.bold())
+	a.Put(1, 0, s.name, t.Dimmed())
+	a.Put(20, 0, canvas.Cut(s.value, memoryLabelW-21), t.Bold())
 	chart := a.Sub(memoryLabelW, 0, a.W-memoryLabelW-1, a.H)
 	for x := range chart.W {
 		i := cellAt(x, len(s.values), chart.W)
 		if i < 0 || s.values[i] < 0 || s.top <= 0 {
 			continue
 		}
-		drawColumn(chart, x, s.values[i]/s.top, canvas.Style{FG: color})
+		style.DrawColumn(chart, x, s.values[i]/s.top, canvas.Style{FG: color})
 	}
 }
 
@@ -205,8 +206,8 @@ func (p *memoryPage) processFigures() []figure {
 		out = append(out, figure{name: "PSS", text: units.Bytes(n) + ", shared pages by their part"})
 	}
 	if d := p.at.proc.AtNS - p.from.proc.AtNS; d > 0 {
-		out = append(out, figure{name: "CPU", text: units.Percent(share(p.at.proc.UserNS-p.from.proc.UserNS, d)) + " user, " +
-			units.Percent(share(p.at.proc.SystemNS-p.from.proc.SystemNS, d)) + " system"})
+		out = append(out, figure{name: "CPU", text: units.Percent(style.Share(p.at.proc.UserNS-p.from.proc.UserNS, d)) + " user, " +
+			units.Percent(style.Share(p.at.proc.SystemNS-p.from.proc.SystemNS, d)) + " system"})
 	}
 	if n, d := p.at.meters.switches.Since(&p.from.meters.switches); d > 0 {
 		out = append(out, figure{name: "given a CPU", text: eachSecond(float64(n), d) + " (context switches)"})
@@ -217,13 +218,13 @@ func (p *memoryPage) processFigures() []figure {
 	a, b := &p.from.proc.Pressure, &p.at.proc.Pressure
 	if b.Source != sampler.PressureNone && a.Source == b.Source {
 		d := p.at.proc.AtNS - p.from.proc.AtNS
-		out = append(out, figure{name: "memory pressure", text: units.Percent(share(b.MemorySomeNS-a.MemorySomeNS, d)) + " (" + b.Source.String() + ")"})
+		out = append(out, figure{name: "memory pressure", text: units.Percent(style.Share(b.MemorySomeNS-a.MemorySomeNS, d)) + " (" + b.Source.String() + ")"})
 	}
 	return out
 }
 
 // drawBar draws how much of a limit is used; near it the bar warns.
-func drawBar(a canvas.Area, of float64, t *Theme) {
+func drawBar(a canvas.Area, of float64, t *style.Theme) {
 	const near = 0.9
 	st := canvas.Style{FG: t.Accent}
 	if of >= near {
@@ -234,22 +235,22 @@ func drawBar(a canvas.Area, of float64, t *Theme) {
 		if x < n {
 			a.Rune(x, 0, '▇', st)
 		} else {
-			a.Rune(x, 0, '·', t.faint())
+			a.Rune(x, 0, '·', t.Faded())
 		}
 	}
 }
 
-func (p *memoryPage) drawPayers(a canvas.Area, t *Theme) {
+func (p *memoryPage) drawPayers(a canvas.Area, t *style.Theme) {
 	if a.H < 2 {
 		return
 	}
-	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" who paid for %s in the collector ", units.Duration(p.gcNS)), a.W-2), t.bold())
+	a.Row(0).Fill('─', t.Rule())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" who paid for %s in the collector ", units.Duration(p.gcNS)), a.W-2), t.Bold())
 	for y := range min(a.H-1, len(p.payers)) {
 		g := &p.payers[y]
 		row := a.Row(y + 1)
-		row.Put(1, 0, canvas.PadLeft(units.Percent(share(g.NS, p.gcNS)), 5), canvas.Style{FG: t.readable(t.States[gvl.GC]), Attr: canvas.Bold})
-		row.Put(7, 0, canvas.PadLeft(units.Duration(g.NS), 7), t.text())
+		row.Put(1, 0, canvas.PadLeft(units.Percent(style.Share(g.NS, p.gcNS)), 5), canvas.Style{FG: t.Readable(t.States[gvl.GC]), Attr: canvas.Bold})
+		row.Put(7, 0, canvas.PadLeft(units.Duration(g.NS), 7), t.Plain())
 		drawPlace(row.Sub(15, 0, row.W-16, 1), g, t)
 	}
 }

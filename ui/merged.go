@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // merger brings the stacks of several processes into one Dictionary. Each process has numbers of its own for threads, frames
@@ -115,7 +116,7 @@ func (t *translation) frame(to, from *sampler.Dictionary, id sampler.FrameID) sa
 // mergedRow is a function over all processes shown.
 type mergedRow struct {
 	topKey
-	from                        provenance
+	from                        style.Provenance
 	self, total                 int64
 	processes, stampOf, stampIn int // the number of processes it ran in; marks of the last process and stack counted
 }
@@ -128,7 +129,7 @@ func (g *merger) functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 		skip = restStates
 	}
 	index := make(map[topKey]int32)
-	row := func(k topKey, from provenance) int32 {
+	row := func(k topKey, from style.Provenance) int32 {
 		at, ok := index[k]
 		if !ok {
 			at = int32(len(rows))
@@ -162,15 +163,15 @@ func (g *merger) functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 				if f.C {
 					k = topKey{label: f.Label}
 				}
-				from := provenanceOf(f)
-				at = rowOfFrame{row: row(k, from), own: f.Own(), core: from == fromCore, library: f.Library()}
+				from := style.ProvenanceOf(f)
+				at = rowOfFrame{row: row(k, from), own: f.Own(), core: from == style.FromCore, library: f.Library()}
 				ofFrame[id] = at
 			}
 			places = append(places, at)
 		}
 		kept = kept[:0]
 		if library := ownRows(places, true, own, &kept); len(kept) == 0 && len(places) > 0 {
-			kept = append(kept, row(topKey{label: libraryRow + library}, fromGem))
+			kept = append(kept, row(topKey{label: libraryRow + library}, style.FromGem))
 		}
 		for i, at := range kept {
 			r := &rows[at]

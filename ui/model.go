@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // Model is the root of the screen. It takes over into its scene what the Store holds, gives keys, clicks and messages to the owners
@@ -54,7 +55,7 @@ type tickMsg time.Time
 // NewModel returns the screen over a Store. Its size comes with the first tea.WindowSizeMsg.
 func NewModel(store *Store, o Options) (*Model, error) {
 	o = o.withDefaults()
-	theme, err := ThemeByName(o.Theme)
+	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	pages := newPages(parts)
 	m := &Model{
 		scene: scene{
-			dict: store.dict, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(),
+			dict: store.dict, opt: o, Colors: style.Colors{Theme: theme}, now: time.Now, process: store.Process(),
 			notes: recordedNotes(store.src, o.Redactor), span: span{windowNS: int64(o.Window), keepNS: store.keepNS}, selection: selected,
 		},
 		components: parts, store: store, weightKeys: weightKeys(), searchKeys: searchKeys(), backKeys: backKeys(),
@@ -132,13 +133,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.drawing = time.Since(began)
 		return m, tea.Batch(m.tick(), m.wanted())
 	case tea.BackgroundColorMsg:
-		m.toldGround(&msg)
+		m.ToldGround(&msg)
 		m.refresh()
 	case noGroundMsg:
-		m.toldGround(nil)
+		m.ToldGround(nil)
 		m.refresh()
 	case tea.ColorProfileMsg:
-		m.setProfile(msg)
+		m.SetProfile(msg)
 		m.refresh()
 	case tea.KeyPressMsg:
 		return m, m.key(msg)

@@ -4,6 +4,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // draw makes the picture from what the Model holds.
@@ -15,14 +16,14 @@ func (m *Model) draw() {
 	if m.opt.NoColor {
 		m.grid.Area().Restyle(canvas.Style.Colorless)
 	} else {
-		m.colors.apply(m.grid.Area())
+		m.Colors.Apply(m.grid.Area())
 	}
 	m.drawn++
 }
 
 // paint draws into the grid.
 func (m *Model) paint() {
-	g, t := &m.grid, &m.theme
+	g, t := &m.grid, &m.Theme
 	g.Reset(m.width, m.height)
 	m.zones = m.zones[:0]
 	if m.width == 0 || m.height == 0 {
@@ -57,7 +58,7 @@ func (m *Model) head() headView {
 	h := headView{process: m.shareable(), state: m.showableState(m.source), live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
 		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.stepNS(),
 		replay: m.opt.Replay, recording: m.recordKey.on, playing: m.playing, speed: m.factor(), loaded: m.loaded(),
-		played: share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures, exact: m.exact, switches: m.switches}
+		played: style.Share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures, exact: m.exact, switches: m.switches}
 	if m.fleet != nil {
 		h.number, h.of = m.fleet.which(m)
 	}
@@ -73,7 +74,7 @@ func (m *Model) loaded() float64 {
 		return 1
 	}
 	first, last := r.Span()
-	return min(max(share(m.lastNS-first, last-first), 0), 1)
+	return min(max(style.Share(m.lastNS-first, last-first), 0), 1)
 }
 
 // nowWord is the word for the end of the time shown.
@@ -89,17 +90,17 @@ func (sc *scene) nowWord() string {
 
 // when says which time the flamegraph covers.
 func (sc *scene) when() string {
-	span := axisTime(sc.windowNS)
+	span := style.AxisTime(sc.windowNS)
 	if sc.frozen {
 		return span + " until " + sc.process.WallTime(sc.atNS).Format("15:04:05")
 	}
 	return "last " + span
 }
 
-func drawTooSmall(a canvas.Area, t *Theme) {
+func drawTooSmall(a canvas.Area, t *style.Theme) {
 	lines := []string{"ddtop needs a terminal of at least", "60 columns by 15 rows (80x24 is better).", "Make it larger, or press q to quit."}
 	for y, s := range lines {
-		a.Put(max(0, (a.W-canvas.Width(s))/2), max(0, a.H/2-1)+y, s, t.text())
+		a.Put(max(0, (a.W-canvas.Width(s))/2), max(0, a.H/2-1)+y, s, t.Plain())
 	}
 }
 

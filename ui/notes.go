@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // notes are what a person wrote at moments ("deploy rolled back"), by time.
@@ -59,7 +60,7 @@ func (l notes) in(fromNS, toNS int64, p *sampler.Process) []string {
 
 // draw writes the notes on the time axis of a timeline, each from its moment on as far as there is room. One at the right edge
 // ends there.
-func (l notes) draw(axis canvas.Area, v *timelineView, t *Theme) {
+func (l notes) draw(axis canvas.Area, v *timelineView, t *style.Theme) {
 	st := canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	end := axis.W
 	for _, n := range slices.Backward(l) {

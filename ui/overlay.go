@@ -8,6 +8,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // overlayLine draws one line of what lies over the screen.
@@ -71,7 +72,7 @@ var overKeys = []string{"?", "!", "q", "ctrl+c", "ctrl+l", "ctrl+z"}
 
 // drawOverlay draws the lines in a frame over its area; scroll skips some where there are more than fit. It returns the scroll
 // that there is room for.
-func drawOverlay(a canvas.Area, t *Theme, title string, lines []overlayLine, scroll int) int {
+func drawOverlay(a canvas.Area, t *style.Theme, title string, lines []overlayLine, scroll int) int {
 	a.Fill(' ', canvas.Style{BG: t.Background})
 	frame(a, t, title)
 	in := a.Sub(2, 1, a.W-overlayMargin, a.H-2)
@@ -94,9 +95,9 @@ func drawOverlay(a canvas.Area, t *Theme, title string, lines []overlayLine, scr
 }
 
 // frame draws a box around the area, with Lip Gloss's rounded border.
-func frame(a canvas.Area, t *Theme, title string) {
+func frame(a canvas.Area, t *style.Theme, title string) {
 	b := lipgloss.RoundedBorder()
-	st := t.line()
+	st := t.Rule()
 	for x := range a.W {
 		a.Put(x, 0, b.Top, st)
 		a.Put(x, a.H-1, b.Bottom, st)
@@ -109,7 +110,7 @@ func frame(a canvas.Area, t *Theme, title string) {
 	a.Put(a.W-1, 0, b.TopRight, st)
 	a.Put(0, a.H-1, b.BottomLeft, st)
 	a.Put(a.W-1, a.H-1, b.BottomRight, st)
-	a.Put(2, 0, title, t.bold())
+	a.Put(2, 0, title, t.Bold())
 }
 
 // overArea is where what lies over the screen is drawn: over the rows between the first and the last.
@@ -131,7 +132,7 @@ func (m *Model) drawOver() {
 	m.over.height = area.H - 2
 	switch m.over.what {
 	case helpOverlay:
-		m.over.scroll = drawHelp(area, &m.theme, m.helpMaps(), m.readsHelp(), m.over.scroll, m.opt.ASCII)
+		m.over.scroll = drawHelp(area, &m.Theme, m.helpMaps(), m.readsHelp(), m.over.scroll, m.opt.ASCII)
 	case findingsOverlay:
 		v := m.allFindings()
 		v.drawAll(area, &m.scene, &m.over)

@@ -220,7 +220,7 @@ func (m *Model) drawPage() {
 	if m.page != pageLive {
 		m.drawTabs(m.grid.Area().Row(m.regions.axis), p)
 		if m.lastNS == 0 {
-			a.Put(3, a.H/2, "nothing measured yet", m.theme.dim())
+			a.Put(3, a.H/2, "nothing measured yet", m.Theme.Dimmed())
 			return
 		}
 	}
@@ -230,15 +230,15 @@ func (m *Model) drawPage() {
 // drawTabs draws the rule with the views' names and what the one shown shows. Where both have no room, the other views are
 // their keys alone: what is shown must be readable.
 func (m *Model) drawTabs(a canvas.Area, p page) {
-	t := &m.theme
-	a.Fill('─', t.line())
+	t := &m.Theme
+	a.Fill('─', t.Rule())
 	about := " " + p.about(&m.scene) + " "
 	x, names := 2, 3
 	for _, tb := range m.offers.tabs() {
 		names += canvas.Width(tb.key+tb.name) + 3
 	}
 	for _, tb := range m.offers.tabs() {
-		st, text := t.dim(), " "+tb.key+" "+tb.name+" "
+		st, text := t.Dimmed(), " "+tb.key+" "+tb.name+" "
 		if tb.id == m.page || tb.id == pageThreads && m.page == pageThread {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Reverse}
 		} else if names+canvas.Width(about) >= a.W {
@@ -248,8 +248,8 @@ func (m *Model) drawTabs(a canvas.Area, p page) {
 		x = a.Put(x, 0, text, st)
 		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { return m.open(tb.id) })
 	}
-	x = a.Put(x, 0, "─", t.line())
-	a.Put(x, 0, " "+canvas.Cut(fitParts(p.about(&m.scene), a.W-x-3), a.W-x-3)+" ", t.text())
+	x = a.Put(x, 0, "─", t.Rule())
+	a.Put(x, 0, " "+canvas.Cut(fitParts(p.about(&m.scene), a.W-x-3), a.W-x-3)+" ", t.Plain())
 }
 
 // between separates the parts of a line that says what is shown.

@@ -15,6 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // painted is a program of Bubble Tea whose picture is a grid.
@@ -245,7 +246,7 @@ func (p *painter) told(msg tea.Msg) {
 		p.again()
 	case tea.ColorProfileMsg:
 		var convert func(color.Color) color.Color
-		if msg.String() != trueColor {
+		if msg.String() != style.TrueColor {
 			convert = msg.Convert
 		}
 		p.colors, p.profiled = &convert, true

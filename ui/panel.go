@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 const (
@@ -56,7 +57,7 @@ type panelOf struct{ flamegraph.FuncKey }
 type panelRow struct {
 	flamegraph.FuncKey
 	frame     sampler.FrameID
-	from      provenance
+	from      style.Provenance
 	weight    int64 // what the list is sorted by
 	total     int64
 	states    [gvl.NumStates]int64 // of weight
@@ -175,9 +176,9 @@ type panelWalk struct {
 func (w *panelWalk) row(in map[flamegraph.FuncKey]*panelRow, n *flamegraph.Node) *panelRow {
 	r := in[n.FuncKey]
 	if r == nil {
-		r = &panelRow{FuncKey: n.FuncKey, frame: n.Frame, from: fromThread}
+		r = &panelRow{FuncKey: n.FuncKey, frame: n.Frame, from: style.FromThread}
 		if n.Frame != 0 {
-			r.from = provenanceOf(w.dict.Frame(n.Frame))
+			r.from = style.ProvenanceOf(w.dict.Frame(n.Frame))
 		}
 		in[n.FuncKey] = r
 	}
@@ -216,7 +217,7 @@ func (w *panelWalk) sum(n *flamegraph.Node, owner *panelRow) {
 		if self > 0 {
 			r.add(self, states)
 		}
-		own := r.from == fromApp && n.Kind == flamegraph.FrameNode
+		own := r.from == style.FromApp && n.Kind == flamegraph.FrameNode
 		switch {
 		case own && w.inverted && owner == nil:
 			owner = r

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // panelWorld is a dictionary with random stacks of few functions, which so call themselves and each other in turn, and weights
@@ -70,7 +71,7 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 						total[stack[i]] += e.Weights.WallNS
 					}
 					labels[stack[i]] = true
-					if !owned && provenanceOf(dict.Frame(id)) == fromApp {
+					if !owned && style.ProvenanceOf(dict.Frame(id)) == style.FromApp {
 						owned = true
 						own[stack[i]] += e.Weights.WallNS
 					}

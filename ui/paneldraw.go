@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // panelColumn is one of the panel's lists.
@@ -48,11 +49,11 @@ func (p *panelView) draw(a canvas.Area, sc *scene) {
 
 // drawLists draws a rule and lists under it, as many as have room side by side.
 func (p *panelView) drawLists(a canvas.Area, sc *scene, title, rest string, columns []panelColumn) {
-	t := &sc.theme
-	a.Row(0).Fill('─', t.line())
-	x := a.Put(2, 0, canvas.Cut(title, a.W/2), t.bold())
-	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), t.dim())
-	a.Put(x, 0, " ", t.line())
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
+	x := a.Put(2, 0, canvas.Cut(title, a.W/2), t.Bold())
+	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), t.Dimmed())
+	a.Put(x, 0, " ", t.Rule())
 	const columnW = 58
 	n := max(1, min(a.W/columnW, len(columns)))
 	if a.W >= 80 {
@@ -90,7 +91,7 @@ func (p *panelView) frameColumns(inverted bool) []panelColumn {
 // figures sums the selected function up: in all of its places, which the line about the selected frame does not.
 func (p *panelView) figures() string {
 	whole := p.flame.tree.Root.Total
-	s := fmt.Sprintf(" · total %s, self %s", units.Percent(share(p.total, whole)), units.Percent(share(p.self, whole)))
+	s := fmt.Sprintf(" · total %s, self %s", units.Percent(style.Share(p.total, whole)), units.Percent(style.Share(p.self, whole)))
 	if p.places > 1 {
 		s += fmt.Sprintf(" in all %d places", p.places)
 	}
@@ -110,22 +111,22 @@ const (
 )
 
 func (p *panelView) drawColumn(a canvas.Area, sc *scene, c *panelColumn) {
-	t := &sc.theme
+	t := &sc.Theme
 	x, barW := 1, panelBarW
 	if a.W < narrowPanel {
 		barW /= 2
 	}
 	bar := x + panelShareW
 	if c.totals {
-		a.Put(x, 0, canvas.PadLeft("self", panelShareW-1), t.dim())
-		a.Put(bar, 0, canvas.PadLeft("total", panelShareW-1), t.dim())
+		a.Put(x, 0, canvas.PadLeft("self", panelShareW-1), t.Dimmed())
+		a.Put(bar, 0, canvas.PadLeft("total", panelShareW-1), t.Dimmed())
 		bar += panelShareW
 		if p.flame.metric == flamegraph.Wall {
-			a.Put(bar, 0, "states", t.dim())
+			a.Put(bar, 0, "states", t.Dimmed())
 		}
-		a.Put(bar+barW+1, 0, c.title, t.dim())
+		a.Put(bar+barW+1, 0, c.title, t.Dimmed())
 	} else {
-		a.Put(x, 0, canvas.Cut(c.title, a.W-x-moreW), t.dim())
+		a.Put(x, 0, canvas.Cut(c.title, a.W-x-moreW), t.Dimmed())
 	}
 	name := bar + barW + 1
 	rows := a.Sub(0, 1, a.W, a.H-1)
@@ -133,9 +134,9 @@ func (p *panelView) drawColumn(a canvas.Area, sc *scene, c *panelColumn) {
 	for y := range n {
 		r := &c.rows[y]
 		row := rows.Row(y)
-		row.Put(x, 0, canvas.PadLeft(units.Percent(share(r.weight, c.of)), panelShareW-1), t.text())
+		row.Put(x, 0, canvas.PadLeft(units.Percent(style.Share(r.weight, c.of)), panelShareW-1), t.Plain())
 		if c.totals {
-			row.Put(x+panelShareW, 0, canvas.PadLeft(units.Percent(share(r.total, c.of)), panelShareW-1), t.dim())
+			row.Put(x+panelShareW, 0, canvas.PadLeft(units.Percent(style.Share(r.total, c.of)), panelShareW-1), t.Dimmed())
 		}
 		p.drawBar(row.Sub(bar, 0, barW, 1), sc, r, c)
 		p.drawName(row.Sub(name, 0, a.W-name, 1), sc, r, c)
@@ -143,16 +144,16 @@ func (p *panelView) drawColumn(a canvas.Area, sc *scene, c *panelColumn) {
 		sc.onPress(row, func(m *Model, _, _ int) tea.Cmd { return m.selectRow(best) })
 	}
 	if left := len(c.rows) - n; left > 0 {
-		a.PutRight(0, fmt.Sprintf("▼%d ", left), t.dim())
+		a.PutRight(0, fmt.Sprintf("▼%d ", left), t.Dimmed())
 	}
 }
 
 // drawBar draws a row's weight against the heaviest one's; of wall time it is made of the states in which the time went.
 func (p *panelView) drawBar(a canvas.Area, sc *scene, r *panelRow, c *panelColumn) {
-	t := &sc.theme
-	w := int(share(r.weight, c.rows[0].weight)*float64(a.W) + 0.5)
+	t := &sc.Theme
+	w := int(style.Share(r.weight, c.rows[0].weight)*float64(a.W) + 0.5)
 	if p.flame.metric == flamegraph.Wall {
-		t.drawStates(a.Sub(0, 0, w, 1), &r.states, sc.opt.ASCII)
+		t.DrawStates(a.Sub(0, 0, w, 1), &r.states, sc.opt.ASCII)
 		return
 	}
 	for x := range w {
@@ -162,9 +163,9 @@ func (p *panelView) drawBar(a canvas.Area, sc *scene, r *panelRow, c *panelColum
 
 // drawName writes a function's name and where it is.
 func (p *panelView) drawName(a canvas.Area, sc *scene, r *panelRow, c *panelColumn) {
-	t := &sc.theme
+	t := &sc.Theme
 	if c.word != "" && r.Label == c.itself && r.FuncKey == p.of.FuncKey {
-		a.Put(0, 0, canvas.Cut(c.word, a.W), t.dim())
+		a.Put(0, 0, canvas.Cut(c.word, a.W), t.Dimmed())
 		return
 	}
 	a.Put(0, 0, "■", canvas.Style{FG: t.Flame[r.from]})
@@ -172,11 +173,11 @@ func (p *panelView) drawName(a canvas.Area, sc *scene, r *panelRow, c *panelColu
 	room := a.W - 2
 	labelW := room
 	if r.File != "" && room >= leastPlaced {
-		where = lineIn(filepath.Base(r.File), r.Line, false)
+		where = style.LineIn(filepath.Base(r.File), r.Line, false)
 		labelW = max(room-canvas.Width(where)-2, room*6/10)
 	}
-	x := a.Put(2, 0, flamegraph.LabelFit(canvas.Clean(r.Label), labelW), t.text())
+	x := a.Put(2, 0, flamegraph.LabelFit(canvas.Clean(r.Label), labelW), t.Plain())
 	if left := a.W - x - 2; left > 8 {
-		a.Put(x+2, 0, canvas.CutLeft(where, left), t.dim())
+		a.Put(x+2, 0, canvas.CutLeft(where, left), t.Dimmed())
 	}
 }

@@ -45,7 +45,7 @@ func (n *nowView) draw(a canvas.Area, sc *scene, w *row) {
 	if a.H < leastNow || sc.lastNS == 0 {
 		return
 	}
-	t := &sc.theme
+	t := &sc.Theme
 	of, members := "all threads", []int(nil)
 	var key rowKey
 	var th *threadRow
@@ -59,20 +59,20 @@ func (n *nowView) draw(a canvas.Area, sc *scene, w *row) {
 			members = append(members, i)
 		}
 	}
-	a.Row(0).Fill('─', t.line())
-	x := a.Put(2, 0, canvas.Cut(" "+of, a.W/2), t.bold())
-	rest, st := " · "+sc.stackWord(), t.dim()
+	a.Row(0).Fill('─', t.Rule())
+	x := a.Put(2, 0, canvas.Cut(" "+of, a.W/2), t.Bold())
+	rest, st := " · "+sc.stackWord(), t.Dimmed()
 	if th != nil && th.known {
 		rest += ": " + gvl.DescribeFit(th.state, sc.dict)[0]
 	}
 	x = a.Put(x, 0, canvas.Cut(rest, a.W-x-4), st)
-	a.Put(x, 0, " ", t.line())
+	a.Put(x, 0, " ", t.Rule())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	switch {
 	case th == nil:
 		n.drawPlaces(rows, sc, key, members)
 	case !th.known:
-		rows.Put(2, 0, "its stack at that moment is not known", t.dim())
+		rows.Put(2, 0, "its stack at that moment is not known", t.Dimmed())
 	default:
 		sc.listStack(rows.Sub(1, 0, rows.W-2, rows.H), th.state.Stack, n.folds())
 	}
@@ -80,32 +80,32 @@ func (n *nowView) draw(a canvas.Area, sc *scene, w *row) {
 
 // drawPlaces lists the places of threads, those of most threads first.
 func (n *nowView) drawPlaces(a canvas.Area, sc *scene, key rowKey, members []int) {
-	t := &sc.theme
+	t := &sc.Theme
 	g := sc.dict.Generation()
 	if since := sc.atNS - n.atNS; key != n.key || g != n.in || n.folds() != n.folded || sc.frozen || since < 0 || since >= panelEachNS {
 		n.atNS, n.key, n.in, n.folded, n.places = sc.atNS, key, g, n.folds(), sc.placesOf(members, n.folds())
 	}
 	if len(n.places) == 0 {
-		a.Put(2, 0, "what they did at that moment is not known", t.dim())
+		a.Put(2, 0, "what they did at that moment is not known", t.Dimmed())
 		return
 	}
 	countW, stateW := len(fmt.Sprint(len(sc.threads))), 8
 	namesW := min(a.W/4, 44)
 	for y, p := range n.places {
 		if y == a.H-1 && len(n.places) > a.H {
-			a.Put(2, y, fmt.Sprintf("▼ %d more places", len(n.places)-y), t.dim())
+			a.Put(2, y, fmt.Sprintf("▼ %d more places", len(n.places)-y), t.Dimmed())
 			return
 		}
 		row := a.Row(y)
-		x := row.Put(1, 0, canvas.PadLeft(fmt.Sprint(len(p.names)), countW)+" × ", t.text())
-		st := canvas.Style{FG: t.readable(t.States[p.state])}
+		x := row.Put(1, 0, canvas.PadLeft(fmt.Sprint(len(p.names)), countW)+" × ", t.Plain())
+		st := canvas.Style{FG: t.Readable(t.States[p.state])}
 		if p.state == gvl.Waiting || p.state.Held() || p.state == gvl.Lock {
 			st.Attr = canvas.Bold
 		}
 		row.Put(x, 0, p.state.String(), st)
 		x += stateW + 1
-		row.Put(x, 0, canvas.Cut(p.frames, a.W-x-namesW-3), t.text())
-		row.Put(a.W-namesW-1, 0, canvas.Cut(strings.Join(p.names, ", "), namesW), t.dim())
+		row.Put(x, 0, canvas.Cut(p.frames, a.W-x-namesW-3), t.Plain())
+		row.Put(a.W-namesW-1, 0, canvas.Cut(strings.Join(p.names, ", "), namesW), t.Dimmed())
 	}
 	// What is left has the stack of most of them in full.
 	first := &n.places[0]
@@ -113,9 +113,9 @@ func (n *nowView) drawPlaces(a canvas.Area, sc *scene, key rowKey, members []int
 	if rest.H < leastNow || first.stack == 0 {
 		return
 	}
-	rest.Row(0).Fill('─', t.line())
-	x := rest.Put(2, 0, canvas.Cut(" stack of "+first.names[0], rest.W-6), t.bold())
-	rest.Put(x, 0, " ", t.line())
+	rest.Row(0).Fill('─', t.Rule())
+	x := rest.Put(2, 0, canvas.Cut(" stack of "+first.names[0], rest.W-6), t.Bold())
+	rest.Put(x, 0, " ", t.Rule())
 	sc.listStack(rest.Sub(1, 1, rest.W-2, rest.H-1), first.stack, n.folds())
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // Picture is one screen.
@@ -61,7 +62,7 @@ func (s *Store) picture(o Options, width, height int, keys ...string) (Picture, 
 
 // taken is what the screen shows.
 func (m *Model) taken() Picture {
-	return Picture{Screen: m.pictured(), Terminal: m.grid.String(!m.opt.NoColor), Options: m.theme.screenOptions(m.process.Title)}
+	return Picture{Screen: m.pictured(), Terminal: m.grid.String(!m.opt.NoColor), Options: screenOptions(&m.Theme, m.process.Title)}
 }
 
 // pictured copies the cells that the screen shows.
@@ -100,7 +101,7 @@ func screenStyle(s canvas.Style) export.ScreenStyle {
 
 // TakeListPicture returns what the list of processes shows when later has come, a second after c.First, and keys were pressed.
 func TakeListPicture(ctx context.Context, o Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
-	theme, err := ThemeByName(o.Theme)
+	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
 		return Picture{}, err
 	}
@@ -112,7 +113,7 @@ func TakeListPicture(ctx context.Context, o Options, c Choosing, later []Candida
 	for _, k := range keys {
 		m.Update(keyPress(k))
 	}
-	return Picture{Screen: pictured(&m.grid, o.NoColor), Terminal: m.grid.String(!o.NoColor), Options: theme.screenOptions("list")}, nil
+	return Picture{Screen: pictured(&m.grid, o.NoColor), Terminal: m.grid.String(!o.NoColor), Options: screenOptions(&theme, "list")}, nil
 }
 
 // settle runs a command of a page, and those that it leads to: what they read is in the picture.
@@ -144,6 +145,6 @@ func keyPress(k string) tea.KeyPressMsg {
 }
 
 // screenOptions are the terminal's own colours in a picture.
-func (t *Theme) screenOptions(program string) export.ScreenOptions {
+func screenOptions(t *style.Theme, program string) export.ScreenOptions {
 	return export.ScreenOptions{Foreground: t.Text.Hex(), Background: t.Background.Hex(), Title: "ddtop · " + program}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // shownKeys is how many key presses stand in the corner of a presentation.
@@ -41,7 +42,7 @@ func (k *pressedKeys) add(key string) {
 }
 
 // draw writes them into the corner at a row.
-func (k pressedKeys) draw(a canvas.Area, y int, t *Theme) {
+func (k pressedKeys) draw(a canvas.Area, y int, t *style.Theme) {
 	if len(k) > 0 {
 		text := "  " + strings.Join(k, "  ") + "  "
 		a.PutRight(y, text, canvas.Style{FG: t.Accent, BG: t.Background, Attr: canvas.Bold | canvas.Reverse})

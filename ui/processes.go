@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // processesPage is view 8: a row a process, and under them the flamegraph, the functions or the findings of all of them or of
@@ -231,7 +232,7 @@ func (p *processesPage) detail(sc *scene) (name, rest string) {
 		parts = parts[1:]
 	}
 	if r.figures.lockHz > 0 {
-		parts = append(parts, fmt.Sprintf("read %s/%s of %s/%s", rate(r.figures.stackHz), rate(r.figures.lockHz), rate(r.process.StackRate), rate(r.process.LockRate)))
+		parts = append(parts, fmt.Sprintf("read %s/%s of %s/%s", style.Rate(r.figures.stackHz), style.Rate(r.figures.lockHz), style.Rate(r.process.StackRate), style.Rate(r.process.LockRate)))
 	}
 	if r.end != "" {
 		parts = append(parts, r.end)

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // leastFinding is how many columns a finding needs to be read: its sign, two words and how many there are besides.
@@ -22,9 +23,9 @@ func (p *processesPage) columns() []column[*processRow] {
 	figure := func(of func(f *figures) string) func(*processRow, *scene) (string, canvas.Style) {
 		return func(w *processRow, sc *scene) (string, canvas.Style) {
 			if w.figures.lockHz == 0 {
-				return "–", w.style(&sc.theme)
+				return "–", w.style(&sc.Theme)
 			}
-			return of(&w.figures), w.style(&sc.theme)
+			return of(&w.figures), w.style(&sc.Theme)
 		}
 	}
 	by := func(of func(f *figures) float64) func(x, y *processRow) int {
@@ -43,43 +44,43 @@ func (p *processesPage) columns() []column[*processRow] {
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
 				text, st := figure(func(f *figures) string { return units.Percent(f.held) })(w, sc)
 				if w.figures.held >= 0.85 && w.state == processRuns {
-					st.FG = sc.theme.Warn
+					st.FG = sc.Theme.Warn
 				}
 				return text, st
 			}},
 		{title: "held over the time", width: wide(0, 160, laneColumns), draw: func(a canvas.Area, w *processRow, sc *scene) {
-			drawSpark(a, 0, w.lane, 1, canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Running])})
+			style.DrawSpark(a, 0, w.lane, 1, canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Running])})
 		}},
 		{title: "waiting", short: "wait", width: wide(5, wideWidth, 7), right: true, order: "waiting",
 			compare: by(func(f *figures) float64 { return f.waiting }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
 				text, st := figure(func(f *figures) string { return fmt.Sprintf("%.1f", f.waiting) })(w, sc)
 				if w.figures.waiting >= 0.5 && w.state == processRuns {
-					st.FG, st.Attr = sc.theme.readable(sc.theme.States[gvl.Waiting]), canvas.Bold
+					st.FG, st.Attr = sc.Theme.Readable(sc.Theme.States[gvl.Waiting]), canvas.Bold
 				}
 				return text, st
 			}},
 		{title: "p99", width: wide(7, wideWidth, 8), drop: 3, right: true, order: "waits p99",
 			compare: by(func(f *figures) float64 { return float64(f.waitTold[waitP99].NS) }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
-				return w.figures.waitInWords(waitP99), w.style(&sc.theme)
+				return w.figures.waitInWords(waitP99), w.style(&sc.Theme)
 			}},
 		{title: "CPU", width: wide(6), drop: 4, right: true, order: "CPU", compare: by(func(f *figures) float64 { return f.cpu }),
 			text: figure(func(f *figures) string { return units.Percent(f.cpu) })},
 		{title: "GC", width: wide(0, wideWidth, 5), right: true, order: "GC", compare: by(func(f *figures) float64 { return f.gc }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
 				if !w.figures.gcKnown {
-					return "–", w.style(&sc.theme)
+					return "–", w.style(&sc.Theme)
 				}
-				return units.Percent(w.figures.gc), w.style(&sc.theme)
+				return units.Percent(w.figures.gc), w.style(&sc.Theme)
 			}},
 		{title: "RSS", width: wide(0, 80, 7), drop: 2, right: true, order: "RSS",
 			compare: by(func(f *figures) float64 { return float64(f.rss) }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
 				if w.figures.rss <= 0 {
-					return "–", w.style(&sc.theme)
+					return "–", w.style(&sc.Theme)
 				}
-				return units.Bytes(w.figures.rss), w.style(&sc.theme)
+				return units.Bytes(w.figures.rss), w.style(&sc.Theme)
 			}},
 		{title: "worst finding", width: wide(rest), least: leastFinding, draw: p.drawWorst, order: "worst finding",
 			compare: func(x, y *processRow) int { return cmp.Compare(y.worst(), x.worst()) }},
@@ -87,14 +88,14 @@ func (p *processesPage) columns() []column[*processRow] {
 }
 
 // style is how the row's words and figures look.
-func (w *processRow) style(t *Theme) canvas.Style {
+func (w *processRow) style(t *style.Theme) canvas.Style {
 	switch {
 	case w.of == nil && w.idle == nil:
-		return t.bold()
+		return t.Bold()
 	case w.state != processRuns:
-		return t.dim()
+		return t.Dimmed()
 	}
-	return t.text()
+	return t.Plain()
 }
 
 func (p *processesPage) draw(a canvas.Area, sc *scene) {
@@ -106,12 +107,12 @@ func (p *processesPage) draw(a canvas.Area, sc *scene) {
 }
 
 // stateMark is the sign of what became of a process.
-func stateMark(s processState, t *Theme) (mark, word string, st canvas.Style) {
+func stateMark(s processState, t *style.Theme) (mark, word string, st canvas.Style) {
 	switch s {
 	case processReplaced:
-		return "↻", "replaced", t.dim()
+		return "↻", "replaced", t.Dimmed()
 	case processExited:
-		return "■", "exited", t.dim()
+		return "■", "exited", t.Dimmed()
 	case processFailed:
 		return "✖", "failed", canvas.Style{FG: t.Crit, Attr: canvas.Bold}
 	}
@@ -124,11 +125,11 @@ func markText(w *processRow, sc *scene) (string, canvas.Style) {
 	case w.idle != nil:
 		return "", canvas.Style{}
 	case w.of == nil:
-		return "∑", sc.theme.bold()
+		return "∑", sc.Theme.Bold()
 	case w.halted() != nil:
-		return "■", canvas.Style{FG: sc.theme.Crit, Attr: canvas.Bold}
+		return "■", canvas.Style{FG: sc.Theme.Crit, Attr: canvas.Bold}
 	}
-	mark, _, st := stateMark(w.state, &sc.theme)
+	mark, _, st := stateMark(w.state, &sc.Theme)
 	return mark, st
 }
 
@@ -136,44 +137,44 @@ func (p *processesPage) drawTitle(a canvas.Area, w *processRow, sc *scene) {
 	switch x := 0; {
 	case w.idle != nil:
 		text := fmt.Sprintf("%s %d  %s", canvas.Clean(sc.showable(w.idle.Title)), w.idle.PID, canvas.Clean(sc.showable(w.idle.Why)))
-		a.Put(0, 0, canvas.Cut(text, a.W), sc.theme.dim())
+		a.Put(0, 0, canvas.Cut(text, a.W), sc.Theme.Dimmed())
 	case w.of == nil:
-		a.Put(0, 0, canvas.Cut("all processes", a.W), sc.theme.bold())
+		a.Put(0, 0, canvas.Cut("all processes", a.W), sc.Theme.Bold())
 	default:
 		if p.table.by == inTree {
 			x = min(2*(len(w.of.path)-1), a.W/2)
 		}
-		a.Put(x, 0, canvas.Cut(sc.titleOf(&w.process), a.W-x), w.style(&sc.theme))
+		a.Put(x, 0, canvas.Cut(sc.titleOf(&w.process), a.W-x), w.style(&sc.Theme))
 	}
 }
 
 func pidText(w *processRow, sc *scene) (string, canvas.Style) {
 	if w.of == nil {
-		return "", w.style(&sc.theme)
+		return "", w.style(&sc.Theme)
 	}
-	return fmt.Sprint(w.process.PID), w.style(&sc.theme)
+	return fmt.Sprint(w.process.PID), w.style(&sc.Theme)
 }
 
 func rubyText(w *processRow, sc *scene) (string, canvas.Style) {
 	if w.process.JIT != "" {
-		return w.process.RubyVersion + " +" + w.process.JIT, sc.theme.dim()
+		return w.process.RubyVersion + " +" + w.process.JIT, sc.Theme.Dimmed()
 	}
-	return w.process.RubyVersion, sc.theme.dim()
+	return w.process.RubyVersion, sc.Theme.Dimmed()
 }
 
 func threadsText(w *processRow, sc *scene) (string, canvas.Style) {
 	if w.threads == 0 {
-		return "–", w.style(&sc.theme)
+		return "–", w.style(&sc.Theme)
 	}
-	return fmt.Sprint(w.threads), w.style(&sc.theme)
+	return fmt.Sprint(w.threads), w.style(&sc.Theme)
 }
 
 // drawWorst writes the worst finding of a process, or how it ended; how many findings all have.
 func (p *processesPage) drawWorst(a canvas.Area, w *processRow, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	switch {
 	case w.of == nil && len(p.findings.rows) > 0:
-		a.Put(0, 0, canvas.Cut(units.Plural(len(p.findings.rows), "finding", "findings"), a.W), t.bold())
+		a.Put(0, 0, canvas.Cut(units.Plural(len(p.findings.rows), "finding", "findings"), a.W), t.Bold())
 	case w.of == nil:
 	case w.end != "":
 		end := w.end
@@ -181,7 +182,7 @@ func (p *processesPage) drawWorst(a canvas.Area, w *processRow, sc *scene) {
 			_, word, _ := stateMark(w.state, t)
 			end = word + " " + w.process.WallTime(e.AtNS).Format("15:04")
 		}
-		a.Put(0, 0, canvas.Cut(end, a.W), t.dim())
+		a.Put(0, 0, canvas.Cut(end, a.W), t.Dimmed())
 	case w.halted() != nil && canvas.Width(w.halted().finding.Title)+4 > a.W:
 		text := "✖ " + w.halted().word
 		if canvas.Width(text) > a.W {
@@ -191,12 +192,12 @@ func (p *processesPage) drawWorst(a canvas.Area, w *processRow, sc *scene) {
 	case len(w.findings) > 0:
 		p.drawFinding(a, w.findings[0], t, len(w.findings)-1)
 	case w.figures.lockHz > 0:
-		a.Put(0, 0, canvas.Cut("✓ none", a.W), t.dim())
+		a.Put(0, 0, canvas.Cut("✓ none", a.W), t.Dimmed())
 	}
 }
 
 // drawFinding writes a finding's title, with the sign of its severity; more is how many there are besides.
-func (p *processesPage) drawFinding(a canvas.Area, f gvl.Finding, t *Theme, more int) {
+func (p *processesPage) drawFinding(a canvas.Area, f gvl.Finding, t *style.Theme, more int) {
 	mark, st := findingMark(&f, t)
 	suffix := ""
 	if more > 0 {
@@ -204,10 +205,10 @@ func (p *processesPage) drawFinding(a canvas.Area, f gvl.Finding, t *Theme, more
 	}
 	x := a.Put(0, 0, mark+" ", st)
 	x = a.Put(x, 0, canvas.Cut(f.When()+f.Title, a.W-x-canvas.Width(suffix)), st)
-	a.Put(x, 0, suffix, t.dim())
+	a.Put(x, 0, suffix, t.Dimmed())
 }
 
-func severityMark(s gvl.Severity, t *Theme) (mark string, color canvas.Color) {
+func severityMark(s gvl.Severity, t *style.Theme) (mark string, color canvas.Color) {
 	switch s {
 	case gvl.SeverityWarn:
 		return "▲", t.Warn
@@ -219,7 +220,7 @@ func severityMark(s gvl.Severity, t *Theme) (mark string, color canvas.Color) {
 
 // drawTop draws the head lines of view 8: how all processes are, instead of the one that is shown.
 func (p *processesPage) drawTop(a canvas.Area, sc *scene, head headView) {
-	t, r := &sc.theme, &sc.regions
+	t, r := &sc.Theme, &sc.regions
 	head.process.Title = fmt.Sprintf("%d processes", len(p.rows))
 	if len(p.rows) == 1 {
 		head.process.Title = "1 process"

@@ -8,11 +8,12 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // drawLower draws the rule with the names of the views below the table, and the one that is chosen.
 func (p *processesPage) drawLower(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	if a.H < 2 {
 		return
 	}
@@ -29,8 +30,8 @@ func (p *processesPage) drawLower(a canvas.Area, sc *scene) {
 		})
 		return
 	}
-	rule.Fill('─', t.line())
-	st := t.bold()
+	rule.Fill('─', t.Rule())
+	st := t.Bold()
 	if p.onLower {
 		st = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	}
@@ -40,7 +41,7 @@ func (p *processesPage) drawLower(a canvas.Area, sc *scene) {
 		text = " · only " + p.flame.filter + " · "
 	}
 	if p.lower == lowerTop {
-		text += metricName(p.flame.metric) + " · "
+		text += style.MetricName(p.flame.metric) + " · "
 		if few := p.flame.few(); few != "" {
 			text += few + " · "
 		}
@@ -54,7 +55,7 @@ func (p *processesPage) drawLower(a canvas.Area, sc *scene) {
 	} else {
 		p.drawFindings(body, sc)
 	}
-	rule.Put(x, 0, canvas.Cut(text+sc.when()+" ", rule.W-x-1), t.dim())
+	rule.Put(x, 0, canvas.Cut(text+sc.when()+" ", rule.W-x-1), t.Dimmed())
 }
 
 // functionColumns are the columns of the functions of all processes.
@@ -63,11 +64,11 @@ func (p *processesPage) functionColumns() []column[*mergedRow] {
 		return column[*mergedRow]{title: string(by), width: wide(7), right: true, order: string(by),
 			compare: func(x, y *mergedRow) int { return cmp.Compare(of(y), of(x)) },
 			text: func(r *mergedRow, sc *scene) (string, canvas.Style) {
-				st := sc.theme.text()
+				st := sc.Theme.Plain()
 				if string(by) == p.functions.by {
-					st = sc.theme.bold()
+					st = sc.Theme.Bold()
 				}
-				return sharePoints(share(of(r), p.sum)), st
+				return sharePoints(style.Share(of(r), p.sum)), st
 			}}
 	}
 	return []column[*mergedRow]{
@@ -81,10 +82,10 @@ func (p *processesPage) functionColumns() []column[*mergedRow] {
 				return 9
 			},
 			text: func(r *mergedRow, sc *scene) (string, canvas.Style) {
-				return fmt.Sprintf("%d of %d", r.processes, len(p.rows)), sc.theme.dim()
+				return fmt.Sprintf("%d of %d", r.processes, len(p.rows)), sc.Theme.Dimmed()
 			}},
 		{title: " function", width: wide(rest), draw: func(a canvas.Area, r *mergedRow, sc *scene) {
-			drawFunction(a.Sub(1, 0, a.W-1, 1), r.label, r.where(), canvas.Style{FG: sc.theme.readable(sc.theme.Flame[r.from])}, &sc.theme)
+			drawFunction(a.Sub(1, 0, a.W-1, 1), r.label, r.where(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.Flame[r.from])}, &sc.Theme)
 		}},
 	}
 }
@@ -92,7 +93,7 @@ func (p *processesPage) functionColumns() []column[*mergedRow] {
 // drawFunctions lists the functions of all processes.
 func (p *processesPage) drawFunctions(a canvas.Area, sc *scene) {
 	if len(p.functions.rows) == 0 {
-		a.Put(3, a.H/2, canvas.Cut("no "+metricName(p.flame.metric)+" here", a.W-4), sc.theme.dim())
+		a.Put(3, a.H/2, canvas.Cut("no "+style.MetricName(p.flame.metric)+" here", a.W-4), sc.Theme.Dimmed())
 		return
 	}
 	p.functions.draw(a, sc, p.onLower, func(m *Model, _ *mergedRow, _ int) tea.Cmd { return p.enterLower(m) })
@@ -107,18 +108,18 @@ func (p *processesPage) enterLower(m *Model) tea.Cmd {
 
 // drawFindings lists the findings of all processes, the worst first.
 func (p *processesPage) drawFindings(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	if len(p.findings.rows) == 0 {
-		a.Put(3, a.H/2, canvas.Cut("no findings: nothing stands out in any of the processes in the last 10 s", a.W-4), t.dim())
+		a.Put(3, a.H/2, canvas.Cut("no findings: nothing stands out in any of the processes in the last 10 s", a.W-4), t.Dimmed())
 		return
 	}
 	p.findings.draw(a, sc, func(row canvas.Area, f *processFinding, selected bool) {
 		process := f.of.store.Process()
 		mark, st := findingMark(&f.Finding, t)
 		row.Put(1, 0, mark, st)
-		x := row.Put(3, 0, canvas.Cut(fmt.Sprintf("%s %d", process.Title, process.PID), 22), t.bold())
+		x := row.Put(3, 0, canvas.Cut(fmt.Sprintf("%s %d", process.Title, process.PID), 22), t.Bold())
 		x = row.Put(max(x+1, 20), 0, f.When()+f.Title, st)
-		row.Put(x+2, 0, canvas.Cut(canvas.Clean(f.Text), row.W-x-3), t.text())
+		row.Put(x+2, 0, canvas.Cut(canvas.Clean(f.Text), row.W-x-3), t.Plain())
 		if selected {
 			markRow(row, sc, p.onLower)
 		}

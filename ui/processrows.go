@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // loadRows makes a row of each process, and the one of all.
@@ -102,7 +103,7 @@ func (w *processRow) load(sc *scene, r *reading) {
 		}
 		most, w.lane = held, make([]float64, 0, len(cells))
 		for _, c := range cells {
-			w.lane = append(w.lane, valueOr(c.SampledNS == 0, share(c.HeldNS, c.SampledNS)))
+			w.lane = append(w.lane, valueOr(c.SampledNS == 0, style.Share(c.HeldNS, c.SampledNS)))
 		}
 	}
 }

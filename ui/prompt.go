@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // maxPrompt bounds what can be typed.
@@ -87,17 +88,17 @@ func (p *prompt) put(text string) {
 	}
 }
 
-func (p *prompt) draw(a canvas.Area, t *Theme) {
+func (p *prompt) draw(a canvas.Area, t *style.Theme) {
 	if p.yes != nil {
 		hint := p.hint()
-		x := a.Put(1, 0, p.label, t.bold())
-		x = a.Put(x, 0, fit(p.forms, a.W-x-canvas.Width(hint)-3), t.bold())
+		x := a.Put(1, 0, p.label, t.Bold())
+		x = a.Put(x, 0, fit(p.forms, a.W-x-canvas.Width(hint)-3), t.Bold())
 		a.Put(x+2, 0, hint, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 		return
 	}
-	x := a.Put(1, 0, p.label+canvas.CutLeft(string(p.text), a.W-3-canvas.Width(p.label)), t.bold())
+	x := a.Put(1, 0, p.label+canvas.CutLeft(string(p.text), a.W-3-canvas.Width(p.label)), t.Bold())
 	a.Put(x, 0, " ", canvas.Style{Attr: canvas.Reverse})
-	hint, st := p.hint(), t.dim()
+	hint, st := p.hint(), t.Dimmed()
 	if p.err != "" {
 		hint, st = p.err, canvas.Style{FG: t.Warn}
 	}

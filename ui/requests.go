@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // requestsPage shows the requests and jobs in progress and, below them, the routes and classes of jobs of the time shown.
@@ -155,7 +156,7 @@ func (p *requestsPage) load(sc *scene, r *reading) {
 	}
 	for i := range sc.served.endpoints {
 		e := &sc.served.endpoints[i]
-		w := &endpointRow{Endpoint: e, name: canvas.Clean(endpointName(e.Kind, e.Name)), blame: min(share(e.BlameNS, sc.served.waitNS), 1)}
+		w := &endpointRow{Endpoint: e, name: canvas.Clean(endpointName(e.Kind, e.Name)), blame: min(style.Share(e.BlameNS, sc.served.waitNS), 1)}
 		if e.Other {
 			w.name = "(all others)"
 		}

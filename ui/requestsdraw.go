@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // longRequestNS is from which age on a request stands out, in ns.
@@ -23,16 +24,16 @@ func requestColumns() []column[*requestRow] {
 		{title: "age", width: wide(7, wideWidth, 8), right: true, order: "age", compare: func(x, y *requestRow) int { return cmp.Compare(y.ageNS, x.ageNS) },
 			text: func(w *requestRow, sc *scene) (string, canvas.Style) {
 				if w.ageNS >= longRequestNS {
-					return w.age(), canvas.Style{FG: sc.theme.Warn, Attr: canvas.Bold}
+					return w.age(), canvas.Style{FG: sc.Theme.Warn, Attr: canvas.Bold}
 				}
-				return w.age(), sc.theme.text()
+				return w.age(), sc.Theme.Plain()
 			}},
 		{title: "thread", width: wide(8, 80, 10, wideWidth, 15, 160, 18), order: "thread", compare: func(x, y *requestRow) int { return strings.Compare(x.thread, y.thread) },
 			draw: func(a canvas.Area, w *requestRow, sc *scene) { // names of pools differ at their ends
-				a.Put(0, 0, canvas.CutLeft(w.thread, a.W), sc.theme.dim())
+				a.Put(0, 0, canvas.CutLeft(w.thread, a.W), sc.Theme.Dimmed())
 			}},
 		{title: "request", width: wide(14, 80, 19, wideWidth, 26, 160, 44), order: "request", compare: func(x, y *requestRow) int { return strings.Compare(x.name, y.name) },
-			draw: func(a canvas.Area, w *requestRow, sc *scene) { drawEndpoint(a, w.name, w.values(sc), &sc.theme) }},
+			draw: func(a canvas.Area, w *requestRow, sc *scene) { drawEndpoint(a, w.name, w.values(sc), &sc.Theme) }},
 		{title: "now", width: wide(rest), least: 16, order: "state", draw: drawRequestNow,
 			compare: func(x, y *requestRow) int { return cmp.Compare(x.urgent(), y.urgent()) }},
 		{title: "of its time", width: wide(9, 80, 12, wideWidth, 20, 160, 30), drop: 1, bare: true,
@@ -82,9 +83,9 @@ func endpointColumns() []column[*endpointRow] {
 			compare: func(x, y *endpointRow) int { return cmp.Compare(of(y), of(x)) },
 			text: func(w *endpointRow, sc *scene) (string, canvas.Style) {
 				if s := text(w); s != "–" {
-					return s, sc.theme.text()
+					return s, sc.Theme.Plain()
 				}
-				return "–", sc.theme.faint()
+				return "–", sc.Theme.Faded()
 			}}
 	}
 	quantile := func(title string, q float64, width func(int) int, drop int) column[*endpointRow] {
@@ -107,15 +108,15 @@ func endpointColumns() []column[*endpointRow] {
 	}
 	return []column[*endpointRow]{
 		{title: "route", width: wide(rest), least: 18, order: "name", compare: func(x, y *endpointRow) int { return strings.Compare(x.name, y.name) },
-			draw: func(a canvas.Area, w *endpointRow, sc *scene) { drawEndpoint(a, w.name, "", &sc.theme) }},
+			draw: func(a canvas.Area, w *endpointRow, sc *scene) { drawEndpoint(a, w.name, "", &sc.Theme) }},
 		{title: "seen", short: "n", width: wide(5, wideWidth, 6), right: true, order: "seen",
 			compare: func(x, y *endpointRow) int { return cmp.Compare(y.Ended+y.Running, x.Ended+x.Running) },
 			text: func(w *endpointRow, sc *scene) (string, canvas.Style) {
-				return units.Count(int64(w.Ended + w.Running)), sc.theme.text()
+				return units.Count(int64(w.Ended + w.Running)), sc.Theme.Plain()
 			}},
 		{title: "/s", width: wide(5, wideWidth, 6), drop: 2, right: true,
 			text: func(w *endpointRow, sc *scene) (string, canvas.Style) {
-				return perSecondText(w.PerSecond), sc.theme.dim()
+				return perSecondText(w.PerSecond), sc.Theme.Dimmed()
 			}},
 		quantile("p50", .5, wide(7, wideWidth, 8), 3), quantile("p95", .95, wide(7, wideWidth, 8), 0),
 		length("max", func(w *endpointRow) int64 { return w.LongestNS }, longest, wide(8, wideWidth, 9), 4),
@@ -134,12 +135,12 @@ const (
 )
 
 func endpointBlame(w *endpointRow, sc *scene) (string, canvas.Style) {
-	st := canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Waiting])}
+	st := canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting])}
 	switch {
 	case w.blame < littleBlame:
-		return "–", sc.theme.faint()
+		return "–", sc.Theme.Faded()
 	case sc.figures.waiting < blameGoes: // of little waiting
-		return units.Percent(w.blame), sc.theme.dim()
+		return units.Percent(w.blame), sc.Theme.Dimmed()
 	case w.blame >= muchBlame:
 		st.Attr = canvas.Bold
 	}
@@ -147,33 +148,33 @@ func endpointBlame(w *endpointRow, sc *scene) (string, canvas.Style) {
 }
 
 // drawEndpoint writes a route or a class of jobs, and where they are shown the values of a request.
-func drawEndpoint(a canvas.Area, name, values string, t *Theme) {
-	x := a.Put(0, 0, canvas.Cut(name, a.W), t.bold())
+func drawEndpoint(a canvas.Area, name, values string, t *style.Theme) {
+	x := a.Put(0, 0, canvas.Cut(name, a.W), t.Bold())
 	if verb, _, ok := strings.Cut(name, " "); ok && verb == strings.ToUpper(verb) {
-		a.Put(0, 0, canvas.Cut(verb, a.W), t.dim())
+		a.Put(0, 0, canvas.Cut(verb, a.W), t.Dimmed())
 	}
 	const least = 4
 	if values != "" && a.W-x > least {
-		a.Put(x+2, 0, canvas.Cut(values, a.W-x-2), t.dim())
+		a.Put(x+2, 0, canvas.Cut(values, a.W-x-2), t.Dimmed())
 	}
 }
 
 // drawRequestNow writes what a request does: the state in its words, then the statement or where it is in the code, which has up to
 // a half of the room.
 func drawRequestNow(a canvas.Area, w *requestRow, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	switch {
 	case w.waits:
-		x := a.Put(0, 0, canvas.Cut("its fiber waits", a.W), t.dim())
+		x := a.Put(0, 0, canvas.Cut("its fiber waits", a.W), t.Dimmed())
 		if left := a.W - x - 2; w.what != "" && left >= min(4, canvas.Width(w.what)) {
-			a.Put(x+2, 0, canvas.Cut(w.what, left), t.text())
+			a.Put(x+2, 0, canvas.Cut(w.what, left), t.Plain())
 		}
 		return
 	case w.suspended:
-		a.Put(0, 0, canvas.Cut("its fiber waits, others of its thread run", a.W), t.dim())
+		a.Put(0, 0, canvas.Cut("its fiber waits, others of its thread run", a.W), t.Dimmed())
 		return
 	case w.state == nil:
-		a.Put(0, 0, "not known", t.faint())
+		a.Put(0, 0, "not known", t.Faded())
 		return
 	}
 	room, least := a.W, 4
@@ -183,15 +184,15 @@ func drawRequestNow(a canvas.Area, w *requestRow, sc *scene) {
 		room = max(a.W-2-canvas.Width(w.what), a.W/2)
 	}
 	text := fit(w.forms, room)
-	x := a.Put(0, 0, text, t.dim())
+	x := a.Put(0, 0, text, t.Dimmed())
 	word, _, _ := strings.Cut(text, " ")
-	st := canvas.Style{FG: t.readable(t.States[w.state.State])}
+	st := canvas.Style{FG: t.Readable(t.States[w.state.State])}
 	if s := w.state.State; s == gvl.Waiting || s.Held() || s == gvl.Lock {
 		st.Attr = canvas.Bold
 	}
 	a.Put(0, 0, word, st)
 	if left := a.W - x - 2; w.what != "" && left >= min(least, canvas.Width(w.what)) {
-		a.Put(x+2, 0, canvas.Cut(w.what, left), t.text())
+		a.Put(x+2, 0, canvas.Cut(w.what, left), t.Plain())
 	}
 }
 
@@ -202,9 +203,9 @@ const fiberMark = 'f'
 func drawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *scene) {
 	both := [2]int64{units.Sum(totals[:]), fiberNS}
 	width := units.Divide(a.W, both[:], both[0]+both[1], nil)
-	sc.theme.drawStates(a.Sub(0, 0, width[0], 1), totals, sc.opt.ASCII)
+	sc.Theme.DrawStates(a.Sub(0, 0, width[0], 1), totals, sc.opt.ASCII)
 	for x := width[0]; x < width[0]+width[1]; x++ {
-		a.Rune(x, 0, fiberMark, sc.theme.dim())
+		a.Rune(x, 0, fiberMark, sc.Theme.Dimmed())
 	}
 }
 
@@ -218,7 +219,7 @@ func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers
 		if x+canvas.Width(s) > a.W {
 			return
 		}
-		x = a.Put(x, 0, s, sc.theme.dim()) + 2
+		x = a.Put(x, 0, s, sc.Theme.Dimmed()) + 2
 	}
 }
 
@@ -236,7 +237,7 @@ func partsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []gvl.PeerNS, sc
 	sum := units.Sum(totals[:]) + fiberNS
 	var parts []string
 	for _, p := range list[:maxParts] {
-		sh := share(p.ns, sum)
+		sh := style.Share(p.ns, sum)
 		if sh < 0.01 {
 			break
 		}
@@ -269,7 +270,7 @@ func (p *requestsPage) draw(a canvas.Area, sc *scene) {
 	none := func(*Model, *requestRow, int) tea.Cmd { return nil }
 	p.running.draw(a.Sub(0, 0, a.W, above), sc, true, none)
 	if len(p.running.rows) == 0 {
-		a.Put(2, 1, canvas.Cut(p.nothing(sc), a.W-3), sc.theme.dim())
+		a.Put(2, 1, canvas.Cut(p.nothing(sc), a.W-3), sc.Theme.Dimmed())
 	}
 	below = min(below, a.H-above)
 	switch {
@@ -277,7 +278,7 @@ func (p *requestsPage) draw(a canvas.Area, sc *scene) {
 		p.drawEndpoints(a.Sub(0, above, a.W, below), sc)
 	case p.all[1] == 0 && sc.served.toldNS > 0 && above < a.H:
 		below = 1
-		a.Put(2, above, canvas.Cut("by route: "+sc.untold(), a.W-3), sc.theme.dim())
+		a.Put(2, above, canvas.Cut("by route: "+sc.untold(), a.W-3), sc.Theme.Dimmed())
 	}
 	if w := p.shown(); w != nil && w.state != nil {
 		i := slices.IndexFunc(sc.threads, func(t threadRow) bool { return t.id == w.Thread })
@@ -323,8 +324,8 @@ func (sc *scene) untold() string {
 }
 
 func (p *requestsPage) drawEndpoints(a canvas.Area, sc *scene) {
-	t := &sc.theme
-	a.Row(0).Fill('─', t.line())
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
 	kinds := make(map[sampler.WorkKind]bool)
 	for _, w := range p.endpoints.rows {
 		kinds[w.Kind] = true
@@ -336,9 +337,9 @@ func (p *requestsPage) drawEndpoints(a canvas.Area, sc *scene) {
 	case kinds[sampler.WorkJob]:
 		title = " by class of jobs "
 	}
-	x := a.Put(2, 0, title, t.bold())
+	x := a.Put(2, 0, title, t.Bold())
 	if sc.served.toldNS > 0 {
-		a.Put(x+1, 0, canvas.Cut(" "+sc.untold()+" ", a.W-x-1), t.dim())
+		a.Put(x+1, 0, canvas.Cut(" "+sc.untold()+" ", a.W-x-1), t.Dimmed())
 	}
 	p.endpoints.draw(a.Sub(0, 1, a.W, a.H-1), sc, true, func(*Model, *endpointRow, int) tea.Cmd { return nil })
 }

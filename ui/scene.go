@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // scene is what the picture is made from: what the last refresh took over from the Store, the stretch of time that is shown,
@@ -13,7 +14,7 @@ import (
 // changes is the Model's to do. Only the zones they add to while they draw.
 type scene struct {
 	span
-	colors
+	style.Colors
 	dict   *sampler.Dictionary
 	opt    Options
 	now    func() time.Time

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // served is what a picture knows of requests and jobs.
@@ -117,7 +118,7 @@ func (s *served) summary(b *strings.Builder) {
 			longest = "≥" + units.Duration(e.LongestNS)
 		}
 		fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s |\n", markdown(name), e.Ended, e.Running, p50, p95, longest,
-			units.Percent(min(share(e.BlameNS, s.waitNS), 1)))
+			units.Percent(min(style.Share(e.BlameNS, s.waitNS), 1)))
 	}
 	if n := len(s.endpoints) - len(list); n > 0 {
 		fmt.Fprintf(b, "| and %d more | | | | | | |\n", n)
@@ -275,11 +276,11 @@ func ownPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	text := func(f *sampler.Frame) string {
 		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template: its method is named by a compiler
 			folder, name := filepath.Split(f.Path)
-			return canvas.Clean(lineIn(filepath.Join(filepath.Base(folder), name), f.Line, f.Uncertain))
+			return canvas.Clean(style.LineIn(filepath.Join(filepath.Base(folder), name), f.Line, f.Uncertain))
 		}
 		s := canvas.Clean(f.Label)
 		if !f.C && f.Path != "" {
-			s += "  " + lineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
+			s += "  " + style.LineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
 		}
 		return s
 	}
@@ -292,7 +293,7 @@ func ownPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if p.Path == "" {
 		return canvas.Clean(p.String())
 	}
-	return canvas.Clean(p.String()) + "  " + lineIn(filepath.Base(p.Path), line, false)
+	return canvas.Clean(p.String()) + "  " + style.LineIn(filepath.Base(p.Path), line, false)
 }
 
 // servingForms adds a request to what a thread does, where there is room for both: in place of nothing that says whom it waits for.

@@ -16,6 +16,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // savedMsg says how saving a snapshot went.
@@ -46,11 +47,11 @@ func (m *Model) save() tea.Cmd {
 	s := export.Snapshot{
 		Program: m.process.Title, PID: m.process.PID, At: at,
 		Tree:          m.flame.tree,
-		SVGTitle:      m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05"),
-		SVGColors:     m.flame.svgColors(m.theme, m.dict.View()),
+		SVGTitle:      m.process.Title + " · " + style.MetricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05"),
+		SVGColors:     m.flame.svgColors(m.Theme, m.dict.View()),
 		Summary:       m.summary() + pageHint,
 		Screen:        m.pictured(),
-		ScreenOptions: m.theme.screenOptions(m.process.Title),
+		ScreenOptions: screenOptions(&m.Theme, m.process.Title),
 	}
 	// The copies are made here: the views go on changing while the files are written.
 	fromNS, toNS := m.weights.FromNS, m.weights.ToNS
@@ -103,18 +104,18 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 }
 
 // svgColors are the colours of the flamegraph as it is on the screen, for a picture of it.
-func (v *flameView) svgColors(t Theme, dict *sampler.Dictionary) *flamegraph.SVGColors {
+func (v *flameView) svgColors(t style.Theme, dict *sampler.Dictionary) *flamegraph.SVGColors {
 	if v.base != nil {
 		return nil // what differs from another time is not in the tree
 	}
-	seen := *v                                          // the view goes on changing while the file is written
-	seen.origins = make(map[sampler.FrameID]provenance) // of the whole tree, not of what had room alone
+	seen := *v                                                // the view goes on changing while the file is written
+	seen.origins = make(map[sampler.FrameID]style.Provenance) // of the whole tree, not of what had room alone
 	out := &flamegraph.SVGColors{Fill: func(n *flamegraph.Node) (string, bool) {
 		if n.IsFrame() {
-			seen.origins[n.Frame] = provenanceOf(dict.Frame(n.Frame))
+			seen.origins[n.Frame] = style.ProvenanceOf(dict.Frame(n.Frame))
 		}
 		c := seen.cellColor(&flamegraph.Cell{Node: n}, &t)
-		return c.Hex(), on(c).FG == canvas.RGB(whiteText)
+		return c.Hex(), style.On(c).FG == canvas.RGB(style.WhiteText)
 	}}
 	if v.byState() {
 		for s := range gvl.NumStates {
@@ -122,8 +123,8 @@ func (v *flameView) svgColors(t Theme, dict *sampler.Dictionary) *flamegraph.SVG
 		}
 		return out
 	}
-	for p := range numProvenances {
-		out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.Flame[p].Hex(), Text: provenance(p).String()})
+	for p := range style.NumProvenances {
+		out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.Flame[p].Hex(), Text: style.Provenance(p).String()})
 	}
 	return out
 }

@@ -14,7 +14,7 @@ func TestSnapshotHasTheScreensColors(t *testing.T) {
 		v := &s.model.flame
 		v.colour = colour
 		s.model.refresh()
-		colors := v.svgColors(s.model.theme, s.model.dict)
+		colors := v.svgColors(s.model.Theme, s.model.dict)
 		var b strings.Builder
 		if err := v.tree.WriteSVGIn(&b, "title", colors); err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func TestSnapshotHasTheScreensColors(t *testing.T) {
 					continue
 				}
 				drawn++
-				if want := `fill="` + v.cellColor(c, &s.model.theme).Hex() + `"`; !strings.Contains(b.String(), want) {
+				if want := `fill="` + v.cellColor(c, &s.model.Theme).Hex() + `"`; !strings.Contains(b.String(), want) {
 					t.Errorf("colouring %v: %s is %s on the screen, which is not in the picture", colour, c.Node.Label, want)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // stacked is a page on which a stack can be selected.
@@ -57,7 +58,7 @@ func (v *flameView) stack() (title string, lines []string) {
 	for n = v.wholeNode(flamegraph.PathOf(n)); n != nil && n.Parent != nil; n = n.Parent {
 		line := n.Label
 		if n.File != "" {
-			line += " (" + lineIn(n.File, n.Line, n.Uncertain) + ")"
+			line += " (" + style.LineIn(n.File, n.Line, n.Uncertain) + ")"
 		}
 		lines = append(lines, canvas.Clean(line))
 	}
@@ -94,7 +95,7 @@ func (sc *scene) frameLines(st gvl.ThreadState) (lines []string) {
 		f := sc.dict.Frame(id)
 		line := f.Label
 		if f.Path != "" {
-			line = f.Label + " (" + lineIn(f.Path, f.Line, f.Uncertain) + ")"
+			line = f.Label + " (" + style.LineIn(f.Path, f.Line, f.Uncertain) + ")"
 		}
 		lines = append(lines, canvas.Clean(line))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // stackLine is a line of a stack: a frame, or a run of frames that are not the program's own, with its text.
@@ -45,22 +46,22 @@ func (sc *scene) stackLines(stack sampler.StackID, fold bool, most int) []stackL
 
 // listStack writes a stack a row a line, innermost first.
 func (sc *scene) listStack(a canvas.Area, stack sampler.StackID, fold bool) {
-	t := &sc.theme
+	t := &sc.Theme
 	lines := sc.stackLines(stack, fold, maxStackLines)
 	for y, l := range lines[:min(len(lines), a.H)] {
 		if y == a.H-1 && len(lines) > a.H {
-			a.Put(2, y, fmt.Sprintf("▼ %d more frames", sc.dict.Depth(stack)-l.from), t.dim())
+			a.Put(2, y, fmt.Sprintf("▼ %d more frames", sc.dict.Depth(stack)-l.from), t.Dimmed())
 			return
 		}
 		if l.frame == 0 {
-			a.Put(3, y, canvas.Cut(canvas.Clean(l.run), a.W-4), t.dim())
+			a.Put(3, y, canvas.Cut(canvas.Clean(l.run), a.W-4), t.Dimmed())
 			continue
 		}
 		f := sc.dict.Frame(l.frame)
-		a.Put(1, y, "■", canvas.Style{FG: t.Flame[provenanceOf(f)]})
-		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.text())
+		a.Put(1, y, "■", canvas.Style{FG: t.Flame[style.ProvenanceOf(f)]})
+		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.Plain())
 		if !f.C && f.Path != "" {
-			a.Put(x+2, y, canvas.CutLeft(lineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.dim())
+			a.Put(x+2, y, canvas.CutLeft(style.LineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.Dimmed())
 		}
 	}
 }

@@ -7,16 +7,17 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // TestCellsStayAsTheyAreWhileThePictureMoves: the shade of a cell is less than a step from its own, and of two pictures one cell
 // apart only what lies before the first run of the second may differ, which is not carried on.
 func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
-	theme := darkTheme()
+	theme := style.DarkTheme()
 	rng := rand.New(rand.NewPCG(1, 2))
-	cells := make([]gvl.Cell, 6*shadeRun)
+	cells := make([]gvl.Cell, 6*style.ShadeRun)
 	for i := range cells {
-		c := gvl.Cell{Dominant: []gvl.State{gvl.Waiting, gvl.IO}[rng.IntN(2)], Share: leastDominant + rng.Float64()*(1-leastDominant), SpanNS: 100}
+		c := gvl.Cell{Dominant: []gvl.State{gvl.Waiting, gvl.IO}[rng.IntN(2)], Share: style.LeastDominant + rng.Float64()*(1-style.LeastDominant), SpanNS: 100}
 		c.NS[c.Dominant] = 100
 		if c.Dominant == gvl.IO {
 			c.NS[gvl.Waiting] = rng.Int64N(30)
@@ -26,10 +27,10 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	const eachNS = int64(300e6)
 	draw := func(first int) []canvas.Style {
 		out := make([]canvas.Style, len(cells))
-		beside := newShades()
+		beside := style.NewShades()
 		for i := first; i < len(cells); i++ {
-			beside.goTo(i-first, int64(first)*eachNS, eachNS)
-			_, out[i] = theme.stateCell(&cells[i], false, beside)
+			beside.GoTo(i-first, int64(first)*eachNS, eachNS)
+			_, out[i] = theme.StateCell(&cells[i], false, beside)
 		}
 		return out
 	}
@@ -43,15 +44,15 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	}
 	alone := make([]canvas.Style, len(cells))
 	for i := range cells {
-		_, alone[i] = theme.stateCell(&cells[i], false, nil)
+		_, alone[i] = theme.StateCell(&cells[i], false, nil)
 	}
 	last := draw(0)
 	if carried, own := spots(last), spots(alone); carried >= own {
 		t.Errorf("%d changes of the ground, %d without looking at the cell beside", carried, own)
 	}
-	for first := 1; first < len(cells)-shadeRun; first++ {
+	for first := 1; first < len(cells)-style.ShadeRun; first++ {
 		looks := draw(first)
-		run := (first + shadeRun - 1) / shadeRun * shadeRun
+		run := (first + style.ShadeRun - 1) / style.ShadeRun * style.ShadeRun
 		for i := first; i < len(cells); i++ {
 			if i >= run && looks[i] != last[i] || i < run && looks[i] != alone[i] {
 				t.Fatalf("from cell %d on, cell %d is %v, was %v, alone %v", first, i, looks[i], last[i], alone[i])
@@ -60,15 +61,15 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 		last = looks
 	}
 	full := theme.States[gvl.Waiting]
-	step := 1.0 / shadeSteps
+	step := 1.0 / style.ShadeSteps
 	for i, st := range draw(0) {
 		if cells[i].Dominant != gvl.Waiting {
 			continue
 		}
-		exact := math.Pow((cells[i].Share-leastDominant)/(1-leastDominant), 0.8)
+		exact := math.Pow((cells[i].Share-style.LeastDominant)/(1-style.LeastDominant), 0.8)
 		near := false
 		for s := 0.0; s <= 1; s += step {
-			near = near || math.Abs(s-exact) <= step && theme.shade(full, theme.Weakest+(1-theme.Weakest)*s) == st.BG
+			near = near || math.Abs(s-exact) <= step && theme.Shade(full, theme.Weakest+(1-theme.Weakest)*s) == st.BG
 		}
 		if !near {
 			t.Errorf("cell %d of strength %.2f is %s", i, exact, st.BG.Hex())

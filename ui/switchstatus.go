@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // SwitchFollower is an ExactSwitch of a process that can be followed by its thread switches (docs/switches.md).
@@ -26,7 +27,7 @@ func (sc *scene) lookAtSwitches() bool {
 }
 
 // switchSegments say in the head that thread switches are followed, or that they are not although that was asked for.
-func switchSegments(s *sampler.SwitchStatus, t *Theme) []segment {
+func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
 	case s.On && s.Lost > 0:

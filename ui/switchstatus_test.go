@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // TestSwitchSegments: the head says that thread switches are followed, what was lost, and that a process is polled against the user's wish. It
@@ -21,7 +22,7 @@ func TestSwitchSegments(t *testing.T) {
 		{sampler.SwitchStatus{Wanted: true, Ended: "ractors"}, "polling"},
 	} {
 		var words []string
-		for _, s := range switchSegments(&c.is, &Theme{}) {
+		for _, s := range switchSegments(&c.is, &style.Theme{}) {
 			words = append(words, s.text)
 		}
 		if got := strings.Join(words, " "); got != c.want {

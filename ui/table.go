@@ -164,7 +164,7 @@ func (t *table[R, K]) fit(screen int, sc *scene) []int {
 func (t *table[R, K]) draw(a canvas.Area, sc *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
 	t.drawHead(a.Row(0), sc)
 	t.drawRows(a.Sub(0, 1, a.W, a.H-1), sc, focused, pressed)
-	a.PutRight(0, t.hidden(), canvas.Style{FG: sc.theme.Warn, Attr: canvas.Bold})
+	a.PutRight(0, t.hidden(), canvas.Style{FG: sc.Theme.Warn, Attr: canvas.Bold})
 }
 
 // drawHead writes the names of the columns, marks the one that the table is sorted by, and makes clicks sort it.
@@ -175,12 +175,12 @@ func (t *table[R, K]) drawHead(a canvas.Area, sc *scene) {
 			continue
 		}
 		c := &t.columns[i]
-		text, st := c.title, sc.theme.dim()
+		text, st := c.title, sc.Theme.Dimmed()
 		if c.short != "" && w < canvas.Width(text) {
 			text = c.short
 		}
 		if c.order != "" && c.order == t.by {
-			st = canvas.Style{FG: sc.theme.Accent, Attr: canvas.Bold}
+			st = canvas.Style{FG: sc.Theme.Accent, Attr: canvas.Bold}
 			text += "▼"
 		}
 		if c.right {

@@ -22,7 +22,7 @@ func TestAColumnIsOneEntry(t *testing.T) {
 		p.table.columns = slices.Insert(p.table.columns, at, column[*tableRow]{
 			title: "members", short: "n", width: wide(0, 80, 3, 120, 8), right: true, order: "members",
 			compare: func(x, y *tableRow) int { return cmp.Compare(len(y.members), len(x.members)) },
-			text:    func(w *tableRow, m *scene) (string, canvas.Style) { return fmt.Sprint(len(w.members)), m.theme.text() },
+			text:    func(w *tableRow, m *scene) (string, canvas.Style) { return fmt.Sprint(len(w.members)), m.Theme.Plain() },
 		})
 		s.press("2")
 		return s, p

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 const (
@@ -161,7 +162,7 @@ func (p *threadPage) load(sc *scene, r *reading) {
 	p.kinds, p.noCPU = gvl.StatWaits{}, 0
 	if all, ok := r.Account.Thread(id); ok {
 		p.kinds = all.Waits
-		p.noCPU = share(all.NoCPU.Running+all.NoCPU.GC+all.NoCPU.Native, all.NS[gvl.Running]+all.NS[gvl.GC]+all.NS[gvl.Native])
+		p.noCPU = style.Share(all.NoCPU.Running+all.NoCPU.GC+all.NoCPU.Native, all.NS[gvl.Running]+all.NS[gvl.GC]+all.NS[gvl.Native])
 	}
 	p.partly = r.waits.events.fromNS() > fromNS
 	p.loadStack(sc)
@@ -253,11 +254,11 @@ func (p *threadPage) detail(sc *scene) (name, rest string) {
 	if p.frames.rows[p.frames.index()].folded {
 		return f.Label, "c shows them"
 	}
-	rest = provenanceOf(*f).String()
+	rest = style.ProvenanceOf(*f).String()
 	if f.C {
-		rest = "C function, called from " + lineIn(f.Path, f.Line, f.Uncertain)
+		rest = "C function, called from " + style.LineIn(f.Path, f.Line, f.Uncertain)
 	} else if f.Path != "" {
-		rest = fmt.Sprintf("%s  %s %s", lineIn(cmp.Or(f.AbsolutePath, f.Path), f.Line, f.Uncertain), rest, f.Gem)
+		rest = fmt.Sprintf("%s  %s %s", style.LineIn(cmp.Or(f.AbsolutePath, f.Path), f.Line, f.Uncertain), rest, f.Gem)
 	}
 	return f.Label, rest
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // threadLabelW is the width of the labels before a thread's lanes.
 const threadLabelW = 9
 
 func (p *threadPage) draw(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	if p.row == nil {
-		a.Put(3, a.H/2, "this thread is not in the time shown   ← → another thread, esc the table", t.dim())
+		a.Put(3, a.H/2, "this thread is not in the time shown   ← → another thread, esc the table", t.Dimmed())
 		return
 	}
 	p.drawSummary(a.Row(0), sc)
@@ -29,14 +30,14 @@ func (p *threadPage) draw(a canvas.Area, sc *scene) {
 	}
 	lanes := a.Sub(threadLabelW, 1, a.W-threadLabelW-1, 3)
 	for y, s := range []string{"state", "holds", "waits"} {
-		a.Put(1, 1+y, s, t.dim())
+		a.Put(1, 1+y, s, t.Dimmed())
 	}
 	p.drawLanes(lanes, sc)
 	ticks := timelineView{fromNS: p.fromNS, toNS: p.toNS, cells: len(p.cells)}
 	axis := a.Sub(threadLabelW, 4, lanes.W, 1)
 	end := sc.nowWord()
-	axis.PutRight(0, end, t.dim())
-	ticks.drawTicks(axis, 0, axis.W-len(end)-1, t.dim())
+	axis.PutRight(0, end, t.Dimmed())
+	ticks.drawTicks(axis, 0, axis.W-len(end)-1, t.Dimmed())
 	left := a.W * 45 / 100
 	stackH := a.H - 5
 	waitsH := 0
@@ -44,9 +45,9 @@ func (p *threadPage) draw(a canvas.Area, sc *scene) {
 		waitsH = min(max(n, 1)+1, stackH/3)
 	} else if p.waits.count() > 0 && stackH >= 8 { // no room for the list
 		stackH--
-		a.Row(a.H-1).Fill('─', t.line())
-		x := a.Put(1, a.H-1, " waits for the GVL ", t.bold())
-		a.Put(x, a.H-1, canvas.Cut(p.waitsText(), a.W-x-2)+" ", t.dim())
+		a.Row(a.H-1).Fill('─', t.Rule())
+		x := a.Put(1, a.H-1, " waits for the GVL ", t.Bold())
+		a.Put(x, a.H-1, canvas.Cut(p.waitsText(), a.W-x-2)+" ", t.Dimmed())
 	}
 	stack := min(stackH-waitsH, max(len(p.frames.rows), 1)+2)
 	p.drawStack(a.Sub(0, 5, left, stack), sc)
@@ -56,21 +57,21 @@ func (p *threadPage) draw(a canvas.Area, sc *scene) {
 
 // drawSummary says who it is, what it does and how its time was shared out.
 func (p *threadPage) drawSummary(a canvas.Area, sc *scene) {
-	t, th := &sc.theme, p.row
+	t, th := &sc.Theme, p.row
 	info, _ := sc.dict.Thread(th.id)
 	run := th.totals[gvl.Running] + th.totals[gvl.Stalled] + th.totals[gvl.GC]
 	var sum int64
 	for _, ns := range th.totals {
 		sum += ns
 	}
-	right := fmt.Sprintf("run %s  wait %s  io %s", units.Percent(share(run, sum)), units.Percent(share(th.totals[gvl.Waiting], sum)), units.Percent(share(th.totals[gvl.IO], sum)))
+	right := fmt.Sprintf("run %s  wait %s  io %s", units.Percent(style.Share(run, sum)), units.Percent(style.Share(th.totals[gvl.Waiting], sum)), units.Percent(style.Share(th.totals[gvl.IO], sum)))
 	if n := p.waits.count(); n > 0 && a.W >= 80 {
 		right += fmt.Sprintf("  %s waits, p99 %s", units.Count(n), p.waits.p99())
 	}
 	at := a.W - 1 - canvas.Width(right)
-	a.Put(at, 0, right, t.text())
-	x := a.Put(1, 0, canvas.Cut(th.name, min(a.W/4, at-2)), t.bold())
-	state, st := "", t.dim()
+	a.Put(at, 0, right, t.Plain())
+	x := a.Put(1, 0, canvas.Cut(th.name, min(a.W/4, at-2)), t.Bold())
+	state, st := "", t.Dimmed()
 	switch {
 	case th.known:
 		state = gvl.DescribeFit(th.state, sc.dict)[0]
@@ -80,7 +81,7 @@ func (p *threadPage) drawSummary(a canvas.Area, sc *scene) {
 		if !strings.Contains(state, " ms") && !strings.Contains(state, " s") {
 			state += " for " + waitedFor(&th.state)
 		}
-		st = canvas.Style{FG: t.readable(t.States[th.state.State]), Attr: canvas.Bold}
+		st = canvas.Style{FG: t.Readable(t.States[th.state.State]), Attr: canvas.Bold}
 	case !th.seen:
 		state = "ended"
 	}
@@ -94,7 +95,7 @@ func (p *threadPage) drawSummary(a canvas.Area, sc *scene) {
 	}
 	for _, id := range ids {
 		if x+2+canvas.Width(id)+2+canvas.Width(state)+2 <= at {
-			x = a.Put(x+2, 0, id, t.dim())
+			x = a.Put(x+2, 0, id, t.Dimmed())
 		}
 	}
 	if room := at - x - 4; room > 0 {
@@ -108,8 +109,8 @@ func (p *threadPage) drawServing(a canvas.Area, sc *scene) bool {
 	if of == "" {
 		return false
 	}
-	t := &sc.theme
-	x := a.Put(1, 0, canvas.Cut(of, a.W-2), t.bold())
+	t := &sc.Theme
+	x := a.Put(1, 0, canvas.Cut(of, a.W-2), t.Bold())
 	at := sc.served.of[p.row.id]
 	w := sc.dict.Work(at.Work)
 	var parts []string
@@ -125,26 +126,26 @@ func (p *threadPage) drawServing(a canvas.Area, sc *scene) bool {
 	if s := sc.asks(at); s != "" {
 		parts = append(parts, s)
 	}
-	a.Put(x+2, 0, canvas.Cut(strings.Join(parts, "  "), a.W-x-3), t.dim())
+	a.Put(x+2, 0, canvas.Cut(strings.Join(parts, "  "), a.W-x-3), t.Dimmed())
 	return true
 }
 
 // drawLanes draws the thread's states, and the shares of its time that it held and waited for the GVL.
 func (p *threadPage) drawLanes(a canvas.Area, sc *scene) {
-	t, beside := &sc.theme, newShades()
+	t, beside := &sc.Theme, style.NewShades()
 	for x := range a.W {
 		i := cellAt(x, len(p.cells), a.W)
 		if i < 0 || p.cells[i].Listed() == 0 {
 			continue
 		}
 		c := &p.cells[i]
-		beside.goTo(i, p.fromNS, (p.toNS-p.fromNS)/int64(len(p.cells)))
-		r, st := t.stateCell(c, sc.opt.ASCII, beside)
+		beside.GoTo(i, p.fromNS, (p.toNS-p.fromNS)/int64(len(p.cells)))
+		r, st := t.StateCell(c, sc.opt.ASCII, beside)
 		a.Rune(x, 0, r, st)
 		listed := c.Listed()
 		held := c.NS[gvl.Running] + c.NS[gvl.Stalled] + c.NS[gvl.GC]
-		drawColumn(a.Row(1), x, share(held, listed), canvas.Style{FG: t.readable(t.States[gvl.Running])})
-		drawColumn(a.Row(2), x, share(c.NS[gvl.Waiting], listed), canvas.Style{FG: t.readable(t.States[gvl.Waiting])})
+		style.DrawColumn(a.Row(1), x, style.Share(held, listed), canvas.Style{FG: t.Readable(t.States[gvl.Running])})
+		style.DrawColumn(a.Row(2), x, style.Share(c.NS[gvl.Waiting], listed), canvas.Style{FG: t.Readable(t.States[gvl.Waiting])})
 	}
 }
 
@@ -157,28 +158,28 @@ func (sc *scene) stackWord() string {
 }
 
 func (p *threadPage) drawStack(a canvas.Area, sc *scene) {
-	t := &sc.theme
-	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", sc.stackWord(), units.Plural(p.depth, "frame", "frames")), a.W-2), t.bold())
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
+	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", sc.stackWord(), units.Plural(p.depth, "frame", "frames")), a.W-2), t.Bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.frames.rows) == 0 {
-		rows.Put(2, 0, "no stack was read", t.dim())
+		rows.Put(2, 0, "no stack was read", t.Dimmed())
 		return
 	}
 	p.frames.draw(rows, sc, func(row canvas.Area, f stackFrame, selected bool) {
-		st, where := t.text(), ""
+		st, where := t.Plain(), ""
 		if f.C || f.folded {
-			st = t.dim()
+			st = t.Dimmed()
 		} else if f.Path != "" {
-			where = lineIn(f.Path, f.Line, f.Uncertain)
+			where = style.LineIn(f.Path, f.Line, f.Uncertain)
 		}
 		if !f.folded {
-			row.Put(2, 0, "■", canvas.Style{FG: t.Flame[provenanceOf(f.Frame)]})
+			row.Put(2, 0, "■", canvas.Style{FG: t.Flame[style.ProvenanceOf(f.Frame)]})
 		}
 		labelW := min(max(row.W*6/10, row.W-5-canvas.Width(where)), row.W-5)
 		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(f.Label), labelW), st)
 		if room := row.W - x - 3; room > 8 {
-			row.Put(x+2, 0, canvas.CutLeft(where, room), t.dim())
+			row.Put(x+2, 0, canvas.CutLeft(where, room), t.Dimmed())
 		}
 		if selected {
 			markRow(row, sc, true)
@@ -196,7 +197,7 @@ func (p *threadPage) waitsText() string {
 		ns   int64
 		what string
 	}{{p.kinds.HandoverNS, "hand-over"}, {p.kinds.YieldNS, "yield"}, {p.kinds.RunDelayNS, "no CPU"}} {
-		if s := share(k.ns, all); s >= 0.01 {
+		if s := style.Share(k.ns, all); s >= 0.01 {
 			text += fmt.Sprintf(" %s %s", k.what, units.Percent(s))
 		}
 	}
@@ -227,8 +228,8 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 	if a.H < 2 {
 		return
 	}
-	t := &sc.theme
-	a.Row(0).Fill('─', t.line())
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
 	title := " longest waits for the GVL "
 	if p.partly {
 		title = " longest waits of the last kept "
@@ -236,10 +237,10 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 	if len(p.waits.longest) > 0 && !slices.ContainsFunc(p.waits.longest, func(e waitEvent) bool { return !e.exact }) {
 		title = " longest waits for the GVL, exact "
 	}
-	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.bold())
-	a.Put(x, 0, canvas.Cut(fitWords(p.waitsText(), a.W-x-2), a.W-x-1), t.dim())
+	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.Bold())
+	a.Put(x, 0, canvas.Cut(fitWords(p.waitsText(), a.W-x-2), a.W-x-1), t.Dimmed())
 	if len(p.waits.longest) == 0 {
-		a.Put(2, 1, canvas.Cut(p.shortText(sc), a.W-3), t.dim())
+		a.Put(2, 1, canvas.Cut(p.shortText(sc), a.W-3), t.Dimmed())
 		return
 	}
 	barX := 39
@@ -250,8 +251,8 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 	for y, e := range p.waits.longest[:min(a.H-1, len(p.waits.longest))] {
 		row := a.Row(1 + y)
 		at := sc.process.WallTime(e.fromNS()).Format(e.clock(sc.width))
-		x := row.Put(2, 0, at, t.dim())
-		x = row.Put(x+1, 0, canvas.PadLeft(e.told().Duration(), 8), canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+		x := row.Put(2, 0, at, t.Dimmed())
+		x = row.Put(x+1, 0, canvas.PadLeft(e.told().Duration(), 8), canvas.Style{FG: t.Readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 		why := ""
 		if e.after != gvl.Unknown {
 			why = "after " + e.after.String()
@@ -259,8 +260,8 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 		if e.first != 0 {
 			why = "behind " + canvas.Clean(gvl.ThreadName(e.first, sc.dict))
 		}
-		row.Put(x+1, 0, canvas.Cut(why, barX-x-2), t.dim())
-		for i := range int(share(e.told().NS, most) * float64(max(row.W-barX, 0))) {
+		row.Put(x+1, 0, canvas.Cut(why, barX-x-2), t.Dimmed())
+		for i := range int(style.Share(e.told().NS, most) * float64(max(row.W-barX, 0))) {
 			row.Rune(barX+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
 		}
 	}
@@ -268,14 +269,14 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 
 // drawSource shows the file around the selected frame's line, with the share of the thread's time beside each line.
 func (p *threadPage) drawSource(a canvas.Area, sc *scene) {
-	t := &sc.theme
-	a.Row(0).Fill('─', t.line())
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
 	f := p.frame()
 	if f == nil {
 		return
 	}
 	path := cmp.Or(f.AbsolutePath, f.Path)
-	a.Put(1, 0, canvas.CutLeft(" "+path+" ", a.W-2), t.bold())
+	a.Put(1, 0, canvas.CutLeft(" "+path+" ", a.W-2), t.Bold())
 	file := p.sources.get(f.AbsolutePath)
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	note := ""
@@ -298,9 +299,9 @@ func (p *threadPage) drawSource(a canvas.Area, sc *scene) {
 		note = fmt.Sprintf("the file has %d lines now: it changed", len(file.lines))
 	}
 	if note != "" {
-		lines, _ := wrap(note, rows.W-2, 2)
+		lines, _ := style.Wrap(note, rows.W-2, 2)
 		for y, s := range lines {
-			rows.Put(1, y, s, t.dim())
+			rows.Put(1, y, s, t.Dimmed())
 		}
 		p.drawSeen(rows.Sub(0, len(lines), rows.W, rows.H-len(lines)), f.AbsolutePath, f.Line, t)
 		return
@@ -316,7 +317,7 @@ func (p *threadPage) drawSource(a canvas.Area, sc *scene) {
 }
 
 // drawSeen lists the lines of a file that have time, where the file itself can't be read.
-func (p *threadPage) drawSeen(a canvas.Area, path string, current int32, t *Theme) {
+func (p *threadPage) drawSeen(a canvas.Area, path string, current int32, t *style.Theme) {
 	lines := p.heat.of(path)
 	for y := range min(a.H, len(lines)) {
 		p.drawLine(a.Row(y), path, lines[y], current, "", t)
@@ -324,23 +325,23 @@ func (p *threadPage) drawSeen(a canvas.Area, path string, current int32, t *Them
 }
 
 // drawLine draws one line of source: number, heat, text.
-func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, text string, t *Theme) {
+func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, text string, t *style.Theme) {
 	const numberW = 6
 	barW := 6
 	if text == "" { // the source is not there, and its room is free
 		barW = max(barW, a.W/3)
 	}
-	st := t.dim()
+	st := t.Dimmed()
 	if line == current {
 		a.Put(0, 0, "▸", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
-		st = t.bold()
+		st = t.Bold()
 	}
 	a.Put(1, 0, canvas.PadLeft(fmt.Sprint(line), numberW-1), st)
-	s := share(p.heat.lines[codeLine{path, line}], p.heat.total)
+	s := style.Share(p.heat.lines[codeLine{path, line}], p.heat.total)
 	label := ""
 	if s > 0 {
 		label = units.Percent(s)
-		hot := t.Background.Mix(t.Flame[fromApp], 0.35+0.65*s)
+		hot := t.Background.Mix(t.Flame[style.FromApp], 0.35+0.65*s)
 		bar := a.Sub(numberW+1, 0, barW, 1)
 		bar.Fill(' ', canvas.Style{})
 		for i := range int(s*float64(barW) + 0.5) {
@@ -349,14 +350,14 @@ func (p *threadPage) drawLine(a canvas.Area, path string, line, current int32, t
 	}
 	x := numberW + 1 + barW + 1
 	if s > 0 {
-		a.Put(a.W-canvas.Width(label)-1, 0, label, canvas.Style{FG: t.readable(t.Flame[fromApp]), Attr: canvas.Bold})
+		a.Put(a.W-canvas.Width(label)-1, 0, label, canvas.Style{FG: t.Readable(t.Flame[style.FromApp]), Attr: canvas.Bold})
 	}
-	code := t.text()
+	code := t.Plain()
 	if line == current {
-		code = t.bold()
+		code = t.Bold()
 	}
 	a.Put(x, 0, canvas.Cut(text, a.W-x-canvas.Width(label)-2), code)
 	if line == current {
-		t.ground(a)
+		t.PutGround(a)
 	}
 }

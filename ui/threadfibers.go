@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // maxFiberRows bounds the fibers that are listed below a thread.
@@ -121,22 +122,22 @@ func (w *tableRow) fibersText(room int) string {
 }
 
 // draw writes a fiber's name.
-func (f *fiberRow) draw(a canvas.Area, w *tableRow, t *Theme) {
+func (f *fiberRow) draw(a canvas.Area, w *tableRow, t *style.Theme) {
 	x := 4
 	if w.inGroup {
 		x += 2
 	}
 	if f.name == "" {
-		a.Put(x, 0, canvas.Cut("fiber", a.W-x), t.dim())
+		a.Put(x, 0, canvas.Cut("fiber", a.W-x), t.Dimmed())
 		return
 	}
 	drawEndpoint(a.Sub(x, 0, max(a.W-x, 0), 1), f.name, "", t)
 }
 
 // drawState writes that a fiber waits, and for how long its request has gone on.
-func (f *fiberRow) drawState(a canvas.Area, t *Theme) {
-	x := a.Put(0, 0, "waits", canvas.Style{FG: t.readable(t.States[gvl.Parked])})
+func (f *fiberRow) drawState(a canvas.Area, t *style.Theme) {
+	x := a.Put(0, 0, "waits", canvas.Style{FG: t.Readable(t.States[gvl.Parked])})
 	if f.ageNS > 0 {
-		a.Put(x+1, 0, canvas.Cut(units.Duration(f.ageNS)+" old", a.W-x-1), t.dim())
+		a.Put(x+1, 0, canvas.Cut(units.Duration(f.ageNS)+" old", a.W-x-1), t.Dimmed())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // rowKey names a row: a thread, or a group by its pattern.
@@ -281,7 +282,7 @@ var shortStates = [gvl.NumStates]string{gvl.Unknown: "?", gvl.Running: "run", gv
 	gvl.Native: "native", gvl.IO: "io", gvl.Lock: "lock", gvl.Parked: "park", gvl.Sleeping: "sleep"}
 
 // draw writes the counts: in the words of everywhere, in short ones, or in letters, as there is room.
-func (c stateCounts) draw(a canvas.Area, t *Theme, st canvas.Style) {
+func (c stateCounts) draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	short := -1
 	for s, n := range c {
 		if n > 0 {
@@ -290,7 +291,7 @@ func (c stateCounts) draw(a canvas.Area, t *Theme, st canvas.Style) {
 	}
 	x, whole := 0, canvas.Width(c.String()) <= a.W
 	for _, s := range urgency {
-		n, word := c[s], canvas.Style{FG: t.readable(t.States[s])}
+		n, word := c[s], canvas.Style{FG: t.Readable(t.States[s])}
 		if n == 0 {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // threadsPage is the table of threads. The selected row is that of the timeline, so that it is the same in every view.
@@ -142,7 +143,7 @@ func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) 
 	for i := range threads {
 		th := &threads[i]
 		names[i] = th.name
-		w := &tableRow{row: sc.threads.row(i, false), cpu: share(p.cpu[th.id], p.cpuNS), p99: "–",
+		w := &tableRow{row: sc.threads.row(i, false), cpu: style.Share(p.cpu[th.id], p.cpuNS), p99: "–",
 			active: th.active, urgent: len(urgency)}
 		if th.seen {
 			w.urgent = slices.Index(urgency[:], th.state.State)
@@ -221,5 +222,5 @@ func (w *tableRow) part(states ...gvl.State) float64 {
 	for _, s := range states {
 		of += w.totals[s]
 	}
-	return share(of, units.Sum(w.totals[:]))
+	return style.Share(of, units.Sum(w.totals[:]))
 }

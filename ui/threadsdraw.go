@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // threadColumns are the columns of the table of threads.
@@ -21,13 +22,13 @@ func threadColumns() []column[*tableRow] {
 	percent := func(n int, s gvl.State) func(*tableRow, *scene) (string, canvas.Style) {
 		return func(w *tableRow, sc *scene) (string, canvas.Style) {
 			if w.fiber != nil {
-				return "", sc.theme.faint()
+				return "", sc.Theme.Faded()
 			}
 			p := w.percents()[n]
 			if p == 0 {
-				return "0 %", sc.theme.faint()
+				return "0 %", sc.Theme.Faded()
 			}
-			return fmt.Sprintf("%d %%", p), canvas.Style{FG: sc.theme.readable(sc.theme.States[s])}
+			return fmt.Sprintf("%d %%", p), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[s])}
 		}
 	}
 	byPart := func(states ...gvl.State) func(x, y *tableRow) int {
@@ -41,7 +42,7 @@ func threadColumns() []column[*tableRow] {
 		{title: "states", width: wide(9, 80, 14, wideWidth, 24, 160, 30), bare: true,
 			draw: func(a canvas.Area, w *tableRow, sc *scene) {
 				if w.fiber == nil {
-					sc.theme.drawStates(a, &w.totals, sc.opt.ASCII)
+					sc.Theme.DrawStates(a, &w.totals, sc.opt.ASCII)
 				}
 			}},
 		{title: "run", width: onlyWide, right: true, text: percent(0, gvl.Running), order: "run",
@@ -51,9 +52,9 @@ func threadColumns() []column[*tableRow] {
 		{title: "CPU", width: wide(5, wideWidth, 6), right: true, order: "CPU",
 			text: func(w *tableRow, sc *scene) (string, canvas.Style) {
 				if w.fiber != nil {
-					return "", sc.theme.text()
+					return "", sc.Theme.Plain()
 				}
-				return units.Percent(w.cpu), sc.theme.text()
+				return units.Percent(w.cpu), sc.Theme.Plain()
 			},
 			compare: func(x, y *tableRow) int { return cmp.Compare(y.cpu, x.cpu) }},
 		{title: "p99", width: wide(8, wideWidth, 9), right: true, order: "waits p99", text: p99Text,
@@ -89,24 +90,24 @@ const leastName = 6
 
 // drawTreeName writes the name of a thread or a group, members behind their group.
 func drawTreeName(a canvas.Area, w *tableRow, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	if w.fiber != nil {
 		w.fiber.draw(a, w, t)
 		return
 	}
-	x, name := 0, t.text()
+	x, name := 0, t.Plain()
 	if w.inGroup {
 		x = 2
 	}
 	if w.isGroup {
-		name = t.bold()
+		name = t.Bold()
 	}
 	if w.isGroup || w.fibers > 0 {
 		sign := "▸"
 		if w.open || w.unfolded {
 			sign = "▾"
 		}
-		a.Put(x, 0, sign, t.dim())
+		a.Put(x, 0, sign, t.Dimmed())
 	}
 	fibers := w.fibersText(a.W - x - 2)
 	room := a.W - x - 2
@@ -115,7 +116,7 @@ func drawTreeName(a canvas.Area, w *tableRow, sc *scene) {
 	}
 	end := a.Put(x+2, 0, canvas.Cut(w.name, room), name)
 	if fibers != "" && a.W > end+1 {
-		a.Put(end+1, 0, canvas.Cut(fibers, a.W-end-1), t.dim())
+		a.Put(end+1, 0, canvas.Cut(fibers, a.W-end-1), t.Dimmed())
 	}
 }
 
@@ -128,21 +129,21 @@ func (w *tableRow) percents() []int {
 
 func p99Text(w *tableRow, sc *scene) (string, canvas.Style) {
 	const longNS = int64(50e6)
-	t := &sc.theme
+	t := &sc.Theme
 	switch {
 	case w.p99NS == 0:
-		return w.p99, t.faint()
+		return w.p99, t.Faded()
 	case w.p99NS >= longNS:
-		return w.p99, canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold}
+		return w.p99, canvas.Style{FG: t.Readable(t.States[gvl.Waiting]), Attr: canvas.Bold}
 	}
-	return w.p99, t.text()
+	return w.p99, t.Plain()
 }
 
 func detailText(w *tableRow, sc *scene) (string, canvas.Style) {
 	if th := &sc.threads[w.members[0]]; !w.isGroup && w.fiber == nil && th.known {
-		return beyondState(th.state, sc.dict), sc.theme.dim()
+		return beyondState(th.state, sc.dict), sc.Theme.Dimmed()
 	}
-	return "", sc.theme.dim()
+	return "", sc.Theme.Dimmed()
 }
 
 // beyondState is what a description tells of a thread besides its state and how long it has been in it, which stand in a column of
@@ -158,9 +159,9 @@ func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 
 // drawState writes what the thread does and for how long, or counts the states of a group.
 func drawState(a canvas.Area, w *tableRow, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	if w.isGroup {
-		sc.threads.states(w.members).draw(a, t, t.dim())
+		sc.threads.states(w.members).draw(a, t, t.Dimmed())
 		return
 	}
 	if w.fiber != nil {
@@ -169,24 +170,24 @@ func drawState(a canvas.Area, w *tableRow, sc *scene) {
 	}
 	th := &sc.threads[w.members[0]]
 	if !th.seen {
-		a.Put(0, 0, "ended", t.dim())
+		a.Put(0, 0, "ended", t.Dimmed())
 		return
 	}
 	s := th.state.State
-	st := canvas.Style{FG: t.readable(t.States[s])}
+	st := canvas.Style{FG: t.Readable(t.States[s])}
 	if s == gvl.Waiting || s.Held() || s == gvl.Lock {
 		st.Attr = canvas.Bold
 	}
 	x := a.Put(0, 0, s.String(), st)
 	if th.known {
-		a.Put(x+1, 0, canvas.Cut(waitedFor(&th.state), a.W-x-1), t.dim())
+		a.Put(x+1, 0, canvas.Cut(waitedFor(&th.state), a.W-x-1), t.Dimmed())
 	}
 }
 
 // drawFrame writes for whom a thread works, and the innermost frame of its stack and where that is.
 func drawFrame(a canvas.Area, w *tableRow, sc *scene) {
 	if w.fiber != nil {
-		a.Put(0, 0, canvas.Cut(w.fiber.what, a.W), sc.theme.text())
+		a.Put(0, 0, canvas.Cut(w.fiber.what, a.W), sc.Theme.Plain())
 		return
 	}
 	th := &sc.threads[w.members[0]]
@@ -194,7 +195,7 @@ func drawFrame(a canvas.Area, w *tableRow, sc *scene) {
 		return
 	}
 	if of := sc.requestOf(th.id); of != "" { // for whom it works says more than the function it is in
-		x := a.Put(0, 0, canvas.Cut(of, a.W), sc.theme.bold())
+		x := a.Put(0, 0, canvas.Cut(of, a.W), sc.Theme.Bold())
 		if left := a.W - x - 2; left >= leastFrame {
 			drawFrameOf(a.Sub(x+2, 0, left, 1), th.state.Stack, sc)
 		}
@@ -212,9 +213,9 @@ func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene) {
 		return
 	}
 	f := sc.dict.Frame(id)
-	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), sc.theme.text())
+	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), sc.Theme.Plain())
 	if where := frameWhere(sc.dict, stack); where != "" && a.W-x > canvas.Width(where) {
-		a.Put(x+1, 0, where, sc.theme.dim())
+		a.Put(x+1, 0, where, sc.Theme.Dimmed())
 	}
 }
 
@@ -227,41 +228,9 @@ func frameWhere(dict *sampler.Dictionary, stack sampler.StackID) string {
 			return ""
 		}
 		if f := dict.Frame(id); !f.C && f.Path != "" {
-			return lineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
+			return style.LineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
 		}
 		stack = caller
 	}
 	return ""
-}
-
-// barStates is the order of the states in a bar.
-var barStates = [...]gvl.State{gvl.Running, gvl.Stalled, gvl.GC, gvl.Waiting, gvl.Lock, gvl.Native, gvl.IO, gvl.Parked, gvl.Sleeping, gvl.Unknown}
-
-// drawStates draws a bar whose columns are shared out by the time in each state. A state with less than half a column has none.
-func (t *Theme) drawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
-	parts := make([]int64, len(barStates))
-	most, sum := 0, int64(0)
-	for i, s := range barStates {
-		parts[i] = totals[s]
-		sum += parts[i]
-		if parts[i] > parts[most] {
-			most = i
-		}
-	}
-	for i := range parts {
-		if i != most && share(parts[i], sum)*float64(a.W) < 0.5 {
-			parts[i] = 0
-		}
-	}
-	widths := units.Divide(a.W, parts, units.Sum(parts), nil)
-	x := 0
-	for i, s := range barStates {
-		c := gvl.Cell{Dominant: s, Share: 1, SpanNS: 1}
-		c.NS[s] = 1
-		r, st := t.stateCell(&c, ascii, nil)
-		for range widths[i] {
-			a.Rune(x, 0, r, st)
-			x++
-		}
-	}
 }

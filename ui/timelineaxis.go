@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // drawAxis draws the heads of the timeline's columns and the time axis; now is the word for its end, and then for the moment that the
 // column beside the names is about.
-func (v *timelineView) drawAxis(a canvas.Area, t *Theme, g *regions, focused bool, now, then string) {
-	st := t.dim()
+func (v *timelineView) drawAxis(a canvas.Area, t *style.Theme, g *regions, focused bool, now, then string) {
+	st := t.Dimmed()
 	title := st
 	if focused {
 		title = canvas.Style{FG: t.Accent, Attr: canvas.Bold}
@@ -80,7 +81,7 @@ func (v *timelineView) drawTicks(axis canvas.Area, left, right int, st canvas.St
 	}
 	for ago := (span + int64(step)/20) / int64(step) * int64(step); ago > 0; ago -= int64(step) {
 		x := max(first, 0) + max(0, int((span-ago)*int64(columns)/span))
-		if label := "-" + axisTime(ago); x >= left && x+canvas.Width(label) < right {
+		if label := "-" + style.AxisTime(ago); x >= left && x+canvas.Width(label) < right {
 			axis.Put(x, 0, label, st)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // closeColumns are the lengths of a column of a close picture, the longest first; those shorter than fineColumnNS where every change of
@@ -40,7 +41,7 @@ func (p *timelinePage) zoomClose(m *Model, d int) bool {
 	if at < p.span[0] || at > p.span[1] {
 		at = (p.span[0] + p.span[1]) / 2
 	}
-	place := share(at-p.span[0], p.span[1]-p.span[0])
+	place := style.Share(at-p.span[0], p.span[1]-p.span[0])
 	each := p.cellNS(&m.scene)
 	switch {
 	case !p.close.on() && d > 0, m.lastNS == 0:
@@ -162,7 +163,7 @@ func cellForms(c *gvl.Cell) []string {
 		}
 	}
 	if second >= 0 {
-		full += fmt.Sprintf("%s%s %s", between, gvl.State(second), units.Percent(share(c.NS[second], c.Listed())))
+		full += fmt.Sprintf("%s%s %s", between, gvl.State(second), units.Percent(style.Share(c.NS[second], c.Listed())))
 	}
 	return []string{full, s}
 }
@@ -196,7 +197,7 @@ func (x exactSpans) share(fromNS, toNS int64) float64 {
 	for _, s := range x {
 		sum += max(min(s[1], toNS)-max(s[0], fromNS), 0)
 	}
-	return share(sum, toNS-fromNS)
+	return style.Share(sum, toNS-fromNS)
 }
 
 // nearlyAll reports whether what is known exactly of a stretch of time is as good as all of it.

@@ -40,7 +40,7 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 	}{{40, words}, {16, ""}, {9, ""}} {
 		s.model.grid.Reset(40, 1)
 		w := s.model.timeline.visible[0]
-		s.model.threads.states(w.members).draw(s.model.grid.Area().Sub(0, 0, c.width, 1), &s.model.theme, s.model.theme.dim())
+		s.model.threads.states(w.members).draw(s.model.grid.Area().Sub(0, 0, c.width, 1), &s.model.Theme, s.model.Theme.Dimmed())
 		got := strings.TrimSpace(s.text())
 		if strings.Contains(got, "…") || got == "" || c.width < len(words) && strings.Contains(got, "·") {
 			t.Errorf("in %d columns: %q", c.width, got)

@@ -7,21 +7,14 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // quietShare is the share of a column below which the GVL lane shows it as free.
 const quietShare = 0.1
 
-// owner is the colour of a thread in the GVL lane.
-func (t *Theme) owner(ident int) canvas.Color {
-	if ident <= 0 {
-		return t.Dim
-	}
-	return t.Owners[(ident-1)%len(t.Owners)]
-}
-
-func (v *timelineView) drawLane(a canvas.Area, l *lane, t *Theme, g *regions) {
-	a.Put(1, 0, canvas.Cut(l.label, g.nameW-1), t.dim())
+func (v *timelineView) drawLane(a canvas.Area, l *lane, t *style.Theme, g *regions) {
+	a.Put(1, 0, canvas.Cut(l.label, g.nameW-1), t.Dimmed())
 	if n := len(l.cells); n > 0 {
 		v.drawHolder(a.Sub(g.nameW+1, 0, g.nowW, 1), l, t)
 	}
@@ -37,23 +30,23 @@ func (v *timelineView) drawLane(a canvas.Area, l *lane, t *Theme, g *regions) {
 			continue
 		}
 		c := &l.cells[i]
-		if share(c.HeldNS, c.SampledNS) < quietShare { // mostly free: not a thread's number, which would look like use
+		if style.Share(c.HeldNS, c.SampledNS) < quietShare { // mostly free: not a thread's number, which would look like use
 			if c.SampledNS > 0 {
-				cells.Rune(x, 0, '·', t.faint())
+				cells.Rune(x, 0, '·', t.Faded())
 			}
 			continue
 		}
-		full := t.owner(l.owner[i])
+		full := t.Owner(l.owner[i])
 		if c.GCNS*2 > c.HeldNS {
-			cells.Rune(x, 0, 'G', on(t.States[gvl.GC]))
+			cells.Rune(x, 0, 'G', style.On(t.States[gvl.GC]))
 			continue
 		}
-		ground := t.shade(full, laneStrength(inSteps(min(share(c.HeldByOwnerNS, c.SampledNS), 1))))
+		ground := t.Shade(full, laneStrength(style.InSteps(min(style.Share(c.HeldByOwnerNS, c.SampledNS), 1))))
 		// One colour of digits for a thread, as far as it can be read.
-		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: mixUntil(on(full).FG, on(ground).FG, ground, graphic), BG: ground})
+		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: style.MixUntil(style.On(full).FG, style.On(ground).FG, ground, style.Graphic), BG: ground})
 	}
 	if g.sharesW > 0 {
-		a.Put(a.W-g.sharesW, 0, fmt.Sprintf("%3s %% held", units.WholePercent(share(held, sampled))), t.dim())
+		a.Put(a.W-g.sharesW, 0, fmt.Sprintf("%3s %% held", units.WholePercent(style.Share(held, sampled))), t.Dimmed())
 	}
 }
 
@@ -61,7 +54,7 @@ func (v *timelineView) drawLane(a canvas.Area, l *lane, t *Theme, g *regions) {
 func laneStrength(share float64) float64 { return 0.3 + 0.7*share }
 
 // drawHolder names the thread of the ractor that held the GVL longest in the time shown, and the share of the time.
-func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *Theme) {
+func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	var total int64
 	for i := range l.cells {
 		total += l.cells[i].SampledNS
@@ -84,14 +77,14 @@ func (v *timelineView) drawHolder(a canvas.Area, l *lane, t *Theme) {
 		}
 	}
 	if best < 0 {
-		a.Put(0, 0, "nobody", t.dim())
+		a.Put(0, 0, "nobody", t.Dimmed())
 		return
 	}
 	x := 0
 	if ident := v.idents.of[v.threads[best].id]; ident > 0 {
-		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.readable(t.owner(ident)), Attr: canvas.Bold})
-		x = a.Put(x, 0, " = ", t.dim()) // which says what the numbers before names are, too
+		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.Readable(t.Owner(ident)), Attr: canvas.Bold})
+		x = a.Put(x, 0, " = ", t.Dimmed()) // which says what the numbers before names are, too
 	}
-	held := " " + units.Percent(share(most, total))
-	a.Put(x, 0, canvas.Cut(v.threads[best].name, a.W-x-canvas.Width(held))+held, t.dim())
+	held := " " + units.Percent(style.Share(most, total))
+	a.Put(x, 0, canvas.Cut(v.threads[best].name, a.W-x-canvas.Width(held))+held, t.Dimmed())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // timelinePage is the timeline over the whole screen, with a cursor in time. Its rows are those of the live view.
@@ -182,7 +183,7 @@ func (p *timelinePage) zoom(m *Model, d int) {
 	at := p.cursorNS
 	m.zoom(d)
 	if at != 0 && m.windowNS != before {
-		place := share(at-p.span[0], p.span[1]-p.span[0])
+		place := style.Share(at-p.span[0], p.span[1]-p.span[0])
 		m.atNS = m.bounded(at + int64((1-place)*float64(m.windowNS)))
 	}
 	m.refresh()

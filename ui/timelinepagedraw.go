@@ -9,10 +9,11 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 func (p *timelinePage) draw(a canvas.Area, sc *scene) {
-	t, v, g := &sc.theme, p.timeline, &sc.regions
+	t, v, g := &sc.Theme, p.timeline, &sc.regions
 	end, then := sc.nowWord(), sc.nowWord()
 	if p.close.on() {
 		end, then = "end", "at the cursor"
@@ -35,7 +36,7 @@ func (p *timelinePage) draw(a canvas.Area, sc *scene) {
 
 // drawProcess draws the lanes of the collector, the CPU and the waiting on the axis of the threads.
 func (p *timelinePage) drawProcess(a canvas.Area, sc *scene) {
-	t, g := &sc.theme, &sc.regions
+	t, g := &sc.Theme, &sc.regions
 	var sum gvl.ProcCell
 	cpuTop, waitTop := 1.0, 1.0
 	for _, c := range p.process {
@@ -51,9 +52,9 @@ func (p *timelinePage) drawProcess(a canvas.Area, sc *scene) {
 		of          func(gvl.ProcCell) float64
 		color       canvas.Color
 	}{
-		{"GC", units.Percent(share(sum.GCNS, sum.SampledNS)) + " of the time", 1, gvl.ProcCell.GC, t.readable(t.States[gvl.GC])},
-		{"CPU", units.Percent(share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, gvl.ProcCell.CPU, t.Text},
-		{"waiting", waitingText(share(sum.WaitNS, sum.SampledNS), waitTop, g.nowW), waitTop, gvl.ProcCell.Waiters, t.readable(t.States[gvl.Waiting])},
+		{"GC", units.Percent(style.Share(sum.GCNS, sum.SampledNS)) + " of the time", 1, gvl.ProcCell.GC, t.Readable(t.States[gvl.GC])},
+		{"CPU", units.Percent(style.Share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, gvl.ProcCell.CPU, t.Text},
+		{"waiting", waitingText(style.Share(sum.WaitNS, sum.SampledNS), waitTop, g.nowW), waitTop, gvl.ProcCell.Waiters, t.Readable(t.States[gvl.Waiting])},
 	}
 	if p.close.on() { // the counters are read more rarely than the columns are long, and so is whether a collection goes on
 		for i := range lanes[:2] {
@@ -62,8 +63,8 @@ func (p *timelinePage) drawProcess(a canvas.Area, sc *scene) {
 	}
 	for i, l := range lanes {
 		y := i * p.laneRows
-		a.Put(1, y, l.name, t.dim())
-		a.Put(g.nameW+1, y, canvas.Cut(l.value, g.nowW), t.dim())
+		a.Put(1, y, l.name, t.Dimmed())
+		a.Put(g.nameW+1, y, canvas.Cut(l.value, g.nowW), t.Dimmed())
 		cells := a.Sub(g.cellsX, y, g.cellsW, p.laneRows)
 		for x := range cells.W {
 			i := cellAt(x, len(p.process), cells.W)
@@ -71,7 +72,7 @@ func (p *timelinePage) drawProcess(a canvas.Area, sc *scene) {
 				continue
 			}
 			if value := l.of(p.process[i]); value > 0 {
-				drawColumn(cells, x, value/l.top, canvas.Style{FG: l.color})
+				style.DrawColumn(cells, x, value/l.top, canvas.Style{FG: l.color})
 			}
 		}
 	}
@@ -88,9 +89,9 @@ func waitingText(mean, most float64, w int) string {
 
 // drawCursor marks the column of the cursor and says what the selected thread did then.
 func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
-	t, v, g := &sc.theme, p.timeline, &sc.regions
+	t, v, g := &sc.Theme, p.timeline, &sc.regions
 	if p.cursorNS < p.span[0] || p.cursorNS >= p.span[1] {
-		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.dim())
+		a.Put(1, y, canvas.Cut("← → a cursor in time   + - zoom   [ ] move", a.W-2), t.Dimmed())
 		p.now.draw(a.Sub(0, y+1, a.W, a.H-y-1), sc, v.selectedRow())
 		return
 	}
@@ -109,27 +110,27 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
 		form = "15:04:05.000000"
 	}
 	x := a.Put(1, y, sc.process.WallTime(p.cursorNS).Format(form), canvas.Style{FG: t.Accent, Attr: canvas.Bold})
-	x = a.Put(x+1, y, "–"+units.Duration(sc.lastNS-p.cursorNS), t.dim())
+	x = a.Put(x+1, y, "–"+units.Duration(sc.lastNS-p.cursorNS), t.Dimmed())
 	i := v.index()
 	switch {
 	case p.at.atNS == p.cursorNS && p.at.err != nil:
 		a.Put(x+2, y, canvas.Cut(sc.showable(p.at.err.Error()), a.W-x-3), canvas.Style{FG: t.Crit})
 		return
 	case i < 0:
-		a.Put(x+2, y, canvas.Cut("↑ ↓ select a thread to see what it did", a.W-x-3), t.dim())
+		a.Put(x+2, y, canvas.Cut("↑ ↓ select a thread to see what it did", a.W-x-3), t.Dimmed())
 		return
 	case v.rows[i].isGroup:
-		a.Put(x+2, y, canvas.Cut(p.groupUnder(v, &v.rows[i]), a.W-x-3), t.text())
+		a.Put(x+2, y, canvas.Cut(p.groupUnder(v, &v.rows[i]), a.W-x-3), t.Plain())
 		return
 	}
-	x = a.Put(x+2, y, v.rows[i].name, t.bold())
+	x = a.Put(x+2, y, v.rows[i].name, t.Bold())
 	s, ok := p.under(v.rows[i].key.thread)
 	if c := p.cellAtCursor(&v.rows[i]); ok && p.close.on() && c != nil && c.Listed() > 0 { // the sample is older than the column
 		forms := cellForms(c)
 		if c.NS[s.State] > 0 {
 			forms = gvl.DescribeFit(s, sc.dict)
 		}
-		a.Put(x+1, y, fit(forms, a.W-x-2), canvas.Style{FG: t.readable(t.States[c.Dominant]), Attr: canvas.Bold})
+		a.Put(x+1, y, fit(forms, a.W-x-2), canvas.Style{FG: t.Readable(t.States[c.Dominant]), Attr: canvas.Bold})
 		p.drawStackAtCursor(a, y, s.Stack, sc)
 		return
 	}
@@ -138,10 +139,10 @@ func (p *timelinePage) drawCursor(a canvas.Area, y int, sc *scene) {
 		if p.at.atNS != p.cursorNS {
 			word = "reading …"
 		}
-		a.Put(x+1, y, word, t.dim())
+		a.Put(x+1, y, word, t.Dimmed())
 		return
 	}
-	a.Put(x+1, y, fit(gvl.DescribeFit(s, sc.dict), a.W-x-2), canvas.Style{FG: t.readable(t.States[s.State]), Attr: canvas.Bold})
+	a.Put(x+1, y, fit(gvl.DescribeFit(s, sc.dict), a.W-x-2), canvas.Style{FG: t.Readable(t.States[s.State]), Attr: canvas.Bold})
 	p.drawStackAtCursor(a, y, s.Stack, sc)
 }
 
@@ -152,7 +153,7 @@ func (p *timelinePage) drawStackAtCursor(a canvas.Area, y int, stack sampler.Sta
 		sc.listStack(a.Sub(1, y+1, a.W-2, a.H-y-1), stack, p.now.folds())
 		return
 	}
-	a.Put(1, y+1, canvas.Cut(sc.stackText(stack, p.now.folds()), a.W-2), sc.theme.text())
+	a.Put(1, y+1, canvas.Cut(sc.stackText(stack, p.now.folds()), a.W-2), sc.Theme.Plain())
 }
 
 // groupUnder counts the states of a group's members at the cursor.

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // shareW is the width of a column of shares, with the space before it.
@@ -102,18 +103,18 @@ func (s *shareColumns) loadBlame(sc *scene) {
 }
 
 // drawHead writes what the columns are.
-func (s *shareColumns) drawHead(a canvas.Area, t *Theme) {
+func (s *shareColumns) drawHead(a canvas.Area, t *style.Theme) {
 	for i, st := range s.states {
-		a.Put(i*shareW, 0, canvas.PadLeft(shareHeads[st], shareW-1), canvas.Style{FG: t.readable(t.States[st])})
+		a.Put(i*shareW, 0, canvas.PadLeft(shareHeads[st], shareW-1), canvas.Style{FG: t.Readable(t.States[st])})
 	}
 	if s.blame {
-		a.Put(len(s.states)*shareW, 0, "blame", canvas.Style{FG: t.readable(t.States[gvl.Waiting])})
+		a.Put(len(s.states)*shareW, 0, "blame", canvas.Style{FG: t.Readable(t.States[gvl.Waiting])})
 	}
 }
 
 // drawShares writes the shares of a row's time in the states that have a column, and of all waiting for the GVL how much is behind
 // its threads. Those of all states sum to 100.
-func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
+func (v *timelineView) drawShares(a canvas.Area, w *row, t *style.Theme) {
 	if a.W == 0 {
 		return
 	}
@@ -124,15 +125,15 @@ func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 	percents := units.Percents(parts...)
 	put := func(x, n int, st canvas.Style) {
 		if n == 0 {
-			st = t.faint()
+			st = t.Faded()
 		}
 		if w.key == v.selected {
-			st = t.onSelection(st)
+			st = t.OnSelection(st)
 		}
 		a.Put(x, 0, fmt.Sprintf("%3d %%", n), st)
 	}
 	for i, s := range v.shares.states {
-		st := canvas.Style{FG: t.readable(t.States[s])}
+		st := canvas.Style{FG: t.Readable(t.States[s])}
 		if s == gvl.Waiting && percents[s] >= 10 {
 			st.Attr = canvas.Bold
 		}
@@ -146,8 +147,8 @@ func (v *timelineView) drawShares(a canvas.Area, w *row, t *Theme) {
 	for _, m := range w.members {
 		blamed += v.shares.blamed[v.threads[m].id]
 	}
-	st := canvas.Style{FG: t.readable(t.States[gvl.Waiting])}
-	n := int(share(blamed, v.shares.all)*100 + 0.5)
+	st := canvas.Style{FG: t.Readable(t.States[gvl.Waiting])}
+	n := int(style.Share(blamed, v.shares.all)*100 + 0.5)
 	if n >= much {
 		st.Attr = canvas.Bold
 	}

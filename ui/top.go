@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // topPage lists what the time goes to, heaviest first: functions, lines, gems or files.
@@ -76,7 +77,7 @@ func (k topKey) id() topKey { return k }
 // topRow is what a function, line, gem or file weighs: self and total in the time before and in the recent part.
 type topRow struct {
 	topKey
-	from        provenance
+	from        style.Provenance
 	self, total [2]int64
 	blame       int64
 	stamp       int  // the last stack that was counted in total
@@ -279,7 +280,7 @@ func (p *topPage) rowsOf(dict *sampler.Dictionary, frames []sampler.FrameID) []*
 		p.places = append(p.places, p.at(dict, f))
 	}
 	if library := ownRows(p.places, p.kind == topFunctions, true, &p.of); len(p.of) == 0 && len(frames) > 0 {
-		p.of = append(p.of, p.rowNamed(topKey{label: libraryRow + library}, fromGem))
+		p.of = append(p.of, p.rowNamed(topKey{label: libraryRow + library}, style.FromGem))
 	}
 	return p.pointers(p.of)
 }
@@ -323,13 +324,13 @@ func (p *topPage) at(dict *sampler.Dictionary, id sampler.FrameID) rowOfFrame {
 		return at
 	}
 	f := dict.Frame(id)
-	from := provenanceOf(f)
+	from := style.ProvenanceOf(f)
 	file := cmp.Or(f.AbsolutePath, f.Path)
 	var k topKey
 	switch {
 	case p.kind == topGems:
 		k.label = from.String()
-		if f.Gem != "" && from == fromGem {
+		if f.Gem != "" && from == style.FromGem {
 			k.label = f.Gem
 		}
 	case f.C && p.kind != topFunctions:
@@ -346,7 +347,7 @@ func (p *topPage) at(dict *sampler.Dictionary, id sampler.FrameID) rowOfFrame {
 	default:
 		k = topKey{f.Label, file, f.FirstLine}
 	}
-	at := rowOfFrame{row: p.rowNamed(k, from), uncertain: p.kind == topLines && f.Uncertain, own: f.Own(), core: from == fromCore, library: f.Library()}
+	at := rowOfFrame{row: p.rowNamed(k, from), uncertain: p.kind == topLines && f.Uncertain, own: f.Own(), core: from == style.FromCore, library: f.Library()}
 	p.row[id] = at
 	r := &p.rows[at.row]
 	r.uncertain = r.uncertain || at.uncertain
@@ -354,7 +355,7 @@ func (p *topPage) at(dict *sampler.Dictionary, id sampler.FrameID) rowOfFrame {
 }
 
 // rowNamed returns the index of a row, which is made at its first sight.
-func (p *topPage) rowNamed(k topKey, from provenance) int32 {
+func (p *topPage) rowNamed(k topKey, from style.Provenance) int32 {
 	i, ok := p.index[k]
 	if !ok {
 		i = len(p.rows)
@@ -408,7 +409,7 @@ func (p *topPage) trend(r *topRow) int {
 	if topOrder(p.table.by) == byTotal {
 		parts = r.total
 	}
-	before, now := share(parts[0], p.total[0]), share(parts[1], p.total[1])
+	before, now := style.Share(parts[0], p.total[0]), style.Share(parts[1], p.total[1])
 	switch d := now - before; {
 	case p.total[0] <= 0 || p.total[1] <= 0:
 	case d > max(least, relative*before):
@@ -420,7 +421,7 @@ func (p *topPage) trend(r *topRow) int {
 }
 
 func (p *topPage) about(sc *scene) string {
-	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, metricName(p.flame.metric))
+	s := fmt.Sprintf("%s by %s · %s", topKindNames[p.kind], p.table.by, style.MetricName(p.flame.metric))
 	if p.was != nil {
 		s = "against " + p.flame.baseWhen + " · " + s
 	}
@@ -437,7 +438,7 @@ func (p *topPage) about(sc *scene) string {
 	case p.flame.metric == flamegraph.Wall && !p.flame.showIdle:
 		s += " · idle hidden"
 	case p.flame.metric == flamegraph.Allocations:
-		s += ", " + estimated(p.alloc)
+		s += ", " + style.Estimated(p.alloc)
 	}
 	return s + " · " + sc.when()
 }
@@ -450,7 +451,7 @@ func (p *topPage) detail(sc *scene) (name, rest string) {
 	r := p.table.rows[i]
 	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(sc, r.weight(bySelf)), p.measure(sc, r.weight(byTotal)), units.Duration(r.blame))
 	if r.file != "" && r.file != r.label {
-		rest = lineIn(r.file, r.line, r.uncertain) + "  " + rest
+		rest = style.LineIn(r.file, r.line, r.uncertain) + "  " + rest
 	}
 	return r.label, rest
 }
@@ -458,18 +459,18 @@ func (p *topPage) detail(sc *scene) (name, rest string) {
 // measure prints a weight. What was seen of the allocations stands for a share of all.
 func (p *topPage) measure(sc *scene, n int64) string {
 	if p.flame.metric == flamegraph.Allocations {
-		n = int64(share(n, p.alloc.Seen) * float64(p.alloc.Objects))
+		n = int64(style.Share(n, p.alloc.Seen) * float64(p.alloc.Objects))
 	}
-	return measure(p.flame.metric, n)
+	return style.Measure(p.flame.metric, n)
 }
 
 // nothing says why there is nothing to list; "" when there is.
 func (p *topPage) nothing(sc *scene) string {
 	switch {
 	case p.flame.metric == flamegraph.Allocations && !p.alloc.Enough():
-		return tooFew(p.alloc)
+		return style.TooFew(p.alloc)
 	case len(p.table.rows) == 0:
-		return nothingOf(p.flame.metric)
+		return style.NothingOf(p.flame.metric)
 	}
 	return ""
 }

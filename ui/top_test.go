@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // TestTopSumsLikeTheFlamegraph: self and total of each function are those of the tree, whatever is measured.
@@ -14,7 +15,7 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5", "I")
 	p := s.model.pages[pageTop].(*topPage)
-	for range metrics {
+	for range style.Metrics {
 		tree := flamegraph.NewBuilder(s.store.dict).Build(&s.model.weights, flamegraph.Options{Metric: s.model.flame.metric})
 		self, total := map[string]int64{}, map[string]int64{}
 		var walk func(n *flamegraph.Node, above map[string]bool)
@@ -43,7 +44,7 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 			}
 		}
 		if !near(p.total[0]+p.total[1], tree.Root.Total) {
-			t.Errorf("%s: the whole is %d, the tree's %d", metricName(s.model.flame.metric), p.total[0]+p.total[1], tree.Root.Total)
+			t.Errorf("%s: the whole is %d, the tree's %d", style.MetricName(s.model.flame.metric), p.total[0]+p.total[1], tree.Root.Total)
 		}
 		seen := 0
 		for _, r := range p.table.rows {
@@ -53,7 +54,7 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 			}
 		}
 		if seen == 0 {
-			t.Errorf("%s: nothing listed", metricName(s.model.flame.metric))
+			t.Errorf("%s: nothing listed", style.MetricName(s.model.flame.metric))
 		}
 		s.press("w")
 	}

@@ -8,24 +8,25 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // columns are those of the table.
 func (p *topPage) columns() []column[*topRow] {
 	weight := func(by topOrder) column[*topRow] {
 		text := func(r *topRow, sc *scene) (string, canvas.Style) {
-			t, of := &sc.theme, p.total[0]+p.total[1]
+			t, of := &sc.Theme, p.total[0]+p.total[1]
 			if by == byBlame {
 				of = p.blame
 			}
-			s, st := share(r.weight(by), of), t.text()
+			s, st := style.Share(r.weight(by), of), t.Plain()
 			switch {
 			case s <= 0:
-				st = t.faint()
+				st = t.Faded()
 			case topOrder(p.table.by) == by:
-				st = t.bold()
+				st = t.Bold()
 			case by == byBlame:
-				st = canvas.Style{FG: t.readable(t.States[gvl.Waiting])}
+				st = canvas.Style{FG: t.Readable(t.States[gvl.Waiting])}
 			}
 			return sharePoints(s), st
 		}
@@ -58,36 +59,36 @@ func (p *topPage) shares(r *topRow) (now, before float64) {
 	if by == byBlame {
 		of = p.blame
 	}
-	return share(r.weight(by), of), share(p.was[r.name()].weight(by), of)
+	return style.Share(r.weight(by), of), style.Share(p.was[r.name()].weight(by), of)
 }
 
 func (p *topPage) beforeText(r *topRow, sc *scene) (string, canvas.Style) {
 	_, before := p.shares(r)
 	if before <= 0 {
-		return "–", sc.theme.faint()
+		return "–", sc.Theme.Faded()
 	}
-	return sharePoints(before), sc.theme.text()
+	return sharePoints(before), sc.Theme.Plain()
 }
 
 func (p *topPage) changeText(r *topRow, sc *scene) (string, canvas.Style) {
 	now, before := p.shares(r)
-	st := sc.theme.dim()
+	st := sc.Theme.Dimmed()
 	switch text := points(now - before); {
 	case text == points(0):
 	case now > before:
-		st = canvas.Style{FG: sc.theme.readable(canvas.RGB(okabeVermilion)), Attr: canvas.Bold}
+		st = canvas.Style{FG: sc.Theme.Readable(canvas.RGB(style.OkabeVermilion)), Attr: canvas.Bold}
 	default:
-		st = canvas.Style{FG: sc.theme.readable(canvas.RGB(okabeSkyBlue)), Attr: canvas.Bold}
+		st = canvas.Style{FG: sc.Theme.Readable(canvas.RGB(style.OkabeSkyBlue)), Attr: canvas.Bold}
 	}
 	return points(now - before), st
 }
 
 func (p *topPage) draw(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	widths := p.table.fit(a.W, sc)
 	x := a.W - p.table.right - widths[len(widths)-1] // the kinds stand over the names
 	for k, s := range topKindNames {
-		st := t.dim()
+		st := t.Dimmed()
 		if topKind(k) == p.kind {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Underline}
 		}
@@ -98,11 +99,11 @@ func (p *topPage) draw(a canvas.Area, sc *scene) {
 	}
 	if why := p.nothing(sc); why != "" {
 		p.table.drawHead(a.Row(0), sc)
-		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.dim())
+		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.Dimmed())
 	} else {
 		p.table.draw(a, sc, true, func(*Model, *topRow, int) tea.Cmd { return nil })
 		if p.flame.metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
-			a.PutRight(0, " "+uncertainty(p.alloc)+p.table.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+			a.PutRight(0, " "+style.Uncertainty(p.alloc)+p.table.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 		}
 	}
 }
@@ -110,37 +111,37 @@ func (p *topPage) draw(a canvas.Area, sc *scene) {
 func (p *topPage) trendText(r *topRow, sc *scene) (string, canvas.Style) {
 	switch p.trend(r) {
 	case +1:
-		return "↑", canvas.Style{FG: sc.theme.Crit, Attr: canvas.Bold}
+		return "↑", canvas.Style{FG: sc.Theme.Crit, Attr: canvas.Bold}
 	case -1:
-		return "↓", canvas.Style{FG: sc.theme.Good, Attr: canvas.Bold}
+		return "↓", canvas.Style{FG: sc.Theme.Good, Attr: canvas.Bold}
 	}
 	return "", canvas.Style{}
 }
 
 // drawWeight draws a bar as long as the row's weight, in the colour of where the code comes from. Its last column stays free.
 func (p *topPage) drawWeight(a canvas.Area, r *topRow, sc *scene) {
-	for i := range int(share(r.weight(topOrder(p.table.by)), p.most)*float64(a.W-1) + 0.5) {
-		a.Rune(i, 0, '▇', canvas.Style{FG: sc.theme.Flame[r.from]})
+	for i := range int(style.Share(r.weight(topOrder(p.table.by)), p.most)*float64(a.W-1) + 0.5) {
+		a.Rune(i, 0, '▇', canvas.Style{FG: sc.Theme.Flame[r.from]})
 	}
 }
 
 func (p *topPage) drawName(a canvas.Area, r *topRow, sc *scene) {
 	if p.kind == topGems || p.kind == topFiles {
-		a.Put(0, 0, canvas.CutLeft(r.label, a.W), sc.theme.text())
+		a.Put(0, 0, canvas.CutLeft(r.label, a.W), sc.Theme.Plain())
 		return
 	}
 	where := ""
 	if r.file != "" {
-		where = lineIn(r.file, r.line, r.uncertain)
+		where = style.LineIn(r.file, r.line, r.uncertain)
 	}
-	drawFunction(a, r.label, where, sc.theme.text(), &sc.theme)
+	drawFunction(a, r.label, where, sc.Theme.Plain(), &sc.Theme)
 }
 
 // drawFunction writes a function and where it is, as far as there is room.
-func drawFunction(a canvas.Area, label, where string, st canvas.Style, t *Theme) {
+func drawFunction(a canvas.Area, label, where string, st canvas.Style, t *style.Theme) {
 	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(label), max(a.W*6/10, a.W-canvas.Width(where)-2)), st)
 	if room := a.W - x - 2; room > 6 {
-		a.Put(x+2, 0, canvas.CutLeft(where, room), t.dim())
+		a.Put(x+2, 0, canvas.CutLeft(where, room), t.Dimmed())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // waitEdges are the edges of the histogram's columns, in ns: five a power of ten, from 1 µs to 10 s.
@@ -39,13 +40,13 @@ func waitColumns(exact bool) []column[*waitRow] {
 	}
 	columns := []column[*waitRow]{
 		{title: "began", width: wide(12, wideWidth, 15), order: "start", compare: by("start"), text: func(w *waitRow, sc *scene) (string, canvas.Style) {
-			return sc.process.WallTime(w.fromNS()).Format(w.clock(sc.width)), sc.theme.dim()
+			return sc.process.WallTime(w.fromNS()).Format(w.clock(sc.width)), sc.Theme.Dimmed()
 		}},
 		{title: "thread", width: wide(10, wideWidth, 16, 160, 22), order: "thread", compare: by("thread"), text: func(w *waitRow, sc *scene) (string, canvas.Style) {
-			return w.name, sc.theme.bold()
+			return w.name, sc.Theme.Bold()
 		}},
 		{title: "length", width: wide(8), right: true, order: "length", compare: by("length"), text: func(w *waitRow, sc *scene) (string, canvas.Style) {
-			return w.told().Duration(), canvas.Style{FG: sc.theme.readable(sc.theme.States[gvl.Waiting]), Attr: canvas.Bold}
+			return w.told().Duration(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting]), Attr: canvas.Bold}
 		}},
 	}
 	if exact {
@@ -58,15 +59,15 @@ func waitColumns(exact bool) []column[*waitRow] {
 	return append(columns,
 		column[*waitRow]{title: "after", width: after, drop: 1, text: func(w *waitRow, sc *scene) (string, canvas.Style) {
 			if w.after == gvl.Unknown {
-				return "–", sc.theme.dim()
+				return "–", sc.Theme.Dimmed()
 			}
-			return w.after.String(), canvas.Style{FG: sc.theme.readable(sc.theme.States[w.after])}
+			return w.after.String(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[w.after])}
 		}},
 		column[*waitRow]{title: "waits in", width: code, least: 12, text: func(w *waitRow, sc *scene) (string, canvas.Style) {
 			if w.request != "" {
-				return w.request + "  " + w.code, sc.theme.dim()
+				return w.request + "  " + w.code, sc.Theme.Dimmed()
 			}
-			return w.code, sc.theme.dim()
+			return w.code, sc.Theme.Dimmed()
 		}})
 }
 
@@ -78,9 +79,9 @@ func exactWaitColumns() []column[*waitRow] {
 	ns := func(of func(w *waitRow) int64) func(*waitRow, *scene) (string, canvas.Style) {
 		return func(w *waitRow, sc *scene) (string, canvas.Style) {
 			if !w.exact {
-				return "–", sc.theme.dim()
+				return "–", sc.Theme.Dimmed()
 			}
-			return units.Duration(of(w)), sc.theme.text()
+			return units.Duration(of(w)), sc.Theme.Plain()
 		}
 	}
 	by := func(order string) func(x, y *waitRow) int {
@@ -89,11 +90,11 @@ func exactWaitColumns() []column[*waitRow] {
 	holder := func(name, code string, sc *scene) (string, canvas.Style) {
 		switch {
 		case name == "":
-			return "–", sc.theme.dim()
+			return "–", sc.Theme.Dimmed()
 		case code == "":
-			return name, sc.theme.text()
+			return name, sc.Theme.Plain()
 		}
-		return name + "  " + code, sc.theme.text()
+		return name + "  " + code, sc.Theme.Plain()
 	}
 	return []column[*waitRow]{
 		{title: "queue", width: wide(8), right: true, drop: 2, text: ns((*waitRow).queueNS)},
@@ -105,7 +106,7 @@ func exactWaitColumns() []column[*waitRow] {
 		}},
 		{title: "and at the end", width: wide(0, wideWidth, rest), least: 12, text: func(w *waitRow, sc *scene) (string, canvas.Style) {
 			if w.last == w.first && w.last != 0 {
-				return "the same", sc.theme.dim()
+				return "the same", sc.Theme.Dimmed()
 			}
 			return holder(w.lastName, w.lastIn, sc)
 		}},
@@ -124,7 +125,7 @@ func (e *waitEvent) clock(screen int) string {
 }
 
 func (p *waitsPage) draw(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	p.drawSums(a.Row(0), sc)
 	bars := 2
 	if a.H >= 24 {
@@ -144,7 +145,7 @@ func (p *waitsPage) draw(a canvas.Area, sc *scene) {
 		if p.filtered {
 			text = "no wait is listed: esc lists those of all threads"
 		}
-		list.Put(3, 1, canvas.Cut(text, a.W-4), t.dim())
+		list.Put(3, 1, canvas.Cut(text, a.W-4), t.Dimmed())
 		return
 	}
 	p.table.draw(list, sc, true, func(m *Model, _ *waitRow, _ int) tea.Cmd { return p.fetch(m) })
@@ -155,14 +156,14 @@ func (p *waitsPage) draw(a canvas.Area, sc *scene) {
 
 // drawSums says how long the waits were, and how well that is known.
 func (p *waitsPage) drawSums(a canvas.Area, sc *scene) {
-	t := &sc.theme
+	t := &sc.Theme
 	x := 1
 	if p.kept > 0 {
-		x = a.Put(x, 0, "longest "+p.longest.Duration(), t.bold())
-		x = a.Put(x, 0, "   "+units.Duration(p.sums.ns)+" in all", t.text())
+		x = a.Put(x, 0, "longest "+p.longest.Duration(), t.Bold())
+		x = a.Put(x, 0, "   "+units.Duration(p.sums.ns)+" in all", t.Plain())
 	}
 	if p.sums.exactNS > 0 {
-		x = a.Put(x, 0, fmt.Sprintf("   hand-over %s   no CPU %s", units.FinePercent(share(p.sums.handNS, p.sums.exactNS)), units.FinePercent(share(p.sums.noCPUNS, p.sums.exactNS))), t.text())
+		x = a.Put(x, 0, fmt.Sprintf("   hand-over %s   no CPU %s", units.FinePercent(style.Share(p.sums.handNS, p.sums.exactNS)), units.FinePercent(style.Share(p.sums.noCPUNS, p.sums.exactNS))), t.Plain())
 	}
 	var parts []string
 	switch {
@@ -183,26 +184,26 @@ func (p *waitsPage) drawSums(a canvas.Area, sc *scene) {
 	if p.all > p.kept {
 		parts = append(parts, units.Count(p.all-p.kept)+" not known one by one")
 	}
-	a.Put(x+3, 0, canvas.Cut(fitParts(strings.Join(parts, between), a.W-x-4), a.W-x-4), t.dim())
+	a.Put(x+3, 0, canvas.Cut(fitParts(strings.Join(parts, between), a.W-x-4), a.W-x-4), t.Dimmed())
 }
 
 // drawHistogram draws how many waits there were by length, on a scale of powers of ten. A count so small that its column would not be
 // seen has the lowest there is.
-func (p *waitsPage) drawHistogram(a canvas.Area, t *Theme) {
+func (p *waitsPage) drawHistogram(a canvas.Area, t *style.Theme) {
 	const labelW = 8
 	most := int64(1)
 	for _, n := range p.counts {
 		most = max(most, n)
 	}
-	a.Put(1, 0, canvas.PadLeft(units.Count(most), labelW-2), t.dim())
-	a.Put(1, a.H-1, canvas.PadLeft("length", labelW-2), t.dim())
+	a.Put(1, 0, canvas.PadLeft(units.Count(most), labelW-2), t.Dimmed())
+	a.Put(1, a.H-1, canvas.PadLeft("length", labelW-2), t.Dimmed())
 	each := max((a.W-labelW-1)/len(p.counts), 1) // screen columns a bucket has
 	bars := a.Sub(labelW, 0, min(each*len(p.counts), a.W-labelW), a.H-1)
-	st := canvas.Style{FG: t.readable(t.States[gvl.Waiting])}
+	st := canvas.Style{FG: t.Readable(t.States[gvl.Waiting])}
 	for i, n := range p.counts {
 		for x := i * each; x < (i+1)*each-min(each-1, 1) && x < bars.W; x++ {
 			if n > 0 {
-				drawColumn(bars, x, max(share(n, most), 1/float64(8*bars.H)), st)
+				style.DrawColumn(bars, x, max(style.Share(n, most), 1/float64(8*bars.H)), st)
 			}
 		}
 	}
@@ -210,26 +211,26 @@ func (p *waitsPage) drawHistogram(a canvas.Area, t *Theme) {
 	for i := 0; i < len(waitEdges); i += waitEdgesEach {
 		x, label := labelW+(i+1)*each, units.ProseDuration(waitEdges[i])
 		if x > end && x+canvas.Width(label) < a.W {
-			end = a.Put(x, a.H-1, label, t.dim())
+			end = a.Put(x, a.H-1, label, t.Dimmed())
 		}
 	}
 }
 
 // drawChain tells the selected wait in a sentence, and in rows who held the GVL during it.
 func (p *waitsPage) drawChain(a canvas.Area, w *waitRow, sc *scene) {
-	t := &sc.theme
-	a.Row(0).Fill('─', t.line())
-	a.Put(1, 0, canvas.Cut(" the selected wait ", a.W-2), t.bold())
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
+	a.Put(1, 0, canvas.Cut(" the selected wait ", a.W-2), t.Bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	switch c := &p.chain; {
 	case c.of != w.id():
-		rows.Put(1, 0, "reading …", t.dim())
+		rows.Put(1, 0, "reading …", t.Dimmed())
 	case c.err != nil:
 		rows.Put(1, 0, canvas.Cut(sc.showable("who held the GVL can't be told: "+c.err.Error()), a.W-2), canvas.Style{FG: t.Crit})
 	default:
-		lines, _ := wrap(c.sentence(w, sc), a.W-2, 2)
+		lines, _ := style.Wrap(c.sentence(w, sc), a.W-2, 2)
 		for y, s := range lines {
-			rows.Put(1, y, s, t.text())
+			rows.Put(1, y, s, t.Plain())
 		}
 		p.drawParts(rows.Sub(0, len(lines), a.W, rows.H-len(lines)), sc)
 	}
@@ -238,21 +239,21 @@ func (p *waitsPage) drawChain(a canvas.Area, w *waitRow, sc *scene) {
 // drawParts draws a row for each holder, as many as there is room for.
 func (p *waitsPage) drawParts(a canvas.Area, sc *scene) {
 	const barW, nsW = 20, 9
-	t := &sc.theme
+	t := &sc.Theme
 	parts := p.chain.parts(sc)
 	for y, x := range parts[:min(len(parts), max(a.H, 0))] {
 		if y == a.H-1 && len(parts) > a.H {
-			a.Put(1, y, canvas.Cut(fmt.Sprintf("%d more", len(parts)-y), a.W-2), t.dim())
+			a.Put(1, y, canvas.Cut(fmt.Sprintf("%d more", len(parts)-y), a.W-2), t.Dimmed())
 			return
 		}
 		color := t.Text
 		if x.state != gvl.Unknown {
 			color = t.States[x.state]
 		}
-		a.Put(1, y, canvas.PadLeft(units.Duration(x.ns), nsW-1), t.bold())
-		for i := range min(int(share(x.ns, p.chain.lenNS)*barW+0.5), barW) {
+		a.Put(1, y, canvas.PadLeft(units.Duration(x.ns), nsW-1), t.Bold())
+		for i := range min(int(style.Share(x.ns, p.chain.lenNS)*barW+0.5), barW) {
 			a.Rune(1+nsW+i, y, '▇', canvas.Style{FG: color})
 		}
-		a.Put(2+nsW+barW, y, canvas.Cut(x.what, a.W-3-nsW-barW), t.text())
+		a.Put(2+nsW+barW, y, canvas.Cut(x.what, a.W-3-nsW-barW), t.Plain())
 	}
 }

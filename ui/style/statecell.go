@@ -1,4 +1,4 @@
-package ui
+package style
 
 import (
 	"math"
@@ -7,43 +7,53 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
+// FrameCell returns what a column of a row looks like while a frame is highlighted: as usual where the frame ran, the stronger
+// the more; elsewhere an empty ground that says that the row was there.
+func (t *Theme) FrameCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
+	if c.Listed() > 0 {
+		return t.StateCell(c, ascii, beside)
+	}
+	const quiet = 0.08
+	return ' ', canvas.Style{BG: t.Background.Mix(t.Text, quiet)}
+}
+
 // loudWait is the share of a column from which on a wait in it is drawn in bold.
 const loudWait = 0.1
 
-// leastWait is the share of a column from which on a wait in it is drawn: half an eighth of the cell, which is the least that a
+// LeastWait is the share of a column from which on a wait in it is drawn: half an eighth of the cell, which is the least that a
 // cell can show.
-const leastWait = 1.0 / 16
+const LeastWait = 1.0 / 16
 
-// shade returns a colour in a strength, 0 to 1.
-func (t *Theme) shade(c canvas.Color, strength float64) canvas.Color {
+// Shade returns a colour in a strength, 0 to 1.
+func (t *Theme) Shade(c canvas.Color, strength float64) canvas.Color {
 	if t.Flat {
 		return c
 	}
 	return t.Background.Mix(c, strength)
 }
 
-// listenCell draws a cell of a thread that listens: io by its letter, at rest by its colour.
-func (t *Theme) listenCell(c *gvl.Cell, ascii bool, _ *shades) (rune, canvas.Style) {
+// ListenCell draws a cell of a thread that listens: io by its letter, at rest by its colour.
+func (t *Theme) ListenCell(c *gvl.Cell, ascii bool, _ *shades) (rune, canvas.Style) {
 	glyph := c.Dominant.Glyph()
 	if ascii {
 		glyph = rune(c.Dominant.Letter())
 	}
 	bg := t.States[gvl.Parked]
-	return glyph, canvas.Style{FG: mixUntil(t.Faint, t.Text, bg, graphic), BG: bg}
+	return glyph, canvas.Style{FG: MixUntil(t.Faint, t.Text, bg, Graphic), BG: bg}
 }
 
-// leastDominant is about the least share that the dominant state of a column has.
-const leastDominant = 0.3
+// LeastDominant is about the least share that the dominant state of a column has.
+const LeastDominant = 0.3
 
-// shadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be distinguished, and each change
+// ShadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be distinguished, and each change
 // from one column to the next is some 15 bytes to the terminal.
-const shadeSteps = 4
+const ShadeSteps = 4
 
-// inSteps rounds a strength, 0 to 1.
-func inSteps(v float64) float64 { return math.Round(v*shadeSteps) / shadeSteps }
+// InSteps rounds a strength, 0 to 1.
+func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 
-// shadeRun is the number of cells, counted in time, in which a strength is carried on.
-const shadeRun = 16
+// ShadeRun is the number of cells, counted in time, in which a strength is carried on.
+const ShadeRun = 16
 
 // shades are the strengths that the cells of a row were drawn in last, from left to right, by state: of the state, and of
 // the wait in it. The next cell is given the same where it is less than a step from it: noise doesn't make a row spotted
@@ -55,7 +65,7 @@ type shades struct {
 	share, waited [gvl.NumStates]float64
 }
 
-func newShades() *shades {
+func NewShades() *shades {
 	s := new(shades)
 	for i := range s.share {
 		s.share[i], s.waited[i] = math.Inf(1), math.Inf(1)
@@ -63,20 +73,20 @@ func newShades() *shades {
 	return s
 }
 
-// goTo is called before each cell of a row, which is cell, of eachNS from fromNS on.
-func (s *shades) goTo(cell int, fromNS, eachNS int64) {
-	if (fromNS/max(eachNS, 1)+int64(cell))%shadeRun == 0 {
-		*s = *newShades()
+// GoTo is called before each cell of a row, which is cell, of eachNS from fromNS on.
+func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
+	if (fromNS/max(eachNS, 1)+int64(cell))%ShadeRun == 0 {
+		*s = *NewShades()
 		s.carried = true
 	}
 }
 
 // near rounds a strength, 0 to 1.
 func (s *shades) near(last *float64, v float64) float64 {
-	if math.Abs(v-*last) < 1.0/shadeSteps {
+	if math.Abs(v-*last) < 1.0/ShadeSteps {
 		return *last
 	}
-	v = inSteps(v)
+	v = InSteps(v)
 	if s.carried {
 		*last = v
 	}
@@ -86,8 +96,8 @@ func (s *shades) near(last *float64, v float64) float64 {
 // letter is the colour of the letters on a state's ground: the one that reads better on the worst of its shades, so that a row
 // does not flicker between black and white letters.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
-	black, white := canvas.RGB(blackText), canvas.RGB(whiteText)
-	weakest := t.shade(full, t.Weakest)
+	black, white := canvas.RGB(BlackText), canvas.RGB(WhiteText)
+	weakest := t.Shade(full, t.Weakest)
 	worst := func(c canvas.Color) float64 { return min(c.Contrast(full), c.Contrast(weakest)) }
 	if worst(black) > worst(white) {
 		return black
@@ -95,28 +105,28 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 	return white
 }
 
-// stateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the ground
+// StateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the ground
 // its colour, the stronger the larger the share. A column in which the thread also waited (leastWait) says so: the block of
 // running is cut at the top, the other letters are underlined and take the colour of waiting.
 //
 // beside are the shades of the cells to its left; nil: it stands alone.
-func (t *Theme) stateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
+func (t *Theme) StateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if beside == nil {
-		beside = newShades()
+		beside = NewShades()
 	}
 	s := c.Dominant
 	full := t.States[s]
 	strength := 1.0
 	if !s.Idle() { // which is quiet at any share
-		strength = beside.near(&beside.share[s], math.Pow(min(max((c.Share-leastDominant)/(1-leastDominant), 0), 1), 0.8))
+		strength = beside.near(&beside.share[s], math.Pow(min(max((c.Share-LeastDominant)/(1-LeastDominant), 0), 1), 0.8))
 	}
-	bg := t.shade(full, t.Weakest+(1-t.Weakest)*strength)
+	bg := t.Shade(full, t.Weakest+(1-t.Weakest)*strength)
 	glyph := s.Glyph()
 	if ascii {
 		glyph = rune(s.Letter())
 	}
-	waited := share(c.NS[gvl.Waiting], c.Listed())
-	waitedToo := s != gvl.Waiting && waited >= leastWait
+	waited := Share(c.NS[gvl.Waiting], c.Listed())
+	waitedToo := s != gvl.Waiting && waited >= LeastWait
 	if s == gvl.Running && !ascii {
 		st := canvas.Style{FG: bg, BG: bg}
 		if waitedToo {
@@ -130,7 +140,7 @@ func (t *Theme) stateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas
 	plain := st.FG
 	if s.Idle() { // quiet, but there
 		plain = t.Text
-		st.FG = mixUntil(t.Faint, plain, bg, graphic)
+		st.FG = MixUntil(t.Faint, plain, bg, Graphic)
 	}
 	if s == gvl.Waiting {
 		st.Attr |= canvas.Bold
@@ -141,7 +151,7 @@ func (t *Theme) stateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas
 			loud = canvas.RGB(0x8A2B00)
 		}
 		st.Attr |= canvas.Underline
-		st.FG = mixUntil(st.FG.Mix(loud, beside.near(&beside.waited[s], min(0.3+waited*4, 1))), plain, bg, graphic)
+		st.FG = MixUntil(st.FG.Mix(loud, beside.near(&beside.waited[s], min(0.3+waited*4, 1))), plain, bg, Graphic)
 		if waited >= loudWait {
 			st.Attr |= canvas.Bold
 		}

@@ -1,4 +1,4 @@
-package ui
+package style
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// axisTime prints a distance from now for the time axis: "30s", "2m30s", "500ms", "1.5ms", "200µs".
-func axisTime(ns int64) string {
+// AxisTime prints a distance from now for the time axis: "30s", "2m30s", "500ms", "1.5ms", "200µs".
+func AxisTime(ns int64) string {
 	d := time.Duration(ns)
 	switch {
 	case d > 0 && d < time.Millisecond:
@@ -26,8 +26,8 @@ func axisTime(ns int64) string {
 	return units.LongDuration(d)
 }
 
-// rate prints a frequency: "100 Hz", "1 kHz", "9.8 Hz".
-func rate(hz float64) string {
+// Rate prints a frequency: "100 Hz", "1 kHz", "9.8 Hz".
+func Rate(hz float64) string {
 	switch {
 	case hz >= 9950:
 		return fmt.Sprintf("%.0f kHz", hz/1000)
@@ -43,11 +43,18 @@ func rate(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
-// lineIn writes a line of a file, "app.rb:12"; with a question mark where it can't be trusted (sampler.Frame.Uncertain).
-func lineIn(file string, line int32, uncertain bool) string {
+// LineIn writes a line of a file, "app.rb:12"; with a question mark where it can't be trusted (sampler.Frame.Uncertain).
+func LineIn(file string, line int32, uncertain bool) string {
 	s := file + ":" + strconv.Itoa(int(line))
 	if uncertain {
 		s += "?"
 	}
 	return s
+}
+
+func Share(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
 }

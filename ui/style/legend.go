@@ -1,4 +1,4 @@
-package ui
+package style
 
 import (
 	"github.com/ddtop/ddtop/gvl"
@@ -15,9 +15,9 @@ var legendWords = []struct {
 	{gvl.Stalled, "stalled", "stalled"},
 }
 
-// drawLegend writes what the letters and colours of the states are, in one line: in words, or in short ones where those have no room,
+// DrawLegend writes what the letters and colours of the states are, in one line: in words, or in short ones where those have no room,
 // and as many of them as have.
-func drawLegend(a canvas.Area, t *Theme, ascii bool) {
+func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 	whole := 1
 	for _, l := range legendWords {
 		whole += 2 + canvas.Width(l.word) + 2
@@ -33,8 +33,8 @@ func drawLegend(a canvas.Area, t *Theme, ascii bool) {
 		}
 		c := gvl.Cell{Dominant: l.state, Share: 1, SpanNS: 1}
 		c.NS[l.state] = 1
-		r, st := t.stateCell(&c, ascii, nil)
+		r, st := t.StateCell(&c, ascii, nil)
 		a.Rune(x, 0, r, st)
-		x = a.Put(x+2, 0, word, t.dim()) + 2
+		x = a.Put(x+2, 0, word, t.Dimmed()) + 2
 	}
 }

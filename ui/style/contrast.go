@@ -1,4 +1,4 @@
-package ui
+package style
 
 import (
 	"image/color"
@@ -6,17 +6,17 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// legible is the contrast that text has at least: WCAG 2.1's 1.4.3.
-const legible = 4.5
+// Legible is the contrast that text has at least: WCAG 2.1's 1.4.3.
+const Legible = 4.5
 
-// graphic is the contrast that signs have at least which are not text, as the letters of the timeline: WCAG 2.1's 1.4.11.
-const graphic = 3
+// Graphic is the contrast that signs have at least which are not text, as the letters of the timeline: WCAG 2.1's 1.4.11.
+const Graphic = 3
 
-// toward mixes a colour with another until it is legible on a background, or as far as it goes.
-func toward(c, other, bg canvas.Color) canvas.Color { return mixUntil(c, other, bg, legible) }
+// Toward mixes a colour with another until it is legible on a background, or as far as it goes.
+func Toward(c, other, bg canvas.Color) canvas.Color { return MixUntil(c, other, bg, Legible) }
 
-// mixUntil mixes a colour with another until it has a contrast with a background, or as far as it goes.
-func mixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
+// MixUntil mixes a colour with another until it has a contrast with a background, or as far as it goes.
+func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	const steps = 10
 	for i := range steps {
 		if m := c.Mix(other, float64(i)/steps); m.Contrast(bg) >= contrast {
@@ -26,28 +26,28 @@ func mixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	return other
 }
 
-// readable returns a state's colour as text on the theme's background: the dark greys of the idle states and the blue of
+// Readable returns a state's colour as text on the theme's background: the dark greys of the idle states and the blue of
 // io are too close to a dark one, yellow to a light one.
-func (t *Theme) readable(c canvas.Color) canvas.Color {
-	end := canvas.RGB(whiteText)
+func (t *Theme) Readable(c canvas.Color) canvas.Color {
+	end := canvas.RGB(WhiteText)
 	if t.Background.Light() {
-		end = canvas.RGB(blackText)
+		end = canvas.RGB(BlackText)
 	}
-	return toward(c, end, t.Background)
+	return Toward(c, end, t.Background)
 }
 
 // fewColors keeps text apart from its ground on a terminal of 16 or 256 colours, whose nearest two can be one.
 type fewColors struct {
-	// convert gives the terminal's colour that comes nearest.
-	convert func(color.Color) color.Color
-	are16   bool
+	// Convert gives the terminal's colour that comes nearest.
+	Convert func(color.Color) color.Color
+	Are16   bool
 	known   map[canvas.Style]canvas.Style
 }
 
 // How Bubble Tea calls a terminal of 16 colours, and one that shows every colour as it is.
 const (
-	colors16  = "ANSI"
-	trueColor = "TrueColor"
+	Colors16  = "ANSI"
+	TrueColor = "TrueColor"
 )
 
 // maxKnownStyles bounds the styles that are remembered.
@@ -55,7 +55,7 @@ const maxKnownStyles = 1 << 14
 
 // apply corrects the styles of a picture.
 func (f *fewColors) apply(a canvas.Area, t *Theme) {
-	if f.convert == nil {
+	if f.Convert == nil {
 		return
 	}
 	a.Restyle(func(s canvas.Style) canvas.Style {
@@ -80,9 +80,9 @@ const (
 
 var cubeSteps = [...]int{0, 0x5f, 0x87, 0xaf, 0xd7, 0xff}
 
-// in256 returns the colour of the 256 that comes nearest, greys from the greys: the nearest by hue is a teal for a bluish grey,
+// In256 returns the colour of the 256 that comes nearest, greys from the greys: the nearest by hue is a teal for a bluish grey,
 // and a teal means something here.
-func in256(c canvas.Color) canvas.Color {
+func In256(c canvas.Color) canvas.Color {
 	if !c.IsSet() {
 		return c
 	}
@@ -92,9 +92,9 @@ func in256(c canvas.Color) canvas.Color {
 		grey := (2126*r + 7152*g + 722*b) / 10000
 		switch {
 		case grey < rampFirst/2:
-			return canvas.RGB(blackText)
+			return canvas.RGB(BlackText)
 		case grey > (rampLast+0xff)/2:
-			return canvas.RGB(whiteText)
+			return canvas.RGB(WhiteText)
 		}
 		v := min(max((grey-rampFirst+rampStep/2)/rampStep, 0)*rampStep+rampFirst, rampLast)
 		return canvas.RGB(uint32(v<<16 | v<<8 | v))
@@ -115,19 +115,19 @@ func in256(c canvas.Color) canvas.Color {
 // whichever is further from it. A cell that is one colour on purpose stays.
 func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if s.FG == s.BG || !s.FG.IsSet() {
-		if !f.are16 {
-			s.FG, s.BG = in256(s.FG), in256(s.BG)
+		if !f.Are16 {
+			s.FG, s.BG = In256(s.FG), In256(s.BG)
 		}
 		return s
 	}
 	switch {
-	case !f.are16:
-		s.FG, s.BG = in256(s.FG), in256(s.BG)
+	case !f.Are16:
+		s.FG, s.BG = In256(s.FG), In256(s.BG)
 	case s.FG == t.Text && !s.BG.IsSet() && t.Background.Light(): // the terminal's own plain text: a bold black would come out grey
 		s.FG = 0
 		return s
 	default:
-		if grey := in256(s.FG); grey.IsGrey() {
+		if grey := In256(s.FG); grey.IsGrey() {
 			s.FG = grey // of a bluish one blue comes nearest
 		}
 	}
@@ -135,14 +135,14 @@ func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if !ground.IsSet() {
 		ground = t.Background
 	}
-	at := f.convert(ground)
-	if at == nil || f.convert(s.FG) != at { // nil: without colours
+	at := f.Convert(ground)
+	if at == nil || f.Convert(s.FG) != at { // nil: without colours
 		return s
 	}
 	r, g, b, _ := at.RGBA()
 	shown := canvas.RGB(r>>8<<16 | g>>8<<8 | b>>8)
-	s.FG = canvas.RGB(whiteText)
-	if black := canvas.RGB(blackText); black.Contrast(shown) > s.FG.Contrast(shown) {
+	s.FG = canvas.RGB(WhiteText)
+	if black := canvas.RGB(BlackText); black.Contrast(shown) > s.FG.Contrast(shown) {
 		s.FG = black
 	}
 	return s

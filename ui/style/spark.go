@@ -1,4 +1,4 @@
-package ui
+package style
 
 import (
 	"strings"
@@ -9,9 +9,9 @@ import (
 // sparkLevels are the heights of a sparkline. Nothing has the lowest, as a base line.
 var sparkLevels = []rune("▁▂▃▄▅▆▇█")
 
-// drawSpark draws one column a value, newest on the right, scaled so that top is the full height. Values without a
+// DrawSpark draws one column a value, newest on the right, scaled so that top is the full height. Values without a
 // measurement are negative and stay blank.
-func drawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.Style) int {
+func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.Style) int {
 	for _, v := range values {
 		switch {
 		case v < 0:
@@ -28,10 +28,10 @@ func drawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.St
 	return x
 }
 
-// drawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height, in eighths of a row: less
+// DrawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height, in eighths of a row: less
 // than half of one is not drawn. An eighth of a row stays free at the top: without colours a full chart and the one above it would be
 // one block.
-func drawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
+func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	eighths := min(int(share*float64(8*a.H)+0.5), 8*a.H-1)
 	for y := a.H - 1; y >= 0 && eighths > 0; y-- {
 		n := min(eighths, 8)
@@ -40,8 +40,8 @@ func drawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	}
 }
 
-// bar draws a share (0 to 1) in w columns.
-func bar(share float64, w int) string {
+// Bar draws a share (0 to 1) in w columns.
+func Bar(share float64, w int) string {
 	n := min(max(int(share*float64(w)+0.5), 0), w)
 	return strings.Repeat("█", n) + strings.Repeat("░", w-n)
 }

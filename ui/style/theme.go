@@ -1,4 +1,4 @@
-package ui
+package style
 
 import (
 	"fmt"
@@ -11,14 +11,14 @@ import (
 // 2008). Vermilion is kept for one thing: waiting for the GVL.
 const (
 	okabeOrange     = 0xE69F00
-	okabeSkyBlue    = 0x56B4E9
+	OkabeSkyBlue    = 0x56B4E9
 	okabeGreen      = 0x009E73
-	okabeYellow     = 0xF0E442
-	okabeBlue       = 0x0072B2
-	okabeVermilion  = 0xD55E00
+	OkabeYellow     = 0xF0E442
+	OkabeBlue       = 0x0072B2
+	OkabeVermilion  = 0xD55E00
 	okabePurple     = 0xCC79A7
-	whiteText       = 0xFFFFFF
-	blackText       = 0x000000
+	WhiteText       = 0xFFFFFF
+	BlackText       = 0x000000
 	selectionDark   = 0x303846
 	selectionLight  = 0xDCE6F5
 	backgroundDark  = 0x14171C
@@ -42,7 +42,7 @@ type Theme struct {
 	// Owners tell threads apart in the GVL lane; they're used in turn.
 	Owners []canvas.Color
 	// Flame colours frames by where their code comes from.
-	Flame [numProvenances]canvas.Color
+	Flame [NumProvenances]canvas.Color
 	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the letter
 	// on it legible.
 	Weakest float64
@@ -53,9 +53,9 @@ type Theme struct {
 	Flat bool
 }
 
-// in16 returns the theme for a terminal of 16 colours: each state that means something has one of them to itself, and
+// In16 returns the theme for a terminal of 16 colours: each state that means something has one of them to itself, and
 // none is mixed, because a weak green would come out black.
-func (t Theme) in16() Theme {
+func (t Theme) In16() Theme {
 	t.Flat = true
 	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,
 		gvl.Native: 0x008080, gvl.IO: 0x000080, gvl.Lock: 0x808000} {
@@ -63,9 +63,9 @@ func (t Theme) in16() Theme {
 	}
 	// Plain text has the two greys; of a bluish black blue would come nearest.
 	const grey, bright = 0x606060, 0x909090
-	t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(whiteText), canvas.RGB(bright), canvas.RGB(grey), canvas.RGB(grey)
+	t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(WhiteText), canvas.RGB(bright), canvas.RGB(grey), canvas.RGB(grey)
 	if t.Background.Light() {
-		t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(blackText), canvas.RGB(grey), canvas.RGB(grey), canvas.RGB(bright)
+		t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(BlackText), canvas.RGB(grey), canvas.RGB(grey), canvas.RGB(bright)
 	}
 	return t
 }
@@ -78,7 +78,7 @@ var Themes = []string{"auto", "dark", "light", "high-contrast"}
 func ThemeByName(name string) (Theme, error) {
 	switch name {
 	case "", "auto", "dark":
-		return darkTheme(), nil
+		return DarkTheme(), nil
 	case "light":
 		return lightTheme(), nil
 	case "high-contrast":
@@ -91,15 +91,15 @@ func stateColors() [gvl.NumStates]canvas.Color {
 	var s [gvl.NumStates]canvas.Color
 	s[gvl.Running] = canvas.RGB(okabeGreen)
 	s[gvl.Stalled] = canvas.RGB(okabePurple)
-	s[gvl.GC] = canvas.RGB(okabeYellow)
-	s[gvl.Waiting] = canvas.RGB(okabeVermilion)
-	s[gvl.Native] = canvas.RGB(okabeSkyBlue)
-	s[gvl.IO] = canvas.RGB(okabeBlue)
+	s[gvl.GC] = canvas.RGB(OkabeYellow)
+	s[gvl.Waiting] = canvas.RGB(OkabeVermilion)
+	s[gvl.Native] = canvas.RGB(OkabeSkyBlue)
+	s[gvl.IO] = canvas.RGB(OkabeBlue)
 	s[gvl.Lock] = canvas.RGB(okabeOrange)
 	return s
 }
 
-func darkTheme() Theme {
+func DarkTheme() Theme {
 	t := Theme{
 		Name:       "dark",
 		Weakest:    0.5,
@@ -109,7 +109,7 @@ func darkTheme() Theme {
 		Faint:      canvas.RGB(0x5C6675),
 		Line:       canvas.RGB(0x414A58),
 		Selection:  canvas.RGB(selectionDark),
-		Accent:     canvas.RGB(okabeSkyBlue),
+		Accent:     canvas.RGB(OkabeSkyBlue),
 		Good:       canvas.RGB(0x35C796),
 		Warn:       canvas.RGB(okabeOrange),
 		Crit:       canvas.RGB(0xFF5555),
@@ -133,7 +133,7 @@ func lightTheme() Theme {
 		Faint:      canvas.RGB(0x8A94A3),
 		Line:       canvas.RGB(0xB9C1CC),
 		Selection:  canvas.RGB(selectionLight),
-		Accent:     canvas.RGB(okabeBlue),
+		Accent:     canvas.RGB(OkabeBlue),
 		Good:       canvas.RGB(0x00805D),
 		Warn:       canvas.RGB(0xA86400),
 		Crit:       canvas.RGB(0xC01C28),
@@ -148,11 +148,11 @@ func lightTheme() Theme {
 }
 
 func highContrastTheme() Theme {
-	t := darkTheme()
+	t := DarkTheme()
 	t.Name = "high-contrast"
 	t.Weakest = 0.7
-	t.Background = canvas.RGB(blackText)
-	t.Text = canvas.RGB(whiteText)
+	t.Background = canvas.RGB(BlackText)
+	t.Text = canvas.RGB(WhiteText)
 	t.Dim = canvas.RGB(0xE0E0E0)
 	t.Faint = canvas.RGB(0xB0B0B0)
 	t.Line = canvas.RGB(0xA0A0A0)
@@ -175,23 +175,31 @@ func owners(rgb ...uint32) []canvas.Color {
 	return out
 }
 
-func flames(app, gem, stdlib, core, native uint32) [numProvenances]canvas.Color {
-	return [numProvenances]canvas.Color{fromApp: canvas.RGB(app), fromGem: canvas.RGB(gem),
-		fromStdlib: canvas.RGB(stdlib), fromCore: canvas.RGB(core), fromThread: canvas.RGB(native)}
+func flames(app, gem, stdlib, core, native uint32) [NumProvenances]canvas.Color {
+	return [NumProvenances]canvas.Color{FromApp: canvas.RGB(app), FromGem: canvas.RGB(gem),
+		FromStdlib: canvas.RGB(stdlib), FromCore: canvas.RGB(core), FromThread: canvas.RGB(native)}
 }
 
 // Plain text in its strengths.
-func (t *Theme) text() canvas.Style  { return canvas.Style{FG: t.Text} }
-func (t *Theme) bold() canvas.Style  { return canvas.Style{FG: t.Text, Attr: canvas.Bold} }
-func (t *Theme) dim() canvas.Style   { return canvas.Style{FG: t.Dim} }
-func (t *Theme) faint() canvas.Style { return canvas.Style{FG: t.Faint} }
-func (t *Theme) line() canvas.Style  { return canvas.Style{FG: t.Line} }
+func (t *Theme) Plain() canvas.Style  { return canvas.Style{FG: t.Text} }
+func (t *Theme) Bold() canvas.Style   { return canvas.Style{FG: t.Text, Attr: canvas.Bold} }
+func (t *Theme) Dimmed() canvas.Style { return canvas.Style{FG: t.Dim} }
+func (t *Theme) Faded() canvas.Style  { return canvas.Style{FG: t.Faint} }
+func (t *Theme) Rule() canvas.Style   { return canvas.Style{FG: t.Line} }
 
-// on returns the style of text on a coloured ground, black or white, whichever reads better.
-func on(bg canvas.Color) canvas.Style {
-	fg := canvas.RGB(whiteText)
-	if black := canvas.RGB(blackText); black.Contrast(bg) > fg.Contrast(bg) {
+// On returns the style of text on a coloured ground, black or white, whichever reads better.
+func On(bg canvas.Color) canvas.Style {
+	fg := canvas.RGB(WhiteText)
+	if black := canvas.RGB(BlackText); black.Contrast(bg) > fg.Contrast(bg) {
 		fg = black
 	}
 	return canvas.Style{FG: fg, BG: bg}
+}
+
+// Owner is the colour of a thread in the GVL lane.
+func (t *Theme) Owner(ident int) canvas.Color {
+	if ident <= 0 {
+		return t.Dim
+	}
+	return t.Owners[(ident-1)%len(t.Owners)]
 }
