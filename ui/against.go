@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // ErrNothingToCompare is returned for a recording without two samples: nothing can be compared with it.
@@ -31,21 +32,21 @@ type Against struct {
 func LoadAgainst(ctx context.Context, src sampler.Source, name string, o Options) (*Against, error) {
 	o.Source = src
 	if r, ok := src.(interface{ Duration() time.Duration }); ok {
-		o.History = min(max(DefaultHistory, r.Duration()+time.Second), MaxHistory)
+		o.History = min(max(store.DefaultHistory, r.Duration()+time.Second), MaxHistory)
 	}
-	store, err := newStore(src, o.withDefaults())
+	of, err := newStore(src, o.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	store.Run(ctx)
-	if err := errors.Join(store.State().Err, ctx.Err()); err != nil {
+	of.Run(ctx)
+	if err := errors.Join(of.State().Err, ctx.Err()); err != nil {
 		return nil, err
 	}
-	x := &Against{name: name, process: store.process, dict: store.dict, builder: flamegraph.NewBuilder(store.dict)}
-	store.Read(func(r *reading) {
-		if r.lastNS != 0 {
+	x := &Against{name: name, process: of.Process(), dict: of.Dict, builder: flamegraph.NewBuilder(of.Dict)}
+	of.Read(func(r *store.Reading) {
+		if r.LastNS != 0 {
 			first, _ := r.Timeline.Range()
-			r.rolling.SnapshotRange(first, r.lastNS, &x.weights)
+			r.Rolling.SnapshotRange(first, r.LastNS, &x.weights)
 		}
 	})
 	if x.weights.ToNS <= x.weights.FromNS || len(x.weights.Entries) == 0 {

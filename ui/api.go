@@ -1,6 +1,12 @@
 package ui
 
-import "github.com/ddtop/ddtop/ui/style"
+import (
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// DefaultHistory is how long the past is kept.
+const DefaultHistory = store.DefaultHistory
 
 // Themes are the names that ThemeByName knows.
 var Themes = style.Themes

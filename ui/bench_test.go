@@ -28,7 +28,7 @@ func BenchmarkFeed(b *testing.B) {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			samples := record(b, demosource.Options{Length: 2 * time.Second, HTTP: threads - 7})
 			s := newScreen(b, 80, 24, demosource.Options{Length: 2 * time.Second, HTTP: threads - 7}, Options{})
-			at := s.store.last
+			at := newestNS(s.store)
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -43,7 +44,7 @@ func (m *Model) compare() {
 		m.message.say("compared from now on with " + v.baseWhen + "; = goes on to a time of this one")
 	case was <= againstBase && n != nil:
 		base := new(flamegraph.Snapshot)
-		m.store.Read(func(r *reading) { r.rolling.SnapshotRange(n.AtNS-m.windowNS, n.AtNS, base) })
+		m.store.Read(func(r *store.Reading) { r.Rolling.SnapshotRange(n.AtNS-m.windowNS, n.AtNS, base) })
 		if len(base.Entries) > 0 {
 			v.base, v.baseKind = base, markBase
 			v.baseWhen = fmt.Sprintf("%s before %q", span, canvas.Cut(n.Text, 20))

@@ -25,7 +25,7 @@ func (y youngSource) Process() sampler.Process {
 // TestAStartNamesNoTimes: before the first sample a screen says nothing about times that it does not know.
 func TestAStartNamesNoTimes(t *testing.T) {
 	src := youngSource{demosource.New(demosource.Options{}), time.Hour}
-	store, err := NewStore(src, 0)
+	store, err := newStore(src, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 		{time.Hour, 4 * time.Second, new}, {time.Hour, 6 * time.Second, quiet},
 	} {
 		s := endsWith(t, youngSource{demosource.New(demosource.Options{Length: c.length}), c.age}, Options{}, 120, 40)
-		s.store.done = false
+		setDone(s.store, false)
 		s.model.refresh()
 		s.sees(c.want)
 		for _, other := range []string{young, new, quiet} {
@@ -63,7 +63,7 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 		s.press("space") // a moment of the past: nothing more comes
 		s.sees(over)
 		s.press("space")
-		s.store.done = true
+		setDone(s.store, true)
 		s.model.refresh()
 		s.sees("■ exited", over)
 	}

@@ -143,7 +143,7 @@ func TestExactWhereItIsNot(t *testing.T) {
 	}
 	f := new(fakeExact)
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, Options{Exact: f})
-	s.store.done = true // nothing else reads it
+	setDone(s.store, true)
 	s.model.refresh()
 	s.press("E")
 	s.sees("no samples come any more")

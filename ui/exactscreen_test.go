@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // exactly is the made-up order service as exact mode sees it.
@@ -30,10 +30,10 @@ func TestTimelineOfAWait(t *testing.T) {
 		s := exactly(t, size[0], size[1], Options{})
 		s.press("0")
 		p := s.waitsPage()
-		var waits []waitEvent
+		var waits []store.WaitEvent
 		for _, w := range p.table.rows {
-			if w.exact && w.fromNS() > s.model.oldestNS+2e9 && w.endNS < s.model.lastNS-1e9 {
-				waits = append(waits, w.waitEvent)
+			if w.Exact && w.FromNS() > s.model.oldestNS+2e9 && w.EndNS < s.model.lastNS-1e9 {
+				waits = append(waits, w.WaitEvent)
 			}
 		}
 		if len(waits) < looked {
@@ -43,11 +43,11 @@ func TestTimelineOfAWait(t *testing.T) {
 			e := waits[r.IntN(len(waits))]
 			s.press("0")
 			s.settled("home")
-			*p.table.cursor = e.key()
+			*p.table.cursor = e.Key()
 			s.settled("enter")
 			x := s.timelinePage()
-			if span := x.span[1] - x.span[0]; !x.close.on() || span < 2*e.lenNS {
-				t.Fatalf("a wait of %d ns in a picture of %d ns", e.lenNS, span)
+			if span := x.span[1] - x.span[0]; !x.close.on() || span < 2*e.LenNS {
+				t.Fatalf("a wait of %d ns in a picture of %d ns", e.LenNS, span)
 			}
 			s.sees("exact")
 			checkWait(t, s, &e)
@@ -69,10 +69,10 @@ func TestTimelineOfAWait(t *testing.T) {
 }
 
 // checkWait compares the row of a thread with a wait: each column is known, and it waits in as much of it as the wait takes.
-func checkWait(t *testing.T, s *screen, e *waitEvent) {
+func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()
-	i := slices.IndexFunc(p.timeline.visible, func(w row) bool { return w.key.thread == e.thread })
+	i := slices.IndexFunc(p.timeline.visible, func(w row) bool { return w.key.thread == e.Thread })
 	if i < 0 {
 		return // scrolled away: a small screen has fewer rows than threads
 	}
@@ -80,7 +80,7 @@ func checkWait(t *testing.T, s *screen, e *waitEvent) {
 	rounds := each>>15 + 1 // a column keeps 16 bits of a state's share
 	for k := range w.cells {
 		from := p.span[0] + int64(k)*each
-		want := max(min(from+each, e.endNS)-max(from, e.fromNS()), 0)
+		want := max(min(from+each, e.EndNS)-max(from, e.FromNS()), 0)
 		if got := w.cells[k].NS[gvl.Waiting]; got < want-rounds {
 			t.Fatalf("column %d of %d ns: waited %d ns of it, want %d", k, each, got, want)
 		}
@@ -97,7 +97,7 @@ func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	for range 10 {
 		s.settled("+")
 	}
-	if s.timelinePage().close.on() || s.timelinePage().cellNS(&s.model.scene) < fineColumnNS {
+	if s.timelinePage().close.on() || s.timelinePage().cellNS(&s.model.scene) < store.FineColumnNS {
 		t.Errorf("%d ns a column of what was sampled each ms", s.timelinePage().cellNS(&s.model.scene))
 	}
 	s.sees("as close as samples tell", "exact mode")
@@ -107,7 +107,7 @@ func TestZoomEndsWhereSamplesDo(t *testing.T) {
 		s.settled("+")
 	}
 	s.sees("a column", "exact")
-	if p := s.timelinePage(); !p.close.on() || p.close.columnNS >= fineColumnNS {
+	if p := s.timelinePage(); !p.close.on() || p.close.columnNS >= store.FineColumnNS {
 		t.Errorf("%d ns a column", p.close.columnNS)
 	}
 	for range 20 {
@@ -140,31 +140,6 @@ func TestExactScreenHolds(t *testing.T) {
 				s.sees("exact 0.4 %, 123,456 lost")
 			}
 		}
-	}
-}
-
-// TestExactSpans: stretches that follow each other are one; a gap, and one that begins anew, are told apart.
-func TestExactSpans(t *testing.T) {
-	var x exactSpans
-	for _, c := range []sampler.Changes{{}, {FromNS: 10, ToNS: 20, Fresh: true}, {FromNS: 20, ToNS: 30}, {}, {FromNS: 50, ToNS: 60, Fresh: true}, {FromNS: 60, ToNS: 100}} {
-		x.add(&c)
-	}
-	if want := (exactSpans{{10, 30}, {50, 100}}); !slices.Equal(x, want) {
-		t.Fatalf("%v, want %v", x, want)
-	}
-	for _, c := range []struct {
-		from, to int64
-		want     string
-	}{{12, 28, "exact"}, {50, 100, "exact"}, {20, 60, "exact in part"}, {30, 50, ""}, {100, 200, ""}, {0, 10, ""}} {
-		if got := x.words(c.from, c.to); got != c.want {
-			t.Errorf("%d to %d: %q, want %q", c.from, c.to, got, c.want)
-		}
-	}
-	for i := range int64(3 * maxExactSpans) {
-		x.add(&sampler.Changes{FromNS: 1000 * i, ToNS: 1000*i + 1, Fresh: true})
-	}
-	if len(x) != maxExactSpans || !strings.Contains(x.words(1000*(3*maxExactSpans-1), 1000*(3*maxExactSpans-1)+1), "exact") {
-		t.Errorf("%d stretches", len(x))
 	}
 }
 
@@ -202,21 +177,21 @@ func TestExactWithFewSamples(t *testing.T) {
 	}); err == nil {
 		t.Fatal("the source did not end")
 	}
-	var of [2]map[waitKey]int64
+	var of [2]map[store.WaitKey]int64
 	for i, s := range screens {
 		s.resize(120, 40)
 		s.press("0")
-		of[i] = make(map[waitKey]int64)
+		of[i] = make(map[store.WaitKey]int64)
 		known := 0
 		for _, w := range s.waitsPage().table.rows {
-			if of[i][w.id()] = w.lenNS; !w.exact || w.fromNS() < s.model.oldestNS+1e9 {
+			if of[i][w.id()] = w.LenNS; !w.Exact || w.FromNS() < s.model.oldestNS+1e9 {
 				continue
 			}
 			if known++; known > 10 {
 				continue
 			}
-			if c := s.store.chain(&w.waitEvent); c.err != nil || c.sum.UnknownNS != 0 {
-				t.Errorf("a wait of %d ns: %v, %d ns of it are not known", w.lenNS, c.err, c.sum.UnknownNS)
+			if c := s.store.Chain(&w.WaitEvent); c.Err != nil || c.Sum.UnknownNS != 0 {
+				t.Errorf("a wait of %d ns: %v, %d ns of it are not known", w.LenNS, c.Err, c.Sum.UnknownNS)
 			}
 		}
 	}
@@ -229,7 +204,7 @@ func TestExactWithFewSamples(t *testing.T) {
 			if same++; few != ns {
 				t.Errorf("the wait %+v took %d ns, with few samples %d", k, ns, few)
 			}
-			if k.open {
+			if k.Open {
 				open++
 			}
 		}

@@ -38,7 +38,7 @@ func TestReadsFail(t *testing.T) {
 	m.Update(tea.WindowSizeMsg{Width: 140, Height: 40})
 	s := &screen{t, m, store}
 	s.sees("● LIVE")
-	last, _ := store.newest()
+	last, _ := store.Newest()
 	since := src.Process().WallTime(last).Format("15:04:05")
 
 	src.sinceNS, src.err = last, errors.New("cannot allocate memory")

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // flamePage is the flamegraph over the whole screen: the one of the live view.
@@ -31,7 +32,7 @@ func newFlamePage(flame *flameView, panel *panelView) *flamePage {
 
 func (p *flamePage) keyMap() *keyMap { return &p.keys }
 
-func (p *flamePage) load(*scene, *reading) {}
+func (p *flamePage) load(*scene, *store.Reading) {}
 
 func (p *flamePage) about(*scene) string { return p.flame.shape() }
 

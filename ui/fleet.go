@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // maxEndedShown is how many processes that have ended are kept to look at, with their history; the oldest go first.
@@ -19,7 +20,7 @@ const maxEndedShown = 16
 // member is one of several processes: its samples, and its own screen from the first time it is opened on.
 type member struct {
 	src   sampler.Source
-	store *Store
+	store *store.Store
 	model *Model // nil until it was opened
 	// number is its place in the order of joining, from 1 on. path are the numbers of the processes it descends from, the
 	// outermost first, and its own: the order in which a tree is read.
@@ -58,7 +59,7 @@ func (f *fleet) join(src sampler.Source) *member {
 		f.err = err
 		return nil
 	}
-	store.dict.HideDirectories(f.presenting)
+	store.Dict.HideDirectories(f.presenting)
 	f.joined++
 	m := &member{src: src, store: store, number: f.joined, parent: parentOf(f.group, src), path: []int{f.joined}}
 	for i := len(f.members) - 1; i >= 0; i-- { // the latest one with that PID
@@ -92,7 +93,7 @@ func (f *fleet) present(on bool) {
 	defer f.mu.Unlock()
 	f.presenting = on
 	for _, m := range f.members {
-		m.store.dict.HideDirectories(on)
+		m.store.Dict.HideDirectories(on)
 	}
 }
 
@@ -143,7 +144,7 @@ func (f *fleet) open(to *member) error {
 	if from != nil {
 		to.model.takeOver(from.model)
 		// The moment that it was frozen at is no longer on the screen; left held, it would forget nothing for as long as it is not shown.
-		from.store.hold(from.model.flame.base != nil)
+		from.store.Hold(from.model.flame.base != nil)
 	}
 	return nil
 }
@@ -282,12 +283,12 @@ func runGroup(ctx context.Context, o Options) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var stores []*Store
+	var stores []*store.Store
 	for _, m := range f.members {
 		stores = append(stores, m.store)
 		err = errors.Join(err, m.store.State().Err)
 	}
-	return errors.Join(err, leaveRecordings(stores...), f.err)
+	return errors.Join(err, store.LeaveRecordings(stores...), f.err)
 }
 
 // showFirst waits for the first process, and shows the screen.

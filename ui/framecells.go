@@ -5,6 +5,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -20,7 +21,7 @@ func (m *Model) highlightsFrame() bool { return m.page == pageLive && m.live.hig
 
 // loadFrameCells finds out where a frame runs, or who works for an endpoint, for the rows that are drawn: the time whose keys are under
 // it and that weighs something.
-func (v *timelineView) loadFrameCells(r *reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
+func (v *timelineView) loadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, cells: make(map[rowKey][]gvl.Cell, len(v.visible))}
 	of := make(map[sampler.ThreadID][][]gvl.Cell)
 	for i := range v.visible {
@@ -36,7 +37,7 @@ func (v *timelineView) loadFrameCells(r *reading, label string, metric flamegrap
 	if each <= 0 {
 		return
 	}
-	r.rolling.Spread(v.fromNS, v.toNS, func(k flamegraph.Key) bool { return of[k.Thread] != nil && under(k) },
+	r.Rolling.Spread(v.fromNS, v.toNS, func(k flamegraph.Key) bool { return of[k.Thread] != nil && under(k) },
 		func(fromNS, toNS int64, k flamegraph.Key, w flamegraph.Weights) {
 			if w.WallNS <= 0 || w.Of(metric) == 0 || toNS <= fromNS {
 				return

@@ -74,7 +74,7 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 		v := &s.model.timeline
 		each := (v.toNS - v.fromNS) / int64(v.cells)
 		const slack = flamegraph.DefaultSlotNS
-		runs := runsOf(samples, s.store.dict, n)
+		runs := runsOf(samples, s.store.Dict, n)
 		var sum int64
 		highlighted, empty := 0, 0
 		for i := range v.visible {

@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -39,7 +40,7 @@ func (f *figures) gauges(t *style.Theme, s *served) []gauge {
 			sparkStyle: canvas.Style{FG: t.Readable(t.States[gvl.Running])}, priority: 0},
 		{label: "waiting", value: fmt.Sprintf("%.1f", f.waiting), style: waitStyle, spark: f.waitSpark, top: maxOf(f.waitSpark, 1),
 			sparkStyle: canvas.Style{FG: waitColor}, priority: 1},
-		{label: "wait p99", value: f.waitInWords(waitP99), style: t.Plain(), priority: 4},
+		{label: "wait p99", value: f.waitInWords(store.WaitP99), style: t.Plain(), priority: 4},
 		{label: "CPU", value: units.Percent(f.cpu), style: t.Bold(), spark: f.cpuSpark, top: maxOf(f.cpuSpark, 1),
 			sparkStyle: t.Dimmed(), priority: 2, bar: true},
 	}

@@ -141,7 +141,7 @@ func TestGoldenRecording(t *testing.T) {
 // TestGoldenViews draws every view of the made-up order service.
 func TestGoldenViews(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
-	store, err := NewStore(src, 0)
+	store, err := newStore(src, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestGoldenViews(t *testing.T) {
 	}
 	for _, v := range views {
 		goldens(t, v.name, func(t *testing.T, o Options, width, height int) Picture {
-			p, err := store.picture(o.withDefaults(), width, height, v.keys...)
+			p, err := pictureOf(store, o.withDefaults(), width, height, v.keys...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -16,7 +17,7 @@ import (
 type figures struct {
 	held, waiting float64 // of the busiest ractor's GVL; all ractors' waiters
 	// waitTold are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many there were.
-	waitTold        [len(waitShares)]gvl.Bounded
+	waitTold        [len(store.WaitShares)]gvl.Bounded
 	waits           int64
 	cpu, throttled  float64
 	gc              float64
@@ -28,10 +29,10 @@ type figures struct {
 	selfKnown       bool
 	selfShort       bool // what was measured is too short to tell it
 	priority        sampler.Priority
-	halved, lowered bool          // of the budget, at the end
-	exact           bool          // every change of the GVL is known
-	reads           sampler.Reads // since the attach
-	stacks          stackReads    // of the time shown
+	halved, lowered bool             // of the budget, at the end
+	exact           bool             // every change of the GVL is known
+	reads           sampler.Reads    // since the attach
+	stacks          store.StackReads // of the time shown
 	dropped         uint64
 	leftOut         uint64 // names
 	slow            bool
@@ -50,8 +51,8 @@ type figures struct {
 const sparkColumns = 8
 
 // load reads the figures between two times.
-func (f *figures) load(r *reading, fromNS, toNS int64) {
-	*f = figures{dropped: r.dropped, leftOut: r.leftOut}
+func (f *figures) load(r *store.Reading, fromNS, toNS int64) {
+	*f = figures{dropped: r.Dropped, leftOut: r.LeftOut}
 	cells := r.Timeline.Process(fromNS, toNS, sparkColumns)
 	var sum gvl.ProcCell
 	for _, c := range cells {
@@ -76,14 +77,14 @@ func (f *figures) load(r *reading, fromNS, toNS int64) {
 	f.loadMarks(r, fromNS, toNS)
 	var open []gvl.Wait
 	for i := range r.States {
-		if s := &r.States[i]; s.State == gvl.Waiting && toNS >= r.lastNS {
+		if s := &r.States[i]; s.State == gvl.Waiting && toNS >= r.LastNS {
 			open = append(open, s.Wait())
 		}
 	}
-	f.waitTold, f.waits = r.waits.lengths(fromNS, toNS, open)
+	f.waitTold, f.waits = r.Waits.Lengths(fromNS, toNS, open)
 }
 
-func (f *figures) loadOwners(r *reading, fromNS, toNS int64) {
+func (f *figures) loadOwners(r *store.Reading, fromNS, toNS int64) {
 	for _, id := range r.Timeline.Ractors() {
 		cells := r.Timeline.Owners(id, fromNS, toNS, sparkColumns)
 		var held, sampled int64
@@ -99,32 +100,32 @@ func (f *figures) loadOwners(r *reading, fromNS, toNS int64) {
 	}
 }
 
-func (f *figures) loadMarks(r *reading, fromNS, toNS int64) {
-	a, b, ok := r.marks.span(fromNS, toNS)
+func (f *figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
+	a, b, ok := r.Marks.Span(fromNS, toNS)
 	if b == nil {
 		return
 	}
-	f.reads, f.slow, f.halted = b.reads, b.slow, haltOf(&b.proc)
-	f.gcKnown = b.gc.Valid
+	f.reads, f.slow, f.halted = b.Reads, b.Slow, haltOf(&b.Proc)
+	f.gcKnown = b.GC.Valid
 	if f.rss == 0 {
-		f.rss = b.proc.RSSBytes
+		f.rss = b.Proc.RSSBytes
 	}
 	if !ok {
 		return
 	}
-	sec := float64(b.timeNS-a.timeNS) / 1e9
-	f.minor, f.major = b.gc.MinorCount-a.gc.MinorCount, b.gc.MajorCount-a.gc.MajorCount
-	f.lockHz = float64(b.reads.Ticks-a.reads.Ticks) / sec
-	f.stackHz = float64(b.reads.StackTicks-a.reads.StackTicks) / sec
-	own, span := b.meters.self.Since(&a.meters.self)
-	f.selfCPU, f.selfKnown, f.selfShort = style.Share(own, span), span > 0, span == 0 && b.meters.self.Known()
-	f.exact = r.exact.nearlyAll(fromNS, toNS)
-	f.priority, f.halved, f.lowered = b.ddtop.Priority, b.ddtop.Halved, b.ddtop.Lowered
-	if n := b.reads.Pauses - a.reads.Pauses; n > 0 {
-		paused := int64(b.reads.PausedNS - a.reads.PausedNS)
-		f.pauseShare, f.pauseNS = style.Share(paused, b.timeNS-a.timeNS), paused/int64(n)
+	sec := float64(b.TimeNS-a.TimeNS) / 1e9
+	f.minor, f.major = b.GC.MinorCount-a.GC.MinorCount, b.GC.MajorCount-a.GC.MajorCount
+	f.lockHz = float64(b.Reads.Ticks-a.Reads.Ticks) / sec
+	f.stackHz = float64(b.Reads.StackTicks-a.Reads.StackTicks) / sec
+	own, span := b.Meters.Self.Since(&a.Meters.Self)
+	f.selfCPU, f.selfKnown, f.selfShort = style.Share(own, span), span > 0, span == 0 && b.Meters.Self.Known()
+	f.exact = r.Exact.NearlyAll(fromNS, toNS)
+	f.priority, f.halved, f.lowered = b.Self.Priority, b.Self.Halved, b.Self.Lowered
+	if n := b.Reads.Pauses - a.Reads.Pauses; n > 0 {
+		paused := int64(b.Reads.PausedNS - a.Reads.PausedNS)
+		f.pauseShare, f.pauseNS = style.Share(paused, b.TimeNS-a.TimeNS), paused/int64(n)
 	}
-	f.stacks = stackReads{b.stacks.read - a.stacks.read, b.stacks.lost - a.stacks.lost}
+	f.stacks = store.StackReads{Read: b.Stacks.Read - a.Stacks.Read, Lost: b.Stacks.Lost - a.Stacks.Lost}
 }
 
 func valueOr(unknown bool, v float64) float64 {
@@ -137,7 +138,7 @@ func valueOr(unknown bool, v float64) float64 {
 // headView draws who the target is and how the sampling does, or the banner that says that the picture is not live.
 type headView struct {
 	process sampler.Process
-	state   SourceState
+	state   store.SourceState
 	// live is false while the picture is frozen at atNS; behindNS is how far that is from the newest sample.
 	live             bool
 	atNS, behindNS   int64

@@ -91,7 +91,7 @@ func (h *headView) health(t *style.Theme) []segment {
 func (f *figures) missesWaits() bool { return f.lowered && !f.exact && f.lockHz > 0 }
 
 // lost is the share of the stacks read that are not there in full.
-func (f *figures) lost() float64 { return style.Share(int64(f.stacks.lost), int64(f.stacks.read)) }
+func (f *figures) lost() float64 { return style.Share(int64(f.stacks.Lost), int64(f.stacks.Read)) }
 
 // mayTake is the share of a CPU that ddtop may take, at the end of the time shown; 0: there is no limit.
 func (f *figures) mayTake(p *sampler.Process) float64 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -30,7 +31,7 @@ func newLivePage(c *components) *livePage {
 
 func (p *livePage) keyMap() *keyMap { return &p.keys[p.focus] }
 
-func (p *livePage) load(sc *scene, r *reading) {
+func (p *livePage) load(sc *scene, r *store.Reading) {
 	p.timeline.loadCells(sc, r, sc.cells, sc.regions.rowCount)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -141,13 +142,13 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 	return m.open(pageThread)
 }
 
-func (p *locksPage) load(sc *scene, r *reading) {
+func (p *locksPage) load(sc *scene, r *store.Reading) {
 	if i := p.both.index(); i >= 0 {
 		p.both.at = i // a click has moved the cursor, too
 	}
 	all := gvl.Locks(sc.states)
 	now := len(all)
-	for _, l := range r.holds.Recent(sc.atNS-sc.windowNS, sc.atNS) {
+	for _, l := range r.Holds.Recent(sc.atNS-sc.windowNS, sc.atNS) {
 		if !slices.ContainsFunc(all[:now], func(x gvl.Contended) bool { return x.Object == l.Object }) {
 			all = append(all, l)
 		}

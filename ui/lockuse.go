@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -28,9 +29,9 @@ type lockPlace struct {
 const maxLockFrames = 200
 
 // load finds out how the lock was used and where it is taken.
-func (l *lockRow) load(sc *scene, r *reading) {
-	fromNS := max(sc.atNS-sc.windowNS, sc.oldestNS, r.holds.FromNS())
-	l.use, l.overNS = r.holds.Of(l.Object, fromNS, sc.atNS), sc.atNS-fromNS
+func (l *lockRow) load(sc *scene, r *store.Reading) {
+	fromNS := max(sc.atNS-sc.windowNS, sc.oldestNS, r.Holds.FromNS())
+	l.use, l.overNS = r.Holds.Of(l.Object, fromNS, sc.atNS), sc.atNS-fromNS
 	l.taken = takenAt(sc.dict, l.HolderStack, l.HolderState == gvl.Lock)
 	for i := range sc.states {
 		if ts := &sc.states[i]; l.taken == (lockPlace{}) && len(l.Waiters) > 0 && ts.Thread == l.Waiters[0] {

@@ -18,6 +18,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // copied returns what the commands put into the clipboard.
@@ -87,10 +88,10 @@ func TestCopyingAStackOnEveryPage(t *testing.T) {
 	}
 	title, lines, _ := strings.Cut(copied(t, s.press("y")), "\n")
 	at := s.model.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
-	if want := th.name + ": " + gvl.Describe(st, s.store.dict) + at; title != want {
+	if want := th.name + ": " + gvl.Describe(st, s.store.Dict) + at; title != want {
 		t.Errorf("under the cursor: %q, want %q", title, want)
 	}
-	if got, want := strings.Count(lines, "\n"), len(s.store.dict.Frames(st.Stack, nil)); got != want || want == 0 {
+	if got, want := strings.Count(lines, "\n"), len(s.store.Dict.Frames(st.Stack, nil)); got != want || want == 0 {
 		t.Errorf("%d frames under the cursor, want %d", got, want)
 	}
 	s.press("esc", "space", "4", "down")
@@ -253,7 +254,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	s.sees("● REC", "W ends it")
 	fed := 0
 	for _, x := range samples {
-		if x.TimeNS > s.store.last {
+		if x.TimeNS > newestNS(s.store) {
 			s.store.Feed(x)
 			fed++
 		}
@@ -295,7 +296,7 @@ func TestRecordingForAMoment(t *testing.T) {
 	opening := s.press("W")
 	fed := 0
 	feed := func(x *sampler.Sample) {
-		if x.TimeNS > s.store.last {
+		if x.TimeNS > newestNS(s.store) {
 			s.store.Feed(x)
 			fed++
 		}
@@ -311,9 +312,10 @@ func TestRecordingForAMoment(t *testing.T) {
 		t.Fatal("the second W is forgotten")
 	}
 	s.misses("● REC")
-	s.store.mu.Lock() // a picture is made while the last one comes
-	feed(samples[len(samples)-1])
-	s.store.mu.Unlock()
+	s.store.Read(func(*store.Reading) { // a picture is made while the last one comes
+		s.store.Feed(samples[len(samples)-1])
+		fed++
+	})
 	s.model.Update(closing())
 	s.sees("the path copied: ")
 	files, err := filepath.Glob(filepath.Join(folder, "*.ddtop"))
@@ -329,7 +331,7 @@ func TestRecordingForAMoment(t *testing.T) {
 // one, that no picture has shown yet, both are in it.
 func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	samples := record(t, demosource.Options{Length: time.Second})
-	store, err := NewStore(demosource.New(demosource.Options{}), DefaultHistory)
+	store, err := newStore(demosource.New(demosource.Options{}), Options{History: store.DefaultHistory})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,13 +367,13 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := recording.NewWriter(&turning{whole, full, 0}, s.store.process, s.store.dict)
+	w, err := recording.NewWriter(&turning{whole, full, 0}, s.store.Process(), s.store.Dict)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.store.rec = &recorder{path: "/dev/full", file: full, w: w}
+	s.store.Rec = &store.Recorder{Path: "/dev/full", File: full, W: w}
 	s.model.recordKey.on = true
-	at := s.store.last
+	at := newestNS(s.store)
 	for _, x := range record(t, demosource.Options{Length: 10 * time.Second}) {
 		x.TimeNS += at
 		s.store.Feed(x)
@@ -380,12 +382,12 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 		t.Error("the disk is not full")
 	}
 	x := record(t, demosource.Options{Length: time.Second / 2})[0]
-	x.TimeNS = s.store.last + 2e9
+	x.TimeNS = newestNS(s.store) + 2e9
 	s.store.Feed(x)
 	s.model.refresh()
 	s.sees("the recording ended early", "no space left")
 	s.misses("● REC")
-	if _, _, _, err := s.store.stopRecording(nil); err == nil {
+	if _, _, _, err := s.store.StopRecording(nil); err == nil {
 		t.Error("closing says nothing")
 	}
 }
@@ -462,7 +464,7 @@ func TestRedacting(t *testing.T) {
 	if p := r.Process(); p.User+p.Host != "" || p.CommandLine != nil {
 		t.Errorf("%+v", p)
 	}
-	frames, _, _, _, _ := s.store.dict.Sizes()
+	frames, _, _, _, _ := s.store.Dict.Sizes()
 	seen := 0
 	if err := r.Run(t.Context(), func(x *sampler.Sample) {
 		for i := range x.Threads {

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // memoryPage shows the collector and the memory: how they went over the time shown, the figures at its end, and whose
@@ -16,8 +17,8 @@ import (
 type memoryPage struct {
 	keys keyMap
 
-	at     mark // the figures at the end of the time shown
-	from   mark // and at its begin; timeNS 0: there is only one
+	at     store.Mark // the figures at the end of the time shown
+	from   store.Mark // and at its begin; timeNS 0: there is only one
 	known  bool
 	series []series
 	// payers are the places in the code that ran when the collector did: lazy sweeping and marking in steps are paid by
@@ -51,10 +52,10 @@ func (p *memoryPage) detail(*scene) (name, rest string) { return "", "" }
 // memoryLabelW is the width of the names and values before the series.
 const memoryLabelW = 34
 
-func (p *memoryPage) load(sc *scene, r *reading) {
+func (p *memoryPage) load(sc *scene, r *store.Reading) {
 	fromNS, toNS := sc.atNS-sc.windowNS, sc.atNS
-	a, b, ok := r.marks.span(fromNS, toNS)
-	p.known, p.from = b != nil, mark{}
+	a, b, ok := r.Marks.Span(fromNS, toNS)
+	p.known, p.from = b != nil, store.Mark{}
 	if b == nil {
 		return
 	}
@@ -82,42 +83,42 @@ func (p *memoryPage) load(sc *scene, r *reading) {
 		return lastRSS
 	})
 	plain("time in GC", units.Percent(f.gc), 0.1, gvl.GC, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].GC()) })
-	rate := func(of func(*mark) float64) func(i int) float64 {
+	rate := func(of func(*store.Mark) float64) func(i int) float64 {
 		each := (toNS - fromNS) / int64(max(len(cells), 1))
 		return func(i int) float64 {
 			end := fromNS + int64(i+1)*each
-			x, y, ok := r.marks.span(end-max(each, 2*markEachNS), end)
-			if !ok || end < r.marks.at(0).timeNS {
+			x, y, ok := r.Marks.Span(end-max(each, 2*store.MarkEachNS), end)
+			if !ok || end < r.Marks.At(0).TimeNS {
 				return -1
 			}
-			return max(of(y)-of(x), 0) / (float64(y.timeNS-x.timeNS) / 1e9)
+			return max(of(y)-of(x), 0) / (float64(y.TimeNS-x.TimeNS) / 1e9)
 		}
 	}
-	if b.gc.Valid {
-		allocated := rate(func(k *mark) float64 { return float64(k.gc.Allocated) })
-		plain("objects allocated", p.perSecond(func(k *mark) float64 { return float64(k.gc.Allocated) }), 1, gvl.Running, allocated)
-		plain("collections", p.perSecond(func(k *mark) float64 { return float64(k.gc.Count) }), 1, gvl.GC, rate(func(k *mark) float64 { return float64(k.gc.Count) }))
+	if b.GC.Valid {
+		allocated := rate(func(k *store.Mark) float64 { return float64(k.GC.Allocated) })
+		plain("objects allocated", p.perSecond(func(k *store.Mark) float64 { return float64(k.GC.Allocated) }), 1, gvl.Running, allocated)
+		plain("collections", p.perSecond(func(k *store.Mark) float64 { return float64(k.GC.Count) }), 1, gvl.GC, rate(func(k *store.Mark) float64 { return float64(k.GC.Count) }))
 	}
-	if b.heap.AtNS != 0 && b.heap.Live != sampler.GCUnknown {
+	if b.Heap.AtNS != 0 && b.Heap.Live != sampler.GCUnknown {
 		level := func(i int) float64 {
 			end := fromNS + int64(i+1)*(toNS-fromNS)/int64(max(len(cells), 1))
-			if k := r.marks.before(end); end >= r.marks.at(0).timeNS && k.heap.AtNS != 0 {
-				return float64(k.heap.Live)
+			if k := r.Marks.Before(end); end >= r.Marks.At(0).TimeNS && k.Heap.AtNS != 0 {
+				return float64(k.Heap.Live)
 			}
 			return -1
 		}
-		plain("live slots", units.Count(b.heap.Live), 1, gvl.Native, level)
+		plain("live slots", units.Count(b.Heap.Live), 1, gvl.Native, level)
 	}
 	plain("CPU of a core", units.Percent(f.cpu), 1, gvl.Unknown, func(i int) float64 { return valueOr(cells[i].SampledNS == 0, cells[i].CPU()) })
 	p.loadPayers(sc)
 }
 
 // perSecond is the mean growth of a counter over the time shown, in words.
-func (p *memoryPage) perSecond(of func(*mark) float64) string {
-	if p.from.timeNS == 0 {
+func (p *memoryPage) perSecond(of func(*store.Mark) float64) string {
+	if p.from.TimeNS == 0 {
 		return "–"
 	}
-	return eachSecond(of(&p.at)-of(&p.from), p.at.timeNS-p.from.timeNS)
+	return eachSecond(of(&p.at)-of(&p.from), p.at.TimeNS-p.from.TimeNS)
 }
 
 // eachSecond is how much a second something grew that grew by n in ns, in words.

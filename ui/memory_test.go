@@ -31,7 +31,7 @@ func TestMemoryShowsTheCollector(t *testing.T) {
 		s.press("[")
 	}
 	s.sees("FROZEN")
-	if s.text() == live || p.at.timeNS > s.model.atNS {
+	if s.text() == live || p.at.TimeNS > s.model.atNS {
 		t.Error("the figures are not those of the moment shown")
 	}
 	s.press("enter")
@@ -42,7 +42,7 @@ func TestMemoryFiguresNameLimits(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("7")
 	p := s.model.pages[pageMemory].(*memoryPage)
-	d := &p.at.heap
+	d := &p.at.Heap
 	for _, f := range d.Fields() {
 		*f = sampler.GCUnknown
 	}
@@ -62,7 +62,7 @@ func TestMemoryFiguresNameLimits(t *testing.T) {
 	if strings.Contains(text, "-1") || strings.Contains(text, "old objects") {
 		t.Errorf("figures that the release does not keep:\n%s", text)
 	}
-	p.at.gc.Valid = false
+	p.at.GC.Valid = false
 	if f := p.figures(&s.model.scene); !strings.Contains(f[0].text, "not read") {
 		t.Errorf("%+v", f[0])
 	}

@@ -96,12 +96,12 @@ func fitFigures(figures []figure, rows int) []figure {
 func (p *memoryPage) figures(sc *scene) []figure {
 	var out []figure
 	put := func(name, text string) { out = append(out, figure{name: name, text: text}) }
-	gc := &p.at.gc
+	gc := &p.at.GC
 	if !gc.Valid {
 		put("collector", "not read: not Ruby's own, or a release that is not known")
 	} else {
-		minor, major := gc.MinorCount-p.from.gc.MinorCount, gc.MajorCount-p.from.gc.MajorCount
-		if p.from.timeNS != 0 {
+		minor, major := gc.MinorCount-p.from.GC.MinorCount, gc.MajorCount-p.from.GC.MajorCount
+		if p.from.TimeNS != 0 {
 			put("collections", fmt.Sprintf("%s minor, %s major; %s since the start", units.Count(int64(minor)), units.Count(int64(major)), units.Count(int64(gc.Count))))
 		}
 		kind := "major"
@@ -117,10 +117,10 @@ func (p *memoryPage) figures(sc *scene) []figure {
 			put("now", gc.Mode.String())
 		}
 	}
-	if text := allocatedText(gvl.AllocOf(p.from.classes, p.at.classes)); text != "" {
+	if text := allocatedText(gvl.AllocOf(p.from.Classes, p.at.Classes)); text != "" {
 		put("new objects", text)
 	}
-	d := &p.at.heap
+	d := &p.at.Heap
 	if d.AtNS == 0 {
 		if gc.Valid {
 			put("heap", "its figures were not read")
@@ -192,32 +192,32 @@ func allocatedText(a gvl.StatAlloc) string {
 
 // processFigures are those of the kernel.
 func (p *memoryPage) processFigures() []figure {
-	if p.from.timeNS == 0 || p.at.proc.AtNS == 0 {
+	if p.from.TimeNS == 0 || p.at.Proc.AtNS == 0 {
 		return nil
 	}
-	grown := p.at.proc.RSSBytes - p.from.proc.RSSBytes
+	grown := p.at.Proc.RSSBytes - p.from.Proc.RSSBytes
 	sign := "+"
 	if grown < 0 {
 		sign, grown = "–", -grown
 	}
 	out := []figure{{name: "RSS grew by", text: sign + units.Bytes(grown)},
-		{name: "major faults", text: units.Count(p.at.proc.MajorFaults - p.from.proc.MajorFaults)}}
-	if n := p.at.proc.PSSBytes; n > 0 {
+		{name: "major faults", text: units.Count(p.at.Proc.MajorFaults - p.from.Proc.MajorFaults)}}
+	if n := p.at.Proc.PSSBytes; n > 0 {
 		out = append(out, figure{name: "PSS", text: units.Bytes(n) + ", shared pages by their part"})
 	}
-	if d := p.at.proc.AtNS - p.from.proc.AtNS; d > 0 {
-		out = append(out, figure{name: "CPU", text: units.Percent(style.Share(p.at.proc.UserNS-p.from.proc.UserNS, d)) + " user, " +
-			units.Percent(style.Share(p.at.proc.SystemNS-p.from.proc.SystemNS, d)) + " system"})
+	if d := p.at.Proc.AtNS - p.from.Proc.AtNS; d > 0 {
+		out = append(out, figure{name: "CPU", text: units.Percent(style.Share(p.at.Proc.UserNS-p.from.Proc.UserNS, d)) + " user, " +
+			units.Percent(style.Share(p.at.Proc.SystemNS-p.from.Proc.SystemNS, d)) + " system"})
 	}
-	if n, d := p.at.meters.switches.Since(&p.from.meters.switches); d > 0 {
+	if n, d := p.at.Meters.Switches.Since(&p.from.Meters.Switches); d > 0 {
 		out = append(out, figure{name: "given a CPU", text: eachSecond(float64(n), d) + " (context switches)"})
 	}
-	if n := p.at.proc.SwapBytes; n > 0 {
+	if n := p.at.Proc.SwapBytes; n > 0 {
 		out = append(out, figure{name: "swapped out", text: units.Bytes(n)})
 	}
-	a, b := &p.from.proc.Pressure, &p.at.proc.Pressure
+	a, b := &p.from.Proc.Pressure, &p.at.Proc.Pressure
 	if b.Source != sampler.PressureNone && a.Source == b.Source {
-		d := p.at.proc.AtNS - p.from.proc.AtNS
+		d := p.at.Proc.AtNS - p.from.Proc.AtNS
 		out = append(out, figure{name: "memory pressure", text: units.Percent(style.Share(b.MemorySomeNS-a.MemorySomeNS, d)) + " (" + b.Source.String() + ")"})
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -57,15 +58,15 @@ func (g *merger) begin(list []*member) {
 }
 
 // add takes the weights of a process over a stretch of time.
-func (g *merger) add(m *member, r *reading, fromNS, toNS int64) {
-	r.rolling.SnapshotRange(fromNS, toNS, &g.part)
+func (g *merger) add(m *member, r *store.Reading, fromNS, toNS int64) {
+	r.Rolling.SnapshotRange(fromNS, toNS, &g.part)
 	t := g.of[m]
 	if t == nil {
 		t = &translation{stacks: make(map[sampler.StackID]sampler.StackID), frames: make(map[sampler.FrameID]sampler.FrameID),
 			threads: make(map[sampler.ThreadID]sampler.ThreadID)}
 		g.of[m] = t
 	}
-	from := m.store.dict
+	from := m.store.Dict
 	for _, e := range g.part.Entries {
 		id, ok := t.threads[e.Key.Thread]
 		if !ok {

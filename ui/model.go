@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -14,7 +15,7 @@ import (
 type Model struct {
 	scene
 	*components
-	store *Store
+	store *store.Store
 	fleet *fleet // nil: there is one process only
 	keys  keyMap
 	live  *livePage // pages[pageLive]
@@ -53,7 +54,7 @@ type Model struct {
 type tickMsg time.Time
 
 // NewModel returns the screen over a Store. Its size comes with the first tea.WindowSizeMsg.
-func NewModel(store *Store, o Options) (*Model, error) {
+func NewModel(store *store.Store, o Options) (*Model, error) {
 	o = o.withDefaults()
 	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
@@ -64,8 +65,8 @@ func NewModel(store *Store, o Options) (*Model, error) {
 	pages := newPages(parts)
 	m := &Model{
 		scene: scene{
-			dict: store.dict, opt: o, Colors: style.Colors{Theme: theme}, now: time.Now, process: store.Process(),
-			notes: recordedNotes(store.src, o.Redactor), span: span{windowNS: int64(o.Window), keepNS: store.keepNS}, selection: selected,
+			dict: store.Dict, opt: o, Colors: style.Colors{Theme: theme}, now: time.Now, process: store.Process(),
+			notes: recordedNotes(store.Src, o.Redactor), span: span{windowNS: int64(o.Window), keepNS: store.KeepNS}, selection: selected,
 		},
 		components: parts, store: store, weightKeys: weightKeys(), searchKeys: searchKeys(), backKeys: backKeys(),
 		overKeys: overlayKeys(), live: pages[pageLive].(*livePage), pages: pages,
@@ -106,7 +107,7 @@ func (m *Model) tick() tea.Cmd {
 	if !m.idle || m.playing || m.pace < m.opt.Repaint || m.fleet != nil {
 		return tea.Tick(rest, func(t time.Time) tea.Msg { return tickMsg(t) })
 	}
-	timer, stirred := time.NewTimer(max(rest, idleTick)), m.store.stirred
+	timer, stirred := time.NewTimer(max(rest, idleTick)), m.store.Stirred
 	return func() tea.Msg {
 		defer timer.Stop()
 		select {
@@ -128,7 +129,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.refresh()
 		}
 		began := time.Now()
-		_, m.idle = m.store.newest()
+		_, m.idle = m.store.Newest()
 		m.tickOn()
 		m.drawing = time.Since(began)
 		return m, tea.Batch(m.tick(), m.wanted())
@@ -155,7 +156,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			}
 		}
 	case tea.MouseMsg:
-		m.store.stir()
+		m.store.Stir()
 		return m, m.mouse(msg)
 	case savedMsg:
 		return m, m.saved(msg)
@@ -184,7 +185,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	if m.presenting && m.prompt == nil { // what is typed into a prompt is there already
 		m.pressed.add(msg.String())
 	}
-	m.store.stir() // what a key asks for is looked for at ticks
+	m.store.Stir() // what a key asks for is looked for at ticks
 	key := msg.String()
 	if other, ok := m.opt.Keys[key]; ok && m.prompt == nil {
 		key = other

@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // refresh takes over what the Store holds and draws it.
@@ -19,7 +20,7 @@ const idleEachNS = int64(900e6)
 // that has ended and one that is stopped cost nothing.
 func (m *Model) tickOn() {
 	state := m.store.State()
-	last, slow := m.store.newest()
+	last, slow := m.store.Newest()
 	changed := m.exactKey.look(&m.scene, &m.message)
 	changed = m.lookAtSwitches() || changed || m.fleet != nil || m.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
 		state.Silent != m.source.Silent || state.FailingNS != m.source.FailingNS
@@ -41,7 +42,7 @@ func (m *Model) tickOn() {
 func (m *Model) load(force bool) {
 	if m.frozen && !force { // only the newest sample moves on
 		m.source = m.store.State()
-		m.store.Read(func(r *reading) { m.lastNS = r.lastNS })
+		m.store.Read(func(r *store.Reading) { m.lastNS = r.LastNS })
 		m.draw()
 		return
 	}
@@ -51,16 +52,16 @@ func (m *Model) load(force bool) {
 	}
 	m.source = m.store.State()
 	m.exactKey.look(&m.scene, &m.message)
-	m.store.hold(m.frozen || m.flame.base != nil)
+	m.store.Hold(m.frozen || m.flame.base != nil)
 	if m.frozen && m.atNS != m.heldNS {
 		m.recall()
 	}
 	flame := force // another filter or search needs another tree, of the same weights
 	names := m.timeline.longest()
-	m.store.Read(func(r *reading) {
-		m.lastNS = r.lastNS
+	m.store.Read(func(r *store.Reading) {
+		m.lastNS = r.LastNS
 		m.oldestNS, _ = r.Timeline.Range()
-		m.exactSpans = append(m.exactSpans[:0], r.exact...)
+		m.exactSpans = append(m.exactSpans[:0], r.Exact...)
 		m.recordKey.failing(r, &m.message)
 		if !m.frozen {
 			m.atNS = m.lastNS
@@ -105,7 +106,7 @@ func (m *Model) load(force bool) {
 		m.figures.load(r, m.atNS-m.windowNS, m.atNS)
 		stale := m.weightsStale()
 		if stale {
-			r.rolling.SnapshotRange(m.atNS-m.windowNS, m.atNS, &m.weights)
+			r.Rolling.SnapshotRange(m.atNS-m.windowNS, m.atNS, &m.weights)
 			m.weightsOf = flameRange{m.atNS, m.windowNS, m.frozen}
 			flame = true
 			m.timeline.shares.loadBlame(&m.scene)
@@ -126,11 +127,11 @@ func (m *Model) load(force bool) {
 	}
 	switch m.timeline.frameCells = nil; {
 	case m.highlightsFrame():
-		m.store.Read(func(r *reading) {
+		m.store.Read(func(r *store.Reading) {
 			m.timeline.loadFrameCells(r, m.flame.selNode.Text(), m.flame.metric, m.flame.under(r.Dict, m.flame.selNode))
 		})
 	case m.page == pageLive && m.route != endpointKey{}:
-		m.store.Read(func(r *reading) {
+		m.store.Read(func(r *store.Reading) {
 			m.timeline.loadFrameCells(r, m.route.String(), flamegraph.Wall, func(k flamegraph.Key) bool { return k.Endpoint == m.flame.endpoint })
 		})
 	}
@@ -143,7 +144,7 @@ func (m *Model) load(force bool) {
 
 // recall takes what every thread did at the moment that is shown from the history.
 func (m *Model) recall() {
-	sample, states, err := m.store.moment(m.atNS)
+	sample, states, err := m.store.Moment(m.atNS)
 	if err != nil {
 		m.message.fail(err.Error())
 	}
@@ -206,23 +207,23 @@ func (sc *scene) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, 
 	return end - (toNS - fromNS), end
 }
 
-func (m *Model) loadFindings(r *reading) {
+func (m *Model) loadFindings(r *store.Reading) {
 	m.findings = findingsView{}
 	switch {
-	case r.lastNS == 0 && m.source.Err == nil:
+	case r.LastNS == 0 && m.source.Err == nil:
 		m.findings.note = "waiting for the first sample"
 	case m.frozen:
-		if k := r.marks.before(m.atNS); k != nil {
-			m.findings.list, m.findings.note = k.findings, k.unjudged.note(true)
+		if k := r.Marks.Before(m.atNS); k != nil {
+			m.findings.list, m.findings.note = k.Findings, k.Unjudged.Note(true)
 		}
 	default:
 		m.findings.list = r.Findings.Told()
-		m.findings.note = whyUnjudged(r.Findings, r.lastNS-m.oldestNS).note(m.source.Done)
+		m.findings.note = store.WhyUnjudged(r.Findings, r.LastNS-m.oldestNS).Note(m.source.Done)
 	}
-	m.findings.young = m.atNS-m.oldestNS < memoryWatchNS
+	m.findings.young = m.atNS-m.oldestNS < store.MemoryWatchNS
 	m.findings.list = m.showableFindings(m.store, m.findings.list)
-	if k := r.marks.before(m.atNS); k != nil {
-		if h := haltOf(&k.proc); h != nil {
+	if k := r.Marks.Before(m.atNS); k != nil {
+		if h := haltOf(&k.Proc); h != nil {
 			m.findings.list = append([]gvl.Finding{h.finding}, m.findings.list...)
 		}
 	}

@@ -67,7 +67,7 @@ func (m *Model) head() headView {
 
 // loaded returns which share of a recording has been read; 1 where nothing is being read in.
 func (m *Model) loaded() float64 {
-	r, ok := m.store.src.(interface {
+	r, ok := m.store.Src.(interface {
 		Span() (firstNS, lastNS int64)
 	})
 	if !m.opt.Replay || m.source.Done || !ok {

@@ -136,7 +136,7 @@ func (m *Model) openNote() {
 			}
 			n := m.opt.Redactor.Note(sampler.Note{AtNS: atNS, Text: text}) // a person can write anything
 			m.notes.add(n)
-			m.store.note(n)
+			m.store.Note(n)
 			m.message.say("marked: " + n.Text)
 		},
 	}

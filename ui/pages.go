@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // pageID is the view that fills the screen under the head lines.
@@ -32,7 +33,7 @@ type page interface {
 	keyMap() *keyMap
 	// load takes what the view shows from the store, which is held meanwhile. What Model holds for all views (threads,
 	// states, figures, weights) is loaded before.
-	load(sc *scene, r *reading)
+	load(sc *scene, r *store.Reading)
 	// about says in the rule above the view what it shows.
 	about(sc *scene) string
 	draw(a canvas.Area, sc *scene)

@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // pageViews are the pages of which goldens are kept: the recording they show and the keys that lead there.
@@ -40,7 +41,7 @@ var pageViews = []struct {
 }
 
 // recordings are the checked-in recordings, each played once for all pictures of a test.
-type recordings map[string]*Store
+type recordings map[string]*store.Store
 
 func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys ...string) Picture {
 	t.Helper()
@@ -60,7 +61,7 @@ func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys
 		}
 		rs[rec] = store
 	}
-	p, err := store.picture(o.withDefaults(), w, h, keys...)
+	p, err := pictureOf(store, o.withDefaults(), w, h, keys...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func (s *screen) everyKey(id pageID) {
 // TestPagesBeforeTheFirstSample: no page needs one, and none reads the history then.
 func TestPagesBeforeTheFirstSample(t *testing.T) {
 	for _, size := range screenSizes {
-		store, err := NewStore(demosource.New(demosource.Options{}), DefaultHistory)
+		store, err := newStore(demosource.New(demosource.Options{}), Options{History: store.DefaultHistory})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -107,7 +107,7 @@ func TestTheTimeAxisMoves(t *testing.T) {
 		grid.Copy(&s.model.grid)
 		terminal.Update(&grid)
 		from, to := s.model.fromNS, s.model.toNS
-		x.TimeNS = s.store.last + int64(time.Second)
+		x.TimeNS = newestNS(s.store) + int64(time.Second)
 		s.store.Feed(x)
 		s.model.Update(tickMsg(time.Now()))
 		if s.model.fromNS <= from || s.model.toNS <= to {

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -42,11 +43,11 @@ func TakePicture(ctx context.Context, o Options, width, height int, keys ...stri
 	if err := o.Source.Run(ctx, store.Feed); err != nil && !errors.Is(err, sampler.ErrEnded) {
 		return Picture{}, fmt.Errorf("playing the recording: %w", err)
 	}
-	return store.picture(o, width, height, keys...)
+	return pictureOf(store, o, width, height, keys...)
 }
 
-// picture is what a screen over the store shows after the keys.
-func (s *Store) picture(o Options, width, height int, keys ...string) (Picture, error) {
+// pictureOf is what a screen over the store shows after the keys.
+func pictureOf(s *store.Store, o Options, width, height int, keys ...string) (Picture, error) {
 	m, err := NewModel(s, o)
 	if err != nil {
 		return Picture{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -59,7 +60,7 @@ func (sc *scene) showable(text string, paths ...string) string {
 		return text
 	}
 	if folder := sc.opt.Folder; folder != "." {
-		paths = append(paths, filepath.Clean(folder)+"/", absolute(folder)+"/")
+		paths = append(paths, filepath.Clean(folder)+"/", store.Absolute(folder)+"/")
 	}
 	if sc.opt.Redactor != nil {
 		return sc.opt.Redactor.Text(text, paths...)
@@ -68,7 +69,7 @@ func (sc *scene) showable(text string, paths ...string) string {
 }
 
 // showableState is how the source of the samples is doing, in words that name no directories where these are hidden.
-func (sc *scene) showableState(s SourceState) SourceState {
+func (sc *scene) showableState(s store.SourceState) store.SourceState {
 	if s.Err != nil && sc.hidesNames() {
 		s.Err = errors.New(sc.showable(sc.opt.Redactor.Error(s.Err)))
 	}
@@ -77,12 +78,12 @@ func (sc *scene) showableState(s SourceState) SourceState {
 
 // showableFindings are findings whose texts name no directories where these are hidden: some were judged before. What they may
 // name are the files of their stacks, and their peers.
-func (sc *scene) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
+func (sc *scene) showableFindings(of *store.Store, list []gvl.Finding) []gvl.Finding {
 	if !sc.hidesNames() {
 		return list
 	}
 	list = slices.Clone(list)
-	dict := of.src.Dictionary()
+	dict := of.Src.Dictionary()
 	for i := range list {
 		f := &list[i]
 		var paths []string

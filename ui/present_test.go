@@ -51,7 +51,7 @@ func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 		if saved.err != nil {
 			t.Fatal(saved.err)
 		}
-		if _, _, _, err := s.store.stopRecording(nil); err != nil {
+		if _, _, _, err := s.store.StopRecording(nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{began.path, filepath.Join(saved.path, "history.ddtop")} {
@@ -93,17 +93,17 @@ func namesIn(t *testing.T, path string) (with, without int, user string) {
 func TestPresentationHidesAllProcesses(t *testing.T) {
 	s := clusterScreen(t, 200, 50, Options{})
 	s.press("P")
-	if late := s.fleet.join(newCluster().list[1].Source); !late.store.dict.HidesDirectories() {
+	if late := s.fleet.join(newCluster().list[1].Source); !late.store.Dict.HidesDirectories() {
 		t.Error("the directories of a process that joined later show")
 	}
 	for _, m := range s.fleet.list() {
-		if !m.store.dict.HidesDirectories() {
+		if !m.store.Dict.HidesDirectories() {
 			t.Errorf("process %d: directories show", m.store.Process().PID)
 		}
 	}
 	s.press("P")
 	for _, m := range s.fleet.list() {
-		if m.store.dict.HidesDirectories() {
+		if m.store.Dict.HidesDirectories() {
 			t.Errorf("process %d: directories are still hidden", m.store.Process().PID)
 		}
 	}

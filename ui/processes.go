@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -314,7 +315,7 @@ func (p *processesPage) nextMetric() {
 }
 
 // load reads all processes. r is the reading of the one that is shown: its Store is held.
-func (p *processesPage) load(sc *scene, r *reading) {
+func (p *processesPage) load(sc *scene, r *store.Reading) {
 	list := p.fleet.list()
 	of := flameRange{sc.atNS, sc.windowNS, sc.frozen}
 	now, hides := sc.now(), sc.dict.HidesDirectories()
@@ -339,8 +340,8 @@ func (p *processesPage) load(sc *scene, r *reading) {
 }
 
 // read gives access to a process's Store; that of the process shown is open already.
-func read(sc *scene, r *reading, of *member, fn func(*reading)) {
-	if of.store.dict == sc.dict {
+func read(sc *scene, r *store.Reading, of *member, fn func(*store.Reading)) {
+	if of.store.Dict == sc.dict {
 		fn(r)
 		return
 	}
@@ -348,7 +349,7 @@ func read(sc *scene, r *reading, of *member, fn func(*reading)) {
 }
 
 // merge makes the weights of all processes, or of the one selected, and what is drawn of them.
-func (p *processesPage) merge(sc *scene, r *reading, list []*member) {
+func (p *processesPage) merge(sc *scene, r *store.Reading, list []*member) {
 	if hides := sc.dict.HidesDirectories(); hides != p.hides || p.merged.full() {
 		p.hides, p.merged, p.flame.builder = hides, newMerger(), nil
 		p.flame.zoom, p.flame.selected = nil, nil
@@ -356,18 +357,18 @@ func (p *processesPage) merge(sc *scene, r *reading, list []*member) {
 	selected := p.table.cursor.of
 	p.merged.begin(list)
 	for _, of := range list {
-		of.store.dict.HideDirectories(p.hides)
+		of.store.Dict.HideDirectories(p.hides)
 		if selected != nil && selected != of {
 			continue
 		}
-		read(sc, r, of, func(r *reading) {
-			to := r.lastNS
+		read(sc, r, of, func(r *store.Reading) {
+			to := r.LastNS
 			if sc.frozen {
 				to = sc.atNS
 			}
-			if r.lastNS != 0 && (sc.frozen || sc.opt.Replay || !of.store.State().Done) {
+			if r.LastNS != 0 && (sc.frozen || sc.opt.Replay || !of.store.State().Done) {
 				p.merged.add(of, r, to-sc.windowNS, to)
-			} else if r.lastNS != 0 && selected == of { // it has ended: its last moments
+			} else if r.LastNS != 0 && selected == of { // it has ended: its last moments
 				p.merged.add(of, r, to-sc.windowNS, to)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // renamed is a made-up process with a PID and a title of its own.
@@ -100,7 +101,7 @@ func play(g sampler.Group) (*fleet, error) {
 			failed = err
 		}
 		if end, ended := src.End(); ended {
-			m.store.end, m.store.ended, m.store.done = end, true, true
+			m.store.SetState(store.SourceState{Done: true, End: end, Ended: true})
 		}
 	})
 	if !errors.Is(err, sampler.ErrEnded) {
@@ -128,7 +129,7 @@ func screenOf(t *testing.T, w, h int, played *fleet, o Options) *processScreen {
 	o.Group = played.group
 	f := newFleet(o.withDefaults())
 	for _, m := range played.members {
-		m.store.dict.HideDirectories(false) // another test may have presented them
+		m.store.Dict.HideDirectories(false) // another test may have presented them
 		f.members = append(f.members, &member{src: m.src, store: m.store, number: m.number, parent: m.parent, path: m.path})
 	}
 	if err := f.open(f.members[0]); err != nil {
@@ -300,7 +301,7 @@ func TestMergedWeights(t *testing.T) {
 			continue // what has ended is not part of the picture of now
 		}
 		own := newMerger()
-		of.store.Read(func(r *reading) { own.add(of, r, r.lastNS-m.windowNS, r.lastNS) })
+		of.store.Read(func(r *store.Reading) { own.add(of, r, r.LastNS-m.windowNS, r.LastNS) })
 		for _, e := range own.whole.Entries {
 			want += e.Weights.WallNS
 			for _, f := range own.dict.Frames(e.Key.Stack, nil)[:1] {
@@ -365,7 +366,7 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 	f := newFleet(Options{}.withDefaults())
 	for i := range 3 * maxEndedShown {
 		m := f.join(&renamed{Source: demosource.New(demosource.Options{HTTP: 1, Length: time.Second}), pid: i + 1, title: "job"})
-		m.store.done = true
+		setDone(m.store, true)
 		if i == 0 {
 			if err := f.open(m); err != nil {
 				t.Fatal(err)
@@ -390,8 +391,8 @@ func TestEndIsSeenWithoutSamples(t *testing.T) {
 	m.now = func() time.Time { return now }
 	m.load(false)
 	s.misses("exited")
-	store := s.fleet.list()[0].store
-	store.end, store.ended, store.done = sampler.End{Reason: "exited"}, true, true
+	kept := s.fleet.list()[0].store
+	kept.SetState(store.SourceState{Done: true, End: sampler.End{Reason: "exited"}, Ended: true})
 	now = now.Add(2 * refreshProcesses)
 	m.load(false)
 	s.sees("■ job", "exited", "1 running")

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -61,9 +62,9 @@ func (p *processesPage) columns() []column[*processRow] {
 				return text, st
 			}},
 		{title: "p99", width: wide(7, wideWidth, 8), drop: 3, right: true, order: "waits p99",
-			compare: by(func(f *figures) float64 { return float64(f.waitTold[waitP99].NS) }),
+			compare: by(func(f *figures) float64 { return float64(f.waitTold[store.WaitP99].NS) }),
 			text: func(w *processRow, sc *scene) (string, canvas.Style) {
-				return w.figures.waitInWords(waitP99), w.style(&sc.Theme)
+				return w.figures.waitInWords(store.WaitP99), w.style(&sc.Theme)
 			}},
 		{title: "CPU", width: wide(6), drop: 4, right: true, order: "CPU", compare: by(func(f *figures) float64 { return f.cpu }),
 			text: figure(func(f *figures) string { return units.Percent(f.cpu) })},
@@ -228,7 +229,7 @@ func (p *processesPage) drawTop(a canvas.Area, sc *scene, head headView) {
 	head.whole, head.programs = true, p.programs()
 	f := p.all.figures
 	head.figures = &f
-	head.state = SourceState{Done: p.done()}
+	head.state = store.SourceState{Done: p.done()}
 	head.draw(a.Row(r.head), t)
 	v := p.worst(sc)
 	v.draw(a.Sub(0, r.findings, sc.width, r.findingRows), sc)

@@ -8,11 +8,12 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
 // loadRows makes a row of each process, and the one of all.
-func (p *processesPage) loadRows(sc *scene, r *reading, list []*member) {
+func (p *processesPage) loadRows(sc *scene, r *store.Reading, list []*member) {
 	relatives, forgotten := p.fleet.group.Relatives()
 	p.forgotten = forgotten
 	rows := make([]*processRow, 0, len(list))
@@ -21,7 +22,7 @@ func (p *processesPage) loadRows(sc *scene, r *reading, list []*member) {
 		row := &processRow{of: of, process: of.store.Process(), parent: of.parent}
 		state := of.store.State()
 		row.take(sc.showableState(state), sc.opt.Replay)
-		read(sc, r, of, func(r *reading) { row.load(sc, r) })
+		read(sc, r, of, func(r *store.Reading) { row.load(sc, r) })
 		for _, f := range row.findings {
 			p.findings.rows = append(p.findings.rows, &processFinding{of, f})
 		}
@@ -51,7 +52,7 @@ func (sc *scene) titleOf(p *sampler.Process) string {
 func (sc *scene) showsArgs() bool { return sc.opt.Args && !sc.hidesNames() }
 
 // take notes what became of the process.
-func (w *processRow) take(s SourceState, replay bool) {
+func (w *processRow) take(s store.SourceState, replay bool) {
 	switch {
 	case s.Err != nil:
 		w.state, w.end = processFailed, "✖ "+s.Err.Error()
@@ -66,12 +67,12 @@ func (w *processRow) take(s SourceState, replay bool) {
 }
 
 // load reads the figures of the time shown; of a process that has ended, and of a recording, those of its last moments.
-func (w *processRow) load(sc *scene, r *reading) {
-	to := r.lastNS
+func (w *processRow) load(sc *scene, r *store.Reading) {
+	to := r.LastNS
 	if sc.frozen {
 		to = sc.atNS
 	}
-	if r.lastNS == 0 {
+	if r.LastNS == 0 {
 		return
 	}
 	w.figures.load(r, to-sc.windowNS, to)
@@ -79,8 +80,8 @@ func (w *processRow) load(sc *scene, r *reading) {
 	w.findings = r.Findings.Told()
 	if sc.frozen {
 		w.findings = nil
-		if k := r.marks.before(to); k != nil {
-			w.findings = slices.Clone(k.findings)
+		if k := r.Marks.Before(to); k != nil {
+			w.findings = slices.Clone(k.Findings)
 		}
 	} else if w.state != processRuns {
 		w.threads = 0
@@ -141,8 +142,8 @@ func (p *processesPage) sumUp() {
 		a.selfCPU, a.selfKnown = max(a.selfCPU, f.selfCPU), a.selfKnown || f.selfKnown // ddtop's own, the same for all
 		a.halved = a.halved || f.halved
 		a.waits += f.waits
-		if f.waitTold[waitP99].NS > a.waitTold[waitP99].NS {
-			a.waitTold[waitP99] = f.waitTold[waitP99]
+		if f.waitTold[store.WaitP99].NS > a.waitTold[store.WaitP99].NS {
+			a.waitTold[store.WaitP99] = f.waitTold[store.WaitP99]
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // recordKey is what the key W does: it begins a recording, and ends the one that goes on.
@@ -24,14 +25,14 @@ type recordKey struct {
 }
 
 // failing reports why the recording that goes on can't be written any more.
-func (k *recordKey) failing(r *reading, say *message) {
-	if r.recLost > k.lost && k.on {
-		say.fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.recLost))))
+func (k *recordKey) failing(r *store.Reading, say *message) {
+	if r.RecLost > k.lost && k.on {
+		say.fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.RecLost))))
 	}
-	k.lost = r.recLost
-	if r.recErr != nil && k.on {
+	k.lost = r.RecLost
+	if r.RecErr != nil && k.on {
 		k.on = false
-		say.fail("the recording ended early: " + r.recErr.Error())
+		say.fail("the recording ended early: " + r.RecErr.Error())
 	}
 }
 
@@ -52,7 +53,7 @@ type recordingMsg struct {
 }
 
 // press begins a recording of what the scene shows now and of all that comes, or ends the one that goes on.
-func (k *recordKey) press(store *Store, sc *scene, say *message) tea.Cmd {
+func (k *recordKey) press(of *store.Store, sc *scene, say *message) tea.Cmd {
 	if k.busy { // the file of the last press is still being opened or closed: this press waits for it
 		k.again = !k.again
 		return nil
@@ -61,7 +62,7 @@ func (k *recordKey) press(store *Store, sc *scene, say *message) tea.Cmd {
 		k.on, k.busy = false, true
 		say.say("ending the recording …")
 		return func() tea.Msg {
-			path, bytes, lost, err := store.stopRecording(nil)
+			path, bytes, lost, err := of.StopRecording(nil)
 			return recordingMsg{path, max(bytes, 1), lost, err}
 		}
 	}
@@ -71,22 +72,22 @@ func (k *recordKey) press(store *Store, sc *scene, say *message) tea.Cmd {
 	}
 	base := filepath.Join(sc.opt.Folder, export.Stem(sc.process.Title, sc.process.PID, sc.process.WallTime(sc.lastNS)))
 	notes := slices.Clone(sc.notes)
-	process, dict, fromNS := sc.shareable(), store.dict.View(), sc.lastNS
+	process, dict, fromNS := sc.shareable(), of.Dict.View(), sc.lastNS
 	k.with = sc.leftOut()
 	k.on, k.busy = true, true
 	return func() tea.Msg {
 		// One that failed, as the screen has said, is closed first.
-		_, _, _, _ = store.stopRecording(nil)
-		r, err := store.record(base, process, dict, notes, fromNS)
+		_, _, _, _ = of.StopRecording(nil)
+		r, err := of.Record(base, process, dict, notes, fromNS)
 		if err != nil {
 			return recordingMsg{err: err}
 		}
-		return recordingMsg{path: absolute(r.path)}
+		return recordingMsg{path: store.Absolute(r.Path)}
 	}
 }
 
 // done shows where the recording goes, or is.
-func (k *recordKey) done(msg recordingMsg, store *Store, sc *scene, say *message) tea.Cmd {
+func (k *recordKey) done(msg recordingMsg, of *store.Store, sc *scene, say *message) tea.Cmd {
 	again := k.again
 	k.busy, k.again = false, false
 	if msg.err != nil {
@@ -94,7 +95,7 @@ func (k *recordKey) done(msg recordingMsg, store *Store, sc *scene, say *message
 		say.fail("not recorded: " + msg.err.Error())
 		return nil
 	}
-	path := absolute(msg.path)
+	path := store.Absolute(msg.path)
 	var cmd tea.Cmd
 	if msg.bytes == 0 {
 		say.say("recording to "+msg.path+k.with+"   W ends it", msg.path)
@@ -107,7 +108,7 @@ func (k *recordKey) done(msg recordingMsg, store *Store, sc *scene, say *message
 		cmd = sc.copyPath(path)
 	}
 	if again {
-		return tea.Batch(cmd, k.press(store, sc, say))
+		return tea.Batch(cmd, k.press(of, sc, say))
 	}
 	return cmd
 }

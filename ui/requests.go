@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -128,7 +129,7 @@ func (p *requestsPage) enter(m *Model) tea.Cmd {
 	return p.move(m, step{rows: +1})
 }
 
-func (p *requestsPage) load(sc *scene, r *reading) {
+func (p *requestsPage) load(sc *scene, r *store.Reading) {
 	if i := p.both.index(); i >= 0 {
 		p.both.at = i // a click has moved the cursor, too
 	}
@@ -297,11 +298,11 @@ func (p *requestsPage) openEndpoint(m *Model, w *endpointRow) tea.Cmd {
 }
 
 // number is what weights of the endpoint have; 0: it is none.
-func (k endpointKey) number(r *reading) flamegraph.EndpointID {
+func (k endpointKey) number(r *store.Reading) flamegraph.EndpointID {
 	if k == (endpointKey{}) {
 		return 0
 	}
-	if id := r.endpoint(flamegraph.Endpoint{Kind: k.kind, Name: k.name}); id != 0 {
+	if id := r.Endpoint(flamegraph.Endpoint{Kind: k.kind, Name: k.name}); id != 0 {
 		return id
 	}
 	return flamegraph.NoEndpoint

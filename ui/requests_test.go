@@ -259,7 +259,7 @@ func TestGoldenRequests(t *testing.T) {
 		"page-requestsidle": {Length: 20 * time.Second, Serving: true, HogAfter: -1, IdleAfter: 12 * time.Second},
 	} {
 		src := demosource.New(d)
-		store, err := NewStore(src, 0)
+		store, err := newStore(src, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func TestGoldenRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		goldens(t, name, func(t *testing.T, o Options, width, height int) Picture {
-			p, err := store.picture(o.withDefaults(), width, height, "9", "down")
+			p, err := pictureOf(store, o.withDefaults(), width, height, "9", "down")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // The defaults of Options.
 const (
 	DefaultWindow  = 30 * time.Second
-	DefaultHistory = 10 * time.Minute
 	defaultRepaint = 250 * time.Millisecond
 	// MaxHistory bounds the history.
 	MaxHistory = time.Hour
@@ -77,7 +77,7 @@ func (o Options) withDefaults() Options {
 		o.Window = DefaultWindow
 	}
 	if o.History <= 0 {
-		o.History = DefaultHistory
+		o.History = store.DefaultHistory
 	}
 	o.History = min(max(o.History, o.Window), MaxHistory)
 	if o.Repaint <= 0 {
@@ -88,6 +88,11 @@ func (o Options) withDefaults() Options {
 		o.Folder = "."
 	}
 	return o
+}
+
+// newStore returns the Store that a screen with these options shows.
+func newStore(src sampler.Source, o Options) (*store.Store, error) {
+	return store.New(src, store.Options{History: o.History, Rules: o.Rules, Redactor: o.Redactor})
 }
 
 // ErrNoSource is returned by Run without a Source.
@@ -115,23 +120,23 @@ func Run(ctx context.Context, o Options) error {
 		return runGroup(ctx, o.withDefaults())
 	}
 	o = o.withDefaults()
-	store, err := newStore(o.Source, o)
+	samples, err := newStore(o.Source, o)
 	if err != nil {
 		return err
 	}
-	model, err := NewModel(store, o)
+	model, err := NewModel(samples, o)
 	if err != nil {
 		return err
 	}
 	sampling, stop := context.WithCancel(ctx)
 	var done sync.WaitGroup
-	done.Go(func() { store.Run(sampling) })
+	done.Go(func() { samples.Run(sampling) })
 	err = show(ctx, model, o)
 	stop()
 	done.Wait()
-	recErr := leaveRecordings(store)
+	recErr := store.LeaveRecordings(samples)
 	if err == nil {
-		err = store.State().Err
+		err = samples.State().Err
 	}
 	return errors.Join(err, recErr)
 }

@@ -206,7 +206,7 @@ func TestRunSurvivesAPanicOfTheSource(t *testing.T) {
 // TestRunRestoresTheTerminalAfterAPanic: a bug in a view must not leave the terminal raw.
 func TestRunRestoresTheTerminalAfterAPanic(t *testing.T) {
 	x := openTerminal(t)
-	store, err := NewStore(demosource.New(demosource.Options{}), 0)
+	store, err := newStore(demosource.New(demosource.Options{}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -26,7 +27,7 @@ type scene struct {
 	regions       regions
 
 	process sampler.Process
-	source  SourceState
+	source  store.SourceState
 	exact   sampler.ExactStatus // zero where exact mode is not possible
 	// switches is zero where thread switches cannot be followed.
 	switches sampler.SwitchStatus
@@ -38,7 +39,7 @@ type scene struct {
 	// fromNS and toNS are the edges of the time axis, cells how many columns it has.
 	fromNS, toNS int64
 	cells        int
-	exactSpans   exactSpans // known exactly
+	exactSpans   store.ExactSpans // known exactly
 	figures      figures
 	findings     findingsView
 	notes        notes

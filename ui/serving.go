@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -41,7 +42,7 @@ type served struct {
 }
 
 // load takes over the requests of the moment shown and, when the weights are made anew, the endpoints of the time shown.
-func (s *served) load(sc *scene, r *reading, endpoints bool) {
+func (s *served) load(sc *scene, r *store.Reading, endpoints bool) {
 	if sc.frozen {
 		s.running = r.Requests.At(sc.atNS)
 	} else {

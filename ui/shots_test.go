@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // shotVariants are the looks in which every picture is taken, with the sizes of each.
@@ -104,8 +105,8 @@ func TestShots(t *testing.T) {
 				write(name+"-"+look.name, s.model.taken())
 			}
 			s := newScreen(t, w, h, demosource.Options{Length: 12 * time.Second, HTTP: 193, KilledAtEnd: true}, look.options)
-			s.store.end, s.store.ended = s.store.src.End()
-			s.store.done = true
+			end, ended := s.store.Src.End()
+			s.store.SetState(store.SourceState{Done: true, End: end, Ended: ended})
 			s.press(look.keys...)
 			s.model.refresh()
 			write("ended-200threads-"+look.name, s.model.taken())
@@ -117,7 +118,7 @@ func TestShots(t *testing.T) {
 func deadlockScreen(t *testing.T, w, h int, o Options) *screen {
 	t.Helper()
 	src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}
-	store, err := NewStore(src, DefaultHistory)
+	store, err := newStore(src, Options{History: store.DefaultHistory})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -36,7 +37,7 @@ func (m *Model) save() tea.Cmd {
 		m.message.fail("nothing to save yet: no sample has come")
 		return nil
 	}
-	if first, last := m.store.history.Span(); first == last {
+	if first, last := m.store.History.Span(); first == last {
 		m.message.fail("nothing to save yet: one sample alone has no duration")
 		return nil
 	}
@@ -59,7 +60,7 @@ func (m *Model) save() tea.Cmd {
 	if sample := m.moment; sample != nil && (!m.frozen || m.atNS == m.heldNS) {
 		s.Dump = export.NewDump(m.shareable(), dict, sample, m.states)
 	}
-	history, process, notes := m.store.history, m.shareable(), slices.Clone(m.notes)
+	history, process, notes := m.store.History, m.shareable(), slices.Clone(m.notes)
 	var end *sampler.End
 	if m.source.Ended {
 		e := m.source.End
@@ -78,7 +79,7 @@ func (m *Model) save() tea.Cmd {
 			return savedMsg{err: err}
 		}
 		path, err := saveSnapshot(folder, s)
-		return savedMsg{absolute(path), without, err}
+		return savedMsg{store.Absolute(path), without, err}
 	}
 }
 

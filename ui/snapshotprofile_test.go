@@ -29,8 +29,8 @@ func TestSnapshotProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	measure := gvl.NewMeasure(store.process, store.dict, nil)
-	work := store.dict.InternWork(sampler.Work{Number: 7, Kind: sampler.WorkRequest, Endpoint: "GET orders#index", SinceNS: 1})
+	measure := gvl.NewMeasure(store.Process(), store.Dict, nil)
+	work := store.Dict.InternWork(sampler.Work{Number: 7, Kind: sampler.WorkRequest, Endpoint: "GET orders#index", SinceNS: 1})
 	for _, x := range record(t, d) {
 		if x.GC.During {
 			x.GC.Reason = sampler.GCByNewObject

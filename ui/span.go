@@ -3,6 +3,8 @@ package ui
 import (
 	"slices"
 	"time"
+
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // span is the stretch of time that is shown: windowNS until atNS.
@@ -59,7 +61,7 @@ func (s *span) toggleFreeze() {
 }
 
 // bounded is the moment nearest to ns that can be shown.
-func (s *span) bounded(ns int64) int64 { return max(s.oldestNS+columnNS, min(ns, s.lastNS)) }
+func (s *span) bounded(ns int64) int64 { return max(s.oldestNS+store.ColumnNS, min(ns, s.lastNS)) }
 
 // axisNS is the stretch of time that a time axis covers: the window, or as much of it as is known, in whole seconds (halves of one
 // at first), so that it does not change with every picture. A longer window grows in steps of a thirtieth of it.
@@ -73,10 +75,10 @@ func (s *span) axisNS() int64 {
 }
 
 // stepNS is how far one key press moves in time.
-func (s *span) stepNS() int64 { return max(s.windowNS/30, columnNS) }
+func (s *span) stepNS() int64 { return max(s.windowNS/30, store.ColumnNS) }
 
 // seekNS is how far , and . move.
-func (s *span) seekNS() int64 { return max((s.lastNS-s.oldestNS)/seekParts, columnNS) }
+func (s *span) seekNS() int64 { return max((s.lastNS-s.oldestNS)/seekParts, store.ColumnNS) }
 
 // move moves the moment that is shown; past the newest sample the picture is live again.
 func (s *span) move(ns int64) {
@@ -84,7 +86,7 @@ func (s *span) move(ns int64) {
 		return
 	}
 	s.freeze()
-	if s.atNS = max(s.atNS+ns, s.oldestNS+columnNS); s.atNS >= s.lastNS {
+	if s.atNS = max(s.atNS+ns, s.oldestNS+store.ColumnNS); s.atNS >= s.lastNS {
 		s.goLive()
 	}
 }
@@ -114,7 +116,7 @@ func (s *span) show(fromNS, toNS int64) {
 	if s.liveNS == 0 {
 		s.liveNS = s.windowNS
 	}
-	s.frozen, s.atNS, s.windowNS = true, min(toNS, s.lastNS), max(toNS-fromNS, columnNS)
+	s.frozen, s.atNS, s.windowNS = true, min(toNS, s.lastNS), max(toNS-fromNS, store.ColumnNS)
 }
 
 // togglePlay plays from the moment that is shown, or from the beginning where that is the end.
@@ -124,7 +126,7 @@ func (s *span) togglePlay() {
 	}
 	s.playing, s.played = !s.playing, time.Time{}
 	if s.playing && (!s.frozen || s.atNS >= s.lastNS) {
-		s.frozen, s.atNS = true, s.oldestNS+columnNS
+		s.frozen, s.atNS = true, s.oldestNS+store.ColumnNS
 	}
 }
 

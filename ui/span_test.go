@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // TestSpan: the moment shown stays within the history, and the way back to now leads to the window of before.
@@ -19,7 +20,7 @@ func TestSpan(t *testing.T) {
 	if s.move(+1); s.frozen {
 		t.Error("there is nothing after now")
 	}
-	if s.move(-1000 * sec); !s.frozen || s.atNS != 40*sec+columnNS {
+	if s.move(-1000 * sec); !s.frozen || s.atNS != 40*sec+store.ColumnNS {
 		t.Errorf("before the history: frozen %v at %d", s.frozen, s.atNS)
 	}
 	s.show(50*sec, 52*sec)
@@ -51,7 +52,7 @@ func TestPlaying(t *testing.T) {
 	s.sees("▶ PLAYING ×1", strings.Repeat("░", playedColumns))
 	tick(0)
 	from := s.model.atNS
-	if from > s.model.oldestNS+2*columnNS {
+	if from > s.model.oldestNS+2*store.ColumnNS {
 		t.Errorf("it begins %d ns after the beginning", from-s.model.oldestNS)
 	}
 	for range 4 {
@@ -102,7 +103,7 @@ func TestSeeking(t *testing.T) {
 	for range 20 {
 		s.press(",")
 	}
-	if s.model.atNS != s.model.oldestNS+columnNS {
+	if s.model.atNS != s.model.oldestNS+store.ColumnNS {
 		t.Error("not at the beginning")
 	}
 	for range 11 {
@@ -118,7 +119,7 @@ func TestReadingARecordingShowsHowFar(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	store, err := NewStore(r, time.Minute)
+	store, err := newStore(r, Options{History: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,7 +198,7 @@ func TestFreezing(t *testing.T) {
 	s.misses("● LIVE")
 	// Sampling goes on, the picture does not.
 	before := s.text()
-	later := s.store.last
+	later := newestNS(s.store)
 	for i, x := range record(t, demosource.Options{Length: 2 * time.Second}) {
 		x.TimeNS = later + int64(i+1)*int64(time.Millisecond)
 		s.store.Feed(x)
@@ -474,7 +474,7 @@ func TestSourceFails(t *testing.T) {
 
 func TestBeforeTheFirstSample(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
-		store, err := NewStore(demosource.New(demosource.Options{}), 0)
+		store, err := newStore(demosource.New(demosource.Options{}), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func BenchmarkTerminal(b *testing.B) {
 			frames := time.NewTicker(s.model.opt.Repaint)
 			defer frames.Stop()
 			<-frames.C
-			at, next := s.store.last, 0
+			at, next := newestNS(s.store), 0
 			var fed time.Duration
 			cpu, bytes, begin, n := processCPU(b), out.n.Load(), time.Now(), 0
 			for b.Loop() {

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -36,7 +37,7 @@ type threadPage struct {
 	cells  []gvl.Cell
 	fromNS int64
 	toNS   int64
-	waits  threadWaits
+	waits  store.ThreadWaits
 	kinds  gvl.StatWaits // of what all waiting since the start consists
 	noCPU  float64       // the part of its time at work since the start in which it had no CPU
 	partly bool          // older waits than those kept are missing
@@ -131,7 +132,7 @@ func (p *threadPage) fetch(m *Model) tea.Cmd {
 	if m.opt.Replay || m.source.Ended || m.source.Err != nil || f == nil || !strings.HasPrefix(f.AbsolutePath, "/") {
 		return nil
 	}
-	return p.sources.fetch(m.store.src, f.AbsolutePath, m.process.StartedAt)
+	return p.sources.fetch(m.store.Src, f.AbsolutePath, m.process.StartedAt)
 }
 
 // take keeps the source that was read.
@@ -142,7 +143,7 @@ func (p *threadPage) take(m *Model, msg tea.Msg) {
 	}
 }
 
-func (p *threadPage) load(sc *scene, r *reading) {
+func (p *threadPage) load(sc *scene, r *store.Reading) {
 	id := sc.selected.thread
 	p.row = nil
 	for i := range sc.threads {
@@ -155,8 +156,8 @@ func (p *threadPage) load(sc *scene, r *reading) {
 	p.fromNS, p.toNS = sc.timeWindow(r.Timeline, span, cols)
 	p.cells = r.Timeline.AppendRow(p.cells[:0], id, p.fromNS, p.toNS, cols)
 	fromNS := sc.atNS - sc.windowNS
-	p.waits = threadWaits{}
-	if w := r.waits.events.byThread(fromNS, sc.atNS, sc.states, listOf{thread: id, atLeastNS: int64(sc.opt.WaitThreshold), atMost: longestWaits})[id]; w != nil {
+	p.waits = store.ThreadWaits{}
+	if w := r.Waits.Events.ByThread(fromNS, sc.atNS, sc.states, store.ListOf{Thread: id, AtLeastNS: int64(sc.opt.WaitThreshold), AtMost: longestWaits})[id]; w != nil {
 		p.waits = *w
 	}
 	p.kinds, p.noCPU = gvl.StatWaits{}, 0
@@ -164,7 +165,7 @@ func (p *threadPage) load(sc *scene, r *reading) {
 		p.kinds = all.Waits
 		p.noCPU = style.Share(all.NoCPU.Running+all.NoCPU.GC+all.NoCPU.Native, all.NS[gvl.Running]+all.NS[gvl.GC]+all.NS[gvl.Native])
 	}
-	p.partly = r.waits.events.fromNS() > fromNS
+	p.partly = r.Waits.Events.FromNS() > fromNS
 	p.loadStack(sc)
 	p.loadHeat(sc, id)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -41,9 +42,9 @@ func (p *threadPage) draw(a canvas.Area, sc *scene) {
 	left := a.W * 45 / 100
 	stackH := a.H - 5
 	waitsH := 0
-	if n := len(p.waits.longest); (n > 0 || p.waits.short > 0) && stackH >= 14 {
+	if n := len(p.waits.Longest); (n > 0 || p.waits.Short > 0) && stackH >= 14 {
 		waitsH = min(max(n, 1)+1, stackH/3)
-	} else if p.waits.count() > 0 && stackH >= 8 { // no room for the list
+	} else if p.waits.Count() > 0 && stackH >= 8 { // no room for the list
 		stackH--
 		a.Row(a.H-1).Fill('─', t.Rule())
 		x := a.Put(1, a.H-1, " waits for the GVL ", t.Bold())
@@ -65,8 +66,8 @@ func (p *threadPage) drawSummary(a canvas.Area, sc *scene) {
 		sum += ns
 	}
 	right := fmt.Sprintf("run %s  wait %s  io %s", units.Percent(style.Share(run, sum)), units.Percent(style.Share(th.totals[gvl.Waiting], sum)), units.Percent(style.Share(th.totals[gvl.IO], sum)))
-	if n := p.waits.count(); n > 0 && a.W >= 80 {
-		right += fmt.Sprintf("  %s waits, p99 %s", units.Count(n), p.waits.p99())
+	if n := p.waits.Count(); n > 0 && a.W >= 80 {
+		right += fmt.Sprintf("  %s waits, p99 %s", units.Count(n), p.waits.P99())
 	}
 	at := a.W - 1 - canvas.Width(right)
 	a.Put(at, 0, right, t.Plain())
@@ -191,7 +192,7 @@ func (p *threadPage) drawStack(a canvas.Area, sc *scene) {
 // a time slice, the lack of a CPU.
 func (p *threadPage) waitsText() string {
 	w := &p.waits
-	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.inWords(0.5), w.inWords(0.9), w.inWords(1))
+	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.InWords(0.5), w.InWords(0.9), w.InWords(1))
 	all := p.kinds.QueueNS + p.kinds.HandoverNS + p.kinds.YieldNS + p.kinds.CPUSlotNS
 	for _, k := range []struct {
 		ns   int64
@@ -209,7 +210,7 @@ func (p *threadPage) waitsText() string {
 
 // shortText says that all waits are too short for the list.
 func (p *threadPage) shortText(sc *scene) string {
-	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.waits.short)), units.Duration(int64(sc.opt.WaitThreshold)))
+	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.waits.Short)), units.Duration(int64(sc.opt.WaitThreshold)))
 }
 
 // fitWords leaves out the last figures of a line that have no room.
@@ -234,12 +235,12 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 	if p.partly {
 		title = " longest waits of the last kept "
 	}
-	if len(p.waits.longest) > 0 && !slices.ContainsFunc(p.waits.longest, func(e waitEvent) bool { return !e.exact }) {
+	if len(p.waits.Longest) > 0 && !slices.ContainsFunc(p.waits.Longest, func(e store.WaitEvent) bool { return !e.Exact }) {
 		title = " longest waits for the GVL, exact "
 	}
 	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.Bold())
 	a.Put(x, 0, canvas.Cut(fitWords(p.waitsText(), a.W-x-2), a.W-x-1), t.Dimmed())
-	if len(p.waits.longest) == 0 {
+	if len(p.waits.Longest) == 0 {
 		a.Put(2, 1, canvas.Cut(p.shortText(sc), a.W-3), t.Dimmed())
 		return
 	}
@@ -247,21 +248,21 @@ func (p *threadPage) drawWaits(a canvas.Area, sc *scene) {
 	if strings.HasSuffix(title, "exact ") {
 		barX = 46 // behind whom
 	}
-	most := p.waits.longest[0].told().NS
-	for y, e := range p.waits.longest[:min(a.H-1, len(p.waits.longest))] {
+	most := p.waits.Longest[0].Length().NS
+	for y, e := range p.waits.Longest[:min(a.H-1, len(p.waits.Longest))] {
 		row := a.Row(1 + y)
-		at := sc.process.WallTime(e.fromNS()).Format(e.clock(sc.width))
+		at := sc.process.WallTime(e.FromNS()).Format(clockOf(&e, sc.width))
 		x := row.Put(2, 0, at, t.Dimmed())
-		x = row.Put(x+1, 0, canvas.PadLeft(e.told().Duration(), 8), canvas.Style{FG: t.Readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+		x = row.Put(x+1, 0, canvas.PadLeft(e.Length().Duration(), 8), canvas.Style{FG: t.Readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 		why := ""
-		if e.after != gvl.Unknown {
-			why = "after " + e.after.String()
+		if e.After != gvl.Unknown {
+			why = "after " + e.After.String()
 		}
-		if e.first != 0 {
-			why = "behind " + canvas.Clean(gvl.ThreadName(e.first, sc.dict))
+		if e.First != 0 {
+			why = "behind " + canvas.Clean(gvl.ThreadName(e.First, sc.dict))
 		}
 		row.Put(x+1, 0, canvas.Cut(why, barX-x-2), t.Dimmed())
-		for i := range int(style.Share(e.told().NS, most) * float64(max(row.W-barX, 0))) {
+		for i := range int(style.Share(e.Length().NS, most) * float64(max(row.W-barX, 0))) {
 			row.Rune(barX+i, 0, '▇', canvas.Style{FG: t.States[gvl.Waiting]})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -53,7 +54,7 @@ const activeShare = 0.005
 
 // load reads which threads there are between two times, and their totals. states are those at the end of that time, nil when
 // they are not known.
-func (l *threadList) load(r *reading, states []gvl.ThreadState, fromNS, toNS int64) {
+func (l *threadList) load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS int64) {
 	*l = (*l)[:0]
 	now := make(map[sampler.ThreadID]int, len(states))
 	for i := range states {
@@ -65,7 +66,7 @@ func (l *threadList) load(r *reading, states []gvl.ThreadState, fromNS, toNS int
 		t.name, t.ractor = gvl.NameOf(id, info), info.Ractor
 		if i, ok := now[id]; ok {
 			t.state, t.known, t.seen = states[i], true, true
-			t.listens = r.resting.IdleIO(t.state.State, &t.state.Detail, t.state.Stack)
+			t.listens = r.Resting.IdleIO(t.state.State, &t.state.Detail, t.state.Stack)
 		} else if states == nil {
 			t.state.State, t.seen = lastState(r.Timeline, id, toNS)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -111,9 +112,9 @@ func (p *threadsPage) expand(m *Model, open bool) {
 	m.refresh()
 }
 
-func (p *threadsPage) load(sc *scene, r *reading) {
+func (p *threadsPage) load(sc *scene, r *store.Reading) {
 	p.loadCPU(sc)
-	waits := r.waits.events.byThread(sc.atNS-sc.windowNS, sc.atNS, sc.states, listOf{})
+	waits := r.Waits.Events.ByThread(sc.atNS-sc.windowNS, sc.atNS, sc.states, store.ListOf{})
 	p.follow()
 	p.build(sc, waits)
 	p.table.rows = p.withFibers(sc, p.table.rows)
@@ -136,7 +137,7 @@ func (p *threadsPage) loadCPU(sc *scene) {
 }
 
 // build makes the rows: groups with their members, sorted.
-func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) {
+func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*store.ThreadWaits) {
 	threads, t := sc.threads, &p.table
 	single := make([]*tableRow, len(threads))
 	names := make([]string, len(threads))
@@ -149,7 +150,7 @@ func (p *threadsPage) build(sc *scene, waits map[sampler.ThreadID]*threadWaits) 
 			w.urgent = slices.Index(urgency[:], th.state.State)
 		}
 		if of := waits[th.id]; of != nil {
-			w.p99NS, w.p99 = of.lengths.Quantile(0.99).NS, of.p99()
+			w.p99NS, w.p99 = of.Lengths.Quantile(0.99).NS, of.P99()
 		}
 		single[i] = w
 	}

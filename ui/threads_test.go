@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/sampler"
 )
 
 func TestThreadsTableSorts(t *testing.T) {
@@ -75,7 +74,7 @@ func TestPagesFollowTime(t *testing.T) {
 	if s.text() == now {
 		t.Error("the table is the same 25 s ago")
 	}
-	_, states, err := s.store.moment(s.model.atNS)
+	_, states, err := s.store.Moment(s.model.atNS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +107,8 @@ func TestThreadHeat(t *testing.T) {
 			continue
 		}
 		total += e.Weights.WallNS
-		for _, id := range s.store.dict.Frames(e.Key.Stack, nil) {
-			if f := s.store.dict.Frame(id); f.Label == "Reports#build" {
+		for _, id := range s.store.Dict.Frames(e.Key.Stack, nil) {
+			if f := s.store.Dict.Frame(id); f.Label == "Reports#build" {
 				build += e.Weights.WallNS
 				break
 			}
@@ -173,27 +172,6 @@ func TestReadSource(t *testing.T) {
 	}
 	if f := readSource(files{}, "/none.rb", time.Time{}); !errors.Is(f.err, os.ErrNotExist) {
 		t.Error(f.err)
-	}
-}
-
-func TestWaitEventsForgetTheOldest(t *testing.T) {
-	var w waitEvents
-	const n = maxWaitEvents + 1000
-	for i := range int64(n) {
-		w.add(waitEvent{endNS: i, lenNS: i, leastNS: i, mostNS: i, thread: 1 + sampler.ThreadID(i%2)})
-	}
-	if w.fromNS() != 1000 || len(w.ring) != maxWaitEvents {
-		t.Fatalf("from %d, %d kept", w.fromNS(), len(w.ring))
-	}
-	got := w.byThread(n-100, n, []gvl.ThreadState{{Thread: 1, State: gvl.Waiting, AtNS: 2 * n}}, listOf{thread: 2, atMost: 3})
-	if got[1].count() != 51 || got[2].count() != 50 {
-		t.Errorf("%+v", got)
-	}
-	if l := got[2].longest; len(l) != 3 || l[0].lenNS != n-1 || l[2].lenNS != n-5 {
-		t.Errorf("%+v", l)
-	}
-	if q := got[2].lengths.Quantile(0.99); q.NS != n-1 {
-		t.Errorf("p99 %+v", q)
 	}
 }
 

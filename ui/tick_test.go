@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // TestNothingNewIsNotDrawn: without a new sample there is one last picture and then none, live and frozen; a sample, a key
@@ -28,7 +29,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	}
 	s.press("space")
 	x := record(t, demosource.Options{Length: 100 * time.Millisecond})[0]
-	x.TimeNS = s.store.last + 1e6
+	x.TimeNS = newestNS(s.store) + 1e6
 	s.store.Feed(x)
 	if !tick() || m.lastNS != x.TimeNS {
 		t.Error("a new sample is not drawn")
@@ -52,7 +53,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	}
 	stirred := func() bool {
 		select {
-		case <-s.store.stirred:
+		case <-s.store.Stirred:
 			return true
 		default:
 			return false
@@ -68,9 +69,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 		t.Error("what a key asks for is not looked for at once")
 	}
 	tick()
-	s.store.endMu.Lock()
-	s.store.done, s.store.ended = true, true
-	s.store.endMu.Unlock()
+	s.store.SetState(store.SourceState{Done: true, Ended: true})
 	if !tick() {
 		t.Error("the end is not shown")
 	}

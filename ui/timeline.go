@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // timelineView lists all threads with their past. Selection and opened groups are kept by name and id, so that they
@@ -160,7 +161,7 @@ func (v *timelineView) longest() int {
 }
 
 // loadCells reads the past of the rows that are drawn, and the lanes.
-func (v *timelineView) loadCells(sc *scene, r *reading, cols, rows int) {
+func (v *timelineView) loadCells(sc *scene, r *store.Reading, cols, rows int) {
 	v.cells = cols
 	v.selectGroup()
 	v.visible = v.scroll(rows)
@@ -199,7 +200,7 @@ func (v *timelineView) selectGroup() {
 	}
 }
 
-func (v *timelineView) cellsOf(r *reading, w *row, cols int) []gvl.Cell {
+func (v *timelineView) cellsOf(r *store.Reading, w *row, cols int) []gvl.Cell {
 	v.ids = v.ids[:0]
 	for _, m := range w.members {
 		v.ids = append(v.ids, v.threads[m].id)
@@ -213,7 +214,7 @@ func (v *timelineView) cellsOf(r *reading, w *row, cols int) []gvl.Cell {
 }
 
 // threadNow says what a thread does at the end of the time shown, and for which request or job (""), the fullest form first.
-func threadNow(r *reading, t *threadRow, request string) []string {
+func threadNow(r *store.Reading, t *threadRow, request string) []string {
 	switch {
 	case !t.seen:
 		return []string{"ended"}
@@ -244,7 +245,7 @@ func fit(forms []string, w int) string {
 	return canvas.Cut(forms[len(forms)-1], w)
 }
 
-func (v *timelineView) loadLanes(r *reading, cols int) {
+func (v *timelineView) loadLanes(r *store.Reading, cols int) {
 	v.lanes = v.lanes[:0]
 	ractors := r.Timeline.Ractors()
 	for _, id := range ractors[:min(len(ractors), maxLanes)] {

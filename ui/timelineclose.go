@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -50,14 +51,14 @@ func (p *timelinePage) zoomClose(m *Model, d int) bool {
 		if m.windowNS > int64(windows[0]) {
 			return false
 		}
-		if !m.exactSpans.any(at-each, at+each) {
+		if !m.exactSpans.Any(at-each, at+each) {
 			m.message.tell(fmt.Sprintf("%s a column is as close as samples tell: where exact mode was on, the zoom goes on to 10 µs", units.Duration(each)))
 			return true
 		}
 	}
 	level := -1
 	for i, c := range closeColumns {
-		if d < 0 && int64(c) < each && (p.close.on() || int64(c) < fineColumnNS) {
+		if d < 0 && int64(c) < each && (p.close.on() || int64(c) < store.FineColumnNS) {
 			level = i
 			break
 		}
@@ -78,14 +79,14 @@ func (p *timelinePage) zoomClose(m *Model, d int) bool {
 }
 
 // showWait freezes the picture with a wait for the GVL in its middle, the cursor at its beginning.
-func (p *timelinePage) showWait(m *Model, e *waitEvent) {
+func (p *timelinePage) showWait(m *Model, e *store.WaitEvent) {
 	m.freeze()
-	p.cursorNS, p.close = max(e.fromNS(), m.oldestNS), closeView{}
-	p.timeline.openGroupOf(e.thread)
+	p.cursorNS, p.close = max(e.FromNS(), m.oldestNS), closeView{}
+	p.timeline.openGroupOf(e.Thread)
 	cols := max(m.regions.cellsW, 1)
 	for _, c := range closeColumns { // the shortest columns in which it has room
-		if span := int64(c) * int64(cols); span >= waitParts*e.lenNS && span <= maxFineNS && (e.exact || int64(c) >= fineColumnNS) {
-			p.close = closeAround(int64(c), e.endNS-e.lenNS/2, cols, 0.5)
+		if span := int64(c) * int64(cols); span >= waitParts*e.LenNS && span <= store.MaxFineNS && (e.Exact || int64(c) >= store.FineColumnNS) {
+			p.close = closeAround(int64(c), e.EndNS-e.LenNS/2, cols, 0.5)
 		}
 	}
 }
@@ -166,50 +167,4 @@ func cellForms(c *gvl.Cell) []string {
 		full += fmt.Sprintf("%s%s %s", between, gvl.State(second), units.Percent(style.Share(c.NS[second], c.Listed())))
 	}
 	return []string{full, s}
-}
-
-// maxExactSpans bounds the stretches of time that are known exactly; the oldest go first.
-const maxExactSpans = 1 << 10
-
-// exactSpans are the stretches of time of which every change of the GVL is known, in order.
-type exactSpans [][2]int64
-
-// add takes what a sample says.
-func (x *exactSpans) add(c *sampler.Changes) {
-	if !c.Known() {
-		return
-	}
-	if n := len(*x); n > 0 && !c.Fresh && (*x)[n-1][1] == c.FromNS {
-		(*x)[n-1][1] = c.ToNS
-		return
-	}
-	if *x = append(*x, [2]int64{c.FromNS, c.ToNS}); len(*x) > maxExactSpans {
-		*x = append((*x)[:0], (*x)[1:]...)
-	}
-}
-
-// any reports whether a part of a stretch of time is known exactly.
-func (x exactSpans) any(fromNS, toNS int64) bool { return x.share(fromNS, toNS) > 0 }
-
-// share is the part of a stretch of time that is known exactly.
-func (x exactSpans) share(fromNS, toNS int64) float64 {
-	var sum int64
-	for _, s := range x {
-		sum += max(min(s[1], toNS)-max(s[0], fromNS), 0)
-	}
-	return style.Share(sum, toNS-fromNS)
-}
-
-// nearlyAll reports whether what is known exactly of a stretch of time is as good as all of it.
-func (x exactSpans) nearlyAll(fromNS, toNS int64) bool { return x.share(fromNS, toNS) >= 0.99 }
-
-// words say how much of a stretch of time is known exactly; "" for nothing of it.
-func (x exactSpans) words(fromNS, toNS int64) string {
-	switch {
-	case x.nearlyAll(fromNS, toNS):
-		return "exact"
-	case x.any(fromNS, toNS):
-		return "exact in part"
-	}
-	return ""
 }

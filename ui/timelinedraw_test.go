@@ -51,7 +51,7 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 // TestFewSamplesAreSaid: a picture that rests on a handful of them says so where they are counted, on the smallest terminal too.
 func TestFewSamplesAreSaid(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
-		store, err := NewStore(demosource.New(demosource.Options{Length: 3 * time.Second}), 0)
+		store, err := newStore(demosource.New(demosource.Options{Length: 3 * time.Second}), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -21,8 +22,8 @@ type timelinePage struct {
 	// cursorNS is the instant under the cursor; 0: no cursor.
 	cursorNS int64
 	// fine is the picture in short columns, made when the frozen stretch of time is short; asked is what was asked for.
-	fine  fine
-	asked fineRange
+	fine  store.Fine
+	asked store.FineRange
 	// close is the part of the time shown that is drawn instead, where it is known exactly and somebody zoomed in so far.
 	close closeView
 	// at is what the threads did at the cursor; askedNS the instant that was asked for.
@@ -44,7 +45,7 @@ type instant struct {
 
 // fineMsg and instantMsg bring what was read from the history.
 type (
-	fineMsg    fine
+	fineMsg    store.Fine
 	instantMsg instant
 )
 
@@ -200,11 +201,11 @@ func (p *timelinePage) moveTime(m *Model, d int64) {
 }
 
 // wantsFine returns the stretch of time that the picture is to be made of from the history itself; false: of none.
-func (p *timelinePage) wantsFine(sc *scene) (fineRange, bool) {
+func (p *timelinePage) wantsFine(sc *scene) (store.FineRange, bool) {
 	if c := &p.close; c.on() {
-		return fineRange{c.fromNS, c.fromNS + c.columnNS*int64(sc.regions.cellsW), c.columnNS}, true
+		return store.FineRange{FromNS: c.fromNS, ToNS: c.fromNS + c.columnNS*int64(sc.regions.cellsW), ColumnNS: c.columnNS}, true
 	}
-	return fineRange{sc.atNS - sc.windowNS - sc.windowNS/blankShare, sc.atNS, fineColumnNS}, sc.frozen && sc.windowNS <= maxFineNS
+	return store.FineRange{FromNS: sc.atNS - sc.windowNS - sc.windowNS/blankShare, ToNS: sc.atNS, ColumnNS: store.FineColumnNS}, sc.frozen && sc.windowNS <= store.MaxFineNS
 }
 
 // fetch returns the commands that read the history: the fine picture, and the instant under the cursor.
@@ -213,12 +214,12 @@ func (p *timelinePage) fetch(m *Model) tea.Cmd {
 	store := m.store
 	if want, ok := p.wantsFine(&m.scene); ok && want != p.asked {
 		p.asked = want
-		cmds = append(cmds, func() tea.Msg { return fineMsg(store.fine(want)) })
+		cmds = append(cmds, func() tea.Msg { return fineMsg(store.Fine(want)) })
 	}
 	if at := p.cursorNS; at != 0 && at != p.askedNS {
 		p.askedNS = at
 		cmds = append(cmds, func() tea.Msg {
-			_, states, err := store.moment(at)
+			_, states, err := store.Moment(at)
 			return instantMsg{at, states, err}
 		})
 	}
@@ -229,8 +230,8 @@ func (p *timelinePage) fetch(m *Model) tea.Cmd {
 func (p *timelinePage) take(m *Model, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:
-		if msg.fineRange == p.asked {
-			p.fine = fine(msg)
+		if msg.FineRange == p.asked {
+			p.fine = store.Fine(msg)
 			m.refresh()
 		}
 	case instantMsg:
@@ -241,7 +242,7 @@ func (p *timelinePage) take(m *Model, msg tea.Msg) {
 	}
 }
 
-func (p *timelinePage) load(sc *scene, r *reading) {
+func (p *timelinePage) load(sc *scene, r *store.Reading) {
 	lanes := min(len(r.Timeline.Ractors()), maxLanes)
 	room := sc.bodyRows() - 1 - lanes - processLanes - cursorRows
 	p.within(sc)
@@ -256,14 +257,14 @@ func (p *timelinePage) load(sc *scene, r *reading) {
 		cells, p.span[0] = sc.regions.cellsW, p.close.fromNS
 		p.span[1] = p.span[0] + p.close.columnNS*int64(cells)
 	}
-	if want, ok := p.wantsFine(sc); ok && p.fine.err == nil && p.fine.timeline != nil && p.fine.fineRange == want {
+	if want, ok := p.wantsFine(sc); ok && p.fine.Err == nil && p.fine.Timeline != nil && p.fine.FineRange == want {
 		view := *r.View
-		view.Timeline = p.fine.timeline
+		view.Timeline = p.fine.Timeline
 		copied := *r
 		copied.View = &view
 		from = &copied
 		if !p.close.on() {
-			cells, span = axis(sc.axisNS(), sc.regions.cellsW, fineColumnNS)
+			cells, span = axis(sc.axisNS(), sc.regions.cellsW, store.FineColumnNS)
 			p.span[0], p.span[1] = from.Timeline.Window(sc.atNS, span, cells)
 		}
 	}
@@ -276,7 +277,7 @@ func (p *timelinePage) load(sc *scene, r *reading) {
 }
 
 func (p *timelinePage) about(sc *scene) string {
-	column, known := units.Duration(p.cellNS(sc))+" a column", sc.exactSpans.words(p.span[0], p.span[1])
+	column, known := units.Duration(p.cellNS(sc))+" a column", sc.exactSpans.Words(p.span[0], p.span[1])
 	parts := []string{sc.when(), column, known}
 	if p.close.on() {
 		parts = []string{column, known, units.Duration(p.span[1]-p.span[0]) + " from " + sc.process.WallTime(p.span[0]).Format("15:04:05.000000")}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // pressAll presses keys and runs the commands of the page that they lead to.
@@ -25,13 +26,13 @@ func TestTimelineCursor(t *testing.T) {
 	s.pressAll("left", "left", "H")
 	s.sees("FROZEN", "▼", "http-1", "Server#start")
 	p := s.model.pages[pageTimeline].(*timelinePage)
-	_, states, err := s.store.moment(p.cursorNS)
+	_, states, err := s.store.Moment(p.cursorNS)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, st := range states {
 		if st.Thread == 2 {
-			s.sees("http-1 " + gvl.DescribeFit(st, s.store.dict)[0])
+			s.sees("http-1 " + gvl.DescribeFit(st, s.store.Dict)[0])
 		}
 	}
 	for range 30 { // past the edge: the picture moves
@@ -57,14 +58,14 @@ func TestTimelineZoomsToTheHistory(t *testing.T) {
 		t.Error("zooming lost the cursor")
 	}
 	var fine, coarse int64
-	for _, c := range p.fine.timeline.Row(12, p.span[0], p.span[1], s.model.timeline.cells) {
+	for _, c := range p.fine.Timeline.Row(12, p.span[0], p.span[1], s.model.timeline.cells) {
 		fine += c.NS[gvl.Running] + c.NS[gvl.GC]
 	}
-	s.store.Read(func(r *reading) {
+	s.store.Read(func(r *store.Reading) {
 		totals := r.Timeline.Totals(12, p.span[0], p.span[1])
 		coarse = totals[gvl.Running] + totals[gvl.GC]
 	})
-	if d := fine - coarse; d < -int64(columnNS) || d > int64(columnNS) || fine == 0 {
+	if d := fine - coarse; d < -int64(store.ColumnNS) || d > int64(store.ColumnNS) || fine == 0 {
 		t.Errorf("worker-3 held the GVL for %v by the history, %v by the kept columns", time.Duration(fine), time.Duration(coarse))
 	}
 	s.pressAll("-", "-", "-", "-", "-", "-", "-", "-")
@@ -85,15 +86,15 @@ func TestTimelineOpensGroupsAndThreads(t *testing.T) {
 func BenchmarkHistory(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		s := newScreen(b, 200, 50, demosource.Options{Length: 20 * time.Second, HTTP: threads - 7}, Options{})
-		at := s.store.last
+		at := newestNS(s.store)
 		b.Run(fmt.Sprintf("fine=2s/threads=%d", threads), func(b *testing.B) {
 			for b.Loop() {
-				s.store.fine(fineRange{at - 2e9, at, fineColumnNS})
+				s.store.Fine(store.FineRange{FromNS: at - 2e9, ToNS: at, ColumnNS: store.FineColumnNS})
 			}
 		})
 		b.Run(fmt.Sprintf("moment/threads=%d", threads), func(b *testing.B) {
 			for b.Loop() {
-				if _, _, err := s.store.moment(at - 1e9); err != nil {
+				if _, _, err := s.store.Moment(at - 1e9); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -179,7 +180,7 @@ func (p *topPage) enter(m *Model) tea.Cmd {
 	return cmd
 }
 
-func (p *topPage) load(sc *scene, r *reading) {
+func (p *topPage) load(sc *scene, r *store.Reading) {
 	s := &sc.weights
 	of := topOf{p.kind, p.flame.metric, p.flame.showIdle, s.FromNS, s.ToNS, sc.dict.HidesDirectories(), p.ownOnly(), p.flame.baseKind == againstBase && p.flame.comparing()}
 	if of != p.loaded {
@@ -188,7 +189,7 @@ func (p *topPage) load(sc *scene, r *reading) {
 		}
 		p.loaded = of
 		from := s.ToNS - (s.ToNS-s.FromNS)/recentParts
-		r.rolling.SnapshotRange(from, s.ToNS, &p.recent)
+		r.Rolling.SnapshotRange(from, s.ToNS, &p.recent)
 		p.sum(s, &p.recent, sc)
 		p.alloc = s.Allocations()
 		p.was = p.beforeOf(sc)

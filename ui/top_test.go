@@ -16,7 +16,7 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	s.press("5", "I")
 	p := s.model.pages[pageTop].(*topPage)
 	for range style.Metrics {
-		tree := flamegraph.NewBuilder(s.store.dict).Build(&s.model.weights, flamegraph.Options{Metric: s.model.flame.metric})
+		tree := flamegraph.NewBuilder(s.store.Dict).Build(&s.model.weights, flamegraph.Options{Metric: s.model.flame.metric})
 		self, total := map[string]int64{}, map[string]int64{}
 		var walk func(n *flamegraph.Node, above map[string]bool)
 		walk = func(n *flamegraph.Node, above map[string]bool) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // compiled is the made-up process with a JIT: where its template code runs, its line is not known.
@@ -32,7 +33,7 @@ func (c compiled) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 // TestLinesThatCantBeTrustedAreMarked: in the table of lines and in a thread's stack, and only where the line matters.
 func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	src := compiled{demosource.New(demosource.Options{Length: 20 * time.Second, HogAfter: -1})}
-	store, err := NewStore(src, DefaultHistory)
+	store, err := newStore(src, Options{History: store.DefaultHistory})
 	if err != nil {
 		t.Fatal(err)
 	}

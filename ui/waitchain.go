@@ -9,42 +9,14 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
-const (
-	// maxChainNS bounds the stretch of the history that is read again for one wait: of a longer one its end is told.
-	maxChainNS = int64(10e9)
-	// namedInSentence is how many holders a wait's sentence names.
-	namedInSentence = 2
-)
-
-// waitChain says who held the GVL during a wait.
-type waitChain struct {
-	of  waitKey
-	sum gvl.ChainSum
-	// lenNS is the length of the wait that it is about, cut: of its end alone.
-	lenNS int64
-	cut   bool
-	err   error
-}
+// namedInSentence is how many holders a wait's sentence names.
+const namedInSentence = 2
 
 // chainMsg brings what was read from the history.
-type chainMsg waitChain
-
-// chain reads the history around a wait once more.
-func (s *Store) chain(e *waitEvent) waitChain {
-	c := waitChain{of: e.key(), lenNS: e.lenNS}
-	if c.cut = e.lenNS > maxChainNS; c.cut {
-		c.lenNS = maxChainNS
-	}
-	w := gvl.Wait{Thread: e.thread, FromNS: e.endNS - c.lenNS, ToNS: e.endNS, Exact: e.exact, HandoverNS: e.handNS, NoCPUNS: e.noCPUNS}
-	w.Before.Ractor = e.ractor
-	stream := gvl.NewStream(s.process)
-	chain := gvl.NewChain(stream, &w, s.dict)
-	c.err = s.readAgain(w.FromNS, s.toldAt(w.ToNS), stream)
-	c.sum = chain.Sum()
-	return c
-}
+type chainMsg store.WaitChain
 
 // fetch returns the command that reads who held the GVL during the selected wait.
 func (p *waitsPage) fetch(m *Model) tea.Cmd {
@@ -52,17 +24,17 @@ func (p *waitsPage) fetch(m *Model) tea.Cmd {
 	if i < 0 || p.table.rows[i].id() == p.asked {
 		return nil
 	}
-	e, store := p.table.rows[i].waitEvent, m.store
-	p.asked = e.key()
-	return func() tea.Msg { return chainMsg(store.chain(&e)) }
+	e, store := p.table.rows[i].WaitEvent, m.store
+	p.asked = e.Key()
+	return func() tea.Msg { return chainMsg(store.Chain(&e)) }
 }
 
 // take keeps what was read if it is still what is wanted.
 func (p *waitsPage) take(m *Model, msg tea.Msg) {
-	if msg, ok := msg.(chainMsg); ok && msg.of == p.asked {
-		p.chain = waitChain(msg)
-		if p.chain.of.open { // it goes on, and is asked for again at the next picture
-			p.asked = waitKey{}
+	if msg, ok := msg.(chainMsg); ok && msg.Of == p.asked {
+		p.chain = store.WaitChain(msg)
+		if p.chain.Of.Open { // it goes on, and is asked for again at the next picture
+			p.asked = store.WaitKey{}
 		}
 		m.draw()
 	}
@@ -75,11 +47,11 @@ type chainPart struct {
 	state gvl.State // of the holder; Unknown: there was none
 }
 
-// parts are where the time of a wait went, the longest first within holders, then what was behind nobody.
-func (c *waitChain) parts(sc *scene) []chainPart {
+// chainParts are where the time of a wait went, the longest first within holders, then what was behind nobody.
+func chainParts(c *store.WaitChain, sc *scene) []chainPart {
 	var out []chainPart
-	for i := range c.sum.Parts {
-		x := &c.sum.Parts[i]
+	for i := range c.Sum.Parts {
+		x := &c.Sum.Parts[i]
 		name := canvas.Clean(gvl.ThreadName(x.Thread, sc.dict))
 		what := "behind " + name
 		if x.Method != "" {
@@ -97,9 +69,9 @@ func (c *waitChain) parts(sc *scene) []chainPart {
 		ns   int64
 		what string
 	}{
-		{c.sum.UnlistedNS, "behind threads that lived too short a time to be listed"}, {c.sum.OtherNS, "behind more threads"},
-		{c.sum.NoCPUNS, "without a CPU"}, {c.sum.HandoverNS, "hand-over: chosen, and not running yet"},
-		{c.sum.NobodyNS, "while nobody held the GVL"}, {c.sum.UnknownNS, "not known"},
+		{c.Sum.UnlistedNS, "behind threads that lived too short a time to be listed"}, {c.Sum.OtherNS, "behind more threads"},
+		{c.Sum.NoCPUNS, "without a CPU"}, {c.Sum.HandoverNS, "hand-over: chosen, and not running yet"},
+		{c.Sum.NobodyNS, "while nobody held the GVL"}, {c.Sum.UnknownNS, "not known"},
 	} {
 		if x.ns > 0 {
 			out = append(out, chainPart{x.ns, x.what, gvl.Unknown})
@@ -108,16 +80,16 @@ func (c *waitChain) parts(sc *scene) []chainPart {
 	return out
 }
 
-// sentence tells a wait: "http-3 waited 41 ms: 30 ms behind Report#build (worker-1), 11 ms without a CPU".
-func (c *waitChain) sentence(w *waitRow, sc *scene) string {
-	waited := "waited " + w.told().Prose()
-	if w.open {
-		waited = "has waited " + w.told().Prose() + " so far"
+// chainSentence tells a wait: "http-3 waited 41 ms: 30 ms behind Report#build (worker-1), 11 ms without a CPU".
+func chainSentence(c *store.WaitChain, w *waitRow, sc *scene) string {
+	waited := "waited " + w.Length().Prose()
+	if w.Open {
+		waited = "has waited " + w.Length().Prose() + " so far"
 	}
-	if c.cut {
-		waited += fmt.Sprintf(", of the last %s of it", units.ProseDuration(c.lenNS))
+	if c.Cut {
+		waited += fmt.Sprintf(", of the last %s of it", units.ProseDuration(c.LenNS))
 	}
-	all := c.parts(sc)
+	all := chainParts(c, sc)
 	var said []string
 	holders, more, moreNS := 0, 0, int64(0)
 	for _, x := range all {
@@ -132,7 +104,7 @@ func (c *waitChain) sentence(w *waitRow, sc *scene) string {
 			said = append(said, fmt.Sprintf("%s behind %s", units.ProseDuration(moreNS), units.Plural(more, "more", "more")))
 			more = 0
 		}
-		if x.ns*200 >= c.lenNS || len(said) == 0 { // what is less than half a percent stands in the rows
+		if x.ns*200 >= c.LenNS || len(said) == 0 { // what is less than half a percent stands in the rows
 			said = append(said, units.ProseDuration(x.ns)+" "+word)
 		}
 	}

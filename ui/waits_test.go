@@ -12,17 +12,18 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // TestWaitLengths: quantiles of a stretch of time against the sorted lengths, the longest exact.
 func TestWaitLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	w := newWaitLog(time.Minute)
+	w := store.NewWaitLog(time.Minute)
 	var all []int64
 	for range 5000 {
 		ns := int64(math.Exp(r.Float64()*12)) * 1000
 		second := int64(r.IntN(30))
-		w.add(&waitEvent{endNS: second * waitSlotNS, lenNS: ns, leastNS: ns, mostNS: ns})
+		w.Add(&store.WaitEvent{EndNS: second * store.WaitSlotNS, LenNS: ns, LeastNS: ns, MostNS: ns})
 		if second >= 10 && second <= 20 {
 			all = append(all, ns)
 		}
@@ -31,20 +32,20 @@ func TestWaitLengths(t *testing.T) {
 	open := []gvl.Wait{{ToNS: longest, LeastNS: longest, MostNS: longest, InProgress: true}}
 	all = append(all, longest)
 	slices.Sort(all)
-	got, n := w.lengths(10*waitSlotNS, 20*waitSlotNS, open)
+	got, n := w.Lengths(10*store.WaitSlotNS, 20*store.WaitSlotNS, open)
 	if n != int64(len(all)) {
 		t.Fatalf("%d waits, want %d", n, len(all))
 	}
-	for i, q := range waitShares {
+	for i, q := range store.WaitShares {
 		want := all[int(math.Ceil(q*float64(len(all))))-1]
 		if float64(got[i].NS) < 0.96*float64(want) || got[i].NS > want || got[i].Bound != gvl.AtLeast {
 			t.Errorf("%g: %+v, want %d", q, got[i], want)
 		}
 	}
-	if got[waitMax].NS != longest {
-		t.Errorf("the longest is %+v", got[waitMax])
+	if got[store.WaitMax].NS != longest {
+		t.Errorf("the longest is %+v", got[store.WaitMax])
 	}
-	if got, n := w.lengths(50*waitSlotNS, 55*waitSlotNS, nil); n != 0 || got != [len(waitShares)]gvl.Bounded{} {
+	if got, n := w.Lengths(50*store.WaitSlotNS, 55*store.WaitSlotNS, nil); n != 0 || got != [len(store.WaitShares)]gvl.Bounded{} {
 		t.Errorf("no waits: %v, %d", got, n)
 	}
 }
@@ -62,27 +63,27 @@ func TestWaitThreshold(t *testing.T) {
 		return s.model.pages[pageThread].(*threadPage)
 	}
 	a, b, c := pages(all), pages(some), pages(none)
-	if !reflect.DeepEqual(a.waits.lengths, b.waits.lengths) || !reflect.DeepEqual(a.waits.lengths, c.waits.lengths) || a.waitsText() != b.waitsText() {
+	if !reflect.DeepEqual(a.waits.Lengths, b.waits.Lengths) || !reflect.DeepEqual(a.waits.Lengths, c.waits.Lengths) || a.waitsText() != b.waitsText() {
 		t.Errorf("the totals differ: %s, %s, %s", a.waitsText(), b.waitsText(), c.waitsText())
 	}
-	ended := int(a.waits.count())
+	ended := int(a.waits.Count())
 	for i := range all.model.states {
 		if ts := &all.model.states[i]; ts.Thread == 2 && ts.State == gvl.Waiting {
 			ended-- // it goes on
 		}
 	}
 	long := 0
-	for _, e := range a.waits.longest {
-		if e.lenNS >= int64(threshold) {
+	for _, e := range a.waits.Longest {
+		if e.LenNS >= int64(threshold) {
 			long++
 		}
 	}
-	if long == 0 || a.waits.short != 0 || len(b.waits.longest) < long || b.waits.short == 0 || len(c.waits.longest) != 0 || c.waits.short != ended {
-		t.Errorf("%d long of %d; listed %d and %d, short %d and %d", long, ended, len(b.waits.longest), len(c.waits.longest), b.waits.short, c.waits.short)
+	if long == 0 || a.waits.Short != 0 || len(b.waits.Longest) < long || b.waits.Short == 0 || len(c.waits.Longest) != 0 || c.waits.Short != ended {
+		t.Errorf("%d long of %d; listed %d and %d, short %d and %d", long, ended, len(b.waits.Longest), len(c.waits.Longest), b.waits.Short, c.waits.Short)
 	}
-	for _, e := range b.waits.longest {
-		if e.lenNS < int64(threshold) {
-			t.Errorf("a wait of %d ns is listed", e.lenNS)
+	for _, e := range b.waits.Longest {
+		if e.LenNS < int64(threshold) {
+			t.Errorf("a wait of %d ns is listed", e.LenNS)
 		}
 	}
 	none.sees("longest waits for the GVL", "are shorter than 1h00m (--wait-threshold)")
@@ -102,23 +103,23 @@ func TestWaitThreshold(t *testing.T) {
 // TestWaitsInWords: waits that go on may become longer.
 func TestWaitsInWords(t *testing.T) {
 	f := figures{}
-	if f.waitInWords(waitP99) != "–" || f.waitsText() != "" {
-		t.Errorf("%q %q", f.waitInWords(waitP99), f.waitsText())
+	if f.waitInWords(store.WaitP99) != "–" || f.waitsText() != "" {
+		t.Errorf("%q %q", f.waitInWords(store.WaitP99), f.waitsText())
 	}
-	f.waits, f.waitTold = 1200, [len(waitShares)]gvl.Bounded{{NS: 1e6}, {NS: 2e6}, {NS: 30e6}, {NS: 400e6}}
+	f.waits, f.waitTold = 1200, [len(store.WaitShares)]gvl.Bounded{{NS: 1e6}, {NS: 2e6}, {NS: 30e6}, {NS: 400e6}}
 	if got := f.waitsText(); got != "1,200 waits: p50 1.0 ms  p90 2.0 ms  p99 30 ms  max 400 ms" {
 		t.Error(got)
 	}
-	f.waitTold[waitP99].Bound, f.waitTold[waitMax].Bound = gvl.AtMost, gvl.AtLeast
-	if got := f.waitInWords(waitP99) + f.waitInWords(waitMax); got != "≤30 ms≥400 ms" {
+	f.waitTold[store.WaitP99].Bound, f.waitTold[store.WaitMax].Bound = gvl.AtMost, gvl.AtLeast
+	if got := f.waitInWords(store.WaitP99) + f.waitInWords(store.WaitMax); got != "≤30 ms≥400 ms" {
 		t.Error(got)
 	}
 }
 
 // Soon after boot the stretch of time on the screen begins before the clock does.
 func TestWaitsAfterBoot(t *testing.T) {
-	w := newWaitLog(DefaultHistory)
-	if _, n := w.lengths(-29e9, 1e9, []gvl.Wait{{ToNS: 5e6, MostNS: 5e6, InProgress: true}}); n != 1 {
+	w := store.NewWaitLog(store.DefaultHistory)
+	if _, n := w.Lengths(-29e9, 1e9, []gvl.Wait{{ToNS: 5e6, MostNS: 5e6, InProgress: true}}); n != 1 {
 		t.Errorf("%d waits, want the one that goes on", n)
 	}
 }

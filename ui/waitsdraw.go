@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -36,17 +37,17 @@ func waitEdgesOf() []int64 {
 // waitColumns are the columns of the list; exact: some of the waits have what only exact mode tells.
 func waitColumns(exact bool) []column[*waitRow] {
 	by := func(order string) func(x, y *waitRow) int {
-		return func(x, y *waitRow) int { return waitOrders[order](&x.waitEvent, &y.waitEvent) }
+		return func(x, y *waitRow) int { return waitOrders[order](&x.WaitEvent, &y.WaitEvent) }
 	}
 	columns := []column[*waitRow]{
 		{title: "began", width: wide(12, wideWidth, 15), order: "start", compare: by("start"), text: func(w *waitRow, sc *scene) (string, canvas.Style) {
-			return sc.process.WallTime(w.fromNS()).Format(w.clock(sc.width)), sc.Theme.Dimmed()
+			return sc.process.WallTime(w.FromNS()).Format(clockOf(&w.WaitEvent, sc.width)), sc.Theme.Dimmed()
 		}},
 		{title: "thread", width: wide(10, wideWidth, 16, 160, 22), order: "thread", compare: by("thread"), text: func(w *waitRow, sc *scene) (string, canvas.Style) {
 			return w.name, sc.Theme.Bold()
 		}},
 		{title: "length", width: wide(8), right: true, order: "length", compare: by("length"), text: func(w *waitRow, sc *scene) (string, canvas.Style) {
-			return w.told().Duration(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting]), Attr: canvas.Bold}
+			return w.Length().Duration(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting]), Attr: canvas.Bold}
 		}},
 	}
 	if exact {
@@ -58,10 +59,10 @@ func waitColumns(exact bool) []column[*waitRow] {
 	}
 	return append(columns,
 		column[*waitRow]{title: "after", width: after, drop: 1, text: func(w *waitRow, sc *scene) (string, canvas.Style) {
-			if w.after == gvl.Unknown {
+			if w.After == gvl.Unknown {
 				return "–", sc.Theme.Dimmed()
 			}
-			return w.after.String(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[w.after])}
+			return w.After.String(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[w.After])}
 		}},
 		column[*waitRow]{title: "waits in", width: code, least: 12, text: func(w *waitRow, sc *scene) (string, canvas.Style) {
 			if w.request != "" {
@@ -78,14 +79,14 @@ const roomyWidth = 150
 func exactWaitColumns() []column[*waitRow] {
 	ns := func(of func(w *waitRow) int64) func(*waitRow, *scene) (string, canvas.Style) {
 		return func(w *waitRow, sc *scene) (string, canvas.Style) {
-			if !w.exact {
+			if !w.Exact {
 				return "–", sc.Theme.Dimmed()
 			}
 			return units.Duration(of(w)), sc.Theme.Plain()
 		}
 	}
 	by := func(order string) func(x, y *waitRow) int {
-		return func(x, y *waitRow) int { return waitOrders[order](&x.waitEvent, &y.waitEvent) }
+		return func(x, y *waitRow) int { return waitOrders[order](&x.WaitEvent, &y.WaitEvent) }
 	}
 	holder := func(name, code string, sc *scene) (string, canvas.Style) {
 		switch {
@@ -97,15 +98,15 @@ func exactWaitColumns() []column[*waitRow] {
 		return name + "  " + code, sc.Theme.Plain()
 	}
 	return []column[*waitRow]{
-		{title: "queue", width: wide(8), right: true, drop: 2, text: ns((*waitRow).queueNS)},
+		{title: "queue", width: wide(8), right: true, drop: 2, text: ns((*waitRow).QueueNS)},
 		{title: "hand-over", short: "hand-o.", width: wide(8, wideWidth, 9), right: true, drop: 3, order: "hand-over", compare: by("hand-over"),
-			text: ns(func(w *waitRow) int64 { return w.handNS })},
-		{title: "no CPU", width: wide(8), right: true, drop: 4, order: "no CPU", compare: by("no CPU"), text: ns(func(w *waitRow) int64 { return w.noCPUNS })},
+			text: ns(func(w *waitRow) int64 { return w.HandNS })},
+		{title: "no CPU", width: wide(8), right: true, drop: 4, order: "no CPU", compare: by("no CPU"), text: ns(func(w *waitRow) int64 { return w.NoCPUNS })},
 		{title: "behind, at first", short: "behind", width: wide(rest), least: 12, text: func(w *waitRow, sc *scene) (string, canvas.Style) {
 			return holder(w.firstName, w.firstIn, sc)
 		}},
 		{title: "and at the end", width: wide(0, wideWidth, rest), least: 12, text: func(w *waitRow, sc *scene) (string, canvas.Style) {
-			if w.last == w.first && w.last != 0 {
+			if w.Last == w.First && w.Last != 0 {
 				return "the same", sc.Theme.Dimmed()
 			}
 			return holder(w.lastName, w.lastIn, sc)
@@ -113,10 +114,10 @@ func exactWaitColumns() []column[*waitRow] {
 	}
 }
 
-// clock is the form of a moment on a screen of so many columns: as fine as it is known.
-func (e *waitEvent) clock(screen int) string {
+// clockOf is the form of a moment on a screen of so many columns: as fine as it is known.
+func clockOf(e *store.WaitEvent, screen int) string {
 	switch {
-	case !e.exact:
+	case !e.Exact:
 		return "15:04:05.000"
 	case screen >= wideWidth:
 		return "15:04:05.000000"
@@ -223,12 +224,12 @@ func (p *waitsPage) drawChain(a canvas.Area, w *waitRow, sc *scene) {
 	a.Put(1, 0, canvas.Cut(" the selected wait ", a.W-2), t.Bold())
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	switch c := &p.chain; {
-	case c.of != w.id():
+	case c.Of != w.id():
 		rows.Put(1, 0, "reading …", t.Dimmed())
-	case c.err != nil:
-		rows.Put(1, 0, canvas.Cut(sc.showable("who held the GVL can't be told: "+c.err.Error()), a.W-2), canvas.Style{FG: t.Crit})
+	case c.Err != nil:
+		rows.Put(1, 0, canvas.Cut(sc.showable("who held the GVL can't be told: "+c.Err.Error()), a.W-2), canvas.Style{FG: t.Crit})
 	default:
-		lines, _ := style.Wrap(c.sentence(w, sc), a.W-2, 2)
+		lines, _ := style.Wrap(chainSentence(c, w, sc), a.W-2, 2)
 		for y, s := range lines {
 			rows.Put(1, y, s, t.Plain())
 		}
@@ -240,7 +241,7 @@ func (p *waitsPage) drawChain(a canvas.Area, w *waitRow, sc *scene) {
 func (p *waitsPage) drawParts(a canvas.Area, sc *scene) {
 	const barW, nsW = 20, 9
 	t := &sc.Theme
-	parts := p.chain.parts(sc)
+	parts := chainParts(&p.chain, sc)
 	for y, x := range parts[:min(len(parts), max(a.H, 0))] {
 		if y == a.H-1 && len(parts) > a.H {
 			a.Put(1, y, canvas.Cut(fmt.Sprintf("%d more", len(parts)-y), a.W-2), t.Dimmed())
@@ -251,7 +252,7 @@ func (p *waitsPage) drawParts(a canvas.Area, sc *scene) {
 			color = t.States[x.state]
 		}
 		a.Put(1, y, canvas.PadLeft(units.Duration(x.ns), nsW-1), t.Bold())
-		for i := range min(int(style.Share(x.ns, p.chain.lenNS)*barW+0.5), barW) {
+		for i := range min(int(style.Share(x.ns, p.chain.LenNS)*barW+0.5), barW) {
 			a.Rune(1+nsW+i, y, '▇', canvas.Style{FG: color})
 		}
 		a.Put(2+nsW+barW, y, canvas.Cut(x.what, a.W-3-nsW-barW), t.Plain())

@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // maxListedWaits is how many waits the list has that come first by its order, and how many of the last ones besides.
@@ -22,7 +23,7 @@ const maxListedWaits = 500
 type waitsPage struct {
 	keys  keyMap
 	flame *flameView // whose search its rows have to match
-	table table[*waitRow, waitKey]
+	table table[*waitRow, store.WaitKey]
 	// thread is the one whose waits are listed; 0: all.
 	thread sampler.ThreadID
 
@@ -37,21 +38,14 @@ type waitsPage struct {
 	names            map[sampler.ThreadID]string
 	codes            map[sampler.StackID]waitCode
 
-	chain waitChain
-	asked waitKey // whose chain is wanted, or known
+	chain store.WaitChain
+	asked store.WaitKey // whose chain is wanted, or known
 }
 
 // waitSums are the sums of the waits that are listed and known one by one.
 type waitSums struct {
 	ns, handNS, noCPUNS int64
 	exactNS             int64
-}
-
-// waitKey names a wait.
-type waitKey struct {
-	thread sampler.ThreadID
-	endNS  int64
-	open   bool
 }
 
 // waitCode is what a stack is called, and whether the search finds it.
@@ -62,27 +56,17 @@ type waitCode struct {
 
 // waitRow is a wait in the list.
 type waitRow struct {
-	waitEvent
+	store.WaitEvent
 	name, firstName, lastName string
 	code, firstIn, lastIn     string // methods
 	request                   string
 }
 
-func (w *waitRow) id() waitKey { return w.key() }
-
-func (e *waitEvent) key() waitKey {
-	if e.open {
-		return waitKey{thread: e.thread, open: true}
-	}
-	return waitKey{thread: e.thread, endNS: e.endNS}
-}
-
-// fromNS is when the wait began.
-func (e *waitEvent) fromNS() int64 { return e.endNS - e.lenNS }
+func (w *waitRow) id() store.WaitKey { return w.Key() }
 
 func newWaitsPage(flame *flameView) *waitsPage {
 	p := &waitsPage{flame: flame, names: make(map[sampler.ThreadID]string), codes: make(map[sampler.StackID]waitCode)}
-	p.table = table[*waitRow, waitKey]{list: list[*waitRow, waitKey]{cursor: new(waitKey)}, columns: waitColumns(false), left: 1, right: 1, by: "length"}
+	p.table = table[*waitRow, store.WaitKey]{list: list[*waitRow, store.WaitKey]{cursor: new(store.WaitKey)}, columns: waitColumns(false), left: 1, right: 1, by: "length"}
 	p.keys = keyMap{title: "waits for the GVL", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "timeline", help: "the timeline around the wait, as close as its time is known",
 			do: func(m *Model) tea.Cmd { return p.enter(m) }},
@@ -111,7 +95,7 @@ func (p *waitsPage) toggleThread(m *Model) {
 	case p.thread != 0:
 		p.thread = 0
 	case i >= 0:
-		p.thread = p.table.rows[i].thread
+		p.thread = p.table.rows[i].Thread
 	case m.selected.thread != 0:
 		p.thread = m.selected.thread
 	default:
@@ -128,14 +112,14 @@ func (p *waitsPage) enter(m *Model) tea.Cmd {
 	}
 	w := p.table.rows[i]
 	from := m.origin()
-	m.selected = rowKey{thread: w.thread}
-	m.pages[pageTimeline].(*timelinePage).showWait(m, &w.waitEvent)
+	m.selected = rowKey{thread: w.Thread}
+	m.pages[pageTimeline].(*timelinePage).showWait(m, &w.WaitEvent)
 	cmd := m.open(pageTimeline)
 	from.to, m.came = m.page, &from
 	return cmd
 }
 
-func (p *waitsPage) load(sc *scene, r *reading) {
+func (p *waitsPage) load(sc *scene, r *store.Reading) {
 	if i := p.table.index(); i >= 0 {
 		p.table.at = i // a click has moved the cursor, too
 	}
@@ -146,42 +130,42 @@ func (p *waitsPage) load(sc *scene, r *reading) {
 	clear(p.names)
 	clear(p.codes)
 	take := p.picker()
-	one := func(e *waitEvent) {
+	one := func(e *store.WaitEvent) {
 		if p.filtered && !p.matches(e, re, sc) {
 			return
 		}
 		p.kept++
-		if told := e.told(); told.NS > p.longest.NS {
+		if told := e.Length(); told.NS > p.longest.NS {
 			p.longest = told
 		}
-		p.sums.ns += e.lenNS
-		if e.exact {
+		p.sums.ns += e.LenNS
+		if e.Exact {
 			p.exact++
-			p.sums.exactNS += e.lenNS
-			p.sums.handNS += e.handNS
-			p.sums.noCPUNS += e.noCPUNS
+			p.sums.exactNS += e.LenNS
+			p.sums.handNS += e.HandNS
+			p.sums.noCPUNS += e.NoCPUNS
 		}
-		i, at := slices.BinarySearch(waitEdges, e.lenNS)
+		i, at := slices.BinarySearch(waitEdges, e.LenNS)
 		if at {
 			i++
 		}
 		p.counts[i]++
-		if e.lenNS >= int64(sc.opt.WaitThreshold) {
+		if e.LenNS >= int64(sc.opt.WaitThreshold) {
 			take.add(e)
 		}
 	}
-	r.waits.each(fromNS, toNS, one)
+	r.Waits.Each(fromNS, toNS, one)
 	for i := range sc.states {
 		if s := &sc.states[i]; s.State == gvl.Waiting {
 			w := s.Wait()
-			one(&waitEvent{endNS: s.AtNS, lenNS: s.DurationNS(), leastNS: w.LeastNS, mostNS: w.MostNS, cut: w.Cut, thread: s.Thread, stack: s.Stack, ractor: s.Ractor, open: true})
+			one(&store.WaitEvent{EndNS: s.AtNS, LenNS: s.DurationNS(), LeastNS: w.LeastNS, MostNS: w.MostNS, Cut: w.Cut, Thread: s.Thread, Stack: s.Stack, Ractor: s.Ractor, Open: true})
 		}
 	}
 	p.all = p.kept
-	if r.waits.events.fromNS() > fromNS { // not all are known one by one, but their lengths are
-		if _, n := r.waits.lengths(fromNS, toNS, nil); !p.filtered {
+	if r.Waits.Events.FromNS() > fromNS { // not all are known one by one, but their lengths are
+		if _, n := r.Waits.Lengths(fromNS, toNS, nil); !p.filtered {
 			p.counts = append(p.counts[:0], make([]int64, len(waitEdges)+1)...)
-			r.waits.sum.Counts(waitEdges, p.counts)
+			r.Waits.Sum.Counts(waitEdges, p.counts)
 			p.all = max(n, p.kept)
 		}
 	}
@@ -201,22 +185,22 @@ func (p *waitsPage) load(sc *scene, r *reading) {
 
 // matches reports whether a wait is to be listed: it is of the thread, and the search finds its thread, a method of it or of who held
 // the GVL, or its request.
-func (p *waitsPage) matches(e *waitEvent, re *regexp.Regexp, sc *scene) bool {
-	if p.thread != 0 && e.thread != p.thread {
+func (p *waitsPage) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene) bool {
+	if p.thread != 0 && e.Thread != p.thread {
 		return false
 	}
 	if re == nil {
 		return true
 	}
-	if re.MatchString(p.nameOf(e.thread, sc)) || e.first != 0 && re.MatchString(p.nameOf(e.first, sc)) || e.last != 0 && re.MatchString(p.nameOf(e.last, sc)) {
+	if re.MatchString(p.nameOf(e.Thread, sc)) || e.First != 0 && re.MatchString(p.nameOf(e.First, sc)) || e.Last != 0 && re.MatchString(p.nameOf(e.Last, sc)) {
 		return true
 	}
-	for _, s := range [...]sampler.StackID{e.stack, e.firstStack, e.lastStack} {
+	for _, s := range [...]sampler.StackID{e.Stack, e.FirstStack, e.LastStack} {
 		if s != 0 && p.codeOf(s, re, sc).found {
 			return true
 		}
 	}
-	return e.work != 0 && re.MatchString(workName(e.work, sc))
+	return e.Work != 0 && re.MatchString(workName(e.Work, sc))
 }
 
 func (p *waitsPage) nameOf(id sampler.ThreadID, sc *scene) string {
@@ -260,24 +244,24 @@ func workName(id sampler.WorkID, sc *scene) string {
 	return canvas.Clean(endpointName(w.Kind, w.Endpoint))
 }
 
-func (p *waitsPage) newRow(e *waitEvent, sc *scene) *waitRow {
-	w := &waitRow{waitEvent: *e, name: p.nameOf(e.thread, sc), code: p.codeOf(e.stack, nil, sc).text}
-	if e.first != 0 {
-		w.firstName, w.firstIn = p.nameOf(e.first, sc), p.codeOf(e.firstStack, nil, sc).text
+func (p *waitsPage) newRow(e *store.WaitEvent, sc *scene) *waitRow {
+	w := &waitRow{WaitEvent: *e, name: p.nameOf(e.Thread, sc), code: p.codeOf(e.Stack, nil, sc).text}
+	if e.First != 0 {
+		w.firstName, w.firstIn = p.nameOf(e.First, sc), p.codeOf(e.FirstStack, nil, sc).text
 	}
-	if e.last != 0 {
-		w.lastName, w.lastIn = p.nameOf(e.last, sc), p.codeOf(e.lastStack, nil, sc).text
+	if e.Last != 0 {
+		w.lastName, w.lastIn = p.nameOf(e.Last, sc), p.codeOf(e.LastStack, nil, sc).text
 	}
-	if e.work != 0 {
-		w.request = workName(e.work, sc)
+	if e.Work != 0 {
+		w.request = workName(e.Work, sc)
 	}
 	return w
 }
 
 // waitPicker keeps the first of many waits by an order, and the last ones.
 type waitPicker struct {
-	compare     func(x, y *waitEvent) int
-	first, last []*waitEvent
+	compare     func(x, y *store.WaitEvent) int
+	first, last []*store.WaitEvent
 }
 
 // picker keeps what comes first by the order of the table.
@@ -285,13 +269,13 @@ func (p *waitsPage) picker() *waitPicker {
 	i := slices.IndexFunc(p.table.columns, func(c column[*waitRow]) bool { return c.order == p.table.by })
 	compare := waitOrders[p.table.columns[i].order]
 	if p.table.reverse {
-		return &waitPicker{compare: func(x, y *waitEvent) int { return -compare(x, y) }}
+		return &waitPicker{compare: func(x, y *store.WaitEvent) int { return -compare(x, y) }}
 	}
 	return &waitPicker{compare: compare}
 }
 
 // add takes a wait; they come in the order of their ends.
-func (k *waitPicker) add(e *waitEvent) {
+func (k *waitPicker) add(e *store.WaitEvent) {
 	if k.first = append(k.first, e); len(k.first) >= 2*maxListedWaits {
 		k.first = k.best()
 	}
@@ -300,20 +284,20 @@ func (k *waitPicker) add(e *waitEvent) {
 	}
 }
 
-func (k *waitPicker) best() []*waitEvent {
+func (k *waitPicker) best() []*store.WaitEvent {
 	slices.SortStableFunc(k.first, k.compare)
 	return k.first[:min(len(k.first), maxListedWaits)]
 }
 
 // picked are the waits that are kept, each once.
-func (k *waitPicker) picked() []*waitEvent {
+func (k *waitPicker) picked() []*store.WaitEvent {
 	out := slices.Clone(k.best())
-	seen := make(map[waitKey]bool, len(out))
+	seen := make(map[store.WaitKey]bool, len(out))
 	for _, e := range out {
-		seen[e.key()] = true
+		seen[e.Key()] = true
 	}
 	for _, e := range k.last[max(len(k.last)-maxListedWaits, 0):] {
-		if !seen[e.key()] {
+		if !seen[e.Key()] {
 			out = append(out, e)
 		}
 	}
@@ -321,19 +305,19 @@ func (k *waitPicker) picked() []*waitEvent {
 }
 
 // waitOrders are the orders of waits, what stands out first.
-var waitOrders = map[string]func(x, y *waitEvent) int{
-	"length": func(x, y *waitEvent) int {
-		return cmp.Or(cmp.Compare(y.told().NS, x.told().NS), cmp.Compare(y.endNS, x.endNS))
+var waitOrders = map[string]func(x, y *store.WaitEvent) int{
+	"length": func(x, y *store.WaitEvent) int {
+		return cmp.Or(cmp.Compare(y.Length().NS, x.Length().NS), cmp.Compare(y.EndNS, x.EndNS))
 	},
-	"start": func(x, y *waitEvent) int { return cmp.Compare(y.fromNS(), x.fromNS()) },
-	"thread": func(x, y *waitEvent) int {
-		return cmp.Or(cmp.Compare(x.thread, y.thread), cmp.Compare(y.lenNS, x.lenNS))
+	"start": func(x, y *store.WaitEvent) int { return cmp.Compare(y.FromNS(), x.FromNS()) },
+	"thread": func(x, y *store.WaitEvent) int {
+		return cmp.Or(cmp.Compare(x.Thread, y.Thread), cmp.Compare(y.LenNS, x.LenNS))
 	},
-	"hand-over": func(x, y *waitEvent) int {
-		return cmp.Or(cmp.Compare(y.handNS, x.handNS), cmp.Compare(y.lenNS, x.lenNS))
+	"hand-over": func(x, y *store.WaitEvent) int {
+		return cmp.Or(cmp.Compare(y.HandNS, x.HandNS), cmp.Compare(y.LenNS, x.LenNS))
 	},
-	"no CPU": func(x, y *waitEvent) int {
-		return cmp.Or(cmp.Compare(y.noCPUNS, x.noCPUNS), cmp.Compare(y.lenNS, x.lenNS))
+	"no CPU": func(x, y *store.WaitEvent) int {
+		return cmp.Or(cmp.Compare(y.NoCPUNS, x.NoCPUNS), cmp.Compare(y.LenNS, x.LenNS))
 	},
 }
 

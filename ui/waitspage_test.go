@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 func (s *screen) waitsPage() *waitsPage { return s.model.pages[pageWaits].(*waitsPage) }
@@ -27,9 +27,9 @@ func TestWaitsListed(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, Options{})
 	s.press("0")
 	p := s.waitsPage()
-	var all []waitEvent
-	s.store.Read(func(r *reading) {
-		r.waits.events.each(s.model.atNS-s.model.windowNS, s.model.atNS, func(e *waitEvent) { all = append(all, *e) })
+	var all []store.WaitEvent
+	s.store.Read(func(r *store.Reading) {
+		r.Waits.Events.Each(s.model.atNS-s.model.windowNS, s.model.atNS, func(e *store.WaitEvent) { all = append(all, *e) })
 	})
 	open := 0
 	for _, st := range s.model.states {
@@ -47,7 +47,7 @@ func TestWaitsListed(t *testing.T) {
 	if sum != p.all {
 		t.Errorf("the histogram has %d of %d waits", sum, p.all)
 	}
-	has := make(map[waitKey]bool)
+	has := make(map[store.WaitKey]bool)
 	for _, w := range p.table.rows {
 		has[w.id()] = true
 	}
@@ -55,28 +55,28 @@ func TestWaitsListed(t *testing.T) {
 		t.Errorf("%d rows, %d of them different", len(p.table.rows), len(has))
 	}
 	for _, e := range all[len(all)-maxListedWaits+open:] {
-		if !has[e.key()] {
-			t.Errorf("the wait of %d that ended at %d is one of the last and not listed", e.thread, e.endNS)
+		if !has[e.Key()] {
+			t.Errorf("the wait of %d that ended at %d is one of the last and not listed", e.Thread, e.EndNS)
 		}
 	}
-	slices.SortFunc(all, func(x, y waitEvent) int { return int(y.lenNS - x.lenNS) })
+	slices.SortFunc(all, func(x, y store.WaitEvent) int { return int(y.LenNS - x.LenNS) })
 	for _, e := range all[:maxListedWaits-open] {
-		if e.lenNS > all[maxListedWaits].lenNS && !has[e.key()] {
-			t.Errorf("a wait of %d ns is one of the longest and not listed", e.lenNS)
+		if e.LenNS > all[maxListedWaits].LenNS && !has[e.Key()] {
+			t.Errorf("a wait of %d ns is one of the longest and not listed", e.LenNS)
 		}
 	}
 	s.sees("listed: the first and the last")
 
 	s.press("down", "t")
-	thread := p.table.rows[0].thread
+	thread := p.table.rows[0].Thread
 	of := 0
 	for i := range all {
-		if all[i].thread == thread {
+		if all[i].Thread == thread {
 			of++
 		}
 	}
 	for _, w := range p.table.rows {
-		if w.thread != thread {
+		if w.Thread != thread {
 			t.Fatalf("a wait of %s among those of %s", w.name, p.nameOf(thread, &s.model.scene))
 		}
 	}
@@ -118,9 +118,9 @@ func TestWaitsSorted(t *testing.T) {
 		compare := waitOrders[p.table.by]
 		if !slices.IsSortedFunc(p.table.rows, func(x, y *waitRow) int {
 			if p.table.reverse {
-				return -compare(&x.waitEvent, &y.waitEvent)
+				return -compare(&x.WaitEvent, &y.WaitEvent)
 			}
-			return compare(&x.waitEvent, &y.waitEvent)
+			return compare(&x.WaitEvent, &y.WaitEvent)
 		}) {
 			t.Errorf("not sorted by %s, reversed %v", p.table.by, p.table.reverse)
 		}
@@ -139,8 +139,8 @@ func TestAWaitOnTheTimeline(t *testing.T) {
 	w := *s.waitsPage().table.rows[1]
 	s.settled("enter")
 	p := s.model.pages[pageTimeline].(*timelinePage)
-	if s.model.page != pageTimeline || p.cursorNS != w.fromNS() || s.model.selected.thread != w.thread || !s.model.frozen {
-		t.Fatalf("page %d, cursor at %d of a wait from %d on", s.model.page, p.cursorNS, w.fromNS())
+	if s.model.page != pageTimeline || p.cursorNS != w.FromNS() || s.model.selected.thread != w.Thread || !s.model.frozen {
+		t.Fatalf("page %d, cursor at %d of a wait from %d on", s.model.page, p.cursorNS, w.FromNS())
 	}
 	s.sees("FROZEN", "▼")
 	s.settled("esc")
@@ -155,55 +155,16 @@ func TestWaitChainsAddUp(t *testing.T) {
 	s.press("0")
 	const looked = 20
 	for i, w := range s.waitsPage().table.rows[:looked] {
-		c := s.store.chain(&w.waitEvent)
-		if c.err != nil {
-			t.Fatal(c.err)
+		c := s.store.Chain(&w.WaitEvent)
+		if c.Err != nil {
+			t.Fatal(c.Err)
 		}
 		var sum int64
-		for _, x := range c.parts(&s.model.scene) {
+		for _, x := range chainParts(&c, &s.model.scene) {
 			sum += x.ns
 		}
-		if sum != w.lenNS || len(c.sum.Parts) == 0 {
-			t.Errorf("wait %d: parts of %d ns, it took %d; %d holders", i, sum, w.lenNS, len(c.sum.Parts))
+		if sum != w.LenNS || len(c.Sum.Parts) == 0 {
+			t.Errorf("wait %d: parts of %d ns, it took %d; %d holders", i, sum, w.LenNS, len(c.Sum.Parts))
 		}
-	}
-}
-
-// TestWaitLogKeeps: of what the ring has no room for, the longest of each second stay, and no wait is given twice.
-func TestWaitLogKeeps(t *testing.T) {
-	const each, seconds = 3000, 60
-	r := rand.New(rand.NewPCG(7, 7))
-	w := newWaitLog(2 * time.Minute)
-	longest := make([][]int64, seconds)
-	for sec := range seconds {
-		for i := range each {
-			e := waitEvent{endNS: int64(sec)*waitSlotNS + int64(i)*waitSlotNS/each, lenNS: 1 + r.Int64N(1e9), thread: 1}
-			w.add(&e)
-			w.events.add(e)
-			longest[sec] = append(longest[sec], e.lenNS)
-		}
-		slices.Sort(longest[sec])
-	}
-	got, seen := make([][]int64, seconds), make(map[waitKey]bool)
-	w.each(0, seconds*waitSlotNS, func(e *waitEvent) {
-		if seen[e.key()] {
-			t.Fatalf("the wait that ended at %d comes twice", e.endNS)
-		}
-		seen[e.key()] = true
-		got[e.endNS/waitSlotNS] = append(got[e.endNS/waitSlotNS], e.lenNS)
-	})
-	whole := 0
-	for sec := range seconds {
-		slices.Sort(got[sec])
-		if len(got[sec]) == each {
-			whole++
-			continue
-		}
-		if n := len(got[sec]); n < longestEach || !slices.Equal(got[sec][n-longestEach:], longest[sec][each-longestEach:]) {
-			t.Errorf("second %d: %d waits, not the longest", sec, n)
-		}
-	}
-	if want := maxWaitEvents / each; whole != want {
-		t.Errorf("%d seconds are whole, want %d", whole, want)
 	}
 }

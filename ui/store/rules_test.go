@@ -1,4 +1,4 @@
-package ui
+package store
 
 import (
 	"errors"
@@ -13,12 +13,12 @@ import (
 // TestRulesReachTheScreen: a rule that is turned off raises nothing on the screen; without that it does.
 func TestRulesReachTheScreen(t *testing.T) {
 	found := func(rules *gvl.Rules) bool {
-		r, err := recording.Open("../screenshots/recordings/hog.ddtop")
+		r, err := recording.Open("../../screenshots/recordings/hog.ddtop")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		store, err := newStore(r, Options{History: DefaultHistory, Rules: rules})
+		store, err := New(r, Options{History: DefaultHistory, Rules: rules})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func TestRulesReachTheScreen(t *testing.T) {
 		store.mu.Lock()
 		defer store.mu.Unlock()
 		for i := range store.marks.ring {
-			if slices.ContainsFunc(store.marks.at(i).findings, func(f gvl.Finding) bool { return f.ID == "gvl_hog" }) {
+			if slices.ContainsFunc(store.marks.At(i).Findings, func(f gvl.Finding) bool { return f.ID == "gvl_hog" }) {
 				return true
 			}
 		}

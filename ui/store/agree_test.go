@@ -1,4 +1,4 @@
-package ui
+package store
 
 import (
 	"testing"
@@ -27,7 +27,7 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 	for seed := range uint64(12) {
 		d := sampler.NewDictionary()
 		p := streamtest.Process(1000, 100)
-		s, err := newStore(randomSource{demosource.New(demosource.Options{Length: time.Second}), p, d}, Options{History: time.Hour})
+		s, err := New(randomSource{demosource.New(demosource.Options{Length: time.Second}), p, d}, Options{History: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 			ns[e.Key.State] += e.Weights.WallNS
 			byThread[e.Key.Thread] = ns
 		}
-		s.Read(func(r *reading) {
+		s.Read(func(r *Reading) {
 			st := r.Account.Stat()
 			if st.NotSampled == 0 {
 				t.Fatalf("seed %d: no gap", seed)

@@ -1,4 +1,4 @@
-package ui
+package store
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const (
 	// maxSpare bounds the samples whose memory is kept for the next that wait: a picture's worth. A machine that was full for
 	// some seconds must not leave ddtop larger.
 	maxSpare = 256
-	// columnNS is the length of a kept column of the timeline.
-	columnNS = int64(100 * time.Millisecond)
+	// ColumnNS is the length of a kept column of the timeline.
+	ColumnNS = int64(100 * time.Millisecond)
 	// minKeptNS is for how long frames and stacks are kept at least: blame and findings look back so far.
 	minKeptNS = int64(gvl.MaxBlameWindowNS)
 )
@@ -32,12 +32,12 @@ const (
 // Store folds the samples of a Source and holds what the views draw. The feeder does not wait for a reader: a sample that
 // comes while a picture is being made is copied and folded right after.
 type Store struct {
-	src     sampler.Source
-	process sampler.Process
-	dict    *sampler.Dictionary // what the screen shows: files have views of their own
+	Src     sampler.Source
+	target  sampler.Process
+	Dict    *sampler.Dictionary // what the screen shows: files have views of their own
 	names   *sampler.Redactor
-	keepNS  int64 // how much history is kept
-	history *recording.History
+	KeepNS  int64 // how much history is kept
+	History *recording.History
 
 	mu        sync.Mutex // guards what follows
 	fold      *gvl.Fold
@@ -46,16 +46,16 @@ type Store struct {
 	resting   *gvl.Resting // of what is read
 	marks     marks
 	waits     *waitLog
-	exact     exactSpans
+	exact     ExactSpans
 	states    []gvl.ThreadState // of what is read, see Read
 	holds     gvl.LockHolds
 	last      int64
 	slow      bool   // of the newest sample: the process is idle
 	unkept    uint64 // samples that the history did not take
-	stacks    stackReads
+	stacks    StackReads
 	meters    meters
-	rec       *recorder // nil: nothing is recorded
-	ending    *recorder // nil: no recording is being closed
+	Rec       *Recorder // nil: nothing is recorded
+	ending    *Recorder // nil: no recording is being closed
 	keeper    *sampler.Keeper
 	held      bool // what is shown can be older than the history: nothing is evicted
 
@@ -65,7 +65,7 @@ type Store struct {
 	pendingThreads int
 	spare          []*sampler.Sample
 
-	stirred chan struct{} // see stir
+	Stirred chan struct{} // see stir
 
 	endMu sync.Mutex // guards what follows
 	done  bool
@@ -74,45 +74,52 @@ type Store struct {
 	ended bool
 }
 
-// NewStore returns a Store for a Source that keeps the given stretch of history (0: ten minutes), with the findings' rules
-// as they are.
-func NewStore(src sampler.Source, history time.Duration) (*Store, error) {
-	return newStore(src, Options{History: history})
+// DefaultHistory is how long the past is kept.
+const DefaultHistory = 10 * time.Minute
+
+// Options are what New needs to know.
+type Options struct {
+	// History is how long the past is kept. Zero means DefaultHistory.
+	History time.Duration
+	// Rules are the rules of findings. It is nil for all of them with their default thresholds.
+	Rules *gvl.Rules
+	// Redactor leaves out what can name somebody. It is nil if nothing is left out.
+	Redactor *sampler.Redactor
 }
 
-// newStore is NewStore with the history, the findings' rules and the Redactor of Options.
-func newStore(src sampler.Source, o Options) (*Store, error) {
+// New returns a Store for a Source.
+func New(src sampler.Source, o Options) (*Store, error) {
 	history := o.History
 	if history <= 0 {
 		history = DefaultHistory
 	}
 	p := o.Redactor.Process(src.Process())
-	s := &Store{src: src, process: p, dict: src.Dictionary().Redacted(o.Redactor).View(), names: o.Redactor, keepNS: int64(history), stirred: make(chan struct{}, 1)}
-	columns := int(s.keepNS/columnNS) + 1
-	s.fold = gvl.NewFold(p, s.dict, gvl.Options{ColumnNS: columnNS, Columns: columns, Rules: o.Rules})
+	s := &Store{Src: src, target: p, Dict: src.Dictionary().Redacted(o.Redactor).View(), names: o.Redactor, KeepNS: int64(history), Stirred: make(chan struct{}, 1)}
+	columns := int(s.KeepNS/ColumnNS) + 1
+	s.fold = gvl.NewFold(p, s.Dict, gvl.Options{ColumnNS: ColumnNS, Columns: columns, Rules: o.Rules})
 	var err error
-	s.rolling, err = flamegraph.NewRolling(s.keepNS, 0)
+	s.rolling, err = flamegraph.NewRolling(s.KeepNS, 0)
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	s.history, err = recording.NewHistory(s.keepNS, historyBytes*min(max(s.keepNS, int64(DefaultHistory))/int64(DefaultHistory), 2))
+	s.History, err = recording.NewHistory(s.KeepNS, historyBytes*min(max(s.KeepNS, int64(DefaultHistory))/int64(DefaultHistory), 2))
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
 	// A server without a client rests like a worker without a job; who waits for a pool does not.
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
 	s.resting = s.fold.Resting()
-	s.collector.ByEndpoint(s.dict)
+	s.collector.ByEndpoint(s.Dict)
 	s.marks = newMarks(history)
-	s.waits = newWaitLog(history)
+	s.waits = NewWaitLog(history)
 	s.fold.Stream().Attach(s.waits)
 	s.fold.Stream().Attach(&s.holds)
-	s.keeper = sampler.NewKeeper(s.dict, max(s.keepNS, minKeptNS))
+	s.keeper = sampler.NewKeeper(s.Dict, max(s.KeepNS, minKeptNS))
 	return s, nil
 }
 
 // Process describes the target.
-func (s *Store) Process() sampler.Process { return s.process }
+func (s *Store) Process() sampler.Process { return s.target }
 
 // Run runs the Source until ctx ends, the target ends or nothing can be read any more; State says which.
 func (s *Store) Run(ctx context.Context) {
@@ -120,13 +127,20 @@ func (s *Store) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.drain()
 	s.mu.Unlock()
-	defer s.stir()
+	defer s.Stir()
+	state := s.State()
+	state.Done = true
+	if err != nil && !errors.Is(err, sampler.ErrEnded) {
+		state.Err = err
+	}
+	s.SetState(state)
+}
+
+// SetState replaces how the Source is doing. Silent and FailingNS are the Source's own to tell.
+func (s *Store) SetState(x SourceState) {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
-	s.done = true
-	if err != nil && !errors.Is(err, sampler.ErrEnded) {
-		s.err = err
-	}
+	s.done, s.err, s.end, s.ended = x.Done, x.Err, x.End, x.Ended
 }
 
 // runSource turns a panic of the sampling goroutine into an error, so that the terminal can be given back before
@@ -134,11 +148,11 @@ func (s *Store) Run(ctx context.Context) {
 func (s *Store) runSource(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("sampling PID %d failed with a bug in ddtop: %v\n%s", s.process.PID, r, debug.Stack())
+			err = fmt.Errorf("sampling PID %d failed with a bug in ddtop: %v\n%s", s.target.PID, r, debug.Stack())
 		}
 	}()
-	err = s.src.Run(ctx, s.Feed)
-	end, ended := s.src.End()
+	err = s.Src.Run(ctx, s.Feed)
+	end, ended := s.Src.End()
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
 	s.end, s.ended = s.names.End(end), ended
@@ -167,12 +181,12 @@ func (s *Store) State() SourceState {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
 	state := SourceState{Done: s.done, Err: s.err, End: s.end, Ended: s.ended}
-	if live, ok := s.src.(interface{ Silent() time.Duration }); ok && !s.done {
+	if live, ok := s.Src.(interface{ Silent() time.Duration }); ok && !s.done {
 		if silent := live.Silent(); silent >= silentAfter {
 			state.Silent = silent.Truncate(time.Second)
 		}
 	}
-	if live, ok := s.src.(interface{ Failing() (int64, error) }); ok && !s.done {
+	if live, ok := s.Src.(interface{ Failing() (int64, error) }); ok && !s.done {
 		if since, err := live.Failing(); err != nil {
 			state.FailingNS, state.Failure = since, s.names.Error(err)
 		}
@@ -231,11 +245,11 @@ func (s *Store) drain() {
 
 func (s *Store) foldOne(x *sampler.Sample) {
 	s.fold.Feed(x)
-	if err := s.history.Append(x); err != nil {
+	if err := s.History.Append(x); err != nil {
 		s.unkept++ // the one error is a sample beyond the format's limits; all else still holds
 	}
-	if s.rec != nil {
-		s.rec.write(x)
+	if s.Rec != nil {
+		s.Rec.write(x)
 	}
 	s.exact.add(&x.Changes)
 	s.stacks.count(x)
@@ -243,56 +257,56 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	if s.marks.due(x.TimeNS) {
 		s.fold.Read(func(v *gvl.View) {
 			first, _ := v.Timeline.Range()
-			s.marks.add(x, v.Findings.Told(), whyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters)
+			s.marks.add(x, v.Findings.Told(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters)
 		})
 	}
 	if s.slow && !x.Slow {
-		s.stir()
+		s.Stir()
 	}
 	s.last, s.slow = x.TimeNS, x.Slow
 }
 
-// stir has a screen look at once that rests because the process is idle.
-func (s *Store) stir() {
+// Stir has a screen look at once that rests because the process is idle.
+func (s *Store) Stir() {
 	select {
-	case s.stirred <- struct{}{}:
+	case s.Stirred <- struct{}{}:
 	default:
 	}
 }
 
-// reading is what Read gives access to, during the call only.
-type reading struct {
+// Reading is what Read gives access to, during the call only.
+type Reading struct {
 	*gvl.View
-	rolling *flamegraph.Rolling
-	// endpoint is the number that weights of a route or a class of jobs have; 0: there are none.
-	endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
-	resting  *gvl.Resting
-	marks    *marks
-	waits    *waitLog
-	exact    exactSpans
-	holds    *gvl.LockHolds
-	// lastNS is the time of the newest sample; 0 before the first.
-	lastNS int64
-	// dropped counts samples that are missing, in all or in the history.
-	dropped uint64
-	// leftOut counts the frames, stacks, threads and peers that there was no room for.
-	leftOut uint64
-	// recErr is why the recording can't be written any more.
-	recErr error
-	// recLost counts the samples that the recording lacks because the disk is slow.
-	recLost uint64
+	Rolling *flamegraph.Rolling
+	// Endpoint is the number that weights of a route or a class of jobs have; 0: there are none.
+	Endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
+	Resting  *gvl.Resting
+	Marks    *marks
+	Waits    *waitLog
+	Exact    ExactSpans
+	Holds    *gvl.LockHolds
+	// LastNS is the time of the newest sample; 0 before the first.
+	LastNS int64
+	// Dropped counts samples that are missing, in all or in the history.
+	Dropped uint64
+	// LeftOut counts the frames, stacks, threads and peers that there was no room for.
+	LeftOut uint64
+	// RecErr is why the recording can't be written any more.
+	RecErr error
+	// RecLost counts the samples that the recording lacks because the disk is slow.
+	RecLost uint64
 }
 
 // Read calls fn with everything folded so far. Samples that come meanwhile are kept, so fn does not slow the sampling
 // down, but it should still be quick.
-func (s *Store) Read(fn func(*reading)) {
+func (s *Store) Read(fn func(*Reading)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drain()
 	var recErr error
 	var recLost uint64
-	if s.rec != nil {
-		recErr, recLost = s.rec.err, s.rec.w.Lost()
+	if s.Rec != nil {
+		recErr, recLost = s.Rec.err, s.Rec.W.Lost()
 	}
 	s.fold.Read(func(v *gvl.View) {
 		lost := s.unkept
@@ -307,20 +321,20 @@ func (s *Store) Read(fn func(*reading)) {
 				begunExactly(view.States, w.Thread, w.FromNS, w.ToNS)
 			}
 		})
-		fn(&reading{recErr: recErr, recLost: recLost, View: &view, rolling: s.rolling, endpoint: s.collector.Endpoint, resting: s.resting, marks: &s.marks, waits: s.waits, exact: s.exact, holds: &s.holds, lastNS: s.last, dropped: lost,
-			leftOut: s.dict.LeftOut()})
+		fn(&Reading{RecErr: recErr, RecLost: recLost, View: &view, Rolling: s.rolling, Endpoint: s.collector.Endpoint, Resting: s.resting, Marks: &s.marks, Waits: s.waits, Exact: s.exact, Holds: &s.holds, LastNS: s.last, Dropped: lost,
+			LeftOut: s.Dict.LeftOut()})
 	})
 }
 
-// hold says whether what is shown can be older than the history: a picture that stands still, or is compared with.
-func (s *Store) hold(on bool) {
+// Hold says whether what is shown can be older than the history: a picture that stands still, or is compared with.
+func (s *Store) Hold(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = on
 }
 
-// newest is the time of the newest sample, those included that wait for a picture to be made; 0 before the first.
-func (s *Store) newest() (atNS int64, slow bool) {
+// Newest is the time of the newest sample, those included that wait for a picture to be made; 0 before the first.
+func (s *Store) Newest() (atNS int64, slow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drain()

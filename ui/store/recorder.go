@@ -1,4 +1,4 @@
-package ui
+package store
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// recorder writes the stream of samples to a file while it comes. Its file is readable up to the last two seconds
+// Recorder writes the stream of samples to a file while it comes. Its file is readable up to the last two seconds
 // however ddtop ends.
-type recorder struct {
-	path string
-	file *os.File
-	w    *recording.Writer
+type Recorder struct {
+	Path string
+	File *os.File
+	W    *recording.Writer
 	err  error // the first; nothing is written after it
 	// notes are those that the next write takes along.
 	notes []sampler.Note
@@ -31,16 +31,16 @@ type recorder struct {
 }
 
 // write adds a sample; it is called for one at a time.
-func (r *recorder) write(s *sampler.Sample) {
+func (r *Recorder) write(s *sampler.Sample) {
 	r.writeNotes()
 	if r.err == nil {
-		r.err = r.w.Write(s)
+		r.err = r.W.Write(s)
 	}
 }
 
-func (r *recorder) writeNotes() {
+func (r *Recorder) writeNotes() {
 	for len(r.notes) > 0 && r.err == nil {
-		err := r.w.Note(r.notes[0])
+		err := r.W.Note(r.notes[0])
 		if errors.Is(err, recording.ErrSlow) {
 			return // there will be room when the disk has taken something
 		}
@@ -50,15 +50,15 @@ func (r *recorder) writeNotes() {
 
 // close writes what is left and closes the file, on a goroutine of its own that is left to itself when giveUp is closed first:
 // a disk may hang. Further calls wait for what the first one began. write is not to be called any more.
-func (r *recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
+func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	r.once.Do(func() {
 		r.done = make(chan struct{})
 		go func() {
 			defer close(r.done)
-			r.w.Live(false)
+			r.W.Live(false)
 			r.writeNotes()
-			if r.closed = errors.Join(r.err, r.w.Close(end), r.file.Close()); r.closed != nil {
-				r.closed = fmt.Errorf("recording to %s: %w", r.path, r.closed)
+			if r.closed = errors.Join(r.err, r.W.Close(end), r.File.Close()); r.closed != nil {
+				r.closed = fmt.Errorf("recording to %s: %w", r.Path, r.closed)
 			}
 		}()
 	})
@@ -66,7 +66,7 @@ func (r *recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	case <-r.done:
 		return r.closed
 	case <-giveUp:
-		return fmt.Errorf("recording to %s: %w", r.path, r.w.Unwritten())
+		return fmt.Errorf("recording to %s: %w", r.Path, r.W.Unwritten())
 	}
 }
 
@@ -94,9 +94,9 @@ func newRecording(base string) (path string, file *os.File, err error) {
 	return path, file, err
 }
 
-// record begins a recording in a new file named after base. It holds the samples and notes from fromNS on, their names as d
+// Record begins a recording in a new file named after base. It holds the samples and notes from fromNS on, their names as d
 // gives them, those of the history included that came while the file was being made.
-func (s *Store) record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*recorder, error) {
+func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*Recorder, error) {
 	path, file, err := newRecording(base)
 	if err != nil {
 		return nil, err // names the file
@@ -106,7 +106,7 @@ func (s *Store) record(base string, p sampler.Process, d *sampler.Dictionary, no
 		return nil, errors.Join(fmt.Errorf("recording process %d to %s: %w", p.PID, path, err), file.Close())
 	}
 	w.Live(true)
-	r := &recorder{path: path, file: file, w: w}
+	r := &Recorder{Path: path, File: file, W: w}
 	for _, n := range notes {
 		if n.AtNS >= fromNS {
 			r.notes = append(r.notes, n)
@@ -115,29 +115,29 @@ func (s *Store) record(base string, p sampler.Process, d *sampler.Dictionary, no
 	s.mu.Lock() // samples that come meanwhile wait, and are written after these
 	defer s.mu.Unlock()
 	s.drain()
-	if err := s.history.Range(fromNS, math.MaxInt64, r.write); err != nil && r.err == nil {
+	if err := s.History.Range(fromNS, math.MaxInt64, r.write); err != nil && r.err == nil {
 		r.err = err
 	}
-	s.rec = r
+	s.Rec = r
 	return r, nil
 }
 
-// note puts a note into the recording that goes on, if any, before its next sample.
-func (s *Store) note(n sampler.Note) {
+// Note puts a note into the recording that goes on, if any, before its next sample.
+func (s *Store) Note(n sampler.Note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rec != nil {
-		s.rec.notes = append(s.rec.notes, n)
+	if s.Rec != nil {
+		s.Rec.notes = append(s.Rec.notes, n)
 	}
 }
 
-// stopRecording ends the recording that goes on, if any, and waits until it is written or giveUp is closed; so it does for one
+// StopRecording ends the recording that goes on, if any, and waits until it is written or giveUp is closed; so it does for one
 // that is being ended already.
-func (s *Store) stopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
+func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
 	s.mu.Lock()
 	s.drain() // they came before the end
-	if s.rec != nil {
-		s.ending, s.rec = s.rec, nil
+	if s.Rec != nil {
+		s.ending, s.Rec = s.Rec, nil
 	}
 	r := s.ending
 	s.mu.Unlock()
@@ -154,26 +154,26 @@ func (s *Store) stopRecording(giveUp <-chan struct{}) (path string, bytes int64,
 		s.ending = nil
 	}
 	s.mu.Unlock()
-	return r.path, r.w.Bytes(), r.w.Lost(), err
+	return r.Path, r.W.Bytes(), r.W.Lost(), err
 }
 
 // unwrittenFor is how long the end of the screen waits for the disk that recordings go to.
 const unwrittenFor = time.Second
 
-// leaveRecordings ends the recordings that go on when the screen has been left.
-func leaveRecordings(stores ...*Store) error {
+// LeaveRecordings ends the recordings that go on when the screen has been left.
+func LeaveRecordings(stores ...*Store) error {
 	over, done := context.WithTimeout(context.Background(), unwrittenFor)
 	defer done()
 	var errs []error
 	for _, s := range stores {
-		_, _, _, err := s.stopRecording(over.Done())
+		_, _, _, err := s.StopRecording(over.Done())
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// absolute returns a path that can be pasted into another terminal; the path itself where that can't be told.
-func absolute(path string) string {
+// Absolute returns a path that can be pasted into another terminal; the path itself where that can't be told.
+func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}

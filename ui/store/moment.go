@@ -1,4 +1,4 @@
-package ui
+package store
 
 import (
 	"fmt"
@@ -21,9 +21,9 @@ const (
 	historyBytes = 64 << 20
 )
 
-// moment returns the last sample at or before a time, with its states; nil when the history does not reach there.
-func (s *Store) moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
-	class := gvl.NewClassifier(s.process, s.dict)
+// Moment returns the last sample at or before a time, with its states; nil when the history does not reach there.
+func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
+	class := gvl.NewClassifier(s.target, s.Dict)
 	var last *sampler.Sample
 	var states []gvl.ThreadState // the classifier's, of the sample it was fed last
 	firstNS, lastNS := int64(0), int64(0)
@@ -39,11 +39,11 @@ func (s *Store) moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 		}
 		last.CopyFrom(x)
 	}
-	if err := s.history.Range(atNS-momentNS, atNS+1, look); err != nil {
+	if err := s.History.Range(atNS-momentNS, atNS+1, look); err != nil {
 		return nil, nil, fmt.Errorf("reading the history: %w", err)
 	}
 	if last == nil { // a slow clock has longer gaps
-		x, err := s.history.At(atNS)
+		x, err := s.History.At(atNS)
 		if err != nil || x == nil || atNS-x.TimeNS > maxMomentAgeNS {
 			return nil, nil, err
 		}
@@ -52,8 +52,8 @@ func (s *Store) moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 		}
 		last = x
 	}
-	s.Read(func(r *reading) {
-		defer r.waits.events.begunBefore(states, atNS)
+	s.Read(func(r *Reading) {
+		defer r.Waits.Events.begunBefore(states, atNS)
 		for i := range states {
 			if states[i].SinceNS <= firstNS {
 				states[i].SinceNS = r.Timeline.Since(states[i].Thread, states[i].State, firstNS, firstNS-maxSinceNS)
