@@ -16,10 +16,10 @@ func CheckKey(key, does string) error {
 	if err := checkName(key); err != nil {
 		return err
 	}
-	maps := []keyMap{globalKeys(offers{true, true}), weightKeys(), searchKeys(), timelineKeys(), flameKeys()}
+	maps := []keyMap{globalKeys(offers{true, true}), weightKeys(), searchKeys()}
 	for _, p := range newPages(newComponents(new(selection))) {
-		if p != nil {
-			maps = append(maps, *p.keyMap())
+		for _, k := range p.keys(nil, true) {
+			maps = append(maps, *k)
 		}
 	}
 	known := func(key string) bool {
@@ -36,7 +36,7 @@ func CheckKey(key, does string) error {
 }
 
 // aliasHelp lists the keys that the person's settings gave a meaning.
-func (m *Model) aliasHelp() keyMap {
+func aliasHelp(m *Model) keyMap {
 	k := keyMap{title: "your keys (config.toml)"}
 	for _, key := range slices.Sorted(maps.Keys(m.opt.Keys)) {
 		k.bindings = append(k.bindings, binding{show: key, help: "as " + m.opt.Keys[key]})

@@ -15,7 +15,7 @@ func BenchmarkFrame(b *testing.B) {
 			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: threads - 7}, Options{})
 			b.ReportAllocs()
 			for b.Loop() {
-				s.model.refresh()
+				s.model.Refresh()
 			}
 			b.ReportMetric(float64(len(s.model.grid.String(true))), "bytes/frame")
 		})

@@ -56,22 +56,22 @@ func loadBuffer(text string) tea.Cmd {
 }
 
 // yank copies the stack of what is selected, or the summary when nothing is.
-func (m *Model) yank() tea.Cmd {
-	title, stack := m.selectedStack()
+func yank(m *Model) tea.Cmd {
+	title, stack := selectedStack(m)
 	if len(stack) == 0 {
-		return m.yankSummary()
+		return yankSummary(m)
 	}
 	m.message.say(fmt.Sprintf("copied the stack of %s: %s", title, units.Plural(len(stack), "frame", "frames")))
 	return m.copy(title + "\n  " + strings.Join(stack, "\n  ") + "\n")
 }
 
 // yankSummary copies what is wrong, who is to blame and what the threads do, as Markdown for a chat.
-func (m *Model) yankSummary() tea.Cmd {
+func yankSummary(m *Model) tea.Cmd {
 	if m.lastNS == 0 {
 		m.message.fail("nothing to copy yet: no sample has come")
 		return nil
 	}
-	text := m.summary()
+	text := summary(m)
 	m.message.say(fmt.Sprintf("copied a summary in Markdown: %d lines", strings.Count(text, "\n")))
 	return m.copy(text)
 }
@@ -85,7 +85,7 @@ const (
 )
 
 // summary describes the stretch of time on the screen.
-func (m *Model) summary() string {
+func summary(m *Model) string {
 	var b strings.Builder
 	p, f := &m.process, &m.figures
 	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, style.AxisTime(m.windowNS), p.WallTime(m.atNS).Format("2006-01-02 15:04:05"))
@@ -106,7 +106,7 @@ func (m *Model) summary() string {
 		figures = append(figures, strings.TrimSpace(g.label+" "+g.value))
 	}
 	fmt.Fprintf(&b, "\n%s\n", markdown(strings.Join(figures, " · ")))
-	if path := m.hotPath(); path != "" {
+	if path := hotPath(m); path != "" {
 		b.WriteString("\n" + path + "\n")
 	}
 	if top := m.blamed(); len(top) > 0 {
@@ -153,9 +153,9 @@ const (
 
 // hotPath says where most time goes, in the measure and with the filters of the flamegraph: from the thread that has
 // most into each callee that has half of its caller's time; "" where there is none.
-func (m *Model) hotPath() string {
+func hotPath(m *Model) string {
 	if !m.hasFlame() { // what there is is as old as the last look at it
-		m.buildFlame(true)
+		buildFlame(m, true)
 	}
 	t := m.flame.tree
 	if t == nil || t.Root.Total == 0 {

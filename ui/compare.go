@@ -30,7 +30,7 @@ func (v *flameView) compareAgainst() {
 
 // compare goes on from comparing with nothing to the other recording, if there is one, to the time before the last mark, if there is one, to the time shown now, and
 // back to nothing. The stretch of time is as long as the one shown, which { and } change.
-func (m *Model) compare() {
+func compare(m *Model) {
 	v := &m.flame
 	if m.lastNS == 0 {
 		return
@@ -60,7 +60,7 @@ func (m *Model) compare() {
 		v.baseWhen = span + " until " + m.process.WallTime(m.atNS).Format("15:04:05")
 		m.message.say("compared from now on with the " + v.baseWhen + ": go to another time with [ ], or wait; = stops")
 	}
-	m.refresh()
+	m.Refresh()
 }
 
 // loadDiff compares the whole tree with the one of the base, both scaled to the same whole.

@@ -39,19 +39,19 @@ func TestDocsNameEveryKey(t *testing.T) {
 	pages := newPages(newComponents(new(selection)))
 	sections := map[string][]keyMap{
 		"Everywhere":                       {globalKeys(offers{true, true})},
-		"View 1: live":                     {timelineKeys(), flameKeys()},
+		"View 1: live":                     allKeys(pages[pageLive]),
 		"The flamegraph, on views 1 and 4": {weightKeys()},
-		"One thread":                       {*pages[pageThread].keyMap()},
-		"View 8: processes":                {*newProcessesPage(nil).keyMap()},
+		"One thread":                       allKeys(pages[pageThread]),
+		"View 8: processes":                allKeys(newProcessesPage(nil)),
 	}
-	for _, tab := range tabs {
+	for _, tab := range tabs(offers{true, true}) {
 		if pages[tab.id] != nil {
-			name := map[string]string{"flame": "flamegraph"}[tab.name]
+			name := map[string]string{"flame": "flamegraph"}[string(tab.id)]
 			if name == "" {
-				name = tab.name
+				name = string(tab.id)
 			}
-			sections["View "+tab.key+": "+name] = []keyMap{*pages[tab.id].keyMap()}
-			if slices.Contains([]pageID{pageThreads, pageTimeline, pageTop, pageLocks, pageRequests, pageWaits}, tab.id) {
+			sections["View "+tab.key+": "+name] = allKeys(pages[tab.id])
+			if tab.shared == searchShared {
 				sections["Search, on views 2, 3, 5, 6, 9 and 0"] = []keyMap{searchKeys()}
 			}
 		}
@@ -118,4 +118,13 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 			t.Errorf("%q has no short word", gvl.State(s))
 		}
 	}
+}
+
+// allKeys are the keys of a page.
+func allKeys(p page) []keyMap {
+	var out []keyMap
+	for _, k := range p.keys(nil, true) {
+		out = append(out, *k)
+	}
+	return out
 }

@@ -52,7 +52,7 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 	} {
 		s := endsWith(t, youngSource{demosource.New(demosource.Options{Length: c.length}), c.age}, Options{}, 120, 40)
 		setDone(s.store, false)
-		s.model.refresh()
+		s.model.Refresh()
 		s.sees(c.want)
 		for _, other := range []string{young, new, quiet} {
 			if other != c.want {
@@ -64,7 +64,7 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 		s.sees(over)
 		s.press("space")
 		setDone(s.store, true)
-		s.model.refresh()
+		s.model.Refresh()
 		s.sees("■ exited", over)
 	}
 }

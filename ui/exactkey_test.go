@@ -112,10 +112,10 @@ func TestExactEndsItself(t *testing.T) {
 		s.press("E")
 		s.ran(s.press("y"))
 		f.status.Lost = 12
-		s.model.tickOn()
+		tickOn(s.model)
 		s.sees("● exact 0.4 %, 12 lost")
 		f.status = sampler.ExactStatus{Ended: "its probes cost 4.1 % of the process's CPU time", Wrong: wrong}
-		s.model.tickOn()
+		tickOn(s.model)
 		s.sees("its probes cost 4.1 %", "exact ended")
 		if got := strings.Contains(s.text(), "trusted"); got != wrong {
 			t.Errorf("wrong %v, said so %v", wrong, got)
@@ -144,11 +144,11 @@ func TestExactWhereItIsNot(t *testing.T) {
 	f := new(fakeExact)
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, Options{Exact: f})
 	setDone(s.store, true)
-	s.model.refresh()
+	s.model.Refresh()
 	s.press("E")
 	s.sees("no samples come any more")
 	f.status.On = true // by the command line: nobody is asked
-	s.model.refresh()
+	s.model.Refresh()
 	s.ran(s.press("E"))
 	s.sees("exact mode is off")
 }

@@ -44,17 +44,17 @@ func (f *findingsView) index(id findingID) int {
 // onPress makes a click on a finding go to what it is about.
 func (f *findingsView) onPress(sc *scene, a canvas.Area, i int) {
 	id := f.id(i)
-	sc.onPress(a, func(m *Model, _, _ int) tea.Cmd { return m.goToFinding(id) })
+	sc.onPress(a, func(h Host, _, _ int) tea.Cmd { return h.GoToFinding(id) })
 }
 
 // moreFindings makes a click on "+2 more: !" at the end of a row open the list of all.
 func moreFindings(sc *scene, row canvas.Area, n int) {
 	w := canvas.Width(moreText(n)) + 1
-	sc.onPress(row.Sub(row.W-w, 0, w, 1), func(m *Model, _, _ int) tea.Cmd { m.over = overlay{what: findingsOverlay}; return nil })
+	sc.onPress(row.Sub(row.W-w, 0, w, 1), func(h Host, _, _ int) tea.Cmd { h.ShowFindings(); return nil })
 }
 
 // allFindings are those of the screen's head: of the process that is shown, on view 8 of all.
-func (m *Model) allFindings() findingsView {
+func allFindings(m *Model) findingsView {
 	if m.page == pageProcesses {
 		return m.fleet.page.worst(&m.scene)
 	}
@@ -62,8 +62,8 @@ func (m *Model) allFindings() findingsView {
 }
 
 // moveFinding selects another finding. One that is longer than the screen is scrolled through first.
-func (m *Model) moveFinding(by step) tea.Cmd {
-	o, v := &m.over, m.allFindings()
+func moveFinding(m *Model, by step) tea.Cmd {
+	o, v := &m.over, allFindings(m)
 	if len(v.list) == 0 {
 		return nil
 	}
@@ -96,8 +96,8 @@ type origin struct {
 
 // goToFinding shows what a finding is about: the lock that threads wait for, the culprit's thread, or the line of code in the
 // flamegraph.
-func (m *Model) goToFinding(id findingID) tea.Cmd {
-	v := m.allFindings()
+func goToFinding(m *Model, id findingID) tea.Cmd {
+	v := allFindings(m)
 	i := v.index(id)
 	if i < 0 {
 		m.message.say("that finding is gone")
@@ -110,19 +110,19 @@ func (m *Model) goToFinding(id findingID) tea.Cmd {
 			m.message.fail(err.Error())
 			return nil
 		}
-		to = id.of.model
-		to.refresh() // its threads are needed to tell which are still there
+		to = m.fleet.model(id.of)
+		to.Refresh() // its threads are needed to tell which are still there
 	}
 	m.over = overlay{}
-	cmd := to.goTo(&f)
+	cmd := goTo(to, &f)
 	from.to, to.came = to.page, &from
-	to.refresh()
+	to.Refresh()
 	return cmd
 }
 
 // origin is what is on the screen.
 func (m *Model) origin() origin {
-	o := origin{page: m.page, threadFrom: m.threadFrom, over: m.over, selection: *m.selection, focus: m.live.focus,
+	o := origin{page: m.page, threadFrom: m.threadFrom, over: m.over, selection: *m.selection, focus: m.focus,
 		look: m.flame.flameLook, zoom: m.flame.zoom, selected: m.flame.selected}
 	if m.fleet != nil {
 		o.of = m.fleet.shown
@@ -131,44 +131,46 @@ func (m *Model) origin() origin {
 }
 
 // goTo opens the page that shows what a finding is about.
-func (m *Model) goTo(f *gvl.Finding) tea.Cmd {
+func goTo(m *Model, f *gvl.Finding) tea.Cmd {
 	if f.Object != 0 {
 		for _, l := range gvl.Locks(m.states) {
 			if l.Object == f.Object {
-				return m.openLock(&l)
+				return openLock(m, &l)
 			}
 		}
 	}
 	for _, id := range f.Threads {
 		if slices.ContainsFunc(m.threads, func(t threadRow) bool { return t.id == id }) {
 			m.selected = rowKey{thread: id}
-			return m.open(pageThread)
+			return m.Open(pageThread)
 		}
 	}
 	if label := codeOf(m.dict, f.Stack); label != "" {
-		return m.openCode(label)
+		return openCode(m, label)
 	}
 	if strings.HasPrefix(f.ID, "gc_") || strings.HasPrefix(f.ID, "memory") {
-		return m.open(pageMemory)
+		return m.Open(pageMemory)
 	}
-	return m.open(pageThreads)
+	return m.Open(pageThreads)
 }
 
 // openLock shows the locks with the cursor on one of them.
-func (m *Model) openLock(l *gvl.Contended) tea.Cmd {
-	*m.pages[pageLocks].(*locksPage).both.cursor = lockRow{Contended: l}.id()
-	return m.open(pageLocks)
+func openLock(m *Model, l *gvl.Contended) tea.Cmd {
+	if p, ok := m.pages[pageLocks].(interface{ SelectLock(*gvl.Contended) }); ok {
+		p.SelectLock(l)
+	}
+	return m.Open(pageLocks)
 }
 
 // openCode looks a function up in the flamegraph of all threads.
-func (m *Model) openCode(label string) tea.Cmd {
+func openCode(m *Model, label string) tea.Cmd {
 	m.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(label) + "$")
 	m.flame.sought = m.flame.search
-	m.flame.zoom, m.flame.top, m.live.focus = nil, 0, onFlame
+	m.flame.zoom, m.flame.top, m.focus = nil, 0, onFlame
 	m.filter, m.selected, m.route = rowKey{}, rowKey{}, endpointKey{}
-	cmd := m.open(pageLive)
+	cmd := m.Open(pageLive)
 	m.flame.nextMatch(+1)
-	m.refresh()
+	m.Refresh()
 	return cmd
 }
 
@@ -185,7 +187,7 @@ func codeOf(dict *sampler.Dictionary, stack sampler.StackID) string {
 func (m *Model) cameFrom() bool { return m.came != nil && m.came.to == m.page }
 
 // comeBack shows again what was on the screen when a finding or a route was chosen.
-func (m *Model) comeBack() tea.Cmd {
+func comeBack(m *Model) tea.Cmd {
 	c := m.came
 	m.came = nil
 	to := m
@@ -194,12 +196,12 @@ func (m *Model) comeBack() tea.Cmd {
 			m.message.fail(err.Error())
 			return nil
 		}
-		to = c.of.model
+		to = m.fleet.model(c.of)
 	}
 	to.page, to.threadFrom, to.over = c.page, c.threadFrom, c.over
-	*to.selection, to.live.focus, to.flame.flameLook = c.selection, c.focus, c.look
+	*to.selection, to.focus, to.flame.flameLook = c.selection, c.focus, c.look
 	to.flame.zoom, to.flame.selected = c.zoom, c.selected
-	to.refresh()
+	to.Refresh()
 	return to.wanted()
 }
 
@@ -207,6 +209,6 @@ func (m *Model) comeBack() tea.Cmd {
 func backKeys() keyMap {
 	return keyMap{title: "from a finding or a route", bindings: []binding{
 		{keys: []string{"esc", "backspace"}, show: "esc", short: "back", always: true, help: "back to where it was chosen",
-			do: (*Model).comeBack},
+			do: on(comeBack)},
 	}}
 }

@@ -33,17 +33,17 @@ func TestFindingsLeadToWhatTheyAreAbout(t *testing.T) {
 				t.Errorf("%v: enter on %q leaves the list open", size, f.ID)
 			case f.Object != 0:
 				if m.page != pageLocks {
-					t.Errorf("%q leads to view %d", f.ID, m.page)
+					t.Errorf("%q leads to view %s", f.ID, m.page)
 				}
 			case len(f.Threads) > 0:
 				if m.page != pageThread || m.selected.thread != f.Threads[0] {
-					t.Errorf("%q leads to view %d, thread %d: want %d", f.ID, m.page, m.selected.thread, f.Threads[0])
+					t.Errorf("%q leads to view %s, thread %d: want %d", f.ID, m.page, m.selected.thread, f.Threads[0])
 				}
 			}
 			s.sees("esc back")
 			s.press("esc")
 			if m.page != pageLive || m.over.what != findingsOverlay || m.over.finding != before || m.selected != (rowKey{}) {
-				t.Errorf("%v: esc comes back to view %d, %+v", size, m.page, m.over)
+				t.Errorf("%v: esc comes back to view %s, %+v", size, m.page, m.over)
 			}
 			s.press("esc")
 			s.misses("enter go there")
@@ -60,9 +60,9 @@ func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 		if of < 0 {
 			t.Fatalf("no finding names a lock: %+v", m.findings.list)
 		}
-		m.goToFinding(m.findings.id(of))
+		goToFinding(m, m.findings.id(of))
 		if k := *m.pages[pageLocks].(*locksPage).both.cursor; m.page != pageLocks || k.object != m.findings.list[of].Object {
-			t.Errorf("view %d with the cursor on %x", m.page, k.object)
+			t.Errorf("view %s with the cursor on %x", m.page, k.object)
 		}
 		s.press("esc")
 
@@ -70,18 +70,18 @@ func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 		line := gvl.Finding{ID: "of_a_line", Title: "Line", Text: "text", Stack: stack}
 		whole := gvl.Finding{ID: "gc_pressure", Title: "Whole", Text: "text"}
 		m.findings.list = []gvl.Finding{line, whole}
-		m.goToFinding(findingID{rule: line.ID})
+		goToFinding(m, findingID{rule: line.ID})
 		if m.page != pageLive || m.flame.search == nil || !strings.Contains(m.flame.search.String(), codeOf(m.dict, stack)) {
-			t.Errorf("a line leads to view %d, %v", m.page, m.flame.search)
+			t.Errorf("a line leads to view %s, %v", m.page, m.flame.search)
 		}
 		s.press("esc")
 		if m.flame.search != nil {
 			t.Error("the search stays")
 		}
 		m.findings.list = []gvl.Finding{line, whole}
-		m.goToFinding(findingID{rule: whole.ID})
+		goToFinding(m, findingID{rule: whole.ID})
 		if m.page != pageMemory {
-			t.Errorf("a finding of the collector leads to view %d", m.page)
+			t.Errorf("a finding of the collector leads to view %s", m.page)
 		}
 	}
 }
@@ -96,16 +96,16 @@ func TestFindingsCanBeClicked(t *testing.T) {
 	}
 	click(m.findings.list[0].Title)
 	if m.page != pageThread || m.selected.thread != m.findings.list[0].Threads[0] {
-		t.Errorf("a click in the head leads to view %d, %+v", m.page, m.selected)
+		t.Errorf("a click in the head leads to view %s, %+v", m.page, m.selected)
 	}
 	s.press("esc")
 	if m.page != pageLive || m.over.what != noOverlay {
-		t.Errorf("esc comes back to view %d, %+v", m.page, m.over)
+		t.Errorf("esc comes back to view %s, %+v", m.page, m.over)
 	}
 	s.press("!")
 	click(m.findings.list[1].Title)
 	if m.page == pageLive || m.over.what != noOverlay {
-		t.Errorf("a click in the list leads to view %d", m.page)
+		t.Errorf("a click in the list leads to view %s", m.page)
 	}
 	s.press("esc")
 	click("esc close")
@@ -123,7 +123,7 @@ func TestFindingsCanBeClicked(t *testing.T) {
 	long := gvl.Finding{ID: "a", Title: "Title", Text: strings.Repeat("long text ", 20)}
 	small := hogged(t, 80, 24)
 	small.model.findings.list = []gvl.Finding{long, {ID: "b", Title: "Other"}, {ID: "c", Title: "Third"}}
-	small.model.draw()
+	small.model.Draw()
 	x, y := small.at("more: !")
 	small.click(x, y)
 	if small.model.over.what != findingsOverlay {

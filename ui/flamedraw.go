@@ -376,3 +376,20 @@ func (v *flameView) detail(dict *sampler.Dictionary) (name, rest string) {
 	}
 	return n.Text(), strings.Join(parts, "  ")
 }
+
+// stack is that of the selected frame: it and its callers.
+func (v *flameView) stack() (title string, lines []string) {
+	n := v.selNode
+	if n == nil {
+		return "", nil
+	}
+	title = canvas.Clean(n.Text())
+	for n = v.wholeNode(flamegraph.PathOf(n)); n != nil && n.Parent != nil; n = n.Parent {
+		line := n.Label
+		if n.File != "" {
+			line += " (" + style.LineIn(n.File, n.Line, n.Uncertain) + ")"
+		}
+		lines = append(lines, canvas.Clean(line))
+	}
+	return title, lines
+}

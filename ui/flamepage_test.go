@@ -28,7 +28,7 @@ func TestFlamegraphOverTheWholeScreen(t *testing.T) {
 		}
 	}
 	f.selectNode(f.tree.Root.Children[0]) // the heaviest that was executed: its time is its own
-	s.model.refresh()
+	s.model.Refresh()
 	_, rest := f.detail(s.model.dict)
 	if want := fmt.Sprintf("self %.1f %% ", 100*float64(f.selNode.Total)/float64(f.tree.Root.Total)); !strings.Contains(rest, want) || strings.Contains(rest, "total") {
 		t.Errorf("what was executed has all of its time itself: %q, want %q", rest, want)

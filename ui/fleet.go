@@ -17,11 +17,9 @@ import (
 // maxEndedShown is how many processes that have ended are kept to look at, with their history; the oldest go first.
 const maxEndedShown = 16
 
-// member is one of several processes: its samples, and its own screen from the first time it is opened on.
+// member is one of several processes.
 type member struct {
-	src   sampler.Source
 	store *store.Store
-	model *Model // nil until it was opened
 	// number is its place in the order of joining, from 1 on. path are the numbers of the processes it descends from, the
 	// outermost first, and its own: the order in which a tree is read.
 	number int
@@ -38,6 +36,8 @@ type fleet struct {
 
 	mu      sync.Mutex // guards what follows
 	members []*member
+	// models are the screens of the processes that were opened.
+	models map[*member]*Model
 	// presenting: directories are hidden, those of the processes that are not shown and of those to come included.
 	presenting bool
 	joined     int
@@ -45,7 +45,7 @@ type fleet struct {
 }
 
 func newFleet(o Options) *fleet {
-	f := &fleet{opt: o, group: o.Group}
+	f := &fleet{opt: o, group: o.Group, models: make(map[*member]*Model)}
 	f.page = newProcessesPage(f)
 	return f
 }
@@ -61,7 +61,7 @@ func (f *fleet) join(src sampler.Source) *member {
 	}
 	store.Dict.HideDirectories(f.presenting)
 	f.joined++
-	m := &member{src: src, store: store, number: f.joined, parent: parentOf(f.group, src), path: []int{f.joined}}
+	m := &member{store: store, number: f.joined, parent: parentOf(f.group, src), path: []int{f.joined}}
 	for i := len(f.members) - 1; i >= 0; i-- { // the latest one with that PID
 		if p := f.members[i]; p.store.Process().PID == m.parent {
 			m.path = append(slices.Clone(p.path), f.joined)
@@ -108,6 +108,7 @@ func (f *fleet) forgetEnded() {
 	for i := 0; i < len(f.members) && ended > maxEndedShown; {
 		if m := f.members[i]; m.store.State().Done && m != f.shown {
 			f.members = slices.Delete(f.members, i, i+1)
+			delete(f.models, m)
 			ended--
 			continue
 		}
@@ -115,8 +116,21 @@ func (f *fleet) forgetEnded() {
 	}
 }
 
-// list returns the processes, each followed by those below it.
-func (f *fleet) list() []*member {
+// model returns the screen of a process. It is nil until the process was opened.
+func (f *fleet) model(of *member) *Model {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.models[of]
+}
+
+// screen returns the screen that is shown.
+func (f *fleet) screen() *Model { return f.model(f.shown) }
+
+// Relatives returns the processes that are known, sampled or not, and how many more there were.
+func (f *fleet) Relatives() (list []sampler.Relative, forgotten int) { return f.group.Relatives() }
+
+// List returns the processes, each followed by those below it.
+func (f *fleet) List() []*member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := slices.Clone(f.members)
@@ -130,45 +144,47 @@ func (f *fleet) open(to *member) error {
 	if to == from {
 		return nil
 	}
-	if to.model == nil {
+	model := f.model(to)
+	if model == nil {
 		m, err := NewModel(to.store, f.opt)
 		if err != nil {
 			return err
 		}
-		m.attach(f)
-		to.model = m
+		attach(m, f)
+		model = m
 	}
 	f.mu.Lock()
-	f.shown = to
+	f.shown, f.models[to] = to, model
 	f.mu.Unlock()
 	if from != nil {
-		to.model.takeOver(from.model)
+		was := f.model(from)
+		takeOver(model, was)
 		// The moment that it was frozen at is no longer on the screen; left held, it would forget nothing for as long as it is not shown.
-		from.store.Hold(from.model.flame.base != nil)
+		from.store.Hold(was.flame.base != nil)
 	}
 	return nil
 }
 
 // attach adds what only a process among several has: view 8, and the keys to go to the others.
-func (m *Model) attach(f *fleet) {
+func attach(m *Model, f *fleet) {
 	m.fleet = f
 	m.pages[pageProcesses] = f.page
 	m.page = pageProcesses
-	m.setKeys(offers{processes: true, requests: m.offers.requests})
+	setKeys(m, offers{processes: true, requests: m.offers.requests})
 }
 
 // takeOver takes over what the person chose on another process's screen.
-func (m *Model) takeOver(from *Model) {
+func takeOver(m, from *Model) {
 	m.width, m.height, m.Colors = from.width, from.height, from.Colors.Copied()
 	if m.page = from.page; m.page == pageThread { // of the other process
 		m.page = pageThreads
 	}
-	m.live.focus, m.span = from.live.focus, from.span
+	m.focus, m.span = from.focus, from.span
 	m.heldNS, m.came = 0, nil
 	m.message.clear()
 	m.pressed = from.pressed
 	if m.presenting != from.presenting {
-		m.present()
+		present(m)
 	}
 	m.flame.flameLook = from.flame.flameLook
 	m.weightsOf = flameRange{}
@@ -176,7 +192,7 @@ func (m *Model) takeOver(from *Model) {
 
 // step opens the next (+1) or previous (-1) process.
 func (f *fleet) step(d int) tea.Cmd {
-	list := f.list()
+	list := f.List()
 	i := slices.Index(list, f.shown)
 	if len(list) == 0 {
 		return nil
@@ -187,18 +203,18 @@ func (f *fleet) step(d int) tea.Cmd {
 // openAndRefresh opens a process and draws it.
 func (f *fleet) openAndRefresh(to *member) tea.Cmd {
 	if err := f.open(to); err != nil {
-		f.shown.model.message.fail(err.Error())
+		f.screen().message.fail(err.Error())
 		return nil
 	}
-	m := f.shown.model
-	m.refresh()
+	m := f.screen()
+	m.Refresh()
 	return m.wanted()
 }
 
 // which says which of the processes is shown: "process 3 of 8".
 func (f *fleet) which(m *Model) (number, of int) {
-	list := f.list()
-	return slices.IndexFunc(list, func(x *member) bool { return x.model == m }) + 1, len(list)
+	list := f.List()
+	return slices.IndexFunc(list, func(x *member) bool { return f.model(x) == m }) + 1, len(list)
 }
 
 // memberMsg brings back to a process's screen what a command of it found out, whichever is shown by then.
@@ -219,7 +235,7 @@ func address(to *member, cmd tea.Cmd) tea.Cmd {
 				msg[i] = address(to, msg[i])
 			}
 			return msg
-		case sourceMsg, fineMsg, instantMsg, savedMsg, recordingMsg:
+		case pageMsg, savedMsg, recordingMsg:
 			return memberMsg{to, msg}
 		default:
 			return msg
@@ -228,7 +244,7 @@ func address(to *member, cmd tea.Cmd) tea.Cmd {
 }
 
 // Init starts the clock of the screen.
-func (f *fleet) Init() tea.Cmd { return f.shown.model.Init() }
+func (f *fleet) Init() tea.Cmd { return f.screen().Init() }
 
 // Update hands a message to the process that is shown, or that it is for.
 func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -237,7 +253,7 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		to, msg = x.to, x.msg
 	}
 	wasShown := to == f.shown
-	_, cmd := to.model.Update(msg)
+	_, cmd := f.model(to).Update(msg)
 	if wasShown { // what was pressed may have opened another process, whose command it is then
 		to = f.shown
 	}
@@ -245,10 +261,10 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // View says which modes the terminal is in.
-func (f *fleet) View() tea.View { return f.shown.model.View() }
+func (f *fleet) View() tea.View { return f.screen().View() }
 
 // picture hands over the picture of the process that is shown.
-func (f *fleet) picture() (g *canvas.Grid, number int) { return f.shown.model.picture() }
+func (f *fleet) picture() (g *canvas.Grid, number int) { return f.screen().picture() }
 
 // runGroup shows several processes until the person quits or ctx ends.
 func runGroup(ctx context.Context, o Options) error {
@@ -323,7 +339,7 @@ func longestRecording(g sampler.Group) time.Duration {
 func processKeys() []binding {
 	return []binding{
 		{keys: []string{")", "shift+0"}, show: "( )", short: "process", help: "the previous and the next process, in every view",
-			do: func(m *Model) tea.Cmd { return m.fleet.step(+1) }},
-		{keys: []string{"(", "shift+9"}, do: func(m *Model) tea.Cmd { return m.fleet.step(-1) }},
+			do: on(func(m *Model) tea.Cmd { return m.fleet.step(+1) })},
+		{keys: []string{"(", "shift+9"}, do: on(func(m *Model) tea.Cmd { return m.fleet.step(-1) })},
 	}
 }

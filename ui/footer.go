@@ -18,14 +18,14 @@ import (
 const maxMessageRows = 4
 
 // drawFooter draws the last rows: what is selected (or what the last key has to say), and the keys.
-func (m *Model) drawFooter(a canvas.Area, t *style.Theme) {
+func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 	r := &m.regions
 	row := a.Row(r.footer)
 	if m.prompt != nil {
 		m.prompt.draw(row, t)
 		return
 	}
-	keysW := m.drawKeys(row, t, r.detail != r.footer)
+	keysW := drawKeys(m, row, t, r.detail != r.footer)
 	left := row.Sub(0, 0, row.W-keysW-1, 1)
 	if r.detail != r.footer {
 		left = a.Row(r.detail)
@@ -50,12 +50,12 @@ func (m *Model) drawFooter(a canvas.Area, t *style.Theme) {
 		}
 		return
 	}
-	m.drawDetail(left, t)
+	drawDetail(m, left, t)
 }
 
 // drawKeys draws the keys that matter here, as many as fit, and returns the columns they take: those that lead on from
 // anywhere always, the others in their order. On a row of their own they begin on the left.
-func (m *Model) drawKeys(a canvas.Area, t *style.Theme, ownRow bool) int {
+func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	type hint struct {
 		key, word string
 		b         binding
@@ -97,14 +97,14 @@ func (m *Model) drawKeys(a canvas.Area, t *style.Theme, ownRow bool) int {
 		from := x
 		x = a.Put(x, 0, h.key, t.Bold())
 		x = a.Put(x+1, 0, h.word, t.Dimmed())
-		m.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { return h.b.do(m) })
+		m.onPress(a.Sub(from, 0, x-from, 1), func(on Host, _, _ int) tea.Cmd { return h.b.do(on) })
 		x += 2
 	}
 	return w
 }
 
 // drawDetail describes what is selected in the view.
-func (m *Model) drawDetail(a canvas.Area, t *style.Theme) {
+func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 	name, rest := m.current().detail(&m.scene)
 	if name == "" && m.page == pageLive && m.regions.legend == 0 && m.regions.detail != m.regions.footer {
 		style.DrawLegend(a, t, m.opt.ASCII)

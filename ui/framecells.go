@@ -16,9 +16,6 @@ type frameCells struct {
 	cells map[rowKey][]gvl.Cell
 }
 
-// highlightsFrame reports whether the timeline shows where the selected frame runs.
-func (m *Model) highlightsFrame() bool { return m.page == pageLive && m.live.highlightsFrame() }
-
 // loadFrameCells finds out where a frame runs, or who works for an endpoint, for the rows that are drawn: the time whose keys are under
 // it and that weighs something.
 func (v *timelineView) loadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {

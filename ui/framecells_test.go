@@ -64,9 +64,9 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
 	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, Options{})
 	for _, label := range []string{"Reports#build", "Order.find_open", "DB#query", "block in Server#start"} {
-		s.model.live.focus = onFlame
+		s.model.focus = onFlame
 		s.model.flame.selectNode(firstOf(s.model.flame.tree.Root, label))
-		s.model.refresh()
+		s.model.Refresh()
 		n := s.model.flame.selNode
 		if n == nil || n.Label != label || s.model.timeline.frameCells == nil {
 			t.Fatalf("%s is not selected: %v", label, n)

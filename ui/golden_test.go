@@ -116,8 +116,8 @@ func showsAll(t *testing.T, larger, smaller Picture, moved []string) {
 	}
 }
 
-// views are the pictures of which goldens are kept, by the keys that lead there.
-var views = []struct {
+// goldenViews are the pictures of which goldens are kept, by the keys that lead there.
+var goldenViews = []struct {
 	name string
 	keys []string
 }{
@@ -148,7 +148,7 @@ func TestGoldenViews(t *testing.T) {
 	if err := src.Run(t.Context(), store.Feed); !errors.Is(err, sampler.ErrEnded) {
 		t.Fatal(err)
 	}
-	for _, v := range views {
+	for _, v := range goldenViews {
 		goldens(t, v.name, func(t *testing.T, o Options, width, height int) Picture {
 			p, err := pictureOf(store, o.withDefaults(), width, height, v.keys...)
 			if err != nil {

@@ -58,9 +58,9 @@ func TestAllProcessesKnowTheTerminal(t *testing.T) {
 	for _, p := range profiles {
 		s.fleet.Update(p)
 		s.fleet.Update(noGroundMsg{})
-		first := s.fleet.shown.model
+		first := s.fleet.screen()
 		s.press(")")
-		m := s.fleet.shown.model
+		m := s.fleet.screen()
 		if m == first || m.Few.Are16 != (p.String() == style.Colors16) || m.Few.Convert == nil || !m.Ground.Asked {
 			t.Errorf("%s: another process's screen: %+v, %+v", p, m.Few.Are16, m.Ground.Asked)
 		}

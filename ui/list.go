@@ -96,12 +96,12 @@ func (l *list[R, K]) hidden() string {
 // draw draws the rows that there is room for, and makes clicks on them move the cursor; pressed is told of that, and of the column
 // of the row that was clicked.
 func (l *list[R, K]) draw(a canvas.Area, sc *scene, drawRow func(a canvas.Area, r R, selected bool),
-	pressed func(m *Model, r R, x int) tea.Cmd) {
+	pressed func(h Host, r R, x int) tea.Cmd) {
 	for y, r := range l.scroll(a.H) {
 		drawRow(a.Row(y), r, r.id() == *l.cursor)
-		sc.onPress(a.Row(y), func(m *Model, x, _ int) tea.Cmd {
+		sc.onPress(a.Row(y), func(h Host, x, _ int) tea.Cmd {
 			*l.cursor = r.id()
-			return pressed(m, r, x)
+			return pressed(h, r, x)
 		})
 	}
 }
@@ -115,9 +115,9 @@ func markRow(a canvas.Area, sc *scene, focused bool) {
 
 // cursorKeys are the keys that move a cursor through rows, for every list the same; short and help are the words of the footer and
 // of the help.
-func cursorKeys(short, help string, move func(m *Model, by step) tea.Cmd) []binding {
-	do := func(rows, screens int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { return move(m, step{rows, screens}) }
+func cursorKeys(short, help string, move func(h Host, by step) tea.Cmd) []binding {
+	do := func(rows, screens int) func(Host) tea.Cmd {
+		return func(h Host) tea.Cmd { return move(h, step{rows, screens}) }
 	}
 	return []binding{
 		{keys: []string{"up", "k"}, show: "↑ ↓", short: short, help: help + " (k, j; page keys, home, end)", do: do(-1, 0)},

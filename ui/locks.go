@@ -22,7 +22,7 @@ type placesFrom struct {
 
 // locksPage shows deadlocks, what threads wait for, and whose code made others wait for the GVL.
 type locksPage struct {
-	keys  keyMap
+	plainPage
 	flame *flameView // whose search its rows have to match
 	// both are the rows of both tables, through which one cursor goes.
 	both    list[lockKey, lockKey]
@@ -99,21 +99,24 @@ func blameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) blame {
 	return b
 }
 
-func newLocksPage(flame *flameView) *locksPage {
+func newLocksPage(c *components) *locksPage {
 	cursor := new(lockKey)
-	p := &locksPage{flame: flame, both: list[lockKey, lockKey]{cursor: cursor}}
+	p := &locksPage{flame: &c.flame, both: list[lockKey, lockKey]{cursor: cursor}}
 	p.locks = table[lockRow, lockKey]{list: list[lockRow, lockKey]{cursor: cursor}, columns: lockColumns(), left: 1}
 	p.byPlace = table[placeRow, lockKey]{list: list[placeRow, lockKey]{cursor: cursor}, columns: p.placeColumns(), left: 1}
-	p.keys = keyMap{title: "locks and blame", bindings: slices.Concat([]binding{
+	p.keyMap = keyMap{title: "locks and blame", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "holder", help: "open the thread that holds the lock, or that made others wait",
-			do: func(m *Model) tea.Cmd { return p.enter(m) }},
+			do: func(h Host) tea.Cmd { return p.enter(h) }},
 	}, cursorKeys("", "select a lock or a place", p.move))}
 	return p
 }
 
-func (p *locksPage) keyMap() *keyMap { return &p.keys }
+func (p *locksPage) found() string { return units.Plural(len(p.both.rows), "row", "rows") }
 
-func (p *locksPage) move(_ *Model, by step) tea.Cmd {
+// SelectLock puts the cursor on a lock.
+func (p *locksPage) SelectLock(l *gvl.Contended) { *p.both.cursor = lockRow{Contended: l}.id() }
+
+func (p *locksPage) move(_ Host, by step) tea.Cmd {
 	if p.both.height = p.byPlace.height; p.locks.index() >= 0 {
 		p.both.height = p.locks.height
 	}
@@ -122,7 +125,7 @@ func (p *locksPage) move(_ *Model, by step) tea.Cmd {
 }
 
 // enter opens the thread behind the selected row.
-func (p *locksPage) enter(m *Model) tea.Cmd {
+func (p *locksPage) enter(h Host) tea.Cmd {
 	var id sampler.ThreadID
 	if i := p.locks.index(); i >= 0 {
 		l := p.locks.rows[i]
@@ -130,16 +133,16 @@ func (p *locksPage) enter(m *Model) tea.Cmd {
 			id = l.Waiters[0]
 		}
 		if id == 0 {
-			m.message.tell("nobody holds it and nobody waits for it just now")
+			h.Message().tell("nobody holds it and nobody waits for it just now")
 			return nil
 		}
 	} else if i := p.byPlace.index(); i >= 0 {
 		id = p.byPlace.rows[i].Thread
 	} else {
-		return p.move(m, step{rows: +1})
+		return p.move(h, step{rows: +1})
 	}
-	m.selected = rowKey{thread: id}
-	return m.open(pageThread)
+	h.Scene().selected = rowKey{thread: id}
+	return h.Open(pageThread)
 }
 
 func (p *locksPage) load(sc *scene, r *store.Reading) {

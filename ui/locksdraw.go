@@ -193,7 +193,7 @@ func (p *locksPage) drawLocks(a canvas.Area, sc *scene) {
 	if a.H < 1 {
 		return
 	}
-	p.locks.draw(a, sc, true, func(*Model, lockRow, int) tea.Cmd { return nil })
+	p.locks.draw(a, sc, true, func(Host, lockRow, int) tea.Cmd { return nil })
 	if len(p.locks.rows) == 0 {
 		text := "no thread waits for a lock, a queue or another thread"
 		if p.shortLocks > 0 {
@@ -290,7 +290,7 @@ func (p *locksPage) drawBlame(a canvas.Area, sc *scene) {
 		p.byPlace.drawHead(rows.Row(0), sc)
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
-	p.byPlace.drawRows(rows, sc, true, func(*Model, placeRow, int) tea.Cmd { return nil })
+	p.byPlace.drawRows(rows, sc, true, func(Host, placeRow, int) tea.Cmd { return nil })
 	if rows.Y > a.Y+1 { // not over a place
 		a.PutRight(1, p.byPlace.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	}

@@ -177,10 +177,10 @@ func (l lockRow) drawWaiters(a canvas.Area, sc *scene) {
 }
 
 // pressThread opens a thread.
-func pressThread(id sampler.ThreadID) func(m *Model, x, y int) tea.Cmd {
-	return func(m *Model, _, _ int) tea.Cmd {
-		m.selected = rowKey{thread: id}
-		return m.open(pageThread)
+func pressThread(id sampler.ThreadID) func(h Host, x, y int) tea.Cmd {
+	return func(h Host, _, _ int) tea.Cmd {
+		h.Scene().selected = rowKey{thread: id}
+		return h.Open(pageThread)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestCopyingAStackOnEveryPage(t *testing.T) {
 		s.press(page)
 		text := copied(t, s.press("y"))
 		if !strings.HasPrefix(text, th.name+": ") || !strings.Contains(text, "\n  ") || !strings.Contains(text, ".rb:") {
-			t.Errorf("page %d: no stack of %s: %q", s.model.page, th.name, text)
+			t.Errorf("page %s: no stack of %s: %q", s.model.page, th.name, text)
 		}
 	}
 	// The picture has moved on since the instant under the cursor.
@@ -124,12 +124,12 @@ func TestCopyingASummary(t *testing.T) {
 // A summary has where the time goes, and blame where somebody waits alone; what a chat shows as it is stays so.
 func TestSummaryOfAnIdleProcess(t *testing.T) {
 	s := hogged(t, 120, 40)
-	if text := s.model.summary(); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
+	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
 		t.Errorf("no hot path in\n%s", text)
 	}
 	s.model.weights.Entries = nil
 	s.model.flame.tree = nil
-	if text := s.model.summary(); strings.Contains(text, "makes others wait") {
+	if text := summary(s.model); strings.Contains(text, "makes others wait") {
 		t.Errorf("blame without a wait in\n%s", text)
 	}
 	for text, want := range map[string]string{"GC <1 % · R & D": "GC <1 % · R & D", "<b>&lt;</b>": "&lt;b>&amp;lt;&lt;/b>", "a|b*_@x": `a\|b\*\_&#64;x`} {
@@ -384,7 +384,7 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 	x := record(t, demosource.Options{Length: time.Second / 2})[0]
 	x.TimeNS = newestNS(s.store) + 2e9
 	s.store.Feed(x)
-	s.model.refresh()
+	s.model.Refresh()
 	s.sees("the recording ended early", "no space left")
 	s.misses("● REC")
 	if _, _, _, err := s.store.StopRecording(nil); err == nil {

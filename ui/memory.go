@@ -15,7 +15,8 @@ import (
 // memoryPage shows the collector and the memory: how they went over the time shown, the figures at its end, and whose
 // code paid for collections.
 type memoryPage struct {
-	keys keyMap
+	plainPage
+	flame *flameView
 
 	at     store.Mark // the figures at the end of the time shown
 	from   store.Mark // and at its begin; timeNS 0: there is only one
@@ -36,14 +37,14 @@ type series struct {
 	state       gvl.State // gives the colour; Unknown: plain
 }
 
-func newMemoryPage() *memoryPage {
-	return &memoryPage{keys: keyMap{title: "memory and GC", bindings: []binding{
+func newMemoryPage(c *components) *memoryPage {
+	p := &memoryPage{flame: &c.flame}
+	p.keyMap = keyMap{title: "memory and GC", bindings: []binding{
 		{keys: []string{"enter"}, show: "enter", short: "flamegraph", help: "the flamegraph over the whole screen, coloured by state: gc stands out",
-			do: func(m *Model) tea.Cmd { m.flame.colour = colourByState; return m.open(pageFlame) }},
-	}}}
+			do: func(h Host) tea.Cmd { p.flame.colour = colourByState; return h.Open(pageFlame) }},
+	}}
+	return p
 }
-
-func (p *memoryPage) keyMap() *keyMap { return &p.keys }
 
 func (p *memoryPage) about(sc *scene) string { return sc.when() }
 

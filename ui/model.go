@@ -18,13 +18,10 @@ type Model struct {
 	store *store.Store
 	fleet *fleet // nil: there is one process only
 	keys  keyMap
-	live  *livePage // pages[pageLive]
 	// weightKeys work where the flamegraph is on the screen.
 	weightKeys keyMap
 	searchKeys keyMap
-	pages      [numPages]page
-	// threadFrom is the page that the page of one thread was opened from.
-	threadFrom pageID
+	pages      map[pageID]page
 	// came is where somebody was before a finding led to the page that is shown; nil: none did. backKeys lead there.
 	came     *origin
 	backKeys keyMap
@@ -62,21 +59,21 @@ func NewModel(store *store.Store, o Options) (*Model, error) {
 	}
 	selected := new(selection)
 	parts := newComponents(selected)
-	pages := newPages(parts)
 	m := &Model{
 		scene: scene{
+			page: pageLive,
 			dict: store.Dict, opt: o, Colors: style.Colors{Theme: theme}, now: time.Now, process: store.Process(),
 			notes: recordedNotes(store.Src, o.Redactor), span: span{windowNS: int64(o.Window), keepNS: store.KeepNS}, selection: selected,
 		},
 		components: parts, store: store, weightKeys: weightKeys(), searchKeys: searchKeys(), backKeys: backKeys(),
-		overKeys: overlayKeys(), live: pages[pageLive].(*livePage), pages: pages,
+		overKeys: overlayKeys(), pages: newPages(parts),
 		message: message{text: o.Notice},
 	}
 	if o.Against != nil {
 		m.flame.against = o.Against
 		m.flame.compareAgainst()
 	}
-	m.setKeys(offers{})
+	setKeys(m, offers{})
 	return m, nil
 }
 
@@ -123,54 +120,54 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
-		m.refresh()
+		m.Refresh()
 	case tickMsg:
 		if m.playOn(time.Time(msg)) {
-			m.refresh()
+			m.Refresh()
 		}
 		began := time.Now()
 		_, m.idle = m.store.Newest()
-		m.tickOn()
+		tickOn(m)
 		m.drawing = time.Since(began)
 		return m, tea.Batch(m.tick(), m.wanted())
 	case tea.BackgroundColorMsg:
 		m.ToldGround(&msg)
-		m.refresh()
+		m.Refresh()
 	case noGroundMsg:
 		m.ToldGround(nil)
-		m.refresh()
+		m.Refresh()
 	case tea.ColorProfileMsg:
 		m.SetProfile(msg)
-		m.refresh()
+		m.Refresh()
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	case tea.PasteMsg:
 		if m.prompt != nil {
 			m.prompt.put(msg.Content)
-			m.refresh()
+			m.Refresh()
 		}
-	case sourceMsg, fineMsg, instantMsg, chainMsg:
+	case pageMsg:
 		for _, p := range m.pages {
 			if p, ok := p.(fetching); ok {
-				p.take(m, msg)
+				p.fetched(m, msg)
 			}
 		}
 	case tea.MouseMsg:
 		m.store.Stir()
-		return m, m.mouse(msg)
+		return m, mouse(m, msg)
 	case savedMsg:
-		return m, m.saved(msg)
+		return m, saved(m, msg)
 	case suspendedMsg:
 		if msg.err != nil {
 			m.message.fail(msg.err.Error())
-			m.draw()
+			m.Draw()
 		}
 	case exactMsg:
 		m.exactKey.done(msg, &m.scene, &m.message)
-		m.refresh()
+		m.Refresh()
 	case recordingMsg:
 		cmd := m.recordKey.done(msg, m.store, &m.scene, &m.message)
-		m.draw()
+		m.Draw()
 		return m, cmd
 	}
 	return m, nil
@@ -195,23 +192,23 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		if !p.key(msg) {
 			m.prompt = nil
 		}
-		m.refresh()
+		m.Refresh()
 		return p.cmd
 	}
 	if m.over.what != noOverlay && m.binding(key) == nil {
 		m.over = overlay{} // any other key closes it, and does what it does elsewhere
 		if m.keys.find(key) == nil {
-			m.draw()
+			m.Draw()
 			return nil
 		}
 	}
 	b := m.binding(key)
 	if b == nil {
-		m.unknownKey(key)
-		m.draw()
+		unknownKey(m, key)
+		m.Draw()
 		return nil
 	}
 	cmd := b.do(m)
-	m.draw()
+	m.Draw()
 	return cmd
 }

@@ -9,16 +9,13 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// refresh takes over what the Store holds and draws it.
-func (m *Model) refresh() { m.load(true) }
-
 // idleEachNS is how old the picture of an idle process may be: one tick in four is drawn.
 const idleEachNS = int64(900e6)
 
 // tickOn is refresh at a tick. Where nothing runs or waits, so that the clock has slowed down, one picture a second is enough.
 // Where no sample came since the last one there is a last full picture and then none, so that a recording at its end, a target
 // that has ended and one that is stopped cost nothing.
-func (m *Model) tickOn() {
+func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()
 	changed := m.exactKey.look(&m.scene, &m.message)
@@ -29,32 +26,32 @@ func (m *Model) tickOn() {
 	}
 	if changed || last != m.lastNS {
 		m.settled = false
-		m.load(false)
+		loadScene(m, false)
 		return
 	}
 	if !m.settled {
 		m.settled = true
-		m.load(true)
+		loadScene(m, true)
 	}
 }
 
-// load is refresh; without force, parts that change slowly may stay as they are.
-func (m *Model) load(force bool) {
+// loadScene is Refresh; without force, parts that change slowly may stay as they are.
+func loadScene(m *Model, force bool) {
 	if m.frozen && !force { // only the newest sample moves on
 		m.source = m.store.State()
 		m.store.Read(func(r *store.Reading) { m.lastNS = r.LastNS })
-		m.draw()
+		m.Draw()
 		return
 	}
 	if m.width < minWidth || m.height < minHeight {
-		m.draw()
+		m.Draw()
 		return
 	}
 	m.source = m.store.State()
 	m.exactKey.look(&m.scene, &m.message)
 	m.store.Hold(m.frozen || m.flame.base != nil)
 	if m.frozen && m.atNS != m.heldNS {
-		m.recall()
+		recall(m)
 	}
 	flame := force // another filter or search needs another tree, of the same weights
 	names := m.timeline.longest()
@@ -74,7 +71,7 @@ func (m *Model) load(force bool) {
 			}
 			m.heldNS = m.lastNS
 		}
-		m.loadFindings(r)
+		loadFindings(m, r)
 		if m.lastNS == 0 {
 			m.regions = newRegions(m.width, m.height, demand{lanes: 1, spaced: m.presenting})
 			flame = false
@@ -113,7 +110,7 @@ func (m *Model) load(force bool) {
 		}
 		m.served.load(&m.scene, r, stale)
 		if (m.served.seen || m.served.server.met) && !m.offers.requests {
-			m.setKeys(offers{processes: m.offers.processes, requests: true})
+			setKeys(m, offers{processes: m.offers.processes, requests: true})
 		}
 		m.timeline.shares.choose(m.threads, m.regions.sharesW, m.figures.waiting)
 		m.current().load(&m.scene, r)
@@ -121,12 +118,12 @@ func (m *Model) load(force bool) {
 	switch {
 	case !m.hasFlame():
 	case flame:
-		m.buildFlame(force)
+		buildFlame(m, force)
 	default:
 		m.panel.place(&m.scene, force)
 	}
 	switch m.timeline.frameCells = nil; {
-	case m.highlightsFrame():
+	case m.components.highlightsFrame(&m.scene):
 		m.store.Read(func(r *store.Reading) {
 			m.timeline.loadFrameCells(r, m.flame.selNode.Text(), m.flame.metric, m.flame.under(r.Dict, m.flame.selNode))
 		})
@@ -136,14 +133,14 @@ func (m *Model) load(force bool) {
 		})
 	}
 	if names == 0 && m.timeline.longest() > 0 { // the names decide where the axis begins, and are known only now
-		m.load(force)
+		loadScene(m, force)
 		return
 	}
-	m.draw()
+	m.Draw()
 }
 
 // recall takes what every thread did at the moment that is shown from the history.
-func (m *Model) recall() {
+func recall(m *Model) {
 	sample, states, err := m.store.Moment(m.atNS)
 	if err != nil {
 		m.message.fail(err.Error())
@@ -207,7 +204,7 @@ func (sc *scene) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, 
 	return end - (toNS - fromNS), end
 }
 
-func (m *Model) loadFindings(r *store.Reading) {
+func loadFindings(m *Model, r *store.Reading) {
 	m.findings = findingsView{}
 	switch {
 	case r.LastNS == 0 && m.source.Err == nil:
@@ -260,7 +257,7 @@ var (
 	}}
 )
 
-func (m *Model) buildFlame(force bool) {
+func buildFlame(m *Model, force bool) {
 	var threads map[sampler.ThreadID]bool
 	m.flame.filter = ""
 	if m.filter != (rowKey{}) {

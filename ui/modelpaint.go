@@ -8,8 +8,8 @@ import (
 )
 
 // draw makes the picture from what the Model holds.
-func (m *Model) draw() {
-	m.paint()
+func draw(m *Model) {
+	paint(m)
 	if m.opt.ASCII {
 		m.grid.ToASCII()
 	}
@@ -22,7 +22,7 @@ func (m *Model) draw() {
 }
 
 // paint draws into the grid.
-func (m *Model) paint() {
+func paint(m *Model) {
 	g, t := &m.grid, &m.Theme
 	g.Reset(m.width, m.height)
 	m.zones = m.zones[:0]
@@ -36,9 +36,9 @@ func (m *Model) paint() {
 	}
 	r := &m.regions
 	if m.page == pageProcesses {
-		m.fleet.page.drawTop(a, &m.scene, m.head())
+		m.fleet.page.drawTop(a, &m.scene, head(m))
 	} else {
-		head := m.head()
+		head := head(m)
 		head.draw(a.Row(r.head), t)
 		m.findings.draw(a.Sub(0, r.findings, m.width, r.findingRows), &m.scene)
 		requests := &m.served
@@ -47,17 +47,17 @@ func (m *Model) paint() {
 		}
 		drawGauges(a.Row(r.gauges), &m.figures, requests, t)
 	}
-	m.drawPage()
+	drawPage(m)
 	m.pressed.draw(a, r.detail-1, t)
-	m.drawFooter(a, t)
-	m.drawOver()
+	drawFooter(m, a, t)
+	drawOver(m)
 }
 
 // head is what the first line is drawn from.
-func (m *Model) head() headView {
+func head(m *Model) headView {
 	h := headView{process: m.shareable(), state: m.showableState(m.source), live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
 		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.stepNS(),
-		replay: m.opt.Replay, recording: m.recordKey.on, playing: m.playing, speed: m.factor(), loaded: m.loaded(),
+		replay: m.opt.Replay, recording: m.recordKey.on, playing: m.playing, speed: m.factor(), loaded: loaded(m),
 		played: style.Share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures, exact: m.exact, switches: m.switches}
 	if m.fleet != nil {
 		h.number, h.of = m.fleet.which(m)
@@ -66,7 +66,7 @@ func (m *Model) head() headView {
 }
 
 // loaded returns which share of a recording has been read; 1 where nothing is being read in.
-func (m *Model) loaded() float64 {
+func loaded(m *Model) float64 {
 	r, ok := m.store.Src.(interface {
 		Span() (firstNS, lastNS int64)
 	})

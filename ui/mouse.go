@@ -39,19 +39,19 @@ type drag struct {
 }
 
 // mouse takes an event of the mouse.
-func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
+func mouse(m *Model, msg tea.MouseMsg) tea.Cmd {
 	if m.width < minWidth || m.height < minHeight || m.lastNS == 0 {
 		return nil
 	}
 	at := msg.Mouse()
 	if w, ok := msg.(tea.MouseWheelMsg); ok {
-		return m.wheel(w)
+		return wheel(m, w)
 	}
 	if m.prompt != nil {
 		return nil
 	}
 	if m.over.what != noOverlay {
-		return m.clickOver(msg)
+		return clickOver(m, msg)
 	}
 	x := min(max(at.X-m.regions.cellsX, 0), m.regions.cellsW-1)
 	switch msg.(type) {
@@ -61,10 +61,10 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 		}
 		m.message.clear()
 		m.drag = nil
-		if m.onAxis(at.X, at.Y) {
+		if onAxis(m, at.X, at.Y) {
 			m.drag = &drag{x, x, *m.selection, m.flame.zoom}
 		}
-		return m.click(at.X, at.Y)
+		return click(m, at.X, at.Y)
 	case tea.MouseMotionMsg:
 		if m.drag == nil || m.drag.to == x {
 			return nil
@@ -72,14 +72,14 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 		m.drag.to = x
 		if m.selected != m.drag.before.selected {
 			*m.selection, m.flame.zoom = m.drag.before, m.drag.zoom
-			m.refresh()
+			m.Refresh()
 			return nil
 		}
-		m.draw()
+		m.Draw()
 	case tea.MouseReleaseMsg:
 		if d := m.drag; d != nil {
 			d.to, m.drag = x, nil
-			m.showRange(d)
+			showRange(m, d)
 			return m.wanted()
 		}
 	}
@@ -87,24 +87,24 @@ func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 }
 
 // clickOver takes an event of the mouse while something lies over the screen: a click beside that closes it.
-func (m *Model) clickOver(msg tea.MouseMsg) tea.Cmd {
+func clickOver(m *Model, msg tea.MouseMsg) tea.Cmd {
 	at := msg.Mouse()
 	if _, ok := msg.(tea.MouseClickMsg); !ok || at.Button != tea.MouseLeft {
 		return nil
 	}
 	m.message.clear()
-	cmd, hit := m.pressAt(at.X, at.Y)
-	if !hit && !inside(m.overArea(), at.X, at.Y) {
+	cmd, hit := pressAt(m, at.X, at.Y)
+	if !hit && !inside(overArea(m), at.X, at.Y) {
 		m.over = overlay{}
-		m.draw()
+		m.Draw()
 	}
 	return cmd
 }
 
 // onAxis reports whether a place is on a time axis or the rows under it.
-func (m *Model) onAxis(x, y int) bool {
+func onAxis(m *Model, x, y int) bool {
 	p, ok := m.current().(timed)
-	return ok && inside(p.axisArea(m.pageArea(), &m.scene), x, y)
+	return ok && inside(p.axisArea(pageArea(m), &m.scene), x, y)
 }
 
 // inside reports whether a place of the screen is in an area of it.
@@ -114,10 +114,10 @@ func inside(a canvas.Area, x, y int) bool { return x >= a.X && x < a.X+a.W && y 
 const groupSign = 2
 
 // click does what was clicked does: rows and frames are selected, and a double click on them is enter.
-func (m *Model) click(x, y int) tea.Cmd {
-	cmd, hit := m.pressAt(x, y)
+func click(m *Model, x, y int) tea.Cmd {
+	cmd, hit := pressAt(m, x, y)
 	// The rows with the views' names and the keys do what they name with the first click.
-	body := m.pageArea()
+	body := pageArea(m)
 	selects := inside(body, x, y) && y > body.Y
 	if m.page == pageLive {
 		selects = hit && y < m.regions.detail
@@ -130,7 +130,7 @@ func (m *Model) click(x, y int) tea.Cmd {
 		return cmd
 	}
 	also := b.do(m)
-	m.draw()
+	m.Draw()
 	return tea.Batch(cmd, also)
 }
 
@@ -148,7 +148,7 @@ func (v *flameView) selectAt(x, y, height int) {
 }
 
 // wheel zooms the time where time is drawn, and scrolls everywhere else.
-func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
+func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	d, key := 1, "down"
 	switch msg.Button {
 	case tea.MouseWheelUp:
@@ -161,29 +161,29 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		return nil
 	}
 	if p, ok := m.current().(wheeled); ok && m.over.what == noOverlay {
-		if cmd, done := p.wheel(m, msg.X, msg.Y, d, m.onAxis(msg.X, msg.Y)); done {
+		if cmd, done := p.wheel(m, msg.X, msg.Y, d, onAxis(m, msg.X, msg.Y)); done {
 			return cmd
 		}
 	}
 	if b := m.binding(key); b != nil {
 		cmd := b.do(m)
-		m.draw()
+		m.Draw()
 		return cmd
 	}
 	return nil
 }
 
 // showRange freezes the picture at the stretch of time that was selected. Less than two columns are a click.
-func (m *Model) showRange(d *drag) {
+func showRange(m *Model, d *drag) {
 	v := &m.timeline
 	a, b := cellAt(min(d.from, d.to), v.cells, m.regions.cellsW), cellAt(max(d.from, d.to), v.cells, m.regions.cellsW)
 	if a = max(a, 0); b <= a || d.from == d.to {
-		m.draw()
+		m.Draw()
 		return
 	}
 	each := (v.toNS - v.fromNS) / int64(v.cells)
 	m.show(v.fromNS+int64(a)*each, v.fromNS+int64(b+1)*each)
-	m.refresh()
+	m.Refresh()
 }
 
 // drawDrag marks the columns being selected.

@@ -50,7 +50,7 @@ func TestClickingSelects(t *testing.T) {
 		t.Fatal("Server#handle is not in the flamegraph alone")
 	}
 	s.click(x+2, y)
-	if n := s.model.flame.selNode; s.model.live.focus != onFlame || n == nil || n.Label != "Server#handle" {
+	if n := s.model.flame.selNode; s.model.focus != onFlame || n == nil || n.Label != "Server#handle" {
 		t.Errorf("selected is %+v", n)
 	}
 	_, y = s.at("▾ http ×8")

@@ -120,7 +120,7 @@ func (v *timelineView) columnAt(ns int64, w int) (x int, ok bool) {
 }
 
 // openNote opens the line for a note at the moment that is shown.
-func (m *Model) openNote() {
+func openNote(m *Model) {
 	if m.lastNS == 0 {
 		m.message.fail("nothing to mark yet: no sample has come")
 		return

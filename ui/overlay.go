@@ -52,17 +52,18 @@ func (o *overlay) toggle(what overlayID) {
 
 // overlayKeys are the keys that work while something lies over the screen, by what that is.
 func overlayKeys() (out [numOverlays]keyMap) {
-	closes := func(m *Model) tea.Cmd { m.over = overlay{}; return nil }
-	scroll := func(m *Model, by step) tea.Cmd {
+	closes := on(func(m *Model) tea.Cmd { m.over = overlay{}; return nil })
+	scroll := func(h Host, by step) tea.Cmd {
+		m := h.(*Model)
 		m.over.scroll = max(0, m.over.scroll+by.rows+by.screens*max(m.over.height-1, 1))
 		return nil
 	}
 	out[helpOverlay] = keyMap{title: "help", bindings: append(cursorKeys("scroll", "scroll", scroll),
 		binding{keys: []string{"esc", "?"}, show: "esc", short: "close", always: true, do: closes})}
-	out[findingsOverlay] = keyMap{title: "findings", bindings: append(cursorKeys("select", "select a finding", (*Model).moveFinding),
+	out[findingsOverlay] = keyMap{title: "findings", bindings: append(cursorKeys("select", "select a finding", func(h Host, by step) tea.Cmd { return moveFinding(h.(*Model), by) }),
 		binding{keys: []string{"enter"}, show: "enter", short: "go there", help: "go to the thread, the lock or the line that it is about",
-			always: true, when: func(m *Model) bool { return len(m.allFindings().list) > 0 },
-			do: func(m *Model) tea.Cmd { return m.goToFinding(m.over.finding) }},
+			always: true, when: onlyIf(func(m *Model) bool { return len(allFindings(m).list) > 0 }),
+			do: on(func(m *Model) tea.Cmd { return goToFinding(m, m.over.finding) })},
 		binding{keys: []string{"esc", "!"}, show: "esc", short: "close", always: true, do: closes})}
 	return out
 }
@@ -114,7 +115,7 @@ func frame(a canvas.Area, t *style.Theme, title string) {
 }
 
 // overArea is where what lies over the screen is drawn: over the rows between the first and the last.
-func (m *Model) overArea() canvas.Area {
+func overArea(m *Model) canvas.Area {
 	a := m.grid.Area()
 	if m.width >= maxOverlay+leastBeside {
 		return a.Sub((m.width-maxOverlay)/2, 1, maxOverlay, m.height-2)
@@ -123,18 +124,18 @@ func (m *Model) overArea() canvas.Area {
 }
 
 // drawOver draws the overlay that is open. Of what was drawn before, only the keys in the last row answer clicks then.
-func (m *Model) drawOver() {
+func drawOver(m *Model) {
 	if m.over.what == noOverlay {
 		return
 	}
 	m.zones = slices.DeleteFunc(m.zones, func(z zone) bool { return z.at.Y != m.regions.footer })
-	area := m.overArea()
+	area := overArea(m)
 	m.over.height = area.H - 2
 	switch m.over.what {
 	case helpOverlay:
-		m.over.scroll = drawHelp(area, &m.Theme, m.helpMaps(), m.readsHelp(), m.over.scroll, m.opt.ASCII)
+		m.over.scroll = drawHelp(area, &m.Theme, helpMaps(m), m.readsHelp(), m.over.scroll, m.opt.ASCII)
 	case findingsOverlay:
-		v := m.allFindings()
+		v := allFindings(m)
 		v.drawAll(area, &m.scene, &m.over)
 	}
 }

@@ -44,10 +44,10 @@ func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s := hogged(t, 80, 24)
 	f := gvl.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: gvl.SeverityWarn}
 	s.model.findings.list = []gvl.Finding{f, f, f}
-	s.model.draw()
+	draw(s.model)
 	s.sees("+2 more: !")
 	s.model.findings.list = []gvl.Finding{{Title: "Short", Text: "text"}, {Title: "Second", Text: "text"}}
-	s.model.draw()
+	draw(s.model)
 	s.sees("Short: text", "Second: text")
 	s.misses("more: !")
 }

@@ -88,7 +88,7 @@ func BenchmarkPage(b *testing.B) {
 				s.press(v.keys...)
 				b.ReportAllocs()
 				for b.Loop() {
-					s.model.refresh()
+					s.model.Refresh()
 				}
 				b.ReportMetric(float64(len(s.model.grid.String(true))), "bytes/frame")
 			})
@@ -98,15 +98,15 @@ func BenchmarkPage(b *testing.B) {
 
 // everyKey presses all keys of a page; none may fall over.
 func (s *screen) everyKey(id pageID) {
-	for _, b := range s.model.pages[id].keyMap().bindings {
+	for _, b := range s.model.pages[id].keys(&s.model.scene, false)[0].bindings {
 		for _, k := range b.keys {
 			if !strings.Contains(k, "+") || k == "+" {
-				s.model.open(id)
+				s.model.Open(id)
 				s.pressAll(k)
 			}
 		}
 	}
-	s.model.open(id)
+	s.model.Open(id)
 }
 
 // TestPagesBeforeTheFirstSample: no page needs one, and none reads the history then.
@@ -122,10 +122,10 @@ func TestPagesBeforeTheFirstSample(t *testing.T) {
 		}
 		s := &screen{t, m, store}
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		for id := pageLive + 1; id < pageProcesses; id++ {
+		for _, id := range pagesOfOne()[1:] {
 			s.everyKey(id)
 			s.sees("nothing measured yet")
-			checkRows(t, s, fmt.Sprintf("page %d", id))
+			checkRows(t, s, fmt.Sprintf("page %s", id))
 		}
 	}
 }
@@ -133,11 +133,22 @@ func TestPagesBeforeTheFirstSample(t *testing.T) {
 // TestPagesHoldHostileNames: whatever a thread is called, at every size each row has the columns of the terminal.
 func TestPagesHoldHostileNames(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本"}, Options{})
-	for id := pageLive + 1; id < pageProcesses; id++ {
+	for _, id := range pagesOfOne()[1:] {
 		for _, size := range [][2]int{{60, 15}, {80, 24}, {121, 40}, {300, 100}} {
 			s.resize(size[0], size[1])
 			s.everyKey(id)
-			checkRows(t, s, fmt.Sprintf("page %d at %dx%d", id, size[0], size[1]))
+			checkRows(t, s, fmt.Sprintf("page %s at %dx%d", id, size[0], size[1]))
 		}
 	}
+}
+
+// pagesOfOne are the pages that the screen of one process has.
+func pagesOfOne() []pageID {
+	var out []pageID
+	for _, v := range views {
+		if v.make != nil {
+			out = append(out, v.id)
+		}
+	}
+	return out
 }

@@ -304,8 +304,8 @@ func (w *panelWalk) list(of map[flamegraph.FuncKey]*panelRow) []panelRow {
 }
 
 // selectRow selects the heaviest place of a row's function in the flamegraph.
-func (m *Model) selectRow(n *flamegraph.Node) tea.Cmd {
-	v := &m.flame
+func (p *panelView) selectRow(h Host, n *flamegraph.Node) tea.Cmd {
+	v := p.flame
 	if zoom, ok := v.tree.Find(v.zoom); ok && len(v.zoom) > 0 {
 		in := n
 		for in != nil && !slices.Contains(v.standsFor(zoom), in) {
@@ -316,7 +316,7 @@ func (m *Model) selectRow(n *flamegraph.Node) tea.Cmd {
 		}
 	}
 	v.selectNode(v.shown(n))
-	m.live.focus = onFlame
-	m.refresh()
+	h.Scene().focus = onFlame
+	h.Refresh()
 	return nil
 }

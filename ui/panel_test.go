@@ -312,7 +312,7 @@ func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
 						t.Errorf("view %s at %dx%d: %d rows for a depth of %d, the panel has %d", page, w, h, m.panel.flameRows(&m.scene), len(m.flame.picture.Rows), before)
 					}
 				}
-				m.tickOn()
+				tickOn(m)
 				if m.panel.rows != before {
 					t.Errorf("view %s at %dx%d: the panel moved from %d to %d rows", page, w, h, before, m.panel.rows)
 				}

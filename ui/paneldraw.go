@@ -141,7 +141,7 @@ func (p *panelView) drawColumn(a canvas.Area, sc *scene, c *panelColumn) {
 		p.drawBar(row.Sub(bar, 0, barW, 1), sc, r, c)
 		p.drawName(row.Sub(name, 0, a.W-name, 1), sc, r, c)
 		best := r.best
-		sc.onPress(row, func(m *Model, _, _ int) tea.Cmd { return m.selectRow(best) })
+		sc.onPress(row, func(h Host, _, _ int) tea.Cmd { return p.selectRow(h, best) })
 	}
 	if left := len(c.rows) - n; left > 0 {
 		a.PutRight(0, fmt.Sprintf("▼%d ", left), t.Dimmed())

@@ -31,7 +31,7 @@ func TestWhereTheThreadsAre(t *testing.T) {
 		for i := range m.timeline.rows {
 			w := &m.timeline.rows[i]
 			m.selected = w.key
-			m.refresh()
+			m.Refresh()
 			if w = &m.timeline.rows[i]; w.isGroup {
 				s.sees(w.name + " · now")
 				if names := counted(m.whereNow.places); len(names) != len(w.members) {
@@ -74,6 +74,6 @@ func TestIdleSaysWhereTheThreadsAre(t *testing.T) {
 		t.Fatal("no main thread")
 	}
 	m.filter, m.selected = m.timeline.rows[main].key, m.timeline.rows[main].key
-	m.refresh()
+	m.Refresh()
 	s.sees("all of it waited for work, was parked or asleep", "main · now: parked", "Thread#join")
 }

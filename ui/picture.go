@@ -58,16 +58,16 @@ func pictureOf(s *store.Store, o Options, width, height int, keys ...string) (Pi
 			settle(m, cmd)
 		}
 	}
-	return m.taken(), nil
+	return taken(m), nil
 }
 
 // taken is what the screen shows.
-func (m *Model) taken() Picture {
-	return Picture{Screen: m.pictured(), Terminal: m.grid.String(!m.opt.NoColor), Options: screenOptions(&m.Theme, m.process.Title)}
+func taken(m *Model) Picture {
+	return Picture{Screen: picturedCells(m), Terminal: m.grid.String(!m.opt.NoColor), Options: screenOptions(&m.Theme, m.process.Title)}
 }
 
-// pictured copies the cells that the screen shows.
-func (m *Model) pictured() export.Screen { return pictured(&m.grid, m.opt.NoColor) }
+// picturedCells copies the cells that the screen shows.
+func picturedCells(m *Model) export.Screen { return pictured(&m.grid, m.opt.NoColor) }
 
 func pictured(g *canvas.Grid, noColor bool) export.Screen {
 	s := export.Screen{Rows: make([][]export.ScreenCell, g.H), Width: g.W, Text: g.Text()}
@@ -127,7 +127,7 @@ func settle(m *Model, cmd tea.Cmd) {
 		for _, c := range msg {
 			settle(m, c)
 		}
-	case fineMsg, instantMsg, sourceMsg, chainMsg:
+	case pageMsg:
 		m.Update(msg)
 	}
 }

@@ -17,7 +17,7 @@ import (
 const shownKeys = 5
 
 // present begins or ends the presentation: larger spacing, no directory names, and key presses in a corner.
-func (m *Model) present() {
+func present(m *Model) {
 	m.presenting = !m.presenting
 	m.pressed = nil
 	m.dict.HideDirectories(m.presenting)
@@ -27,11 +27,13 @@ func (m *Model) present() {
 	m.recordKey.renamed(&m.message)
 	// What was built with the other names is built again.
 	m.flame.builder, m.flame.zoom, m.flame.selected = nil, nil, nil
-	if p, ok := m.pages[pageThread].(*threadPage); ok {
-		p.builder = nil
+	for _, p := range m.pages {
+		if p, ok := p.(named); ok {
+			p.namesChanged()
+		}
 	}
 	m.weightsOf = flameRange{}
-	m.refresh()
+	m.Refresh()
 }
 
 // pressedKeys are the last keys of a presentation.

@@ -96,13 +96,13 @@ func TestPresentationHidesAllProcesses(t *testing.T) {
 	if late := s.fleet.join(newCluster().list[1].Source); !late.store.Dict.HidesDirectories() {
 		t.Error("the directories of a process that joined later show")
 	}
-	for _, m := range s.fleet.list() {
+	for _, m := range s.fleet.List() {
 		if !m.store.Dict.HidesDirectories() {
 			t.Errorf("process %d: directories show", m.store.Process().PID)
 		}
 	}
 	s.press("P")
-	for _, m := range s.fleet.list() {
+	for _, m := range s.fleet.List() {
 		if m.store.Dict.HidesDirectories() {
 			t.Errorf("process %d: directories are still hidden", m.store.Process().PID)
 		}

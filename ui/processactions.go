@@ -1,25 +1,19 @@
 package ui
 
-import (
-	"fmt"
-
-	tea "charm.land/bubbletea/v2"
-)
+import tea "charm.land/bubbletea/v2"
 
 // actions are the keys of view 8 that save, copy, mark or record a process: the one that is selected, whichever was opened
 // last.
 func (p *processesPage) actions() []binding {
+	act := func(a action) func(Host) tea.Cmd {
+		return func(h Host) tea.Cmd { return p.act(h, a) }
+	}
 	return []binding{
-		{keys: []string{"s"}, show: "s y m W", help: "save, copy, mark or record the selected process",
-			do: func(m *Model) tea.Cmd { return p.act(m, (*Model).save) }},
-		{keys: []string{"y"}, do: func(m *Model) tea.Cmd { return p.act(m, (*Model).yank) }},
-		{keys: []string{"Y", "shift+y"}, do: func(m *Model) tea.Cmd { return p.act(m, (*Model).yankSummary) }},
-		{keys: []string{"m"}, do: func(m *Model) tea.Cmd {
-			return p.act(m, func(m *Model) tea.Cmd { m.openNote(); return nil })
-		}},
-		{keys: []string{"W", "shift+w"}, do: func(m *Model) tea.Cmd {
-			return p.act(m, func(m *Model) tea.Cmd { return m.recordKey.press(m.store, &m.scene, &m.message) })
-		}},
+		{keys: []string{"s"}, show: "s y m W", help: "save, copy, mark or record the selected process", do: act(saveAction)},
+		{keys: []string{"y"}, do: act(copyAction)},
+		{keys: []string{"Y", "shift+y"}, do: act(copySummaryAction)},
+		{keys: []string{"m"}, do: act(noteAction)},
+		{keys: []string{"W", "shift+w"}, do: act(recordAction)},
 	}
 }
 
@@ -37,32 +31,16 @@ func (p *processesPage) meant() *member {
 	return nil
 }
 
-// act opens the selected process behind view 8, which stays, and lets its screen act.
-func (p *processesPage) act(m *Model, do func(*Model) tea.Cmd) tea.Cmd {
+// act does something with the selected process.
+func (p *processesPage) act(h Host, a action) tea.Cmd {
 	to := p.meant()
-	if to == nil && p.table.cursor.idle != 0 {
-		m.message.fail("it is not sampled, so there is nothing to take from it")
-		return nil
+	switch {
+	case to == nil && p.table.cursor.idle != 0:
+		h.Message().fail("it is not sampled, so there is nothing to take from it")
+	case to == nil:
+		h.Message().fail("of which process? ↑ ↓ select one, and press the key again")
+	default:
+		return h.Act(to, a)
 	}
-	if to == nil {
-		m.message.fail("of which process? ↑ ↓ select one, and press the key again")
-		return nil
-	}
-	if to != p.fleet.shown {
-		if err := p.fleet.open(to); err != nil {
-			m.message.fail(err.Error())
-			return nil
-		}
-		to.model.refresh() // what it saves or copies is that of now
-	}
-	to.model.message.clear()
-	cmd := do(to.model)
-	process := to.store.Process()
-	if x := to.model; x.prompt != nil {
-		x.prompt.label = fmt.Sprintf("%s %d, %s", process.Title, process.PID, x.prompt.label)
-	} else if x.message.text != "" {
-		x.message.text = fmt.Sprintf("%s %d: %s", process.Title, process.PID, x.message.text)
-	}
-	to.model.draw()
-	return cmd
+	return nil
 }

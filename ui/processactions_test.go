@@ -77,10 +77,10 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	s.press("m")
 	s.sees("order-service 4243, note at ")
 	s.press("u", "p", "enter")
-	for _, of := range s.fleet.list() {
+	for _, of := range s.fleet.List() {
 		notes := 0
-		if of.model != nil {
-			notes = len(of.model.notes)
+		if s.fleet.model(of) != nil {
+			notes = len(s.fleet.model(of).notes)
 		}
 		if is := of.store.Process().PID == 4243; is != (notes == 1) {
 			t.Errorf("process %d has %d notes", of.store.Process().PID, notes)
@@ -88,7 +88,7 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	}
 	s.do("s")
 	s.do("W")
-	if got := s.fleet.shown.model.message.text; !strings.HasPrefix(got, "recording to "+folder) || !strings.Contains(got, "-4243-") {
+	if got := s.fleet.screen().message.text; !strings.HasPrefix(got, "recording to "+folder) || !strings.Contains(got, "-4243-") {
 		t.Errorf("W says %q", got)
 	}
 	s.do("W")

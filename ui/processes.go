@@ -19,8 +19,8 @@ import (
 // processesPage is view 8: a row a process, and under them the flamegraph, the functions or the findings of all of them or of
 // the one selected.
 type processesPage struct {
-	fleet *fleet
-	keys  keyMap
+	plainPage
+	fleet processList
 
 	table   table[*processRow, processKey]
 	lower   lowerView
@@ -118,37 +118,43 @@ func (f *processFinding) id() findingKey { return findingKey{f.of, f.Title} }
 // shown may have ended.
 const refreshProcesses = 500 * time.Millisecond
 
-func newProcessesPage(f *fleet) *processesPage {
+// processList is what the page lists.
+type processList interface {
+	List() []*member
+	Relatives() (list []sampler.Relative, forgotten int)
+}
+
+func newProcessesPage(f processList) *processesPage {
 	p := &processesPage{fleet: f, merged: newMerger()}
 	p.table = table[*processRow, processKey]{list: list[*processRow, processKey]{cursor: new(processKey)}, columns: p.columns(),
 		left: 1, right: 1, natural: asInTheTree, unsorted: inTree, by: inTree}
 	p.findings.cursor = new(findingKey)
 	p.functions = table[*mergedRow, topKey]{list: list[*mergedRow, topKey]{cursor: new(topKey)},
 		columns: p.functionColumns(), left: 1, right: 1, by: string(bySelf)}
-	beside := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd {
+	beside := func(n int) func(Host) tea.Cmd {
+		return func(h Host) tea.Cmd {
 			if p.onLower && p.lower == lowerFlame {
 				p.flame.selectBeside(n)
 			}
-			m.refresh()
+			h.Refresh()
 			return nil
 		}
 	}
-	p.keys = keyMap{title: "processes", bindings: slices.Concat([]binding{
+	p.keyMap = keyMap{title: "processes", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the process: all views show it then; in the flamegraph: zoom; a finding: go to what it is about",
-			do: func(m *Model) tea.Cmd { return p.enter(m) }},
+			do: func(h Host) tea.Cmd { return p.enter(h) }},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "below", help: "move between the table and what stands below it",
-			do: func(m *Model) tea.Cmd { p.onLower = !p.onLower; m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { p.onLower = !p.onLower; h.Refresh(); return nil }},
 		{keys: []string{"v"}, show: "v", short: "view", help: "below the table: the flamegraph, the functions or the findings, of all processes or of the one selected",
-			do: func(m *Model) tea.Cmd {
+			do: func(h Host) tea.Cmd {
 				p.lower = (p.lower + 1) % numLower
 				p.functions.reset()
 				p.findings.reset()
-				m.refresh()
+				h.Refresh()
 				return nil
 			}},
 	}, cursorKeys("", "select a process, a frame, a line", p.move), []binding{
-		{keys: []string{"left", "h"}, show: "← →", help: "select the frame beside it (also h, l)", when: func(*Model) bool { return p.onLower && p.lower == lowerFlame }, do: beside(-1)},
+		{keys: []string{"left", "h"}, show: "← →", help: "select the frame beside it (also h, l)", when: func(Host) bool { return p.onLower && p.lower == lowerFlame }, do: beside(-1)},
 		{keys: []string{"right", "l"}, do: beside(+1)},
 	}, sortKeys("sort by the next or previous column", func() sorter {
 		if p.onLower && p.lower == lowerTop {
@@ -157,24 +163,22 @@ func newProcessesPage(f *fleet) *processesPage {
 		return &p.table
 	}), []binding{
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what is measured: wall time, CPU time, waiting for the GVL, blame",
-			do: func(m *Model) tea.Cmd { p.nextMetric(); m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { p.nextMetric(); h.Refresh(); return nil }},
 		{keys: []string{"I", "shift+i"}, show: "I", help: "with or without the time of parked and sleeping threads",
-			do: func(m *Model) tea.Cmd {
+			do: func(h Host) tea.Cmd {
 				p.flame.showIdle = !p.flame.showIdle
 				p.mergedOf = mergedFrom{}
-				m.refresh()
+				h.Refresh()
 				return nil
 			}},
 		{keys: []string{"c"}, show: "c", help: "own code, with the frames of libraries in rows; long runs of frames as rows; every frame",
-			do: func(m *Model) tea.Cmd { p.flame.nextFolding(); m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { p.flame.nextFolding(); h.Refresh(); return nil }},
 		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "leave the zoom, then what stands below the table, then the selection: all processes",
-			when: func(*Model) bool { return len(p.flame.zoom) > 0 || p.onLower || *p.table.cursor != (processKey{}) },
-			do:   func(m *Model) tea.Cmd { p.back(m); return nil }},
+			when: func(Host) bool { return len(p.flame.zoom) > 0 || p.onLower || *p.table.cursor != (processKey{}) },
+			do:   func(h Host) tea.Cmd { p.back(h); return nil }},
 	}, p.actions())}
 	return p
 }
-
-func (p *processesPage) keyMap() *keyMap { return &p.keys }
 
 func (p *processesPage) about(sc *scene) string {
 	running := 0
@@ -242,11 +246,11 @@ func (p *processesPage) detail(sc *scene) (name, rest string) {
 }
 
 // move goes up or down in what has the keys.
-func (p *processesPage) move(m *Model, by step) tea.Cmd {
+func (p *processesPage) move(h Host, by step) tea.Cmd {
 	switch {
 	case !p.onLower:
 		p.table.move(by)
-		return p.choose(m)
+		return p.choose(h)
 	case p.lower == lowerFlame && by.rows+by.screens < 0:
 		p.flame.selectParent()
 	case p.lower == lowerFlame:
@@ -256,44 +260,43 @@ func (p *processesPage) move(m *Model, by step) tea.Cmd {
 	default:
 		p.findings.move(by)
 	}
-	m.refresh()
+	h.Refresh()
 	return nil
 }
 
 // choose shows the process that was selected in the table below it.
-func (p *processesPage) choose(m *Model) tea.Cmd {
+func (p *processesPage) choose(h Host) tea.Cmd {
 	p.onLower, p.flame.zoom, p.flame.selected = false, nil, nil
 	p.functions.reset()
 	p.findings.reset()
-	m.refresh()
+	h.Refresh()
 	return nil
 }
 
 // enter opens the selected process on the live view, or what the selected finding is about; in the flamegraph it zooms.
-func (p *processesPage) enter(m *Model) tea.Cmd {
+func (p *processesPage) enter(h Host) tea.Cmd {
 	to, k := p.table.cursor.of, p.findings.index()
 	switch {
 	case p.onLower && p.lower == lowerFlame:
 		p.flame.zoomIn()
-		m.refresh()
+		h.Refresh()
 		return nil
 	case p.onLower && p.lower == lowerFindings && k >= 0:
 		f := p.findings.rows[k]
-		return m.goToFinding(findingID{f.of, f.ID})
+		return h.GoToFinding(findingID{f.of, f.ID})
 	case p.onLower:
 		return nil
 	case p.table.cursor.idle != 0:
-		m.message.fail("it is not sampled, so there is nothing to show")
+		h.Message().fail("it is not sampled, so there is nothing to show")
 		return nil
 	}
 	if to == nil {
-		return p.move(m, step{rows: +1})
+		return p.move(h, step{rows: +1})
 	}
-	m.page = pageLive
-	return p.fleet.openAndRefresh(to)
+	return h.OpenProcess(to)
 }
 
-func (p *processesPage) back(m *Model) {
+func (p *processesPage) back(h Host) {
 	switch {
 	case p.flame.zoomOut():
 	case p.onLower:
@@ -301,7 +304,7 @@ func (p *processesPage) back(m *Model) {
 	default:
 		*p.table.cursor = processKey{}
 	}
-	m.refresh()
+	h.Refresh()
 }
 
 // nextMetric goes on to the next weight. The number of allocations can't be told over several processes: each is an
@@ -316,7 +319,7 @@ func (p *processesPage) nextMetric() {
 
 // load reads all processes. r is the reading of the one that is shown: its Store is held.
 func (p *processesPage) load(sc *scene, r *store.Reading) {
-	list := p.fleet.list()
+	list := p.fleet.List()
 	of := flameRange{sc.atNS, sc.windowNS, sc.frozen}
 	now, hides := sc.now(), sc.dict.HidesDirectories()
 	stale := len(list) != len(p.rows) || p.loads == 0 || of.frozen != p.of.frozen || of.windowNS != p.of.windowNS ||

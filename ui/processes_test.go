@@ -130,7 +130,7 @@ func screenOf(t *testing.T, w, h int, played *fleet, o Options) *processScreen {
 	f := newFleet(o.withDefaults())
 	for _, m := range played.members {
 		m.store.Dict.HideDirectories(false) // another test may have presented them
-		f.members = append(f.members, &member{src: m.src, store: m.store, number: m.number, parent: m.parent, path: m.path})
+		f.members = append(f.members, &member{store: m.store, number: m.number, parent: m.parent, path: m.path})
 	}
 	if err := f.open(f.members[0]); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func (s *processScreen) press(keys ...string) {
 	}
 }
 
-func (s *processScreen) text() string { return s.fleet.shown.model.grid.Text() }
+func (s *processScreen) text() string { return s.fleet.screen().grid.Text() }
 
 func (s *processScreen) sees(texts ...string) {
 	s.t.Helper()
@@ -190,7 +190,7 @@ func TestGoldenProcesses(t *testing.T) {
 		goldens(t, v.name, func(t *testing.T, o Options, width, height int) Picture {
 			s := clusterScreen(t, width, height, o)
 			s.press(v.keys...)
-			return s.fleet.shown.model.taken()
+			return taken(s.fleet.screen())
 		})
 	}
 }
@@ -232,10 +232,10 @@ func TestGoingFromProcessToProcess(t *testing.T) {
 	s.sees("process 2 of 5", "time in GC")
 	s.press("[", "[", "[")
 	s.sees("FROZEN")
-	at := s.fleet.shown.model.atNS
+	at := s.fleet.screen().atNS
 	s.press(")")
 	s.sees("FROZEN", "pid 4243  process 3 of 5", "time in GC")
-	if got := s.fleet.shown.model.atNS; got != at {
+	if got := s.fleet.screen().atNS; got != at {
 		t.Errorf("the next process is shown at %d, not at %d", got, at)
 	}
 	s.press("8")
@@ -293,10 +293,10 @@ func TestSortingProcesses(t *testing.T) {
 // TestMergedWeights compares the merged weights with the sum of each process's own.
 func TestMergedWeights(t *testing.T) {
 	s := clusterScreen(t, 120, 40, Options{})
-	p, m := s.fleet.page, s.fleet.shown.model
+	p, m := s.fleet.page, s.fleet.screen()
 	var want, got int64
 	labels := make(map[string]int64)
-	for _, of := range s.fleet.list() {
+	for _, of := range s.fleet.List() {
 		if of.store.State().Done {
 			continue // what has ended is not part of the picture of now
 		}
@@ -339,7 +339,7 @@ func TestManyProcesses(t *testing.T) {
 	s := newProcessScreen(t, 60, 15, c, Options{})
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}, {300, 100}, {10, 3}} {
 		s.fleet.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		for _, km := range s.fleet.shown.model.maps() {
+		for _, km := range s.fleet.screen().maps() {
 			for _, b := range km.bindings {
 				for _, k := range b.keys {
 					if k == "q" || k == "s" || k == "W" || len([]rune(k)) != 1 {
@@ -356,7 +356,7 @@ func TestManyProcesses(t *testing.T) {
 			s.press("esc", "esc", "8")
 		}
 	}
-	if strings.Contains(s.fleet.shown.model.grid.String(true), "\x1b[2J") {
+	if strings.Contains(s.fleet.screen().grid.String(true), "\x1b[2J") {
 		t.Error("a title's escape sequence reaches the terminal")
 	}
 }
@@ -373,7 +373,7 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 			}
 		}
 	}
-	list := f.list()
+	list := f.List()
 	if len(list) > maxEndedShown+2 || list[0] != f.shown || list[len(list)-1].number != 3*maxEndedShown {
 		t.Errorf("%d are kept, the first is number %d", len(list), list[0].number)
 	}
@@ -387,13 +387,13 @@ func TestEndIsSeenWithoutSamples(t *testing.T) {
 	}
 	s := newProcessScreen(t, 100, 30, c, Options{})
 	now := time.Now()
-	m := s.fleet.shown.model
+	m := s.fleet.screen()
 	m.now = func() time.Time { return now }
-	m.load(false)
+	loadScene(m, false)
 	s.misses("exited")
-	kept := s.fleet.list()[0].store
+	kept := s.fleet.List()[0].store
 	kept.SetState(store.SourceState{Done: true, End: sampler.End{Reason: "exited"}, Ended: true})
 	now = now.Add(2 * refreshProcesses)
-	m.load(false)
+	loadScene(m, false)
 	s.sees("■ job", "exited", "1 running")
 }

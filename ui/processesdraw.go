@@ -103,7 +103,7 @@ func (p *processesPage) draw(a canvas.Area, sc *scene) {
 	// The table gets what it needs, up to half; the rest is for what is below.
 	lines := len(p.table.rows)
 	high := 1 + max(min(lines, (a.H-2)/2), min(lines, 3))
-	p.table.draw(a.Sub(0, 0, a.W, high), sc, !p.onLower, func(m *Model, _ *processRow, _ int) tea.Cmd { return p.choose(m) })
+	p.table.draw(a.Sub(0, 0, a.W, high), sc, !p.onLower, func(h Host, _ *processRow, _ int) tea.Cmd { return p.choose(h) })
 	p.drawLower(a.Sub(0, high, a.W, a.H-high), sc)
 }
 

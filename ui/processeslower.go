@@ -22,10 +22,10 @@ func (p *processesPage) drawLower(a canvas.Area, sc *scene) {
 	if p.lower == lowerFlame {
 		p.flame.drawRule(rule, t, p.onLower, sc.when())
 		p.flame.draw(body, t, p.onLower, !sc.opt.NoColor)
-		sc.onPress(body, func(m *Model, x, y int) tea.Cmd {
+		sc.onPress(body, func(h Host, x, y int) tea.Cmd {
 			p.onLower = true
 			p.flame.selectAt(x, y, body.H)
-			m.refresh()
+			h.Refresh()
 			return nil
 		})
 		return
@@ -96,13 +96,13 @@ func (p *processesPage) drawFunctions(a canvas.Area, sc *scene) {
 		a.Put(3, a.H/2, canvas.Cut("no "+style.MetricName(p.flame.metric)+" here", a.W-4), sc.Theme.Dimmed())
 		return
 	}
-	p.functions.draw(a, sc, p.onLower, func(m *Model, _ *mergedRow, _ int) tea.Cmd { return p.enterLower(m) })
+	p.functions.draw(a, sc, p.onLower, func(h Host, _ *mergedRow, _ int) tea.Cmd { return p.enterLower(h) })
 }
 
 // enterLower gives the view below the table the keys.
-func (p *processesPage) enterLower(m *Model) tea.Cmd {
+func (p *processesPage) enterLower(h Host) tea.Cmd {
 	p.onLower = true
-	m.refresh()
+	h.Refresh()
 	return nil
 }
 
@@ -123,5 +123,5 @@ func (p *processesPage) drawFindings(a canvas.Area, sc *scene) {
 		if selected {
 			markRow(row, sc, p.onLower)
 		}
-	}, func(m *Model, _ *processFinding, _ int) tea.Cmd { return p.enterLower(m) })
+	}, func(h Host, _ *processFinding, _ int) tea.Cmd { return p.enterLower(h) })
 }

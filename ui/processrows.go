@@ -14,7 +14,7 @@ import (
 
 // loadRows makes a row of each process, and the one of all.
 func (p *processesPage) loadRows(sc *scene, r *store.Reading, list []*member) {
-	relatives, forgotten := p.fleet.group.Relatives()
+	relatives, forgotten := p.fleet.Relatives()
 	p.forgotten = forgotten
 	rows := make([]*processRow, 0, len(list))
 	p.findings.rows = p.findings.rows[:0]

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"fmt"
 	"regexp"
 	"unicode"
 
@@ -110,14 +109,9 @@ func (p *prompt) draw(a canvas.Area, t *style.Theme) {
 }
 
 // foundText is how much the search has found, in what the view shows.
-func (m *Model) foundText() string {
-	switch p := m.current().(type) {
-	case *topPage:
-		return fmt.Sprintf("%d of %d %s", len(p.table.rows), p.all, topKindNames[p.kind])
-	case *waitsPage:
-		return units.Count(p.all) + " waits"
-	case *locksPage:
-		return units.Plural(len(p.both.rows), "row", "rows")
+func foundText(m *Model) string {
+	if p, ok := m.current().(counted); ok {
+		return p.found()
 	}
 	s := m.threads.counted()
 	if m.hasFlame() {
@@ -127,13 +121,13 @@ func (m *Model) foundText() string {
 }
 
 // endSearch lists all again.
-func (m *Model) endSearch() {
+func endSearch(m *Model) {
 	m.flame.search = nil
-	m.refresh()
+	m.Refresh()
 }
 
 // openSearch opens the line for a search. What is shown follows with every letter.
-func (m *Model) openSearch() {
+func openSearch(m *Model) {
 	v, before := &m.flame, m.flame.search
 	p := &prompt{label: "/", left: func() { v.search = before }}
 	if before != nil {
@@ -145,7 +139,7 @@ func (m *Model) openSearch() {
 			s = "enter selects the first match   esc leaves"
 		}
 		if v.search != nil {
-			s = m.foundText() + "   " + s
+			s = foundText(m) + "   " + s
 		}
 		return s
 	}
@@ -164,10 +158,10 @@ func (m *Model) openSearch() {
 			return
 		}
 		if m.page == pageLive && len(v.matches.Nodes) == 0 {
-			m.live.focus = onTimeline // names of threads match alone
+			m.focus = onTimeline // names of threads match alone
 			return
 		}
-		m.live.focus = onFlame
+		m.focus = onFlame
 		v.nextMatch(+1)
 	}
 	m.prompt = p

@@ -17,13 +17,10 @@ func TestNoViewNamesAnybody(t *testing.T) {
 		s.press("m")
 		s.typed("zqnote")
 		s.press("enter")
-		all := s.text() + s.model.View().WindowTitle + s.model.summary()
-		for id := range numPages {
-			if id == pageProcesses { // of several processes
-				continue
-			}
+		all := s.text() + s.model.View().WindowTitle + summary(s.model)
+		for _, id := range pagesOfOne() {
 			s.model.page = id
-			s.model.refresh()
+			s.model.Refresh()
 			s.press("tab", "down", "down", "down")
 			all += s.text()
 		}

@@ -63,7 +63,7 @@ func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	again.store.Run(t.Context())
 	for _, s := range []*screen{seen, again} {
 		s.resize(120, 40)
-		s.model.refresh()
+		s.model.Refresh()
 	}
 	for view := 1; view <= 7; view++ {
 		for _, s := range []*screen{seen, again} {

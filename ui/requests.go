@@ -22,7 +22,7 @@ import (
 type requestsPage struct {
 	flame *flameView // whose search its rows have to match
 	now   *nowView
-	keys  keyMap
+	plainPage
 	// both are the rows of both tables, through which one cursor goes.
 	both      list[workKey, workKey]
 	running   table[*requestRow, workKey]
@@ -77,17 +77,17 @@ func (w *endpointRow) id() workKey {
 	return workKey{endpoint: endpointKey{w.Kind, w.Endpoint.Name, w.Other}}
 }
 
-func newRequestsPage(flame *flameView, now *nowView) *requestsPage {
+func newRequestsPage(c *components) *requestsPage {
 	cursor := new(workKey)
-	p := &requestsPage{flame: flame, now: now, both: list[workKey, workKey]{cursor: cursor}}
+	p := &requestsPage{flame: &c.flame, now: &c.whereNow, both: list[workKey, workKey]{cursor: cursor}}
 	p.running = table[*requestRow, workKey]{list: list[*requestRow, workKey]{cursor: cursor}, columns: requestColumns(), left: 1, right: 1, by: "age"}
 	p.endpoints = table[*endpointRow, workKey]{list: list[*endpointRow, workKey]{cursor: cursor}, columns: endpointColumns(), left: 1, right: 1,
 		natural: mostTime, unsorted: "time", by: "time"}
-	p.keys = keyMap{title: "requests", bindings: slices.Concat([]binding{
+	p.keyMap = keyMap{title: "requests", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread of the request; of a route or a class of jobs: its flamegraph, and where it runs",
-			do: func(m *Model) tea.Cmd { return p.enter(m) }},
+			do: func(h Host) tea.Cmd { return p.enter(h) }},
 		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "below", help: "move between what is in progress and the routes below",
-			do: func(m *Model) tea.Cmd { p.switchTable(); m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { p.switchTable(); h.Refresh(); return nil }},
 	}, cursorKeys("", "select a request, a job or a route", p.move),
 		sortKeys("sort by the next or previous column: the routes, or what is in progress while the cursor is there", func() sorter {
 			if p.running.index() >= 0 {
@@ -98,10 +98,8 @@ func newRequestsPage(flame *flameView, now *nowView) *requestsPage {
 	return p
 }
 
-func (p *requestsPage) keyMap() *keyMap { return &p.keys }
-
 // move moves the cursor through both tables.
-func (p *requestsPage) move(_ *Model, by step) tea.Cmd {
+func (p *requestsPage) move(_ Host, by step) tea.Cmd {
 	if p.both.height = p.endpoints.height; p.running.index() >= 0 {
 		p.both.height = p.running.height
 	}
@@ -118,15 +116,15 @@ func (p *requestsPage) switchTable() {
 }
 
 // enter opens the thread of the selected request, or the flamegraph of the selected endpoint.
-func (p *requestsPage) enter(m *Model) tea.Cmd {
+func (p *requestsPage) enter(h Host) tea.Cmd {
 	if i := p.running.index(); i >= 0 {
-		m.selected = rowKey{thread: p.running.rows[i].Thread}
-		return m.open(pageThread)
+		h.Scene().selected = rowKey{thread: p.running.rows[i].Thread}
+		return h.Open(pageThread)
 	}
 	if i := p.endpoints.index(); i >= 0 {
-		return p.openEndpoint(m, p.endpoints.rows[i])
+		return p.openEndpoint(h, p.endpoints.rows[i])
 	}
-	return p.move(m, step{rows: +1})
+	return p.move(h, step{rows: +1})
 }
 
 func (p *requestsPage) load(sc *scene, r *store.Reading) {
@@ -283,17 +281,17 @@ func (w *requestRow) detail(sc *scene) (name, rest string) {
 }
 
 // openEndpoint narrows timeline and flamegraph to a route or a class of jobs.
-func (p *requestsPage) openEndpoint(m *Model, w *endpointRow) tea.Cmd {
+func (p *requestsPage) openEndpoint(h Host, w *endpointRow) tea.Cmd {
 	if w.Other {
-		m.message.say("these are many routes, which are not kept apart")
+		h.Message().say("these are many routes, which are not kept apart")
 		return nil
 	}
-	from := m.origin()
-	m.route, m.filter, m.selected = w.id().endpoint, rowKey{}, rowKey{}
-	m.flame.zoom, m.flame.selected, m.flame.selNode, m.flame.top, m.live.focus = nil, nil, nil, 0, onTimeline
-	cmd := m.open(pageLive)
-	from.to, m.came = m.page, &from
-	m.refresh()
+	arrived := h.Leave()
+	h.Scene().route, h.Scene().filter, h.Scene().selected = w.id().endpoint, rowKey{}, rowKey{}
+	p.flame.zoom, p.flame.selected, p.flame.selNode, p.flame.top, h.Scene().focus = nil, nil, nil, 0, onTimeline
+	cmd := h.Open(pageLive)
+	arrived()
+	h.Refresh()
 	return cmd
 }
 

@@ -54,7 +54,7 @@ func TestRequestsLeadOn(t *testing.T) {
 	s.sees("▌", "since 14:03:2")
 	s.press("enter")
 	if s.model.page != pageThread || s.model.selected.thread != w.Thread {
-		t.Fatalf("page %d of thread %d, not of %d", s.model.page, s.model.selected.thread, w.Thread)
+		t.Fatalf("page %s of thread %d, not of %d", s.model.page, s.model.selected.thread, w.Thread)
 	}
 	s.sees("stack now", w.name+"  for "+w.age())
 	s.press("esc")

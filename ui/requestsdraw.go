@@ -267,7 +267,7 @@ func (p *requestsPage) draw(a canvas.Area, sc *scene) {
 	if least := min(a.H/2, below); above > a.H-least {
 		above = a.H - least
 	}
-	none := func(*Model, *requestRow, int) tea.Cmd { return nil }
+	none := func(Host, *requestRow, int) tea.Cmd { return nil }
 	p.running.draw(a.Sub(0, 0, a.W, above), sc, true, none)
 	if len(p.running.rows) == 0 {
 		a.Put(2, 1, canvas.Cut(p.nothing(sc), a.W-3), sc.Theme.Dimmed())
@@ -341,5 +341,5 @@ func (p *requestsPage) drawEndpoints(a canvas.Area, sc *scene) {
 	if sc.served.toldNS > 0 {
 		a.Put(x+1, 0, canvas.Cut(" "+sc.untold()+" ", a.W-x-1), t.Dimmed())
 	}
-	p.endpoints.draw(a.Sub(0, 1, a.W, a.H-1), sc, true, func(*Model, *endpointRow, int) tea.Cmd { return nil })
+	p.endpoints.draw(a.Sub(0, 1, a.W, a.H-1), sc, true, func(Host, *endpointRow, int) tea.Cmd { return nil })
 }

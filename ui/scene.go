@@ -21,6 +21,9 @@ type scene struct {
 	now    func() time.Time
 	offers offers
 	page   pageID
+	// threadFrom is the page that the page of one thread was opened from, focus the part of the live view that has the keys.
+	threadFrom pageID
+	focus      focus
 	// presenting: see present.
 	presenting    bool
 	width, height int
@@ -53,3 +56,6 @@ type scene struct {
 	drag  *drag  // nil: the mouse selects no stretch of time
 	zones []zone // where a click does something
 }
+
+// bodyRows is the height of a page.
+func (sc *scene) bodyRows() int { return sc.regions.detail - sc.regions.axis - 1 }

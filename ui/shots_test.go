@@ -97,19 +97,19 @@ func TestShots(t *testing.T) {
 				"processes-findings": {"v", "v", "tab"}, "processes-open": {"down", "enter"}} {
 				s := clusterScreen(t, w, h, look.options)
 				s.press(slices.Concat(keys, look.keys)...)
-				write(name+"-"+look.name, s.fleet.shown.model.taken())
+				write(name+"-"+look.name, taken(s.fleet.screen()))
 			}
 			for name, keys := range map[string][]string{"deadlock-live": nil, "deadlock-locks": {"6"}} {
 				s := deadlockScreen(t, w, h, look.options)
 				s.press(slices.Concat(keys, look.keys)...)
-				write(name+"-"+look.name, s.model.taken())
+				write(name+"-"+look.name, taken(s.model))
 			}
 			s := newScreen(t, w, h, demosource.Options{Length: 12 * time.Second, HTTP: 193, KilledAtEnd: true}, look.options)
 			end, ended := s.store.Src.End()
 			s.store.SetState(store.SourceState{Done: true, End: end, Ended: ended})
 			s.press(look.keys...)
-			s.model.refresh()
-			write("ended-200threads-"+look.name, s.model.taken())
+			s.model.Refresh()
+			write("ended-200threads-"+look.name, taken(s.model))
 		}
 	}
 }

@@ -32,7 +32,7 @@ type savedMsg struct {
 const pageHint = "\n`ddtop report history.ddtop -o incident.html` makes a page for the postmortem of this folder's recording.\n"
 
 // save collects what the screen shows, now, and returns the command that writes it to disk.
-func (m *Model) save() tea.Cmd {
+func save(m *Model) tea.Cmd {
 	if m.lastNS == 0 {
 		m.message.fail("nothing to save yet: no sample has come")
 		return nil
@@ -42,7 +42,7 @@ func (m *Model) save() tea.Cmd {
 		return nil
 	}
 	if !m.hasFlame() { // the picture in it is as old as the last look at it
-		m.buildFlame(true)
+		buildFlame(m, true)
 	}
 	at := m.process.WallTime(m.atNS)
 	s := export.Snapshot{
@@ -50,8 +50,8 @@ func (m *Model) save() tea.Cmd {
 		Tree:          m.flame.tree,
 		SVGTitle:      m.process.Title + " · " + style.MetricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05"),
 		SVGColors:     m.flame.svgColors(m.Theme, m.dict.View()),
-		Summary:       m.summary() + pageHint,
-		Screen:        m.pictured(),
+		Summary:       summary(m) + pageHint,
+		Screen:        picturedCells(m),
 		ScreenOptions: screenOptions(&m.Theme, m.process.Title),
 	}
 	// The copies are made here: the views go on changing while the files are written.
@@ -147,13 +147,13 @@ func saveSnapshot(parent string, s export.Snapshot) (string, error) {
 }
 
 // saved shows where the snapshot is and copies its path to the clipboard of the person's terminal (OSC 52).
-func (m *Model) saved(msg savedMsg) tea.Cmd {
+func saved(m *Model, msg savedMsg) tea.Cmd {
 	if msg.err != nil {
 		m.message.fail("not saved: " + msg.err.Error())
-		m.draw()
+		m.Draw()
 		return nil
 	}
 	m.message.say("saved"+msg.without+", and its path copied: "+msg.path, msg.path)
-	m.draw()
+	m.Draw()
 	return m.copyPath(msg.path)
 }

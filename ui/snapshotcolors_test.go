@@ -13,7 +13,7 @@ func TestSnapshotHasTheScreensColors(t *testing.T) {
 		s := hogged(t, 120, 40)
 		v := &s.model.flame
 		v.colour = colour
-		s.model.refresh()
+		s.model.Refresh()
 		colors := v.svgColors(s.model.Theme, s.model.dict)
 		var b strings.Builder
 		if err := v.tree.WriteSVGIn(&b, "title", colors); err != nil {

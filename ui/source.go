@@ -33,6 +33,9 @@ type sourceMsg struct {
 	file *sourceFile
 }
 
+// ForPage marks it as a message for pages.
+func (sourceMsg) ForPage() {}
+
 // sources are the files read so far, by path as the target has it.
 type sources struct {
 	files map[string]*sourceFile

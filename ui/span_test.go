@@ -135,7 +135,7 @@ func TestReadingARecordingShowsHowFar(t *testing.T) {
 	s.resize(120, 40)
 	s.sees("REPLAY reading ██████░░░░░░ 50 %")
 	store.Run(t.Context())
-	m.refresh()
+	m.Refresh()
 	s.sees("▶ REPLAY")
 	s.misses("reading")
 }

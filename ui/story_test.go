@@ -203,7 +203,7 @@ func TestFreezing(t *testing.T) {
 		x.TimeNS = later + int64(i+1)*int64(time.Millisecond)
 		s.store.Feed(x)
 	}
-	s.model.load(false)
+	loadScene(s.model, false)
 	s.sees("(–2.00 s)")
 	cut := func(text string) string { return strings.Join(strings.Split(text, "\n")[3:], "\n") }
 	if cut(before) != cut(s.text()) {
@@ -318,7 +318,7 @@ func TestHelpNamesEveryKey(t *testing.T) {
 	s := hogged(t, 200, 60)
 	s.press("?")
 	s.sees("keys and signs", "wants to run Ruby and waits for the GVL")
-	for _, km := range s.model.helpMaps() {
+	for _, km := range helpMaps(s.model) {
 		for _, b := range km.bindings {
 			if b.help != "" {
 				s.sees(b.show + " ")
@@ -355,7 +355,7 @@ func TestHelpScrollsOnASmallScreen(t *testing.T) {
 				break
 			}
 		}
-		for _, km := range s.model.helpMaps() {
+		for _, km := range helpMaps(s.model) {
 			for _, b := range km.bindings {
 				if words := strings.Fields(b.help); len(words) > 2 && !strings.Contains(seen.String(), strings.Join(words[:3], " ")) {
 					t.Errorf("%v: %q is never seen", size, b.help)
@@ -377,11 +377,10 @@ func TestHelpScrollsOnASmallScreen(t *testing.T) {
 }
 
 func TestKeysOfAViewDoNotCollide(t *testing.T) {
-	maps := []keyMap{globalKeys(offers{}), globalKeys(offers{true, true}), weightKeys(), timelineKeys(), flameKeys(), *newProcessesPage(nil).keyMap()}
+	maps := []keyMap{globalKeys(offers{}), globalKeys(offers{true, true}), weightKeys()}
+	maps = append(maps, allKeys(newProcessesPage(nil))...)
 	for _, p := range newPages(newComponents(new(selection))) {
-		if p != nil {
-			maps = append(maps, *p.keyMap())
-		}
+		maps = append(maps, allKeys(p)...)
 	}
 	for _, km := range maps {
 		seen := map[string]bool{}
@@ -486,7 +485,7 @@ func TestBeforeTheFirstSample(t *testing.T) {
 		m.Update(tickMsg{}) // before the size is known
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		s.sees("waiting for the first sample", "nothing measured yet")
-		for _, km := range []keyMap{m.live.keys[onTimeline], m.live.keys[onFlame], m.keys} { // no key may fall over
+		for _, km := range append(allKeys(m.pages[pageLive]), m.keys) { // no key may fall over
 			for _, b := range km.bindings {
 				for _, k := range b.keys {
 					if !strings.Contains(k, "+") {

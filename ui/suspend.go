@@ -15,7 +15,7 @@ import (
 type suspendedMsg struct{ err error }
 
 // suspend gives the terminal back to the shell and stops ddtop until the shell continues it, as ctrl-z does elsewhere.
-func (m *Model) suspend() tea.Cmd {
+func suspend(m *Model) tea.Cmd {
 	if !m.opt.Suspend {
 		m.message.fail("ctrl-z does nothing here: no shell would continue ddtop, or --pause or --exact forbid it")
 		return nil

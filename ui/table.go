@@ -111,10 +111,10 @@ type sorter interface {
 func sortKeys(help string, of func() sorter) []binding {
 	return []binding{
 		{keys: []string{">", "shift+."}, show: "< >", short: "sort", help: help,
-			do: func(m *Model) tea.Cmd { of().sortNext(+1); m.refresh(); return nil }},
-		{keys: []string{"<", "shift+,"}, do: func(m *Model) tea.Cmd { of().sortNext(-1); m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { of().sortNext(+1); h.Refresh(); return nil }},
+		{keys: []string{"<", "shift+,"}, do: func(h Host) tea.Cmd { of().sortNext(-1); h.Refresh(); return nil }},
 		{keys: []string{"r"}, show: "r", short: "reverse", help: "sort the other way round",
-			do: func(m *Model) tea.Cmd { of().turnRound(); m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { of().turnRound(); h.Refresh(); return nil }},
 	}
 }
 
@@ -161,7 +161,7 @@ func (t *table[R, K]) fit(screen int, sc *scene) []int {
 }
 
 // draw draws the table with its head.
-func (t *table[R, K]) draw(a canvas.Area, sc *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
+func (t *table[R, K]) draw(a canvas.Area, sc *scene, focused bool, pressed func(h Host, r R, x int) tea.Cmd) {
 	t.drawHead(a.Row(0), sc)
 	t.drawRows(a.Sub(0, 1, a.W, a.H-1), sc, focused, pressed)
 	a.PutRight(0, t.hidden(), canvas.Style{FG: sc.Theme.Warn, Attr: canvas.Bold})
@@ -188,14 +188,14 @@ func (t *table[R, K]) drawHead(a canvas.Area, sc *scene) {
 		}
 		a.Put(x, 0, canvas.Cut(text, w), st)
 		if c.order != "" {
-			sc.onPress(a.Sub(x, 0, w+1, 1), func(m *Model, _, _ int) tea.Cmd { t.sortBy(c.order); m.refresh(); return nil })
+			sc.onPress(a.Sub(x, 0, w+1, 1), func(h Host, _, _ int) tea.Cmd { t.sortBy(c.order); h.Refresh(); return nil })
 		}
 		x += w + 1
 	}
 }
 
 // drawRows draws the rows that there is room for. The cursor is faint without the focus, while the arrows move another.
-func (t *table[R, K]) drawRows(a canvas.Area, sc *scene, focused bool, pressed func(m *Model, r R, x int) tea.Cmd) {
+func (t *table[R, K]) drawRows(a canvas.Area, sc *scene, focused bool, pressed func(h Host, r R, x int) tea.Cmd) {
 	widths := t.fit(a.W, sc)
 	cells := func(a canvas.Area, r R, bare bool) {
 		x := t.left

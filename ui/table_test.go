@@ -157,8 +157,8 @@ func TestEveryListHasTheSameKeys(t *testing.T) {
 	for _, id := range []pageID{pageLive, pageThreads, pageThread, pageTimeline, pageTop, pageLocks} {
 		for _, key := range []tea.Key{{Code: tea.KeyUp}, {Code: tea.KeyDown}, {Code: tea.KeyPgUp}, {Code: tea.KeyPgDown}, {Code: tea.KeyHome},
 			{Code: tea.KeyEnd}} {
-			if pages[id].keyMap().find(key.String()) == nil {
-				t.Errorf("%s: no %s", pages[id].keyMap().title, key)
+			if pages[id].keys(new(scene), false)[0].find(key.String()) == nil {
+				t.Errorf("%s: no %s", id, key)
 			}
 		}
 	}

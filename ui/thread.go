@@ -24,8 +24,8 @@ const (
 
 // threadPage shows one thread: the one that is selected everywhere.
 type threadPage struct {
-	flame  *flameView // where it folds libraries, the stack does
-	keys   keyMap
+	flame *flameView // where it folds libraries, the stack does
+	plainPage
 	frames list[stackFrame, frameKey]
 	// chosen is the frame that the person went to. Before, and while it is not in the stack, the cursor is on the innermost frame that
 	// has a file.
@@ -76,34 +76,32 @@ type codeLine struct {
 	line int32
 }
 
-func newThreadPage(flame *flameView) *threadPage {
-	p := &threadPage{flame: flame, frames: list[stackFrame, frameKey]{cursor: new(frameKey)}}
-	other := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.next(m, n); return p.fetch(m) }
+func newThreadPage(c *components) *threadPage {
+	p := &threadPage{flame: &c.flame, frames: list[stackFrame, frameKey]{cursor: new(frameKey)}}
+	other := func(n int) func(Host) tea.Cmd {
+		return func(h Host) tea.Cmd { p.next(h, n); return p.fetch(h) }
 	}
-	p.keys = keyMap{title: "one thread", bindings: slices.Concat([]binding{
+	p.keyMap = keyMap{title: "one thread", bindings: slices.Concat([]binding{
 		{keys: []string{"esc", "backspace"}, show: "esc", short: "back", help: "back to where the thread was opened",
-			do: func(m *Model) tea.Cmd { return m.open(m.threadFrom) }},
+			do: func(h Host) tea.Cmd { return h.Open(h.Scene().threadFrom) }},
 	}, cursorKeys("frame", "go through the frames of the stack; the source follows", p.move), []binding{
 		{keys: []string{"left", "h"}, show: "← →", short: "thread", help: "the thread before, the thread after (also h, l)", do: other(-1)},
 		{keys: []string{"right", "l"}, do: other(+1)},
 		{keys: []string{"c"}, show: "c", help: "own code, with the frames of libraries in rows; every frame",
-			do: func(m *Model) tea.Cmd { m.flame.toggleLibraries(); m.refresh(); return p.fetch(m) }},
+			do: func(h Host) tea.Cmd { p.flame.toggleLibraries(); h.Refresh(); return p.fetch(h) }},
 	})}
 	return p
 }
 
-func (p *threadPage) keyMap() *keyMap { return &p.keys }
-
 // move selects another frame.
-func (p *threadPage) move(m *Model, by step) tea.Cmd {
+func (p *threadPage) move(h Host, by step) tea.Cmd {
 	p.frames.move(by)
-	return p.choose(m)
+	return p.choose(h)
 }
 
-func (p *threadPage) choose(m *Model) tea.Cmd {
+func (p *threadPage) choose(h Host) tea.Cmd {
 	p.chosen = *p.frames.cursor
-	return p.fetch(m)
+	return p.fetch(h)
 }
 
 // frame is the one with the cursor, whose source is shown; nil without a stack.
@@ -115,33 +113,36 @@ func (p *threadPage) frame() *sampler.Frame {
 }
 
 // next goes to another thread, in Ruby's order.
-func (p *threadPage) next(m *Model, n int) {
-	threads := m.threads
+func (p *threadPage) next(h Host, n int) {
+	threads := h.Scene().threads
 	if len(threads) == 0 {
 		return
 	}
-	i := slices.IndexFunc(threads, func(t threadRow) bool { return t.id == m.selected.thread })
-	m.selected = rowKey{thread: threads[max(0, min(i+n, len(threads)-1))].id}
+	i := slices.IndexFunc(threads, func(t threadRow) bool { return t.id == h.Scene().selected.thread })
+	h.Scene().selected = rowKey{thread: threads[max(0, min(i+n, len(threads)-1))].id}
 	p.chosen, p.frames.top = frameKey{}, 0
-	m.refresh()
+	h.Refresh()
 }
 
 // fetch returns the command that reads the source of the frame shown.
-func (p *threadPage) fetch(m *Model) tea.Cmd {
+func (p *threadPage) fetch(h Host) tea.Cmd {
 	f := p.frame()
-	if m.opt.Replay || m.source.Ended || m.source.Err != nil || f == nil || !strings.HasPrefix(f.AbsolutePath, "/") {
+	if h.Scene().opt.Replay || h.Scene().source.Ended || h.Scene().source.Err != nil || f == nil || !strings.HasPrefix(f.AbsolutePath, "/") {
 		return nil
 	}
-	return p.sources.fetch(m.store.Src, f.AbsolutePath, m.process.StartedAt)
+	return p.sources.fetch(h.Store().Src, f.AbsolutePath, h.Scene().process.StartedAt)
 }
 
-// take keeps the source that was read.
-func (p *threadPage) take(m *Model, msg tea.Msg) {
+// fetched keeps the source that was read.
+func (p *threadPage) fetched(h Host, msg tea.Msg) {
 	if msg, ok := msg.(sourceMsg); ok {
 		p.sources.put(msg.path, msg.file)
-		m.draw()
+		h.Draw()
 	}
 }
+
+// namesChanged has the code looked up again.
+func (p *threadPage) namesChanged() { p.builder = nil }
 
 func (p *threadPage) load(sc *scene, r *store.Reading) {
 	id := sc.selected.thread
@@ -275,3 +276,5 @@ func (h *heat) of(path string) []int32 {
 	slices.Sort(out)
 	return out
 }
+
+func (p *threadPage) stack(sc *scene) (string, []string) { return sc.threadStack(p.row) }

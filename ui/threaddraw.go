@@ -185,7 +185,7 @@ func (p *threadPage) drawStack(a canvas.Area, sc *scene) {
 		if selected {
 			markRow(row, sc, true)
 		}
-	}, func(m *Model, _ stackFrame, _ int) tea.Cmd { return p.choose(m) })
+	}, func(h Host, _ stackFrame, _ int) tea.Cmd { return p.choose(h) })
 }
 
 // waitsText tells the waits' lengths, and which part of all waiting since the start was not queueing: the hand-over, the end of

@@ -27,7 +27,7 @@ func withFibers(t *testing.T, w, h int) *screen {
 		x.Fibers.List = append(x.Fibers.List, f)
 	}
 	s.store.Feed(x)
-	s.model.refresh()
+	s.model.Refresh()
 	return s
 }
 
@@ -60,7 +60,7 @@ func TestThreadFibers(t *testing.T) {
 		}
 		s.press("right", "down", "enter")
 		if s.model.page != pageThread || s.model.selected != thread {
-			t.Errorf("page %d of %v", s.model.page, s.model.selected)
+			t.Errorf("page %s of %v", s.model.page, s.model.selected)
 		}
 		s.press("9")
 		if s.sees("GET feed7", "its fiber waits"); size[0] >= 120 {

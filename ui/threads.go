@@ -16,8 +16,8 @@ import (
 
 // threadsPage is the table of threads. The selected row is that of the timeline, so that it is the same in every view.
 type threadsPage struct {
-	now    *nowView
-	keys   keyMap
+	now *nowView
+	plainPage
 	table  table[*tableRow, rowKey]
 	flat   bool            // without groups
 	opened map[string]bool // what the person chose, by group
@@ -44,25 +44,23 @@ type tableRow struct {
 	fiber    *fiberRow
 }
 
-func newThreadsPage(s *selection, now *nowView) *threadsPage {
-	p := &threadsPage{now: now, opened: make(map[string]bool), all: s, unfolded: make(map[sampler.ThreadID]bool)}
+func newThreadsPage(c *components) *threadsPage {
+	p := &threadsPage{now: &c.whereNow, opened: make(map[string]bool), all: c.chosen, unfolded: make(map[sampler.ThreadID]bool)}
 	p.table = table[*tableRow, rowKey]{list: list[*tableRow, rowKey]{cursor: &p.cursor},
 		columns: threadColumns(), left: 1, natural: inRubysOrder, unsorted: "order", by: "order"}
-	p.keys = keyMap{title: "threads", bindings: slices.Concat([]binding{
+	p.keyMap = keyMap{title: "threads", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread: its stack with the source, its waits; a group: show its members",
-			do: func(m *Model) tea.Cmd { return p.enter(m) }},
+			do: func(h Host) tea.Cmd { return p.enter(h) }},
 	}, cursorKeys("", "select a thread or group", p.move), []binding{
 		{keys: []string{"right", "l"}, show: "→ ←", help: "open and close a group, or the fibers of a thread (also l, h)",
-			do: func(m *Model) tea.Cmd { p.expand(m, true); return nil }},
-		{keys: []string{"left", "h"}, do: func(m *Model) tea.Cmd { p.expand(m, false); return nil }},
+			do: func(h Host) tea.Cmd { p.expand(h, true); return nil }},
+		{keys: []string{"left", "h"}, do: func(h Host) tea.Cmd { p.expand(h, false); return nil }},
 	}, sortKeys("sort by the next or previous column", func() sorter { return &p.table }), []binding{
 		{keys: []string{"t"}, show: "t", short: "groups", help: "threads in groups by their names, or each on its own",
-			do: func(m *Model) tea.Cmd { p.flat = !p.flat; m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { p.flat = !p.flat; h.Refresh(); return nil }},
 	})}
 	return p
 }
-
-func (p *threadsPage) keyMap() *keyMap { return &p.keys }
 
 func (p *threadsPage) about(sc *scene) string {
 	s := fmt.Sprintf("%s · %s · by %s", sc.threads.counted(), sc.when(), p.table.by)
@@ -84,32 +82,32 @@ func (p *threadsPage) detail(sc *scene) (name, rest string) {
 }
 
 // enter opens the selected thread, or opens and closes the selected group.
-func (p *threadsPage) enter(m *Model) tea.Cmd {
+func (p *threadsPage) enter(h Host) tea.Cmd {
 	i := p.table.index()
 	if i < 0 {
-		return p.move(m, step{rows: +1})
+		return p.move(h, step{rows: +1})
 	}
 	if w := p.table.rows[i]; w.isGroup {
-		p.expand(m, !w.open)
+		p.expand(h, !w.open)
 		return nil
 	}
-	return m.open(pageThread)
+	return h.Open(pageThread)
 }
 
-func (p *threadsPage) move(m *Model, by step) tea.Cmd {
+func (p *threadsPage) move(h Host, by step) tea.Cmd {
 	p.table.move(by)
 	p.choose()
-	m.refresh()
+	h.Refresh()
 	return nil
 }
 
 // expand opens or closes the selected group; closing a member closes its group.
-func (p *threadsPage) expand(m *Model, open bool) {
+func (p *threadsPage) expand(h Host, open bool) {
 	if !p.unfold(open) {
 		expand(&p.table.list, p.opened, open)
 	}
 	p.choose()
-	m.refresh()
+	h.Refresh()
 }
 
 func (p *threadsPage) load(sc *scene, r *store.Reading) {
@@ -224,4 +222,12 @@ func (w *tableRow) part(states ...gvl.State) float64 {
 		of += w.totals[s]
 	}
 	return style.Share(of, units.Sum(w.totals[:]))
+}
+
+func (p *threadsPage) stack(sc *scene) (string, []string) {
+	i := p.table.index()
+	if i < 0 || p.table.rows[i].isGroup {
+		return "", nil
+	}
+	return sc.threadStack(&sc.threads[p.table.rows[i].members[0]])
 }

@@ -65,16 +65,16 @@ func threadColumns() []column[*tableRow] {
 }
 
 func (p *threadsPage) draw(a canvas.Area, sc *scene) {
-	p.table.draw(a, sc, true, func(m *Model, w *tableRow, x int) tea.Cmd {
+	p.table.draw(a, sc, true, func(h Host, w *tableRow, x int) tea.Cmd {
 		p.choose()
 		switch {
 		case x > groupSign:
 		case w.isGroup:
-			p.expand(m, !w.open)
+			p.expand(h, !w.open)
 		case w.fibers > 0:
-			p.expand(m, !w.unfolded)
+			p.expand(h, !w.unfolded)
 		}
-		m.refresh()
+		h.Refresh()
 		return nil
 	})
 	rows := 1 + len(p.table.rows)

@@ -84,6 +84,6 @@ func BenchmarkStanding(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		s.model.tickOn()
+		tickOn(s.model)
 	}
 }

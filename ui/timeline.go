@@ -293,3 +293,19 @@ func expand[R interface {
 		}
 	}
 }
+
+// chosen is the selected thread; nil when none is, or a group.
+func (v *timelineView) chosen() *threadRow {
+	if w := v.selectedRow(); w != nil && !w.isGroup {
+		return &v.threads[w.members[0]]
+	}
+	return nil
+}
+
+// selectedRow is nil when no row is selected.
+func (v *timelineView) selectedRow() *row {
+	if i := v.index(); i >= 0 {
+		return &v.rows[i]
+	}
+	return nil
+}

@@ -36,23 +36,23 @@ func closeAround(columnNS, atNS int64, columns int, place float64) closeView {
 }
 
 // zoomClose zooms within what is known exactly, in (-1) or out (+1); false: the zoom of the whole screen is to do it.
-func (p *timelinePage) zoomClose(m *Model, d int) bool {
-	cols := m.regions.cellsW
+func (p *timelinePage) zoomClose(h Host, d int) bool {
+	cols := h.Scene().regions.cellsW
 	at := p.cursorNS
 	if at < p.span[0] || at > p.span[1] {
 		at = (p.span[0] + p.span[1]) / 2
 	}
 	place := style.Share(at-p.span[0], p.span[1]-p.span[0])
-	each := p.cellNS(&m.scene)
+	each := p.cellNS(h.Scene())
 	switch {
-	case !p.close.on() && d > 0, m.lastNS == 0:
+	case !p.close.on() && d > 0, h.Scene().lastNS == 0:
 		return false
 	case !p.close.on():
-		if m.windowNS > int64(windows[0]) {
+		if h.Scene().windowNS > int64(windows[0]) {
 			return false
 		}
-		if !m.exactSpans.Any(at-each, at+each) {
-			m.message.tell(fmt.Sprintf("%s a column is as close as samples tell: where exact mode was on, the zoom goes on to 10 µs", units.Duration(each)))
+		if !h.Scene().exactSpans.Any(at-each, at+each) {
+			h.Message().tell(fmt.Sprintf("%s a column is as close as samples tell: where exact mode was on, the zoom goes on to 10 µs", units.Duration(each)))
 			return true
 		}
 	}
@@ -68,22 +68,22 @@ func (p *timelinePage) zoomClose(m *Model, d int) bool {
 	}
 	switch {
 	case level >= 0:
-		m.freeze()
+		h.Scene().freeze()
 		p.close = closeAround(int64(closeColumns[level]), at, cols, place)
 	case d < 0:
-		m.message.tell(units.Duration(each) + " a column is as close as it goes")
+		h.Message().tell(units.Duration(each) + " a column is as close as it goes")
 	default:
 		p.close = closeView{}
 	}
 	return true
 }
 
-// showWait freezes the picture with a wait for the GVL in its middle, the cursor at its beginning.
-func (p *timelinePage) showWait(m *Model, e *store.WaitEvent) {
-	m.freeze()
-	p.cursorNS, p.close = max(e.FromNS(), m.oldestNS), closeView{}
+// ShowWait freezes the picture with a wait for the GVL in its middle, the cursor at its beginning.
+func (p *timelinePage) ShowWait(h Host, e *store.WaitEvent) {
+	h.Scene().freeze()
+	p.cursorNS, p.close = max(e.FromNS(), h.Scene().oldestNS), closeView{}
 	p.timeline.openGroupOf(e.Thread)
-	cols := max(m.regions.cellsW, 1)
+	cols := max(h.Scene().regions.cellsW, 1)
 	for _, c := range closeColumns { // the shortest columns in which it has room
 		if span := int64(c) * int64(cols); span >= waitParts*e.LenNS && span <= store.MaxFineNS && (e.Exact || int64(c) >= store.FineColumnNS) {
 			p.close = closeAround(int64(c), e.EndNS-e.LenNS/2, cols, 0.5)
@@ -103,11 +103,11 @@ func (v *timelineView) openGroupOf(id sampler.ThreadID) {
 }
 
 // pan moves the close picture by columns.
-func (p *timelinePage) pan(m *Model, columns int64) {
+func (p *timelinePage) pan(h Host, columns int64) {
 	c := &p.close
-	c.fromNS = max(min(c.fromNS+columns*c.columnNS, m.lastNS-c.columnNS), m.oldestNS)
+	c.fromNS = max(min(c.fromNS+columns*c.columnNS, h.Scene().lastNS-c.columnNS), h.Scene().oldestNS)
 	c.fromNS = c.fromNS / c.columnNS * c.columnNS
-	m.refresh()
+	h.Refresh()
 }
 
 // within leaves the close picture when the time shown by the whole screen has moved away from it.

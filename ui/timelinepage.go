@@ -16,8 +16,9 @@ import (
 
 // timelinePage is the timeline over the whole screen, with a cursor in time. Its rows are those of the live view.
 type timelinePage struct {
-	keys     keyMap
+	plainPage
 	timeline *timelineView
+	flame    *flameView
 	now      *nowView
 	// cursorNS is the instant under the cursor; 0: no cursor.
 	cursorNS int64
@@ -49,6 +50,12 @@ type (
 	instantMsg instant
 )
 
+// ForPage marks it as a message for pages.
+func (fineMsg) ForPage() {}
+
+// ForPage marks it as a message for pages.
+func (instantMsg) ForPage() {}
+
 // processLanes is the number of lanes under those of the GVL: GC, CPU, waiting; cursorRows describe the cursor.
 const (
 	processLanes = 3
@@ -58,33 +65,34 @@ const (
 	stackRows   = 12
 )
 
-func newTimelinePage(v *timelineView, now *nowView) *timelinePage {
-	p := &timelinePage{timeline: v, now: now}
-	move := func(m *Model, by step) tea.Cmd { p.timeline.move(by); m.refresh(); return nil }
-	cursor := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.moveCursor(m, n); return p.fetch(m) }
+func newTimelinePage(c *components) *timelinePage {
+	p := &timelinePage{timeline: &c.timeline, flame: &c.flame, now: &c.whereNow}
+	move := func(h Host, by step) tea.Cmd { p.timeline.move(by); h.Refresh(); return nil }
+	cursor := func(n int) func(Host) tea.Cmd {
+		return func(h Host) tea.Cmd { p.moveCursor(h, n); return p.fetch(h) }
 	}
-	zoom := func(d int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { p.zoom(m, d); return p.fetch(m) }
+	zoom := func(d int) func(Host) tea.Cmd {
+		return func(h Host) tea.Cmd { p.zoom(h, d); return p.fetch(h) }
 	}
-	p.keys = keyMap{title: "timeline", bindings: slices.Concat([]binding{
+	p.keyMap = keyMap{title: "timeline", bindings: slices.Concat([]binding{
 		{keys: []string{"left", "h"}, show: "← →", short: "cursor", help: "move the cursor in time: what each thread did then (also h, l; H, L by ten)", do: cursor(-1)},
 		{keys: []string{"right", "l"}, do: cursor(+1)},
 		{keys: []string{"H", "shift+h", "shift+left"}, do: cursor(-10)},
 		{keys: []string{"L", "shift+l", "shift+right"}, do: cursor(+10)},
 		{keys: []string{"+", "="}, show: "+ -", short: "zoom", help: "zoom in time around the cursor, down to 10 ms a column; where exact mode was on down to 10 µs", do: zoom(-1)},
 		{keys: []string{"-", "_"}, do: zoom(+1)},
-		{keys: []string{"["}, do: func(m *Model) tea.Cmd { p.moveTime(m, -1); return p.fetch(m) }},
-		{keys: []string{"]"}, do: func(m *Model) tea.Cmd { p.moveTime(m, +1); return p.fetch(m) }},
-		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread; open or close the group", do: func(m *Model) tea.Cmd { return m.openSelected() }},
-		{keys: []string{"esc"}, show: "esc", help: "take the cursor away; leave the search", do: func(m *Model) tea.Cmd {
+		{keys: []string{"["}, do: func(h Host) tea.Cmd { p.moveTime(h, -1); return p.fetch(h) }},
+		{keys: []string{"]"}, do: func(h Host) tea.Cmd { p.moveTime(h, +1); return p.fetch(h) }},
+		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread; open or close the group", do: func(h Host) tea.Cmd { return p.timeline.OpenSelected(h) }},
+		{keys: []string{"esc"}, show: "esc", help: "take the cursor away; leave the search", do: func(h Host) tea.Cmd {
 			switch {
 			case p.close.on():
 				p.close = closeView{}
-				m.refresh()
-				return p.fetch(m)
-			case p.cursorNS == 0 && m.searching():
-				m.endSearch()
+				h.Refresh()
+				return p.fetch(h)
+			case p.cursorNS == 0 && p.flame.search != nil:
+				p.flame.search = nil
+				h.Refresh()
 			}
 			p.cursorNS = 0
 			return nil
@@ -93,50 +101,48 @@ func newTimelinePage(v *timelineView, now *nowView) *timelinePage {
 	return p
 }
 
-func (p *timelinePage) keyMap() *keyMap { return &p.keys }
-
 // cellNS is the length of a column on the screen.
 func (p *timelinePage) cellNS(sc *scene) int64 {
 	return max((p.span[1]-p.span[0])/int64(max(p.timeline.cells, 1)), 1)
 }
 
 // moveCursor moves the cursor by columns; past the edge the picture moves. A cursor freezes the picture.
-func (p *timelinePage) moveCursor(m *Model, n int) {
-	if m.lastNS == 0 {
+func (p *timelinePage) moveCursor(h Host, n int) {
+	if h.Scene().lastNS == 0 {
 		return
 	}
-	frozen, atNS := m.frozen, m.atNS
-	m.freeze()
-	each := p.cellNS(&m.scene)
+	frozen, atNS := h.Scene().frozen, h.Scene().atNS
+	h.Scene().freeze()
+	each := p.cellNS(h.Scene())
 	if p.cursorNS < p.span[0] || p.cursorNS > p.span[1] {
 		p.cursorNS = p.span[1] - each/2
 	} else {
 		p.cursorNS += int64(n) * each
 	}
-	p.cursorNS = max(m.oldestNS, min(p.cursorNS, m.lastNS-1))
+	p.cursorNS = max(h.Scene().oldestNS, min(p.cursorNS, h.Scene().lastNS-1))
 	if p.close.on() {
 		if p.cursorNS < p.span[0] {
 			p.close.fromNS -= p.span[0] - p.cursorNS + each
 		} else if p.cursorNS >= p.span[1] {
 			p.close.fromNS += p.cursorNS - p.span[1] + each
 		}
-		p.pan(m, 0)
+		p.pan(h, 0)
 		return
 	}
 	if p.cursorNS < p.span[0] {
-		m.atNS -= p.span[0] - p.cursorNS + each
+		h.Scene().atNS -= p.span[0] - p.cursorNS + each
 	} else if p.cursorNS >= p.span[1] {
-		m.atNS += p.cursorNS - p.span[1] + each
+		h.Scene().atNS += p.cursorNS - p.span[1] + each
 	}
-	m.atNS = m.bounded(m.atNS)
-	if !frozen || m.atNS != atNS { // otherwise only the cursor is drawn again
-		m.refresh()
+	h.Scene().atNS = h.Scene().bounded(h.Scene().atNS)
+	if !frozen || h.Scene().atNS != atNS { // otherwise only the cursor is drawn again
+		h.Refresh()
 	}
 }
 
 // press selects the row that was clicked (y is of the rows), and over the time axis puts the cursor there.
-func (p *timelinePage) press(m *Model, x, y int) tea.Cmd {
-	v, g := p.timeline, &m.regions
+func (p *timelinePage) press(h Host, x, y int) tea.Cmd {
+	v, g := p.timeline, &h.Scene().regions
 	if y >= 0 && y < len(v.visible) {
 		w := &v.visible[y]
 		v.selected = w.key
@@ -145,19 +151,19 @@ func (p *timelinePage) press(m *Model, x, y int) tea.Cmd {
 		}
 	}
 	if i := cellAt(x-g.cellsX, v.cells, g.cellsW); x >= g.cellsX && i >= 0 {
-		each := p.cellNS(&m.scene)
-		p.setCursor(m, p.span[0]+int64(i)*each+each/2)
+		each := p.cellNS(h.Scene())
+		p.setCursor(h, p.span[0]+int64(i)*each+each/2)
 	}
-	m.refresh()
-	return p.fetch(m)
+	h.Refresh()
+	return p.fetch(h)
 }
 
 // setCursor puts the cursor at a moment of the history. A cursor freezes the picture.
-func (p *timelinePage) setCursor(m *Model, ns int64) {
-	if !m.frozen {
-		m.frozen, m.atNS = true, min(p.span[1], m.lastNS) // nothing moves away from the mouse
+func (p *timelinePage) setCursor(h Host, ns int64) {
+	if !h.Scene().frozen {
+		h.Scene().frozen, h.Scene().atNS = true, min(p.span[1], h.Scene().lastNS) // nothing moves away from the mouse
 	}
-	p.cursorNS = max(m.oldestNS, min(ns, m.lastNS-1))
+	p.cursorNS = max(h.Scene().oldestNS, min(ns, h.Scene().lastNS-1))
 }
 
 // axisArea is the time axis with the lanes under it, the rows of the threads included.
@@ -166,38 +172,38 @@ func (p *timelinePage) axisArea(a canvas.Area, sc *scene) canvas.Area {
 	return a.Sub(g.cellsX, 0, g.cellsW, 1+p.rowCount+min(len(p.timeline.lanes), maxLanes)+p.laneRows*processLanes)
 }
 
-func (p *timelinePage) wheel(m *Model, _, _, d int, onAxis bool) (tea.Cmd, bool) {
+func (p *timelinePage) wheel(h Host, _, _, d int, onAxis bool) (tea.Cmd, bool) {
 	if !onAxis {
 		return nil, false
 	}
-	p.zoom(m, d)
-	return p.fetch(m), true
+	p.zoom(h, d)
+	return p.fetch(h), true
 }
 
 // zoom makes the stretch of time longer (+1) or shorter (-1); the cursor stays where it is on the screen.
-func (p *timelinePage) zoom(m *Model, d int) {
-	if p.zoomClose(m, d) {
-		m.refresh()
+func (p *timelinePage) zoom(h Host, d int) {
+	if p.zoomClose(h, d) {
+		h.Refresh()
 		return
 	}
-	before := m.windowNS
+	before := h.Scene().windowNS
 	at := p.cursorNS
-	m.zoom(d)
-	if at != 0 && m.windowNS != before {
+	h.Scene().zoom(d)
+	if at != 0 && h.Scene().windowNS != before {
 		place := style.Share(at-p.span[0], p.span[1]-p.span[0])
-		m.atNS = m.bounded(at + int64((1-place)*float64(m.windowNS)))
+		h.Scene().atNS = h.Scene().bounded(at + int64((1-place)*float64(h.Scene().windowNS)))
 	}
-	m.refresh()
+	h.Refresh()
 }
 
 // moveTime moves the time shown by a step, or by a third of the close picture.
-func (p *timelinePage) moveTime(m *Model, d int64) {
+func (p *timelinePage) moveTime(h Host, d int64) {
 	if p.close.on() {
-		p.pan(m, d*int64(m.regions.cellsW)/waitParts)
+		p.pan(h, d*int64(h.Scene().regions.cellsW)/waitParts)
 		return
 	}
-	m.move(d * m.stepNS())
-	m.refresh()
+	h.Scene().move(d * h.Scene().stepNS())
+	h.Refresh()
 }
 
 // wantsFine returns the stretch of time that the picture is to be made of from the history itself; false: of none.
@@ -209,10 +215,10 @@ func (p *timelinePage) wantsFine(sc *scene) (store.FineRange, bool) {
 }
 
 // fetch returns the commands that read the history: the fine picture, and the instant under the cursor.
-func (p *timelinePage) fetch(m *Model) tea.Cmd {
+func (p *timelinePage) fetch(h Host) tea.Cmd {
 	var cmds []tea.Cmd
-	store := m.store
-	if want, ok := p.wantsFine(&m.scene); ok && want != p.asked {
+	store := h.Store()
+	if want, ok := p.wantsFine(h.Scene()); ok && want != p.asked {
 		p.asked = want
 		cmds = append(cmds, func() tea.Msg { return fineMsg(store.Fine(want)) })
 	}
@@ -226,18 +232,18 @@ func (p *timelinePage) fetch(m *Model) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// take keeps what was read if it is still what is wanted.
-func (p *timelinePage) take(m *Model, msg tea.Msg) {
+// fetched keeps what was read if it is still what is wanted.
+func (p *timelinePage) fetched(h Host, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:
 		if msg.FineRange == p.asked {
 			p.fine = store.Fine(msg)
-			m.refresh()
+			h.Refresh()
 		}
 	case instantMsg:
 		if msg.atNS == p.cursorNS {
 			p.at = instant(msg)
-			m.draw()
+			h.Draw()
 		}
 	}
 }
@@ -298,4 +304,18 @@ func (p *timelinePage) under(id sampler.ThreadID) (gvl.ThreadState, bool) {
 		return gvl.ThreadState{}, false
 	}
 	return p.at.states[i], true
+}
+
+// stack is that of the instant under the cursor, where there is one.
+func (p *timelinePage) stack(sc *scene) (string, []string) {
+	th := p.timeline.chosen()
+	if th == nil || p.cursorNS == 0 {
+		return sc.threadStack(th)
+	}
+	st, ok := p.under(th.id)
+	if !ok {
+		return "", nil
+	}
+	at := sc.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
+	return canvas.Clean(th.name+": "+gvl.Describe(st, sc.dict)) + at, sc.frameLines(st)
 }

@@ -28,8 +28,8 @@ func (p *timelinePage) draw(a canvas.Area, sc *scene) {
 	y := 1 + p.rowCount + lanes
 	high := p.laneRows * processLanes
 	p.drawProcess(a.Sub(0, y, a.W, high), sc)
-	sc.onPress(rows, func(m *Model, x, y int) tea.Cmd { return p.press(m, x, y) })
-	sc.onPress(a.Sub(g.cellsX, 0, g.cellsW, y+high), func(m *Model, x, y int) tea.Cmd { return p.press(m, g.cellsX+x, y-1) })
+	sc.onPress(rows, func(h Host, x, y int) tea.Cmd { return p.press(h, x, y) })
+	sc.onPress(a.Sub(g.cellsX, 0, g.cellsW, y+high), func(h Host, x, y int) tea.Cmd { return p.press(h, g.cellsX+x, y-1) })
 	p.drawCursor(a, y+high, sc)
 	sc.drawDrag(a.Sub(g.cellsX, 0, g.cellsW, y+high))
 }

@@ -19,7 +19,7 @@ import (
 // topPage lists what the time goes to, heaviest first: functions, lines, gems or files.
 type topPage struct {
 	flame *flameView // what it shows of whom is what this measures
-	keys  keyMap
+	plainPage
 	kind  topKind
 	table table[*topRow, topKey] // of the rows that weigh something
 
@@ -113,70 +113,72 @@ type topOf struct {
 // recentParts: the last of so many parts of the time shown is the recent one, which the trend compares with the others.
 const recentParts = 4
 
-func newTopPage(flame *flameView) *topPage {
-	p := &topPage{flame: flame}
+func newTopPage(c *components) *topPage {
+	p := &topPage{flame: &c.flame}
 	p.table = table[*topRow, topKey]{list: list[*topRow, topKey]{cursor: new(topKey)},
 		columns: p.columns(), left: 1, right: 1, by: string(bySelf)}
-	turn := func(n int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd {
-			p.turnTo(m, topKind((int(p.kind)+n+int(numTopKinds))%int(numTopKinds)))
+	turn := func(n int) func(Host) tea.Cmd {
+		return func(h Host) tea.Cmd {
+			p.turnTo(h, topKind((int(p.kind)+n+int(numTopKinds))%int(numTopKinds)))
 			return nil
 		}
 	}
 	sort := sortKeys("sort by self, by total or by blame", func() sorter { return &p.table })
 	sort[len(sort)-1].short = "" // the least first is rarely asked for, and the footer has little room
-	p.keys = keyMap{title: "top", bindings: slices.Concat([]binding{
-		{keys: []string{"enter"}, show: "enter", short: "flamegraph", help: "find it in the flamegraph", do: func(m *Model) tea.Cmd { return p.enter(m) }},
+	p.keyMap = keyMap{title: "top", bindings: slices.Concat([]binding{
+		{keys: []string{"enter"}, show: "enter", short: "flamegraph", help: "find it in the flamegraph", do: func(h Host) tea.Cmd { return p.enter(h) }},
 		{keys: []string{"right", "l", "tab"}, show: "← →", short: "kind", help: "functions, lines, gems or files (also h, l, tab)", do: turn(+1)},
 		{keys: []string{"left", "h", "shift+tab"}, do: turn(-1)},
 	}, sort, []binding{
 		{keys: []string{"c"}, show: "c", help: "own code, with the time of the libraries that it calls; every function",
-			do: func(m *Model) tea.Cmd { m.flame.toggleLibraries(); m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { p.flame.toggleLibraries(); h.Refresh(); return nil }},
 		{keys: []string{"w"}, show: "w", short: "weight", help: "what is measured: wall time, CPU time, waiting for the GVL, blame, allocation",
-			do: func(m *Model) tea.Cmd { m.flame.nextMetric(); m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { p.flame.nextMetric(); h.Refresh(); return nil }},
 		{keys: []string{"I", "shift+i"}, show: "I", short: "idle", help: "with or without the time of parked and sleeping threads",
-			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
+			do: func(h Host) tea.Cmd { p.flame.showIdle = !p.flame.showIdle; h.Refresh(); return nil }},
 	}, cursorKeys("", "select a row", p.move))}
 	return p
 }
 
-func (p *topPage) keyMap() *keyMap { return &p.keys }
-
-// turnTo lists rows of another kind.
-func (p *topPage) turnTo(m *Model, k topKind) {
-	p.kind, p.table.top = k, 0
-	m.refresh()
+func (p *topPage) found() string {
+	return fmt.Sprintf("%d of %d %s", len(p.table.rows), p.all, topKindNames[p.kind])
 }
 
-func (p *topPage) move(_ *Model, by step) tea.Cmd {
+// turnTo lists rows of another kind.
+func (p *topPage) turnTo(h Host, k topKind) {
+	p.kind, p.table.top = k, 0
+	h.Refresh()
+}
+
+func (p *topPage) move(_ Host, by step) tea.Cmd {
 	p.table.move(by)
 	return nil
 }
 
 // enter looks the selected row up in the flamegraph.
-func (p *topPage) enter(m *Model) tea.Cmd {
+func (p *topPage) enter(h Host) tea.Cmd {
 	i := p.table.index()
 	if i < 0 {
-		return p.move(m, step{rows: +1})
+		return p.move(h, step{rows: +1})
 	}
 	what := p.table.rows[i].label
 	if p.kind == topFiles {
 		what = p.table.rows[i].file
 	}
 	if strings.HasPrefix(what, libraryRow) {
-		m.message.say("these are functions of libraries that no code of the program has called: c shows them")
+		h.Message().say("these are functions of libraries that no code of the program has called: c shows them")
 		return nil
 	}
 	if p.kind == topGems {
-		m.message.say("a gem has no frame of its own: sort its files or functions")
+		h.Message().say("a gem has no frame of its own: sort its files or functions")
 		return nil
 	}
-	m.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(what) + "$")
-	m.flame.sought = m.flame.search
-	m.flame.zoom, m.flame.top, m.live.focus = nil, 0, onFlame
-	cmd := m.open(pageLive)
-	m.flame.nextMatch(+1)
-	m.refresh()
+	p.flame.search = regexp.MustCompile("^" + regexp.QuoteMeta(what) + "$")
+	p.flame.sought = p.flame.search
+	p.flame.zoom, p.flame.top, h.Scene().focus = nil, 0, onFlame
+	cmd := h.Open(pageLive)
+	p.flame.nextMatch(+1)
+	h.Refresh()
 	return cmd
 }
 

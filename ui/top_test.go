@@ -64,7 +64,8 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 // of the time is somebody's.
 func TestTopOfOwnCode(t *testing.T) {
 	r := newRequests(t)
-	p := newTopPage(&r.flameView)
+	p := newTopPage(new(components))
+	p.flame = &r.flameView
 	sc := &scene{dict: r.dict}
 	list := func(kind topKind, how folding) map[string][2]int64 {
 		p.kind, r.folding = kind, how

@@ -94,14 +94,14 @@ func (p *topPage) draw(a canvas.Area, sc *scene) {
 		}
 		from := x
 		x = a.Put(x, 0, s, st)
-		sc.onPress(a.Sub(from, 0, x-from, 1), func(m *Model, _, _ int) tea.Cmd { p.turnTo(m, topKind(k)); return nil })
+		sc.onPress(a.Sub(from, 0, x-from, 1), func(h Host, _, _ int) tea.Cmd { p.turnTo(h, topKind(k)); return nil })
 		x += 2
 	}
 	if why := p.nothing(sc); why != "" {
 		p.table.drawHead(a.Row(0), sc)
 		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.Dimmed())
 	} else {
-		p.table.draw(a, sc, true, func(*Model, *topRow, int) tea.Cmd { return nil })
+		p.table.draw(a, sc, true, func(Host, *topRow, int) tea.Cmd { return nil })
 		if p.flame.metric == flamegraph.Allocations { // the rule above has no room for it on a narrow screen
 			a.PutRight(0, " "+style.Uncertainty(p.alloc)+p.table.hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 		}

@@ -12,14 +12,14 @@ import (
 var moving = []string{"up", "down", "left", "right", "enter", "esc", "tab", "shift+tab", "backspace", "pgup", "pgdown", "home", "end"}
 
 // unknownKey says that a key does nothing here: which one it may have been meant for, or in which views it does something.
-func (m *Model) unknownKey(key string) {
+func unknownKey(m *Model, key string) {
 	if slices.Contains(moving, key) {
 		return
 	}
 	text := strings.ReplaceAll(key, "ctrl+", "ctrl-") + " does nothing here"
 	if other := otherCase(key); other != "" && m.binding(other) != nil {
-		text += fmt.Sprintf("; %s: %s", other, firstWords(m.helpOf(m.binding(other))))
-	} else if views := m.viewsOf(key); len(views) > 0 {
+		text += fmt.Sprintf("; %s: %s", other, firstWords(helpOf(m, m.binding(other))))
+	} else if views := viewsOf(m, key); len(views) > 0 {
 		text += ", but on view " + strings.Join(views, " ")
 	}
 	m.message.tell(text + " · ? lists keys")
@@ -41,7 +41,7 @@ func otherCase(key string) string {
 }
 
 // helpOf is what the help says of a binding: the second key of a pair stands under the first.
-func (m *Model) helpOf(b *binding) string {
+func helpOf(m *Model, b *binding) string {
 	if b.help != "" {
 		return b.help
 	}
@@ -66,14 +66,14 @@ func firstWords(s string) string {
 }
 
 // viewsOf are the digits of the views in which a key does something.
-func (m *Model) viewsOf(key string) []string {
+func viewsOf(m *Model, key string) []string {
 	var out []string
-	for _, t := range m.offers.tabs() {
+	for _, t := range tabs(m.offers) {
 		p := m.pages[t.id]
 		if p == nil {
 			continue
 		}
-		maps := append([]*keyMap{p.keyMap()}, m.mapsBeside(t.id)...)
+		maps := append(p.keys(&m.scene, false), mapsBeside(m, t.id)...)
 		if slices.ContainsFunc(maps, func(k *keyMap) bool { return k.find(key) != nil }) {
 			out = append(out, t.key)
 		}

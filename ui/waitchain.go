@@ -19,24 +19,27 @@ const namedInSentence = 2
 type chainMsg store.WaitChain
 
 // fetch returns the command that reads who held the GVL during the selected wait.
-func (p *waitsPage) fetch(m *Model) tea.Cmd {
+func (p *waitsPage) fetch(h Host) tea.Cmd {
 	i := p.table.index()
 	if i < 0 || p.table.rows[i].id() == p.asked {
 		return nil
 	}
-	e, store := p.table.rows[i].WaitEvent, m.store
+	e, store := p.table.rows[i].WaitEvent, h.Store()
 	p.asked = e.Key()
 	return func() tea.Msg { return chainMsg(store.Chain(&e)) }
 }
 
-// take keeps what was read if it is still what is wanted.
-func (p *waitsPage) take(m *Model, msg tea.Msg) {
+// ForPage marks it as a message for pages.
+func (chainMsg) ForPage() {}
+
+// fetched keeps what was read if it is still what is wanted.
+func (p *waitsPage) fetched(h Host, msg tea.Msg) {
 	if msg, ok := msg.(chainMsg); ok && msg.Of == p.asked {
 		p.chain = store.WaitChain(msg)
 		if p.chain.Of.Open { // it goes on, and is asked for again at the next picture
 			p.asked = store.WaitKey{}
 		}
-		m.draw()
+		h.Draw()
 	}
 }
 

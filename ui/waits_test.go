@@ -59,7 +59,7 @@ func TestWaitThreshold(t *testing.T) {
 	pages := func(s *screen) *threadPage {
 		s.press("2")
 		s.model.selected = rowKey{thread: 2}
-		s.model.open(pageThread)
+		s.model.Open(pageThread)
 		return s.model.pages[pageThread].(*threadPage)
 	}
 	a, b, c := pages(all), pages(some), pages(none)
@@ -142,7 +142,7 @@ func TestWaitLengthsFitASmallScreen(t *testing.T) {
 
 // TestNoPlaceIsSelectedByItself: the place of which no stack was read is one like the others.
 func TestNoPlaceIsSelectedByItself(t *testing.T) {
-	p := newLocksPage(new(flameView))
+	p := newLocksPage(new(components))
 	for _, b := range []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}} {
 		row := placeRow{&b}
 		p.byPlace.rows, p.both.rows = append(p.byPlace.rows, row), append(p.both.rows, row.id())

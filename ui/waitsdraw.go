@@ -149,7 +149,7 @@ func (p *waitsPage) draw(a canvas.Area, sc *scene) {
 		list.Put(3, 1, canvas.Cut(text, a.W-4), t.Dimmed())
 		return
 	}
-	p.table.draw(list, sc, true, func(m *Model, _ *waitRow, _ int) tea.Cmd { return p.fetch(m) })
+	p.table.draw(list, sc, true, func(h Host, _ *waitRow, _ int) tea.Cmd { return p.fetch(h) })
 	if i >= 0 {
 		p.drawChain(a.Sub(0, a.H-chainH, a.W, chainH), p.table.rows[i], sc)
 	}

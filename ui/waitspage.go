@@ -21,7 +21,7 @@ const maxListedWaits = 500
 // waitsPage lists the single waits for the GVL of the time shown, with a histogram of their lengths, and says of the selected one who
 // held the GVL during it.
 type waitsPage struct {
-	keys  keyMap
+	plainPage
 	flame *flameView // whose search its rows have to match
 	table table[*waitRow, store.WaitKey]
 	// thread is the one whose waits are listed; 0: all.
@@ -64,58 +64,57 @@ type waitRow struct {
 
 func (w *waitRow) id() store.WaitKey { return w.Key() }
 
-func newWaitsPage(flame *flameView) *waitsPage {
-	p := &waitsPage{flame: flame, names: make(map[sampler.ThreadID]string), codes: make(map[sampler.StackID]waitCode)}
+func newWaitsPage(c *components) *waitsPage {
+	p := &waitsPage{flame: &c.flame, names: make(map[sampler.ThreadID]string), codes: make(map[sampler.StackID]waitCode)}
 	p.table = table[*waitRow, store.WaitKey]{list: list[*waitRow, store.WaitKey]{cursor: new(store.WaitKey)}, columns: waitColumns(false), left: 1, right: 1, by: "length"}
-	p.keys = keyMap{title: "waits for the GVL", bindings: slices.Concat([]binding{
+	p.keyMap = keyMap{title: "waits for the GVL", bindings: slices.Concat([]binding{
 		{keys: []string{"enter"}, show: "enter", short: "timeline", help: "the timeline around the wait, as close as its time is known",
-			do: func(m *Model) tea.Cmd { return p.enter(m) }},
+			do: func(h Host) tea.Cmd { return p.enter(h) }},
 		{keys: []string{"t"}, show: "t", short: "thread", help: "only the waits of the selected wait's thread; again: of all threads",
-			do: func(m *Model) tea.Cmd { p.toggleThread(m); m.refresh(); return p.fetch(m) }},
-	}, cursorKeys("", "select a wait: who held the GVL during it", func(m *Model, by step) tea.Cmd { p.table.move(by); return p.fetch(m) }),
+			do: func(h Host) tea.Cmd { p.toggleThread(h); h.Refresh(); return p.fetch(h) }},
+	}, cursorKeys("", "select a wait: who held the GVL during it", func(h Host, by step) tea.Cmd { p.table.move(by); return p.fetch(h) }),
 		sortKeys("sort by the next, the previous column: length, start, thread, hand-over, no CPU", func() sorter { return &p.table }),
 		[]binding{{keys: []string{"esc"}, show: "esc", short: "all", always: true, help: "the waits of all threads; leave the search",
-			when: func(m *Model) bool { return p.thread != 0 || m.searching() }, do: func(m *Model) tea.Cmd {
+			when: func(h Host) bool { return p.thread != 0 || p.flame.search != nil }, do: func(h Host) tea.Cmd {
 				if p.thread != 0 {
 					p.thread = 0
-					m.refresh()
-				} else if m.searching() {
-					m.endSearch()
+					h.Refresh()
+				} else if p.flame.search != nil {
+					p.flame.search = nil
+					h.Refresh()
 				}
 				return nil
 			}}})}
 	return p
 }
 
-func (p *waitsPage) keyMap() *keyMap { return &p.keys }
+func (p *waitsPage) found() string { return units.Count(p.all) + " waits" }
 
 // toggleThread lists the waits of one thread alone, that of the selected wait or the one selected everywhere, or those of all.
-func (p *waitsPage) toggleThread(m *Model) {
+func (p *waitsPage) toggleThread(h Host) {
 	switch i := p.table.index(); {
 	case p.thread != 0:
 		p.thread = 0
 	case i >= 0:
 		p.thread = p.table.rows[i].Thread
-	case m.selected.thread != 0:
-		p.thread = m.selected.thread
+	case h.Scene().selected.thread != 0:
+		p.thread = h.Scene().selected.thread
 	default:
-		m.message.tell("↑ ↓ select a wait; t lists those of its thread")
+		h.Message().tell("↑ ↓ select a wait; t lists those of its thread")
 	}
 }
 
 // enter shows the selected wait on the timeline.
-func (p *waitsPage) enter(m *Model) tea.Cmd {
+func (p *waitsPage) enter(h Host) tea.Cmd {
 	i := p.table.index()
 	if i < 0 {
 		p.table.move(step{rows: +1})
-		return p.fetch(m)
+		return p.fetch(h)
 	}
 	w := p.table.rows[i]
-	from := m.origin()
-	m.selected = rowKey{thread: w.Thread}
-	m.pages[pageTimeline].(*timelinePage).showWait(m, &w.WaitEvent)
-	cmd := m.open(pageTimeline)
-	from.to, m.came = m.page, &from
+	arrived := h.Leave()
+	cmd := h.ShowWait(&w.WaitEvent)
+	arrived()
 	return cmd
 }
 

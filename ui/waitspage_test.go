@@ -140,12 +140,12 @@ func TestAWaitOnTheTimeline(t *testing.T) {
 	s.settled("enter")
 	p := s.model.pages[pageTimeline].(*timelinePage)
 	if s.model.page != pageTimeline || p.cursorNS != w.FromNS() || s.model.selected.thread != w.Thread || !s.model.frozen {
-		t.Fatalf("page %d, cursor at %d of a wait from %d on", s.model.page, p.cursorNS, w.FromNS())
+		t.Fatalf("page %s, cursor at %d of a wait from %d on", s.model.page, p.cursorNS, w.FromNS())
 	}
 	s.sees("FROZEN", "▼")
 	s.settled("esc")
 	if got := s.waitsPage().table; s.model.page != pageWaits || got.index() < 0 || got.rows[got.index()].id() != w.id() {
-		t.Errorf("page %d, row %d", s.model.page, got.index())
+		t.Errorf("page %s, row %d", s.model.page, got.index())
 	}
 }
 

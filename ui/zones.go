@@ -12,25 +12,25 @@ import (
 // clicks can't disagree.
 type zone struct {
 	at    canvas.Area
-	press func(m *Model, x, y int) tea.Cmd
+	press func(h Host, x, y int) tea.Cmd
 }
 
 // maxZones bounds the zones of a picture: a few for each row of the largest terminal.
 const maxZones = 4 * maxTerminal
 
 // onPress makes a part of the picture being drawn answer clicks; press gets the place within it.
-func (sc *scene) onPress(a canvas.Area, press func(m *Model, x, y int) tea.Cmd) {
+func (sc *scene) onPress(a canvas.Area, press func(h Host, x, y int) tea.Cmd) {
 	if a.W > 0 && a.H > 0 && len(sc.zones) < maxZones {
 		sc.zones = append(sc.zones, zone{a, press})
 	}
 }
 
 // pressAt does what a click at a place of the screen does, if anything: what was drawn last is on top.
-func (m *Model) pressAt(x, y int) (cmd tea.Cmd, hit bool) {
+func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
 	for i := len(m.zones) - 1; i >= 0; i-- {
 		if z := &m.zones[i]; inside(z.at, x, y) {
 			cmd = z.press(m, x-z.at.X, y-z.at.Y)
-			m.draw()
+			m.Draw()
 			return cmd, true
 		}
 	}

@@ -28,10 +28,10 @@ func (s *screen) still() *time.Time {
 func TestClickingThroughTheViews(t *testing.T) {
 	s := hogged(t, 140, 40)
 	s.press("2")
-	for _, tb := range (offers{}).tabs()[1:] {
-		s.clickOn(" " + tb.key + " " + tb.name + " ")
+	for _, tb := range tabs(offers{})[1:] {
+		s.clickOn(" " + tb.key + " " + string(tb.id) + " ")
 		if s.model.page != tb.id {
-			t.Errorf("page %d, not %s", s.model.page, tb.name)
+			t.Errorf("page %s, not %s", s.model.page, tb.id)
 		}
 	}
 	s.clickOn(" 1 live ")
@@ -72,7 +72,7 @@ func TestClickingInTheTableOfThreads(t *testing.T) {
 	s.click(1, y)
 	s.clickOn("http-3")
 	if name, _ := p.detail(&s.model.scene); name != "http-3" || s.model.page != pageThreads {
-		t.Errorf("%q is selected on page %d", name, s.model.page)
+		t.Errorf("%q is selected on page %s", name, s.model.page)
 	}
 	*now = now.Add(doubleEach + time.Millisecond)
 	s.clickOn("http-3")
@@ -208,12 +208,12 @@ func TestTheMouseOnTheTimelinePage(t *testing.T) {
 // TestClicksEverywhere: no place of any view is out of bounds, at no size, and the screen stays whole.
 func TestClicksEverywhere(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames}, Options{})
-	for id := pageLive; id < pageProcesses; id++ { // there is one process
+	for _, id := range pagesOfOne() {
 		for _, size := range [][2]int{{60, 15}, {121, 40}} {
 			s.resize(size[0], size[1])
 			for x := -1; x <= size[0]; x += 17 {
 				for y := -1; y <= size[1]; y += 3 {
-					s.model.open(id)
+					s.model.Open(id)
 					s.click(x, y)
 					s.click(x, y)
 					s.model.over = overlay{}
