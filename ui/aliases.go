@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // CheckKey reports whether a key, by the name that Bubble Tea gives it ("f", "ctrl+f", "f5"), can be made to do what
@@ -16,14 +19,14 @@ func CheckKey(key, does string) error {
 	if err := checkName(key); err != nil {
 		return err
 	}
-	maps := []keyMap{globalKeys(offers{true, true}), weightKeys(), searchKeys()}
-	for _, p := range newPages(newComponents(new(selection))) {
-		for _, k := range p.keys(nil, true) {
+	maps := []scene.KeyMap{globalKeys(scene.Offers{Processes: true, Requests: true}), weightKeys(), searchKeys()}
+	for _, p := range newPages(widget.NewParts(new(scene.Selection))) {
+		for _, k := range p.Keys(nil, true) {
 			maps = append(maps, *k)
 		}
 	}
 	known := func(key string) bool {
-		return slices.ContainsFunc(maps, func(k keyMap) bool { return k.find(key) != nil })
+		return slices.ContainsFunc(maps, func(k scene.KeyMap) bool { return k.Find(key) != nil })
 	}
 	if known(does) {
 		return nil
@@ -36,10 +39,10 @@ func CheckKey(key, does string) error {
 }
 
 // aliasHelp lists the keys that the person's settings gave a meaning.
-func aliasHelp(m *Model) keyMap {
-	k := keyMap{title: "your keys (config.toml)"}
-	for _, key := range slices.Sorted(maps.Keys(m.opt.Keys)) {
-		k.bindings = append(k.bindings, binding{show: key, help: "as " + m.opt.Keys[key]})
+func aliasHelp(m *Model) scene.KeyMap {
+	k := scene.KeyMap{Title: "your keys (config.toml)"}
+	for _, key := range slices.Sorted(maps.Keys(m.Opt.Keys)) {
+		k.Bindings = append(k.Bindings, scene.Binding{Show: key, Help: "as " + m.Opt.Keys[key]})
 	}
 	return k
 }

@@ -1,12 +1,27 @@
 package ui
 
 import (
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// DefaultHistory is how long the past is kept.
-const DefaultHistory = store.DefaultHistory
+// What commands need of the packages below.
+type (
+	// Options are what Run needs.
+	Options = scene.Options
+	// Against is another recording to compare with.
+	Against = scene.Against
+	// ExactSwitch switches exact mode on and off.
+	ExactSwitch = scene.ExactSwitch
+)
+
+// The defaults of Options and the bound of the history.
+const (
+	DefaultWindow  = scene.DefaultWindow
+	DefaultHistory = store.DefaultHistory
+	MaxHistory     = scene.MaxHistory
+)
 
 // Themes are the names that ThemeByName knows.
 var Themes = style.Themes

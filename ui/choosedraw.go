@@ -46,7 +46,7 @@ func (m *chooser) paint(a canvas.Area) {
 		return
 	}
 	x := a.Put(1, 0, "ddtop", t.Bold())
-	a.Put(x+2, 0, m.found(), t.Dimmed())
+	a.Put(x+2, 0, m.Found(), t.Dimmed())
 	x = a.Put(1, 1, "> ", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	if len(m.filter) == 0 {
 		a.Put(x, 1, " ", canvas.Style{Attr: canvas.Reverse})
@@ -64,17 +64,17 @@ func (m *chooser) paint(a canvas.Area) {
 	m.rowsFrom = 4
 	detail := min(3, max(1, a.H/8))
 	body := a.Sub(0, m.rowsFrom, a.W, max(1, a.H-m.rowsFrom-detail-2))
-	for y, r := range m.table.scroll(body.H) {
+	for y, r := range m.table.Scroll(body.H) {
 		m.drawRow(body.Row(y), r, columns, r.PID == m.cursor)
 	}
-	if len(m.table.rows) == 0 {
+	if len(m.table.Rows) == 0 {
 		text := "no Ruby process of that name: backspace or esc"
 		if len(m.all) == 0 {
 			text = "no Ruby process is left"
 		}
 		body.Put(1, 0, canvas.Cut(text, a.W-2), t.Dimmed())
 	}
-	if hidden := m.table.hidden(); hidden != "" {
+	if hidden := m.table.Hidden(); hidden != "" {
 		a.PutRight(3, hidden, t.Dimmed())
 	}
 	m.drawDetail(a.Sub(0, a.H-1-detail, a.W, detail))
@@ -180,11 +180,11 @@ func (m *chooser) drawDetail(a canvas.Area) {
 		a.Put(1, 0, canvas.Cut(canvas.Clean(m.failed.Error()), a.W-2), canvas.Style{FG: t.Crit})
 		return
 	}
-	i := m.table.index()
+	i := m.table.Index()
 	if i < 0 {
 		return
 	}
-	r, st := m.table.rows[i], t.Dimmed()
+	r, st := m.table.Rows[i], t.Dimmed()
 	text := r.Command
 	if text == "" {
 		text = r.Title
@@ -201,8 +201,8 @@ func (m *chooser) drawDetail(a canvas.Area) {
 func (m *chooser) drawKeys(a canvas.Area) {
 	t := &m.Theme
 	keys := [][2]string{{"↑ ↓", "move"}, {"enter", m.Verb}}
-	if i := m.table.index(); i >= 0 && m.table.rows[i].below > 0 {
-		n := m.table.rows[i].below
+	if i := m.table.Index(); i >= 0 && m.table.Rows[i].below > 0 {
+		n := m.table.Rows[i].below
 		keys = append(keys, [2]string{"tab", m.Verb + " with " + units.Plural(n, "process", "processes") + " below (--children)"})
 	}
 	if len(m.filter) > 0 {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // profiles are the terminals with few colours, as Bubble Tea tells of them.
@@ -31,10 +33,10 @@ func TestTheProfilesAreThoseMeant(t *testing.T) {
 func TestTextIsLegibleInFewColors(t *testing.T) {
 	rs := make(recordings)
 	for _, v := range pageViews {
-		rs.picture(t, v.recording, Options{}, 80, 24)
+		rs.picture(t, v.recording, scene.Options{}, 80, 24)
 		for _, theme := range style.Themes[1:] {
 			for _, profile := range profiles {
-				m, err := NewModel(rs[v.recording], Options{Theme: theme})
+				m, err := NewModel(rs[v.recording], scene.Options{Theme: theme})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -102,57 +104,6 @@ func TestStatesCanBeToldApart(t *testing.T) {
 	}
 }
 
-// TestColoursOfTextAreLegible: state words have the contrast of WCAG on the theme's ground, and on a selected row.
-func TestColoursOfTextAreLegible(t *testing.T) {
-	for _, name := range style.Themes[1:] {
-		theme, err := style.ThemeByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for s, c := range theme.States {
-			if got := theme.Readable(c).Contrast(theme.Background); got < style.Legible {
-				t.Errorf("%s: %s has a contrast of %.1f", name, gvl.State(s), got)
-			}
-			if got := style.Toward(theme.Readable(c), theme.Text, theme.Selection).Contrast(theme.Selection); got < style.Legible {
-				t.Errorf("%s: %s on a selected row has a contrast of %.1f", name, gvl.State(s), got)
-			}
-		}
-		for what, c := range map[string]canvas.Color{"text": theme.Text, "dim": theme.Dim, "accent": theme.Accent, "good": theme.Good, "warn": theme.Warn, "crit": theme.Crit} {
-			if got := c.Contrast(theme.Background); got < style.Legible {
-				t.Errorf("%s: %s has a contrast of %.1f", name, what, got)
-			}
-		}
-	}
-}
-
-// TestLettersOfStatesAreLegible: a state has one colour of letters, and at every share the contrast that WCAG asks of graphics.
-func TestLettersOfStatesAreLegible(t *testing.T) {
-	for _, name := range style.Themes[1:] {
-		theme, err := style.ThemeByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for s := range gvl.NumStates {
-			if gvl.State(s).Idle() { // quiet on purpose
-				continue
-			}
-			letters := make(map[canvas.Color]bool)
-			for _, share := range []float64{0.3, 0.5, 0.7, 1} {
-				c := gvl.Cell{Dominant: gvl.State(s), Share: share, SpanNS: 1}
-				c.NS[s] = 1
-				_, st := theme.StateCell(&c, true, nil)
-				letters[st.FG] = true
-				if got := st.FG.Contrast(st.BG); got < style.Graphic {
-					t.Errorf("%s: the letter of %s at a share of %.1f has a contrast of %.1f", name, gvl.State(s), share, got)
-				}
-			}
-			if len(letters) > 1 {
-				t.Errorf("%s: the letters of %s have %d colours", name, gvl.State(s), len(letters))
-			}
-		}
-	}
-}
-
 // TestFewColoursKeepTheirMeaning: with 256 colours what is grey stays grey, and every colour is one that the terminal has.
 func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	profile := profiles[1]
@@ -199,8 +150,8 @@ func TestTextOfEveryPictureIsLegible(t *testing.T) {
 	rs := make(recordings)
 	for _, name := range style.Themes[1:] {
 		for _, v := range slices.Concat(shotViews, pageViews) {
-			rs.picture(t, v.recording, Options{}, 80, 24)
-			m, err := NewModel(rs[v.recording], Options{Theme: name})
+			rs.picture(t, v.recording, scene.Options{}, 80, 24)
+			m, err := NewModel(rs[v.recording], scene.Options{Theme: name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +166,7 @@ func TestTextOfEveryPictureIsLegible(t *testing.T) {
 			}
 			for _, c := range m.Theme.Owners {
 				for i := range style.ShadeSteps + 1 {
-					cells[m.Theme.Shade(c, laneStrength(float64(i)/style.ShadeSteps))] = true
+					cells[m.Theme.Shade(c, widget.LaneStrength(float64(i)/style.ShadeSteps))] = true
 				}
 			}
 			bad := make(map[canvas.Style]bool)

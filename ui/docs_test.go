@@ -8,7 +8,11 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/page/processes"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // documentedKeys returns the keys that a section of docs/screen.md names in the first cells of its tables.
@@ -36,23 +40,23 @@ func TestDocsNameEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(text)
-	pages := newPages(newComponents(new(selection)))
-	sections := map[string][]keyMap{
-		"Everywhere":                       {globalKeys(offers{true, true})},
-		"View 1: live":                     allKeys(pages[pageLive]),
+	pages := newPages(widget.NewParts(new(scene.Selection)))
+	sections := map[string][]scene.KeyMap{
+		"Everywhere":                       {globalKeys(scene.Offers{Processes: true, Requests: true})},
+		"View 1: live":                     allKeys(pages[scene.PageLive]),
 		"The flamegraph, on views 1 and 4": {weightKeys()},
-		"One thread":                       allKeys(pages[pageThread]),
-		"View 8: processes":                allKeys(newProcessesPage(nil)),
+		"One thread":                       allKeys(pages[scene.PageThread]),
+		"View 8: processes":                allKeys(processes.New(nil)),
 	}
-	for _, tab := range tabs(offers{true, true}) {
-		if pages[tab.id] != nil {
-			name := map[string]string{"flame": "flamegraph"}[string(tab.id)]
+	for _, tab := range tabs(scene.Offers{Processes: true, Requests: true}) {
+		if pages[tab.ID] != nil {
+			name := map[string]string{"flame": "flamegraph"}[string(tab.ID)]
 			if name == "" {
-				name = string(tab.id)
+				name = string(tab.ID)
 			}
-			sections["View "+tab.key+": "+name] = allKeys(pages[tab.id])
-			if tab.shared == searchShared {
-				sections["Search, on views 2, 3, 5, 6, 9 and 0"] = []keyMap{searchKeys()}
+			sections["View "+tab.Key+": "+name] = allKeys(pages[tab.ID])
+			if tab.Shared == page.SearchShared {
+				sections["Search, on views 2, 3, 5, 6, 9 and 0"] = []scene.KeyMap{searchKeys()}
 			}
 		}
 	}
@@ -63,9 +67,9 @@ func TestDocsNameEveryKey(t *testing.T) {
 			t.Errorf("docs/screen.md names no keys under %q", heading)
 		}
 		for _, m := range maps {
-			for _, b := range m.bindings {
-				for _, key := range strings.Fields(b.show) {
-					if b.help != "" && !slices.Contains(documented, key) {
+			for _, b := range m.Bindings {
+				for _, key := range strings.Fields(b.Show) {
+					if b.Help != "" && !slices.Contains(documented, key) {
 						t.Errorf("docs/screen.md: under %q %q is missing", heading, key)
 					}
 				}
@@ -76,7 +80,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 			if names[key] != "" {
 				name = names[key]
 			}
-			if !slices.ContainsFunc(maps, func(m keyMap) bool { return m.find(name) != nil }) {
+			if !slices.ContainsFunc(maps, func(m scene.KeyMap) bool { return m.Find(name) != nil }) {
 				t.Errorf("docs/screen.md: under %q is %q, which does nothing there", heading, key)
 			}
 		}
@@ -89,7 +93,7 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 	for _, s := range stateHelp {
 		legend = append(legend, s.state)
 	}
-	for what, list := range map[string][]gvl.State{"the legend": legend, "a bar": style.BarStates[:], "a group's count": urgency[:]} {
+	for what, list := range map[string][]gvl.State{"the legend": legend, "a bar": style.BarStates[:], "a group's count": scene.Urgency[:]} {
 		for s := range gvl.NumStates {
 			n := 0
 			for _, listed := range list {
@@ -113,7 +117,7 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 			}
 		}
 	}
-	for s, word := range shortStates {
+	for s, word := range scene.ShortStates {
 		if word == "" {
 			t.Errorf("%q has no short word", gvl.State(s))
 		}
@@ -121,9 +125,9 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 }
 
 // allKeys are the keys of a page.
-func allKeys(p page) []keyMap {
-	var out []keyMap
-	for _, k := range p.keys(nil, true) {
+func allKeys(p page.Page) []scene.KeyMap {
+	var out []scene.KeyMap
+	for _, k := range p.Keys(nil, true) {
 		out = append(out, *k)
 	}
 	return out

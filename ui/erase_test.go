@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -340,7 +341,7 @@ func (p *pictures) View() tea.View { return paintedView("") }
 // erasing in a colour, which GNU screen does not do.
 func TestATerminalWithoutColouredErasing(t *testing.T) {
 	const w, h = 100, 40
-	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, Options{})
+	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, scene.Options{})
 	type frame struct {
 		name  string
 		grid  *canvas.Grid

@@ -10,16 +10,21 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/timeline"
+	"github.com/ddtop/ddtop/ui/page/waits"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 )
 
 // exactly is the made-up order service as exact mode sees it.
-func exactly(t *testing.T, w, h int, o Options) *screen {
+func exactly(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	return newScreen(t, w, h, demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true}, o)
 }
 
-func (s *screen) timelinePage() *timelinePage { return s.model.pages[pageTimeline].(*timelinePage) }
+func (s *screen) timelinePage() *timeline.Page {
+	return s.model.pages[scene.PageTimeline].(*timeline.Page)
+}
 
 // TestTimelineOfAWait: of waits of any length, at any size, the row of the thread says that it waited from the begin to the end that the
 // list names, down to 10 µs a column.
@@ -27,12 +32,12 @@ func TestTimelineOfAWait(t *testing.T) {
 	const looked = 5
 	r := rand.New(rand.NewPCG(3, 1))
 	for _, size := range screenSizes {
-		s := exactly(t, size[0], size[1], Options{})
+		s := exactly(t, size[0], size[1], scene.Options{})
 		s.press("0")
 		p := s.waitsPage()
 		var waits []store.WaitEvent
-		for _, w := range p.table.rows {
-			if w.Exact && w.FromNS() > s.model.oldestNS+2e9 && w.EndNS < s.model.lastNS-1e9 {
+		for _, w := range p.Table.Rows {
+			if w.Exact && w.FromNS() > s.model.OldestNS+2e9 && w.EndNS < s.model.LastNS-1e9 {
 				waits = append(waits, w.WaitEvent)
 			}
 		}
@@ -43,22 +48,22 @@ func TestTimelineOfAWait(t *testing.T) {
 			e := waits[r.IntN(len(waits))]
 			s.press("0")
 			s.settled("home")
-			*p.table.cursor = e.Key()
+			*p.Table.Cursor = e.Key()
 			s.settled("enter")
 			x := s.timelinePage()
-			if span := x.span[1] - x.span[0]; !x.close.on() || span < 2*e.LenNS {
+			if span := x.Span[1] - x.Span[0]; !x.Close.On() || span < 2*e.LenNS {
 				t.Fatalf("a wait of %d ns in a picture of %d ns", e.LenNS, span)
 			}
 			s.sees("exact")
 			checkWait(t, s, &e)
-			for x.close.columnNS > int64(10*time.Microsecond) {
-				before := x.close.columnNS
+			for x.Close.ColumnNS > int64(10*time.Microsecond) {
+				before := x.Close.ColumnNS
 				s.settled("+")
-				if x.close.columnNS >= before {
+				if x.Close.ColumnNS >= before {
 					t.Fatalf("the zoom stays at %d ns a column", before)
 				}
 				checkWait(t, s, &e)
-				checkRows(t, s, fmt.Sprintf("%d ns a column", x.close.columnNS))
+				checkRows(t, s, fmt.Sprintf("%d ns a column", x.Close.ColumnNS))
 			}
 			s.sees("10 µs a column", "µs")
 			s.settled("+")
@@ -72,20 +77,20 @@ func TestTimelineOfAWait(t *testing.T) {
 func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()
-	i := slices.IndexFunc(p.timeline.visible, func(w row) bool { return w.key.thread == e.Thread })
+	i := slices.IndexFunc(p.Timeline.Visible, func(w scene.Row) bool { return w.Key.Thread == e.Thread })
 	if i < 0 {
 		return // scrolled away: a small screen has fewer rows than threads
 	}
-	w, each := &p.timeline.visible[i], p.close.columnNS
+	w, each := &p.Timeline.Visible[i], p.Close.ColumnNS
 	rounds := each>>15 + 1 // a column keeps 16 bits of a state's share
-	for k := range w.cells {
-		from := p.span[0] + int64(k)*each
+	for k := range w.Cells {
+		from := p.Span[0] + int64(k)*each
 		want := max(min(from+each, e.EndNS)-max(from, e.FromNS()), 0)
-		if got := w.cells[k].NS[gvl.Waiting]; got < want-rounds {
+		if got := w.Cells[k].NS[gvl.Waiting]; got < want-rounds {
 			t.Fatalf("column %d of %d ns: waited %d ns of it, want %d", k, each, got, want)
 		}
-		if got := w.cells[k].Listed(); got < each-rounds*int64(gvl.NumStates) || got > each+rounds*int64(gvl.NumStates) {
-			t.Fatalf("column %d of %d ns: %d ns are known", k, each, w.cells[k].Listed())
+		if got := w.Cells[k].Listed(); got < each-rounds*int64(gvl.NumStates) || got > each+rounds*int64(gvl.NumStates) {
+			t.Fatalf("column %d of %d ns: %d ns are known", k, each, w.Cells[k].Listed())
 		}
 	}
 }
@@ -97,30 +102,30 @@ func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	for range 10 {
 		s.settled("+")
 	}
-	if s.timelinePage().close.on() || s.timelinePage().cellNS(&s.model.scene) < store.FineColumnNS {
-		t.Errorf("%d ns a column of what was sampled each ms", s.timelinePage().cellNS(&s.model.scene))
+	if s.timelinePage().Close.On() || s.timelinePage().CellNS(&s.model.Scene) < store.FineColumnNS {
+		t.Errorf("%d ns a column of what was sampled each ms", s.timelinePage().CellNS(&s.model.Scene))
 	}
 	s.sees("as close as samples tell", "exact mode")
-	s = exactly(t, 120, 40, Options{})
+	s = exactly(t, 120, 40, scene.Options{})
 	s.settled("3", "left", "H", "H")
 	for range 10 {
 		s.settled("+")
 	}
 	s.sees("a column", "exact")
-	if p := s.timelinePage(); !p.close.on() || p.close.columnNS >= store.FineColumnNS {
-		t.Errorf("%d ns a column", p.close.columnNS)
+	if p := s.timelinePage(); !p.Close.On() || p.Close.ColumnNS >= store.FineColumnNS {
+		t.Errorf("%d ns a column", p.Close.ColumnNS)
 	}
 	for range 20 {
 		s.settled("-")
 	}
-	if p := s.timelinePage(); p.close.on() || s.model.windowNS < int64(10*time.Second) {
-		t.Errorf("zoomed out to %d ns a column, %d ns", p.close.columnNS, s.model.windowNS)
+	if p := s.timelinePage(); p.Close.On() || s.model.WindowNS < int64(10*time.Second) {
+		t.Errorf("zoomed out to %d ns a column, %d ns", p.Close.ColumnNS, s.model.WindowNS)
 	}
 }
 
 // TestExactScreenHolds: what exact mode adds is there without colours and in ASCII, and nothing overflows on small screens.
 func TestExactScreenHolds(t *testing.T) {
-	for _, o := range []Options{{}, {NoColor: true}, {ASCII: true}, {ASCII: true, NoColor: true}} {
+	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}, {ASCII: true, NoColor: true}} {
 		o.Exact = &fakeExact{status: sampler.ExactStatus{On: true, CostShare: 0.004, Lost: 123456}}
 		for _, size := range append([][2]int{{60, 15}, {300, 100}}, screenSizes...) {
 			s := exactly(t, size[0], size[1], o)
@@ -150,11 +155,11 @@ func TestExactWithFewSamples(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true})
 	screens := [2]*screen{}
 	for i := range screens {
-		store, err := newStore(src, Options{}.withDefaults())
+		store, err := newStore(src, scene.Options{}.WithDefaults())
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := NewModel(store, Options{})
+		m, err := NewModel(store, scene.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,8 +188,8 @@ func TestExactWithFewSamples(t *testing.T) {
 		s.press("0")
 		of[i] = make(map[store.WaitKey]int64)
 		known := 0
-		for _, w := range s.waitsPage().table.rows {
-			if of[i][w.id()] = w.LenNS; !w.Exact || w.FromNS() < s.model.oldestNS+1e9 {
+		for _, w := range s.waitsPage().Table.Rows {
+			if of[i][w.ID()] = w.LenNS; !w.Exact || w.FromNS() < s.model.OldestNS+1e9 {
 				continue
 			}
 			if known++; known > 10 {
@@ -195,8 +200,8 @@ func TestExactWithFewSamples(t *testing.T) {
 			}
 		}
 	}
-	if screens[0].model.lastNS != screens[1].model.lastNS {
-		t.Fatalf("the samples end at %d and %d", screens[0].model.lastNS, screens[1].model.lastNS)
+	if screens[0].model.LastNS != screens[1].model.LastNS {
+		t.Fatalf("the samples end at %d and %d", screens[0].model.LastNS, screens[1].model.LastNS)
 	}
 	same, open := 0, 0
 	for k, ns := range of[0] {
@@ -209,7 +214,7 @@ func TestExactWithFewSamples(t *testing.T) {
 			}
 		}
 	}
-	if same < maxListedWaits/2 || open == 0 {
+	if same < waits.MaxListedWaits/2 || open == 0 {
 		t.Errorf("%d waits are listed by both, %d of them go on", same, open)
 	}
 }

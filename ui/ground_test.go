@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -54,7 +55,7 @@ func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 
 // TestAllProcessesKnowTheTerminal: its colours and its ground are those of every process's screen.
 func TestAllProcessesKnowTheTerminal(t *testing.T) {
-	s := clusterScreen(t, 120, 40, Options{})
+	s := clusterScreen(t, 120, 40, scene.Options{})
 	for _, p := range profiles {
 		s.fleet.Update(p)
 		s.fleet.Update(noGroundMsg{})
@@ -70,7 +71,7 @@ func TestAllProcessesKnowTheTerminal(t *testing.T) {
 // TestPlainTextHasNoColourOf16: of the 16 colours only the greys are plain.
 func TestPlainTextHasNoColourOf16(t *testing.T) {
 	for _, name := range style.Themes[1:] {
-		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Theme: name})
+		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Theme: name})
 		s.model.Update(profiles[0])
 		th := &s.model.Theme
 		for what, c := range map[string]canvas.Color{"text": th.Text, "dim": th.Dim, "faint": th.Faint, "line": th.Line} {

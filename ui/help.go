@@ -6,7 +6,9 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // stateHelp explains the states in the order of the legend.
@@ -31,30 +33,30 @@ const twoHelpColumns = 110
 
 // drawHelp draws the legend and all keys over the screen, in two columns where there is room, and last what else there is to
 // tell; scroll skips lines. It returns the scroll that there is room for.
-func drawHelp(a canvas.Area, t *style.Theme, maps []keyMap, last keyMap, scroll int, ascii bool) int {
-	w := a.W - overlayMargin
+func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
+	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
 	if two {
 		w = (w - 2) / 2
 	}
 	legend := legendLines(w, t, ascii)
-	sections := make([][]overlayLine, len(maps))
+	sections := make([][]widget.OverlayLine, len(maps))
 	for i := range maps {
 		sections[i] = keyLines(&maps[i], w, t)
 	}
 	reads := keyLines(&last, w, t)
 	if !two {
-		return drawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
+		return widget.DrawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
 	}
 	// Keys begin on the left, the legend on the right; the sections of keys that make the left one longer go on under the legend.
-	var left, right []overlayLine
+	var left, right []widget.OverlayLine
 	for n := range len(sections) + 1 {
 		l, r := slices.Concat(sections[:n]...), slices.Concat(legend, slices.Concat(sections[n:]...), reads)
 		if n == 0 || max(len(l), len(r)) <= max(len(left), len(right)) {
 			left, right = l, r
 		}
 	}
-	lines := make([]overlayLine, max(len(left), len(right)))
+	lines := make([]widget.OverlayLine, max(len(left), len(right)))
 	for i := range lines {
 		lines[i] = func(a canvas.Area) {
 			if i < len(left) {
@@ -65,14 +67,14 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []keyMap, last keyMap, scroll 
 			}
 		}
 	}
-	return drawOverlay(a, t, " keys and signs ", lines, scroll)
+	return widget.DrawOverlay(a, t, " keys and signs ", lines, scroll)
 }
 
 // helpText is a line of text broken into as many as it needs; the first begins where before says, the others under it.
-func helpText(text string, x, w int, t *style.Theme, before func(a canvas.Area)) []overlayLine {
+func helpText(text string, x, w int, t *style.Theme, before func(a canvas.Area)) []widget.OverlayLine {
 	const most = 4
 	broken, _ := style.Wrap(text, w-x, most)
-	out := make([]overlayLine, len(broken))
+	out := make([]widget.OverlayLine, len(broken))
 	for i, s := range broken {
 		out[i] = func(a canvas.Area) {
 			if i == 0 {
@@ -84,26 +86,26 @@ func helpText(text string, x, w int, t *style.Theme, before func(a canvas.Area))
 	return out
 }
 
-func helpHead(s string, t *style.Theme) overlayLine {
+func helpHead(s string, t *style.Theme) widget.OverlayLine {
 	return func(a canvas.Area) { a.Put(0, 0, s, canvas.Style{FG: t.Accent, Attr: canvas.Bold}) }
 }
 
 // keyLines explains the keys of a view.
-func keyLines(k *keyMap, w int, t *style.Theme) []overlayLine {
+func keyLines(k *scene.KeyMap, w int, t *style.Theme) []widget.OverlayLine {
 	const textX = 12
-	out := []overlayLine{helpHead(k.title, t)}
-	for _, b := range k.bindings {
-		if b.help != "" {
-			out = append(out, helpText(b.help, textX, w, t, func(a canvas.Area) { a.Put(1, 0, b.show, t.Bold()) })...)
+	out := []widget.OverlayLine{helpHead(k.Title, t)}
+	for _, b := range k.Bindings {
+		if b.Help != "" {
+			out = append(out, helpText(b.Help, textX, w, t, func(a canvas.Area) { a.Put(1, 0, b.Show, t.Bold()) })...)
 		}
 	}
 	return append(out, func(canvas.Area) {})
 }
 
 // legendLines explains letters and colours.
-func legendLines(w int, t *style.Theme, ascii bool) []overlayLine {
+func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 	const textX = 14
-	out := []overlayLine{helpHead("timeline: a column is the state with most of it", t)}
+	out := []widget.OverlayLine{helpHead("timeline: a column is the state with most of it", t)}
 	for _, s := range stateHelp {
 		out = append(out, helpText(s.text, textX, w, t, func(a canvas.Area) {
 			c := gvl.Cell{Dominant: s.state, Share: 1, SpanNS: 1}

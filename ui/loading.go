@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -37,13 +38,13 @@ type Progress struct {
 // the terminal shows title and how far it is, and the person can cancel it with esc, q or ctrl-c: its ctx ends then and Load
 // returns ErrCancelled without waiting for it, for not all work can be interrupted. What it returns after that is closed.
 // work may tell its progress as often as it likes, and after Load has returned.
-func Load[T io.Closer](ctx context.Context, o Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
+func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error
 	working, stop := context.WithCancel(ctx)
 	m := &loading{opt: o, title: title, finished: make(chan struct{}), began: time.Now()}
 	m.opt.NoColor = o.NoColor || os.Getenv("NO_COLOR") != ""
-	theme, err := style.ThemeByName(o.withDefaults().Theme)
+	theme, err := style.ThemeByName(o.WithDefaults().Theme)
 	if err != nil {
 		stop()
 		return none, err
@@ -84,7 +85,7 @@ func Load[T io.Closer](ctx context.Context, o Options, title string, work func(c
 // loading is the picture of work that goes on.
 type loading struct {
 	ctx       context.Context
-	opt       Options
+	opt       scene.Options
 	theme     style.Theme
 	title     string
 	began     time.Time
@@ -117,14 +118,14 @@ func (m *loading) Init() tea.Cmd {
 }
 
 func (m *loading) tick() tea.Cmd {
-	return tea.Tick(minRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
+	return tea.Tick(scene.MinRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
 }
 
 // Update takes sizes, and the keys that cancel.
 func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.w, m.h = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
+		m.w, m.h = min(msg.Width, scene.MaxTerminal), min(msg.Height, scene.MaxTerminal)
 	case tickMsg:
 		return m, m.tick()
 	case tea.KeyPressMsg:

@@ -18,6 +18,8 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/timeline"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 )
 
@@ -59,7 +61,7 @@ func TestCopyingAStack(t *testing.T) {
 	s.sees("copied the stack of")
 	s.press("tab", "down")
 	text = copied(t, s.press("y"))
-	if !strings.HasPrefix(text, s.model.flame.selNode.Label+"\n") {
+	if !strings.HasPrefix(text, s.model.Flame.SelNode.Label+"\n") {
 		t.Errorf("not the stack of the selected frame: %q", text)
 	}
 }
@@ -68,34 +70,34 @@ func TestCopyingAStack(t *testing.T) {
 func TestCopyingAStackOnEveryPage(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("down", "down")
-	th := s.model.timeline.chosen()
+	th := s.model.Timeline.Chosen()
 	if th == nil {
 		t.Fatal("no thread is selected")
 	}
 	for _, page := range []string{"2", "enter", "3"} {
 		s.press(page)
 		text := copied(t, s.press("y"))
-		if !strings.HasPrefix(text, th.name+": ") || !strings.Contains(text, "\n  ") || !strings.Contains(text, ".rb:") {
-			t.Errorf("page %s: no stack of %s: %q", s.model.page, th.name, text)
+		if !strings.HasPrefix(text, th.Name+": ") || !strings.Contains(text, "\n  ") || !strings.Contains(text, ".rb:") {
+			t.Errorf("page %s: no stack of %s: %q", s.model.Page, th.Name, text)
 		}
 	}
 	// The picture has moved on since the instant under the cursor.
 	s.pressAll("left", "H")
-	p := s.model.pages[pageTimeline].(*timelinePage)
-	st, ok := p.under(th.id)
+	p := s.model.pages[scene.PageTimeline].(*timeline.Page)
+	st, ok := p.Under(th.ID)
 	if !ok {
 		t.Fatal("nothing is under the cursor")
 	}
 	title, lines, _ := strings.Cut(copied(t, s.press("y")), "\n")
-	at := s.model.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
-	if want := th.name + ": " + gvl.Describe(st, s.store.Dict) + at; title != want {
+	at := s.model.Process.WallTime(p.CursorNS).Format(" (15:04:05.000)")
+	if want := th.Name + ": " + gvl.Describe(st, s.store.Dict) + at; title != want {
 		t.Errorf("under the cursor: %q, want %q", title, want)
 	}
 	if got, want := strings.Count(lines, "\n"), len(s.store.Dict.Frames(st.Stack, nil)); got != want || want == 0 {
 		t.Errorf("%d frames under the cursor, want %d", got, want)
 	}
 	s.press("esc", "space", "4", "down")
-	if text := copied(t, s.press("y")); !strings.HasPrefix(text, s.model.flame.selNode.Label+"\n  ") {
+	if text := copied(t, s.press("y")); !strings.HasPrefix(text, s.model.Flame.SelNode.Label+"\n  ") {
 		t.Errorf("page 4: not the selected frame: %q", text)
 	}
 	s.press("7")
@@ -127,8 +129,8 @@ func TestSummaryOfAnIdleProcess(t *testing.T) {
 	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
 		t.Errorf("no hot path in\n%s", text)
 	}
-	s.model.weights.Entries = nil
-	s.model.flame.tree = nil
+	s.model.Weights.Entries = nil
+	s.model.Flame.Tree = nil
 	if text := summary(s.model); strings.Contains(text, "makes others wait") {
 		t.Errorf("blame without a wait in\n%s", text)
 	}
@@ -149,7 +151,7 @@ func (s *screen) typed(text string) {
 // In tmux the sequence goes to the terminal around it, too, and the text to tmux itself, which ignores both as it is set by default.
 func TestCopyingInTmux(t *testing.T) {
 	s := hogged(t, 120, 40)
-	s.model.opt.tmux = true
+	s.model.Opt.Tmux = true
 	cmds := s.press("Y")
 	if len(cmds) != 1 {
 		t.Fatalf("%d commands", len(cmds))
@@ -184,13 +186,13 @@ func TestCopyingInTmux(t *testing.T) {
 func TestMarkingAMoment(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("[", "[", "[", "[", "[")
-	at := s.model.atNS
+	at := s.model.AtNS
 	s.press("m")
-	s.sees("note at " + s.model.process.WallTime(at).Format("15:04:05"))
+	s.sees("note at " + s.model.Process.WallTime(at).Format("15:04:05"))
 	s.typed("q \x1b]52;c;eA==\x07 back")
 	s.press("backspace", "K", "enter")
-	if len(s.model.notes) != 1 || s.model.notes[0].AtNS != at || strings.ContainsRune(s.model.notes[0].Text, '\x1b') {
-		t.Fatalf("%+v", s.model.notes)
+	if len(s.model.Notes) != 1 || s.model.Notes[0].AtNS != at || strings.ContainsRune(s.model.Notes[0].Text, '\x1b') {
+		t.Fatalf("%+v", s.model.Notes)
 	}
 	s.sees("bacK▼") // at the right edge
 	s.press("space")
@@ -200,30 +202,14 @@ func TestMarkingAMoment(t *testing.T) {
 	}
 	s.press("m", "x", "esc")
 	s.press("m", "enter")
-	if len(s.model.notes) != 1 {
-		t.Errorf("a note that was not taken: %+v", s.model.notes)
+	if len(s.model.Notes) != 1 {
+		t.Errorf("a note that was not taken: %+v", s.model.Notes)
 	}
-	for i := range 2 * maxNotes {
-		s.model.notes.add(sampler.Note{AtNS: int64(i), Text: "x"})
+	for i := range 2 * scene.MaxNotes {
+		s.model.Notes.Add(sampler.Note{AtNS: int64(i), Text: "x"})
 	}
-	if len(s.model.notes) != maxNotes || !(s.model.notes[0].AtNS < s.model.notes[1].AtNS) {
-		t.Errorf("%d notes", len(s.model.notes))
-	}
-}
-
-// TestNotesStandWhereTheirColumnIs: the column of a moment is that of the cell which holds it.
-func TestNotesStandWhereTheirColumnIs(t *testing.T) {
-	for _, cells := range []int{1, 7, 30, 59, 60} {
-		v := timelineView{fromNS: 1000, toNS: 1000 + int64(cells)*100, cells: cells}
-		for i := range cells {
-			x, ok := v.columnAt(v.fromNS+int64(i)*100+50, 60)
-			if !ok || cellAt(x, cells, 60) != i {
-				t.Errorf("cell %d of %d: column %d, %v", i, cells, x, ok)
-			}
-		}
-		if _, ok := v.columnAt(v.toNS+1, 60); ok {
-			t.Error("the future has a column")
-		}
+	if len(s.model.Notes) != scene.MaxNotes || !(s.model.Notes[0].AtNS < s.model.Notes[1].AtNS) {
+		t.Errorf("%d notes", len(s.model.Notes))
 	}
 }
 
@@ -242,7 +228,7 @@ func TestTheSnapshotHoldsTheHistory(t *testing.T) {
 func TestRecordingWhileItRuns(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "one", "to be made")
 	samples := record(t, demosource.Options{Length: 3 * time.Second})
-	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Folder: folder})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Folder: folder})
 	run := func(cmds []tea.Cmd) tea.Cmd {
 		if len(cmds) != 1 {
 			t.Fatalf("%d commands", len(cmds))
@@ -281,7 +267,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(folder, "*.ddtop")); len(files) != 2 {
 		t.Error(files)
 	}
-	s.model.opt.Folder = "/proc/no/such"
+	s.model.Opt.Folder = "/proc/no/such"
 	run(s.press("W"))
 	s.sees("not recorded: ", "/proc/no/such")
 	s.misses("● REC")
@@ -292,7 +278,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 func TestRecordingForAMoment(t *testing.T) {
 	folder := t.TempDir()
 	samples := record(t, demosource.Options{Length: 3 * time.Second})
-	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Folder: folder})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Folder: folder})
 	opening := s.press("W")
 	fed := 0
 	feed := func(x *sampler.Sample) {
@@ -331,11 +317,11 @@ func TestRecordingForAMoment(t *testing.T) {
 // one, that no picture has shown yet, both are in it.
 func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	samples := record(t, demosource.Options{Length: time.Second})
-	store, err := newStore(demosource.New(demosource.Options{}), Options{History: store.DefaultHistory})
+	store, err := newStore(demosource.New(demosource.Options{}), scene.Options{History: store.DefaultHistory})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, Options{Folder: t.TempDir()})
+	m, err := NewModel(store, scene.Options{Folder: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +344,7 @@ func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 
 // TestRecordingOnAFullDisk: the screen says so, and goes on.
 func TestRecordingOnAFullDisk(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -406,7 +392,7 @@ func (w *turning) Write(b []byte) (int, error) {
 }
 
 func TestKeysOfOnesOwn(t *testing.T) {
-	s := newScreen(t, 200, 80, demosource.Options{Length: 5 * time.Second}, Options{Keys: map[string]string{"f": "space"}})
+	s := newScreen(t, 200, 80, demosource.Options{Length: 5 * time.Second}, scene.Options{Keys: map[string]string{"f": "space"}})
 	s.press("f")
 	s.sees("FROZEN")
 	s.press("f", "?")
@@ -430,7 +416,7 @@ func TestPresenting(t *testing.T) {
 	s.press("P", "tab", "tab", "down", "down", "down", "down", "[")
 	s.misses("app/", "/lib/")
 	s.sees("down  down  down  down  [", ".rb:")
-	if r := s.model.regions; r.findings != 2 || strings.TrimSpace(strings.Split(s.text(), "\n")[1]) != "" {
+	if r := s.model.Regions; r.Findings != 2 || strings.TrimSpace(strings.Split(s.text(), "\n")[1]) != "" {
 		t.Error("it is not spaced")
 	}
 	s.press("P", "space")
@@ -440,7 +426,7 @@ func TestPresenting(t *testing.T) {
 }
 
 func TestRedacting(t *testing.T) {
-	o := Options{Folder: t.TempDir(), Redactor: sampler.NewRedactor()}
+	o := scene.Options{Folder: t.TempDir(), Redactor: sampler.NewRedactor()}
 	s := newScreen(t, 120, 45, demosource.Options{Length: 30 * time.Second}, o)
 	s.press("tab", "down", "down", "down", "down")
 	s.sees(".rb:")

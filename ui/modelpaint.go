@@ -4,16 +4,18 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // draw makes the picture from what the Model holds.
 func draw(m *Model) {
 	paint(m)
-	if m.opt.ASCII {
+	if m.Opt.ASCII {
 		m.grid.ToASCII()
 	}
-	if m.opt.NoColor {
+	if m.Opt.NoColor {
 		m.grid.Area().Restyle(canvas.Style.Colorless)
 	} else {
 		m.Colors.Apply(m.grid.Area())
@@ -24,43 +26,43 @@ func draw(m *Model) {
 // paint draws into the grid.
 func paint(m *Model) {
 	g, t := &m.grid, &m.Theme
-	g.Reset(m.width, m.height)
-	m.zones = m.zones[:0]
-	if m.width == 0 || m.height == 0 {
+	g.Reset(m.Width, m.Height)
+	m.Zones = m.Zones[:0]
+	if m.Width == 0 || m.Height == 0 {
 		return
 	}
 	a := g.Area()
-	if m.width < minWidth || m.height < minHeight {
+	if m.Width < scene.MinWidth || m.Height < scene.MinHeight {
 		drawTooSmall(a, t)
 		return
 	}
-	r := &m.regions
-	if m.page == pageProcesses {
-		m.fleet.page.drawTop(a, &m.scene, head(m))
+	r := &m.Regions
+	if m.Page == scene.PageProcesses {
+		m.fleet.page.DrawTop(a, &m.Scene, head(m))
 	} else {
 		head := head(m)
-		head.draw(a.Row(r.head), t)
-		m.findings.draw(a.Sub(0, r.findings, m.width, r.findingRows), &m.scene)
-		requests := &m.served
-		if m.page == pageRequests { // whose rule has them
-			requests = new(served)
+		head.Draw(a.Row(r.Head), t)
+		widget.DrawFindings(&m.Findings, a.Sub(0, r.Findings, m.Width, r.FindingRows), &m.Scene)
+		requests := &m.Served
+		if m.Page == scene.PageRequests { // whose rule has them
+			requests = new(scene.Served)
 		}
-		drawGauges(a.Row(r.gauges), &m.figures, requests, t)
+		widget.DrawGauges(a.Row(r.Gauges), &m.Figures, requests, t)
 	}
 	drawPage(m)
-	m.pressed.draw(a, r.detail-1, t)
+	m.pressed.draw(a, r.Detail-1, t)
 	drawFooter(m, a, t)
 	drawOver(m)
 }
 
 // head is what the first line is drawn from.
-func head(m *Model) headView {
-	h := headView{process: m.shareable(), state: m.showableState(m.source), live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
-		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.stepNS(),
-		replay: m.opt.Replay, recording: m.recordKey.on, playing: m.playing, speed: m.factor(), loaded: loaded(m),
-		played: style.Share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures, exact: m.exact, switches: m.switches}
+func head(m *Model) widget.Head {
+	h := widget.Head{Process: m.Shareable(), State: m.ShowableState(m.Source), Live: !m.Frozen, AtNS: m.AtNS, BehindNS: m.LastNS - m.AtNS,
+		NowNS: m.LastNS, WindowNS: m.WindowNS, SpanNS: m.AtNS - max(m.FromNS, m.OldestNS), StepNS: m.StepNS(),
+		Replay: m.Opt.Replay, Recording: m.recordKey.on, Playing: m.Playing, Speed: m.Factor(), Loaded: loaded(m),
+		Played: style.Share(m.AtNS-m.OldestNS, m.LastNS-m.OldestNS), Figures: &m.Figures, Exact: m.Exact, Switches: m.Switches}
 	if m.fleet != nil {
-		h.number, h.of = m.fleet.which(m)
+		h.Number, h.Of = m.fleet.which(m)
 	}
 	return h
 }
@@ -70,31 +72,11 @@ func loaded(m *Model) float64 {
 	r, ok := m.store.Src.(interface {
 		Span() (firstNS, lastNS int64)
 	})
-	if !m.opt.Replay || m.source.Done || !ok {
+	if !m.Opt.Replay || m.Source.Done || !ok {
 		return 1
 	}
 	first, last := r.Span()
-	return min(max(style.Share(m.lastNS-first, last-first), 0), 1)
-}
-
-// nowWord is the word for the end of the time shown.
-func (sc *scene) nowWord() string {
-	switch {
-	case sc.frozen:
-		return "then"
-	case sc.source.Ended:
-		return "end"
-	}
-	return "now"
-}
-
-// when says which time the flamegraph covers.
-func (sc *scene) when() string {
-	span := style.AxisTime(sc.windowNS)
-	if sc.frozen {
-		return span + " until " + sc.process.WallTime(sc.atNS).Format("15:04:05")
-	}
-	return "last " + span
+	return min(max(style.Share(m.LastNS-first, last-first), 0), 1)
 }
 
 func drawTooSmall(a canvas.Area, t *style.Theme) {
@@ -108,8 +90,8 @@ func (m *Model) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn
 
 // View says which modes the terminal is in; the picture is painted.
 func (m *Model) View() tea.View {
-	v := paintedView(canvas.Clean("ddtop " + m.process.Title))
-	if !m.opt.NoMouse {
+	v := paintedView(canvas.Clean("ddtop " + m.Process.Title))
+	if !m.Opt.NoMouse {
 		v.MouseMode = tea.MouseModeCellMotion
 	}
 	return v

@@ -5,8 +5,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // mouseEach is the least time between two movements of the mouse or its wheel that are looked at: a trackpad sends
@@ -30,17 +31,9 @@ func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 	}
 }
 
-// drag is a stretch of the time axis being selected with the mouse: columns of it.
-type drag struct {
-	from, to int
-	// before and zoom are what was selected when the button went down: only a press that does not become a drag selects.
-	before selection
-	zoom   flamegraph.Path
-}
-
 // mouse takes an event of the mouse.
 func mouse(m *Model, msg tea.MouseMsg) tea.Cmd {
-	if m.width < minWidth || m.height < minHeight || m.lastNS == 0 {
+	if m.Width < scene.MinWidth || m.Height < scene.MinHeight || m.LastNS == 0 {
 		return nil
 	}
 	at := msg.Mouse()
@@ -50,35 +43,35 @@ func mouse(m *Model, msg tea.MouseMsg) tea.Cmd {
 	if m.prompt != nil {
 		return nil
 	}
-	if m.over.what != noOverlay {
+	if m.over.What != widget.NoOverlay {
 		return clickOver(m, msg)
 	}
-	x := min(max(at.X-m.regions.cellsX, 0), m.regions.cellsW-1)
+	x := min(max(at.X-m.Regions.CellsX, 0), m.Regions.CellsW-1)
 	switch msg.(type) {
 	case tea.MouseClickMsg:
 		if at.Button != tea.MouseLeft {
 			return nil
 		}
-		m.message.clear()
-		m.drag = nil
+		m.message.Clear()
+		m.Drag = nil
 		if onAxis(m, at.X, at.Y) {
-			m.drag = &drag{x, x, *m.selection, m.flame.zoom}
+			m.Drag = &scene.Drag{From: x, To: x, Before: *m.Selection, Zoom: m.Flame.Zoom}
 		}
 		return click(m, at.X, at.Y)
 	case tea.MouseMotionMsg:
-		if m.drag == nil || m.drag.to == x {
+		if m.Drag == nil || m.Drag.To == x {
 			return nil
 		}
-		m.drag.to = x
-		if m.selected != m.drag.before.selected {
-			*m.selection, m.flame.zoom = m.drag.before, m.drag.zoom
+		m.Drag.To = x
+		if m.Selected != m.Drag.Before.Selected {
+			*m.Selection, m.Flame.Zoom = m.Drag.Before, m.Drag.Zoom
 			m.Refresh()
 			return nil
 		}
 		m.Draw()
 	case tea.MouseReleaseMsg:
-		if d := m.drag; d != nil {
-			d.to, m.drag = x, nil
+		if d := m.Drag; d != nil {
+			d.To, m.Drag = x, nil
 			showRange(m, d)
 			return m.wanted()
 		}
@@ -92,10 +85,10 @@ func clickOver(m *Model, msg tea.MouseMsg) tea.Cmd {
 	if _, ok := msg.(tea.MouseClickMsg); !ok || at.Button != tea.MouseLeft {
 		return nil
 	}
-	m.message.clear()
+	m.message.Clear()
 	cmd, hit := pressAt(m, at.X, at.Y)
-	if !hit && !inside(overArea(m), at.X, at.Y) {
-		m.over = overlay{}
+	if !hit && !scene.Inside(overArea(m), at.X, at.Y) {
+		m.over = widget.Overlay{}
 		m.Draw()
 	}
 	return cmd
@@ -103,48 +96,29 @@ func clickOver(m *Model, msg tea.MouseMsg) tea.Cmd {
 
 // onAxis reports whether a place is on a time axis or the rows under it.
 func onAxis(m *Model, x, y int) bool {
-	p, ok := m.current().(timed)
-	return ok && inside(p.axisArea(pageArea(m), &m.scene), x, y)
+	p, ok := m.current().(page.Timed)
+	return ok && scene.Inside(p.AxisArea(pageArea(m), &m.Scene), x, y)
 }
-
-// inside reports whether a place of the screen is in an area of it.
-func inside(a canvas.Area, x, y int) bool { return x >= a.X && x < a.X+a.W && y >= a.Y && y < a.Y+a.H }
-
-// groupSign is the last column that opens and closes a group when it is clicked.
-const groupSign = 2
 
 // click does what was clicked does: rows and frames are selected, and a double click on them is enter.
 func click(m *Model, x, y int) tea.Cmd {
 	cmd, hit := pressAt(m, x, y)
 	// The rows with the views' names and the keys do what they name with the first click.
 	body := pageArea(m)
-	selects := inside(body, x, y) && y > body.Y
-	if m.page == pageLive {
-		selects = hit && y < m.regions.detail
+	selects := scene.Inside(body, x, y) && y > body.Y
+	if m.Page == scene.PageLive {
+		selects = hit && y < m.Regions.Detail
 	}
-	if !m.lastPress.doubled(x, y, m.now()) || !selects || x <= groupSign {
+	if !m.lastPress.doubled(x, y, m.Scene.Now()) || !selects || x <= widget.GroupSign {
 		return cmd
 	}
 	b := m.binding("enter")
 	if b == nil {
 		return cmd
 	}
-	also := b.do(m)
+	also := b.Do(m)
 	m.Draw()
 	return tea.Batch(cmd, also)
-}
-
-// selectAt selects the frame drawn at a place of the flamegraph, in an area of the height.
-func (v *flameView) selectAt(x, y, height int) {
-	if y = v.rowAt(y, height); y < 0 {
-		return
-	}
-	row := v.picture.Rows[y]
-	for i := range row {
-		if c := &row[i]; c.Node != nil && x >= c.X && x < c.X+c.W {
-			v.selectNode(c.Node)
-		}
-	}
 }
 
 // wheel zooms the time where time is drawn, and scrolls everywhere else.
@@ -160,13 +134,13 @@ func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	if m.prompt != nil {
 		return nil
 	}
-	if p, ok := m.current().(wheeled); ok && m.over.what == noOverlay {
-		if cmd, done := p.wheel(m, msg.X, msg.Y, d, onAxis(m, msg.X, msg.Y)); done {
+	if p, ok := m.current().(page.Wheeled); ok && m.over.What == widget.NoOverlay {
+		if cmd, done := p.Wheel(m, msg.X, msg.Y, d, onAxis(m, msg.X, msg.Y)); done {
 			return cmd
 		}
 	}
 	if b := m.binding(key); b != nil {
-		cmd := b.do(m)
+		cmd := b.Do(m)
 		m.Draw()
 		return cmd
 	}
@@ -174,23 +148,14 @@ func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 }
 
 // showRange freezes the picture at the stretch of time that was selected. Less than two columns are a click.
-func showRange(m *Model, d *drag) {
-	v := &m.timeline
-	a, b := cellAt(min(d.from, d.to), v.cells, m.regions.cellsW), cellAt(max(d.from, d.to), v.cells, m.regions.cellsW)
-	if a = max(a, 0); b <= a || d.from == d.to {
+func showRange(m *Model, d *scene.Drag) {
+	v := &m.Timeline
+	a, b := widget.CellAt(min(d.From, d.To), v.Cells, m.Regions.CellsW), widget.CellAt(max(d.From, d.To), v.Cells, m.Regions.CellsW)
+	if a = max(a, 0); b <= a || d.From == d.To {
 		m.Draw()
 		return
 	}
-	each := (v.toNS - v.fromNS) / int64(v.cells)
-	m.show(v.fromNS+int64(a)*each, v.fromNS+int64(b+1)*each)
+	each := (v.ToNS - v.FromNS) / int64(v.Cells)
+	m.Show(v.FromNS+int64(a)*each, v.FromNS+int64(b+1)*each)
 	m.Refresh()
-}
-
-// drawDrag marks the columns being selected.
-func (sc *scene) drawDrag(a canvas.Area) {
-	if sc.drag == nil || sc.drag.from == sc.drag.to {
-		return
-	}
-	from, to := min(sc.drag.from, sc.drag.to), max(sc.drag.from, sc.drag.to)
-	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
 }

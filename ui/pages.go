@@ -6,56 +6,52 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/page/flame"
+	"github.com/ddtop/ddtop/ui/page/live"
+	"github.com/ddtop/ddtop/ui/page/locks"
+	"github.com/ddtop/ddtop/ui/page/memory"
+	"github.com/ddtop/ddtop/ui/page/processes"
+	"github.com/ddtop/ddtop/ui/page/requests"
+	"github.com/ddtop/ddtop/ui/page/thread"
+	"github.com/ddtop/ddtop/ui/page/threads"
+	"github.com/ddtop/ddtop/ui/page/timeline"
+	"github.com/ddtop/ddtop/ui/page/top"
+	"github.com/ddtop/ddtop/ui/page/waits"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// view registers a page.
-type view struct {
-	id pageID
-	// key leads to the page. It is empty for a page that only other pages lead to.
-	key    string
-	helped string // what the page shows, in the help
-	shared sharedKeys
-	// offered reports whether a process has the view. It is nil if every process has it.
-	offered func(o offers) bool
-	// make returns the page, or nil if something else makes it.
-	make func(c *components) page
-}
-
-// makes is a constructor of a page as views want it.
-func makes[P page](construct func(*components) P) func(*components) page {
-	return func(c *components) page { return construct(c) }
-}
-
 // views are all views, in the order of their keys.
-var views = []view{
-	{id: pageLive, key: "1", helped: "timeline and flamegraph", shared: weightsShared, make: makes(newLivePage)},
-	{id: pageThreads, key: "2", helped: "the table of threads; enter opens one with its stack and source", shared: searchShared, make: makes(newThreadsPage)},
-	{id: pageThread, make: makes(newThreadPage)},
-	{id: pageTimeline, key: "3", helped: "the timeline over the whole screen, with a cursor; GC, CPU and waiting on its axis", shared: searchShared, make: makes(newTimelinePage)},
-	{id: pageFlame, key: "4", helped: "the flamegraph over the whole screen", shared: weightsShared, make: makes(newFlamePage)},
-	{id: pageTop, key: "5", helped: "functions, lines, gems, files by self, total and blame", shared: searchShared, make: makes(newTopPage)},
-	{id: pageLocks, key: "6", helped: "deadlocks, locks with their holders, and whose code makes others wait for the GVL", shared: searchShared, make: makes(newLocksPage)},
-	{id: pageMemory, key: "7", helped: "memory and GC: how they went, the collector's figures, and whose code paid for it", make: makes(newMemoryPage)},
-	{id: pageProcesses, key: "8", helped: "a row a process; all of them in one flamegraph; enter opens one", offered: func(o offers) bool { return o.processes }},
-	{id: pageRequests, key: "9", helped: "who is served: requests and jobs in progress, and routes with what their time goes to", shared: searchShared,
-		offered: func(o offers) bool { return o.requests }, make: makes(newRequestsPage)},
-	{id: pageWaits, key: "0", helped: "every wait for the GVL: how long, behind whom, and the lengths of all", shared: searchShared, make: makes(newWaitsPage)},
+var views = []page.View{
+	live.View,
+	threads.View,
+	thread.View,
+	timeline.View,
+	flame.View,
+	top.View,
+	locks.View,
+	memory.View,
+	processes.View,
+	requests.View,
+	waits.View,
 }
 
 // tabs are the views that a digit leads to.
-func tabs(o offers) []view {
-	return slices.DeleteFunc(slices.Clone(views), func(v view) bool { return v.key == "" || v.offered != nil && !v.offered(o) })
+func tabs(o scene.Offers) []page.View {
+	return slices.DeleteFunc(slices.Clone(views), func(v page.View) bool { return v.Key == "" || v.Offered != nil && !v.Offered(o) })
 }
 
 // tabKeys are the keys that lead to the views.
-func tabKeys(o offers) []binding {
+func tabKeys(o scene.Offers) []scene.Binding {
 	tabs := tabs(o)
-	out := make([]binding, 0, len(tabs))
+	out := make([]scene.Binding, 0, len(tabs))
 	for i, t := range tabs {
-		b := binding{keys: []string{t.key}, show: t.key, help: string(t.id) + ": " + t.helped, do: func(h Host) tea.Cmd { return h.Open(t.id) }}
+		b := scene.Binding{Keys: []string{t.Key}, Show: t.Key, Help: string(t.ID) + ": " + t.Help, Do: func(h scene.Host) tea.Cmd { return h.Open(t.ID) }}
 		if i == 0 { // the footer names them in one, where the line with their names is not on the screen
-			b.footer, b.short, b.always = "1-"+tabs[len(tabs)-1].key, "views", true
-			b.when = func(h Host) bool { return h.Scene().page == pageLive }
+			b.Footer, b.Short, b.Always = "1-"+tabs[len(tabs)-1].Key, "views", true
+			b.When = func(h scene.Host) bool { return h.Showing().Page == scene.PageLive }
 		}
 		out = append(out, b)
 	}
@@ -63,52 +59,52 @@ func tabKeys(o offers) []binding {
 }
 
 // newPages makes the pages of a screen.
-func newPages(c *components) map[pageID]page {
-	pages := make(map[pageID]page, len(views))
+func newPages(c *widget.Parts) map[scene.PageID]page.Page {
+	pages := make(map[scene.PageID]page.Page, len(views))
 	for _, v := range views {
-		if v.make != nil {
-			pages[v.id] = v.make(c)
+		if v.Make != nil {
+			pages[v.ID] = v.Make(c)
 		}
 	}
 	return pages
 }
 
 // current is the page that fills the screen.
-func (m *Model) current() page { return m.pages[m.page] }
+func (m *Model) current() page.Page { return m.pages[m.Page] }
 
 // wanted returns the command that fetches what the page lacks; nil when it lacks nothing.
 func (m *Model) wanted() tea.Cmd {
-	if p, ok := m.current().(fetching); ok {
-		return p.fetch(m)
+	if p, ok := m.current().(page.Fetching); ok {
+		return p.Fetch(m)
 	}
 	return nil
 }
 
 // hasFlame reports whether the flamegraph is on the screen.
-func (m *Model) hasFlame() bool { return m.page == pageLive || m.page == pageFlame }
+func hasFlame(m *Model) bool { return m.Page == scene.PageLive || m.Page == scene.PageFlame }
 
 // maps are the keys that work now, those of the view first.
-func (m *Model) maps() []*keyMap {
-	if m.over.what != noOverlay {
-		return []*keyMap{&m.overKeys[m.over.what], &m.front}
+func (m *Model) maps() []*scene.KeyMap {
+	if m.over.What != widget.NoOverlay {
+		return []*scene.KeyMap{&m.overKeys[m.over.What], &m.front}
 	}
-	var out []*keyMap
-	if m.cameFrom() {
+	var out []*scene.KeyMap
+	if cameFrom(m) {
 		out = append(out, &m.backKeys)
 	}
-	out = append(out, m.current().keys(&m.scene, false)...)
-	return append(append(out, mapsBeside(m, m.page)...), &m.keys)
+	out = append(out, m.current().Keys(&m.Scene, false)...)
+	return append(append(out, mapsBeside(m, m.Page)...), &m.keys)
 }
 
 // mapsBeside are the keys of a view that it has together with others.
-func mapsBeside(m *Model, id pageID) []*keyMap {
+func mapsBeside(m *Model, id scene.PageID) []*scene.KeyMap {
 	for i := range views {
-		if views[i].id == id {
-			switch views[i].shared {
-			case weightsShared:
-				return []*keyMap{&m.weightKeys}
-			case searchShared:
-				return []*keyMap{&m.searchKeys}
+		if views[i].ID == id {
+			switch views[i].Shared {
+			case page.WeightsShared:
+				return []*scene.KeyMap{&m.weightKeys}
+			case page.SearchShared:
+				return []*scene.KeyMap{&m.searchKeys}
 			}
 		}
 	}
@@ -116,27 +112,27 @@ func mapsBeside(m *Model, id pageID) []*keyMap {
 }
 
 // setKeys gives the keys that work everywhere.
-func setKeys(m *Model, o offers) {
-	m.offers, m.keys = o, globalKeys(o)
-	m.front.bindings = slices.DeleteFunc(slices.Clone(m.keys.bindings), func(b binding) bool { return !slices.Contains(overKeys, b.keys[0]) })
+func setKeys(m *Model, o scene.Offers) {
+	m.Offers, m.keys = o, globalKeys(o)
+	m.front.Bindings = slices.DeleteFunc(slices.Clone(m.keys.Bindings), func(b scene.Binding) bool { return !slices.Contains(overKeys, b.Keys[0]) })
 }
 
 // helpMaps are the keys that the help explains: those of what is on the screen, without what another of its keys takes the place
 // of.
-func helpMaps(m *Model) []keyMap {
-	own := m.current().keys(&m.scene, true)
+func helpMaps(m *Model) []scene.KeyMap {
+	own := m.current().Keys(&m.Scene, true)
 	maps := own
-	if m.cameFrom() && len(own) == 1 {
-		maps = append([]*keyMap{&m.backKeys}, own...)
+	if cameFrom(m) && len(own) == 1 {
+		maps = append([]*scene.KeyMap{&m.backKeys}, own...)
 	}
-	out := ofFirst(slices.Concat(maps, mapsBeside(m, m.page), []*keyMap{&m.keys}))
+	out := scene.OfFirst(slices.Concat(maps, mapsBeside(m, m.Page), []*scene.KeyMap{&m.keys}))
 	if len(own) > 1 { // one of them has the keys at a time
 		for i := range own {
 			out[i] = *own[i]
 		}
 	}
 	out = append(out[len(out)-1:], out[:len(out)-1]...)
-	if len(m.opt.Keys) > 0 {
+	if len(m.Opt.Keys) > 0 {
 		out = append(out, aliasHelp(m))
 	}
 	return out
@@ -144,54 +140,54 @@ func helpMaps(m *Model) []keyMap {
 
 // pageArea is the area of the page that is shown: the live view has the rows of the rule, too.
 func pageArea(m *Model) canvas.Area {
-	if m.page == pageLive {
+	if m.Page == scene.PageLive {
 		return m.grid.Area()
 	}
-	return m.grid.Area().Sub(0, m.regions.axis+1, m.width, m.bodyRows())
+	return m.grid.Area().Sub(0, m.Regions.Axis+1, m.Width, m.BodyRows())
 }
 
 // drawPage draws the rule with the views' names and the page under it.
 func drawPage(m *Model) {
 	p, a := m.current(), pageArea(m)
-	if m.page != pageLive {
-		drawTabs(m, m.grid.Area().Row(m.regions.axis), p)
-		if m.lastNS == 0 {
+	if m.Page != scene.PageLive {
+		drawTabs(m, m.grid.Area().Row(m.Regions.Axis), p)
+		if m.LastNS == 0 {
 			a.Put(3, a.H/2, "nothing measured yet", m.Theme.Dimmed())
 			return
 		}
 	}
-	p.draw(a, &m.scene)
+	p.Draw(a, &m.Scene)
 }
 
 // drawTabs draws the rule with the views' names and what the one shown shows. Where both have no room, the other views are
 // their keys alone: what is shown must be readable.
-func drawTabs(m *Model, a canvas.Area, p page) {
+func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())
-	about := " " + p.about(&m.scene) + " "
+	about := " " + p.About(&m.Scene) + " "
 	x, names := 2, 3
-	for _, tb := range tabs(m.offers) {
-		names += canvas.Width(tb.key+string(tb.id)) + 3
+	for _, tb := range tabs(m.Offers) {
+		names += canvas.Width(tb.Key+string(tb.ID)) + 3
 	}
-	for _, tb := range tabs(m.offers) {
-		st, text := t.Dimmed(), " "+tb.key+" "+string(tb.id)+" "
-		if tb.id == m.page || tb.id == pageThreads && m.page == pageThread {
+	for _, tb := range tabs(m.Offers) {
+		st, text := t.Dimmed(), " "+tb.Key+" "+string(tb.ID)+" "
+		if tb.ID == m.Page || tb.ID == scene.PageThreads && m.Page == scene.PageThread {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Reverse}
 		} else if names+canvas.Width(about) >= a.W {
-			text = " " + tb.key
+			text = " " + tb.Key
 		}
 		from := x
 		x = a.Put(x, 0, text, st)
-		m.onPress(a.Sub(from, 0, x-from, 1), func(h Host, _, _ int) tea.Cmd { return h.Open(tb.id) })
+		m.OnPress(a.Sub(from, 0, x-from, 1), func(h scene.Host, _, _ int) tea.Cmd { return h.Open(tb.ID) })
 	}
 	x = a.Put(x, 0, "─", t.Rule())
-	a.Put(x, 0, " "+canvas.Cut(fitParts(p.about(&m.scene), a.W-x-3), a.W-x-3)+" ", t.Plain())
+	a.Put(x, 0, " "+canvas.Cut(style.FitParts(p.About(&m.Scene), a.W-x-3), a.W-x-3)+" ", t.Plain())
 }
 
 // binding returns what a key does now; nil: nothing.
-func (m *Model) binding(key string) *binding {
+func (m *Model) binding(key string) *scene.Binding {
 	for _, k := range m.maps() {
-		if b := k.find(key); b != nil {
+		if b := k.Find(key); b != nil {
 			return b
 		}
 	}

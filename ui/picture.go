@@ -11,6 +11,8 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
@@ -31,11 +33,11 @@ var pictureKeys = map[string]rune{"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc
 // TakePicture plays a Source (a recording, as a rule) to its end, presses keys, and returns what the screen shows then:
 // what it showed live at that moment. Keys are single characters or the names that Bubble Tea gives keys ("down",
 // "enter"). No terminal is needed.
-func TakePicture(ctx context.Context, o Options, width, height int, keys ...string) (Picture, error) {
+func TakePicture(ctx context.Context, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	if o.Source == nil {
 		return Picture{}, ErrNoSource
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	store, err := newStore(o.Source, o)
 	if err != nil {
 		return Picture{}, err
@@ -47,14 +49,14 @@ func TakePicture(ctx context.Context, o Options, width, height int, keys ...stri
 }
 
 // pictureOf is what a screen over the store shows after the keys.
-func pictureOf(s *store.Store, o Options, width, height int, keys ...string) (Picture, error) {
+func pictureOf(s *store.Store, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	m, err := NewModel(s, o)
 	if err != nil {
 		return Picture{}, err
 	}
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	for _, k := range keys {
-		if _, cmd := m.Update(keyPress(k)); m.page != pageLive && k != "s" {
+		if _, cmd := m.Update(keyPress(k)); m.Page != scene.PageLive && k != "s" {
 			settle(m, cmd)
 		}
 	}
@@ -63,11 +65,11 @@ func pictureOf(s *store.Store, o Options, width, height int, keys ...string) (Pi
 
 // taken is what the screen shows.
 func taken(m *Model) Picture {
-	return Picture{Screen: picturedCells(m), Terminal: m.grid.String(!m.opt.NoColor), Options: screenOptions(&m.Theme, m.process.Title)}
+	return Picture{Screen: picturedCells(m), Terminal: m.grid.String(!m.Opt.NoColor), Options: screenOptions(&m.Theme, m.Process.Title)}
 }
 
 // picturedCells copies the cells that the screen shows.
-func picturedCells(m *Model) export.Screen { return pictured(&m.grid, m.opt.NoColor) }
+func picturedCells(m *Model) export.Screen { return pictured(&m.grid, m.Opt.NoColor) }
 
 func pictured(g *canvas.Grid, noColor bool) export.Screen {
 	s := export.Screen{Rows: make([][]export.ScreenCell, g.H), Width: g.W, Text: g.Text()}
@@ -101,7 +103,7 @@ func screenStyle(s canvas.Style) export.ScreenStyle {
 }
 
 // TakeListPicture returns what the list of processes shows when later has come, a second after c.First, and keys were pressed.
-func TakeListPicture(ctx context.Context, o Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
+func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
 	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
 		return Picture{}, err
@@ -127,7 +129,7 @@ func settle(m *Model, cmd tea.Cmd) {
 		for _, c := range msg {
 			settle(m, c)
 		}
-	case pageMsg:
+	case page.Msg:
 		m.Update(msg)
 	}
 }

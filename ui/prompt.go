@@ -1,14 +1,16 @@
 package ui
 
 import (
-	"regexp"
 	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // maxPrompt bounds what can be typed.
@@ -91,7 +93,7 @@ func (p *prompt) draw(a canvas.Area, t *style.Theme) {
 	if p.yes != nil {
 		hint := p.hint()
 		x := a.Put(1, 0, p.label, t.Bold())
-		x = a.Put(x, 0, fit(p.forms, a.W-x-canvas.Width(hint)-3), t.Bold())
+		x = a.Put(x, 0, style.Fit(p.forms, a.W-x-canvas.Width(hint)-3), t.Bold())
 		a.Put(x+2, 0, hint, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 		return
 	}
@@ -110,35 +112,35 @@ func (p *prompt) draw(a canvas.Area, t *style.Theme) {
 
 // foundText is how much the search has found, in what the view shows.
 func foundText(m *Model) string {
-	if p, ok := m.current().(counted); ok {
-		return p.found()
+	if p, ok := m.current().(page.Counted); ok {
+		return p.Found()
 	}
-	s := m.threads.counted()
-	if m.hasFlame() {
-		return units.Percent(m.flame.matches.Share) + " of the time is in a match, " + s
+	s := m.Threads.Counted()
+	if hasFlame(m) {
+		return units.Percent(m.Flame.Matches.Share) + " of the time is in a match, " + s
 	}
 	return s
 }
 
 // endSearch lists all again.
 func endSearch(m *Model) {
-	m.flame.search = nil
+	m.Flame.Search = nil
 	m.Refresh()
 }
 
 // openSearch opens the line for a search. What is shown follows with every letter.
 func openSearch(m *Model) {
-	v, before := &m.flame, m.flame.search
-	p := &prompt{label: "/", left: func() { v.search = before }}
+	v, before := &m.Flame, m.Flame.Search
+	p := &prompt{label: "/", left: func() { v.Search = before }}
 	if before != nil {
-		p.text = []rune(stripCase(before.String()))
+		p.text = []rune(widget.StripCase(before.String()))
 	}
 	p.hint = func() string {
 		s := "enter keeps it   esc leaves"
-		if m.hasFlame() {
+		if hasFlame(m) {
 			s = "enter selects the first match   esc leaves"
 		}
-		if v.search != nil {
+		if v.Search != nil {
 			s = foundText(m) + "   " + s
 		}
 		return s
@@ -146,43 +148,23 @@ func openSearch(m *Model) {
 	p.typed = func() {
 		p.err = ""
 		if len(p.text) == 0 {
-			v.search = nil
-		} else if re, err := compileSearch(string(p.text)); err != nil {
+			v.Search = nil
+		} else if re, err := widget.CompileSearch(string(p.text)); err != nil {
 			p.err = err.Error()
 		} else {
-			v.search = re
+			v.Search = re
 		}
 	}
 	p.done = func(string) {
-		if v.search == nil || !m.hasFlame() {
+		if v.Search == nil || !hasFlame(m) {
 			return
 		}
-		if m.page == pageLive && len(v.matches.Nodes) == 0 {
-			m.focus = onTimeline // names of threads match alone
+		if m.Page == scene.PageLive && len(v.Matches.Nodes) == 0 {
+			m.Focus = scene.OnTimeline // names of threads match alone
 			return
 		}
-		m.focus = onFlame
-		v.nextMatch(+1)
+		m.Focus = scene.OnFlame
+		v.NextMatch(+1)
 	}
 	m.prompt = p
-}
-
-// ignoreCase is what a search begins with unless it holds an upper-case letter.
-const ignoreCase = "(?i)"
-
-func stripCase(s string) string {
-	if len(s) >= len(ignoreCase) && s[:len(ignoreCase)] == ignoreCase {
-		return s[len(ignoreCase):]
-	}
-	return s
-}
-
-// compileSearch makes the expression of a search: without regard to case unless an upper-case letter is in it.
-func compileSearch(s string) (*regexp.Regexp, error) {
-	for _, r := range s {
-		if r >= 'A' && r <= 'Z' {
-			return regexp.Compile(s)
-		}
-	}
-	return regexp.Compile(ignoreCase + s)
 }

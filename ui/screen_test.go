@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 )
 
@@ -19,10 +20,10 @@ type screen struct {
 }
 
 // newScreen plays the made-up order service to its end and returns the screen as it is then.
-func newScreen(t testing.TB, w, h int, d demosource.Options, o Options) *screen {
+func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	src := demosource.New(d)
-	store, err := newStore(src, o.withDefaults())
+	store, err := newStore(src, o.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,22 +13,23 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 )
 
 // shotVariants are the looks in which every picture is taken, with the sizes of each.
 var shotVariants = []struct {
 	name    string
-	options Options
+	options scene.Options
 	keys    []string // pressed last
 	sizes   [][2]int
 }{
-	{"dark", Options{Theme: "dark"}, nil, [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}, {300, 100}}},
-	{"light", Options{Theme: "light"}, nil, screenSizes},
-	{"high-contrast", Options{Theme: "high-contrast"}, nil, screenSizes},
-	{"nocolor", Options{NoColor: true}, nil, screenSizes},
-	{"ascii", Options{NoColor: true, ASCII: true}, nil, screenSizes},
-	{"present", Options{Theme: "dark"}, []string{"P"}, screenSizes},
+	{"dark", scene.Options{Theme: "dark"}, nil, [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}, {300, 100}}},
+	{"light", scene.Options{Theme: "light"}, nil, screenSizes},
+	{"high-contrast", scene.Options{Theme: "high-contrast"}, nil, screenSizes},
+	{"nocolor", scene.Options{NoColor: true}, nil, screenSizes},
+	{"ascii", scene.Options{NoColor: true, ASCII: true}, nil, screenSizes},
+	{"present", scene.Options{Theme: "dark"}, []string{"P"}, screenSizes},
 }
 
 // shotViews are pictures that have no golden of the same recording: the live view of each kind of trouble, time, overlays.
@@ -115,14 +116,14 @@ func TestShots(t *testing.T) {
 }
 
 // deadlockScreen is the screen over a service in which three threads wait for each other.
-func deadlockScreen(t *testing.T, w, h int, o Options) *screen {
+func deadlockScreen(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}
-	store, err := newStore(src, Options{History: store.DefaultHistory})
+	store, err := newStore(src, scene.Options{History: store.DefaultHistory})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, o.withDefaults())
+	m, err := NewModel(store, o.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
 )
 
 // TestNothingNewIsNotDrawn: without a new sample there is one last picture and then none, live and frozen; a sample, a key
 // and the end of the target bring the next.
 func TestNothingNewIsNotDrawn(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model
 	tick := func() bool {
 		before := m.drawn
@@ -31,7 +32,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	x := record(t, demosource.Options{Length: 100 * time.Millisecond})[0]
 	x.TimeNS = newestNS(s.store) + 1e6
 	s.store.Feed(x)
-	if !tick() || m.lastNS != x.TimeNS {
+	if !tick() || m.LastNS != x.TimeNS {
 		t.Error("a new sample is not drawn")
 	}
 	if one, two := tick(), tick(); !one || two {
@@ -81,7 +82,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 
 // BenchmarkStanding is a tick without anything new.
 func BenchmarkStanding(b *testing.B) {
-	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, Options{})
+	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, scene.Options{})
 	b.ReportAllocs()
 	for b.Loop() {
 		tickOn(s.model)

@@ -26,10 +26,10 @@ var memoryLimits = []struct {
 	{"ui/store/moment.go", "historyBytes", 2}, // for an hour
 	{"gvl/timeline.go", "MaxTimelineBytes", 1},
 	{"flamegraph/rolling.go", "MaxHistoryBytes", 1},
-	{"flamegraph/rolling.go", "MaxKeys", 160}, // an entry, with its place in the map
+	{"flamegraph/rolling.go", "MaxKeys", 160},       // an entry, with its place in the map
 	{"ui/store/store.go", "maxPendingThreads", 200}, // a sampler.Thread
 	{"sampler/live/handover.go", "maxWaitingThreads", 200},
-	{"ui/source.go", "maxSourceBytes", 16}, // files
+	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // files
 }
 
 // constantOf is the value of a constant that is made of numbers alone.

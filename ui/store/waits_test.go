@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -67,5 +68,48 @@ func TestWaitLogKeeps(t *testing.T) {
 	}
 	if want := maxWaitEvents / each; whole != want {
 		t.Errorf("%d seconds are whole, want %d", whole, want)
+	}
+}
+
+// TestWaitLengths: quantiles of a stretch of time against the sorted lengths, the longest exact.
+func TestWaitLengths(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	w := NewWaitLog(time.Minute)
+	var all []int64
+	for range 5000 {
+		ns := int64(math.Exp(r.Float64()*12)) * 1000
+		second := int64(r.IntN(30))
+		w.Add(&WaitEvent{EndNS: second * WaitSlotNS, LenNS: ns, LeastNS: ns, MostNS: ns})
+		if second >= 10 && second <= 20 {
+			all = append(all, ns)
+		}
+	}
+	const longest = 777_777_777_777
+	open := []gvl.Wait{{ToNS: longest, LeastNS: longest, MostNS: longest, InProgress: true}}
+	all = append(all, longest)
+	slices.Sort(all)
+	got, n := w.Lengths(10*WaitSlotNS, 20*WaitSlotNS, open)
+	if n != int64(len(all)) {
+		t.Fatalf("%d waits, want %d", n, len(all))
+	}
+	for i, q := range WaitShares {
+		want := all[int(math.Ceil(q*float64(len(all))))-1]
+		if float64(got[i].NS) < 0.96*float64(want) || got[i].NS > want || got[i].Bound != gvl.AtLeast {
+			t.Errorf("%g: %+v, want %d", q, got[i], want)
+		}
+	}
+	if got[WaitMax].NS != longest {
+		t.Errorf("the longest is %+v", got[WaitMax])
+	}
+	if got, n := w.Lengths(50*WaitSlotNS, 55*WaitSlotNS, nil); n != 0 || got != [len(WaitShares)]gvl.Bounded{} {
+		t.Errorf("no waits: %v, %d", got, n)
+	}
+}
+
+// Soon after boot the stretch of time on the screen begins before the clock does.
+func TestWaitsAfterBoot(t *testing.T) {
+	w := NewWaitLog(DefaultHistory)
+	if _, n := w.Lengths(-29e9, 1e9, []gvl.Wait{{ToNS: 5e6, MostNS: 5e6, InProgress: true}}); n != 1 {
+		t.Errorf("%d waits, want the one that goes on", n)
 	}
 }

@@ -8,6 +8,13 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
+func ValueOr(unknown bool, v float64) float64 {
+	if unknown {
+		return -1
+	}
+	return v
+}
+
 // AxisTime prints a distance from now for the time axis: "30s", "2m30s", "500ms", "1.5ms", "200µs".
 func AxisTime(ns int64) string {
 	d := time.Duration(ns)

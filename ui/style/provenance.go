@@ -10,7 +10,7 @@ type Provenance uint8
 const (
 	FromApp Provenance = iota
 	FromGem
-	FromStdlib
+	fromStdlib
 	FromCore
 	// FromThread marks the rows that stand for threads and for everything.
 	FromThread
@@ -23,7 +23,7 @@ func (p Provenance) String() string {
 		return "app"
 	case FromGem:
 		return "gem"
-	case FromStdlib:
+	case fromStdlib:
 		return "stdlib"
 	case FromCore:
 		return "core"
@@ -37,7 +37,7 @@ func ProvenanceOf(f sampler.Frame) Provenance {
 	case sampler.OriginGem:
 		return FromGem
 	case sampler.OriginStdlib:
-		return FromStdlib
+		return fromStdlib
 	case sampler.OriginCore:
 		return FromCore
 	}

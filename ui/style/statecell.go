@@ -42,8 +42,8 @@ func (t *Theme) ListenCell(c *gvl.Cell, ascii bool, _ *shades) (rune, canvas.Sty
 	return glyph, canvas.Style{FG: MixUntil(t.Faint, t.Text, bg, Graphic), BG: bg}
 }
 
-// LeastDominant is about the least share that the dominant state of a column has.
-const LeastDominant = 0.3
+// leastDominant is about the least share that the dominant state of a column has.
+const leastDominant = 0.3
 
 // ShadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be distinguished, and each change
 // from one column to the next is some 15 bytes to the terminal.
@@ -52,8 +52,8 @@ const ShadeSteps = 4
 // InSteps rounds a strength, 0 to 1.
 func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 
-// ShadeRun is the number of cells, counted in time, in which a strength is carried on.
-const ShadeRun = 16
+// shadeRun is the number of cells, counted in time, in which a strength is carried on.
+const shadeRun = 16
 
 // shades are the strengths that the cells of a row were drawn in last, from left to right, by state: of the state, and of
 // the wait in it. The next cell is given the same where it is less than a step from it: noise doesn't make a row spotted
@@ -75,7 +75,7 @@ func NewShades() *shades {
 
 // GoTo is called before each cell of a row, which is cell, of eachNS from fromNS on.
 func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
-	if (fromNS/max(eachNS, 1)+int64(cell))%ShadeRun == 0 {
+	if (fromNS/max(eachNS, 1)+int64(cell))%shadeRun == 0 {
 		*s = *NewShades()
 		s.carried = true
 	}
@@ -118,7 +118,7 @@ func (t *Theme) StateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas
 	full := t.States[s]
 	strength := 1.0
 	if !s.Idle() { // which is quiet at any share
-		strength = beside.near(&beside.share[s], math.Pow(min(max((c.Share-LeastDominant)/(1-LeastDominant), 0), 1), 0.8))
+		strength = beside.near(&beside.share[s], math.Pow(min(max((c.Share-leastDominant)/(1-leastDominant), 0), 1), 0.8))
 	}
 	bg := t.Shade(full, t.Weakest+(1-t.Weakest)*strength)
 	glyph := s.Glyph()

@@ -78,7 +78,7 @@ var Themes = []string{"auto", "dark", "light", "high-contrast"}
 func ThemeByName(name string) (Theme, error) {
 	switch name {
 	case "", "auto", "dark":
-		return DarkTheme(), nil
+		return darkTheme(), nil
 	case "light":
 		return lightTheme(), nil
 	case "high-contrast":
@@ -99,7 +99,7 @@ func stateColors() [gvl.NumStates]canvas.Color {
 	return s
 }
 
-func DarkTheme() Theme {
+func darkTheme() Theme {
 	t := Theme{
 		Name:       "dark",
 		Weakest:    0.5,
@@ -148,7 +148,7 @@ func lightTheme() Theme {
 }
 
 func highContrastTheme() Theme {
-	t := DarkTheme()
+	t := darkTheme()
 	t.Name = "high-contrast"
 	t.Weakest = 0.7
 	t.Background = canvas.RGB(BlackText)
@@ -177,7 +177,7 @@ func owners(rgb ...uint32) []canvas.Color {
 
 func flames(app, gem, stdlib, core, native uint32) [NumProvenances]canvas.Color {
 	return [NumProvenances]canvas.Color{FromApp: canvas.RGB(app), FromGem: canvas.RGB(gem),
-		FromStdlib: canvas.RGB(stdlib), FromCore: canvas.RGB(core), FromThread: canvas.RGB(native)}
+		fromStdlib: canvas.RGB(stdlib), FromCore: canvas.RGB(core), FromThread: canvas.RGB(native)}
 }
 
 // Plain text in its strengths.

@@ -45,13 +45,13 @@ func Measure(m flamegraph.Metric, n int64) string {
 	case flamegraph.Samples:
 		return units.Count(n)
 	case flamegraph.Allocations:
-		return "≈" + units.Count(RoundTo2(n)) + " objects"
+		return "≈" + units.Count(roundTo2(n)) + " objects"
 	}
 	return units.Duration(n)
 }
 
-// RoundTo2 rounds to two significant digits.
-func RoundTo2(n int64) int64 {
+// roundTo2 rounds to two significant digits.
+func roundTo2(n int64) int64 {
 	if n < 100 {
 		return n
 	}
