@@ -137,7 +137,7 @@ func newChooser(ctx context.Context, o scene.Options, c Choosing, theme style.Th
 	m := &chooser{ctx: ctx, opt: o, Choosing: c, now: now, filter: []rune(c.Filter), before: make(map[int]cpuTime)}
 	m.Theme = theme
 	m.table.Cursor = &m.cursor
-	m.take(c.First)
+	m.setList(c.First)
 	return m
 }
 
@@ -171,8 +171,8 @@ func (m *chooser) listIn(wait time.Duration) tea.Cmd {
 	}
 }
 
-// take takes over a list.
-func (m *chooser) take(l []Candidate) {
+// setList takes over a list.
+func (m *chooser) setList(l []Candidate) {
 	now := m.now()
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
@@ -239,13 +239,13 @@ func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.w, m.h = min(msg.Width, scene.MaxTerminal), min(msg.Height, scene.MaxTerminal)
 	case candidatesMsg:
 		if m.failed = msg.err; msg.err == nil {
-			m.take(msg.list)
+			m.setList(msg.list)
 		}
 		cmd = m.listIn(max(listEvery, listRest*msg.took))
 	case tea.BackgroundColorMsg:
-		m.ToldGround(&msg)
+		m.SetGround(&msg)
 	case noGroundMsg:
-		m.ToldGround(nil)
+		m.SetGround(nil)
 	case tea.ColorProfileMsg:
 		m.SetProfile(msg)
 	case tea.KeyPressMsg:

@@ -25,16 +25,8 @@ const (
 // draw makes the picture.
 func (m *chooser) draw() {
 	m.grid.Reset(m.w, m.h)
-	a := m.grid.Area()
-	m.paint(a)
-	if m.opt.ASCII {
-		m.grid.ToASCII()
-	}
-	if m.opt.NoColor {
-		a.Restyle(canvas.Style.Colorless)
-	} else {
-		m.Apply(a)
-	}
+	m.paint(m.grid.Area())
+	fitTerminal(&m.grid, &m.opt, &m.Colors)
 	m.drawn++
 }
 

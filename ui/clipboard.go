@@ -256,3 +256,8 @@ func servedSummary(s *scene.Served, b *strings.Builder) {
 		fmt.Fprintf(b, "| and %d more | | | | | | |\n", n)
 	}
 }
+
+// selectedStack returns the stack of the selected frame or thread.
+func selectedStack(m *Model) (title string, lines []string) {
+	return m.current().Stack(&m.Scene)
+}

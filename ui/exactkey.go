@@ -20,8 +20,8 @@ type exactKey struct {
 	agreed bool
 	// busy is what is being done: "on" or "off"; "": nothing.
 	busy string
-	// told is what it ended by that the screen has said.
-	told string
+	// saidEnded is what it ended by that the screen has said.
+	saidEnded string
 }
 
 // exactMsg says that exact mode was switched on or off.
@@ -38,8 +38,8 @@ var exactQuestion = []string{
 	"put breakpoints into the process's code?",
 }
 
-// look takes over how exact mode is doing and says when it has ended itself. It reports whether the picture changes by that.
-func (k *exactKey) look(sc *scene.Scene, say *scene.Message) bool {
+// update takes over how exact mode is doing and says when it has ended itself. It reports whether the picture changes by that.
+func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Exact == nil {
 		return false
 	}
@@ -47,8 +47,8 @@ func (k *exactKey) look(sc *scene.Scene, say *scene.Message) bool {
 	sc.Exact = sc.Opt.Exact.ExactStatus()
 	s := &sc.Exact
 	k.agreed = k.agreed || s.On
-	if s.Ended != k.told {
-		if k.told = s.Ended; s.Ended != "" {
+	if s.Ended != k.saidEnded {
+		if k.saidEnded = s.Ended; s.Ended != "" {
 			k.agreed = false // what it costs is another question now
 			say.Fail(widget.ExactEnded(s) + ": sampling goes on")
 		}
@@ -108,7 +108,7 @@ func (k *exactKey) begin(m *Model) tea.Cmd {
 // done says what came of it.
 func (k *exactKey) done(msg exactMsg, sc *scene.Scene, say *scene.Message) {
 	k.busy = ""
-	k.look(sc, say)
+	k.update(sc, say)
 	switch {
 	case msg.err != nil && msg.off:
 		say.Fail("exact mode was not ended cleanly: " + msg.err.Error())

@@ -163,7 +163,7 @@ func comeBack(m *Model) tea.Cmd {
 	*to.Selection, to.Focus, to.Flame.FlameLook = c.selection, c.focus, c.look
 	to.Flame.Zoom, to.Flame.Selected = c.zoom, c.selected
 	to.Refresh()
-	return to.wanted()
+	return to.fetch()
 }
 
 // backKeys lead back from what a finding or a route is about.

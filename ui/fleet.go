@@ -201,7 +201,7 @@ func (f *fleet) openAndRefresh(to *scene.Member) tea.Cmd {
 	}
 	m := f.screen()
 	m.Refresh()
-	return m.wanted()
+	return m.fetch()
 }
 
 // which says which of the processes is shown: "process 3 of 8".

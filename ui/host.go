@@ -37,7 +37,7 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 		m.Filter, m.Flame.Zoom, m.Flame.Top = m.Selected, nil, 0
 	}
 	m.Refresh()
-	return m.wanted()
+	return m.fetch()
 }
 
 // Leave remembers what is on the screen, so that esc leads back to it.

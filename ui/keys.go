@@ -1,12 +1,17 @@
 package ui
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
@@ -132,6 +137,132 @@ func ofSelected(m *Model, do func(*widget.Flame)) {
 		m.message.Say("these are many frames: enter opens the row")
 	} else {
 		do(&m.Flame)
+	}
+	m.Refresh()
+}
+
+func searching(m *Model) bool { return m.Flame.Search != nil }
+
+func canGoBack(m *Model) bool {
+	return len(m.Flame.Zoom) > 0 || m.Flame.Shaped() || m.Filter != (scene.RowKey{}) || m.Route != (scene.EndpointKey{}) || m.Flame.Search != nil || m.Parts.HighlightsFrame(&m.Scene)
+}
+
+// back undoes one thing: the zoom, then the filter, then the route, then the search, then the selection that the timeline follows.
+func back(m *Model) {
+	switch {
+	case m.Flame.ZoomOut():
+	case m.Flame.Shaped():
+		m.Flame.Unshape()
+	case m.Filter != (scene.RowKey{}):
+		m.Filter, m.Selected = scene.RowKey{}, scene.RowKey{}
+	case m.Route != (scene.EndpointKey{}):
+		m.Route = scene.EndpointKey{}
+	case m.Flame.Search != nil:
+		m.Flame.Search = nil
+	default:
+		m.Flame.Selected, m.Flame.SelNode = nil, nil
+	}
+	m.Refresh()
+}
+
+// playFaster changes the speed while the history is played.
+func playFaster(m *Model, d int) {
+	if !m.Playing {
+		m.message.Tell("+ - change the speed while the history plays: p plays it")
+		return
+	}
+	m.ChangeSpeed(d)
+}
+
+func nextMatch(m *Model, d int) {
+	if m.Flame.Search == nil {
+		m.message.Tell("nothing is searched for: / searches")
+		return
+	}
+	if !hasFlame(m) { // lists hold what matches alone
+		key := "down"
+		if d < 0 {
+			key = "up"
+		}
+		if b := m.binding(key); b != nil {
+			b.Do(m)
+		}
+		return
+	}
+	m.Focus = scene.OnFlame
+	m.Flame.NextMatch(d)
+	m.Refresh()
+}
+
+// CheckKey reports whether a key, by the name that Bubble Tea gives it ("f", "ctrl+f", "f5"), can be made to do what
+// another does ("space"): a terminal has to send the one, and the other has to do something in one of the views. ctrl+c
+// always quits.
+func CheckKey(key, does string) error {
+	if key == "" || key == "ctrl+c" {
+		return fmt.Errorf("the key %q can't be given another meaning", key)
+	}
+	if err := checkName(key); err != nil {
+		return err
+	}
+	maps := []scene.KeyMap{globalKeys(scene.Offers{Processes: true, Requests: true}), weightKeys(), searchKeys()}
+	for _, p := range newPages(widget.NewParts(new(scene.Selection))) {
+		for _, k := range p.Keys(nil, true) {
+			maps = append(maps, *k)
+		}
+	}
+	known := func(key string) bool {
+		return slices.ContainsFunc(maps, func(k scene.KeyMap) bool { return k.Find(key) != nil })
+	}
+	if known(does) {
+		return nil
+	}
+	near := slices.DeleteFunc(nearestKeys(does), func(key string) bool { return !known(key) })
+	if len(near) > 0 {
+		return fmt.Errorf("no key %q does anything that %q could do: is it %s?", does, key, quotedList(near))
+	}
+	return fmt.Errorf("no key %q does anything that %q could do; ? on the screen lists them", does, key)
+}
+
+// aliasHelp lists the keys that the person's settings gave a meaning.
+func aliasHelp(m *Model) scene.KeyMap {
+	k := scene.KeyMap{Title: "your keys (config.toml)"}
+	for _, key := range slices.Sorted(maps.Keys(m.Opt.Keys)) {
+		k.Bindings = append(k.Bindings, scene.Binding{Show: key, Help: "as " + m.Opt.Keys[key]})
+	}
+	return k
+}
+
+// compare goes on from comparing with nothing to the other recording, if there is one, to the time before the last mark, if there is one, to the time shown now, and
+// back to nothing. The stretch of time is as long as the one shown, which { and } change.
+func compare(m *Model) {
+	v := &m.Flame
+	if m.LastNS == 0 {
+		return
+	}
+	was := v.BaseKind
+	v.Base, v.BaseKind, v.BaseWhen = nil, widget.NoBase, ""
+	span := style.AxisTime(m.WindowNS)
+	switch n := m.Notes.Last(m.AtNS); {
+	case was == widget.NoBase && v.Against != nil:
+		v.CompareAgainst()
+		m.message.Say("compared from now on with " + v.BaseWhen + "; = goes on to a time of this one")
+	case was <= widget.AgainstBase && n != nil:
+		base := new(flamegraph.Snapshot)
+		m.store.Read(func(r *store.Reading) { r.Rolling.SnapshotRange(n.AtNS-m.WindowNS, n.AtNS, base) })
+		if len(base.Entries) > 0 {
+			v.Base, v.BaseKind = base, widget.MarkBase
+			v.BaseWhen = fmt.Sprintf("%s before %q", span, canvas.Cut(n.Text, 20))
+			m.message.Say("compared from now on with the " + v.BaseWhen + "; = takes the time shown now instead")
+			break
+		}
+		fallthrough // nothing is kept of that time
+	case was != widget.ShownBase:
+		s := &m.Weights
+		v.Base = &flamegraph.Snapshot{FromNS: s.FromNS, ToNS: s.ToNS, Entries: append([]flamegraph.Entry(nil), s.Entries...),
+			Overflow: s.Overflow, Dropped: s.Dropped}
+		v.BaseKind = widget.ShownBase
+		v.BaseWhen = span + " until " + m.Process.WallTime(m.AtNS).Format("15:04:05")
+		m.message.Say("compared from now on with the " + v.BaseWhen + ": go to another time with [ ], or wait; = stops")
 	}
 	m.Refresh()
 }

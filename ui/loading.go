@@ -152,12 +152,7 @@ func (m *loading) picture() (g *canvas.Grid, number int) {
 	m.mu.Unlock()
 	m.grid.Reset(m.w, m.h)
 	m.draw(m.grid.Area(), p, time.Since(m.began))
-	if m.opt.ASCII {
-		m.grid.ToASCII()
-	}
-	if m.opt.NoColor {
-		m.grid.Area().Restyle(canvas.Style.Colorless)
-	}
+	fitTerminal(&m.grid, &m.opt, new(style.Colors))
 	m.drawn++
 	return &m.grid, m.drawn
 }

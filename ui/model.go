@@ -132,12 +132,12 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		_, m.idle = m.store.Newest()
 		tickOn(m)
 		m.drawing = time.Since(began)
-		return m, tea.Batch(m.tick(), m.wanted())
+		return m, tea.Batch(m.tick(), m.fetch())
 	case tea.BackgroundColorMsg:
-		m.ToldGround(&msg)
+		m.SetGround(&msg)
 		m.Refresh()
 	case noGroundMsg:
-		m.ToldGround(nil)
+		m.SetGround(nil)
 		m.Refresh()
 	case tea.ColorProfileMsg:
 		m.SetProfile(msg)

@@ -20,7 +20,7 @@ const idleEachNS = int64(900e6)
 func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()
-	changed := m.exactKey.look(&m.Scene, &m.message)
+	changed := m.exactKey.update(&m.Scene, &m.message)
 	changed = m.LookAtSwitches() || changed || m.fleet != nil || m.Playing || state.Done != m.Source.Done || state.Ended != m.Source.Ended ||
 		state.Silent != m.Source.Silent || state.FailingNS != m.Source.FailingNS
 	if slow && !changed && last > m.LastNS && last-m.LastNS < idleEachNS {
@@ -50,7 +50,7 @@ func loadScene(m *Model, force bool) {
 		return
 	}
 	m.Source = m.store.State()
-	m.exactKey.look(&m.Scene, &m.message)
+	m.exactKey.update(&m.Scene, &m.message)
 	m.store.Hold(m.Frozen || m.Flame.Base != nil)
 	if m.Frozen && m.AtNS != m.HeldNS {
 		recall(m)
@@ -80,7 +80,7 @@ func loadScene(m *Model, force bool) {
 			return
 		}
 		// The width of the time axis decides the edges of its columns, so the threads come after it.
-		d := scene.Demand{Spaced: m.Presenting, Rows: 1, Lanes: len(r.Timeline.Ractors()), FlameRows: m.Flame.Wanted(m.LastNS),
+		d := scene.Demand{Spaced: m.Presenting, Rows: 1, Lanes: len(r.Timeline.Ractors()), FlameRows: m.Flame.RowsWanted(m.LastNS),
 			Longest: m.Timeline.Longest()}
 		cells, span := scene.Axis(m.AxisNS(), scene.NewRegions(m.Width, m.Height, d).CellsW, r.Timeline.ColumnNS())
 		m.Cells = cells
@@ -158,7 +158,7 @@ func loadFindings(m *Model, r *store.Reading) {
 	case r.LastNS == 0 && m.Source.Err == nil:
 		m.Findings.Note = "waiting for the first sample"
 	case m.Frozen:
-		if k := r.Marks.Before(m.AtNS); k != nil {
+		if k := r.Marks.LastBefore(m.AtNS); k != nil {
 			m.Findings.List, m.Findings.Note = k.Findings, k.Unjudged.Note(true)
 		}
 	default:
@@ -167,7 +167,7 @@ func loadFindings(m *Model, r *store.Reading) {
 	}
 	m.Findings.Young = m.AtNS-m.OldestNS < store.MemoryWatchNS
 	m.Findings.List = m.ShowableFindings(m.store, m.Findings.List)
-	if k := r.Marks.Before(m.AtNS); k != nil {
+	if k := r.Marks.LastBefore(m.AtNS); k != nil {
 		if h := scene.HaltOf(&k.Proc); h != nil {
 			m.Findings.List = append([]gvl.Finding{h.Finding}, m.Findings.List...)
 		}

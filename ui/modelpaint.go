@@ -12,15 +12,20 @@ import (
 // draw makes the picture from what the Model holds.
 func draw(m *Model) {
 	paint(m)
-	if m.Opt.ASCII {
-		m.grid.ToASCII()
-	}
-	if m.Opt.NoColor {
-		m.grid.Area().Restyle(canvas.Style.Colorless)
-	} else {
-		m.Colors.Apply(m.grid.Area())
-	}
+	fitTerminal(&m.grid, &m.Opt, &m.Colors)
 	m.drawn++
+}
+
+// fitTerminal leaves out of a picture what its terminal does not show.
+func fitTerminal(g *canvas.Grid, o *scene.Options, c *style.Colors) {
+	if o.ASCII {
+		g.ToASCII()
+	}
+	if o.NoColor {
+		g.Area().Restyle(canvas.Style.Colorless)
+	} else {
+		c.Apply(g.Area())
+	}
 }
 
 // paint draws into the grid.

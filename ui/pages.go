@@ -72,8 +72,8 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 // current is the page that fills the screen.
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
-// wanted returns the command that fetches what the page lacks; nil when it lacks nothing.
-func (m *Model) wanted() tea.Cmd {
+// fetch returns the command that fetches what the page lacks; nil when it lacks nothing.
+func (m *Model) fetch() tea.Cmd {
 	if p, ok := m.current().(page.Fetching); ok {
 		return p.Fetch(m)
 	}

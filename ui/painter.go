@@ -236,8 +236,8 @@ func (p *painter) leave() {
 // for the terminal's answer: see tornAnswers.)
 type writeMsg struct{ text string }
 
-// told takes over what Bubble Tea found out about the terminal, and what is to be written to it.
-func (p *painter) told(msg tea.Msg) {
+// modeChanged takes over what Bubble Tea found out about the terminal, and what is to be written to it.
+func (p *painter) modeChanged(msg tea.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch msg := msg.(type) {
@@ -267,7 +267,7 @@ type painting struct {
 // Update hands a message to the program.
 func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	defer m.giveBack()
-	m.p.told(msg)
+	m.p.modeChanged(msg)
 	_, cmd := m.painted.Update(msg)
 	return m, cmd
 }

@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/page"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -167,4 +168,27 @@ func openSearch(m *Model) {
 		v.NextMatch(+1)
 	}
 	m.prompt = p
+}
+
+// openNote opens the line for a note at the moment that is shown.
+func openNote(m *Model) {
+	if m.LastNS == 0 {
+		m.message.Fail("nothing to mark yet: no sample has come")
+		return
+	}
+	atNS := m.AtNS
+	m.prompt = &prompt{
+		label: "note at " + m.Process.WallTime(atNS).Format("15:04:05") + ": ",
+		hint:  func() string { return "enter puts it on the time axis   esc leaves" },
+		left:  func() {},
+		done: func(text string) {
+			if text = canvas.Clean(text); text == "" {
+				return
+			}
+			n := m.Opt.Redactor.Note(sampler.Note{AtNS: atNS, Text: text}) // a person can write anything
+			m.Notes.Add(n)
+			m.store.Note(n)
+			m.message.Say("marked: " + n.Text)
+		},
+	}
 }

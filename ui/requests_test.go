@@ -252,7 +252,7 @@ func TestRequestsSayWhatIsMissing(t *testing.T) {
 		t.Error(about)
 	}
 	sc.Served.RoutesFromNS = sc.LastNS - 900e9
-	if got := requests.Untold(sc); got != "of the last 15m00s alone, since 13:48:22" {
+	if got := requests.RoutesSince(sc); got != "of the last 15m00s alone, since 13:48:22" {
 		t.Error(got)
 	}
 }

@@ -32,7 +32,7 @@ func TestWaitsListed(t *testing.T) {
 	p := s.waitsPage()
 	var all []store.WaitEvent
 	s.store.Read(func(r *store.Reading) {
-		r.Waits.Events.Each(s.model.AtNS-s.model.WindowNS, s.model.AtNS, func(e *store.WaitEvent) { all = append(all, *e) })
+		r.Waits.Events.ForEach(s.model.AtNS-s.model.WindowNS, s.model.AtNS, func(e *store.WaitEvent) { all = append(all, *e) })
 	})
 	open := 0
 	for _, st := range s.model.States {

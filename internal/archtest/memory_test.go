@@ -23,7 +23,7 @@ var memoryLimits = []struct {
 	{"sampler/ruby/internal/heap/heap.go", "MaxKeptBytes", 1},
 	{"sampler/ruby/stackbytes.go", "maxStackBytes", 1},
 	{"sampler/ruby/waiting.go", "waitingBytes", 1},
-	{"ui/store/moment.go", "historyBytes", 2}, // for an hour
+	{"ui/store/history.go", "historyBytes", 2}, // for an hour
 	{"gvl/timeline.go", "MaxTimelineBytes", 1},
 	{"flamegraph/rolling.go", "MaxHistoryBytes", 1},
 	{"flamegraph/rolling.go", "MaxKeys", 160},       // an entry, with its place in the map

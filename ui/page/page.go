@@ -9,13 +9,12 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// sharedKeys are keys that several views have.
+// sharedKeys are keys that several views have. Zero means none.
 type sharedKeys uint8
 
 const (
-	noShared sharedKeys = iota
 	// WeightsShared are the keys that change what the flamegraph shows.
-	WeightsShared
+	WeightsShared sharedKeys = iota + 1
 	// SearchShared are the keys that search a list.
 	SearchShared
 )

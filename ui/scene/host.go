@@ -3,6 +3,8 @@ package scene
 import (
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/store"
 )
 
@@ -78,3 +80,116 @@ const (
 	OnTimeline Focus = iota
 	OnFlame
 )
+
+// Message is what the last key has to say; the next key takes it away.
+type Message struct {
+	Text    string
+	Problem bool     // it tells of a failure
+	Hint    bool     // nothing was done: it says what could be
+	Paths   []string // in text
+}
+
+func (l *Message) Say(text string, paths ...string) { *l = Message{Text: text, Paths: paths} }
+
+func (l *Message) Tell(text string) { *l = Message{Text: text, Hint: true} }
+
+func (l *Message) Fail(text string, paths ...string) {
+	*l = Message{Text: text, Problem: true, Paths: paths}
+}
+
+func (l *Message) Clear() { *l = Message{} }
+
+// Binding is one key of a view: the same value makes the key work, names it in the footer and explains it in the help,
+// so the three can't disagree.
+type Binding struct {
+	// Keys are what tea.KeyPressMsg.String gives.
+	Keys []string
+	// Show is how the keys are written for people; short the one or two words of the footer ("" keeps it out of
+	// there); help the line of the help overlay.
+	Show, Short, Help string
+	// Footer is how the footer writes the keys when it means others with them; "": as show.
+	Footer string
+	// always: the footer has room for it whatever else has none.
+	Always bool
+	// when, if set, says whether the key does anything now: the footer leaves it out otherwise.
+	When func(Host) bool
+	Do   func(Host) tea.Cmd
+}
+
+// KeyMap is a view's bindings, the more important first.
+type KeyMap struct {
+	Title    string
+	Bindings []Binding
+}
+
+// Find returns the binding of a key.
+func (k *KeyMap) Find(key string) *Binding {
+	for i := range k.Bindings {
+		for _, s := range k.Bindings[i].Keys {
+			if s == key {
+				return &k.Bindings[i]
+			}
+		}
+	}
+	return nil
+}
+
+// OfFirst returns the bindings of key maps without those whose key an earlier map has: what is shown of keys is what they do.
+func OfFirst(maps []*KeyMap) []KeyMap {
+	taken := make(map[string]bool)
+	out := make([]KeyMap, len(maps))
+	for i, k := range maps {
+		out[i].Title = k.Title
+		for _, b := range k.Bindings {
+			if len(b.Keys) == 0 || !taken[b.Keys[0]] {
+				out[i].Bindings = append(out[i].Bindings, b)
+			}
+		}
+		for _, b := range k.Bindings {
+			for _, key := range b.Keys {
+				taken[key] = true
+			}
+		}
+	}
+	return out
+}
+
+// MaxTerminal bounds the size of a picture.
+const MaxTerminal = 1000
+
+// Drag is a stretch of the time axis being selected with the mouse: columns of it.
+type Drag struct {
+	From, To int
+	// Before and zoom are what was selected when the button went down: only a press that does not become a drag selects.
+	Before Selection
+	Zoom   flamegraph.Path
+}
+
+// Inside reports whether a place of the screen is in an area of it.
+func Inside(a canvas.Area, x, y int) bool { return x >= a.X && x < a.X+a.W && y >= a.Y && y < a.Y+a.H }
+
+// DrawDrag marks the columns being selected.
+func (sc *Scene) DrawDrag(a canvas.Area) {
+	if sc.Drag == nil || sc.Drag.From == sc.Drag.To {
+		return
+	}
+	from, to := min(sc.Drag.From, sc.Drag.To), max(sc.Drag.From, sc.Drag.To)
+	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
+}
+
+// Zone is a part of the picture that a click does something in. What draws it says so while it draws, so that picture and
+// clicks can't disagree.
+type Zone struct {
+	At    canvas.Area
+	Press func(h Host, x, y int) tea.Cmd
+}
+
+// maxZones bounds the zones of a picture: a few for each row of the largest terminal.
+const maxZones = 4 * MaxTerminal
+
+// OnPress makes a part of the picture being drawn answer clicks; press gets the place within it.
+func (sc *Scene) OnPress(a canvas.Area, press func(h Host, x, y int) tea.Cmd) {
+	if a.W > 0 && a.H > 0 && len(sc.Zones) < maxZones {
+		sc.Zones = append(sc.Zones, Zone{a, press})
+	}
+}

@@ -62,8 +62,8 @@ func TestIdleServerIsOffered(t *testing.T) {
 			d.InternFrame(sampler.Frame{Label: label})})
 		var s serverSeen
 		idle := sampler.Sample{TimeNS: 5e9, Threads: []sampler.Thread{{ID: 1}, {ID: 2, Stack: stack}}}
-		s.look(d, &sampler.Sample{TimeNS: 1e9})
-		if s.look(d, &idle); s.Met != want {
+		s.search(d, &sampler.Sample{TimeNS: 1e9})
+		if s.search(d, &idle); s.Met != want {
 			t.Errorf("%q: %v", label, s.Met)
 		}
 	}

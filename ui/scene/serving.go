@@ -19,8 +19,8 @@ type Served struct {
 	// seen: there were some, at any time.
 	Seen bool
 	// Running are those in progress at the moment shown, the oldest first; of is for whom threads work then.
-	Running []gvl.Request
-	Of      map[sampler.ThreadID]sampler.Serving
+	Running   []gvl.Request
+	ServingOf map[sampler.ThreadID]sampler.Serving
 	// Last is the one that ended last, while none is in progress; nil: none is remembered.
 	Last *gvl.Request
 	// Endpoints are the routes and the classes of jobs in the time shown, those with most time first.
@@ -51,17 +51,17 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	if s.Last = nil; len(s.Running) == 0 {
 		s.Last = r.Requests.Last(sc.AtNS)
 	}
-	if s.Of == nil {
-		s.Of = make(map[sampler.ThreadID]sampler.Serving)
+	if s.ServingOf == nil {
+		s.ServingOf = make(map[sampler.ThreadID]sampler.Serving)
 	}
-	clear(s.Of)
+	clear(s.ServingOf)
 	if sc.Moment != nil {
-		s.Server.look(sc.Dict, sc.Moment)
+		s.Server.search(sc.Dict, sc.Moment)
 	}
 	if sc.Moment != nil && (!sc.Frozen || sc.AtNS == sc.HeldNS) {
 		for i := range sc.Moment.Threads {
 			if t := &sc.Moment.Threads[i]; t.Serving != (sampler.Serving{}) {
-				s.Of[t.ID] = t.Serving
+				s.ServingOf[t.ID] = t.Serving
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func EndpointName(kind sampler.WorkKind, name string) string {
 
 // RequestOf is what a thread works for at the moment shown: its route or class; "": for nobody, or that is not known.
 func (sc *Scene) RequestOf(id sampler.ThreadID) string {
-	at, ok := sc.Served.Of[id]
+	at, ok := sc.Served.ServingOf[id]
 	if !ok || at.Work == 0 {
 		return ""
 	}
@@ -281,3 +281,72 @@ func ServingForms(s gvl.State, forms []string, request string) []string {
 	}
 	return append(with, forms...)
 }
+
+// serverClasses are parts of the names of methods that servers and job runners run their threads in. Read-only.
+var serverClasses = []string{"Puma::", "Unicorn::", "Pitchfork::", "WEBrick::", "Falcon::", "Async::HTTP::Server", "Thin::", "PhusionPassenger::",
+	"Iodine", "Agoo", "Sidekiq::", "Resque::", "Delayed::Worker", "GoodJob::", "SolidQueue::", "Que::", "Shoryuken::", "Karafka::"}
+
+const (
+	// serverEachNS is how often threads are looked at for such a one until one is met, in ns.
+	serverEachNS = int64(1e9)
+	// maxServerThreads and maxServerFrames bound how many are looked at.
+	maxServerThreads, maxServerFrames = 100, 100
+)
+
+// serverSeen says whether a process is a server or a job runner: then it has requests to show, also while it is idle.
+type serverSeen struct {
+	Met      bool
+	lookedNS int64
+}
+
+// search looks at the stacks of a sample, at most once a second.
+func (s *serverSeen) search(dict *sampler.Dictionary, m *sampler.Sample) {
+	if s.Met || s.lookedNS != 0 && m.TimeNS-s.lookedNS < serverEachNS && m.TimeNS >= s.lookedNS {
+		return
+	}
+	s.lookedNS = m.TimeNS
+	for i := range m.Threads[:min(len(m.Threads), maxServerThreads)] {
+		stack := m.Threads[i].Stack
+		for depth := 0; stack != 0 && depth < maxServerFrames; depth++ {
+			caller, frame := dict.Stack(stack)
+			if s.Met = ofServer(dict.Frame(frame).Label); s.Met {
+				return
+			}
+			stack = caller
+		}
+	}
+}
+
+func ofServer(label string) bool {
+	_, method, ok := strings.Cut(label, " in ")
+	if !ok {
+		method = label
+	}
+	for _, class := range serverClasses {
+		if strings.HasPrefix(method, class) {
+			return true
+		}
+	}
+	return false
+}
+
+// EndpointKey names a route or a class of jobs; other: all those that are not kept apart.
+type EndpointKey struct {
+	Kind  sampler.WorkKind
+	Name  string
+	Other bool
+}
+
+// Number is what weights of the endpoint have; 0: it is none.
+func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
+	if k == (EndpointKey{}) {
+		return 0
+	}
+	if id := r.Endpoint(flamegraph.Endpoint{Kind: k.Kind, Name: k.Name}); id != 0 {
+		return id
+	}
+	return flamegraph.NoEndpoint
+}
+
+// String is what the screen calls it.
+func (k EndpointKey) String() string { return canvas.Clean(EndpointName(k.Kind, k.Name)) }

@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -315,3 +316,110 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 		}
 	}
 }
+
+// Bare is the key of the thread or group that a row belongs to.
+func (k RowKey) Bare() RowKey { k.Fiber = 0; return k }
+
+// Group is a row of the timeline that stands for one or several threads: either one thread or, with at least two
+// members whose names follow one pattern, a pool.
+type Group struct {
+	// Name is the pool's pattern; "" for a thread on its own.
+	Name    string
+	Members []int // indexes into the threads
+}
+
+// minGroup is how many threads make a pool.
+const minGroup = 2
+
+// GroupThreads sorts threads (given by their names, in a stable order) into groups, each at the place of its first
+// member. Threads that are alone in their pattern stay alone. Names that hold no digit never make a pool with a
+// different name, but twins of the same name do.
+func GroupThreads(names []string) []Group {
+	byPattern := make(map[string]int, len(names))
+	out := make([]Group, 0, len(names))
+	for i, n := range names {
+		p := gvl.PoolName(n)
+		at, ok := byPattern[p]
+		if !ok {
+			at = len(out)
+			byPattern[p] = at
+			out = append(out, Group{Name: p})
+		}
+		out[at].Members = append(out[at].Members, i)
+	}
+	for i := range out {
+		if len(out[i].Members) < minGroup {
+			out[i].Name = ""
+		}
+	}
+	return out
+}
+
+// RowDetail describes a row of threads.
+func (sc *Scene) RowDetail(w *Row) (name, rest string) {
+	var parts []string
+	if w.IsGroup {
+		var listed int64
+		for _, ns := range w.Totals {
+			listed += ns
+		}
+		states := Urgency
+		slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(w.Totals[y], w.Totals[x]) })
+		for _, s := range states {
+			if sh := style.Share(w.Totals[s], listed); sh >= 0.005 {
+				parts = append(parts, fmt.Sprintf("%s %s", s, units.Percent(sh)))
+			}
+		}
+		return w.Name, strings.Join(parts, " · ")
+	}
+	th := &sc.Threads[w.Members[0]]
+	info, _ := sc.Dict.Thread(th.ID)
+	if th.Known {
+		parts = append(parts, gvl.DescribeFit(th.State, sc.Dict)[0])
+		if _, f := sc.Dict.Stack(th.State.Stack); f != 0 {
+			fr := sc.Dict.Frame(f)
+			where := fr.Label
+			if fr.Path != "" && !fr.C {
+				where += " " + style.LineIn(fr.Path, fr.Line, fr.Uncertain)
+			}
+			parts = append(parts, "in "+where)
+		}
+	}
+	if info.TID != 0 {
+		parts = append(parts, fmt.Sprintf("tid %d", info.TID))
+	}
+	if info.Ractor > 1 {
+		parts = append(parts, fmt.Sprintf("ractor %d", info.Ractor))
+	}
+	return th.Name, strings.Join(parts, "  ")
+}
+
+// Row is a line of the list: a thread, a group's head, or a member of an opened group.
+type Row struct {
+	Key      RowKey
+	Name     string
+	Members  []int // indexes into threads
+	IsGroup  bool
+	Open     bool
+	InGroup  bool
+	Totals   [gvl.NumStates]int64
+	Cells    []gvl.Cell
+	Now      []string  // in words, the fullest form first
+	State    gvl.State // of a thread now
+	Ident    int       // of a thread in the GVL lane; 0: none
+	Holds    bool      // it holds the GVL now
+	Listens  bool      // in io it rests; of a group, all that are in io do
+	AtMoment bool      // now is of a moment of the time axis
+}
+
+// Words are those of now in full; "": not known.
+func (w *Row) Words() string {
+	if len(w.Now) == 0 {
+		return ""
+	}
+	return w.Now[0]
+}
+
+func (w Row) ID() RowKey { return w.Key }
+
+func (w Row) Line() *Row { return &w }

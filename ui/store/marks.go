@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // Mark is what the head lines need of an instant: counters that only grow, so that any stretch of time is the
@@ -113,7 +114,7 @@ func newMarks(history time.Duration) marks {
 
 // due reports whether it is time for another mark.
 func (m *marks) due(nowNS int64) bool {
-	return len(m.ring) == 0 || nowNS-m.newest().TimeNS >= MarkEachNS
+	return len(m.ring) == 0 || nowNS-m.last().TimeNS >= MarkEachNS
 }
 
 func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n StackReads, own meters) {
@@ -127,24 +128,70 @@ func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n StackReads
 	m.next = (m.next + 1) % len(m.ring)
 }
 
-// At returns the i-th oldest mark.
-func (m *marks) At(i int) *Mark {
+// Mark returns the i-th oldest mark.
+func (m *marks) Mark(i int) *Mark {
 	return &m.ring[(m.next+i)%len(m.ring)]
 }
 
-func (m *marks) newest() *Mark { return m.At(len(m.ring) - 1) }
+func (m *marks) last() *Mark { return m.Mark(len(m.ring) - 1) }
 
-// Before returns the newest mark that is not later than ns, or the oldest one; nil when there is none.
-func (m *marks) Before(ns int64) *Mark {
+// LastBefore returns the newest mark that is not later than ns, or the oldest one; nil when there is none.
+func (m *marks) LastBefore(ns int64) *Mark {
 	if len(m.ring) == 0 {
 		return nil
 	}
-	i := sort.Search(len(m.ring), func(i int) bool { return m.At(i).TimeNS > ns })
-	return m.At(max(i-1, 0))
+	i := sort.Search(len(m.ring), func(i int) bool { return m.Mark(i).TimeNS > ns })
+	return m.Mark(max(i-1, 0))
 }
 
 // Span returns the two marks that a stretch of time lies between; ok is false while there are no two.
 func (m *marks) Span(fromNS, toNS int64) (a, b *Mark, ok bool) {
-	a, b = m.Before(fromNS), m.Before(toNS)
+	a, b = m.LastBefore(fromNS), m.LastBefore(toNS)
 	return a, b, a != nil && b != nil && b.TimeNS > a.TimeNS
+}
+
+// maxExactSpans bounds the stretches of time that are known exactly; the oldest go first.
+const maxExactSpans = 1 << 10
+
+// ExactSpans are the stretches of time of which every change of the GVL is known, in order.
+type ExactSpans [][2]int64
+
+// add takes what a sample says.
+func (x *ExactSpans) add(c *sampler.Changes) {
+	if !c.Known() {
+		return
+	}
+	if n := len(*x); n > 0 && !c.Fresh && (*x)[n-1][1] == c.FromNS {
+		(*x)[n-1][1] = c.ToNS
+		return
+	}
+	if *x = append(*x, [2]int64{c.FromNS, c.ToNS}); len(*x) > maxExactSpans {
+		*x = append((*x)[:0], (*x)[1:]...)
+	}
+}
+
+// Any reports whether a part of a stretch of time is known exactly.
+func (x ExactSpans) Any(fromNS, toNS int64) bool { return x.share(fromNS, toNS) > 0 }
+
+// share is the part of a stretch of time that is known exactly.
+func (x ExactSpans) share(fromNS, toNS int64) float64 {
+	var sum int64
+	for _, s := range x {
+		sum += max(min(s[1], toNS)-max(s[0], fromNS), 0)
+	}
+	return style.Share(sum, toNS-fromNS)
+}
+
+// NearlyAll reports whether what is known exactly of a stretch of time is as good as all of it.
+func (x ExactSpans) NearlyAll(fromNS, toNS int64) bool { return x.share(fromNS, toNS) >= 0.99 }
+
+// Words say how much of a stretch of time is known exactly; "" for nothing of it.
+func (x ExactSpans) Words(fromNS, toNS int64) string {
+	switch {
+	case x.NearlyAll(fromNS, toNS):
+		return "exact"
+	case x.Any(fromNS, toNS):
+		return "exact in part"
+	}
+	return ""
 }

@@ -28,7 +28,7 @@ func TestRulesReachTheScreen(t *testing.T) {
 		store.mu.Lock()
 		defer store.mu.Unlock()
 		for i := range store.marks.ring {
-			if slices.ContainsFunc(store.marks.At(i).Findings, func(f gvl.Finding) bool { return f.ID == "gvl_hog" }) {
+			if slices.ContainsFunc(store.marks.Mark(i).Findings, func(f gvl.Finding) bool { return f.ID == "gvl_hog" }) {
 				return true
 			}
 		}

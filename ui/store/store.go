@@ -318,7 +318,7 @@ func (s *Store) Read(fn func(*Reading)) {
 		view.States = s.states
 		s.fold.Stream().Waiting(func(w *gvl.Wait) {
 			if w.Exact {
-				begunExactly(view.States, w.Thread, w.FromNS, w.ToNS)
+				setExactBegin(view.States, w.Thread, w.FromNS, w.ToNS)
 			}
 		})
 		fn(&Reading{RecErr: recErr, RecLost: recLost, View: &view, Rolling: s.rolling, Endpoint: s.collector.Endpoint, Resting: s.resting, Marks: &s.marks, Waits: s.waits, Exact: s.exact, Holds: &s.holds, LastNS: s.last, Dropped: lost,

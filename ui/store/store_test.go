@@ -55,11 +55,11 @@ func TestMarksGrowToTheHistory(t *testing.T) {
 			t.Fatalf("mark %d is not due when it should be", i)
 		}
 		m.add(&x, nil, judged, StackReads{}, meters{})
-		if m.newest().TimeNS != x.TimeNS || m.Before(x.TimeNS+1).TimeNS != x.TimeNS {
-			t.Fatalf("after mark %d the newest is of %d", i, m.newest().TimeNS)
+		if m.last().TimeNS != x.TimeNS || m.LastBefore(x.TimeNS+1).TimeNS != x.TimeNS {
+			t.Fatalf("after mark %d the newest is of %d", i, m.last().TimeNS)
 		}
-		if oldest := max(i-11, 0); m.At(0).TimeNS != (oldest+1)*MarkEachNS || len(m.ring) > 12 {
-			t.Fatalf("after mark %d the oldest of %d is of %d", i, len(m.ring), m.At(0).TimeNS)
+		if oldest := max(i-11, 0); m.Mark(0).TimeNS != (oldest+1)*MarkEachNS || len(m.ring) > 12 {
+			t.Fatalf("after mark %d the oldest of %d is of %d", i, len(m.ring), m.Mark(0).TimeNS)
 		}
 		if i > 4 {
 			if a, b, ok := m.Span(x.TimeNS-2*MarkEachNS, x.TimeNS); !ok || b.TimeNS-a.TimeNS != 2*MarkEachNS {

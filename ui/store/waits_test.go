@@ -48,7 +48,7 @@ func TestWaitLogKeeps(t *testing.T) {
 		slices.Sort(longest[sec])
 	}
 	got, seen := make([][]int64, seconds), make(map[WaitKey]bool)
-	w.Each(0, seconds*WaitSlotNS, func(e *WaitEvent) {
+	w.ForEach(0, seconds*WaitSlotNS, func(e *WaitEvent) {
 		if seen[e.Key()] {
 			t.Fatalf("the wait that ended at %d comes twice", e.EndNS)
 		}

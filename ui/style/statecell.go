@@ -2,8 +2,10 @@ package style
 
 import (
 	"math"
+	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -157,4 +159,132 @@ func (t *Theme) StateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas
 		}
 	}
 	return glyph, st
+}
+
+// BarStates is the order of the states in a bar.
+var BarStates = [...]gvl.State{gvl.Running, gvl.Stalled, gvl.GC, gvl.Waiting, gvl.Lock, gvl.Native, gvl.IO, gvl.Parked, gvl.Sleeping, gvl.Unknown}
+
+// DrawStates draws a bar whose columns are shared out by the time in each state. A state with less than half a column has none.
+func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
+	parts := make([]int64, len(BarStates))
+	most, sum := 0, int64(0)
+	for i, s := range BarStates {
+		parts[i] = totals[s]
+		sum += parts[i]
+		if parts[i] > parts[most] {
+			most = i
+		}
+	}
+	for i := range parts {
+		if i != most && Share(parts[i], sum)*float64(a.W) < 0.5 {
+			parts[i] = 0
+		}
+	}
+	widths := units.Divide(a.W, parts, units.Sum(parts), nil)
+	x := 0
+	for i, s := range BarStates {
+		c := gvl.Cell{Dominant: s, Share: 1, SpanNS: 1}
+		c.NS[s] = 1
+		r, st := t.StateCell(&c, ascii, nil)
+		for range widths[i] {
+			a.Rune(x, 0, r, st)
+			x++
+		}
+	}
+}
+
+// legendWords are the states in the order of the legend, in words and in short ones.
+var legendWords = []struct {
+	state       gvl.State
+	word, short string
+}{
+	{gvl.Running, "running", "run"}, {gvl.Waiting, "waiting for the GVL", "wait"}, {gvl.IO, "io", "io"}, {gvl.Lock, "lock", "lock"},
+	{gvl.Parked, "parked", "parked"}, {gvl.Sleeping, "sleeping", "sleep"}, {gvl.GC, "gc", "gc"}, {gvl.Native, "native", "native"},
+	{gvl.Stalled, "stalled", "stalled"},
+}
+
+// DrawLegend writes what the letters and colours of the states are, in one line: in words, or in short ones where those have no room,
+// and as many of them as have.
+func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
+	whole := 1
+	for _, l := range legendWords {
+		whole += 2 + canvas.Width(l.word) + 2
+	}
+	x := 1
+	for _, l := range legendWords {
+		word := l.word
+		if whole-2 > a.W {
+			word = l.short
+		}
+		if x+2+canvas.Width(word) > a.W {
+			return
+		}
+		c := gvl.Cell{Dominant: l.state, Share: 1, SpanNS: 1}
+		c.NS[l.state] = 1
+		r, st := t.StateCell(&c, ascii, nil)
+		a.Rune(x, 0, r, st)
+		x = a.Put(x+2, 0, word, t.Dimmed()) + 2
+	}
+}
+
+// sparkLevels are the heights of a sparkline. Nothing has the lowest, as a base line.
+var sparkLevels = []rune("▁▂▃▄▅▆▇█")
+
+// DrawSpark draws one column a value, newest on the right, scaled so that top is the full height. Values without a
+// measurement are negative and stay blank.
+func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.Style) int {
+	for _, v := range values {
+		switch {
+		case v < 0:
+			a.Rune(x, 0, ' ', st)
+		default:
+			i := 0
+			if top > 0 && v > 0 {
+				i = min(int(v/top*float64(len(sparkLevels)-1)+0.5), len(sparkLevels)-1)
+			}
+			a.Rune(x, 0, sparkLevels[i], st)
+		}
+		x++
+	}
+	return x
+}
+
+// DrawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height, in eighths of a row: less
+// than half of one is not drawn. An eighth of a row stays free at the top: without colours a full chart and the one above it would be
+// one block.
+func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
+	eighths := min(int(share*float64(8*a.H)+0.5), 8*a.H-1)
+	for y := a.H - 1; y >= 0 && eighths > 0; y-- {
+		n := min(eighths, 8)
+		a.Rune(x, y, sparkLevels[n-1], st)
+		eighths -= n
+	}
+}
+
+// Bar draws a share (0 to 1) in w columns.
+func Bar(share float64, w int) string {
+	n := min(max(int(share*float64(w)+0.5), 0), w)
+	return strings.Repeat("█", n) + strings.Repeat("░", w-n)
+}
+
+// State is the style of the word for a state: bold if the thread holds the GVL or waits for it or for a lock.
+func (t *Theme) State(s gvl.State) canvas.Style {
+	st := canvas.Style{FG: t.Readable(t.States[s])}
+	if s == gvl.Waiting || s.Held() || s == gvl.Lock {
+		st.Attr = canvas.Bold
+	}
+	return st
+}
+
+// Heading draws a rule over the first row of an area, with a title on it. It returns the column behind the title.
+func (t *Theme) Heading(a canvas.Area, title string) int {
+	a.Row(0).Fill('─', t.Rule())
+	return a.Put(1, 0, canvas.Cut(title, a.W-2), t.Bold())
+}
+
+// DrawBar draws a share (0 to 1) as a bar of an area's first row.
+func DrawBar(a canvas.Area, share float64, c canvas.Color) {
+	for x := range min(int(share*float64(a.W)+0.5), a.W) {
+		a.Rune(x, 0, '▇', canvas.Style{FG: c})
+	}
 }

@@ -3,6 +3,8 @@ package style
 import (
 	"fmt"
 
+	tea "charm.land/bubbletea/v2"
+
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
@@ -202,4 +204,120 @@ func (t *Theme) Owner(ident int) canvas.Color {
 		return t.Dim
 	}
 	return t.Owners[(ident-1)%len(t.Owners)]
+}
+
+// OnSelection puts a style on the ground of a selected row.
+func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
+	s.BG = t.Selection
+	if s.FG.IsSet() {
+		s.FG = Toward(s.FG, t.Text, t.Selection)
+	}
+	return s
+}
+
+// PutGround puts what is drawn on the ground of a selected row. Bars and other signs that are not letters keep their colour, by
+// which they are told.
+func (t *Theme) PutGround(a canvas.Area) {
+	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
+		if r >= '▀' && r <= '▟' || r == '■' {
+			s.BG = t.Selection
+			return s
+		}
+		return t.OnSelection(s)
+	})
+}
+
+// Highlight marks a selected row: by its ground and, without colours, by bold.
+func (t *Theme) Highlight(a canvas.Area, focused bool) {
+	t.PutGround(a)
+	a.Restyle(func(s canvas.Style) canvas.Style {
+		if focused {
+			s.Attr |= canvas.Bold
+		}
+		return s
+	})
+}
+
+// Colors are those of the screen, on the terminal that it has.
+type Colors struct {
+	Theme  Theme
+	Few    fewColors
+	Ground ground
+}
+
+// SetProfile takes over how many colours the terminal has.
+func (c *Colors) SetProfile(p tea.ColorProfileMsg) {
+	c.Few = fewColors{Are16: p.String() == Colors16}
+	if p.String() != TrueColor {
+		c.Few.Convert = p.Convert
+	}
+	c.SetTheme(c.Theme)
+}
+
+// SetTheme changes the theme.
+func (c *Colors) SetTheme(t Theme) {
+	if c.Few.Are16 {
+		t = t.In16()
+	}
+	t.Few = c.Few.Convert != nil
+	c.Theme, c.Few.known = t, nil
+}
+
+// SetGround takes the terminal's answer, or (nil) that there was none in time. A late one counts.
+func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
+	if msg == nil {
+		c.Ground.Asked = true
+		return
+	}
+	c.Ground = ground{answered: true}
+	if !msg.IsDark() {
+		c.SetTheme(lightTheme())
+	}
+}
+
+// Apply corrects the colours of a picture for the terminal.
+func (c *Colors) Apply(a canvas.Area) {
+	c.Ground.apply(a, &c.Theme)
+	c.Few.apply(a, &c.Theme)
+}
+
+// Copied are the same colours for another screen, which remembers its own corrections.
+func (c *Colors) Copied() Colors {
+	out := *c
+	out.Few.known, out.Ground.known = nil, nil
+	return out
+}
+
+// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen don't tell theirs, and on a light one
+// the dark theme's text can't be seen.
+type ground struct {
+	answered bool // it is known
+	Asked    bool // in vain
+	known    map[canvas.Style]canvas.Style
+}
+
+// apply makes the dark theme legible on any ground that may be the terminal's: plain text has the terminal's own colour, and
+// colours are as dark as white needs, which black can bear.
+func (g *ground) apply(a canvas.Area, t *Theme) {
+	if g.answered || !g.Asked {
+		return
+	}
+	a.Restyle(func(s canvas.Style) canvas.Style {
+		if s.BG.IsSet() || !s.FG.IsSet() {
+			return s
+		}
+		corrected, ok := g.known[s]
+		if !ok {
+			if g.known == nil || len(g.known) >= maxKnownStyles {
+				g.known = make(map[canvas.Style]canvas.Style)
+			}
+			corrected = s
+			corrected.FG = MixUntil(s.FG, canvas.RGB(BlackText), canvas.RGB(WhiteText), Legible)
+			if s.FG == t.Text {
+				corrected.FG = 0
+			}
+			g.known[s] = corrected
+		}
+		return corrected
+	})
 }

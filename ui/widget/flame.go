@@ -4,7 +4,10 @@ import (
 	"regexp"
 	"slices"
 
+	tea "charm.land/bubbletea/v2"
+
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -219,8 +222,8 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 // every deep call.
 const holdDepthNS = int64(10e9)
 
-// Wanted is the number of rows to make room for; 0: not known yet.
-func (v *flamePicture) Wanted(nowNS int64) int {
+// RowsWanted is the number of rows to make room for; 0: not known yet.
+func (v *flamePicture) RowsWanted(nowNS int64) int {
 	n := len(v.Picture.Rows)
 	if n >= v.depth || nowNS-v.depthNS > holdDepthNS || nowNS < v.depthNS {
 		v.depth, v.depthNS = n, nowNS
@@ -470,4 +473,111 @@ func (v *Flame) SelectAt(x, y, height int) {
 			v.SelectNode(c.Node)
 		}
 	}
+}
+
+// HideSelected leaves the selected function out of the picture.
+func (v *Flame) HideSelected() {
+	if v.First() || !v.SelNode.IsFrame() {
+		return
+	}
+	if v.hidden == nil {
+		v.hidden = make(map[string]bool)
+	}
+	v.hidden[v.SelNode.Label] = true
+	if p := v.SelNode.Parent; p != nil && p.Parent != nil {
+		v.Selected = flamegraph.PathOf(p)
+	} else {
+		v.Selected = nil
+	}
+	v.Zoom = nil
+}
+
+// FocusSelected keeps only the stacks that hold the selected function.
+func (v *Flame) FocusSelected() {
+	if v.First() || !v.SelNode.IsFrame() {
+		return
+	}
+	v.focused = v.SelNode.Label
+	v.Zoom = nil
+}
+
+// Shaped reports whether something is hidden or focused; unshape shows all again.
+func (v *flameShape) Shaped() bool { return len(v.hidden) > 0 || v.focused != "" }
+
+func (v *flameShape) Unshape() { v.hidden, v.focused = nil, "" }
+
+// Shape says in words what the picture is made of.
+func (v *Flame) Shape() string {
+	s := "callers first"
+	if v.Inverted {
+		s = "callees first"
+	}
+	if v.Upward {
+		s += ", at the bottom"
+	}
+	if v.focused != "" {
+		s += " · only with " + v.focused
+	}
+	if n := len(v.hidden); n > 0 {
+		s += " · " + units.Plural(n, "function", "functions") + " hidden (esc)"
+	}
+	if v.Base != nil {
+		s += " · compared with " + v.BaseWhen
+		if !v.Comparing() {
+			s += ", all threads alone"
+		}
+	}
+	return s
+}
+
+// options adds what the person chose to the options of a tree.
+func (v *Flame) options(o flamegraph.Options) flamegraph.Options {
+	o.Endpoint = v.Endpoint
+	if v.Inverted {
+		o.Inverted, o.Root = true, nil
+	}
+	if len(v.hidden) > 0 {
+		o.Hide = func(f *sampler.Frame) bool { return v.hidden[f.Label] }
+	}
+	if v.focused != "" {
+		o.Keep = regexp.MustCompile("^" + regexp.QuoteMeta(v.focused) + "$")
+	}
+	return o
+}
+
+// FlameKeys are the keys of a flamegraph.
+func FlameKeys(v *Flame) scene.KeyMap {
+	do := func(change func()) func(scene.Host) tea.Cmd {
+		return func(h scene.Host) tea.Cmd { change(); h.Refresh(); return nil }
+	}
+	return scene.KeyMap{Title: "flamegraph", Bindings: []scene.Binding{
+		{Keys: []string{"enter"}, Show: "enter", Short: "zoom", Help: "zoom into the selected frame", Do: do(v.ZoomIn)},
+		{Keys: []string{"up", "k"}, Show: "↑ ↓", Help: "select the caller, the heaviest callee (also k, j); view 1: the timeline shows where it runs", Do: do(v.up)},
+		{Keys: []string{"down", "j"}, Do: do(v.Down)},
+		{Keys: []string{"left", "h"}, Show: "← →", Help: "select the frame beside it (also h, l)", Do: do(func() { v.SelectBeside(-1) })},
+		{Keys: []string{"right", "l"}, Do: do(func() { v.SelectBeside(+1) })},
+		{Keys: []string{"pgup"}, Show: "pgup pgdn", Help: "scroll a deep flamegraph", Do: do(func() { v.pageBy(-1) })},
+		{Keys: []string{"pgdown"}, Do: do(func() { v.pageBy(+1) })},
+		{Keys: []string{"home", "g"}, Do: do(v.toRoot)},
+	}}
+}
+
+// ignoreCase is what a search begins with unless it holds an upper-case letter.
+const ignoreCase = "(?i)"
+
+func StripCase(s string) string {
+	if len(s) >= len(ignoreCase) && s[:len(ignoreCase)] == ignoreCase {
+		return s[len(ignoreCase):]
+	}
+	return s
+}
+
+// CompileSearch makes the expression of a search: without regard to case unless an upper-case letter is in it.
+func CompileSearch(s string) (*regexp.Regexp, error) {
+	for _, r := range s {
+		if r >= 'A' && r <= 'Z' {
+			return regexp.Compile(s)
+		}
+	}
+	return regexp.Compile(ignoreCase + s)
 }

@@ -5,7 +5,10 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
 )
 
@@ -80,4 +83,48 @@ func SharePoints(s float64) string {
 		return "<0.1 %"
 	}
 	return fmt.Sprintf("%.1f %%", s*100)
+}
+
+// PlacesFrom is what the places were summed from.
+type PlacesFrom struct {
+	FromNS, ToNS int64
+	Hides        bool // directories were hidden
+}
+
+// Blame is whose code made others wait for the GVL.
+type Blame struct {
+	Places []flamegraph.PlaceSum
+	// WaitNS is the waiting of all threads, nobodyNS the part in which nobody held the GVL.
+	WaitNS, NobodyNS int64
+}
+
+// BlameOf sums the blame up by place.
+func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
+	b := Blame{Places: s.Places(dict, func(e *flamegraph.Entry) int64 { return e.Weights.BlameNS })}
+	charged, total := int64(0), s.Total()
+	for i := range b.Places {
+		charged += b.Places[i].NS
+	}
+	b.NobodyNS = max(total.WaitNS-charged, 0)
+	b.WaitNS = max(total.WaitNS, charged) // a wait's own time comes with its stack, a little later than the blame
+	return b
+}
+
+// DrawPlace writes a place in the code with its file and line, as far as there is room.
+func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
+	x := a.Put(0, 0, canvas.Cut(b.String(), a.W), t.Plain())
+	if b.Path != "" && a.W-x > 10 {
+		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.Path, b.Line), a.W-x-2), t.Dimmed())
+	}
+}
+
+// ClockOf is the form of a moment on a screen of so many columns: as fine as it is known.
+func ClockOf(e *store.WaitEvent, screen int) string {
+	switch {
+	case !e.Exact:
+		return "15:04:05.000"
+	case screen >= scene.WideWidth:
+		return "15:04:05.000000"
+	}
+	return "04:05.000000"
 }

@@ -80,12 +80,15 @@ func (l *List[R, K]) Scroll(height int) []R {
 }
 
 // Hidden says how many rows are above and below those on the screen; "" when there are none.
-func (l *List[R, K]) Hidden() string {
+func (l *List[R, K]) Hidden() string { return hiddenText(l.Top, len(l.Rows)-l.Top-l.Height) }
+
+// hiddenText says how many rows are above and below those on the screen. It is empty if there are none.
+func hiddenText(above, below int) string {
 	s := ""
-	if l.Top > 0 {
-		s += fmt.Sprintf(" ▲%d", l.Top)
+	if above > 0 {
+		s += fmt.Sprintf(" ▲%d", above)
 	}
-	if below := len(l.Rows) - l.Top - l.Height; below > 0 {
+	if below > 0 {
 		s += fmt.Sprintf(" ▼%d", below)
 	}
 	if s != "" {

@@ -1,8 +1,6 @@
 package widget
 
 import (
-	"fmt"
-
 	"charm.land/lipgloss/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -59,17 +57,8 @@ func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLin
 	for y := range min(in.H, len(lines)-scroll) {
 		lines[scroll+y](in.Row(y))
 	}
-	hidden := ""
-	if scroll > 0 {
-		hidden += fmt.Sprintf(" ▲%d", scroll)
-	}
-	if below := len(lines) - scroll - in.H; below > 0 {
-		hidden += fmt.Sprintf(" ▼%d", below)
-	}
-	if hidden != "" {
-		hidden += " "
-		a.Put(a.W-2-canvas.Width(hidden), a.H-1, hidden, canvas.Style{FG: t.Warn, Attr: canvas.Bold})
-	}
+	hidden := hiddenText(scroll, len(lines)-scroll-in.H)
+	a.Put(a.W-2-canvas.Width(hidden), a.H-1, hidden, canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	return scroll
 }
 

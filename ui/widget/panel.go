@@ -100,7 +100,7 @@ func (p *Panel) Place(sc *scene.Scene, force bool) {
 		}
 		return
 	}
-	if free := p.FlameRows(sc) - v.Wanted(sc.LastNS); free >= LeastPanel {
+	if free := p.FlameRows(sc) - v.RowsWanted(sc.LastNS); free >= LeastPanel {
 		p.Rows = free / panelStep * panelStep
 	}
 	if p.Rows > 0 {

@@ -43,7 +43,7 @@ func (w *RequestRow) ID() WorkKey { return WorkKey{Number: w.Work.Number} }
 func NewRequestRow(sc *scene.Scene, q *gvl.Request, i int) *RequestRow {
 	w := &RequestRow{Request: q, ThreadName: canvas.Clean(gvl.ThreadName(q.Thread, sc.Dict)), Name: canvas.Clean(scene.EndpointName(q.Work.Kind, q.Work.Endpoint)),
 		AgeNS: max(min(q.ToNS, sc.AtNS)-q.FromNS, 0)}
-	at, ok := sc.Served.Of[q.Thread]
+	at, ok := sc.Served.ServingOf[q.Thread]
 	switch {
 	case i < 0 || !sc.Threads[i].Known:
 	case !ok || sc.Dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs

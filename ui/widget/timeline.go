@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -160,7 +163,7 @@ func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) 
 			continue
 		}
 		t := &v.Threads[w.Members[0]]
-		w.Ident = v.Idents.Of[t.ID]
+		w.Ident = v.Idents.Numbers[t.ID]
 		w.Holds = t.Known && t.State.State.Held()
 		w.Now = threadNow(r, t, sc.RequestOf(t.ID))
 	}
@@ -230,7 +233,7 @@ func (v *Timeline) loadLanes(r *store.Reading, cols int) {
 	for i := range v.Lanes {
 		l := &v.Lanes[i]
 		for _, c := range l.cells {
-			l.owner = append(l.owner, v.Idents.Of[c.Owner])
+			l.owner = append(l.owner, v.Idents.Numbers[c.Owner])
 		}
 	}
 }
@@ -286,4 +289,100 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 			}
 		}
 	}
+}
+
+// identGlyphs are what stands for a thread in the GVL lane, beside its colour.
+const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// idents gives the threads that hold the GVL a small number each, which they keep for as long as they are in the
+// picture. Those beyond the glyphs have none and are drawn as "+".
+type idents struct {
+	Numbers map[sampler.ThreadID]int // 1 and up; absent: none
+	used    [len(identGlyphs) + 1]sampler.ThreadID
+}
+
+// assign gives numbers to the owners of the lanes, the longest holders first, and takes back those of threads that are
+// not in the picture any more.
+func (d *idents) assign(lanes []lane) {
+	held := make(map[sampler.ThreadID]int64)
+	for _, l := range lanes {
+		for _, c := range l.cells {
+			if c.Owner != 0 {
+				held[c.Owner] += c.HeldByOwnerNS
+			}
+		}
+	}
+	if d.Numbers == nil {
+		d.Numbers = make(map[sampler.ThreadID]int)
+	}
+	for id, n := range d.Numbers {
+		if _, ok := held[id]; !ok {
+			delete(d.Numbers, id)
+			d.used[n] = 0
+		}
+	}
+	fresh := make([]sampler.ThreadID, 0, len(held))
+	for id := range held {
+		if d.Numbers[id] == 0 {
+			fresh = append(fresh, id)
+		}
+	}
+	slices.SortFunc(fresh, func(x, y sampler.ThreadID) int {
+		return cmp.Or(cmp.Compare(held[y], held[x]), cmp.Compare(x, y))
+	})
+	next := 1
+	for _, id := range fresh {
+		for next < len(d.used) && d.used[next] != 0 {
+			next++
+		}
+		if next == len(d.used) {
+			return
+		}
+		d.Numbers[id], d.used[next] = next, id
+	}
+}
+
+// identRune is the glyph of a number.
+func identRune(n int) rune {
+	if n <= 0 || n > len(identGlyphs) {
+		return '+'
+	}
+	return rune(identGlyphs[n-1])
+}
+
+// Parts are what several views are made of. A page gets those that it shows.
+type Parts struct {
+	Chosen   *scene.Selection
+	Timeline Timeline
+	Flame    Flame
+	Panel    Panel
+	Now      Now
+}
+
+func NewParts(s *scene.Selection) *Parts {
+	c := &Parts{Chosen: s, Timeline: newTimelineView(s)}
+	c.Now.flame = &c.Flame
+	c.Panel.Flame, c.Panel.timeline, c.Panel.now = &c.Flame, &c.Timeline, &c.Now
+	return c
+}
+
+// HighlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside
+// it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
+func (c *Parts) HighlightsFrame(sc *scene.Scene) bool {
+	n := c.Flame.SelNode
+	return sc.Page == scene.PageLive && sc.Focus == scene.OnFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode
+}
+
+// OpenSelected opens the selected thread, or opens and closes the selected group.
+func (v *Timeline) OpenSelected(h scene.Host) tea.Cmd {
+	switch i := v.Index(); {
+	case i < 0:
+		v.Move(Step{Rows: +1})
+	case v.Rows[i].IsGroup:
+		v.Expand(!v.Rows[i].Open)
+	default:
+		return h.Open(scene.PageThread)
+	}
+	h.Refresh()
+	return nil
 }

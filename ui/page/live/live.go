@@ -158,7 +158,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	}
 	if name, rest = p.Timeline.Detail(sc); name == "" {
 		rest = "↑ ↓ select a thread   the flamegraph shows it alone"
-		if len(p.Timeline.Idents.Of) > 0 {
+		if len(p.Timeline.Idents.Numbers) > 0 {
 			rest += "   the sign before a name: its turns in the row of the GVL"
 		}
 	}

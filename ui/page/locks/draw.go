@@ -229,9 +229,7 @@ func (p *Page) placeColumns() []widget.Column[placeRow] {
 			return units.Percent(style.Share(b.NS, p.WaitNS)), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting]), Attr: canvas.Bold}
 		}},
 		{Width: func(screen int) int { return screen / 8 }, Draw: func(a canvas.Area, b placeRow, sc *scene.Scene) {
-			for i := range int(style.Share(b.NS, p.Places[0].NS)*float64(a.W) + 0.5) {
-				a.Rune(i, 0, '▇', canvas.Style{FG: sc.Theme.States[gvl.Waiting]})
-			}
+			style.DrawBar(a, style.Share(b.NS, p.Places[0].NS), sc.Theme.States[gvl.Waiting])
 		}},
 		{Title: " waited", Width: widget.Wide(8),
 			Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
@@ -257,7 +255,6 @@ func (p *Page) drawBlame(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	t := &sc.Theme
-	a.Row(0).Fill('─', t.Rule())
 	title := " nobody waited for the GVL "
 	if n, of := p.topShare(); n > 0 {
 		places := fmt.Sprintf("these %d places", n)
@@ -266,7 +263,7 @@ func (p *Page) drawBlame(a canvas.Area, sc *scene.Scene) {
 		}
 		title = fmt.Sprintf(" blame: %s caused %s of all waiting for the GVL ", places, units.Percent(of))
 	}
-	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.Bold())
+	x := t.Heading(a, title)
 	if nobody := style.Share(p.NobodyNS, p.WaitNS); nobody >= 0.01 {
 		for _, s := range []string{"─ %s while it changed hands ", "─ %s at hand-over ", "─ %s nobody "} {
 			if s = fmt.Sprintf(s, units.Percent(nobody)); canvas.Width(s) < a.W-x {

@@ -37,8 +37,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		p.drawPayers(a.Sub(left, y, a.W-left, a.H-y), t)
 	}
 	figures = fitFigures(figures, a.H-y-1)
-	a.Sub(0, y, left, 1).Fill('─', t.Rule())
-	a.Put(1, y, canvas.Cut(" collector and memory at the end of it ", left-2), t.Bold())
+	t.Heading(a.Sub(0, y, left, 1), " collector and memory at the end of it ")
 	for i, f := range figures {
 		row := a.Sub(0, y+1+i, left, 1)
 		if row.H == 0 {
@@ -246,8 +245,7 @@ func (p *Page) drawPayers(a canvas.Area, t *style.Theme) {
 	if a.H < 2 {
 		return
 	}
-	a.Row(0).Fill('─', t.Rule())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" who paid for %s in the collector ", units.Duration(p.GCNS)), a.W-2), t.Bold())
+	t.Heading(a, fmt.Sprintf(" who paid for %s in the collector ", units.Duration(p.GCNS)))
 	for y := range min(a.H-1, len(p.Payers)) {
 		g := &p.Payers[y]
 		row := a.Row(y + 1)

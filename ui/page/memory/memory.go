@@ -101,7 +101,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		return func(i int) float64 {
 			end := fromNS + int64(i+1)*each
 			x, y, ok := r.Marks.Span(end-max(each, 2*store.MarkEachNS), end)
-			if !ok || end < r.Marks.At(0).TimeNS {
+			if !ok || end < r.Marks.Mark(0).TimeNS {
 				return -1
 			}
 			return max(of(y)-of(x), 0) / (float64(y.TimeNS-x.TimeNS) / 1e9)
@@ -115,7 +115,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if b.Heap.AtNS != 0 && b.Heap.Live != sampler.GCUnknown {
 		level := func(i int) float64 {
 			end := fromNS + int64(i+1)*(toNS-fromNS)/int64(max(len(cells), 1))
-			if k := r.Marks.Before(end); end >= r.Marks.At(0).TimeNS && k.Heap.AtNS != 0 {
+			if k := r.Marks.LastBefore(end); end >= r.Marks.Mark(0).TimeNS && k.Heap.AtNS != 0 {
 				return float64(k.Heap.Live)
 			}
 			return -1

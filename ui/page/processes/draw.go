@@ -236,7 +236,7 @@ func (p *Page) Worst(sc *scene.Scene) scene.Findings {
 		for _, x := range p.findings.Rows {
 			f, process := x.Finding, x.of.Store.Process()
 			f.Title = fmt.Sprintf("%s %d: %s", process.Title, process.PID, f.Title)
-			v.List, v.Of = append(v.List, f), append(v.Of, x.of)
+			v.List, v.Owners = append(v.List, f), append(v.Owners, x.of)
 		}
 	}
 	return v

@@ -10,7 +10,6 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
-	"github.com/ddtop/ddtop/ui/style"
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
@@ -23,7 +22,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	for _, of := range list {
 		row := &processRow{Of: of, Process: of.Store.Process(), parent: of.Parent}
 		state := of.Store.State()
-		row.take(sc.ShowableState(state), sc.Opt.Replay)
+		row.setState(sc.ShowableState(state), sc.Opt.Replay)
 		read(sc, r, of, func(r *store.Reading) { row.load(sc, r) })
 		for _, f := range row.findings {
 			p.findings.Rows = append(p.findings.Rows, &processFinding{of, f})
@@ -53,8 +52,8 @@ func titleOf(sc *scene.Scene, p *sampler.Process) string {
 // showsArgs reports whether command lines may be shown now.
 func showsArgs(sc *scene.Scene) bool { return sc.Opt.Args && !sc.HidesNames() }
 
-// take notes what became of the process.
-func (w *processRow) take(s store.SourceState, replay bool) {
+// setState notes what became of the process.
+func (w *processRow) setState(s store.SourceState, replay bool) {
 	switch {
 	case s.Err != nil:
 		w.state, w.end = processFailed, "✖ "+s.Err.Error()
@@ -82,7 +81,7 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	w.findings = r.Findings.Told()
 	if sc.Frozen {
 		w.findings = nil
-		if k := r.Marks.Before(to); k != nil {
+		if k := r.Marks.LastBefore(to); k != nil {
 			w.findings = slices.Clone(k.Findings)
 		}
 	} else if w.state != processRuns {
@@ -94,21 +93,7 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	// What explains most comes first; here it is the worst that counts.
 	w.findings = sc.ShowableFindings(w.Of.Store, w.findings)
 	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return worseFirst(&x, &y) })
-	most := int64(-1)
-	for _, id := range r.Timeline.Ractors() {
-		cells := r.Timeline.Owners(id, to-sc.WindowNS, to, laneColumns)
-		var held int64
-		for _, c := range cells {
-			held += c.HeldNS
-		}
-		if held <= most {
-			continue
-		}
-		most, w.lane = held, make([]float64, 0, len(cells))
-		for _, c := range cells {
-			w.lane = append(w.lane, style.ValueOr(c.SampledNS == 0, style.Share(c.HeldNS, c.SampledNS)))
-		}
-	}
+	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
 }
 
 // halted is what holds the process, which is still there, from outside; nil: nothing does.

@@ -152,11 +152,7 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	text := style.Fit(w.Forms, room)
 	x := a.Put(0, 0, text, t.Dimmed())
 	word, _, _ := strings.Cut(text, " ")
-	st := canvas.Style{FG: t.Readable(t.States[w.State.State])}
-	if s := w.State.State; s == gvl.Waiting || s.Held() || s == gvl.Lock {
-		st.Attr = canvas.Bold
-	}
-	a.Put(0, 0, word, st)
+	a.Put(0, 0, word, t.State(w.State.State))
 	if left := a.W - x - 2; w.What != "" && left >= min(least, canvas.Width(w.What)) {
 		a.Put(x+2, 0, canvas.Cut(w.What, left), t.Plain())
 	}
@@ -244,7 +240,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		p.drawEndpoints(a.Sub(0, above, a.W, below), sc)
 	case p.all[1] == 0 && sc.Served.RoutesFromNS > 0 && above < a.H:
 		below = 1
-		a.Put(2, above, canvas.Cut("by route: "+Untold(sc), a.W-3), sc.Theme.Dimmed())
+		a.Put(2, above, canvas.Cut("by route: "+RoutesSince(sc), a.W-3), sc.Theme.Dimmed())
 	}
 	if w := p.shown(); w != nil && w.State != nil {
 		i := slices.IndexFunc(sc.Threads, func(t scene.Thread) bool { return t.ID == w.Thread })
@@ -283,8 +279,8 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return s
 }
 
-// Untold says from when on routes are told, where the time shown begins before that.
-func Untold(sc *scene.Scene) string {
+// RoutesSince says from when on routes are told, where the time shown begins before that.
+func RoutesSince(sc *scene.Scene) string {
 	ago := units.Duration(max(sc.LastNS-sc.Served.RoutesFromNS, 0))
 	return "of the last " + ago + " alone, since " + sc.Process.WallTime(sc.Served.RoutesFromNS).Format("15:04:05")
 }
@@ -305,7 +301,7 @@ func (p *Page) drawEndpoints(a canvas.Area, sc *scene.Scene) {
 	}
 	x := a.Put(2, 0, title, t.Bold())
 	if sc.Served.RoutesFromNS > 0 {
-		a.Put(x+1, 0, canvas.Cut(" "+Untold(sc)+" ", a.W-x-1), t.Dimmed())
+		a.Put(x+1, 0, canvas.Cut(" "+RoutesSince(sc)+" ", a.W-x-1), t.Dimmed())
 	}
 	p.Endpoints.Draw(a.Sub(0, 1, a.W, a.H-1), sc, true, func(scene.Host, *endpointRow, int) tea.Cmd { return nil })
 }

@@ -114,7 +114,7 @@ func (p *Page) drawServing(a canvas.Area, sc *scene.Scene) bool {
 	}
 	t := &sc.Theme
 	x := a.Put(1, 0, canvas.Cut(of, a.W-2), t.Bold())
-	at := sc.Served.Of[p.row.ID]
+	at := sc.Served.ServingOf[p.row.ID]
 	w := sc.Dict.Work(at.Work)
 	var parts []string
 	for i := range sc.Served.Running {
@@ -154,8 +154,7 @@ func (p *Page) drawLanes(a canvas.Area, sc *scene.Scene) {
 
 func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
-	a.Row(0).Fill('─', t.Rule())
-	a.Put(1, 0, canvas.Cut(fmt.Sprintf(" stack %s: %s ", sc.StackWord(), units.Plural(p.Depth, "frame", "frames")), a.W-2), t.Bold())
+	t.Heading(a, fmt.Sprintf(" stack %s: %s ", sc.StackWord(), units.Plural(p.Depth, "frame", "frames")))
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	if len(p.Frames.Rows) == 0 {
 		rows.Put(2, 0, "no stack was read", t.Dimmed())
@@ -224,7 +223,6 @@ func (p *Page) drawWaits(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	t := &sc.Theme
-	a.Row(0).Fill('─', t.Rule())
 	title := " longest waits for the GVL "
 	if p.partly {
 		title = " longest waits of the last kept "
@@ -232,7 +230,7 @@ func (p *Page) drawWaits(a canvas.Area, sc *scene.Scene) {
 	if len(p.Waits.Longest) > 0 && !slices.ContainsFunc(p.Waits.Longest, func(e store.WaitEvent) bool { return !e.Exact }) {
 		title = " longest waits for the GVL, exact "
 	}
-	x := a.Put(1, 0, canvas.Cut(title, a.W-2), t.Bold())
+	x := t.Heading(a, title)
 	a.Put(x, 0, canvas.Cut(fitWords(p.WaitsText(), a.W-x-2), a.W-x-1), t.Dimmed())
 	if len(p.Waits.Longest) == 0 {
 		a.Put(2, 1, canvas.Cut(p.shortText(sc), a.W-3), t.Dimmed())
@@ -313,7 +311,7 @@ func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 
 // drawSeen lists the lines of a file that have time, where the file itself can't be read.
 func (p *Page) drawSeen(a canvas.Area, path string, current int32, t *style.Theme) {
-	lines := p.Heat.of(path)
+	lines := p.Heat.linesOf(path)
 	for y := range min(a.H, len(lines)) {
 		p.drawLine(a.Row(y), path, lines[y], current, "", t)
 	}
@@ -339,9 +337,7 @@ func (p *Page) drawLine(a canvas.Area, path string, line, current int32, text st
 		hot := t.Background.Mix(t.Flame[style.FromApp], 0.35+0.65*s)
 		bar := a.Sub(numberW+1, 0, barW, 1)
 		bar.Fill(' ', canvas.Style{})
-		for i := range int(s*float64(barW) + 0.5) {
-			bar.Rune(i, 0, '▇', canvas.Style{FG: hot})
-		}
+		style.DrawBar(bar, s, hot)
 	}
 	x := numberW + 1 + barW + 1
 	if s > 0 {

@@ -274,8 +274,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return f.Label, rest
 }
 
-// of returns the lines of a file that have time, in their order.
-func (h *heat) of(path string) []int32 {
+// linesOf returns the lines of a file that have time, in their order.
+func (h *heat) linesOf(path string) []int32 {
 	var out []int32
 	for l := range h.Lines {
 		if l.File == path {

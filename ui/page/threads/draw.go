@@ -176,11 +176,7 @@ func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 		return
 	}
 	s := th.State.State
-	st := canvas.Style{FG: t.Readable(t.States[s])}
-	if s == gvl.Waiting || s.Held() || s == gvl.Lock {
-		st.Attr = canvas.Bold
-	}
-	x := a.Put(0, 0, s.String(), st)
+	x := a.Put(0, 0, s.String(), t.State(s))
 	if th.Known {
 		a.Put(x+1, 0, canvas.Cut(th.State.Lasted().Duration(), a.W-x-1), t.Dimmed())
 	}

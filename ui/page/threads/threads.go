@@ -243,3 +243,5 @@ func (p *Page) Stack(sc *scene.Scene) (string, []string) {
 	}
 	return sc.ThreadStack(&sc.Threads[p.Table.Rows[i].Members[0]])
 }
+
+func (w *TableRow) Line() *scene.Row { return &w.Row }

@@ -121,7 +121,7 @@ func (p *Page) loadClose() {
 				w.Totals[s] += ns
 			}
 		}
-		w.Now, w.Holds, w.Then, w.State = []string{"–"}, false, true, gvl.Unknown
+		w.Now, w.Holds, w.AtMoment, w.State = []string{"–"}, false, true, gvl.Unknown
 		if c := p.cellAtCursor(w); c != nil && c.Listed() > 0 {
 			w.Now, w.State, w.Holds = cellForms(c), c.Dominant, c.Dominant.Held() && !w.IsGroup
 		}

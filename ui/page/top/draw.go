@@ -120,9 +120,7 @@ func (p *Page) trendText(r *topRow, sc *scene.Scene) (string, canvas.Style) {
 
 // drawWeight draws a bar as long as the row's weight, in the colour of where the code comes from. Its last column stays free.
 func (p *Page) drawWeight(a canvas.Area, r *topRow, sc *scene.Scene) {
-	for i := range int(style.Share(r.Weight(widget.TopOrder(p.Table.By)), p.most)*float64(a.W-1) + 0.5) {
-		a.Rune(i, 0, '▇', canvas.Style{FG: sc.Theme.Flame[r.from]})
-	}
+	style.DrawBar(a.Sub(0, 0, a.W-1, 1), style.Share(r.Weight(widget.TopOrder(p.Table.By)), p.most), sc.Theme.Flame[r.from])
 }
 
 func (p *Page) drawName(a canvas.Area, r *topRow, sc *scene.Scene) {

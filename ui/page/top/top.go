@@ -48,7 +48,7 @@ type Page struct {
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	frames  []sampler.FrameID
-	of      []int32 // scratch of rowsOf
+	indexes []int32 // scratch of rowsOf
 	places  []widget.RowOfFrame
 	rowsBuf []*topRow
 	loaded  topOf
@@ -254,21 +254,21 @@ func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries &
 // rowsOf returns the rows of a stack, innermost first: its self is that of the first. Of own code alone these are those of its own
 // frames and, of functions, the ones in C that these call; of a stack without any, one of the library that it is in.
 func (p *Page) rowsOf(dict *sampler.Dictionary, frames []sampler.FrameID) []*topRow {
-	p.of = p.of[:0]
+	p.indexes = p.indexes[:0]
 	if !p.ownOnly() {
 		for _, f := range frames {
-			p.of = append(p.of, p.at(dict, f).Row)
+			p.indexes = append(p.indexes, p.rowOf(dict, f).Row)
 		}
-		return p.pointers(p.of)
+		return p.pointers(p.indexes)
 	}
 	p.places = p.places[:0]
 	for _, f := range frames {
-		p.places = append(p.places, p.at(dict, f))
+		p.places = append(p.places, p.rowOf(dict, f))
 	}
-	if library := widget.OwnRows(p.places, p.Kind == TopFunctions, true, &p.of); len(p.of) == 0 && len(frames) > 0 {
-		p.of = append(p.of, p.rowNamed(widget.TopKey{Label: widget.LibraryRow + library}, style.FromGem))
+	if library := widget.OwnRows(p.places, p.Kind == TopFunctions, true, &p.indexes); len(p.indexes) == 0 && len(frames) > 0 {
+		p.indexes = append(p.indexes, p.rowNamed(widget.TopKey{Label: widget.LibraryRow + library}, style.FromGem))
 	}
-	return p.pointers(p.of)
+	return p.pointers(p.indexes)
 }
 
 // pointers are the rows with these indexes. It is called when there are no more to come for a stack.
@@ -280,8 +280,8 @@ func (p *Page) pointers(indexes []int32) []*topRow {
 	return p.rowsBuf
 }
 
-// at returns a frame's place. Which one it is is looked up once for each frame.
-func (p *Page) at(dict *sampler.Dictionary, id sampler.FrameID) widget.RowOfFrame {
+// rowOf returns a frame's place. Which one it is is looked up once for each frame.
+func (p *Page) rowOf(dict *sampler.Dictionary, id sampler.FrameID) widget.RowOfFrame {
 	if at, ok := p.row[id]; ok {
 		r := &p.rows[at.Row]
 		r.uncertain = r.uncertain || at.Uncertain
@@ -437,4 +437,52 @@ func (p *Page) nothing(sc *scene.Scene) string {
 		return style.NothingOf(p.Flame.Metric)
 	}
 	return ""
+}
+
+// beforeOf is what the rows of the top had in the other recording, by their labels, as much time taken; nil: it is not compared.
+func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
+	v := p.Flame
+	if v.BaseKind != widget.AgainstBase || v.Filter != "" {
+		p.before = nil
+		return nil
+	}
+	if p.before == nil {
+		p.before = &Page{Flame: v}
+	}
+	b := p.before
+	b.Kind = p.Kind
+	other := scene.Scene{Dict: v.Against.Dict}
+	b.Sum(&v.Against.Weights, new(flamegraph.Snapshot), &other)
+	factor := v.Against.Factor(&sc.Weights)
+	out := make(map[string]topBefore, len(b.rows))
+	for i := range b.rows {
+		r := &b.rows[i]
+		t := out[r.Name()]
+		t.Self += int64(float64(r.self[0]) * factor)
+		t.total += int64(float64(r.total[0]) * factor)
+		t.blame += int64(float64(r.blame) * factor)
+		out[r.Name()] = t
+	}
+	return out
+}
+
+// topBefore is what a row weighed in the other recording.
+type topBefore struct{ Self, total, blame int64 }
+
+func (t topBefore) weight(by widget.TopOrder) int64 {
+	switch by {
+	case widget.ByTotal:
+		return t.total
+	case widget.ByBlame:
+		return t.blame
+	}
+	return t.Self
+}
+
+// Name is what a row is called in another recording, too.
+func (r *topRow) Name() string {
+	if r.Label != "" {
+		return r.Label
+	}
+	return fmt.Sprintf("%s:%d", r.File[strings.LastIndexByte(r.File, '/')+1:], r.Line)
 }

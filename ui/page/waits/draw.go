@@ -210,8 +210,7 @@ func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 // drawChain tells the selected wait in a sentence, and in rows who held the GVL during it.
 func (p *Page) drawChain(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 	t := &sc.Theme
-	a.Row(0).Fill('─', t.Rule())
-	a.Put(1, 0, canvas.Cut(" the selected wait ", a.W-2), t.Bold())
+	t.Heading(a, " the selected wait ")
 	rows := a.Sub(0, 1, a.W, a.H-1)
 	switch c := &p.chain; {
 	case c.Of != w.ID():
@@ -242,9 +241,7 @@ func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) {
 			color = t.States[x.state]
 		}
 		a.Put(1, y, canvas.PadLeft(units.Duration(x.NS), nsW-1), t.Bold())
-		for i := range min(int(style.Share(x.NS, p.chain.LenNS)*barW+0.5), barW) {
-			a.Rune(1+nsW+i, y, '▇', canvas.Style{FG: color})
-		}
+		style.DrawBar(a.Sub(1+nsW, y, barW, 1), style.Share(x.NS, p.chain.LenNS), color)
 		a.Put(2+nsW+barW, y, canvas.Cut(x.what, a.W-3-nsW-barW), t.Plain())
 	}
 }

@@ -166,7 +166,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 			take.add(e)
 		}
 	}
-	r.Waits.Each(fromNS, toNS, one)
+	r.Waits.ForEach(fromNS, toNS, one)
 	for i := range sc.States {
 		if s := &sc.States[i]; s.State == gvl.Waiting {
 			w := s.Wait()

@@ -92,11 +92,7 @@ func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, membe
 		}
 		row := a.Row(y)
 		x := row.Put(1, 0, canvas.PadLeft(fmt.Sprint(len(p.Names)), countW)+" × ", t.Plain())
-		st := canvas.Style{FG: t.Readable(t.States[p.State])}
-		if p.State == gvl.Waiting || p.State.Held() || p.State == gvl.Lock {
-			st.Attr = canvas.Bold
-		}
-		row.Put(x, 0, p.State.String(), st)
+		row.Put(x, 0, p.State.String(), t.State(p.State))
 		x += stateW + 1
 		row.Put(x, 0, canvas.Cut(p.frames, a.W-x-namesW-3), t.Plain())
 		row.Put(a.W-namesW-1, 0, canvas.Cut(strings.Join(p.Names, ", "), namesW), t.Dimmed())
