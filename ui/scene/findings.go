@@ -44,7 +44,7 @@ type Findings struct {
 	Owners []*Member
 	// Note replaces the findings while there is nothing to judge yet.
 	Note string
-	// young: memory was not watched for long enough to tell of its growth.
+	// Young: memory was not watched for long enough to tell of its growth.
 	Young bool
 }
 

@@ -109,9 +109,9 @@ type Binding struct {
 	Show, Short, Help string
 	// Footer is how the footer writes the keys when it means others with them; "": as show.
 	Footer string
-	// always: the footer has room for it whatever else has none.
+	// Always: the footer has room for it whatever else has none.
 	Always bool
-	// when, if set, says whether the key does anything now: the footer leaves it out otherwise.
+	// When, if set, says whether the key does anything now: the footer leaves it out otherwise.
 	When func(Host) bool
 	Do   func(Host) tea.Cmd
 }

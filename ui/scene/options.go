@@ -79,7 +79,7 @@ type Options struct {
 	Input  io.Reader
 	Output io.Writer
 
-	// tmux: the terminal is tmux's, by the environment.
+	// Tmux: the terminal is tmux's, by the environment.
 	Tmux bool
 }
 

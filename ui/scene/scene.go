@@ -24,7 +24,7 @@ type Scene struct {
 	// ThreadFrom is the page that the page of one thread was opened from, focus the part of the live view that has the keys.
 	ThreadFrom PageID
 	Focus      Focus
-	// presenting: see present.
+	// Presenting: see present.
 	Presenting    bool
 	Width, Height int
 	Regions       Regions
@@ -34,19 +34,19 @@ type Scene struct {
 	Exact   sampler.ExactStatus // zero where exact mode is not possible
 	// Switches is zero where thread switches cannot be followed.
 	Switches sampler.SwitchStatus
-	// States and moment are what every thread did at heldNS, and the sample that says so: atNS, unless the history does
+	// States and moment are what every thread did at HeldNS, and the sample that says so: AtNS, unless the history does
 	// not reach there.
 	States []gvl.ThreadState
 	Moment *sampler.Sample
 	HeldNS int64
-	// FromNS and toNS are the edges of the time axis, cells how many columns it has.
+	// FromNS and ToNS are the edges of the time axis, cells how many columns it has.
 	FromNS, ToNS int64
 	Cells        int
 	ExactSpans   store.ExactSpans // known exactly
 	Figures      Figures
 	Findings     Findings
 	Notes        Notes
-	// Threads are those of the time shown, weights where their time went: of weightsOf.
+	// Threads are those of the time shown, weights where their time went: of WeightsOf.
 	Threads   Threads
 	Weights   flamegraph.Snapshot
 	WeightsOf FlameRange
@@ -159,30 +159,30 @@ const (
 // Regions is where everything is: rows from the top.
 type Regions struct {
 	w, h int
-	// head, findings, gauges and axis are rows; findingRows is 2 to 4.
+	// Head, findings, gauges and axis are rows; FindingRows is 2 to 4.
 	Head, Findings, FindingRows, Gauges, Axis int
-	// Rows is the first row of the timeline, rowCount how many there are; lanes and laneCount the GVL lanes under it.
+	// Rows is the first row of the timeline, RowCount how many there are; lanes and LaneCount the GVL lanes under it.
 	Rows, RowCount, Lanes, LaneCount int
 	// RowBudget is how many rows the timeline could have.
 	RowBudget int
 	// Legend is the row of the legend, under the lanes; 0: there is none.
 	Legend int
-	// Rule is the line above the flamegraph; flame and flameRows the flamegraph.
+	// Rule is the line above the flamegraph; flame and FlameRows the flamegraph.
 	Rule, Flame, FlameRows int
 	// Detail and footer are the last rows; they are the same row on a small terminal.
 	Detail, Footer int
-	// nameW, nowW, cellsX, cellsW, sharesW are columns of the timeline.
+	// NameW, NowW, CellsX, CellsW, SharesW are columns of the timeline.
 	NameW, NowW, CellsX, CellsW, SharesW int
 }
 
 // Demand is what there is to show.
 type Demand struct {
-	// Rows is the number of timeline rows; lanes the number of GVL lanes; flameRows the depth of the flamegraph, 0: not
+	// Rows is the number of timeline rows; lanes the number of GVL lanes; FlameRows the depth of the flamegraph, 0: not
 	// known yet.
 	Rows, Lanes, FlameRows int
 	// Longest is the columns that the longest name needs, its indentation included.
 	Longest int
-	// spaced: blank rows between the parts, where the terminal is high enough.
+	// Spaced: blank rows between the parts, where the terminal is high enough.
 	Spaced bool
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Served is what a picture knows of requests and jobs.
 type Served struct {
-	// seen: there were some, at any time.
+	// Seen: there were some, at any time.
 	Seen bool
 	// Running are those in progress at the moment shown, the oldest first; of is for whom threads work then.
 	Running   []gvl.Request
@@ -25,7 +25,7 @@ type Served struct {
 	Last *gvl.Request
 	// Endpoints are the routes and the classes of jobs in the time shown, those with most time first.
 	Endpoints []gvl.Endpoint
-	// Lengths are those of all that began and ended in the time shown, perSecond how many ended.
+	// Lengths are those of all that began and ended in the time shown, PerSecond how many ended.
 	Lengths   gvl.Histogram
 	slackNS   int64 // by how much they can be wrong
 	PerSecond float64
@@ -37,7 +37,7 @@ type Served struct {
 	// Fibers is the last look at the fibers that wait, fibersNS how old it is, in ns; nil: there was none, or the moment is an earlier one.
 	Fibers   *sampler.Fibers
 	fibersNS int64
-	// server: code of a server or a job runner was met, whoever it serves.
+	// Server: code of a server or a job runner was met, whoever it serves.
 	Server serverSeen
 }
 

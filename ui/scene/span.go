@@ -7,18 +7,18 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// Span is the stretch of time that is shown: windowNS until atNS.
+// Span is the stretch of time that is shown: WindowNS until AtNS.
 type Span struct {
 	WindowNS int64
-	// frozen: the picture ends at atNS. Otherwise it follows the newest sample.
+	// Frozen: the picture ends at AtNS. Otherwise it follows the newest sample.
 	Frozen bool
 	AtNS   int64
 	// liveNS is the window to return to with the picture of now, once a part of it was selected; 0: none was.
 	liveNS int64
-	// OldestNS and lastNS are the edges of the history, 0 before the first sample; keepNS is how long it can get.
+	// OldestNS and LastNS are the edges of the history, 0 before the first sample; KeepNS is how long it can get.
 	OldestNS, LastNS, KeepNS int64
 
-	// playing: the moment shown moves on as time goes by, speed times as fast (0: once).
+	// Playing: the moment shown moves on as time goes by, speed times as fast (0: once).
 	Playing bool
 	speed   float64
 	played  time.Time // when it moved last; zero before the first time

@@ -40,7 +40,7 @@ type Thread struct {
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// known: state holds, with its detail. seen: of state only State holds, taken from the last column.
+	// Known: state holds, with its detail. seen: of state only State holds, taken from the last column.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
 	BusyNS      int64 // of totals, neither parked nor asleep

@@ -36,7 +36,7 @@ func (k TopKey) ID() TopKey { return k }
 type RowOfFrame struct {
 	Row       int32
 	Uncertain bool
-	// own: it is the program's own code; core: a function of Ruby's core or in C.
+	// Own: it is the program's own code; core: a function of Ruby's core or in C.
 	Own, Core bool
 	Library   string // of what is not own
 }
@@ -94,7 +94,7 @@ type PlacesFrom struct {
 // Blame is whose code made others wait for the GVL.
 type Blame struct {
 	Places []flamegraph.PlaceSum
-	// WaitNS is the waiting of all threads, nobodyNS the part in which nobody held the GVL.
+	// WaitNS is the waiting of all threads, NobodyNS the part in which nobody held the GVL.
 	WaitNS, NobodyNS int64
 }
 

@@ -20,7 +20,7 @@ import (
 type Head struct {
 	Process sampler.Process
 	State   store.SourceState
-	// Live is false while the picture is frozen at atNS; behindNS is how far that is from the newest sample.
+	// Live is false while the picture is frozen at AtNS; BehindNS is how far that is from the newest sample.
 	Live             bool
 	AtNS, BehindNS   int64
 	NowNS            int64 // time of the newest sample

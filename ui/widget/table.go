@@ -15,7 +15,7 @@ type Column[R any] struct {
 	Short string // over it where title has no room; "": title is cut
 	// Width is how wide it is on a screen of so many columns: 0 where there is no room for it, rest for what the others leave.
 	Width func(screen int) int
-	// widens, if set, says whether it takes a part of what the others leave besides its width.
+	// Widens, if set, says whether it takes a part of what the others leave besides its width.
 	Widens func(*scene.Scene) bool
 	// Least is what a column that takes the rest needs to be of use. Those with a number in drop go for it, the lowest
 	// first; if that is not enough, it goes itself.
@@ -27,9 +27,9 @@ type Column[R any] struct {
 	// Text is what is in it, and how; draw draws it instead, where a text won't do.
 	Text func(r R, sc *scene.Scene) (string, canvas.Style)
 	Draw func(a canvas.Area, r R, sc *scene.Scene)
-	// spans, if set, says of which rows it has the columns behind it as well.
+	// Spans, if set, says of which rows it has the columns behind it as well.
 	Spans func(r R) bool
-	// bare: the ground of the selected row is not put under it, because its own ground tells something.
+	// Bare: the ground of the selected row is not put under it, because its own ground tells something.
 	Bare bool
 }
 

@@ -33,7 +33,7 @@ type Timeline struct {
 	Threads scene.Threads // the scene's
 	Lanes   []lane
 	Idents  idents
-	// FromNS and toNS are the edges of the time axis.
+	// FromNS and ToNS are the edges of the time axis.
 	FromNS, ToNS int64
 	Cells        int // of the time axis
 	rootOf       map[sampler.ThreadID]string

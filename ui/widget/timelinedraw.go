@@ -127,7 +127,7 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 	v.Shares.drawHead(a.Sub(a.W-g.SharesW, 0, g.SharesW, 1), t)
 }
 
-// blankShare: up to a tenth of the time axis stays blank on the left.
+// BlankShare: up to a tenth of the time axis stays blank on the left.
 const BlankShare = 10
 
 // CellAt returns which of n cells is in column x of w: one a column, the newest at the right edge, or, when there

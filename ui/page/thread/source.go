@@ -20,7 +20,7 @@ const (
 // SourceFile is a file of the target's program, or why there is none.
 type SourceFile struct {
 	Lines []string
-	// newer: it was changed after the program started, so its lines need not be those that run.
+	// Newer: it was changed after the program started, so its lines need not be those that run.
 	Newer bool
 	Err   error
 	// pending: it is being read.
