@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store, gives keys, clicks and messages to the owners
-// of what they change, and has the views drawn. View draws from the Model alone.
+// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store, gives keys, clicks and messages to
+// the owners of what they change, and has the views drawn. View draws from the Model alone.
 type Model struct {
 	scene.Scene
 	*widget.Parts

@@ -230,6 +230,19 @@ func (l Threads) Row(i int, inGroup bool) Row {
 	return Row{Key: RowKey{Thread: t.ID}, Name: t.Name, Members: []int{i}, InGroup: inGroup, Totals: t.Totals, State: t.State.State, Listens: t.Listens}
 }
 
+// GroupRow is the line of a group.
+func (l Threads) GroupRow(g Group) Row {
+	w := Row{Key: RowKey{Group: g.Name}, Name: fmt.Sprintf("%s ×%d", g.Name, len(g.Members)), Members: g.Members, IsGroup: true, Listens: true}
+	for _, i := range g.Members {
+		t := &l[i]
+		w.Listens = w.Listens && (t.Listens || t.Totals[gvl.IO] == 0)
+		for s, ns := range t.Totals {
+			w.Totals[s] += ns
+		}
+	}
+	return w
+}
+
 // Members returns the threads that a row stands for, and its name; nil when the row is gone.
 func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) {
 	if k == (RowKey{}) {

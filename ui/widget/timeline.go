@@ -93,15 +93,8 @@ func (v *Timeline) BuildRows(threads scene.Threads, budget int) {
 			v.Rows = append(v.Rows, v.Threads.Row(g.Members[0], false))
 			continue
 		}
-		head := scene.Row{Key: scene.RowKey{Group: g.Name}, Name: fmt.Sprintf("%s ×%d", g.Name, len(g.Members)), Members: g.Members, IsGroup: true}
+		head := v.Threads.GroupRow(g)
 		head.Open = open[g.Name]
-		head.Listens = true
-		for _, i := range g.Members {
-			head.Listens = head.Listens && (v.Threads[i].Listens || v.Threads[i].Totals[gvl.IO] == 0)
-			for s, ns := range v.Threads[i].Totals {
-				head.Totals[s] += ns
-			}
-		}
 		v.Rows = append(v.Rows, head)
 		if head.Open {
 			for _, i := range g.Members {

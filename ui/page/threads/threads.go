@@ -177,13 +177,9 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 			heads[i] = single[g.Members[0]]
 			continue
 		}
-		h := &TableRow{Row: scene.Row{Key: scene.RowKey{Group: g.Name}, Name: fmt.Sprintf("%s ×%d", g.Name, len(g.Members)), Members: g.Members, IsGroup: true},
-			p99: "–", urgent: len(scene.Urgency)}
+		h := &TableRow{Row: threads.GroupRow(g), p99: "–", urgent: len(scene.Urgency)}
 		for _, k := range g.Members {
 			w := single[k]
-			for s, ns := range w.Totals {
-				h.Totals[s] += ns
-			}
 			h.CPU += w.CPU
 			h.urgent = min(h.urgent, w.urgent)
 			if w.p99NS > h.p99NS {
