@@ -10,12 +10,15 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/top"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // otherOf is a made-up recording to compare with.
-func otherOf(t *testing.T, d demosource.Options) *Against {
+func otherOf(t *testing.T, d demosource.Options) *scene.Against {
 	t.Helper()
-	x, err := LoadAgainst(context.Background(), demosource.New(d), "before.ddtop", Options{})
+	x, err := LoadAgainst(context.Background(), demosource.New(d), "before.ddtop", scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +28,7 @@ func otherOf(t *testing.T, d demosource.Options) *Against {
 // againstScreen is the made-up process of 30 s with the hog, compared with its first 10 s, in which there was none.
 func againstScreen(t *testing.T, w, h int) *screen {
 	t.Helper()
-	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, Options{Folder: t.TempDir(), Against: otherOf(t, demosource.Options{Length: 10 * time.Second})})
+	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), Against: otherOf(t, demosource.Options{Length: 10 * time.Second})})
 }
 
 // TestAgainst: what the flamegraph and the top say of the other recording is what weights of it hold, made as long.
@@ -33,22 +36,22 @@ func TestAgainst(t *testing.T) {
 	s := againstScreen(t, 160, 50)
 	s.press("4")
 	s.sees("compared with before.ddtop: ", "own time against before.ddtop: ", ", in points:")
-	f := &s.model.flame
-	if !f.comparing() || f.baseKind != againstBase || len(f.changes) == 0 {
-		t.Fatalf("nothing is compared: %v", f.changes)
+	f := &s.model.Flame
+	if !f.Comparing() || f.BaseKind != widget.AgainstBase || len(f.Changes) == 0 {
+		t.Fatalf("nothing is compared: %v", f.Changes)
 	}
 	// All changes of own time sum up to that of the whole, but for those that are too small to be named.
 	var own float64
-	for _, c := range f.changes {
-		own += c.share
+	for _, c := range f.Changes {
+		own += c.Share
 	}
-	whole := f.diff[f.whole.Root]
-	if math.Abs(own-whole) > leastChange*float64(f.whole.Nodes) || math.Abs(whole) > 10 {
+	whole := f.Diff[f.Whole.Root]
+	if math.Abs(own-whole) > widget.LeastChange*float64(f.Whole.Nodes) || math.Abs(whole) > 10 {
 		t.Errorf("functions have changed by %v in all, the whole by %v", own, whole)
 	}
 	var parts float64
-	for _, n := range f.whole.Root.Children {
-		parts += f.diff[n]
+	for _, n := range f.Whole.Root.Children {
+		parts += f.Diff[n]
 	}
 	if parts > 1+1e-6 {
 		t.Errorf("what is there now has grown by %v of it", parts)
@@ -56,10 +59,10 @@ func TestAgainst(t *testing.T) {
 
 	s.press("5")
 	s.sees("before", "change", "against before.ddtop: ")
-	top := s.model.pages[pageTop].(*topPage)
+	top := s.model.pages[scene.PageTop].(*top.Page)
 	was := int64(0)
-	for _, r := range top.table.rows {
-		was += top.was[r.name()].self
+	for _, r := range top.Table.Rows {
+		was += top.Was[r.Name()].Self
 	}
 	if was == 0 {
 		t.Error("no row was there before")
@@ -71,11 +74,11 @@ func TestAgainst(t *testing.T) {
 	s.press("4", "=")
 	s.misses("before.ddtop")
 	s.press("=")
-	if f.baseKind == againstBase {
+	if f.BaseKind == widget.AgainstBase {
 		t.Error("= does not go on")
 	}
 	for range 3 {
-		if s.press("="); f.baseKind == againstBase {
+		if s.press("="); f.BaseKind == widget.AgainstBase {
 			return
 		}
 	}
@@ -85,9 +88,9 @@ func TestAgainst(t *testing.T) {
 // TestAgainstItself: nothing has changed, whatever numbers frames and stacks have.
 func TestAgainstItself(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second},
-		Options{Window: 30 * time.Second, Against: otherOf(t, demosource.Options{Length: 30 * time.Second})})
+		scene.Options{Window: 30 * time.Second, Against: otherOf(t, demosource.Options{Length: 30 * time.Second})})
 	s.press("4")
-	for n, d := range s.model.flame.diff {
+	for n, d := range s.model.Flame.Diff {
 		if math.Abs(d) > .02 { // the window begins with a whole second
 			t.Errorf("%s has changed by %v", n.Label, d)
 		}
@@ -96,7 +99,7 @@ func TestAgainstItself(t *testing.T) {
 
 // TestAgainstNothing: a recording without samples is refused.
 func TestAgainstNothing(t *testing.T) {
-	if _, err := LoadAgainst(context.Background(), &noSamples{Source: demosource.New(demosource.Options{})}, "x", Options{}); !errors.Is(err, ErrNothingToCompare) {
+	if _, err := LoadAgainst(context.Background(), &noSamples{Source: demosource.New(demosource.Options{})}, "x", scene.Options{}); !errors.Is(err, ErrNothingToCompare) {
 		t.Error(err)
 	}
 }

@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // BenchmarkFrame is one picture of the screen at 200x50, from the store to the string that goes to the terminal.
 func BenchmarkFrame(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		b.Run(fmt.Sprintf("200x50/threads=%d", threads), func(b *testing.B) {
-			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: threads - 7}, Options{})
+			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: threads - 7}, scene.Options{})
 			b.ReportAllocs()
 			for b.Loop() {
-				s.model.refresh()
+				s.model.Refresh()
 			}
 			b.ReportMetric(float64(len(s.model.grid.String(true))), "bytes/frame")
 		})
@@ -27,8 +28,8 @@ func BenchmarkFeed(b *testing.B) {
 	for _, threads := range []int{10, 100, 500} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			samples := record(b, demosource.Options{Length: 2 * time.Second, HTTP: threads - 7})
-			s := newScreen(b, 80, 24, demosource.Options{Length: 2 * time.Second, HTTP: threads - 7}, Options{})
-			at := s.store.last
+			s := newScreen(b, 80, 24, demosource.Options{Length: 2 * time.Second, HTTP: threads - 7}, scene.Options{})
+			at := newestNS(s.store)
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {

@@ -13,6 +13,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // Candidate is a process that can be chosen.
@@ -67,12 +70,12 @@ const (
 
 // Choose shows a list of processes, kept up to date, and lets one be chosen with the arrows, by typing or with the mouse. It
 // returns ErrCancelled when the person left it, or ctx ended.
-func Choose(ctx context.Context, o Options, c Choosing) (Choice, error) {
+func Choose(ctx context.Context, o scene.Options, c Choosing) (Choice, error) {
 	if os.Getenv("NO_COLOR") != "" {
 		o.NoColor = true
 	}
-	o.tmux = os.Getenv("TMUX") != ""
-	theme, err := ThemeByName(o.withDefaults().Theme)
+	o.Tmux = os.Getenv("TMUX") != ""
+	theme, err := style.ThemeByName(o.WithDefaults().Theme)
 	if err != nil {
 		return Choice{}, err
 	}
@@ -91,12 +94,12 @@ func Choose(ctx context.Context, o Options, c Choosing) (Choice, error) {
 // chooser is the list of processes to choose from.
 type chooser struct {
 	ctx context.Context
-	opt Options
+	opt scene.Options
 	Choosing
-	colors
+	style.Colors
 	now func() time.Time
 
-	table  list[*candidateRow, int]
+	table  widget.List[*candidateRow, int]
 	cursor int // the PID of the row that has it
 	all    []Candidate
 	filter []rune
@@ -128,13 +131,13 @@ type candidateRow struct {
 	share float64
 }
 
-func (r *candidateRow) id() int { return r.PID }
+func (r *candidateRow) ID() int { return r.PID }
 
-func newChooser(ctx context.Context, o Options, c Choosing, theme Theme, now func() time.Time) *chooser {
+func newChooser(ctx context.Context, o scene.Options, c Choosing, theme style.Theme, now func() time.Time) *chooser {
 	m := &chooser{ctx: ctx, opt: o, Choosing: c, now: now, filter: []rune(c.Filter), before: make(map[int]cpuTime)}
-	m.theme = theme
-	m.table.cursor = &m.cursor
-	m.take(c.First)
+	m.Theme = theme
+	m.table.Cursor = &m.cursor
+	m.setList(c.First)
 	return m
 }
 
@@ -168,8 +171,8 @@ func (m *chooser) listIn(wait time.Duration) tea.Cmd {
 	}
 }
 
-// take takes over a list.
-func (m *chooser) take(l []Candidate) {
+// setList takes over a list.
+func (m *chooser) setList(l []Candidate) {
 	now := m.now()
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
@@ -204,7 +207,7 @@ func (m *chooser) arrange() {
 			roots = append(roots, r)
 		}
 	}
-	m.table.rows = m.table.rows[:0]
+	m.table.Rows = m.table.Rows[:0]
 	var add func(r *candidateRow, depth int)
 	add = func(r *candidateRow, depth int) {
 		if left[r.PID] == nil { // parents that name each other: the list was not made in one instant
@@ -212,12 +215,12 @@ func (m *chooser) arrange() {
 		}
 		delete(left, r.PID)
 		r.depth = depth
-		m.table.rows = append(m.table.rows, r)
-		from := len(m.table.rows)
+		m.table.Rows = append(m.table.Rows, r)
+		from := len(m.table.Rows)
 		for _, c := range children[r.PID] {
 			add(c, depth+1)
 		}
-		r.below = len(m.table.rows) - from
+		r.below = len(m.table.Rows) - from
 	}
 	for _, r := range roots {
 		add(r, 0)
@@ -225,7 +228,7 @@ func (m *chooser) arrange() {
 	for _, r := range order {
 		add(r, 0)
 	}
-	m.table.settle()
+	m.table.Settle()
 }
 
 // Update takes sizes, keys, the mouse and new lists.
@@ -233,28 +236,28 @@ func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.w, m.h = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
+		m.w, m.h = min(msg.Width, scene.MaxTerminal), min(msg.Height, scene.MaxTerminal)
 	case candidatesMsg:
 		if m.failed = msg.err; msg.err == nil {
-			m.take(msg.list)
+			m.setList(msg.list)
 		}
 		cmd = m.listIn(max(listEvery, listRest*msg.took))
 	case tea.BackgroundColorMsg:
-		m.toldGround(&msg)
+		m.SetGround(&msg)
 	case noGroundMsg:
-		m.toldGround(nil)
+		m.SetGround(nil)
 	case tea.ColorProfileMsg:
-		m.setProfile(msg)
+		m.SetProfile(msg)
 	case tea.KeyPressMsg:
 		cmd = m.key(msg)
 	case tea.PasteMsg:
 		m.put(msg.Content)
 	case tea.MouseWheelMsg:
-		by := step{rows: 3}
+		by := widget.Step{Rows: 3}
 		if msg.Mouse().Button == tea.MouseWheelUp {
-			by.rows = -3
+			by.Rows = -3
 		}
-		m.table.move(by)
+		m.table.Move(by)
 	case tea.MouseClickMsg:
 		cmd = m.press(msg.Mouse())
 	default:
@@ -281,17 +284,17 @@ func (m *chooser) key(msg tea.KeyPressMsg) tea.Cmd {
 	case "tab":
 		return m.choose(true)
 	case "up", "ctrl+p":
-		m.table.move(step{rows: -1})
+		m.table.Move(widget.Step{Rows: -1})
 	case "down", "ctrl+n":
-		m.table.move(step{rows: +1})
+		m.table.Move(widget.Step{Rows: +1})
 	case "pgup":
-		m.table.move(step{screens: -1})
+		m.table.Move(widget.Step{Screens: -1})
 	case "pgdown":
-		m.table.move(step{screens: +1})
+		m.table.Move(widget.Step{Screens: +1})
 	case "home":
-		m.table.move(step{rows: -maxRows})
+		m.table.Move(widget.Step{Rows: -scene.MaxRows})
 	case "end":
-		m.table.move(step{rows: maxRows})
+		m.table.Move(widget.Step{Rows: scene.MaxRows})
 	case "backspace":
 		if len(m.filter) > 0 {
 			m.filter = m.filter[:len(m.filter)-1]
@@ -321,21 +324,21 @@ func (m *chooser) put(text string) {
 
 // choose takes the row that has the cursor.
 func (m *chooser) choose(children bool) tea.Cmd {
-	i := m.table.index()
-	if i < 0 || children && m.table.rows[i].below == 0 {
+	i := m.table.Index()
+	if i < 0 || children && m.table.Rows[i].below == 0 {
 		return nil
 	}
-	m.chosen = Choice{m.table.rows[i].PID, children}
+	m.chosen = Choice{m.table.Rows[i].PID, children}
 	return tea.Quit
 }
 
 // press moves the cursor to the row clicked; a second click there chooses it.
 func (m *chooser) press(at tea.Mouse) tea.Cmd {
-	i := m.table.top + at.Y - m.rowsFrom
-	if at.Button != tea.MouseLeft || at.Y < m.rowsFrom || at.Y >= m.rowsFrom+m.table.height || i >= len(m.table.rows) {
+	i := m.table.Top + at.Y - m.rowsFrom
+	if at.Button != tea.MouseLeft || at.Y < m.rowsFrom || at.Y >= m.rowsFrom+m.table.Height || i >= len(m.table.Rows) {
 		return nil
 	}
-	m.cursor = m.table.rows[i].PID
+	m.cursor = m.table.Rows[i].PID
 	if m.lastPress.doubled(0, at.Y, m.now()) {
 		return m.choose(false)
 	}
@@ -353,14 +356,14 @@ func (m *chooser) View() tea.View {
 	return v
 }
 
-// found says how many processes there are, and how many of them the filter leaves.
-func (m *chooser) found() string {
+// Found says how many processes there are, and how many of them the filter leaves.
+func (m *chooser) Found() string {
 	text := fmt.Sprintf("%d Ruby processes", len(m.all))
 	if len(m.all) == 1 {
 		text = "1 Ruby process"
 	}
 	if len(m.filter) > 0 {
-		text = fmt.Sprintf("%d of %s", len(m.table.rows), text)
+		text = fmt.Sprintf("%d of %s", len(m.table.Rows), text)
 	}
 	return text
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // pumas are a Puma with two workers beside a Sidekiq that can't be read.
@@ -25,11 +28,11 @@ func pumas() []Candidate {
 func chooserOf(t *testing.T, w, h int, filter string) (m *chooser, clock *time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	theme, err := ThemeByName("dark")
+	theme, err := style.ThemeByName("dark")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = newChooser(t.Context(), Options{}, Choosing{First: pumas(), Filter: filter, Verb: "attach"}, theme, func() time.Time { return now })
+	m = newChooser(t.Context(), scene.Options{}, Choosing{First: pumas(), Filter: filter, Verb: "attach"}, theme, func() time.Time { return now })
 	m.Update(tea.WindowSizeMsg{Width: w, Height: h})
 	return m, &now
 }
@@ -103,7 +106,7 @@ func TestChooserIsFilteredByTyping(t *testing.T) {
 		m, _ := chooserOf(t, 120, 40, "")
 		m.typed(c.typed)
 		var got []int
-		for _, r := range m.table.rows {
+		for _, r := range m.table.Rows {
 			got = append(got, r.PID)
 		}
 		if len(got) != len(c.pids) {
@@ -120,7 +123,7 @@ func TestChooserIsFilteredByTyping(t *testing.T) {
 	if m.typed("i", "q") {
 		t.Error("a q in a name left the list")
 	}
-	if m.typed("esc") || len(m.table.rows) != 4 {
+	if m.typed("esc") || len(m.table.Rows) != 4 {
 		t.Error("esc does not first take the filter away")
 	}
 	if !m.typed("esc") || m.chosen.PID != 0 {
@@ -177,8 +180,8 @@ func TestChooserBearsAnything(t *testing.T) {
 			m, _ := chooserOf(t, w, h, "")
 			m.Update(candidatesMsg{list: hostile})
 			m.typed("end", "up", "pgdown")
-			if len(m.table.rows) != 3 || strings.ContainsAny(m.grid.Text(), "\x1b\u202e") {
-				t.Fatalf("%dx%d: %d rows\n%q", w, h, len(m.table.rows), m.grid.Text())
+			if len(m.table.Rows) != 3 || strings.ContainsAny(m.grid.Text(), "\x1b\u202e") {
+				t.Fatalf("%dx%d: %d rows\n%q", w, h, len(m.table.Rows), m.grid.Text())
 			}
 			m.Update(candidatesMsg{})
 		}
@@ -192,7 +195,7 @@ func TestChooseOnATerminal(t *testing.T) {
 		x := openTerminal(t)
 		var got Choice
 		go func() {
-			c, err := Choose(ctx, Options{Input: x.slave, Output: x.slave}, Choosing{First: pumas(), Verb: "attach",
+			c, err := Choose(ctx, scene.Options{Input: x.slave, Output: x.slave}, Choosing{First: pumas(), Verb: "attach",
 				List: func(context.Context) ([]Candidate, error) { return pumas(), nil }})
 			got = c
 			x.done <- err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // Columns of the list, with the two spaces behind them. Those that come last go first where there is no room.
@@ -24,57 +25,49 @@ const (
 // draw makes the picture.
 func (m *chooser) draw() {
 	m.grid.Reset(m.w, m.h)
-	a := m.grid.Area()
-	m.paint(a)
-	if m.opt.ASCII {
-		m.grid.ToASCII()
-	}
-	if m.opt.NoColor {
-		a.Restyle(canvas.Style.Colorless)
-	} else {
-		m.apply(a)
-	}
+	m.paint(m.grid.Area())
+	fitTerminal(&m.grid, &m.opt, &m.Colors)
 	m.drawn++
 }
 
 // paint draws into the area: what is typed, the rows, what is to be said of the one with the cursor, the keys.
 func (m *chooser) paint(a canvas.Area) {
-	t := &m.theme
+	t := &m.Theme
 	if a.W < 20 || a.H < 6 {
-		a.Put(0, 0, "too small", t.text())
+		a.Put(0, 0, "too small", t.Plain())
 		return
 	}
-	x := a.Put(1, 0, "ddtop", t.bold())
-	a.Put(x+2, 0, m.found(), t.dim())
+	x := a.Put(1, 0, "ddtop", t.Bold())
+	a.Put(x+2, 0, m.Found(), t.Dimmed())
 	x = a.Put(1, 1, "> ", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	if len(m.filter) == 0 {
 		a.Put(x, 1, " ", canvas.Style{Attr: canvas.Reverse})
-		a.Put(x+1, 1, canvas.Cut("type a part of a name, of the command line or a PID", a.W-x-2), t.faint())
+		a.Put(x+1, 1, canvas.Cut("type a part of a name, of the command line or a PID", a.W-x-2), t.Faded())
 	} else {
-		x = a.Put(x, 1, canvas.CutLeft(string(m.filter), a.W-x-2), t.bold())
+		x = a.Put(x, 1, canvas.CutLeft(string(m.filter), a.W-x-2), t.Bold())
 		a.Put(x, 1, " ", canvas.Style{Attr: canvas.Reverse})
 	}
 	columns := m.columns(a.W)
 	x = 1
 	for _, c := range columns {
-		put(a.Sub(x, 3, c.width, 1), c.title, c.right, t.dim())
+		put(a.Sub(x, 3, c.width, 1), c.title, c.right, t.Dimmed())
 		x += c.width
 	}
 	m.rowsFrom = 4
 	detail := min(3, max(1, a.H/8))
 	body := a.Sub(0, m.rowsFrom, a.W, max(1, a.H-m.rowsFrom-detail-2))
-	for y, r := range m.table.scroll(body.H) {
+	for y, r := range m.table.Scroll(body.H) {
 		m.drawRow(body.Row(y), r, columns, r.PID == m.cursor)
 	}
-	if len(m.table.rows) == 0 {
+	if len(m.table.Rows) == 0 {
 		text := "no Ruby process of that name: backspace or esc"
 		if len(m.all) == 0 {
 			text = "no Ruby process is left"
 		}
-		body.Put(1, 0, canvas.Cut(text, a.W-2), t.dim())
+		body.Put(1, 0, canvas.Cut(text, a.W-2), t.Dimmed())
 	}
-	if hidden := m.table.hidden(); hidden != "" {
-		a.PutRight(3, hidden, t.dim())
+	if hidden := m.table.Hidden(); hidden != "" {
+		a.PutRight(3, hidden, t.Dimmed())
 	}
 	m.drawDetail(a.Sub(0, a.H-1-detail, a.W, detail))
 	m.drawKeys(a.Row(a.H - 1))
@@ -152,10 +145,10 @@ func put(a canvas.Area, text string, right bool, st canvas.Style) {
 }
 
 func (m *chooser) drawRow(a canvas.Area, r *candidateRow, columns []candidateColumn, selected bool) {
-	t := &m.theme
-	st := t.text()
+	t := &m.Theme
+	st := t.Plain()
 	if r.Why != "" {
-		st = t.dim()
+		st = t.Dimmed()
 	}
 	x := 1
 	for _, c := range columns {
@@ -167,23 +160,23 @@ func (m *chooser) drawRow(a canvas.Area, r *candidateRow, columns []candidateCol
 		x += c.width
 	}
 	if selected {
-		t.highlight(a, true)
+		t.Highlight(a, true)
 		a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 	}
 }
 
 // drawDetail draws what there is to say of the row with the cursor: why it can't be read, or all of a command line that is cut.
 func (m *chooser) drawDetail(a canvas.Area) {
-	t := &m.theme
+	t := &m.Theme
 	if m.failed != nil {
 		a.Put(1, 0, canvas.Cut(canvas.Clean(m.failed.Error()), a.W-2), canvas.Style{FG: t.Crit})
 		return
 	}
-	i := m.table.index()
+	i := m.table.Index()
 	if i < 0 {
 		return
 	}
-	r, st := m.table.rows[i], t.dim()
+	r, st := m.table.Rows[i], t.Dimmed()
 	text := r.Command
 	if text == "" {
 		text = r.Title
@@ -191,17 +184,17 @@ func (m *chooser) drawDetail(a canvas.Area) {
 	if r.Why != "" {
 		text, st = "✗ "+r.Why, canvas.Style{FG: t.Crit}
 	}
-	lines, _ := wrap(canvas.Clean(text), a.W-2, a.H)
+	lines, _ := style.Wrap(canvas.Clean(text), a.W-2, a.H)
 	for y, line := range lines {
 		a.Put(1, y, line, st)
 	}
 }
 
 func (m *chooser) drawKeys(a canvas.Area) {
-	t := &m.theme
+	t := &m.Theme
 	keys := [][2]string{{"↑ ↓", "move"}, {"enter", m.Verb}}
-	if i := m.table.index(); i >= 0 && m.table.rows[i].below > 0 {
-		n := m.table.rows[i].below
+	if i := m.table.Index(); i >= 0 && m.table.Rows[i].below > 0 {
+		n := m.table.Rows[i].below
 		keys = append(keys, [2]string{"tab", m.Verb + " with " + units.Plural(n, "process", "processes") + " below (--children)"})
 	}
 	if len(m.filter) > 0 {
@@ -214,7 +207,7 @@ func (m *chooser) drawKeys(a canvas.Area) {
 		if x+canvas.Width(k[0])+1+canvas.Width(k[1]) > a.W {
 			break
 		}
-		x = a.Put(x, 0, k[0], t.bold())
-		x = a.Put(x+1, 0, k[1], t.dim()) + 2
+		x = a.Put(x, 0, k[0], t.Bold())
+		x = a.Put(x+1, 0, k[1], t.Dimmed()) + 2
 	}
 }

@@ -16,23 +16,26 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// copy puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or hands it on
+// copyText puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or hands it on
 // to the terminal around it (allow-passthrough), and by default it does neither: so its own command is used, too.
-func (sc *scene) copy(text string) tea.Cmd {
-	if !sc.opt.tmux {
+func copyText(sc *scene.Scene, text string) tea.Cmd {
+	if !sc.Opt.Tmux {
 		return tea.SetClipboard(text)
 	}
 	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))), loadBuffer(text))
 }
 
 // copyPath copies the path of a file that was written; redacted its name alone, because what is copied gets pasted.
-func (sc *scene) copyPath(path string) tea.Cmd {
-	if sc.opt.Redactor != nil {
+func copyPath(sc *scene.Scene, path string) tea.Cmd {
+	if sc.Opt.Redactor != nil {
 		path = filepath.Base(path)
 	}
-	return sc.copy(path)
+	return copyText(sc, path)
 }
 
 // tmuxWithin is how long tmux has to take a text.
@@ -55,24 +58,24 @@ func loadBuffer(text string) tea.Cmd {
 }
 
 // yank copies the stack of what is selected, or the summary when nothing is.
-func (m *Model) yank() tea.Cmd {
-	title, stack := m.selectedStack()
+func yank(m *Model) tea.Cmd {
+	title, stack := selectedStack(m)
 	if len(stack) == 0 {
-		return m.yankSummary()
+		return yankSummary(m)
 	}
-	m.message.say(fmt.Sprintf("copied the stack of %s: %s", title, units.Plural(len(stack), "frame", "frames")))
-	return m.copy(title + "\n  " + strings.Join(stack, "\n  ") + "\n")
+	m.message.Say(fmt.Sprintf("copied the stack of %s: %s", title, units.Plural(len(stack), "frame", "frames")))
+	return copyText(&m.Scene, title+"\n  "+strings.Join(stack, "\n  ")+"\n")
 }
 
 // yankSummary copies what is wrong, who is to blame and what the threads do, as Markdown for a chat.
-func (m *Model) yankSummary() tea.Cmd {
-	if m.lastNS == 0 {
-		m.message.fail("nothing to copy yet: no sample has come")
+func yankSummary(m *Model) tea.Cmd {
+	if m.LastNS == 0 {
+		m.message.Fail("nothing to copy yet: no sample has come")
 		return nil
 	}
-	text := m.summary()
-	m.message.say(fmt.Sprintf("copied a summary in Markdown: %d lines", strings.Count(text, "\n")))
-	return m.copy(text)
+	text := summary(m)
+	m.message.Say(fmt.Sprintf("copied a summary in Markdown: %d lines", strings.Count(text, "\n")))
+	return copyText(&m.Scene, text)
 }
 
 const (
@@ -84,61 +87,61 @@ const (
 )
 
 // summary describes the stretch of time on the screen.
-func (m *Model) summary() string {
+func summary(m *Model) string {
 	var b strings.Builder
-	p, f := &m.process, &m.figures
-	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, axisTime(m.windowNS), p.WallTime(m.atNS).Format("2006-01-02 15:04:05"))
-	if len(m.findings.list) == 0 {
+	p, f := &m.Process, &m.Figures
+	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, style.AxisTime(m.WindowNS), p.WallTime(m.AtNS).Format("2006-01-02 15:04:05"))
+	if len(m.Findings.List) == 0 {
 		b.WriteString("* no findings in the last 10 s\n")
 	}
-	for _, x := range m.findings.list {
+	for _, x := range m.Findings.List {
 		fmt.Fprintf(&b, "* %s**%s**: %s\n", x.When(), markdown(x.Title), markdown(x.Text))
 		if x.Next != "" {
 			fmt.Fprintf(&b, "  → %s\n", markdown(x.Next))
 		}
 	}
-	for _, n := range m.notes.in(m.atNS-m.windowNS, m.atNS, p) {
+	for _, n := range m.Notes.In(m.AtNS-m.WindowNS, m.AtNS, p) {
 		fmt.Fprintf(&b, "* noted: %s\n", markdown(n))
 	}
 	var figures []string
-	for _, g := range f.gauges(&m.theme, &m.served) {
-		figures = append(figures, strings.TrimSpace(g.label+" "+g.value))
+	for _, g := range widget.GaugesOf(f, &m.Theme, &m.Served) {
+		figures = append(figures, strings.TrimSpace(g.Label+" "+g.Value))
 	}
 	fmt.Fprintf(&b, "\n%s\n", markdown(strings.Join(figures, " · ")))
-	if path := m.hotPath(); path != "" {
+	if path := hotPath(m); path != "" {
 		b.WriteString("\n" + path + "\n")
 	}
-	if top := m.blamed(); len(top) > 0 {
+	if top := blamedPlaces(&m.Scene); len(top) > 0 {
 		b.WriteString("\nWhose code makes others wait for the GVL:\n\n")
 		for i, line := range top {
 			fmt.Fprintf(&b, "%d. %s\n", i+1, line)
 		}
 	}
-	m.served.summary(&b)
+	servedSummary(&m.Served, &b)
 	b.WriteString("\n| thread | now | run | wait | io | rest |\n|---|---|--:|--:|--:|--:|\n")
-	for i := range m.timeline.rows {
-		w := &m.timeline.rows[i]
-		run := w.totals[gvl.Running] + w.totals[gvl.Stalled] + w.totals[gvl.GC]
-		wait, io := w.totals[gvl.Waiting], w.totals[gvl.IO]
+	for i := range m.Timeline.Rows {
+		w := &m.Timeline.Rows[i]
+		run := w.Totals[gvl.Running] + w.Totals[gvl.Stalled] + w.Totals[gvl.GC]
+		wait, io := w.Totals[gvl.Waiting], w.Totals[gvl.IO]
 		var all int64
-		for _, ns := range w.totals {
+		for _, ns := range w.Totals {
 			all += ns
 		}
-		if w.inGroup && share(run, all) < muchRun { // its group's row stands for it
+		if w.InGroup && style.Share(run, all) < muchRun { // its group's row stands for it
 			continue
 		}
 		if i >= maxListed {
-			fmt.Fprintf(&b, "| and %d more | | | | | |\n", len(m.timeline.rows)-i)
+			fmt.Fprintf(&b, "| and %d more | | | | | |\n", len(m.Timeline.Rows)-i)
 			break
 		}
-		now := w.words()
-		if now == "" && w.isGroup {
-			now = m.threads.states(w.members).String()
-		} else if th := &m.threads[w.members[0]]; now == "" && th.known {
-			now = gvl.Describe(th.state, m.dict)
+		now := w.Words()
+		if now == "" && w.IsGroup {
+			now = m.Threads.States(w.Members).String()
+		} else if th := &m.Threads[w.Members[0]]; now == "" && th.Known {
+			now = gvl.Describe(th.State, m.Dict)
 		}
 		s := units.Percents(run, wait, io, all-run-wait-io)
-		fmt.Fprintf(&b, "| %s | %s | %d %% | %d %% | %d %% | %d %% |\n", markdown(w.name), markdown(now), s[0], s[1], s[2], s[3])
+		fmt.Fprintf(&b, "| %s | %s | %d %% | %d %% | %d %% | %d %% |\n", markdown(w.Name), markdown(now), s[0], s[1], s[2], s[3])
 	}
 	return b.String()
 }
@@ -152,11 +155,11 @@ const (
 
 // hotPath says where most time goes, in the measure and with the filters of the flamegraph: from the thread that has
 // most into each callee that has half of its caller's time; "" where there is none.
-func (m *Model) hotPath() string {
-	if !m.hasFlame() { // what there is is as old as the last look at it
-		m.buildFlame(true)
+func hotPath(m *Model) string {
+	if !hasFlame(m) { // what there is is as old as the last look at it
+		buildFlame(m, true)
 	}
-	t := m.flame.tree
+	t := m.Flame.Tree
 	if t == nil || t.Root.Total == 0 {
 		return ""
 	}
@@ -186,19 +189,19 @@ func (m *Model) hotPath() string {
 	if n.Path != "" {
 		where = fmt.Sprintf(" (%s:%d)", markdown(n.Path), n.ExecLine)
 	}
-	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(share(n.Total, t.Root.Total)), metricName(t.Metric), strings.Join(path, " → "), where)
+	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(style.Share(n.Total, t.Root.Total)), style.MetricName(t.Metric), strings.Join(path, " → "), where)
 }
 
-// blamed lists the places that held the GVL while others waited, as view 6 does, those charged most first; none where fewer
+// blamedPlaces lists the places that held the GVL while others waited, as view 6 does, those charged most first; none where fewer
 // than a twentieth of a thread waited on average, which is nobody's trouble.
-func (sc *scene) blamed() []string {
-	b := blameOf(&sc.weights, sc.dict)
-	if b.waitNS < (sc.weights.ToNS-sc.weights.FromNS)/20 {
+func blamedPlaces(sc *scene.Scene) []string {
+	b := widget.BlameOf(&sc.Weights, sc.Dict)
+	if b.WaitNS < (sc.Weights.ToNS-sc.Weights.FromNS)/20 {
 		return nil
 	}
 	var out []string
-	for _, p := range b.places[:min(len(b.places), maxBlamed)] {
-		line := units.Percent(share(p.NS, b.waitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"
+	for _, p := range b.Places[:min(len(b.Places), maxBlamed)] {
+		line := units.Percent(style.Share(p.NS, b.WaitNS)) + " `" + strings.ReplaceAll(canvas.Clean(p.String()), "`", "'") + "`"
 		if p.Path != "" {
 			line += fmt.Sprintf(" %s:%d", markdown(p.Path), p.Line)
 		}
@@ -219,4 +222,42 @@ func markdown(s string) string {
 			return map[byte]string{'<': "&lt;", '&': "&amp;"}[m[0]] + m[1:]
 		}))
 	return s
+}
+
+// maxSummaryEndpoints bounds the routes of a summary.
+const maxSummaryEndpoints = 8
+
+// servedSummary writes the routes of the time shown, those with most time first, for a summary in Markdown; nothing without any.
+func servedSummary(s *scene.Served, b *strings.Builder) {
+	list := s.Endpoints[:min(len(s.Endpoints), maxSummaryEndpoints)]
+	if len(list) == 0 {
+		return
+	}
+	b.WriteString("\nRequests and jobs, as far as seen:\n\n| endpoint | ended | running | p50 | p95 | longest | blame |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	for i := range list {
+		e := &list[i]
+		name, p50, p95, longest := "(others)", "–", "–", scene.LengthText(gvl.Length(e.LongestNS, e.SlackNS))
+		if !e.Other {
+			name = scene.EndpointName(e.Kind, e.Name)
+		}
+		if n, _ := e.Durations.Count(); n > 0 {
+			p50, p95 = scene.LengthText(e.Quantile(.5)), scene.LengthText(e.Quantile(.95))
+		}
+		switch {
+		case e.LongestNS == 0:
+			longest = "–"
+		case e.LongestAtLeast:
+			longest = "≥" + units.Duration(e.LongestNS)
+		}
+		fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s |\n", markdown(name), e.Ended, e.Running, p50, p95, longest,
+			units.Percent(min(style.Share(e.BlameNS, s.WaitNS), 1)))
+	}
+	if n := len(s.Endpoints) - len(list); n > 0 {
+		fmt.Fprintf(b, "| and %d more | | | | | | |\n", n)
+	}
+}
+
+// selectedStack returns the stack of the selected frame or thread.
+func selectedStack(m *Model) (title string, lines []string) {
+	return m.current().Stack(&m.Scene)
 }

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestTerminalWithoutColours: with NO_COLOR, and on what is not a terminal, Bubble Tea converts every colour to none.
@@ -16,7 +17,7 @@ func TestTerminalWithoutColours(t *testing.T) {
 		t.Fatalf("the profiles are %s and %s", noTTY, ascii)
 	}
 	for _, p := range []tea.ColorProfileMsg{noTTY, ascii} {
-		s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, Options{NoColor: true})
+		s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{NoColor: true})
 		s.model.Update(p)
 		s.sees("order-service")
 	}

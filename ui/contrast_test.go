@@ -10,6 +10,9 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // profiles are the terminals with few colours, as Bubble Tea tells of them.
@@ -21,8 +24,8 @@ func TestTheProfilesAreThoseMeant(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if got := (tea.ColorProfileMsg{Profile: 5}).String(); got != trueColor {
-		t.Errorf("%s, want %s", got, trueColor)
+	if got := (tea.ColorProfileMsg{Profile: 5}).String(); got != style.TrueColor {
+		t.Errorf("%s, want %s", got, style.TrueColor)
 	}
 }
 
@@ -30,10 +33,10 @@ func TestTheProfilesAreThoseMeant(t *testing.T) {
 func TestTextIsLegibleInFewColors(t *testing.T) {
 	rs := make(recordings)
 	for _, v := range pageViews {
-		rs.picture(t, v.recording, Options{}, 80, 24)
-		for _, theme := range Themes[1:] {
+		rs.picture(t, v.recording, scene.Options{}, 80, 24)
+		for _, theme := range style.Themes[1:] {
 			for _, profile := range profiles {
-				m, err := NewModel(rs[v.recording], Options{Theme: theme})
+				m, err := NewModel(rs[v.recording], scene.Options{Theme: theme})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -41,7 +44,7 @@ func TestTextIsLegibleInFewColors(t *testing.T) {
 				m.Update(profile)
 				s.resize(120, 40)
 				s.press(v.keys...)
-				ground := profile.Convert(m.theme.Background)
+				ground := profile.Convert(m.Theme.Background)
 				for y := range m.grid.H {
 					for x := range m.grid.W {
 						c := m.grid.At(x, y)
@@ -65,20 +68,20 @@ func TestTextIsLegibleInFewColors(t *testing.T) {
 // TestStatesCanBeToldApart in every theme and number of colours: by letter always, and those that mean trouble by colour
 // too, among themselves and from those that mean none.
 func TestStatesCanBeToldApart(t *testing.T) {
-	for _, name := range Themes[1:] {
-		theme, err := ThemeByName(name)
+	for _, name := range style.Themes[1:] {
+		theme, err := style.ThemeByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, profile := range append(profiles, tea.ColorProfileMsg{Profile: 5}) {
 			theme, weak := theme, 1.0
-			if profile.String() == colors16 {
-				theme, weak = theme.in16(), 0.4 // no share is mixed into the ground
+			if profile.String() == style.Colors16 {
+				theme, weak = theme.In16(), 0.4 // no share is mixed into the ground
 			}
 			look := func(s gvl.State) (rune, string) {
 				c := gvl.Cell{Dominant: s, Share: weak, SpanNS: 1}
 				c.NS[s] = 1
-				r, st := theme.stateCell(&c, false, nil)
+				r, st := theme.StateCell(&c, false, nil)
 				return r, fmt.Sprint(profile.Convert(st.BG))
 			}
 			for a := range gvl.NumStates {
@@ -101,57 +104,6 @@ func TestStatesCanBeToldApart(t *testing.T) {
 	}
 }
 
-// TestColoursOfTextAreLegible: state words have the contrast of WCAG on the theme's ground, and on a selected row.
-func TestColoursOfTextAreLegible(t *testing.T) {
-	for _, name := range Themes[1:] {
-		theme, err := ThemeByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for s, c := range theme.States {
-			if got := theme.readable(c).Contrast(theme.Background); got < legible {
-				t.Errorf("%s: %s has a contrast of %.1f", name, gvl.State(s), got)
-			}
-			if got := toward(theme.readable(c), theme.Text, theme.Selection).Contrast(theme.Selection); got < legible {
-				t.Errorf("%s: %s on a selected row has a contrast of %.1f", name, gvl.State(s), got)
-			}
-		}
-		for what, c := range map[string]canvas.Color{"text": theme.Text, "dim": theme.Dim, "accent": theme.Accent, "good": theme.Good, "warn": theme.Warn, "crit": theme.Crit} {
-			if got := c.Contrast(theme.Background); got < legible {
-				t.Errorf("%s: %s has a contrast of %.1f", name, what, got)
-			}
-		}
-	}
-}
-
-// TestLettersOfStatesAreLegible: a state has one colour of letters, and at every share the contrast that WCAG asks of graphics.
-func TestLettersOfStatesAreLegible(t *testing.T) {
-	for _, name := range Themes[1:] {
-		theme, err := ThemeByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for s := range gvl.NumStates {
-			if gvl.State(s).Idle() { // quiet on purpose
-				continue
-			}
-			letters := make(map[canvas.Color]bool)
-			for _, share := range []float64{0.3, 0.5, 0.7, 1} {
-				c := gvl.Cell{Dominant: gvl.State(s), Share: share, SpanNS: 1}
-				c.NS[s] = 1
-				_, st := theme.stateCell(&c, true, nil)
-				letters[st.FG] = true
-				if got := st.FG.Contrast(st.BG); got < graphic {
-					t.Errorf("%s: the letter of %s at a share of %.1f has a contrast of %.1f", name, gvl.State(s), share, got)
-				}
-			}
-			if len(letters) > 1 {
-				t.Errorf("%s: the letters of %s have %d colours", name, gvl.State(s), len(letters))
-			}
-		}
-	}
-}
-
 // TestFewColoursKeepTheirMeaning: with 256 colours what is grey stays grey, and every colour is one that the terminal has.
 func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	profile := profiles[1]
@@ -159,23 +111,23 @@ func TestFewColoursKeepTheirMeaning(t *testing.T) {
 		r, g, b, _ := profile.Convert(c).RGBA()
 		return canvas.RGB(r>>8<<16|g>>8<<8|b>>8) == c
 	}
-	for _, name := range Themes[1:] {
-		theme, err := ThemeByName(name)
+	for _, name := range style.Themes[1:] {
+		theme, err := style.ThemeByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for what, c := range map[string]canvas.Color{"text": theme.Text, "dim": theme.Dim, "faint": theme.Faint, "line": theme.Line,
 			"parked": theme.States[gvl.Parked], "sleeping": theme.States[gvl.Sleeping], "unknown": theme.States[gvl.Unknown],
-			"half asleep": theme.shade(theme.States[gvl.Sleeping], 0.5)} {
-			r, g, b := in256(c).Components()
+			"half asleep": theme.Shade(theme.States[gvl.Sleeping], 0.5)} {
+			r, g, b := style.In256(c).Components()
 			if r != g || g != b {
-				t.Errorf("%s: %s comes out as %s", name, what, in256(c).Hex())
+				t.Errorf("%s: %s comes out as %s", name, what, style.In256(c).Hex())
 			}
 		}
 		for r := 0; r < 256; r += 15 {
 			for g := 0; g < 256; g += 15 {
 				for b := 0; b < 256; b += 15 {
-					if c := in256(canvas.RGB(uint32(r<<16 | g<<8 | b))); !same(c) {
+					if c := style.In256(canvas.RGB(uint32(r<<16 | g<<8 | b))); !same(c) {
 						t.Fatalf("#%02x%02x%02x becomes %s, which is none of the 256", r, g, b, c.Hex())
 					}
 				}
@@ -183,10 +135,10 @@ func TestFewColoursKeepTheirMeaning(t *testing.T) {
 		}
 		seen := make(map[canvas.Color]int)
 		for p, c := range theme.Flame {
-			if q, ok := seen[in256(c)]; ok {
+			if q, ok := seen[style.In256(c)]; ok {
 				t.Errorf("%s: %d and %d of the flamegraph come out as one colour", name, p, q)
 			}
-			seen[in256(c)] = p
+			seen[style.In256(c)] = p
 		}
 	}
 }
@@ -196,10 +148,10 @@ func TestFewColoursKeepTheirMeaning(t *testing.T) {
 // of its 1.4.11.
 func TestTextOfEveryPictureIsLegible(t *testing.T) {
 	rs := make(recordings)
-	for _, name := range Themes[1:] {
+	for _, name := range style.Themes[1:] {
 		for _, v := range slices.Concat(shotViews, pageViews) {
-			rs.picture(t, v.recording, Options{}, 80, 24)
-			m, err := NewModel(rs[v.recording], Options{Theme: name})
+			rs.picture(t, v.recording, scene.Options{}, 80, 24)
+			m, err := NewModel(rs[v.recording], scene.Options{Theme: name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,14 +159,14 @@ func TestTextOfEveryPictureIsLegible(t *testing.T) {
 			s.resize(120, 40)
 			s.press(v.keys...)
 			cells := make(map[canvas.Color]bool) // the grounds of the timeline's cells
-			for _, c := range m.theme.States {
-				for i := range shadeSteps + 1 {
-					cells[m.theme.shade(c, m.theme.Weakest+(1-m.theme.Weakest)*float64(i)/shadeSteps)] = true
+			for _, c := range m.Theme.States {
+				for i := range style.ShadeSteps + 1 {
+					cells[m.Theme.Shade(c, m.Theme.Weakest+(1-m.Theme.Weakest)*float64(i)/style.ShadeSteps)] = true
 				}
 			}
-			for _, c := range m.theme.Owners {
-				for i := range shadeSteps + 1 {
-					cells[m.theme.shade(c, laneStrength(float64(i)/shadeSteps))] = true
+			for _, c := range m.Theme.Owners {
+				for i := range style.ShadeSteps + 1 {
+					cells[m.Theme.Shade(c, widget.LaneStrength(float64(i)/style.ShadeSteps))] = true
 				}
 			}
 			bad := make(map[canvas.Style]bool)
@@ -226,11 +178,11 @@ func TestTextOfEveryPictureIsLegible(t *testing.T) {
 						continue
 					}
 					if !st.BG.IsSet() {
-						st.BG = m.theme.Background
+						st.BG = m.Theme.Background
 					}
-					least := legible
-					if cells[st.BG] || st.FG == m.theme.Faint {
-						least = graphic
+					least := style.Legible
+					if cells[st.BG] || st.FG == m.Theme.Faint {
+						least = style.Graphic
 					}
 					if got := st.FG.Contrast(st.BG); got < least && !bad[st] {
 						bad[st] = true

@@ -8,6 +8,11 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/page/processes"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // documentedKeys returns the keys that a section of docs/screen.md names in the first cells of its tables.
@@ -35,23 +40,23 @@ func TestDocsNameEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(text)
-	pages := newPages(newComponents(new(selection)))
-	sections := map[string][]keyMap{
-		"Everywhere":                       {globalKeys(offers{true, true})},
-		"View 1: live":                     {timelineKeys(), flameKeys()},
+	pages := newPages(widget.NewParts(new(scene.Selection)))
+	sections := map[string][]scene.KeyMap{
+		"Everywhere":                       {globalKeys(scene.Offers{Processes: true, Requests: true})},
+		"View 1: live":                     allKeys(pages[scene.PageLive]),
 		"The flamegraph, on views 1 and 4": {weightKeys()},
-		"One thread":                       {*pages[pageThread].keyMap()},
-		"View 8: processes":                {*newProcessesPage(nil).keyMap()},
+		"One thread":                       allKeys(pages[scene.PageThread]),
+		"View 8: processes":                allKeys(processes.New(nil)),
 	}
-	for _, tab := range tabs {
-		if pages[tab.id] != nil {
-			name := map[string]string{"flame": "flamegraph"}[tab.name]
+	for _, tab := range tabs(scene.Offers{Processes: true, Requests: true}) {
+		if pages[tab.ID] != nil {
+			name := map[string]string{"flame": "flamegraph"}[string(tab.ID)]
 			if name == "" {
-				name = tab.name
+				name = string(tab.ID)
 			}
-			sections["View "+tab.key+": "+name] = []keyMap{*pages[tab.id].keyMap()}
-			if slices.Contains([]pageID{pageThreads, pageTimeline, pageTop, pageLocks, pageRequests, pageWaits}, tab.id) {
-				sections["Search, on views 2, 3, 5, 6, 9 and 0"] = []keyMap{searchKeys()}
+			sections["View "+tab.Key+": "+name] = allKeys(pages[tab.ID])
+			if tab.Shared == page.SearchShared {
+				sections["Search, on views 2, 3, 5, 6, 9 and 0"] = []scene.KeyMap{searchKeys()}
 			}
 		}
 	}
@@ -62,9 +67,9 @@ func TestDocsNameEveryKey(t *testing.T) {
 			t.Errorf("docs/screen.md names no keys under %q", heading)
 		}
 		for _, m := range maps {
-			for _, b := range m.bindings {
-				for _, key := range strings.Fields(b.show) {
-					if b.help != "" && !slices.Contains(documented, key) {
+			for _, b := range m.Bindings {
+				for _, key := range strings.Fields(b.Show) {
+					if b.Help != "" && !slices.Contains(documented, key) {
 						t.Errorf("docs/screen.md: under %q %q is missing", heading, key)
 					}
 				}
@@ -75,7 +80,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 			if names[key] != "" {
 				name = names[key]
 			}
-			if !slices.ContainsFunc(maps, func(m keyMap) bool { return m.find(name) != nil }) {
+			if !slices.ContainsFunc(maps, func(m scene.KeyMap) bool { return m.Find(name) != nil }) {
 				t.Errorf("docs/screen.md: under %q is %q, which does nothing there", heading, key)
 			}
 		}
@@ -88,7 +93,7 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 	for _, s := range stateHelp {
 		legend = append(legend, s.state)
 	}
-	for what, list := range map[string][]gvl.State{"the legend": legend, "a bar": barStates[:], "a group's count": urgency[:]} {
+	for what, list := range map[string][]gvl.State{"the legend": legend, "a bar": style.BarStates[:], "a group's count": scene.Urgency[:]} {
 		for s := range gvl.NumStates {
 			n := 0
 			for _, listed := range list {
@@ -101,8 +106,8 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range Themes {
-		theme, err := ThemeByName(name)
+	for _, name := range style.Themes {
+		theme, err := style.ThemeByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,9 +117,18 @@ func TestEveryStateHasItsPlace(t *testing.T) {
 			}
 		}
 	}
-	for s, word := range shortStates {
+	for s, word := range scene.ShortStates {
 		if word == "" {
 			t.Errorf("%q has no short word", gvl.State(s))
 		}
 	}
+}
+
+// allKeys are the keys of a page.
+func allKeys(p page.Page) []scene.KeyMap {
+	var out []scene.KeyMap
+	for _, k := range p.Keys(nil, true) {
+		out = append(out, *k)
+	}
+	return out
 }

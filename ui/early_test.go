@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // youngSource is a source whose program began so long before it was watched.
@@ -25,11 +26,11 @@ func (y youngSource) Process() sampler.Process {
 // TestAStartNamesNoTimes: before the first sample a screen says nothing about times that it does not know.
 func TestAStartNamesNoTimes(t *testing.T) {
 	src := youngSource{demosource.New(demosource.Options{}), time.Hour}
-	store, err := NewStore(src, 0)
+	store, err := newStore(src, scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, Options{})
+	m, err := NewModel(store, scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +51,9 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 		{0, 2 * time.Second, young}, {0, 8 * time.Second, young}, {0, 11 * time.Second, quiet}, {4 * time.Second, 7 * time.Second, quiet},
 		{time.Hour, 4 * time.Second, new}, {time.Hour, 6 * time.Second, quiet},
 	} {
-		s := endsWith(t, youngSource{demosource.New(demosource.Options{Length: c.length}), c.age}, Options{}, 120, 40)
-		s.store.done = false
-		s.model.refresh()
+		s := endsWith(t, youngSource{demosource.New(demosource.Options{Length: c.length}), c.age}, scene.Options{}, 120, 40)
+		setDone(s.store, false)
+		s.model.Refresh()
 		s.sees(c.want)
 		for _, other := range []string{young, new, quiet} {
 			if other != c.want {
@@ -63,8 +64,8 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 		s.press("space") // a moment of the past: nothing more comes
 		s.sees(over)
 		s.press("space")
-		s.store.done = true
-		s.model.refresh()
+		setDone(s.store, true)
+		s.model.Refresh()
 		s.sees("■ exited", over)
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // shown is what a column of a terminal shows: a character, and whether its ground has a colour.
@@ -339,7 +341,7 @@ func (p *pictures) View() tea.View { return paintedView("") }
 // erasing in a colour, which GNU screen does not do.
 func TestATerminalWithoutColouredErasing(t *testing.T) {
 	const w, h = 100, 40
-	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, Options{})
+	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, scene.Options{})
 	type frame struct {
 		name  string
 		grid  *canvas.Grid
@@ -347,11 +349,11 @@ func TestATerminalWithoutColouredErasing(t *testing.T) {
 	}
 	var frames []frame
 	for _, theme := range []string{"dark", "light"} {
-		look, err := ThemeByName(theme)
+		look, err := style.ThemeByName(theme)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.model.setTheme(look)
+		s.model.SetTheme(look)
 		for _, keys := range [][]string{nil, {"I"}, {"tab", "down"}, {"down", "down"}, {"enter"}, {"f"}, {"esc", "f"}, {"o"}, {"4"}, {"down", "down"},
 			{"i"}, {"i", "/", "R", "e", "enter"}, {"esc", "esc", "3"}, {"left", "left"}, {"2"}, {"enter"}, {"?"}, {"esc", "5"}, {"6"}, {"7"}, {"1"},
 			{"space"}, {"[", "["}, {"P"}, {"P", "space"}, {"I", "o"}} {

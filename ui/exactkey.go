@@ -1,28 +1,15 @@
 package ui
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/internal/units"
-	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
-
-// ExactSwitch switches exact mode (docs/exact.md) of the process that is shown on and off. The screen calls Exact and EndExact in the
-// background, one at a time, and ExactStatus at each picture: that one must not wait for the others.
-type ExactSwitch interface {
-	// Exact puts the probes into the process. The error says in a sentence why it can't be, and what to do; nothing is in the process
-	// then.
-	Exact(ctx context.Context) error
-	// EndExact takes them out. The error says why they may still be there.
-	EndExact() error
-	ExactStatus() sampler.ExactStatus
-}
 
 // exactTimeout bounds how long switching exact mode on may take; it takes some 40 ms.
 const exactTimeout = 30 * time.Second
@@ -33,8 +20,8 @@ type exactKey struct {
 	agreed bool
 	// busy is what is being done: "on" or "off"; "": nothing.
 	busy string
-	// told is what it ended by that the screen has said.
-	told string
+	// saidEnded is what it ended by that the screen has said.
+	saidEnded string
 }
 
 // exactMsg says that exact mode was switched on or off.
@@ -51,51 +38,43 @@ var exactQuestion = []string{
 	"put breakpoints into the process's code?",
 }
 
-// look takes over how exact mode is doing and says when it has ended itself. It reports whether the picture changes by that.
-func (k *exactKey) look(sc *scene, say *message) bool {
-	if sc.opt.Exact == nil {
+// update takes over how exact mode is doing and says when it has ended itself. It reports whether the picture changes by that.
+func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
+	if sc.Opt.Exact == nil {
 		return false
 	}
-	before := sc.exact
-	sc.exact = sc.opt.Exact.ExactStatus()
-	s := &sc.exact
+	before := sc.Exact
+	sc.Exact = sc.Opt.Exact.ExactStatus()
+	s := &sc.Exact
 	k.agreed = k.agreed || s.On
-	if s.Ended != k.told {
-		if k.told = s.Ended; s.Ended != "" {
+	if s.Ended != k.saidEnded {
+		if k.saidEnded = s.Ended; s.Ended != "" {
 			k.agreed = false // what it costs is another question now
-			say.fail(exactEnded(s) + ": sampling goes on")
+			say.Fail(widget.ExactEnded(s) + ": sampling goes on")
 		}
 	}
 	return s.On != before.On || s.Ended != before.Ended || s.Lost != before.Lost
 }
 
-// exactEnded says in a sentence why exact mode ended itself.
-func exactEnded(s *sampler.ExactStatus) string {
-	if s.Wrong {
-		return "exact mode ended, and what it told is not to be trusted: " + s.Ended
-	}
-	return "exact mode ended: " + s.Ended
-}
-
 // press switches exact mode on or off. It asks before it is switched on for the first time.
 func (k *exactKey) press(m *Model) tea.Cmd {
-	say, s := &m.message, &m.exact
+	say, s := &m.message, &m.Exact
 	switch {
-	case m.opt.Exact == nil && m.opt.Replay:
-		say.tell("exact mode is for a running process, and this is a recording: what was known exactly is marked (0 lists waits)")
-	case m.opt.Exact == nil && m.fleet != nil:
-		say.tell("exact mode is for one process: ddtop -p " + fmt.Sprint(m.process.PID) + ", then E")
-	case m.opt.Exact == nil:
-		say.tell("exact mode is not possible here")
+	case m.Opt.Exact == nil && m.Opt.Replay:
+		say.Tell("exact mode is for a running process, and this is a recording: what was known exactly is marked (0 lists waits)")
+	case m.Opt.Exact == nil && m.fleet != nil:
+		say.Tell("exact mode is for one process: ddtop -p " + fmt.Sprint(m.Process.PID) + ", then E")
+	case m.Opt.Exact == nil:
+		say.Tell("exact mode is not possible here")
 	case k.busy != "":
-		say.tell("exact mode is being switched " + k.busy)
+		say.Tell("exact mode is being switched " + k.busy)
 	case s.On:
 		k.busy = "off"
-		say.say("switching exact mode off …")
-		with := m.opt.Exact
+		say.Say("switching exact mode off …")
+		with := m.Opt.Exact
 		return func() tea.Msg { return exactMsg{off: true, err: with.EndExact()} }
-	case m.source.Done:
-		say.fail("exact mode is for a running process, and no samples come any more")
+	case m.Source.Done:
+		say.Fail("exact mode is for a running process, and no samples come any more")
 	case !k.agreed:
 		m.prompt = k.ask(m)
 	default:
@@ -107,8 +86,8 @@ func (k *exactKey) press(m *Model) tea.Cmd {
 // ask asks whether breakpoints may be put into the process.
 func (k *exactKey) ask(m *Model) *prompt {
 	forms := exactQuestion
-	if s := &m.exact; s.Ended != "" {
-		forms = []string{exactEnded(s) + ". Put the breakpoints in again?", exactEnded(s) + ". Again?", "it ended: " + s.Ended + ". Again?"}
+	if s := &m.Exact; s.Ended != "" {
+		forms = []string{widget.ExactEnded(s) + ". Put the breakpoints in again?", widget.ExactEnded(s) + ". Again?", "it ended: " + s.Ended + ". Again?"}
 	}
 	return &prompt{forms: forms, hint: func() string { return "y yes   n no" }, left: func() {},
 		yes: func() tea.Cmd { k.agreed = true; return k.begin(m) }}
@@ -117,8 +96,8 @@ func (k *exactKey) ask(m *Model) *prompt {
 // begin puts the probes in.
 func (k *exactKey) begin(m *Model) tea.Cmd {
 	k.busy = "on"
-	m.message.say("switching exact mode on …")
-	with := m.opt.Exact
+	m.message.Say("switching exact mode on …")
+	with := m.Opt.Exact
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(context.Background(), exactTimeout)
 		defer cancel()
@@ -127,56 +106,18 @@ func (k *exactKey) begin(m *Model) tea.Cmd {
 }
 
 // done says what came of it.
-func (k *exactKey) done(msg exactMsg, sc *scene, say *message) {
+func (k *exactKey) done(msg exactMsg, sc *scene.Scene, say *scene.Message) {
 	k.busy = ""
-	k.look(sc, say)
+	k.update(sc, say)
 	switch {
 	case msg.err != nil && msg.off:
-		say.fail("exact mode was not ended cleanly: " + msg.err.Error())
+		say.Fail("exact mode was not ended cleanly: " + msg.err.Error())
 	case msg.err != nil:
 		k.agreed = false
-		say.fail("no exact mode: " + msg.err.Error())
+		say.Fail("no exact mode: " + msg.err.Error())
 	case msg.off:
-		say.say("exact mode is off: no breakpoints are left in the process")
+		say.Say("exact mode is off: no breakpoints are left in the process")
 	default:
-		say.say("exact mode is on   0 lists all waits   E ends it")
+		say.Say("exact mode is on   0 lists all waits   E ends it")
 	}
-}
-
-// exactSegments say in the head whether exact mode is on and what it costs the process, or that it ended itself. Before a thread has come past
-// a probe nothing is exact.
-func exactSegments(s *sampler.ExactStatus, t *Theme) []segment {
-	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
-	switch {
-	case s.On && s.Lost > 0:
-		return []segment{{fmt.Sprintf("● exact %s, %s lost", units.FinePercent(s.CostShare), units.Count(int64(s.Lost))), warn}}
-	case s.On && s.Hits == 0:
-		return []segment{{"○ exact: no hit yet", canvas.Style{FG: t.Dim}}}
-	case s.On:
-		return []segment{{"● exact " + units.FinePercent(s.CostShare), canvas.Style{FG: t.Accent, Attr: canvas.Bold}}}
-	case s.Ended != "":
-		return []segment{{"exact ended", warn}}
-	}
-	return nil
-}
-
-// exactHelp says in the help how exact mode is doing.
-func exactHelp(s *sampler.ExactStatus, p *sampler.Process) []binding {
-	counts := fmt.Sprintf("%s hits of its breakpoints told %s changes of the GVL, %s were lost", units.Count(int64(s.Hits)), units.Count(int64(s.Changes)), units.Count(int64(s.Lost)))
-	switch {
-	case s.On:
-		return []binding{{show: cmp.Or(units.FinePercent(s.CostShare), "–"), help: "of the process's own CPU time is what exact mode costs it, by estimate, since " +
-			p.WallTime(s.SinceNS).Format("15:04:05") + " (E ends it): " + counts}}
-	case s.Ended != "":
-		return []binding{{show: "exact", help: exactEnded(s) + "; " + counts}}
-	}
-	return nil
-}
-
-// readsHelp says in the help how sampling and exact mode are doing.
-func (sc *scene) readsHelp() keyMap {
-	k := sc.figures.readsHelp(&sc.process)
-	k.bindings = append(k.bindings, exactHelp(&sc.exact, &sc.process)...)
-	k.bindings = append(k.bindings, switchHelp(&sc.switches, &sc.process)...)
-	return k
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // fakeExact is exact mode of a process that isn't there.
@@ -34,7 +35,7 @@ func (f *fakeExact) EndExact() error { f.status = sampler.ExactStatus{}; return 
 func (f *fakeExact) ExactStatus() sampler.ExactStatus { return f.status }
 
 // withExact is the made-up order service as a process that goes on.
-func withExact(t *testing.T, w, h int, o Options) (*screen, *fakeExact) {
+func withExact(t *testing.T, w, h int, o scene.Options) (*screen, *fakeExact) {
 	t.Helper()
 	f := new(fakeExact)
 	o.Exact = f
@@ -52,7 +53,7 @@ func (s *screen) ran(cmds []tea.Cmd) {
 // TestExactAsksFirst: nothing is put into the process before somebody has said yes, and whoever said it once isn't asked again.
 func TestExactAsksFirst(t *testing.T) {
 	for _, size := range append([][2]int{{60, 15}}, screenSizes...) {
-		s, f := withExact(t, size[0], size[1], Options{})
+		s, f := withExact(t, size[0], size[1], scene.Options{})
 		s.misses("● exact")
 		if cmds := s.press("E"); len(cmds) != 0 {
 			t.Errorf("%d commands before the answer", len(cmds))
@@ -91,7 +92,7 @@ func TestExactAsksFirst(t *testing.T) {
 // TestExactSaysWhyNot: the refusal's sentence is there to its end, on the smallest screen too.
 func TestExactSaysWhyNot(t *testing.T) {
 	for _, size := range append([][2]int{{60, 15}}, screenSizes...) {
-		s, f := withExact(t, size[0], size[1], Options{})
+		s, f := withExact(t, size[0], size[1], scene.Options{})
 		f.refusal = errors.New("loading the BPF program for PID 4242: operation not permitted: ddtop needs CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep ddtop gives them")
 		s.press("E")
 		s.ran(s.press("y"))
@@ -108,14 +109,14 @@ func TestExactSaysWhyNot(t *testing.T) {
 // TestExactEndsItself: why is said when it happens, in the head and in the help from then on, and it is asked again.
 func TestExactEndsItself(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
-		s, f := withExact(t, 120, 40, Options{})
+		s, f := withExact(t, 120, 40, scene.Options{})
 		s.press("E")
 		s.ran(s.press("y"))
 		f.status.Lost = 12
-		s.model.tickOn()
+		tickOn(s.model)
 		s.sees("● exact 0.4 %, 12 lost")
 		f.status = sampler.ExactStatus{Ended: "its probes cost 4.1 % of the process's CPU time", Wrong: wrong}
-		s.model.tickOn()
+		tickOn(s.model)
 		s.sees("its probes cost 4.1 %", "exact ended")
 		if got := strings.Contains(s.text(), "trusted"); got != wrong {
 			t.Errorf("wrong %v, said so %v", wrong, got)
@@ -136,19 +137,19 @@ func TestExactEndsItself(t *testing.T) {
 
 // TestExactWhereItIsNot: the key says why.
 func TestExactWhereItIsNot(t *testing.T) {
-	for want, o := range map[string]Options{"this is a recording": {Replay: true}, "not possible here": {}} {
+	for want, o := range map[string]scene.Options{"this is a recording": {Replay: true}, "not possible here": {}} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, o)
 		s.press("E")
 		s.sees(want)
 	}
 	f := new(fakeExact)
-	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, Options{Exact: f})
-	s.store.done = true // nothing else reads it
-	s.model.refresh()
+	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, scene.Options{Exact: f})
+	setDone(s.store, true)
+	s.model.Refresh()
 	s.press("E")
 	s.sees("no samples come any more")
 	f.status.On = true // by the command line: nobody is asked
-	s.model.refresh()
+	s.model.Refresh()
 	s.ran(s.press("E"))
 	s.sees("exact mode is off")
 }

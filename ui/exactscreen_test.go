@@ -4,22 +4,27 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/timeline"
+	"github.com/ddtop/ddtop/ui/page/waits"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // exactly is the made-up order service as exact mode sees it.
-func exactly(t *testing.T, w, h int, o Options) *screen {
+func exactly(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	return newScreen(t, w, h, demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true}, o)
 }
 
-func (s *screen) timelinePage() *timelinePage { return s.model.pages[pageTimeline].(*timelinePage) }
+func (s *screen) timelinePage() *timeline.Page {
+	return s.model.pages[scene.PageTimeline].(*timeline.Page)
+}
 
 // TestTimelineOfAWait: of waits of any length, at any size, the row of the thread says that it waited from the begin to the end that the
 // list names, down to 10 µs a column.
@@ -27,13 +32,13 @@ func TestTimelineOfAWait(t *testing.T) {
 	const looked = 5
 	r := rand.New(rand.NewPCG(3, 1))
 	for _, size := range screenSizes {
-		s := exactly(t, size[0], size[1], Options{})
+		s := exactly(t, size[0], size[1], scene.Options{})
 		s.press("0")
 		p := s.waitsPage()
-		var waits []waitEvent
-		for _, w := range p.table.rows {
-			if w.exact && w.fromNS() > s.model.oldestNS+2e9 && w.endNS < s.model.lastNS-1e9 {
-				waits = append(waits, w.waitEvent)
+		var waits []store.WaitEvent
+		for _, w := range p.Table.Rows {
+			if w.Exact && w.FromNS() > s.model.OldestNS+2e9 && w.EndNS < s.model.LastNS-1e9 {
+				waits = append(waits, w.WaitEvent)
 			}
 		}
 		if len(waits) < looked {
@@ -43,22 +48,22 @@ func TestTimelineOfAWait(t *testing.T) {
 			e := waits[r.IntN(len(waits))]
 			s.press("0")
 			s.settled("home")
-			*p.table.cursor = e.key()
+			*p.Table.Cursor = e.Key()
 			s.settled("enter")
 			x := s.timelinePage()
-			if span := x.span[1] - x.span[0]; !x.close.on() || span < 2*e.lenNS {
-				t.Fatalf("a wait of %d ns in a picture of %d ns", e.lenNS, span)
+			if span := x.Span[1] - x.Span[0]; !x.Close.On() || span < 2*e.LenNS {
+				t.Fatalf("a wait of %d ns in a picture of %d ns", e.LenNS, span)
 			}
 			s.sees("exact")
 			checkWait(t, s, &e)
-			for x.close.columnNS > int64(10*time.Microsecond) {
-				before := x.close.columnNS
+			for x.Close.ColumnNS > int64(10*time.Microsecond) {
+				before := x.Close.ColumnNS
 				s.settled("+")
-				if x.close.columnNS >= before {
+				if x.Close.ColumnNS >= before {
 					t.Fatalf("the zoom stays at %d ns a column", before)
 				}
 				checkWait(t, s, &e)
-				checkRows(t, s, fmt.Sprintf("%d ns a column", x.close.columnNS))
+				checkRows(t, s, fmt.Sprintf("%d ns a column", x.Close.ColumnNS))
 			}
 			s.sees("10 µs a column", "µs")
 			s.settled("+")
@@ -69,23 +74,23 @@ func TestTimelineOfAWait(t *testing.T) {
 }
 
 // checkWait compares the row of a thread with a wait: each column is known, and it waits in as much of it as the wait takes.
-func checkWait(t *testing.T, s *screen, e *waitEvent) {
+func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()
-	i := slices.IndexFunc(p.timeline.visible, func(w row) bool { return w.key.thread == e.thread })
+	i := slices.IndexFunc(p.Timeline.Visible, func(w scene.Row) bool { return w.Key.Thread == e.Thread })
 	if i < 0 {
 		return // scrolled away: a small screen has fewer rows than threads
 	}
-	w, each := &p.timeline.visible[i], p.close.columnNS
+	w, each := &p.Timeline.Visible[i], p.Close.ColumnNS
 	rounds := each>>15 + 1 // a column keeps 16 bits of a state's share
-	for k := range w.cells {
-		from := p.span[0] + int64(k)*each
-		want := max(min(from+each, e.endNS)-max(from, e.fromNS()), 0)
-		if got := w.cells[k].NS[gvl.Waiting]; got < want-rounds {
+	for k := range w.Cells {
+		from := p.Span[0] + int64(k)*each
+		want := max(min(from+each, e.EndNS)-max(from, e.FromNS()), 0)
+		if got := w.Cells[k].NS[gvl.Waiting]; got < want-rounds {
 			t.Fatalf("column %d of %d ns: waited %d ns of it, want %d", k, each, got, want)
 		}
-		if got := w.cells[k].Listed(); got < each-rounds*int64(gvl.NumStates) || got > each+rounds*int64(gvl.NumStates) {
-			t.Fatalf("column %d of %d ns: %d ns are known", k, each, w.cells[k].Listed())
+		if got := w.Cells[k].Listed(); got < each-rounds*int64(gvl.NumStates) || got > each+rounds*int64(gvl.NumStates) {
+			t.Fatalf("column %d of %d ns: %d ns are known", k, each, w.Cells[k].Listed())
 		}
 	}
 }
@@ -97,30 +102,30 @@ func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	for range 10 {
 		s.settled("+")
 	}
-	if s.timelinePage().close.on() || s.timelinePage().cellNS(&s.model.scene) < fineColumnNS {
-		t.Errorf("%d ns a column of what was sampled each ms", s.timelinePage().cellNS(&s.model.scene))
+	if s.timelinePage().Close.On() || s.timelinePage().CellNS(&s.model.Scene) < store.FineColumnNS {
+		t.Errorf("%d ns a column of what was sampled each ms", s.timelinePage().CellNS(&s.model.Scene))
 	}
 	s.sees("as close as samples tell", "exact mode")
-	s = exactly(t, 120, 40, Options{})
+	s = exactly(t, 120, 40, scene.Options{})
 	s.settled("3", "left", "H", "H")
 	for range 10 {
 		s.settled("+")
 	}
 	s.sees("a column", "exact")
-	if p := s.timelinePage(); !p.close.on() || p.close.columnNS >= fineColumnNS {
-		t.Errorf("%d ns a column", p.close.columnNS)
+	if p := s.timelinePage(); !p.Close.On() || p.Close.ColumnNS >= store.FineColumnNS {
+		t.Errorf("%d ns a column", p.Close.ColumnNS)
 	}
 	for range 20 {
 		s.settled("-")
 	}
-	if p := s.timelinePage(); p.close.on() || s.model.windowNS < int64(10*time.Second) {
-		t.Errorf("zoomed out to %d ns a column, %d ns", p.close.columnNS, s.model.windowNS)
+	if p := s.timelinePage(); p.Close.On() || s.model.WindowNS < int64(10*time.Second) {
+		t.Errorf("zoomed out to %d ns a column, %d ns", p.Close.ColumnNS, s.model.WindowNS)
 	}
 }
 
 // TestExactScreenHolds: what exact mode adds is there without colours and in ASCII, and nothing overflows on small screens.
 func TestExactScreenHolds(t *testing.T) {
-	for _, o := range []Options{{}, {NoColor: true}, {ASCII: true}, {ASCII: true, NoColor: true}} {
+	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}, {ASCII: true, NoColor: true}} {
 		o.Exact = &fakeExact{status: sampler.ExactStatus{On: true, CostShare: 0.004, Lost: 123456}}
 		for _, size := range append([][2]int{{60, 15}, {300, 100}}, screenSizes...) {
 			s := exactly(t, size[0], size[1], o)
@@ -143,31 +148,6 @@ func TestExactScreenHolds(t *testing.T) {
 	}
 }
 
-// TestExactSpans: stretches that follow each other are one; a gap, and one that begins anew, are told apart.
-func TestExactSpans(t *testing.T) {
-	var x exactSpans
-	for _, c := range []sampler.Changes{{}, {FromNS: 10, ToNS: 20, Fresh: true}, {FromNS: 20, ToNS: 30}, {}, {FromNS: 50, ToNS: 60, Fresh: true}, {FromNS: 60, ToNS: 100}} {
-		x.add(&c)
-	}
-	if want := (exactSpans{{10, 30}, {50, 100}}); !slices.Equal(x, want) {
-		t.Fatalf("%v, want %v", x, want)
-	}
-	for _, c := range []struct {
-		from, to int64
-		want     string
-	}{{12, 28, "exact"}, {50, 100, "exact"}, {20, 60, "exact in part"}, {30, 50, ""}, {100, 200, ""}, {0, 10, ""}} {
-		if got := x.words(c.from, c.to); got != c.want {
-			t.Errorf("%d to %d: %q, want %q", c.from, c.to, got, c.want)
-		}
-	}
-	for i := range int64(3 * maxExactSpans) {
-		x.add(&sampler.Changes{FromNS: 1000 * i, ToNS: 1000*i + 1, Fresh: true})
-	}
-	if len(x) != maxExactSpans || !strings.Contains(x.words(1000*(3*maxExactSpans-1), 1000*(3*maxExactSpans-1)+1), "exact") {
-		t.Errorf("%d stretches", len(x))
-	}
-}
-
 // TestExactWithFewSamples: a ddtop that may take little of a CPU looks rarely, and each time the same thread may be waiting: not since
 // then. What the waits are does not depend on how often it looks.
 func TestExactWithFewSamples(t *testing.T) {
@@ -175,11 +155,11 @@ func TestExactWithFewSamples(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true})
 	screens := [2]*screen{}
 	for i := range screens {
-		store, err := newStore(src, Options{}.withDefaults())
+		store, err := newStore(src, scene.Options{}.WithDefaults())
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := NewModel(store, Options{})
+		m, err := NewModel(store, scene.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,26 +182,26 @@ func TestExactWithFewSamples(t *testing.T) {
 	}); err == nil {
 		t.Fatal("the source did not end")
 	}
-	var of [2]map[waitKey]int64
+	var of [2]map[store.WaitKey]int64
 	for i, s := range screens {
 		s.resize(120, 40)
 		s.press("0")
-		of[i] = make(map[waitKey]int64)
+		of[i] = make(map[store.WaitKey]int64)
 		known := 0
-		for _, w := range s.waitsPage().table.rows {
-			if of[i][w.id()] = w.lenNS; !w.exact || w.fromNS() < s.model.oldestNS+1e9 {
+		for _, w := range s.waitsPage().Table.Rows {
+			if of[i][w.ID()] = w.LenNS; !w.Exact || w.FromNS() < s.model.OldestNS+1e9 {
 				continue
 			}
 			if known++; known > 10 {
 				continue
 			}
-			if c := s.store.chain(&w.waitEvent); c.err != nil || c.sum.UnknownNS != 0 {
-				t.Errorf("a wait of %d ns: %v, %d ns of it are not known", w.lenNS, c.err, c.sum.UnknownNS)
+			if c := s.store.Chain(&w.WaitEvent); c.Err != nil || c.Sum.UnknownNS != 0 {
+				t.Errorf("a wait of %d ns: %v, %d ns of it are not known", w.LenNS, c.Err, c.Sum.UnknownNS)
 			}
 		}
 	}
-	if screens[0].model.lastNS != screens[1].model.lastNS {
-		t.Fatalf("the samples end at %d and %d", screens[0].model.lastNS, screens[1].model.lastNS)
+	if screens[0].model.LastNS != screens[1].model.LastNS {
+		t.Fatalf("the samples end at %d and %d", screens[0].model.LastNS, screens[1].model.LastNS)
 	}
 	same, open := 0, 0
 	for k, ns := range of[0] {
@@ -229,12 +209,12 @@ func TestExactWithFewSamples(t *testing.T) {
 			if same++; few != ns {
 				t.Errorf("the wait %+v took %d ns, with few samples %d", k, ns, few)
 			}
-			if k.open {
+			if k.Open {
 				open++
 			}
 		}
 	}
-	if same < maxListedWaits/2 || open == 0 {
+	if same < waits.MaxListedWaits/2 || open == 0 {
 		t.Errorf("%d waits are listed by both, %d of them go on", same, open)
 	}
 }

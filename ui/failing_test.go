@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // unread is a source whose reads fail from a time on.
@@ -24,11 +25,11 @@ func (u *unread) Failing() (sinceNS int64, err error) { return u.sinceNS, u.err 
 // TestReadsFail: while no sample can be read the screen says since when and why, and is not LIVE.
 func TestReadsFail(t *testing.T) {
 	src := &unread{Source: demosource.New(demosource.Options{Length: 12 * time.Second})}
-	store, err := newStore(src, Options{}.withDefaults())
+	store, err := newStore(src, scene.Options{}.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, Options{})
+	m, err := NewModel(store, scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestReadsFail(t *testing.T) {
 	m.Update(tea.WindowSizeMsg{Width: 140, Height: 40})
 	s := &screen{t, m, store}
 	s.sees("● LIVE")
-	last, _ := store.newest()
+	last, _ := store.Newest()
 	since := src.Process().WallTime(last).Format("15:04:05")
 
 	src.sinceNS, src.err = last, errors.New("cannot allocate memory")

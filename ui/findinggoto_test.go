@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/page/locks"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // TestFindingsLeadToWhatTheyAreAbout: the arrows select one, enter goes to the thread or lock, esc comes back to it.
@@ -13,37 +16,37 @@ func TestFindingsLeadToWhatTheyAreAbout(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])
 		m := s.model
-		for i, f := range m.findings.list {
+		for i, f := range m.Findings.List {
 			s.press("!")
 			for range 60 {
-				if m.over.finding == m.findings.id(i) {
+				if m.over.Finding == m.Findings.ID(i) {
 					break
 				}
 				s.press("down")
 			}
-			if m.over.finding != m.findings.id(i) {
+			if m.over.Finding != m.Findings.ID(i) {
 				t.Fatalf("%v: the arrows do not get to %q", size, f.ID)
 			}
 			s.sees("▌", "enter go there", "esc close")
 			s.misses("tab flamegraph")
-			before := m.over.finding
+			before := m.over.Finding
 			s.press("enter")
 			switch {
-			case m.over.what != noOverlay:
+			case m.over.What != widget.NoOverlay:
 				t.Errorf("%v: enter on %q leaves the list open", size, f.ID)
 			case f.Object != 0:
-				if m.page != pageLocks {
-					t.Errorf("%q leads to view %d", f.ID, m.page)
+				if m.Page != scene.PageLocks {
+					t.Errorf("%q leads to view %s", f.ID, m.Page)
 				}
 			case len(f.Threads) > 0:
-				if m.page != pageThread || m.selected.thread != f.Threads[0] {
-					t.Errorf("%q leads to view %d, thread %d: want %d", f.ID, m.page, m.selected.thread, f.Threads[0])
+				if m.Page != scene.PageThread || m.Selected.Thread != f.Threads[0] {
+					t.Errorf("%q leads to view %s, thread %d: want %d", f.ID, m.Page, m.Selected.Thread, f.Threads[0])
 				}
 			}
 			s.sees("esc back")
 			s.press("esc")
-			if m.page != pageLive || m.over.what != findingsOverlay || m.over.finding != before || m.selected != (rowKey{}) {
-				t.Errorf("%v: esc comes back to view %d, %+v", size, m.page, m.over)
+			if m.Page != scene.PageLive || m.over.What != widget.FindingsOverlay || m.over.Finding != before || m.Selected != (scene.RowKey{}) {
+				t.Errorf("%v: esc comes back to view %s, %+v", size, m.Page, m.over)
 			}
 			s.press("esc")
 			s.misses("enter go there")
@@ -54,34 +57,34 @@ func TestFindingsLeadToWhatTheyAreAbout(t *testing.T) {
 // TestAFindingLeadsToItsLockOrItsLine where those are what it names.
 func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 	for _, size := range screenSizes {
-		s := deadlockScreen(t, size[0], size[1], Options{})
+		s := deadlockScreen(t, size[0], size[1], scene.Options{})
 		m := s.model
-		of := slices.IndexFunc(m.findings.list, func(f gvl.Finding) bool { return f.Object != 0 })
+		of := slices.IndexFunc(m.Findings.List, func(f gvl.Finding) bool { return f.Object != 0 })
 		if of < 0 {
-			t.Fatalf("no finding names a lock: %+v", m.findings.list)
+			t.Fatalf("no finding names a lock: %+v", m.Findings.List)
 		}
-		m.goToFinding(m.findings.id(of))
-		if k := *m.pages[pageLocks].(*locksPage).both.cursor; m.page != pageLocks || k.object != m.findings.list[of].Object {
-			t.Errorf("view %d with the cursor on %x", m.page, k.object)
+		goToFinding(m, m.Findings.ID(of))
+		if k := *m.pages[scene.PageLocks].(*locks.Page).Both.Cursor; m.Page != scene.PageLocks || k.Object != m.Findings.List[of].Object {
+			t.Errorf("view %s with the cursor on %x", m.Page, k.Object)
 		}
 		s.press("esc")
 
-		stack := m.states[slices.IndexFunc(m.states, func(x gvl.ThreadState) bool { return codeOf(m.dict, x.Stack) != "" })].Stack
+		stack := m.States[slices.IndexFunc(m.States, func(x gvl.ThreadState) bool { return codeOf(m.Dict, x.Stack) != "" })].Stack
 		line := gvl.Finding{ID: "of_a_line", Title: "Line", Text: "text", Stack: stack}
 		whole := gvl.Finding{ID: "gc_pressure", Title: "Whole", Text: "text"}
-		m.findings.list = []gvl.Finding{line, whole}
-		m.goToFinding(findingID{rule: line.ID})
-		if m.page != pageLive || m.flame.search == nil || !strings.Contains(m.flame.search.String(), codeOf(m.dict, stack)) {
-			t.Errorf("a line leads to view %d, %v", m.page, m.flame.search)
+		m.Findings.List = []gvl.Finding{line, whole}
+		goToFinding(m, scene.FindingID{Rule: line.ID})
+		if m.Page != scene.PageLive || m.Flame.Search == nil || !strings.Contains(m.Flame.Search.String(), codeOf(m.Dict, stack)) {
+			t.Errorf("a line leads to view %s, %v", m.Page, m.Flame.Search)
 		}
 		s.press("esc")
-		if m.flame.search != nil {
+		if m.Flame.Search != nil {
 			t.Error("the search stays")
 		}
-		m.findings.list = []gvl.Finding{line, whole}
-		m.goToFinding(findingID{rule: whole.ID})
-		if m.page != pageMemory {
-			t.Errorf("a finding of the collector leads to view %d", m.page)
+		m.Findings.List = []gvl.Finding{line, whole}
+		goToFinding(m, scene.FindingID{Rule: whole.ID})
+		if m.Page != scene.PageMemory {
+			t.Errorf("a finding of the collector leads to view %s", m.Page)
 		}
 	}
 }
@@ -94,39 +97,39 @@ func TestFindingsCanBeClicked(t *testing.T) {
 		x, y := s.at(text)
 		s.click(x, y)
 	}
-	click(m.findings.list[0].Title)
-	if m.page != pageThread || m.selected.thread != m.findings.list[0].Threads[0] {
-		t.Errorf("a click in the head leads to view %d, %+v", m.page, m.selected)
+	click(m.Findings.List[0].Title)
+	if m.Page != scene.PageThread || m.Selected.Thread != m.Findings.List[0].Threads[0] {
+		t.Errorf("a click in the head leads to view %s, %+v", m.Page, m.Selected)
 	}
 	s.press("esc")
-	if m.page != pageLive || m.over.what != noOverlay {
-		t.Errorf("esc comes back to view %d, %+v", m.page, m.over)
+	if m.Page != scene.PageLive || m.over.What != widget.NoOverlay {
+		t.Errorf("esc comes back to view %s, %+v", m.Page, m.over)
 	}
 	s.press("!")
-	click(m.findings.list[1].Title)
-	if m.page == pageLive || m.over.what != noOverlay {
-		t.Errorf("a click in the list leads to view %d", m.page)
+	click(m.Findings.List[1].Title)
+	if m.Page == scene.PageLive || m.over.What != widget.NoOverlay {
+		t.Errorf("a click in the list leads to view %s", m.Page)
 	}
 	s.press("esc")
 	click("esc close")
-	if m.over.what != noOverlay {
+	if m.over.What != widget.NoOverlay {
 		t.Error("the footer's key does not close the list")
 	}
 
 	wide := hogged(t, 300, 50)
 	wide.press("!")
 	wide.click(2, 20)
-	if wide.model.over.what != noOverlay {
+	if wide.model.over.What != widget.NoOverlay {
 		t.Error("a click beside the list leaves it open")
 	}
 
 	long := gvl.Finding{ID: "a", Title: "Title", Text: strings.Repeat("long text ", 20)}
 	small := hogged(t, 80, 24)
-	small.model.findings.list = []gvl.Finding{long, {ID: "b", Title: "Other"}, {ID: "c", Title: "Third"}}
-	small.model.draw()
+	small.model.Findings.List = []gvl.Finding{long, {ID: "b", Title: "Other"}, {ID: "c", Title: "Third"}}
+	small.model.Draw()
 	x, y := small.at("more: !")
 	small.click(x, y)
-	if small.model.over.what != findingsOverlay {
+	if small.model.over.What != widget.FindingsOverlay {
 		t.Error("a click on the number of others does not list them")
 	}
 }

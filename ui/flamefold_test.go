@@ -9,18 +9,21 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/page/thread"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// requests is a server's flamegraph: what is own is 30 frames deep, in two methods that both middlewares lead to.
-type requests struct {
-	flameView
+// requestTree is a server's flamegraph: what is own is 30 frames deep, in two methods that both middlewares lead to.
+type requestTree struct {
+	widget.Flame
 	dict    *sampler.Dictionary
 	weights flamegraph.Snapshot
 }
 
-func newRequests(t *testing.T) *requests {
+func newRequests(t *testing.T) *requestTree {
 	t.Helper()
-	r := &requests{dict: sampler.NewDictionary()}
+	r := &requestTree{dict: sampler.NewDictionary()}
 	gem := func(name, label string) sampler.FrameID {
 		return r.dict.InternFrame(sampler.Frame{Label: label, AbsolutePath: "/gems/" + name + "-1.0/lib/x.rb", Origin: sampler.OriginGem, Gem: name + " 1.0"})
 	}
@@ -53,11 +56,11 @@ func newRequests(t *testing.T) *requests {
 const smallRoom = 5
 
 // draw makes the picture, as a refresh does.
-func (r *requests) draw() string {
-	r.build(&r.weights, r.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, smallRoom)
-	r.fit(smallRoom)
+func (r *requestTree) draw() string {
+	r.Build(&r.weights, r.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, smallRoom)
+	r.Fit(smallRoom)
 	var rows []string
-	for _, row := range r.picture.Rows {
+	for _, row := range r.Picture.Rows {
 		var cells []string
 		for _, c := range row {
 			if c.Text != "" {
@@ -69,11 +72,11 @@ func (r *requests) draw() string {
 	return strings.Join(rows, "\n")
 }
 
-func (r *requests) label() string {
-	if r.selNode == nil {
+func (r *requestTree) label() string {
+	if r.SelNode == nil {
 		return ""
 	}
-	return r.selNode.Text()
+	return r.SelNode.Text()
 }
 
 // TestOwnCodeIsOnTheFirstScreen: a picture whose rows hold none of the program's own code is folded by itself.
@@ -87,12 +90,12 @@ Connection#exec`
 	if got := r.draw(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if r.folding != foldLibraries {
-		t.Errorf("it is folded by %d", r.folding)
+	if r.Folding != widget.FoldLibraries {
+		t.Errorf("it is folded by %d", r.Folding)
 	}
 	deep := newRequests(t)
-	deep.build(&deep.weights, deep.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, 40)
-	if deep.folding != foldByItself {
+	deep.Build(&deep.weights, deep.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, 40)
+	if deep.Folding != widget.FoldByItself {
 		t.Error("with room for all of it, it is folded too")
 	}
 }
@@ -101,24 +104,24 @@ Connection#exec`
 func TestFoldingKey(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
-	r.selectNode(nodeOf(r.tree.Root, "OrdersController#index"))
+	r.SelectNode(nodeOf(r.Tree.Root, "OrdersController#index"))
 	r.draw()
-	total := r.selNode.Total
+	total := r.SelNode.Total
 	if total != 600 {
 		t.Errorf("both branches together weigh %d", total)
 	}
 	for _, want := range []struct {
-		folding folding
+		folding widget.Folding
 		rows    int
 		total   int64
-	}{{foldRuns, 8, 400}, {foldNothing, 28, 400}, {foldLibraries, 5, 600}} {
-		r.nextFolding()
+	}{{widget.FoldRuns, 8, 400}, {widget.FoldNothing, 28, 400}, {widget.FoldLibraries, 5, 600}} {
+		r.NextFolding()
 		picture := r.draw()
-		if r.folding != want.folding || r.label() != "OrdersController#index" || r.selNode.Total != want.total {
-			t.Errorf("folded by %d: %q of %d is selected", r.folding, r.label(), r.selNode.Total)
+		if r.Folding != want.folding || r.label() != "OrdersController#index" || r.SelNode.Total != want.total {
+			t.Errorf("folded by %d: %q of %d is selected", r.Folding, r.label(), r.SelNode.Total)
 		}
-		if n := len(r.picture.Rows); n != want.rows {
-			t.Errorf("folded by %d: %d rows, want %d\n%s", r.folding, n, want.rows, picture)
+		if n := len(r.Picture.Rows); n != want.rows {
+			t.Errorf("folded by %d: %d rows, want %d\n%s", r.Folding, n, want.rows, picture)
 		}
 	}
 }
@@ -127,58 +130,58 @@ func TestFoldingKey(t *testing.T) {
 func TestOpeningARun(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
-	r.down() // selects the thread
+	r.Down() // selects the thread
 	r.draw()
-	r.down()
-	if r.draw(); r.selNode.Kind != flamegraph.RunNode || !strings.HasPrefix(r.label(), "⋯ ") {
+	r.Down()
+	if r.draw(); r.SelNode.Kind != flamegraph.RunNode || !strings.HasPrefix(r.label(), "⋯ ") {
 		t.Fatalf("%q is selected", r.label())
 	}
-	if name, rest := r.detail(r.dict); !strings.Contains(name, "puma, rack") || !strings.Contains(rest, "enter opens") || !strings.Contains(rest, "total 100.0 %") {
+	if name, rest := r.Detail(r.dict); !strings.Contains(name, "puma, rack") || !strings.Contains(rest, "enter opens") || !strings.Contains(rest, "total 100.0 %") {
 		t.Errorf("%q %q", name, rest)
 	}
-	run := r.selected
-	r.zoomIn()
+	run := r.Selected
+	r.ZoomIn()
 	if got := r.draw(); !strings.Contains(got, "Puma#call_19") || !strings.Contains(got, "Rack::Runtime#call") {
 		t.Errorf("open it is\n%s", got)
 	}
 	for range 5 {
-		r.down()
+		r.Down()
 		r.draw()
 	}
 	if !strings.HasPrefix(r.label(), "Puma#call_") {
 		t.Errorf("within it %q is selected", r.label())
 	}
-	if !r.zoomOut() {
+	if !r.ZoomOut() {
 		t.Fatal("it was not open")
 	}
-	if got := r.draw(); strings.Contains(got, "Puma#call") || r.selNode.Kind != flamegraph.RunNode {
+	if got := r.draw(); strings.Contains(got, "Puma#call") || r.SelNode.Kind != flamegraph.RunNode {
 		t.Errorf("%q is selected in\n%s", r.label(), got)
 	}
-	r.search = regexp.MustCompile("Rack::Head")
+	r.Search = regexp.MustCompile("Rack::Head")
 	r.draw()
-	if r.nextMatch(+1); r.draw() == "" || fmt.Sprint(r.selected) != fmt.Sprint(run) || r.matches.Share != 0.3 {
-		t.Fatalf("%q is found, %v", r.label(), r.matches.Share)
+	if r.NextMatch(+1); r.draw() == "" || fmt.Sprint(r.Selected) != fmt.Sprint(run) || r.Matches.Share != 0.3 {
+		t.Fatalf("%q is found, %v", r.label(), r.Matches.Share)
 	}
-	r.zoomIn()
+	r.ZoomIn()
 	if r.draw(); r.label() != "Rack::Head#call" {
 		t.Errorf("opened, %q is selected", r.label())
 	}
-	if y, _, ok := r.find(r.selNode); !ok || y < r.top || y >= r.top+r.height {
-		t.Errorf("what was found is in row %d of %d from %d", y, r.height, r.top)
+	if y, _, ok := r.Find(r.SelNode); !ok || y < r.Top || y >= r.Top+r.Height {
+		t.Errorf("what was found is in row %d of %d from %d", y, r.Height, r.Top)
 	}
 }
 
 // TestStackOfOneThreadIsFolded: the frames of libraries are rows, own code and the innermost frame stay, and every row is another.
 func TestStackOfOneThreadIsFolded(t *testing.T) {
 	r := newRequests(t)
-	var all []stackFrame
+	var all []thread.StackFrame
 	for _, id := range r.dict.Frames(r.weights.Entries[3].Key.Stack, nil) {
-		all = append(all, stackFrame{Frame: r.dict.Frame(id)})
+		all = append(all, thread.StackFrame{Frame: r.dict.Frame(id)})
 	}
 	var got []string
-	for _, f := range foldFrames(all) {
-		if got = append(got, f.Label); f.folded != strings.HasPrefix(f.Label, "⋯") {
-			t.Errorf("%s is folded: %v", f.Label, f.folded)
+	for _, f := range thread.FoldFrames(all) {
+		if got = append(got, f.Label); f.Folded != strings.HasPrefix(f.Label, "⋯") {
+			t.Errorf("%s is folded: %v", f.Label, f.Folded)
 		}
 	}
 	if want := "PG::Connection#exec, ⋯ 3 frames: pg, OrdersController#show, ⋯ 22 frames: puma, rack"; strings.Join(got, ", ") != want {
@@ -186,11 +189,11 @@ func TestStackOfOneThreadIsFolded(t *testing.T) {
 	}
 	s := hogged(t, 120, 40)
 	s.press("2", "down", "down", "enter", "c")
-	if p := s.model.pages[pageThread].(*threadPage); len(p.frames.rows) > p.depth || s.model.flame.folding != foldLibraries {
-		t.Errorf("%d rows of %d frames, folded by %d", len(p.frames.rows), p.depth, s.model.flame.folding)
+	if p := s.model.pages[scene.PageThread].(*thread.Page); len(p.Frames.Rows) > p.Depth || s.model.Flame.Folding != widget.FoldLibraries {
+		t.Errorf("%d rows of %d frames, folded by %d", len(p.Frames.Rows), p.Depth, s.model.Flame.Folding)
 	}
 	s.press("c")
-	if p := s.model.pages[pageThread].(*threadPage); len(p.frames.rows) != p.depth {
-		t.Errorf("%d rows of %d frames", len(p.frames.rows), p.depth)
+	if p := s.model.pages[scene.PageThread].(*thread.Page); len(p.Frames.Rows) != p.Depth {
+		t.Errorf("%d rows of %d frames", len(p.Frames.Rows), p.Depth)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 func TestFlamegraphOverTheWholeScreen(t *testing.T) {
@@ -21,22 +22,22 @@ func TestFlamegraphOverTheWholeScreen(t *testing.T) {
 	s.press("w", "w", "w")
 	s.press("i")
 	s.sees("callees first")
-	f := &s.model.flame
-	for _, c := range f.tree.Root.Children { // the innermost frames come first
+	f := &s.model.Flame
+	for _, c := range f.Tree.Root.Children { // the innermost frames come first
 		if c.Kind == flamegraph.FrameNode && c.Self == 0 && c.Total > 0 && len(c.Children) == 0 {
 			t.Errorf("%s has time and neither of its own nor a caller", c.Label)
 		}
 	}
-	f.selectNode(f.tree.Root.Children[0]) // the heaviest that was executed: its time is its own
-	s.model.refresh()
-	_, rest := f.detail(s.model.dict)
-	if want := fmt.Sprintf("self %.1f %% ", 100*float64(f.selNode.Total)/float64(f.tree.Root.Total)); !strings.Contains(rest, want) || strings.Contains(rest, "total") {
+	f.SelectNode(f.Tree.Root.Children[0]) // the heaviest that was executed: its time is its own
+	s.model.Refresh()
+	_, rest := f.Detail(s.model.Dict)
+	if want := fmt.Sprintf("self %.1f %% ", 100*float64(f.SelNode.Total)/float64(f.Tree.Root.Total)); !strings.Contains(rest, want) || strings.Contains(rest, "total") {
 		t.Errorf("what was executed has all of its time itself: %q, want %q", rest, want)
 	}
-	if s.press("down"); f.selNode.Parent == f.tree.Root {
+	if s.press("down"); f.SelNode.Parent == f.Tree.Root {
 		t.Fatal("no caller is selected")
 	}
-	if _, rest = f.detail(s.model.dict); strings.Contains(rest, "self") || !strings.Contains(rest, "total ") {
+	if _, rest = f.Detail(s.model.Dict); strings.Contains(rest, "self") || !strings.Contains(rest, "total ") {
 		t.Errorf("a caller has no time of its own there: %q", rest)
 	}
 	s.press("i")
@@ -50,28 +51,28 @@ func TestHidingAndFocusing(t *testing.T) {
 		s.press(string(r))
 	}
 	s.press("enter")
-	total := s.model.flame.tree.Root.Total
-	if s.model.flame.selNode == nil || s.model.flame.selNode.Label != "Array#map" {
+	total := s.model.Flame.Tree.Root.Total
+	if s.model.Flame.SelNode == nil || s.model.Flame.SelNode.Label != "Array#map" {
 		t.Fatal("the search selects Array#map")
 	}
-	share := s.model.flame.matches.Total
+	share := s.model.Flame.Matches.Total
 	s.press("X")
 	s.sees("only with Array#map")
-	if got := s.model.flame.tree.Root.Total; got != share {
+	if got := s.model.Flame.Tree.Root.Total; got != share {
 		t.Errorf("%d in stacks with Array#map, the search said %d", got, share)
 	}
 	s.press("esc")
 	s.misses("only with")
 	s.press("n", "x")
 	s.sees("1 function hidden")
-	if got := s.model.flame.tree.Root.Total; got != total {
+	if got := s.model.Flame.Tree.Root.Total; got != total {
 		t.Errorf("hiding a function loses time: %d of %d", got, total)
 	}
-	if n := s.model.flame.matches.Total; n != 0 {
+	if n := s.model.Flame.Matches.Total; n != 0 {
 		t.Errorf("the hidden function is still found, with %d", n)
 	}
 	s.press("esc")
-	if n := s.model.flame.matches.Total; n != share {
+	if n := s.model.Flame.Matches.Total; n != share {
 		t.Errorf("shown again it has %d, before %d", n, share)
 	}
 }
@@ -83,23 +84,23 @@ func TestComparing(t *testing.T) {
 	for range 150 {
 		s.press("[")
 	}
-	f := &s.model.flame
-	if f.base == nil || len(f.changes) == 0 {
+	f := &s.model.Flame
+	if f.Base == nil || len(f.Changes) == 0 {
 		t.Fatal("nothing is compared")
 	}
 	s.sees("change of own time, in percentage points:")
 	var generate float64
-	for _, c := range f.changes {
-		if strings.HasPrefix(c.label, "JSON::Ext::Generator") {
-			generate = c.share
+	for _, c := range f.Changes {
+		if strings.HasPrefix(c.Label, "JSON::Ext::Generator") {
+			generate = c.Share
 		}
 	}
 	if generate > -0.05 {
 		t.Errorf("the hog is missing in the time before it began, and its function changed by %v", generate)
 	}
 	var sum float64
-	for _, n := range f.tree.Root.Children {
-		sum += f.diff[n]
+	for _, n := range f.Tree.Root.Children {
+		sum += f.Diff[n]
 	}
 	if math.IsNaN(sum) || sum < -1e-6 {
 		t.Errorf("the parts that are there now shrank by %v on the whole", sum)
@@ -129,11 +130,11 @@ func TestFlames(t *testing.T) {
 		}
 		s.clickOn("Server#handle ")
 		s.press("up")
-		if n := s.model.flame.selNode; n == nil || n.Label != "OrdersController#show" {
+		if n := s.model.Flame.SelNode; n == nil || n.Label != "OrdersController#show" {
 			t.Errorf("view %s: up selects %+v", page, n)
 		}
 		s.press("down", "down")
-		if n := s.model.flame.selNode; n == nil || n.Label == "Server#handle" || n.Label == "OrdersController#show" {
+		if n := s.model.Flame.SelNode; n == nil || n.Label == "Server#handle" || n.Label == "OrdersController#show" {
 			t.Errorf("view %s: down selects %+v", page, n)
 		}
 		s.press("f")
@@ -148,31 +149,31 @@ func TestFlames(t *testing.T) {
 // TestFlamesScroll: a picture higher than the screen begins at its root, at the bottom, and the wheel goes up into it.
 func TestFlamesScroll(t *testing.T) {
 	rs := make(recordings)
-	rs.picture(t, "hog", Options{}, 80, 24)
-	m, err := NewModel(rs["hog"], Options{})
+	rs.picture(t, "hog", scene.Options{}, 80, 24)
+	m, err := NewModel(rs["hog"], scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &screen{t, m, rs["hog"]}
 	s.resize(120, 15)
 	s.press("4", "c", "f")
-	f := &m.flame
-	rows := len(f.picture.Rows)
-	if f.top != 0 || rows <= f.height {
-		t.Fatalf("%d rows in %d, from %d", rows, f.height, f.top)
+	f := &m.Flame
+	rows := len(f.Picture.Rows)
+	if f.Top != 0 || rows <= f.Height {
+		t.Fatalf("%d rows in %d, from %d", rows, f.Height, f.Top)
 	}
 	s.sees("▲ ")
 	for range rows {
 		m.Update(tea.MouseWheelMsg{X: 5, Y: 10, Button: tea.MouseWheelUp})
 	}
-	if f.top != rows-f.height {
-		t.Errorf("the wheel scrolls to %d of %d", f.top, rows-f.height)
+	if f.Top != rows-f.Height {
+		t.Errorf("the wheel scrolls to %d of %d", f.Top, rows-f.Height)
 	}
 	s.sees(" ▼ ")
 	s.press("home")
-	depth := f.selNode.Depth
+	depth := f.SelNode.Depth
 	s.press("pgup")
-	if f.selNode == nil || f.selNode.Depth <= depth {
+	if f.SelNode == nil || f.SelNode.Depth <= depth {
 		t.Error("a page up does not go inward")
 	}
 }
@@ -182,24 +183,24 @@ func TestFlamesScroll(t *testing.T) {
 func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("4", "}", "}")
-	span := s.model.windowNS
-	for s.model.atNS > s.model.oldestNS+9e9 { // the hog begins after 10 s
+	span := s.model.WindowNS
+	for s.model.AtNS > s.model.OldestNS+9e9 { // the hog begins after 10 s
 		s.press("[")
 	}
-	at := s.model.atNS
+	at := s.model.AtNS
 	s.press("m")
 	s.typed("deploy")
 	s.press("enter", "space", "=")
-	f := &s.model.flame
+	f := &s.model.Flame
 	s.sees(`compared with 5s before "deploy"`, "change of own time, in percentage points:")
 	const slot = int64(time.Second) // weights are kept by parts of a second
-	if f.base == nil || f.base.ToNS > at+slot || f.base.FromNS < at-span-slot {
+	if f.Base == nil || f.Base.ToNS > at+slot || f.Base.FromNS < at-span-slot {
 		t.Fatalf("the base is not the time before %d", at)
 	}
 	var generate float64
-	for _, c := range f.changes {
-		if strings.HasPrefix(c.label, "JSON::Ext::Generator") {
-			generate = c.share
+	for _, c := range f.Changes {
+		if strings.HasPrefix(c.Label, "JSON::Ext::Generator") {
+			generate = c.Share
 		}
 	}
 	if generate < 0.05 {
@@ -209,7 +210,7 @@ func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s.sees("compared with 5s until")
 	s.press("=")
 	s.misses("compared with 5s", "change of own time")
-	for s.model.atNS > at-2e9 { // no mark lies before this
+	for s.model.AtNS > at-2e9 { // no mark lies before this
 		s.press("[")
 	}
 	s.press("=")

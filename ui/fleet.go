@@ -12,46 +12,40 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/page/processes"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // maxEndedShown is how many processes that have ended are kept to look at, with their history; the oldest go first.
 const maxEndedShown = 16
 
-// member is one of several processes: its samples, and its own screen from the first time it is opened on.
-type member struct {
-	src   sampler.Source
-	store *Store
-	model *Model // nil until it was opened
-	// number is its place in the order of joining, from 1 on. path are the numbers of the processes it descends from, the
-	// outermost first, and its own: the order in which a tree is read.
-	number int
-	parent int // PID; 0: not known
-	path   []int
-}
-
 // fleet is the screen over several processes. Each has a Store and a Model of its own; the one shown gets the messages.
 type fleet struct {
-	opt   Options
+	opt   scene.Options
 	group sampler.Group
-	page  *processesPage
-	shown *member
+	page  *processes.Page
+	shown *scene.Member
 
 	mu      sync.Mutex // guards what follows
-	members []*member
+	members []*scene.Member
+	// models are the screens of the processes that were opened.
+	models map[*scene.Member]*Model
 	// presenting: directories are hidden, those of the processes that are not shown and of those to come included.
 	presenting bool
 	joined     int
 	err        error // of a Source that could not be shown
 }
 
-func newFleet(o Options) *fleet {
-	f := &fleet{opt: o, group: o.Group}
-	f.page = newProcessesPage(f)
+func newFleet(o scene.Options) *fleet {
+	f := &fleet{opt: o, group: o.Group, models: make(map[*scene.Member]*Model)}
+	f.page = processes.New(f)
 	return f
 }
 
 // join takes a process in; the returned member is nil when it can't be.
-func (f *fleet) join(src sampler.Source) *member {
+func (f *fleet) join(src sampler.Source) *scene.Member {
 	store, err := newStore(src, f.opt)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,12 +53,12 @@ func (f *fleet) join(src sampler.Source) *member {
 		f.err = err
 		return nil
 	}
-	redact.HideDirectories(store.dict, f.presenting)
+	redact.HideDirectories(store.Dict, f.presenting)
 	f.joined++
-	m := &member{src: src, store: store, number: f.joined, parent: parentOf(f.group, src), path: []int{f.joined}}
+	m := &scene.Member{Store: store, Number: f.joined, Parent: parentOf(f.group, src), Path: []int{f.joined}}
 	for i := len(f.members) - 1; i >= 0; i-- { // the latest one with that PID
-		if p := f.members[i]; p.store.Process().PID == m.parent {
-			m.path = append(slices.Clone(p.path), f.joined)
+		if p := f.members[i]; p.Store.Process().PID == m.Parent {
+			m.Path = append(slices.Clone(p.Path), f.joined)
 			break
 		}
 	}
@@ -93,7 +87,7 @@ func (f *fleet) present(on bool) {
 	defer f.mu.Unlock()
 	f.presenting = on
 	for _, m := range f.members {
-		redact.HideDirectories(m.store.dict, on)
+		redact.HideDirectories(m.Store.Dict, on)
 	}
 }
 
@@ -101,13 +95,14 @@ func (f *fleet) present(on bool) {
 func (f *fleet) forgetEnded() {
 	ended := 0
 	for _, m := range f.members {
-		if m.store.State().Done {
+		if m.Store.State().Done {
 			ended++
 		}
 	}
 	for i := 0; i < len(f.members) && ended > maxEndedShown; {
-		if m := f.members[i]; m.store.State().Done && m != f.shown {
+		if m := f.members[i]; m.Store.State().Done && m != f.shown {
 			f.members = slices.Delete(f.members, i, i+1)
+			delete(f.models, m)
 			ended--
 			continue
 		}
@@ -115,68 +110,83 @@ func (f *fleet) forgetEnded() {
 	}
 }
 
-// list returns the processes, each followed by those below it.
-func (f *fleet) list() []*member {
+// model returns the screen of a process. It is nil until the process was opened.
+func (f *fleet) model(of *scene.Member) *Model {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.models[of]
+}
+
+// screen returns the screen that is shown.
+func (f *fleet) screen() *Model { return f.model(f.shown) }
+
+// Relatives returns the processes that are known, sampled or not, and how many more there were.
+func (f *fleet) Relatives() (list []sampler.Relative, forgotten int) { return f.group.Relatives() }
+
+// List returns the processes, each followed by those below it.
+func (f *fleet) List() []*scene.Member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := slices.Clone(f.members)
-	slices.SortFunc(out, func(a, b *member) int { return slices.Compare(a.path, b.path) })
+	slices.SortFunc(out, func(a, b *scene.Member) int { return slices.Compare(a.Path, b.Path) })
 	return out
 }
 
 // open makes the process one that is shown, with the same view of the same moment.
-func (f *fleet) open(to *member) error {
+func (f *fleet) open(to *scene.Member) error {
 	from := f.shown
 	if to == from {
 		return nil
 	}
-	if to.model == nil {
-		m, err := NewModel(to.store, f.opt)
+	model := f.model(to)
+	if model == nil {
+		m, err := NewModel(to.Store, f.opt)
 		if err != nil {
 			return err
 		}
-		m.attach(f)
-		to.model = m
+		attach(m, f)
+		model = m
 	}
 	f.mu.Lock()
-	f.shown = to
+	f.shown, f.models[to] = to, model
 	f.mu.Unlock()
 	if from != nil {
-		to.model.takeOver(from.model)
+		was := f.model(from)
+		takeOver(model, was)
 		// The moment that it was frozen at is no longer on the screen; left held, it would forget nothing for as long as it is not shown.
-		from.store.hold(from.model.flame.base != nil)
+		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil
 }
 
 // attach adds what only a process among several has: view 8, and the keys to go to the others.
-func (m *Model) attach(f *fleet) {
+func attach(m *Model, f *fleet) {
 	m.fleet = f
-	m.pages[pageProcesses] = f.page
-	m.page = pageProcesses
-	m.setKeys(offers{processes: true, requests: m.offers.requests})
+	m.pages[scene.PageProcesses] = f.page
+	m.Page = scene.PageProcesses
+	setKeys(m, scene.Offers{Processes: true, Requests: m.Offers.Requests})
 }
 
 // takeOver takes over what the person chose on another process's screen.
-func (m *Model) takeOver(from *Model) {
-	m.width, m.height, m.colors = from.width, from.height, from.colors.copied()
-	if m.page = from.page; m.page == pageThread { // of the other process
-		m.page = pageThreads
+func takeOver(m, from *Model) {
+	m.Width, m.Height, m.Colors = from.Width, from.Height, from.Colors.Copied()
+	if m.Page = from.Page; m.Page == scene.PageThread { // of the other process
+		m.Page = scene.PageThreads
 	}
-	m.live.focus, m.span = from.live.focus, from.span
-	m.heldNS, m.came = 0, nil
-	m.message.clear()
+	m.Focus, m.Span = from.Focus, from.Span
+	m.HeldNS, m.came = 0, nil
+	m.message.Clear()
 	m.pressed = from.pressed
-	if m.presenting != from.presenting {
-		m.present()
+	if m.Presenting != from.Presenting {
+		present(m)
 	}
-	m.flame.flameLook = from.flame.flameLook
-	m.weightsOf = flameRange{}
+	m.Flame.FlameLook = from.Flame.FlameLook
+	m.WeightsOf = scene.FlameRange{}
 }
 
 // step opens the next (+1) or previous (-1) process.
 func (f *fleet) step(d int) tea.Cmd {
-	list := f.list()
+	list := f.List()
 	i := slices.Index(list, f.shown)
 	if len(list) == 0 {
 		return nil
@@ -185,30 +195,30 @@ func (f *fleet) step(d int) tea.Cmd {
 }
 
 // openAndRefresh opens a process and draws it.
-func (f *fleet) openAndRefresh(to *member) tea.Cmd {
+func (f *fleet) openAndRefresh(to *scene.Member) tea.Cmd {
 	if err := f.open(to); err != nil {
-		f.shown.model.message.fail(err.Error())
+		f.screen().message.Fail(err.Error())
 		return nil
 	}
-	m := f.shown.model
-	m.refresh()
-	return m.wanted()
+	m := f.screen()
+	m.Refresh()
+	return m.fetch()
 }
 
 // which says which of the processes is shown: "process 3 of 8".
 func (f *fleet) which(m *Model) (number, of int) {
-	list := f.list()
-	return slices.IndexFunc(list, func(x *member) bool { return x.model == m }) + 1, len(list)
+	list := f.List()
+	return slices.IndexFunc(list, func(x *scene.Member) bool { return f.model(x) == m }) + 1, len(list)
 }
 
 // memberMsg brings back to a process's screen what a command of it found out, whichever is shown by then.
 type memberMsg struct {
-	to  *member
+	to  *scene.Member
 	msg tea.Msg
 }
 
 // address makes the results of a command come back to the process whose screen asked for them.
-func address(to *member, cmd tea.Cmd) tea.Cmd {
+func address(to *scene.Member, cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
 	}
@@ -219,7 +229,7 @@ func address(to *member, cmd tea.Cmd) tea.Cmd {
 				msg[i] = address(to, msg[i])
 			}
 			return msg
-		case sourceMsg, fineMsg, instantMsg, savedMsg, recordingMsg:
+		case page.Msg, savedMsg, recordingMsg:
 			return memberMsg{to, msg}
 		default:
 			return msg
@@ -228,7 +238,7 @@ func address(to *member, cmd tea.Cmd) tea.Cmd {
 }
 
 // Init starts the clock of the screen.
-func (f *fleet) Init() tea.Cmd { return f.shown.model.Init() }
+func (f *fleet) Init() tea.Cmd { return f.screen().Init() }
 
 // Update hands a message to the process that is shown, or that it is for.
 func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -237,7 +247,7 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		to, msg = x.to, x.msg
 	}
 	wasShown := to == f.shown
-	_, cmd := to.model.Update(msg)
+	_, cmd := f.model(to).Update(msg)
 	if wasShown { // what was pressed may have opened another process, whose command it is then
 		to = f.shown
 	}
@@ -245,17 +255,17 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // View says which modes the terminal is in.
-func (f *fleet) View() tea.View { return f.shown.model.View() }
+func (f *fleet) View() tea.View { return f.screen().View() }
 
 // picture hands over the picture of the process that is shown.
-func (f *fleet) picture() (g *canvas.Grid, number int) { return f.shown.model.picture() }
+func (f *fleet) picture() (g *canvas.Grid, number int) { return f.screen().picture() }
 
 // runGroup shows several processes until the person quits or ctx ends.
-func runGroup(ctx context.Context, o Options) error {
+func runGroup(ctx context.Context, o scene.Options) error {
 	f := newFleet(o)
 	sampling, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	first, failed := make(chan *member, 1), make(chan error, 1)
+	first, failed := make(chan *scene.Member, 1), make(chan error, 1)
 	running.Go(func() {
 		err := f.group.Follow(sampling, func(src sampler.Source) {
 			m := f.join(src)
@@ -269,7 +279,7 @@ func runGroup(ctx context.Context, o Options) error {
 			}
 			running.Go(func() {
 				defer f.group.Done(src)
-				m.store.Run(sampling)
+				m.Store.Run(sampling)
 			})
 		})
 		close(first)
@@ -283,16 +293,16 @@ func runGroup(ctx context.Context, o Options) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var stores []*Store
+	var stores []*store.Store
 	for _, m := range f.members {
-		stores = append(stores, m.store)
-		err = errors.Join(err, m.store.State().Err)
+		stores = append(stores, m.Store)
+		err = errors.Join(err, m.Store.State().Err)
 	}
-	return errors.Join(err, leaveRecordings(stores...), f.err)
+	return errors.Join(err, store.LeaveRecordings(stores...), f.err)
 }
 
 // showFirst waits for the first process, and shows the screen.
-func (f *fleet) showFirst(ctx context.Context, first <-chan *member) error {
+func (f *fleet) showFirst(ctx context.Context, first <-chan *scene.Member) error {
 	select {
 	case m, ok := <-first:
 		if !ok {
@@ -320,10 +330,10 @@ func longestRecording(g sampler.Group) time.Duration {
 }
 
 // processKeys go from one process to another, in every view.
-func processKeys() []binding {
-	return []binding{
-		{keys: []string{")", "shift+0"}, show: "( )", short: "process", help: "the previous and the next process, in every view",
-			do: func(m *Model) tea.Cmd { return m.fleet.step(+1) }},
-		{keys: []string{"(", "shift+9"}, do: func(m *Model) tea.Cmd { return m.fleet.step(-1) }},
+func processKeys() []scene.Binding {
+	return []scene.Binding{
+		{Keys: []string{")", "shift+0"}, Show: "( )", Short: "process", Help: "the previous and the next process, in every view",
+			Do: on(func(m *Model) tea.Cmd { return m.fleet.step(+1) })},
+		{Keys: []string{"(", "shift+9"}, Do: on(func(m *Model) tea.Cmd { return m.fleet.step(-1) })},
 	}
 }

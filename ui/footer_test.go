@@ -17,7 +17,7 @@ func TestFooterAlwaysNamesHelpAndQuit(t *testing.T) {
 				rows := strings.Split(strings.TrimRight(s.text(), "\n"), "\n")
 				footer := rows[len(rows)-1]
 				want := []string{"? help", "q quit"}
-				if s.model.hasFlame() && s.model.canGoBack() {
+				if hasFlame(s.model) && canGoBack(s.model) {
 					want = append(want, "esc back")
 				}
 				for _, w := range want {

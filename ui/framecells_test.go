@@ -8,23 +8,23 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // timelineOf is what stands on a row's time axis.
 func (s *screen) timelineOf(name string) string {
 	s.t.Helper()
-	g := &s.model.regions
-	return string([]rune(s.line(name))[g.cellsX : g.cellsX+g.cellsW])
+	g := &s.model.Regions
+	return string([]rune(s.line(name))[g.CellsX : g.CellsX+g.CellsW])
 }
 
 // TestASelectedFrameIsShownWhereItRuns: the timeline shows the selected frame's time alone, and all of it again when the keys go
 // elsewhere.
 func TestASelectedFrameIsShownWhereItRuns(t *testing.T) {
 	for _, noColor := range []bool{false, true} {
-		s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, Options{Folder: t.TempDir(), NoColor: noColor})
+		s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), NoColor: noColor})
 		whole := s.text()
 		s.press("/", "R", "e", "p", "o", "r", "t", "s", "#", "b", "u", "i", "l", "d", "enter", "esc")
 		s.sees("where Reports#build runs")
@@ -51,7 +51,7 @@ func TestASelectedFrameIsShownWhereItRuns(t *testing.T) {
 func cutOf(screen, name string, m *Model) string {
 	for l := range strings.Lines(screen) {
 		if strings.Contains(l, name) {
-			return string([]rune(l)[m.regions.cellsX : m.regions.cellsX+m.regions.cellsW])
+			return string([]rune(l)[m.Regions.CellsX : m.Regions.CellsX+m.Regions.CellsW])
 		}
 	}
 	return ""
@@ -62,38 +62,38 @@ func cutOf(screen, name string, m *Model) string {
 // change may be either.
 func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
-	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, Options{})
+	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, scene.Options{})
 	for _, label := range []string{"Reports#build", "Order.find_open", "DB#query", "block in Server#start"} {
-		s.model.live.focus = onFlame
-		s.model.flame.selectNode(firstOf(s.model.flame.tree.Root, label))
-		s.model.refresh()
-		n := s.model.flame.selNode
-		if n == nil || n.Label != label || s.model.timeline.frameCells == nil {
+		s.model.Focus = scene.OnFlame
+		s.model.Flame.SelectNode(firstOf(s.model.Flame.Tree.Root, label))
+		s.model.Refresh()
+		n := s.model.Flame.SelNode
+		if n == nil || n.Label != label || s.model.Timeline.FrameCells == nil {
 			t.Fatalf("%s is not selected: %v", label, n)
 		}
-		v := &s.model.timeline
-		each := (v.toNS - v.fromNS) / int64(v.cells)
+		v := &s.model.Timeline
+		each := (v.ToNS - v.FromNS) / int64(v.Cells)
 		const slack = flamegraph.DefaultSlotNS
-		runs := runsOf(samples, s.store.dict, n)
+		runs := runsOf(samples, s.store.Dict, n)
 		var sum int64
 		highlighted, empty := 0, 0
-		for i := range v.visible {
-			w := &v.visible[i]
-			if w.isGroup {
+		for i := range v.Visible {
+			w := &v.Visible[i]
+			if w.IsGroup {
 				continue
 			}
-			cells := v.frameCells.cells[w.key]
+			cells := v.FrameCells.Cells[w.Key]
 			for c := range cells {
 				sum += cells[c].Listed()
-				from := v.fromNS + int64(c)*each
-				some, all := runs[w.key.thread].between(from-slack, from+each+slack)
+				from := v.FromNS + int64(c)*each
+				some, all := runs[w.Key.Thread].between(from-slack, from+each+slack)
 				switch got := cells[c].Listed() > 0; {
 				case got && !some:
-					t.Errorf("%s: cell %d of %s is highlighted, no stack around it had it", label, c, w.name)
-				case !got && some && all && from+each <= s.model.lastNS-slack:
+					t.Errorf("%s: cell %d of %s is highlighted, no stack around it had it", label, c, w.Name)
+				case !got && some && all && from+each <= s.model.LastNS-slack:
 					// Idle states are left out, as in the flamegraph; before the first sample there is nothing to light.
-					if !w.cells[c].Dominant.Idle() && w.cells[c].Listed() > 0 {
-						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.name)
+					if !w.Cells[c].Dominant.Idle() && w.Cells[c].Listed() > 0 {
+						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.Name)
 					}
 				case got:
 					highlighted++
@@ -105,7 +105,7 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 		if highlighted == 0 {
 			t.Errorf("%s: nothing is highlighted", label)
 		}
-		if d := sum - n.Total; d > 1e6 || -d > slack*int64(len(v.visible)) {
+		if d := sum - n.Total; d > 1e6 || -d > slack*int64(len(v.Visible)) {
 			t.Errorf("%s: %d ns are highlighted, the flamegraph says %d", label, sum, n.Total)
 		}
 		t.Logf("%s: %d cells highlighted, %d empty, %.3f s of %.3f s", label, highlighted, empty, float64(sum)/1e9, float64(n.Total)/1e9)
@@ -181,16 +181,6 @@ func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) b
 		path = append(path, k.Label)
 	}
 	return len(labels) >= len(path) && slices.Equal(labels[:len(path)], path)
-}
-
-// TestNoRowIsHighlightedThatCameLater: a row without cells of its own is an empty one.
-func TestNoRowIsHighlightedThatCameLater(t *testing.T) {
-	l := &frameCells{cells: map[rowKey][]gvl.Cell{{thread: 1}: make([]gvl.Cell, 2)}}
-	for _, c := range []*gvl.Cell{l.cell(rowKey{thread: 1}, 1), l.cell(rowKey{thread: 1}, 2), l.cell(rowKey{thread: 2}, 0)} {
-		if c == nil || c.Listed() != 0 {
-			t.Errorf("%+v", c)
-		}
-	}
 }
 
 // TestTheAxisOfAFrameHasWholeTimes: what stands for the frame on the time axis cuts no time short, whatever the width: of "-10s" a

@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 var update = flag.Bool("update", false, "write the golden pictures instead of comparing with them")
@@ -62,8 +63,8 @@ var (
 )
 
 // goldens compares a view in all sizes, with colours and without.
-func goldens(t *testing.T, name string, draw func(t *testing.T, o Options, width, height int) Picture) {
-	for _, o := range []Options{{}, {NoColor: true}} {
+func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options, width, height int) Picture) {
+	for _, o := range []scene.Options{{}, {NoColor: true}} {
 		var before Picture
 		for i, size := range screenSizes {
 			full := fmt.Sprintf("%s-%dx%d", name, size[0], size[1])
@@ -116,8 +117,8 @@ func showsAll(t *testing.T, larger, smaller Picture, moved []string) {
 	}
 }
 
-// views are the pictures of which goldens are kept, by the keys that lead there.
-var views = []struct {
+// goldenViews are the pictures of which goldens are kept, by the keys that lead there.
+var goldenViews = []struct {
 	name string
 	keys []string
 }{
@@ -133,7 +134,7 @@ var views = []struct {
 // TestGoldenRecording draws a recording of the bundled program on a real Ruby 3.4, in which one thread hogs the GVL.
 func TestGoldenRecording(t *testing.T) {
 	rs := make(recordings)
-	goldens(t, "recording-live", func(t *testing.T, o Options, width, height int) Picture {
+	goldens(t, "recording-live", func(t *testing.T, o scene.Options, width, height int) Picture {
 		return rs.picture(t, "hog", o, width, height)
 	})
 }
@@ -141,16 +142,16 @@ func TestGoldenRecording(t *testing.T) {
 // TestGoldenViews draws every view of the made-up order service.
 func TestGoldenViews(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
-	store, err := NewStore(src, 0)
+	store, err := newStore(src, scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := src.Run(t.Context(), store.Feed); !errors.Is(err, sampler.ErrEnded) {
 		t.Fatal(err)
 	}
-	for _, v := range views {
-		goldens(t, v.name, func(t *testing.T, o Options, width, height int) Picture {
-			p, err := store.picture(o.withDefaults(), width, height, v.keys...)
+	for _, v := range goldenViews {
+		goldens(t, v.name, func(t *testing.T, o scene.Options, width, height int) Picture {
+			p, err := pictureOf(store, o.WithDefaults(), width, height, v.keys...)
 			if err != nil {
 				t.Fatal(err)
 			}

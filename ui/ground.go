@@ -5,8 +5,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
-
-	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
 // groundWithin is how long a terminal that was asked for its background has to answer, over a slow connection, too.
@@ -18,38 +16,4 @@ type noGroundMsg struct{}
 // askGround asks the terminal for its background.
 func askGround() tea.Cmd {
 	return tea.Batch(func() tea.Msg { return writeMsg{ansi.RequestBackgroundColor} }, tea.Tick(groundWithin, func(time.Time) tea.Msg { return noGroundMsg{} }))
-}
-
-// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen don't tell theirs, and on a light one
-// the dark theme's text can't be seen.
-type ground struct {
-	answered bool // it is known
-	asked    bool // in vain
-	known    map[canvas.Style]canvas.Style
-}
-
-// apply makes the dark theme legible on any ground that may be the terminal's: plain text has the terminal's own colour, and
-// colours are as dark as white needs, which black can bear.
-func (g *ground) apply(a canvas.Area, t *Theme) {
-	if g.answered || !g.asked {
-		return
-	}
-	a.Restyle(func(s canvas.Style) canvas.Style {
-		if s.BG.IsSet() || !s.FG.IsSet() {
-			return s
-		}
-		corrected, ok := g.known[s]
-		if !ok {
-			if g.known == nil || len(g.known) >= maxKnownStyles {
-				g.known = make(map[canvas.Style]canvas.Style)
-			}
-			corrected = s
-			corrected.FG = mixUntil(s.FG, canvas.RGB(blackText), canvas.RGB(whiteText), legible)
-			if s.FG == t.Text {
-				corrected.FG = 0
-			}
-			g.known[s] = corrected
-		}
-		return corrected
-	})
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // TestTerminalsThatDontTellTheirGround: what is written on the terminal's own ground can be read on a black and on a white one,
@@ -20,16 +22,16 @@ func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	if s.model.grid.String(true) == before {
 		t.Fatal("the picture did not change")
 	}
-	black, white := canvas.RGB(blackText), canvas.RGB(whiteText)
+	black, white := canvas.RGB(style.BlackText), canvas.RGB(style.WhiteText)
 	for _, keys := range [][]string{{"1"}, {"2"}, {"3"}, {"4"}, {"5"}, {"6"}, {"7"}, {"?"}, {"esc", "!"}} {
 		s.press(keys...)
 		for y := range s.model.grid.H {
 			for x := range s.model.grid.W {
 				c := s.model.grid.At(x, y)
-				if fg := c.Style.FG; c.Style.BG.IsSet() || !fg.IsSet() || c.Rune == ' ' || c.Rune == 0 || fg == s.model.theme.Line {
+				if fg := c.Style.FG; c.Style.BG.IsSet() || !fg.IsSet() || c.Rune == ' ' || c.Rune == 0 || fg == s.model.Theme.Line {
 					continue
 				}
-				if fg := c.Style.FG; fg.Contrast(white) < graphic || fg.Contrast(black) < graphic {
+				if fg := c.Style.FG; fg.Contrast(white) < style.Graphic || fg.Contrast(black) < style.Graphic {
 					t.Fatalf("%v: %q at %d,%d has the colour %s", keys, c.Rune, x, y, fg.Hex())
 				}
 			}
@@ -46,32 +48,32 @@ func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 		t.Error("it was forgotten")
 	}
 	s.model.Update(tea.BackgroundColorMsg{Color: color.White})
-	if s.model.theme.Name != "light" {
+	if s.model.Theme.Name != "light" {
 		t.Error("a light ground was told")
 	}
 }
 
 // TestAllProcessesKnowTheTerminal: its colours and its ground are those of every process's screen.
 func TestAllProcessesKnowTheTerminal(t *testing.T) {
-	s := clusterScreen(t, 120, 40, Options{})
+	s := clusterScreen(t, 120, 40, scene.Options{})
 	for _, p := range profiles {
 		s.fleet.Update(p)
 		s.fleet.Update(noGroundMsg{})
-		first := s.fleet.shown.model
+		first := s.fleet.screen()
 		s.press(")")
-		m := s.fleet.shown.model
-		if m == first || m.few.are16 != (p.String() == colors16) || m.few.convert == nil || !m.ground.asked {
-			t.Errorf("%s: another process's screen: %+v, %+v", p, m.few.are16, m.ground.asked)
+		m := s.fleet.screen()
+		if m == first || m.Few.Are16 != (p.String() == style.Colors16) || m.Few.Convert == nil || !m.Ground.Asked {
+			t.Errorf("%s: another process's screen: %+v, %+v", p, m.Few.Are16, m.Ground.Asked)
 		}
 	}
 }
 
 // TestPlainTextHasNoColourOf16: of the 16 colours only the greys are plain.
 func TestPlainTextHasNoColourOf16(t *testing.T) {
-	for _, name := range Themes[1:] {
-		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Theme: name})
+	for _, name := range style.Themes[1:] {
+		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Theme: name})
 		s.model.Update(profiles[0])
-		th := &s.model.theme
+		th := &s.model.Theme
 		for what, c := range map[string]canvas.Color{"text": th.Text, "dim": th.Dim, "faint": th.Faint, "line": th.Line} {
 			if !c.IsGrey() {
 				t.Errorf("%s, %s: %s", name, what, c.Hex())

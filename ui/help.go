@@ -6,6 +6,9 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // stateHelp explains the states in the order of the legend.
@@ -30,30 +33,30 @@ const twoHelpColumns = 110
 
 // drawHelp draws the legend and all keys over the screen, in two columns where there is room, and last what else there is to
 // tell; scroll skips lines. It returns the scroll that there is room for.
-func drawHelp(a canvas.Area, t *Theme, maps []keyMap, last keyMap, scroll int, ascii bool) int {
-	w := a.W - overlayMargin
+func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
+	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
 	if two {
 		w = (w - 2) / 2
 	}
 	legend := legendLines(w, t, ascii)
-	sections := make([][]overlayLine, len(maps))
+	sections := make([][]widget.OverlayLine, len(maps))
 	for i := range maps {
 		sections[i] = keyLines(&maps[i], w, t)
 	}
 	reads := keyLines(&last, w, t)
 	if !two {
-		return drawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
+		return widget.DrawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
 	}
 	// Keys begin on the left, the legend on the right; the sections of keys that make the left one longer go on under the legend.
-	var left, right []overlayLine
+	var left, right []widget.OverlayLine
 	for n := range len(sections) + 1 {
 		l, r := slices.Concat(sections[:n]...), slices.Concat(legend, slices.Concat(sections[n:]...), reads)
 		if n == 0 || max(len(l), len(r)) <= max(len(left), len(right)) {
 			left, right = l, r
 		}
 	}
-	lines := make([]overlayLine, max(len(left), len(right)))
+	lines := make([]widget.OverlayLine, max(len(left), len(right)))
 	for i := range lines {
 		lines[i] = func(a canvas.Area) {
 			if i < len(left) {
@@ -64,83 +67,83 @@ func drawHelp(a canvas.Area, t *Theme, maps []keyMap, last keyMap, scroll int, a
 			}
 		}
 	}
-	return drawOverlay(a, t, " keys and signs ", lines, scroll)
+	return widget.DrawOverlay(a, t, " keys and signs ", lines, scroll)
 }
 
 // helpText is a line of text broken into as many as it needs; the first begins where before says, the others under it.
-func helpText(text string, x, w int, t *Theme, before func(a canvas.Area)) []overlayLine {
+func helpText(text string, x, w int, t *style.Theme, before func(a canvas.Area)) []widget.OverlayLine {
 	const most = 4
-	broken, _ := wrap(text, w-x, most)
-	out := make([]overlayLine, len(broken))
+	broken, _ := style.Wrap(text, w-x, most)
+	out := make([]widget.OverlayLine, len(broken))
 	for i, s := range broken {
 		out[i] = func(a canvas.Area) {
 			if i == 0 {
 				before(a)
 			}
-			a.Put(x, 0, s, t.text())
+			a.Put(x, 0, s, t.Plain())
 		}
 	}
 	return out
 }
 
-func helpHead(s string, t *Theme) overlayLine {
+func helpHead(s string, t *style.Theme) widget.OverlayLine {
 	return func(a canvas.Area) { a.Put(0, 0, s, canvas.Style{FG: t.Accent, Attr: canvas.Bold}) }
 }
 
 // keyLines explains the keys of a view.
-func keyLines(k *keyMap, w int, t *Theme) []overlayLine {
+func keyLines(k *scene.KeyMap, w int, t *style.Theme) []widget.OverlayLine {
 	const textX = 12
-	out := []overlayLine{helpHead(k.title, t)}
-	for _, b := range k.bindings {
-		if b.help != "" {
-			out = append(out, helpText(b.help, textX, w, t, func(a canvas.Area) { a.Put(1, 0, b.show, t.bold()) })...)
+	out := []widget.OverlayLine{helpHead(k.Title, t)}
+	for _, b := range k.Bindings {
+		if b.Help != "" {
+			out = append(out, helpText(b.Help, textX, w, t, func(a canvas.Area) { a.Put(1, 0, b.Show, t.Bold()) })...)
 		}
 	}
 	return append(out, func(canvas.Area) {})
 }
 
 // legendLines explains letters and colours.
-func legendLines(w int, t *Theme, ascii bool) []overlayLine {
+func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 	const textX = 14
-	out := []overlayLine{helpHead("timeline: a column is the state with most of it", t)}
+	out := []widget.OverlayLine{helpHead("timeline: a column is the state with most of it", t)}
 	for _, s := range stateHelp {
 		out = append(out, helpText(s.text, textX, w, t, func(a canvas.Area) {
 			c := gvl.Cell{Dominant: s.state, Share: 1, SpanNS: 1}
 			c.NS[s.state] = 1
-			r, st := t.stateCell(&c, ascii, nil)
+			r, st := t.StateCell(&c, ascii, nil)
 			a.Rune(1, 0, r, st)
 			a.Rune(2, 0, r, st)
-			a.Put(4, 0, s.state.String(), canvas.Style{FG: t.readable(t.States[s.state]), Attr: canvas.Bold})
+			a.Put(4, 0, s.state.String(), canvas.Style{FG: t.Readable(t.States[s.state]), Attr: canvas.Bold})
 		})...)
 	}
 	out = append(out, helpText("a cut block or an underlined letter: in that column it also waited for the GVL", 4, w, t, func(a canvas.Area) {
 		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1}
 		c.NS[gvl.Running], c.NS[gvl.Waiting] = 3, 1
-		r, st := t.stateCell(&c, ascii, nil)
+		r, st := t.StateCell(&c, ascii, nil)
 		a.Rune(1, 0, r, st)
 		c.Dominant = gvl.IO
-		r, st = t.stateCell(&c, ascii, nil)
+		r, st = t.StateCell(&c, ascii, nil)
 		a.Rune(2, 0, r, st)
 	})...)
 	out = append(out, helpText("a line that can't be trusted: of code that a JIT has compiled it is the method's first", 4, w, t, func(a canvas.Area) {
-		a.Put(0, 0, ":9?", t.bold())
+		a.Put(0, 0, ":9?", t.Bold())
 	})...)
 	out = append(out, helpText("before names, and in the lane of the GVL: which thread holds it", 4, w, t, func(a canvas.Area) {
 		a.Put(1, 0, "12", canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 	})...)
 	out = append(out, helpText("native. It, run, wait, io and the others head the parts of its time that a thread spent so", 7, w, t, func(a canvas.Area) {
-		a.Put(1, 0, "nativ", t.bold())
+		a.Put(1, 0, "nativ", t.Bold())
 	})...)
 	out = append(out, helpText("before a length: it may be shorter, for the thread may have moved meanwhile, unseen. ≥: it may be longer", 4, w, t, func(a canvas.Area) {
-		a.Put(1, 0, "≤", t.bold())
+		a.Put(1, 0, "≤", t.Bold())
 	})...)
 	out = append(out, helpText("of all waiting for the GVL the part behind this thread, where much waits", 7, w, t, func(a canvas.Area) {
-		a.Put(1, 0, "blame", canvas.Style{FG: t.readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
+		a.Put(1, 0, "blame", canvas.Style{FG: t.Readable(t.States[gvl.Waiting]), Attr: canvas.Bold})
 	})...)
 	out = append(out, func(canvas.Area) {}, helpHead("flamegraph: coloured by state; o: by origin", t), func(a canvas.Area) {
 		x := 1
-		for p := range fromThread {
-			x = a.Put(x, 0, fmt.Sprintf(" %s ", p), on(t.Flame[p])) + 1
+		for p := range style.FromThread {
+			x = a.Put(x, 0, fmt.Sprintf(" %s ", p), style.On(t.Flame[p])) + 1
 		}
 	})
 	out = append(out, helpText("the program, gems, Ruby's library, Ruby itself and C functions. By state, the program's own frames are stronger and bold", 1, w, t, func(canvas.Area) {})...)

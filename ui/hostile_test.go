@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // hostileNames are what a thread could be called.
@@ -25,7 +26,7 @@ var hostileNames = []string{
 // no control character but those of our own styles reaches it.
 func TestHostileNames(t *testing.T) {
 	d := demosource.Options{Length: 2 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本 \u202e"}
-	s := newScreen(t, 120, 80, d, Options{})
+	s := newScreen(t, 120, 80, d, scene.Options{})
 	sizes := [][2]int{{60, 15}, {61, 16}, {79, 24}, {80, 24}, {99, 30}, {100, 31}, {121, 40}, {159, 50}, {160, 48}, {200, 50}, {300, 100}}
 	for _, size := range sizes {
 		for _, keys := range [][]string{nil, {"I"}, {"I", "tab", "down", "enter"}, {"esc", "tab", "end", "up", "up", "up", "enter"}, {"space"}, {"?"}, {"esc", "space", "esc"}} {
@@ -39,7 +40,7 @@ func TestHostileNames(t *testing.T) {
 // TestHostileRequests: nor does what is said of requests, in any view that tells of them; with values, and without.
 func TestHostileRequests(t *testing.T) {
 	said := strings.Join(hostileNames, "")
-	for _, o := range []Options{{}, {Redactor: redact.New()}} {
+	for _, o := range []scene.Options{{}, {Redactor: redact.New()}} {
 		d := demosource.Options{Length: 30 * time.Second, Serving: true, Said: said}
 		o.Folder = t.TempDir()
 		s := newScreen(t, 120, 80, d, o)
@@ -51,15 +52,15 @@ func TestHostileRequests(t *testing.T) {
 			}
 		}
 		s.press("9")
-		if p := s.requestsPage(); len(p.running.rows) == 0 || len(p.endpoints.rows) == 0 {
-			t.Errorf("%d requests and %d routes were drawn", len(p.running.rows), len(p.endpoints.rows))
+		if p := s.requestsPage(); len(p.Running.Rows) == 0 || len(p.Endpoints.Rows) == 0 {
+			t.Errorf("%d requests and %d routes were drawn", len(p.Running.Rows), len(p.Endpoints.Rows))
 		}
 	}
 }
 
 // TestControlCharactersLookAlike: the flamegraph writes a control character as the timeline does.
 func TestControlCharactersLookAlike(t *testing.T) {
-	for _, o := range []Options{{}, {NoColor: true}, {ASCII: true}} {
+	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}} {
 		s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1, ExtraNames: []string{"\x1b[2Jwiped"}}, o)
 		s.press("I")
 		want := "␛[2Jwiped"
@@ -78,7 +79,7 @@ func TestControlCharactersLookAlike(t *testing.T) {
 func checkRows(t *testing.T, s *screen, when string) {
 	t.Helper()
 	rows := strings.Split(s.model.grid.String(true), "\n")
-	if len(rows) != s.model.height {
+	if len(rows) != s.model.Height {
 		t.Fatalf("%s: %d rows", when, len(rows))
 	}
 	for y, row := range rows {
@@ -88,7 +89,7 @@ func checkRows(t *testing.T, s *screen, when string) {
 				t.Fatalf("%s, row %d: %U in %q", when, y, r, plain)
 			}
 		}
-		if clusters, runes := ansi.StringWidth(row), ansi.StringWidthWc(row); clusters > s.model.width || runes != clusters {
+		if clusters, runes := ansi.StringWidth(row), ansi.StringWidthWc(row); clusters > s.model.Width || runes != clusters {
 			t.Fatalf("%s, row %d: %d columns by clusters, %d by runes: %q", when, y, clusters, runes, plain)
 		}
 		for _, seq := range strings.Split(row, "\x1b")[1:] {
@@ -104,26 +105,26 @@ func checkRows(t *testing.T, s *screen, when string) {
 
 // TestEverySize: no size from the smallest to 300x100 falls over or leaves the terminal's edges.
 func TestEverySize(t *testing.T) {
-	s := newScreen(t, 80, 24, demosource.Options{Length: 15 * time.Second, HTTP: 40}, Options{})
-	for h := minHeight; h <= 100; h += 5 {
-		for w := minWidth; w <= 300; w += 11 {
+	s := newScreen(t, 80, 24, demosource.Options{Length: 15 * time.Second, HTTP: 40}, scene.Options{})
+	for h := scene.MinHeight; h <= 100; h += 5 {
+		for w := scene.MinWidth; w <= 300; w += 11 {
 			s.resize(w, h)
 			checkRows(t, s, fmt.Sprintf("%dx%d", w, h))
-			g := &s.model.regions
-			if g.flameRows < 3 || g.rowCount < 1 || g.footer != h-1 || g.cellsW < 20 {
+			g := &s.model.Regions
+			if g.FlameRows < 3 || g.RowCount < 1 || g.Footer != h-1 || g.CellsW < 20 {
 				t.Fatalf("%dx%d: %+v", w, h, *g)
 			}
 		}
 	}
 	s.resize(80, 24)
-	if g := &s.model.regions; g.cellsW < minTimelineColumns-2 || g.flameRows < minFlameRows {
+	if g := &s.model.Regions; g.CellsW < scene.MinTimelineColumns-2 || g.FlameRows < scene.MinFlameRows {
 		t.Fatalf("80x24: %+v", *g)
 	}
 }
 
 // TestASCII: with ASCII only, nothing else is drawn.
 func TestASCII(t *testing.T) {
-	s := newScreen(t, 120, 80, demosource.Options{Length: 12 * time.Second, ExtraNames: hostileNames}, Options{ASCII: true})
+	s := newScreen(t, 120, 80, demosource.Options{Length: 12 * time.Second, ExtraNames: hostileNames}, scene.Options{ASCII: true})
 	for _, keys := range [][]string{nil, {"tab", "down", "enter"}, {"space"}, {"?"}, {"esc", "/", "é"}} {
 		s.press(keys...)
 		for i, r := range s.text() {

@@ -1,188 +1,268 @@
 package ui
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// binding is one key of a view: the same value makes the key work, names it in the footer and explains it in the help,
-// so the three can't disagree.
-type binding struct {
-	// keys are what tea.KeyPressMsg.String gives.
-	keys []string
-	// show is how the keys are written for people; short the one or two words of the footer ("" keeps it out of
-	// there); help the line of the help overlay.
-	show, short, help string
-	// footer is how the footer writes the keys when it means others with them; "": as show.
-	footer string
-	// always: the footer has room for it whatever else has none.
-	always bool
-	// when, if set, says whether the key does anything now: the footer leaves it out otherwise.
-	when func(*Model) bool
-	do   func(*Model) tea.Cmd
+// on makes what a Model does of a key what a Host does.
+func on(do func(m *Model) tea.Cmd) func(scene.Host) tea.Cmd {
+	return func(h scene.Host) tea.Cmd { return do(h.(*Model)) }
 }
 
-// keyMap is a view's bindings, the more important first.
-type keyMap struct {
-	title    string
-	bindings []binding
-}
-
-// find returns the binding of a key.
-func (k *keyMap) find(key string) *binding {
-	for i := range k.bindings {
-		for _, s := range k.bindings[i].keys {
-			if s == key {
-				return &k.bindings[i]
-			}
-		}
-	}
-	return nil
-}
-
-// ofFirst returns the bindings of key maps without those whose key an earlier map has: what is shown of keys is what they do.
-func ofFirst(maps []*keyMap) []keyMap {
-	taken := make(map[string]bool)
-	out := make([]keyMap, len(maps))
-	for i, k := range maps {
-		out[i].title = k.title
-		for _, b := range k.bindings {
-			if len(b.keys) == 0 || !taken[b.keys[0]] {
-				out[i].bindings = append(out[i].bindings, b)
-			}
-		}
-		for _, b := range k.bindings {
-			for _, key := range b.keys {
-				taken[key] = true
-			}
-		}
-	}
-	return out
+// onlyIf is on for when a key does something.
+func onlyIf(when func(m *Model) bool) func(scene.Host) bool {
+	return func(h scene.Host) bool { return when(h.(*Model)) }
 }
 
 // globalKeys work everywhere.
-func globalKeys(o offers) keyMap {
-	k := keyMap{title: "everywhere", bindings: []binding{
-		{keys: []string{"?"}, show: "?", short: "help", always: true, help: "this help, and what the letters and colours mean",
-			do: func(m *Model) tea.Cmd { m.over.toggle(helpOverlay); return nil }},
-		{keys: []string{"!"}, show: "!", help: "all findings in full, with what to do about each",
-			do: func(m *Model) tea.Cmd { m.over.toggle(findingsOverlay); return nil }},
-		{keys: []string{"space", " "}, show: "space", short: "freeze", help: "freeze the picture (sampling goes on), or return to live",
-			do: func(m *Model) tea.Cmd { m.toggleFreeze(); m.refresh(); return nil }},
-		{keys: []string{"["}, show: "[ ]", short: "time", help: "move back and forth in time: every view shows that moment",
-			do: func(m *Model) tea.Cmd { m.move(-m.stepNS()); m.refresh(); return nil }},
-		{keys: []string{"]"}, do: func(m *Model) tea.Cmd { m.move(+m.stepNS()); m.refresh(); return nil }},
-		{keys: []string{"{"}, show: "{ }", short: "", help: "show a longer or a shorter stretch of time",
-			do: func(m *Model) tea.Cmd { m.zoom(+1); m.refresh(); return nil }},
-		{keys: []string{"}"}, do: func(m *Model) tea.Cmd { m.zoom(-1); m.refresh(); return nil }},
-		{keys: []string{"E", "shift+e"}, show: "E", short: "exact", help: "exact mode, on and off: every change of the GVL, by breakpoints that the kernel puts into the process; it asks first",
-			when: func(m *Model) bool { return m.opt.Exact != nil }, do: func(m *Model) tea.Cmd { return m.exactKey.press(m) }},
-		{keys: []string{"s"}, show: "s", short: "save", help: "save a snapshot: profile, thread dump, flamegraph and this screen, in one folder",
-			do: func(m *Model) tea.Cmd { return m.save() }},
-		{keys: []string{"y"}, show: "y", help: "copy the stack of the selected thread or frame, or a summary when nothing is selected; Y: the summary",
-			do: func(m *Model) tea.Cmd { return m.yank() }},
-		{keys: []string{"Y", "shift+y"}, do: func(m *Model) tea.Cmd { return m.yankSummary() }},
-		{keys: []string{"m"}, show: "m", help: "mark this moment on the time axis with a note",
-			do: func(m *Model) tea.Cmd { m.openNote(); return nil }},
-		{keys: []string{"W", "shift+w"}, show: "W", help: "record all that is seen from now on to a file (ddtop replay), and end that",
-			do: func(m *Model) tea.Cmd { return m.recordKey.press(m.store, &m.scene, &m.message) }},
-		{keys: []string{"P", "shift+p"}, show: "P", help: "presentation: larger spacing, no directory names, key presses in a corner",
-			do: func(m *Model) tea.Cmd { m.present(); return nil }},
-		{keys: []string{"p"}, show: "p", help: "play the history (or the recording) from the moment shown, and stop",
-			do: func(m *Model) tea.Cmd { m.togglePlay(); m.refresh(); return nil }},
-		{keys: []string{"+"}, show: "+ -", short: "speed", help: "play faster, slower", when: func(m *Model) bool { return m.playing },
-			do: func(m *Model) tea.Cmd { m.playFaster(+1); return nil }},
-		{keys: []string{"-"}, do: func(m *Model) tea.Cmd { m.playFaster(-1); return nil }},
-		{keys: []string{","}, show: ", .", help: "go back and forth by a tenth of the history",
-			do: func(m *Model) tea.Cmd { m.move(-m.seekNS()); m.refresh(); return nil }},
-		{keys: []string{"."}, do: func(m *Model) tea.Cmd { m.move(+m.seekNS()); m.refresh(); return nil }},
-		{keys: []string{"ctrl+l"}, show: "ctrl-l", help: "redraw the screen",
-			do: func(m *Model) tea.Cmd { return tea.ClearScreen }},
-		{keys: []string{"q", "ctrl+c"}, show: "q ctrl-z", footer: "q", short: "quit", always: true, help: "quit; go back to the shell until fg",
-			do: func(m *Model) tea.Cmd { return tea.Quit }},
-		{keys: []string{"ctrl+z"}, do: func(m *Model) tea.Cmd { return m.suspend() }},
+func globalKeys(o scene.Offers) scene.KeyMap {
+	k := scene.KeyMap{Title: "everywhere", Bindings: []scene.Binding{
+		{Keys: []string{"?"}, Show: "?", Short: "help", Always: true, Help: "this help, and what the letters and colours mean",
+			Do: on(func(m *Model) tea.Cmd { m.over.Toggle(widget.HelpOverlay); return nil })},
+		{Keys: []string{"!"}, Show: "!", Help: "all findings in full, with what to do about each",
+			Do: on(func(m *Model) tea.Cmd { m.over.Toggle(widget.FindingsOverlay); return nil })},
+		{Keys: []string{"space", " "}, Show: "space", Short: "freeze", Help: "freeze the picture (sampling goes on), or return to live",
+			Do: on(func(m *Model) tea.Cmd { m.ToggleFreeze(); m.Refresh(); return nil })},
+		{Keys: []string{"["}, Show: "[ ]", Short: "time", Help: "move back and forth in time: every view shows that moment",
+			Do: on(func(m *Model) tea.Cmd { m.Move(-m.StepNS()); m.Refresh(); return nil })},
+		{Keys: []string{"]"}, Do: on(func(m *Model) tea.Cmd { m.Move(+m.StepNS()); m.Refresh(); return nil })},
+		{Keys: []string{"{"}, Show: "{ }", Short: "", Help: "show a longer or a shorter stretch of time",
+			Do: on(func(m *Model) tea.Cmd { m.Zoom(+1); m.Refresh(); return nil })},
+		{Keys: []string{"}"}, Do: on(func(m *Model) tea.Cmd { m.Zoom(-1); m.Refresh(); return nil })},
+		{Keys: []string{"E", "shift+e"}, Show: "E", Short: "exact", Help: "exact mode, on and off: every change of the GVL, by breakpoints that the kernel puts into the process; it asks first",
+			When: onlyIf(func(m *Model) bool { return m.Opt.Exact != nil }), Do: on(func(m *Model) tea.Cmd { return m.exactKey.press(m) })},
+		{Keys: []string{"s"}, Show: "s", Short: "save", Help: "save a snapshot: profile, thread dump, flamegraph and this screen, in one folder",
+			Do: on(func(m *Model) tea.Cmd { return save(m) })},
+		{Keys: []string{"y"}, Show: "y", Help: "copy the stack of the selected thread or frame, or a summary when nothing is selected; Y: the summary",
+			Do: on(func(m *Model) tea.Cmd { return yank(m) })},
+		{Keys: []string{"Y", "shift+y"}, Do: on(func(m *Model) tea.Cmd { return yankSummary(m) })},
+		{Keys: []string{"m"}, Show: "m", Help: "mark this moment on the time axis with a note",
+			Do: on(func(m *Model) tea.Cmd { openNote(m); return nil })},
+		{Keys: []string{"W", "shift+w"}, Show: "W", Help: "record all that is seen from now on to a file (ddtop replay), and end that",
+			Do: on(func(m *Model) tea.Cmd { return m.recordKey.press(m.store, &m.Scene, &m.message) })},
+		{Keys: []string{"P", "shift+p"}, Show: "P", Help: "presentation: larger spacing, no directory names, key presses in a corner",
+			Do: on(func(m *Model) tea.Cmd { present(m); return nil })},
+		{Keys: []string{"p"}, Show: "p", Help: "play the history (or the recording) from the moment shown, and stop",
+			Do: on(func(m *Model) tea.Cmd { m.TogglePlay(); m.Refresh(); return nil })},
+		{Keys: []string{"+"}, Show: "+ -", Short: "speed", Help: "play faster, slower", When: onlyIf(func(m *Model) bool { return m.Playing }),
+			Do: on(func(m *Model) tea.Cmd { playFaster(m, +1); return nil })},
+		{Keys: []string{"-"}, Do: on(func(m *Model) tea.Cmd { playFaster(m, -1); return nil })},
+		{Keys: []string{","}, Show: ", .", Help: "go back and forth by a tenth of the history",
+			Do: on(func(m *Model) tea.Cmd { m.Move(-m.SeekNS()); m.Refresh(); return nil })},
+		{Keys: []string{"."}, Do: on(func(m *Model) tea.Cmd { m.Move(+m.SeekNS()); m.Refresh(); return nil })},
+		{Keys: []string{"ctrl+l"}, Show: "ctrl-l", Help: "redraw the screen",
+			Do: on(func(m *Model) tea.Cmd { return tea.ClearScreen })},
+		{Keys: []string{"q", "ctrl+c"}, Show: "q ctrl-z", Footer: "q", Short: "quit", Always: true, Help: "quit; go back to the shell until fg",
+			Do: on(func(m *Model) tea.Cmd { return tea.Quit })},
+		{Keys: []string{"ctrl+z"}, Do: on(func(m *Model) tea.Cmd { return suspend(m) })},
 	}}
-	k.bindings = slices.Insert(k.bindings, 1, o.tabKeys()...)
-	if o.processes {
-		k.bindings = slices.Insert(k.bindings, len(k.bindings)-3, processKeys()...)
+	k.Bindings = slices.Insert(k.Bindings, 1, tabKeys(o)...)
+	if o.Processes {
+		k.Bindings = slices.Insert(k.Bindings, len(k.Bindings)-3, processKeys()...)
 	}
 	return k
 }
 
 // weightKeys work wherever the flamegraph is on the screen.
-func weightKeys() keyMap {
-	k := keyMap{title: "flamegraph: what it shows", bindings: []binding{
-		{keys: []string{"/"}, show: "/", short: "find", help: "find frames by a regular expression over method and file names; threads that match by name, or ran them, stay listed",
-			do: func(m *Model) tea.Cmd { m.openSearch(); return nil }},
-		{keys: []string{"n"}, show: "n N", short: "next", always: true, help: "next and previous match", when: (*Model).searching,
-			do: func(m *Model) tea.Cmd { m.nextMatch(+1); return nil }},
-		{keys: []string{"N", "shift+n"}, do: func(m *Model) tea.Cmd { m.nextMatch(-1); return nil }},
-		{keys: []string{"w"}, show: "w", short: "weight", help: "what the flamegraph measures: wall time, CPU time, waiting for the GVL, blame, allocation",
-			do: func(m *Model) tea.Cmd { m.flame.nextMetric(); m.refresh(); return nil }},
-		{keys: []string{"I", "shift+i"}, show: "I", short: "idle", help: "show or hide parked and sleeping threads in the flamegraph",
-			do: func(m *Model) tea.Cmd { m.flame.showIdle = !m.flame.showIdle; m.refresh(); return nil }},
-		{keys: []string{"o"}, show: "o", help: "colour frames by the state they were most in, or by where their code comes from",
-			do: func(m *Model) tea.Cmd { m.flame.nextColouring(); m.refresh(); return nil }},
-		{keys: []string{"c"}, show: "c", help: "own code, with gems and Ruby as one row (⋯); only runs without a branch as one row; every frame",
-			do: func(m *Model) tea.Cmd { m.flame.nextFolding(); m.refresh(); return nil }},
-		{keys: []string{"esc"}, show: "esc", short: "back", always: true, help: "back, one a press: zoom, what is hidden, selected thread, search, selected frame", when: (*Model).canGoBack,
-			do: func(m *Model) tea.Cmd { m.back(); return nil }},
+func weightKeys() scene.KeyMap {
+	k := scene.KeyMap{Title: "flamegraph: what it shows", Bindings: []scene.Binding{
+		{Keys: []string{"/"}, Show: "/", Short: "find", Help: "find frames by a regular expression over method and file names; threads that match by name, or ran them, stay listed",
+			Do: on(func(m *Model) tea.Cmd { openSearch(m); return nil })},
+		{Keys: []string{"n"}, Show: "n N", Short: "next", Always: true, Help: "next and previous match", When: onlyIf(searching),
+			Do: on(func(m *Model) tea.Cmd { nextMatch(m, +1); return nil })},
+		{Keys: []string{"N", "shift+n"}, Do: on(func(m *Model) tea.Cmd { nextMatch(m, -1); return nil })},
+		{Keys: []string{"w"}, Show: "w", Short: "weight", Help: "what the flamegraph measures: wall time, CPU time, waiting for the GVL, blame, allocation",
+			Do: on(func(m *Model) tea.Cmd { m.Flame.NextMetric(); m.Refresh(); return nil })},
+		{Keys: []string{"I", "shift+i"}, Show: "I", Short: "idle", Help: "show or hide parked and sleeping threads in the flamegraph",
+			Do: on(func(m *Model) tea.Cmd { m.Flame.ShowIdle = !m.Flame.ShowIdle; m.Refresh(); return nil })},
+		{Keys: []string{"o"}, Show: "o", Help: "colour frames by the state they were most in, or by where their code comes from",
+			Do: on(func(m *Model) tea.Cmd { m.Flame.NextColouring(); m.Refresh(); return nil })},
+		{Keys: []string{"c"}, Show: "c", Help: "own code, with gems and Ruby as one row (⋯); only runs without a branch as one row; every frame",
+			Do: on(func(m *Model) tea.Cmd { m.Flame.NextFolding(); m.Refresh(); return nil })},
+		{Keys: []string{"esc"}, Show: "esc", Short: "back", Always: true, Help: "back, one a press: zoom, what is hidden, selected thread, search, selected frame", When: onlyIf(canGoBack),
+			Do: on(func(m *Model) tea.Cmd { back(m); return nil })},
 	}}
-	k.bindings = append(k.bindings, shapeKeys()...)
+	k.Bindings = append(k.Bindings, shapeKeys()...)
 	return k
 }
 
 // searchKeys work in views that are lists of threads or functions: what does not match is not listed.
-func searchKeys() keyMap {
-	return keyMap{title: "search", bindings: []binding{
-		{keys: []string{"/"}, show: "/", short: "find", help: "list what matches a regular expression: names of threads, functions, files",
-			do: func(m *Model) tea.Cmd { m.openSearch(); return nil }},
-		{keys: []string{"n"}, show: "n N", short: "next", help: "next and previous match", when: (*Model).searching,
-			do: func(m *Model) tea.Cmd { m.nextMatch(+1); return nil }},
-		{keys: []string{"N", "shift+n"}, do: func(m *Model) tea.Cmd { m.nextMatch(-1); return nil }},
-		{keys: []string{"esc"}, show: "esc", short: "all", always: true, help: "leave the search: list all", when: (*Model).searching,
-			do: func(m *Model) tea.Cmd { m.endSearch(); return nil }},
+func searchKeys() scene.KeyMap {
+	return scene.KeyMap{Title: "search", Bindings: []scene.Binding{
+		{Keys: []string{"/"}, Show: "/", Short: "find", Help: "list what matches a regular expression: names of threads, functions, files",
+			Do: on(func(m *Model) tea.Cmd { openSearch(m); return nil })},
+		{Keys: []string{"n"}, Show: "n N", Short: "next", Help: "next and previous match", When: onlyIf(searching),
+			Do: on(func(m *Model) tea.Cmd { nextMatch(m, +1); return nil })},
+		{Keys: []string{"N", "shift+n"}, Do: on(func(m *Model) tea.Cmd { nextMatch(m, -1); return nil })},
+		{Keys: []string{"esc"}, Show: "esc", Short: "all", Always: true, Help: "leave the search: list all", When: onlyIf(searching),
+			Do: on(func(m *Model) tea.Cmd { endSearch(m); return nil })},
 	}}
 }
 
-func timelineKeys() keyMap {
-	selecting := func(m *Model, by step) tea.Cmd {
-		m.selectThread(func(v *timelineView) { v.move(by) })
+// shapeKeys change what the flamegraph is made of.
+func shapeKeys() []scene.Binding {
+	return []scene.Binding{
+		{Keys: []string{"i"}, Show: "i", Help: "callees first: what was executed, and under it who called it",
+			Do: on(func(m *Model) tea.Cmd {
+				m.Flame.Inverted = !m.Flame.Inverted
+				m.Flame.Zoom, m.Flame.Selected, m.Flame.Top = nil, nil, 0
+				m.Refresh()
+				return nil
+			})},
+		{Keys: []string{"x"}, Show: "x", Help: "leave the selected function out: its time goes to its caller (esc: all again)",
+			Do: on(func(m *Model) tea.Cmd { ofSelected(m, (*widget.Flame).HideSelected); return nil })},
+		{Keys: []string{"X", "shift+x"}, Show: "X", Help: "only stacks that hold the selected function (esc: all again)",
+			Do: on(func(m *Model) tea.Cmd { ofSelected(m, (*widget.Flame).FocusSelected); return nil })},
+		{Keys: []string{"f"}, Show: "f", Help: "flames: the outermost frames at the bottom, or icicles: at the top",
+			Do: on(func(m *Model) tea.Cmd { m.Flame.Upward = !m.Flame.Upward; m.Refresh(); return nil })},
+		{Keys: []string{"="}, Show: "=", Help: "compare with the time before the last mark (m); again: with the time shown now; again: no more",
+			Do: on(func(m *Model) tea.Cmd { compare(m); return nil })},
+	}
+}
+
+// ofSelected does something with the selected function. A row of frames is none.
+func ofSelected(m *Model, do func(*widget.Flame)) {
+	if n := m.Flame.SelNode; n != nil && n.Kind == flamegraph.RunNode {
+		m.message.Say("these are many frames: enter opens the row")
+	} else {
+		do(&m.Flame)
+	}
+	m.Refresh()
+}
+
+func searching(m *Model) bool { return m.Flame.Search != nil }
+
+func canGoBack(m *Model) bool {
+	return len(m.Flame.Zoom) > 0 || m.Flame.Shaped() || m.Filter != (scene.RowKey{}) || m.Route != (scene.EndpointKey{}) || m.Flame.Search != nil || m.Parts.HighlightsFrame(&m.Scene)
+}
+
+// back undoes one thing: the zoom, then the filter, then the route, then the search, then the selection that the timeline follows.
+func back(m *Model) {
+	switch {
+	case m.Flame.ZoomOut():
+	case m.Flame.Shaped():
+		m.Flame.Unshape()
+	case m.Filter != (scene.RowKey{}):
+		m.Filter, m.Selected = scene.RowKey{}, scene.RowKey{}
+	case m.Route != (scene.EndpointKey{}):
+		m.Route = scene.EndpointKey{}
+	case m.Flame.Search != nil:
+		m.Flame.Search = nil
+	default:
+		m.Flame.Selected, m.Flame.SelNode = nil, nil
+	}
+	m.Refresh()
+}
+
+// playFaster changes the speed while the history is played.
+func playFaster(m *Model, d int) {
+	if !m.Playing {
+		m.message.Tell("+ - change the speed while the history plays: p plays it")
+		return
+	}
+	m.ChangeSpeed(d)
+}
+
+func nextMatch(m *Model, d int) {
+	if m.Flame.Search == nil {
+		m.message.Tell("nothing is searched for: / searches")
+		return
+	}
+	if !hasFlame(m) { // lists hold what matches alone
+		key := "down"
+		if d < 0 {
+			key = "up"
+		}
+		if b := m.binding(key); b != nil {
+			b.Do(m)
+		}
+		return
+	}
+	m.Focus = scene.OnFlame
+	m.Flame.NextMatch(d)
+	m.Refresh()
+}
+
+// CheckKey reports whether a key, by the name that Bubble Tea gives it ("f", "ctrl+f", "f5"), can be made to do what
+// another does ("space"): a terminal has to send the one, and the other has to do something in one of the views. ctrl+c
+// always quits.
+func CheckKey(key, does string) error {
+	if key == "" || key == "ctrl+c" {
+		return fmt.Errorf("the key %q can't be given another meaning", key)
+	}
+	if err := checkName(key); err != nil {
+		return err
+	}
+	maps := []scene.KeyMap{globalKeys(scene.Offers{Processes: true, Requests: true}), weightKeys(), searchKeys()}
+	for _, p := range newPages(widget.NewParts(new(scene.Selection))) {
+		for _, k := range p.Keys(nil, true) {
+			maps = append(maps, *k)
+		}
+	}
+	known := func(key string) bool {
+		return slices.ContainsFunc(maps, func(k scene.KeyMap) bool { return k.Find(key) != nil })
+	}
+	if known(does) {
 		return nil
 	}
-	return keyMap{title: "timeline", bindings: slices.Concat([]binding{
-		{keys: []string{"enter"}, show: "enter", short: "open", help: "open the thread: stack, source, waits; or the group",
-			do: func(m *Model) tea.Cmd {
-				if m.timeline.index() < 0 {
-					return selecting(m, step{rows: +1})
-				}
-				return m.openSelected()
-			}},
-		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "flamegraph", help: "move between timeline and flamegraph",
-			do: func(m *Model) tea.Cmd { m.live.switchFocus(m); return nil }},
-	}, cursorKeys("", "select a thread or group, for the flamegraph too", selecting), []binding{
-		{keys: []string{"right", "l"}, show: "→ ←", short: "", help: "open and close a group (also l, h)",
-			do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.expand(true) }); return nil }},
-		{keys: []string{"left", "h"}, do: func(m *Model) tea.Cmd { m.selectThread(func(v *timelineView) { v.expand(false) }); return nil }},
-	})}
+	near := slices.DeleteFunc(nearestKeys(does), func(key string) bool { return !known(key) })
+	if len(near) > 0 {
+		return fmt.Errorf("no key %q does anything that %q could do: is it %s?", does, key, quotedList(near))
+	}
+	return fmt.Errorf("no key %q does anything that %q could do; ? on the screen lists them", does, key)
 }
 
-func flameKeys() keyMap {
-	return keyMap{title: "flamegraph", bindings: []binding{
-		{keys: []string{"enter"}, show: "enter", short: "zoom", help: "zoom into the selected frame",
-			do: func(m *Model) tea.Cmd { m.flame.zoomIn(); m.refresh(); return nil }},
-		{keys: []string{"tab", "shift+tab"}, show: "tab", short: "timeline", help: "move between timeline and flamegraph",
-			do: func(m *Model) tea.Cmd { m.live.switchFocus(m); return nil }},
-		{keys: []string{"up", "k"}, show: "↑ ↓", help: "select the caller, the heaviest callee (also k, j); view 1: the timeline shows where it runs",
-			do: func(m *Model) tea.Cmd { m.flame.up(); m.refresh(); return nil }},
-		{keys: []string{"down", "j"}, do: func(m *Model) tea.Cmd { m.flame.down(); m.refresh(); return nil }},
-		{keys: []string{"left", "h"}, show: "← →", help: "select the frame beside it (also h, l)",
-			do: func(m *Model) tea.Cmd { m.flame.selectBeside(-1); m.refresh(); return nil }},
-		{keys: []string{"right", "l"}, do: func(m *Model) tea.Cmd { m.flame.selectBeside(+1); m.refresh(); return nil }},
-		{keys: []string{"pgup"}, show: "pgup pgdn", help: "scroll a deep flamegraph",
-			do: func(m *Model) tea.Cmd { m.flame.pageBy(-1); m.refresh(); return nil }},
-		{keys: []string{"pgdown"}, do: func(m *Model) tea.Cmd { m.flame.pageBy(+1); m.refresh(); return nil }},
-		{keys: []string{"home", "g"}, do: func(m *Model) tea.Cmd { m.flame.toRoot(); m.refresh(); return nil }},
-	}}
+// aliasHelp lists the keys that the person's settings gave a meaning.
+func aliasHelp(m *Model) scene.KeyMap {
+	k := scene.KeyMap{Title: "your keys (config.toml)"}
+	for _, key := range slices.Sorted(maps.Keys(m.Opt.Keys)) {
+		k.Bindings = append(k.Bindings, scene.Binding{Show: key, Help: "as " + m.Opt.Keys[key]})
+	}
+	return k
+}
+
+// compare goes on from comparing with nothing to the other recording, if there is one, to the time before the last mark, if there is one, to the time shown now, and
+// back to nothing. The stretch of time is as long as the one shown, which { and } change.
+func compare(m *Model) {
+	v := &m.Flame
+	if m.LastNS == 0 {
+		return
+	}
+	was := v.BaseKind
+	v.Base, v.BaseKind, v.BaseWhen = nil, widget.NoBase, ""
+	span := style.AxisTime(m.WindowNS)
+	switch n := m.Notes.Last(m.AtNS); {
+	case was == widget.NoBase && v.Against != nil:
+		v.CompareAgainst()
+		m.message.Say("compared from now on with " + v.BaseWhen + "; = goes on to a time of this one")
+	case was <= widget.AgainstBase && n != nil:
+		base := new(flamegraph.Snapshot)
+		m.store.Read(func(r *store.Reading) { r.Rolling.SnapshotRange(n.AtNS-m.WindowNS, n.AtNS, base) })
+		if len(base.Entries) > 0 {
+			v.Base, v.BaseKind = base, widget.MarkBase
+			v.BaseWhen = fmt.Sprintf("%s before %q", span, canvas.Cut(n.Text, 20))
+			m.message.Say("compared from now on with the " + v.BaseWhen + "; = takes the time shown now instead")
+			break
+		}
+		fallthrough // nothing is kept of that time
+	case was != widget.ShownBase:
+		s := &m.Weights
+		v.Base = &flamegraph.Snapshot{FromNS: s.FromNS, ToNS: s.ToNS, Entries: append([]flamegraph.Entry(nil), s.Entries...),
+			Overflow: s.Overflow, Dropped: s.Dropped}
+		v.BaseKind = widget.ShownBase
+		v.BaseWhen = span + " until " + m.Process.WallTime(m.AtNS).Format("15:04:05")
+		m.message.Say("compared from now on with the " + v.BaseWhen + ": go to another time with [ ], or wait; = stops")
+	}
+	m.Refresh()
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // loadingAfter is how long work before the screen may take until there is a picture of it: most takes a moment, and a picture
@@ -36,13 +38,13 @@ type Progress struct {
 // the terminal shows title and how far it is, and the person can cancel it with esc, q or ctrl-c: its ctx ends then and Load
 // returns ErrCancelled without waiting for it, for not all work can be interrupted. What it returns after that is closed.
 // work may tell its progress as often as it likes, and after Load has returned.
-func Load[T io.Closer](ctx context.Context, o Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
+func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error
 	working, stop := context.WithCancel(ctx)
 	m := &loading{opt: o, title: title, finished: make(chan struct{}), began: time.Now()}
 	m.opt.NoColor = o.NoColor || os.Getenv("NO_COLOR") != ""
-	theme, err := ThemeByName(o.withDefaults().Theme)
+	theme, err := style.ThemeByName(o.WithDefaults().Theme)
 	if err != nil {
 		stop()
 		return none, err
@@ -83,8 +85,8 @@ func Load[T io.Closer](ctx context.Context, o Options, title string, work func(c
 // loading is the picture of work that goes on.
 type loading struct {
 	ctx       context.Context
-	opt       Options
-	theme     Theme
+	opt       scene.Options
+	theme     style.Theme
 	title     string
 	began     time.Time
 	finished  chan struct{}
@@ -116,14 +118,14 @@ func (m *loading) Init() tea.Cmd {
 }
 
 func (m *loading) tick() tea.Cmd {
-	return tea.Tick(minRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
+	return tea.Tick(scene.MinRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
 }
 
 // Update takes sizes, and the keys that cancel.
 func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.w, m.h = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
+		m.w, m.h = min(msg.Width, scene.MaxTerminal), min(msg.Height, scene.MaxTerminal)
 	case tickMsg:
 		return m, m.tick()
 	case tea.KeyPressMsg:
@@ -150,12 +152,7 @@ func (m *loading) picture() (g *canvas.Grid, number int) {
 	m.mu.Unlock()
 	m.grid.Reset(m.w, m.h)
 	m.draw(m.grid.Area(), p, time.Since(m.began))
-	if m.opt.ASCII {
-		m.grid.ToASCII()
-	}
-	if m.opt.NoColor {
-		m.grid.Area().Restyle(canvas.Style.Colorless)
-	}
+	fitTerminal(&m.grid, &m.opt, new(style.Colors))
 	m.drawn++
 	return &m.grid, m.drawn
 }
@@ -170,20 +167,20 @@ func (m *loading) draw(a canvas.Area, p Progress, passed time.Duration) {
 		return
 	}
 	x, y := (a.W-w)/2, max(0, a.H/2-3)
-	a.Put(x, y, canvas.Cut(canvas.Clean(m.title), w), t.bold())
+	a.Put(x, y, canvas.Cut(canvas.Clean(m.title), w), t.Bold())
 	if p.What != "" {
-		a.Put(x, y+1, canvas.CutLeft(canvas.Clean(p.What), w), t.text())
+		a.Put(x, y+1, canvas.CutLeft(canvas.Clean(p.What), w), t.Plain())
 	}
 	text := fmt.Sprintf("%d s", int(passed.Seconds()))
 	if p.Total > 0 {
 		done := min(max(p.Done, 0), p.Total)
-		a.Put(x, y+2, bar(share(done, p.Total), w), canvas.Style{FG: t.Accent})
+		a.Put(x, y+2, style.Bar(style.Share(done, p.Total), w), canvas.Style{FG: t.Accent})
 		of := fmt.Sprintf("%s of %s", units.Bytes(done), units.Bytes(p.Total))
 		if p.Unit != "" {
 			of = fmt.Sprintf("%s of %s %s", units.Count(done), units.Count(p.Total), p.Unit)
 		}
 		text = fmt.Sprintf("%d %% · %s · %s", done*100/p.Total, of, text)
 	}
-	a.Put(x, y+3, canvas.Cut(text, w), t.dim())
-	a.Put(x, y+5, canvas.Cut("esc cancels", w), t.dim())
+	a.Put(x, y+3, canvas.Cut(text, w), t.Dimmed())
+	a.Put(x, y+5, canvas.Cut("esc cancels", w), t.Dimmed())
 }

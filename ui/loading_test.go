@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // thing is what the work of a Load returns.
@@ -26,7 +28,7 @@ func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, re
 	x = openTerminal(t)
 	release, got, made = make(chan struct{}), make(chan *thing, 1), &thing{make(chan struct{})}
 	go func() {
-		v, err := Load(ctx, Options{Input: x.slave, Output: x.slave}, "opening big.ddtop", func(_ context.Context, tell func(Progress)) (*thing, error) {
+		v, err := Load(ctx, scene.Options{Input: x.slave, Output: x.slave}, "opening big.ddtop", func(_ context.Context, tell func(Progress)) (*thing, error) {
 			for _, p := range tells {
 				tell(p)
 			}
@@ -111,7 +113,7 @@ func TestLoadIsCancelled(t *testing.T) {
 func TestLoadOfAMoment(t *testing.T) {
 	x := openTerminal(t)
 	why := errors.New("no such process")
-	v, err := Load(t.Context(), Options{Input: x.slave, Output: x.slave}, "attaching", func(ctx context.Context, _ func(Progress)) (*thing, error) {
+	v, err := Load(t.Context(), scene.Options{Input: x.slave, Output: x.slave}, "attaching", func(ctx context.Context, _ func(Progress)) (*thing, error) {
 		return nil, errors.Join(why, ctx.Err())
 	})
 	if v != nil || !errors.Is(err, why) || errors.Is(err, context.Canceled) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/locks"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // deadlocked is the made-up service in which three threads wait for each other.
@@ -25,7 +27,7 @@ func (d deadlocked) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 
 func TestDeadlockCannotBeMissed(t *testing.T) {
 	for _, size := range screenSizes {
-		s := deadlockScreen(t, size[0], size[1], Options{NoColor: true})
+		s := deadlockScreen(t, size[0], size[1], scene.Options{NoColor: true})
 		m := s.model
 		s.press("6")
 		s.sees("✖ DEADLOCK of 3 threads", "http-1 waits for Mutex 0x7f00a0, held by http-2", "http-3 waits for Mutex 0x7f00e0, held by http-1")
@@ -33,7 +35,7 @@ func TestDeadlockCannotBeMissed(t *testing.T) {
 			t.Error("without colours the box is not in reverse video")
 		}
 		s.press("down", "enter")
-		if m.page != pageThread {
+		if m.Page != scene.PageThread {
 			t.Error("enter opens the holder")
 		}
 		s.press("esc")
@@ -46,21 +48,21 @@ func TestLocksAndBlame(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("6")
 	s.sees("6 locks", "lock", "waiters", "held now", "p95", "taken/s", "where it is taken", "of all waiting for the GVL", "worker-3", "JSON::Ext::Generator#generate → Float#to_s")
-	p := s.model.pages[pageLocks].(*locksPage)
+	p := s.model.pages[scene.PageLocks].(*locks.Page)
 	var wait, charged int64
-	for _, e := range s.model.weights.Entries {
+	for _, e := range s.model.Weights.Entries {
 		wait += e.Weights.WaitNS
 	}
-	for _, b := range p.places {
+	for _, b := range p.Places {
 		charged += b.NS
 	}
-	if charged+p.nobodyNS != p.waitNS || p.waitNS < wait || p.waitNS-wait > wait/100 {
-		t.Errorf("%d waited; %d charged and %d of nobody", wait, charged, p.nobodyNS)
+	if charged+p.NobodyNS != p.WaitNS || p.WaitNS < wait || p.WaitNS-wait > wait/100 {
+		t.Errorf("%d waited; %d charged and %d of nobody", wait, charged, p.NobodyNS)
 	}
-	if p.places[0].Thread != 12 {
-		t.Errorf("worker-3 hogs the GVL, and the first place is of thread %d", p.places[0].Thread)
+	if p.Places[0].Thread != 12 {
+		t.Errorf("worker-3 hogs the GVL, and the first place is of thread %d", p.Places[0].Thread)
 	}
-	for range len(p.locks.rows) + 1 {
+	for range len(p.Locks.Rows) + 1 {
 		s.press("down")
 	}
 	s.sees("made others wait")

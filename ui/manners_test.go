@@ -19,6 +19,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/timeline"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // copied returns what the commands put into the clipboard.
@@ -59,7 +62,7 @@ func TestCopyingAStack(t *testing.T) {
 	s.sees("copied the stack of")
 	s.press("tab", "down")
 	text = copied(t, s.press("y"))
-	if !strings.HasPrefix(text, s.model.flame.selNode.Label+"\n") {
+	if !strings.HasPrefix(text, s.model.Flame.SelNode.Label+"\n") {
 		t.Errorf("not the stack of the selected frame: %q", text)
 	}
 }
@@ -68,34 +71,34 @@ func TestCopyingAStack(t *testing.T) {
 func TestCopyingAStackOnEveryPage(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("down", "down")
-	th := s.model.timeline.chosen()
+	th := s.model.Timeline.Chosen()
 	if th == nil {
 		t.Fatal("no thread is selected")
 	}
 	for _, page := range []string{"2", "enter", "3"} {
 		s.press(page)
 		text := copied(t, s.press("y"))
-		if !strings.HasPrefix(text, th.name+": ") || !strings.Contains(text, "\n  ") || !strings.Contains(text, ".rb:") {
-			t.Errorf("page %d: no stack of %s: %q", s.model.page, th.name, text)
+		if !strings.HasPrefix(text, th.Name+": ") || !strings.Contains(text, "\n  ") || !strings.Contains(text, ".rb:") {
+			t.Errorf("page %s: no stack of %s: %q", s.model.Page, th.Name, text)
 		}
 	}
 	// The picture has moved on since the instant under the cursor.
 	s.pressAll("left", "H")
-	p := s.model.pages[pageTimeline].(*timelinePage)
-	st, ok := p.under(th.id)
+	p := s.model.pages[scene.PageTimeline].(*timeline.Page)
+	st, ok := p.Under(th.ID)
 	if !ok {
 		t.Fatal("nothing is under the cursor")
 	}
 	title, lines, _ := strings.Cut(copied(t, s.press("y")), "\n")
-	at := s.model.process.WallTime(p.cursorNS).Format(" (15:04:05.000)")
-	if want := th.name + ": " + gvl.Describe(st, s.store.dict) + at; title != want {
+	at := s.model.Process.WallTime(p.CursorNS).Format(" (15:04:05.000)")
+	if want := th.Name + ": " + gvl.Describe(st, s.store.Dict) + at; title != want {
 		t.Errorf("under the cursor: %q, want %q", title, want)
 	}
-	if got, want := strings.Count(lines, "\n"), len(s.store.dict.Frames(st.Stack, nil)); got != want || want == 0 {
+	if got, want := strings.Count(lines, "\n"), len(s.store.Dict.Frames(st.Stack, nil)); got != want || want == 0 {
 		t.Errorf("%d frames under the cursor, want %d", got, want)
 	}
 	s.press("esc", "space", "4", "down")
-	if text := copied(t, s.press("y")); !strings.HasPrefix(text, s.model.flame.selNode.Label+"\n  ") {
+	if text := copied(t, s.press("y")); !strings.HasPrefix(text, s.model.Flame.SelNode.Label+"\n  ") {
 		t.Errorf("page 4: not the selected frame: %q", text)
 	}
 	s.press("7")
@@ -124,12 +127,12 @@ func TestCopyingASummary(t *testing.T) {
 // A summary has where the time goes, and blame where somebody waits alone; what a chat shows as it is stays so.
 func TestSummaryOfAnIdleProcess(t *testing.T) {
 	s := hogged(t, 120, 40)
-	if text := s.model.summary(); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
+	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
 		t.Errorf("no hot path in\n%s", text)
 	}
-	s.model.weights.Entries = nil
-	s.model.flame.tree = nil
-	if text := s.model.summary(); strings.Contains(text, "makes others wait") {
+	s.model.Weights.Entries = nil
+	s.model.Flame.Tree = nil
+	if text := summary(s.model); strings.Contains(text, "makes others wait") {
 		t.Errorf("blame without a wait in\n%s", text)
 	}
 	for text, want := range map[string]string{"GC <1 % · R & D": "GC <1 % · R & D", "<b>&lt;</b>": "&lt;b>&amp;lt;&lt;/b>", "a|b*_@x": `a\|b\*\_&#64;x`} {
@@ -149,7 +152,7 @@ func (s *screen) typed(text string) {
 // In tmux the sequence goes to the terminal around it, too, and the text to tmux itself, which ignores both as it is set by default.
 func TestCopyingInTmux(t *testing.T) {
 	s := hogged(t, 120, 40)
-	s.model.opt.tmux = true
+	s.model.Opt.Tmux = true
 	cmds := s.press("Y")
 	if len(cmds) != 1 {
 		t.Fatalf("%d commands", len(cmds))
@@ -184,13 +187,13 @@ func TestCopyingInTmux(t *testing.T) {
 func TestMarkingAMoment(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("[", "[", "[", "[", "[")
-	at := s.model.atNS
+	at := s.model.AtNS
 	s.press("m")
-	s.sees("note at " + s.model.process.WallTime(at).Format("15:04:05"))
+	s.sees("note at " + s.model.Process.WallTime(at).Format("15:04:05"))
 	s.typed("q \x1b]52;c;eA==\x07 back")
 	s.press("backspace", "K", "enter")
-	if len(s.model.notes) != 1 || s.model.notes[0].AtNS != at || strings.ContainsRune(s.model.notes[0].Text, '\x1b') {
-		t.Fatalf("%+v", s.model.notes)
+	if len(s.model.Notes) != 1 || s.model.Notes[0].AtNS != at || strings.ContainsRune(s.model.Notes[0].Text, '\x1b') {
+		t.Fatalf("%+v", s.model.Notes)
 	}
 	s.sees("bacK▼") // at the right edge
 	s.press("space")
@@ -200,30 +203,14 @@ func TestMarkingAMoment(t *testing.T) {
 	}
 	s.press("m", "x", "esc")
 	s.press("m", "enter")
-	if len(s.model.notes) != 1 {
-		t.Errorf("a note that was not taken: %+v", s.model.notes)
+	if len(s.model.Notes) != 1 {
+		t.Errorf("a note that was not taken: %+v", s.model.Notes)
 	}
-	for i := range 2 * maxNotes {
-		s.model.notes.add(sampler.Note{AtNS: int64(i), Text: "x"})
+	for i := range 2 * scene.MaxNotes {
+		s.model.Notes.Add(sampler.Note{AtNS: int64(i), Text: "x"})
 	}
-	if len(s.model.notes) != maxNotes || !(s.model.notes[0].AtNS < s.model.notes[1].AtNS) {
-		t.Errorf("%d notes", len(s.model.notes))
-	}
-}
-
-// TestNotesStandWhereTheirColumnIs: the column of a moment is that of the cell which holds it.
-func TestNotesStandWhereTheirColumnIs(t *testing.T) {
-	for _, cells := range []int{1, 7, 30, 59, 60} {
-		v := timelineView{fromNS: 1000, toNS: 1000 + int64(cells)*100, cells: cells}
-		for i := range cells {
-			x, ok := v.columnAt(v.fromNS+int64(i)*100+50, 60)
-			if !ok || cellAt(x, cells, 60) != i {
-				t.Errorf("cell %d of %d: column %d, %v", i, cells, x, ok)
-			}
-		}
-		if _, ok := v.columnAt(v.toNS+1, 60); ok {
-			t.Error("the future has a column")
-		}
+	if len(s.model.Notes) != scene.MaxNotes || !(s.model.Notes[0].AtNS < s.model.Notes[1].AtNS) {
+		t.Errorf("%d notes", len(s.model.Notes))
 	}
 }
 
@@ -242,7 +229,7 @@ func TestTheSnapshotHoldsTheHistory(t *testing.T) {
 func TestRecordingWhileItRuns(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "one", "to be made")
 	samples := record(t, demosource.Options{Length: 3 * time.Second})
-	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Folder: folder})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Folder: folder})
 	run := func(cmds []tea.Cmd) tea.Cmd {
 		if len(cmds) != 1 {
 			t.Fatalf("%d commands", len(cmds))
@@ -254,7 +241,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	s.sees("● REC", "W ends it")
 	fed := 0
 	for _, x := range samples {
-		if x.TimeNS > s.store.last {
+		if x.TimeNS > newestNS(s.store) {
 			s.store.Feed(x)
 			fed++
 		}
@@ -281,7 +268,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(folder, "*.ddtop")); len(files) != 2 {
 		t.Error(files)
 	}
-	s.model.opt.Folder = "/proc/no/such"
+	s.model.Opt.Folder = "/proc/no/such"
 	run(s.press("W"))
 	s.sees("not recorded: ", "/proc/no/such")
 	s.misses("● REC")
@@ -292,11 +279,11 @@ func TestRecordingWhileItRuns(t *testing.T) {
 func TestRecordingForAMoment(t *testing.T) {
 	folder := t.TempDir()
 	samples := record(t, demosource.Options{Length: 3 * time.Second})
-	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Folder: folder})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Folder: folder})
 	opening := s.press("W")
 	fed := 0
 	feed := func(x *sampler.Sample) {
-		if x.TimeNS > s.store.last {
+		if x.TimeNS > newestNS(s.store) {
 			s.store.Feed(x)
 			fed++
 		}
@@ -312,9 +299,10 @@ func TestRecordingForAMoment(t *testing.T) {
 		t.Fatal("the second W is forgotten")
 	}
 	s.misses("● REC")
-	s.store.mu.Lock() // a picture is made while the last one comes
-	feed(samples[len(samples)-1])
-	s.store.mu.Unlock()
+	s.store.Read(func(*store.Reading) { // a picture is made while the last one comes
+		s.store.Feed(samples[len(samples)-1])
+		fed++
+	})
 	s.model.Update(closing())
 	s.sees("the path copied: ")
 	files, err := filepath.Glob(filepath.Join(folder, "*.ddtop"))
@@ -330,11 +318,11 @@ func TestRecordingForAMoment(t *testing.T) {
 // one, that no picture has shown yet, both are in it.
 func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	samples := record(t, demosource.Options{Length: time.Second})
-	store, err := NewStore(demosource.New(demosource.Options{}), DefaultHistory)
+	store, err := newStore(demosource.New(demosource.Options{}), scene.Options{History: store.DefaultHistory})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, Options{Folder: t.TempDir()})
+	m, err := NewModel(store, scene.Options{Folder: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +345,7 @@ func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 
 // TestRecordingOnAFullDisk: the screen says so, and goes on.
 func TestRecordingOnAFullDisk(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -366,13 +354,13 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := recording.NewWriter(&turning{whole, full, 0}, s.store.process, s.store.dict)
+	w, err := recording.NewWriter(&turning{whole, full, 0}, s.store.Process(), s.store.Dict)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.store.rec = &recorder{path: "/dev/full", file: full, w: w}
+	s.store.Rec = &store.Recorder{Path: "/dev/full", File: full, W: w}
 	s.model.recordKey.on = true
-	at := s.store.last
+	at := newestNS(s.store)
 	for _, x := range record(t, demosource.Options{Length: 10 * time.Second}) {
 		x.TimeNS += at
 		s.store.Feed(x)
@@ -381,12 +369,12 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 		t.Error("the disk is not full")
 	}
 	x := record(t, demosource.Options{Length: time.Second / 2})[0]
-	x.TimeNS = s.store.last + 2e9
+	x.TimeNS = newestNS(s.store) + 2e9
 	s.store.Feed(x)
-	s.model.refresh()
+	s.model.Refresh()
 	s.sees("the recording ended early", "no space left")
 	s.misses("● REC")
-	if _, _, _, err := s.store.stopRecording(nil); err == nil {
+	if _, _, _, err := s.store.StopRecording(nil); err == nil {
 		t.Error("closing says nothing")
 	}
 }
@@ -405,7 +393,7 @@ func (w *turning) Write(b []byte) (int, error) {
 }
 
 func TestKeysOfOnesOwn(t *testing.T) {
-	s := newScreen(t, 200, 80, demosource.Options{Length: 5 * time.Second}, Options{Keys: map[string]string{"f": "space"}})
+	s := newScreen(t, 200, 80, demosource.Options{Length: 5 * time.Second}, scene.Options{Keys: map[string]string{"f": "space"}})
 	s.press("f")
 	s.sees("FROZEN")
 	s.press("f", "?")
@@ -429,7 +417,7 @@ func TestPresenting(t *testing.T) {
 	s.press("P", "tab", "tab", "down", "down", "down", "down", "[")
 	s.misses("app/", "/lib/")
 	s.sees("down  down  down  down  [", ".rb:")
-	if r := s.model.regions; r.findings != 2 || strings.TrimSpace(strings.Split(s.text(), "\n")[1]) != "" {
+	if r := s.model.Regions; r.Findings != 2 || strings.TrimSpace(strings.Split(s.text(), "\n")[1]) != "" {
 		t.Error("it is not spaced")
 	}
 	s.press("P", "space")
@@ -439,7 +427,7 @@ func TestPresenting(t *testing.T) {
 }
 
 func TestRedacting(t *testing.T) {
-	o := Options{Folder: t.TempDir(), Redactor: redact.New()}
+	o := scene.Options{Folder: t.TempDir(), Redactor: redact.New()}
 	s := newScreen(t, 120, 45, demosource.Options{Length: 30 * time.Second}, o)
 	s.press("tab", "down", "down", "down", "down")
 	s.sees(".rb:")
@@ -463,7 +451,7 @@ func TestRedacting(t *testing.T) {
 	if p := r.Process(); p.User+p.Host != "" || p.CommandLine != nil {
 		t.Errorf("%+v", p)
 	}
-	frames, _, _, _, _ := s.store.dict.Sizes()
+	frames, _, _, _, _ := s.store.Dict.Sizes()
 	seen := 0
 	if err := r.Run(t.Context(), func(x *sampler.Sample) {
 		for i := range x.Threads {

@@ -1,37 +1,38 @@
 package ui
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/page/memory"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 func TestMemoryShowsTheCollector(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("7")
 	s.sees("7 memory", "RSS", "time in GC", "objects allocated", "collections", "who paid for", "Array#map", "major faults")
-	p := s.model.pages[pageMemory].(*memoryPage)
+	p := s.model.pages[scene.PageMemory].(*memory.Page)
 	var gc, paid int64
-	for _, e := range s.model.weights.Entries {
+	for _, e := range s.model.Weights.Entries {
 		if e.Key.State == gvl.GC {
 			gc += e.Weights.WallNS
 		}
 	}
-	for _, g := range p.payers {
+	for _, g := range p.Payers {
 		paid += g.NS
 	}
-	if gc == 0 || paid != gc || p.gcNS != gc {
-		t.Errorf("%d in the collector, %d paid, %d shown", gc, paid, p.gcNS)
+	if gc == 0 || paid != gc || p.GCNS != gc {
+		t.Errorf("%d in the collector, %d paid, %d shown", gc, paid, p.GCNS)
 	}
 	live := s.text()
 	for range 28 {
 		s.press("[")
 	}
 	s.sees("FROZEN")
-	if s.text() == live || p.at.timeNS > s.model.atNS {
+	if s.text() == live || p.At.TimeNS > s.model.AtNS {
 		t.Error("the figures are not those of the moment shown")
 	}
 	s.press("enter")
@@ -41,17 +42,17 @@ func TestMemoryShowsTheCollector(t *testing.T) {
 func TestMemoryFiguresNameLimits(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("7")
-	p := s.model.pages[pageMemory].(*memoryPage)
-	d := &p.at.heap
+	p := s.model.pages[scene.PageMemory].(*memory.Page)
+	d := &p.At.Heap
 	for _, f := range d.Fields() {
 		*f = sampler.GCUnknown
 	}
 	d.AtNS, d.MallocIncrease, d.MallocLimit, d.NextMajor, d.Disabled = 1, 15_500_000, 16_000_000, sampler.GCMajorByOldGen, true
 	text := ""
-	for _, f := range p.figures(&s.model.scene) {
-		text += f.name + ": " + f.text + "\n"
-		if f.name == "malloc increase" && (f.of < 0.96 || f.of > 0.98) {
-			t.Errorf("the bar shows %v", f.of)
+	for _, f := range p.Figures(&s.model.Scene) {
+		text += f.Name + ": " + f.Text + "\n"
+		if f.Name == "malloc increase" && (f.Of < 0.96 || f.Of > 0.98) {
+			t.Errorf("the bar shows %v", f.Of)
 		}
 	}
 	for _, want := range []string{"malloc increase: 16 MB of 16 MB", "will be major: oldgen", "GC.disable"} {
@@ -62,23 +63,8 @@ func TestMemoryFiguresNameLimits(t *testing.T) {
 	if strings.Contains(text, "-1") || strings.Contains(text, "old objects") {
 		t.Errorf("figures that the release does not keep:\n%s", text)
 	}
-	p.at.gc.Valid = false
-	if f := p.figures(&s.model.scene); !strings.Contains(f[0].text, "not read") {
+	p.At.GC.Valid = false
+	if f := p.Figures(&s.model.Scene); !strings.Contains(f[0].Text, "not read") {
 		t.Errorf("%+v", f[0])
-	}
-}
-
-// TestSmallTerminalsKeepWhatTellsMost: RSS and proportional memory are on the screen of 80x24 beside a whole collector's figures.
-func TestSmallTerminalsKeepWhatTellsMost(t *testing.T) {
-	all := []figure{{name: "collections"}, {name: "last one"}, {name: "now"}, {name: "slots free"}, {name: "malloc increase"}, {name: "old malloc"},
-		{name: "old objects"}, {name: "unprotected"}, {name: "survived"}, {name: "RSS grew by"}, {name: "major faults"}, {name: "PSS"}, {name: "CPU"}, {name: "given a CPU"}}
-	for rows := range len(all) + 2 {
-		got := fitFigures(slices.Clone(all), rows)
-		if len(got) > max(rows, len(all)-len(leastTelling)) || len(got) < min(rows, len(all)) {
-			t.Errorf("%d figures in %d rows", len(got), rows)
-		}
-		if got[0].name != "collections" || !slices.ContainsFunc(got, func(f figure) bool { return f.name == "PSS" }) {
-			t.Errorf("in %d rows: %v", rows, got)
-		}
 	}
 }

@@ -6,37 +6,39 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Model is the root of the screen. It takes over into its scene what the Store holds, gives keys, clicks and messages to the owners
-// of what they change, and has the views drawn. View draws from the Model alone.
+// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store, gives keys, clicks and messages to
+// the owners of what they change, and has the views drawn. View draws from the Model alone.
 type Model struct {
-	scene
-	*components
-	store *Store
+	scene.Scene
+	*widget.Parts
+	store *store.Store
 	fleet *fleet // nil: there is one process only
-	keys  keyMap
-	live  *livePage // pages[pageLive]
+	keys  scene.KeyMap
 	// weightKeys work where the flamegraph is on the screen.
-	weightKeys keyMap
-	searchKeys keyMap
-	pages      [numPages]page
-	// threadFrom is the page that the page of one thread was opened from.
-	threadFrom pageID
+	weightKeys scene.KeyMap
+	searchKeys scene.KeyMap
+	pages      map[scene.PageID]page.Page
 	// came is where somebody was before a finding led to the page that is shown; nil: none did. backKeys lead there.
 	came     *origin
-	backKeys keyMap
+	backKeys scene.KeyMap
 	// overKeys work while something lies over the screen, front are those of keys that do then.
-	overKeys [numOverlays]keyMap
-	front    keyMap
+	overKeys [widget.NumOverlays]scene.KeyMap
+	front    scene.KeyMap
 
-	over      overlay
+	over      widget.Overlay
 	lastPress mousePress
 	pressed   pressedKeys
 	recordKey recordKey
 	exactKey  exactKey
 	prompt    *prompt // nil: nothing is being typed
-	message   message
+	message   scene.Message
 
 	grid canvas.Grid
 	// settled: the picture was made again after the last sample there was, in full.
@@ -52,36 +54,36 @@ type Model struct {
 type tickMsg time.Time
 
 // NewModel returns the screen over a Store. Its size comes with the first tea.WindowSizeMsg.
-func NewModel(store *Store, o Options) (*Model, error) {
-	o = o.withDefaults()
-	theme, err := ThemeByName(o.Theme)
+func NewModel(store *store.Store, o scene.Options) (*Model, error) {
+	o = o.WithDefaults()
+	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
 		return nil, err
 	}
-	selected := new(selection)
-	parts := newComponents(selected)
-	pages := newPages(parts)
+	selected := new(scene.Selection)
+	parts := widget.NewParts(selected)
 	m := &Model{
-		scene: scene{
-			dict: store.dict, opt: o, colors: colors{theme: theme}, now: time.Now, process: store.Process(),
-			notes: recordedNotes(store.src, o.Redactor), span: span{windowNS: int64(o.Window), keepNS: store.keepNS}, selection: selected,
+		Scene: scene.Scene{
+			Page: scene.PageLive,
+			Dict: store.Dict, Opt: o, Colors: style.Colors{Theme: theme}, Now: time.Now, Process: store.Process(),
+			Notes: scene.RecordedNotes(store.Src, o.Redactor), Span: scene.Span{WindowNS: int64(o.Window), KeepNS: store.KeepNS}, Selection: selected,
 		},
-		components: parts, store: store, weightKeys: weightKeys(), searchKeys: searchKeys(), backKeys: backKeys(),
-		overKeys: overlayKeys(), live: pages[pageLive].(*livePage), pages: pages,
-		message: message{text: o.Notice},
+		Parts: parts, store: store, weightKeys: weightKeys(), searchKeys: searchKeys(), backKeys: backKeys(),
+		overKeys: overlayKeys(), pages: newPages(parts),
+		message: scene.Message{Text: o.Notice},
 	}
 	if o.Against != nil {
-		m.flame.against = o.Against
-		m.flame.compareAgainst()
+		m.Flame.Against = o.Against
+		m.Flame.CompareAgainst()
 	}
-	m.setKeys(offers{})
+	setKeys(m, scene.Offers{})
 	return m, nil
 }
 
 // Init starts the clock of the screen.
 func (m *Model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.tick()}
-	if m.opt.Theme == "" || m.opt.Theme == "auto" {
+	if m.Opt.Theme == "" || m.Opt.Theme == "auto" {
 		cmds = append(cmds, askGround())
 	}
 	return tea.Batch(cmds...)
@@ -100,12 +102,12 @@ const (
 )
 
 func (m *Model) tick() tea.Cmd {
-	m.pace = min(max(m.pace*5/4, firstTick), m.opt.Repaint)
+	m.pace = min(max(m.pace*5/4, firstTick), m.Opt.Repaint)
 	rest := max(m.pace, min(restAfter*m.drawing, longestRest))
-	if !m.idle || m.playing || m.pace < m.opt.Repaint || m.fleet != nil {
+	if !m.idle || m.Playing || m.pace < m.Opt.Repaint || m.fleet != nil {
 		return tea.Tick(rest, func(t time.Time) tea.Msg { return tickMsg(t) })
 	}
-	timer, stirred := time.NewTimer(max(rest, idleTick)), m.store.stirred
+	timer, stirred := time.NewTimer(max(rest, idleTick)), m.store.Stirred
 	return func() tea.Msg {
 		defer timer.Stop()
 		select {
@@ -120,72 +122,69 @@ func (m *Model) tick() tea.Cmd {
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = min(msg.Width, maxTerminal), min(msg.Height, maxTerminal)
-		m.refresh()
+		m.Width, m.Height = min(msg.Width, scene.MaxTerminal), min(msg.Height, scene.MaxTerminal)
+		m.Refresh()
 	case tickMsg:
-		if m.playOn(time.Time(msg)) {
-			m.refresh()
+		if m.PlayOn(time.Time(msg)) {
+			m.Refresh()
 		}
 		began := time.Now()
-		_, m.idle = m.store.newest()
-		m.tickOn()
+		_, m.idle = m.store.Newest()
+		tickOn(m)
 		m.drawing = time.Since(began)
-		return m, tea.Batch(m.tick(), m.wanted())
+		return m, tea.Batch(m.tick(), m.fetch())
 	case tea.BackgroundColorMsg:
-		m.toldGround(&msg)
-		m.refresh()
+		m.SetGround(&msg)
+		m.Refresh()
 	case noGroundMsg:
-		m.toldGround(nil)
-		m.refresh()
+		m.SetGround(nil)
+		m.Refresh()
 	case tea.ColorProfileMsg:
-		m.setProfile(msg)
-		m.refresh()
+		m.SetProfile(msg)
+		m.Refresh()
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	case tea.PasteMsg:
 		if m.prompt != nil {
 			m.prompt.put(msg.Content)
-			m.refresh()
+			m.Refresh()
 		}
-	case sourceMsg, fineMsg, instantMsg, chainMsg:
+	case page.Msg:
 		for _, p := range m.pages {
-			if p, ok := p.(fetching); ok {
-				p.take(m, msg)
+			if p, ok := p.(page.Fetching); ok {
+				p.Fetched(m, msg)
 			}
 		}
 	case tea.MouseMsg:
-		m.store.stir()
-		return m, m.mouse(msg)
+		m.store.Stir()
+		return m, mouse(m, msg)
 	case savedMsg:
-		return m, m.saved(msg)
+		return m, saved(m, msg)
 	case suspendedMsg:
 		if msg.err != nil {
-			m.message.fail(msg.err.Error())
-			m.draw()
+			m.message.Fail(msg.err.Error())
+			m.Draw()
 		}
 	case exactMsg:
-		m.exactKey.done(msg, &m.scene, &m.message)
-		m.refresh()
+		m.exactKey.done(msg, &m.Scene, &m.message)
+		m.Refresh()
 	case recordingMsg:
-		cmd := m.recordKey.done(msg, m.store, &m.scene, &m.message)
-		m.draw()
+		cmd := m.recordKey.done(msg, m.store, &m.Scene, &m.message)
+		m.Draw()
 		return m, cmd
 	}
 	return m, nil
 }
 
-// maxTerminal bounds the size of a picture.
-const maxTerminal = 1000
-
 // key dispatches a key: to the prompt, the help, the view with the focus, or the keys that work everywhere.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
-	m.message.clear()
-	if m.presenting && m.prompt == nil { // what is typed into a prompt is there already
+	m.message.Clear()
+	if m.Presenting && m.prompt == nil { // what is typed into a prompt is there already
 		m.pressed.add(msg.String())
 	}
-	m.store.stir() // what a key asks for is looked for at ticks
+	m.store.Stir() // what a key asks for is looked for at ticks
 	key := msg.String()
-	if other, ok := m.opt.Keys[key]; ok && m.prompt == nil {
+	if other, ok := m.Opt.Keys[key]; ok && m.prompt == nil {
 		key = other
 	}
 	if m.prompt != nil {
@@ -193,23 +192,23 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		if !p.key(msg) {
 			m.prompt = nil
 		}
-		m.refresh()
+		m.Refresh()
 		return p.cmd
 	}
-	if m.over.what != noOverlay && m.binding(key) == nil {
-		m.over = overlay{} // any other key closes it, and does what it does elsewhere
-		if m.keys.find(key) == nil {
-			m.draw()
+	if m.over.What != widget.NoOverlay && m.binding(key) == nil {
+		m.over = widget.Overlay{} // any other key closes it, and does what it does elsewhere
+		if m.keys.Find(key) == nil {
+			m.Draw()
 			return nil
 		}
 	}
 	b := m.binding(key)
 	if b == nil {
-		m.unknownKey(key)
-		m.draw()
+		unknownKey(m, key)
+		m.Draw()
 		return nil
 	}
-	cmd := b.do(m)
-	m.draw()
+	cmd := b.Do(m)
+	m.Draw()
 	return cmd
 }

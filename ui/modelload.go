@@ -6,10 +6,10 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
 )
-
-// refresh takes over what the Store holds and draws it.
-func (m *Model) refresh() { m.load(true) }
 
 // idleEachNS is how old the picture of an idle process may be: one tick in four is drawn.
 const idleEachNS = int64(900e6)
@@ -17,268 +17,183 @@ const idleEachNS = int64(900e6)
 // tickOn is refresh at a tick. Where nothing runs or waits, so that the clock has slowed down, one picture a second is enough.
 // Where no sample came since the last one there is a last full picture and then none, so that a recording at its end, a target
 // that has ended and one that is stopped cost nothing.
-func (m *Model) tickOn() {
+func tickOn(m *Model) {
 	state := m.store.State()
-	last, slow := m.store.newest()
-	changed := m.exactKey.look(&m.scene, &m.message)
-	changed = m.lookAtSwitches() || changed || m.fleet != nil || m.playing || state.Done != m.source.Done || state.Ended != m.source.Ended ||
-		state.Silent != m.source.Silent || state.FailingNS != m.source.FailingNS
-	if slow && !changed && last > m.lastNS && last-m.lastNS < idleEachNS {
+	last, slow := m.store.Newest()
+	changed := m.exactKey.update(&m.Scene, &m.message)
+	changed = m.LookAtSwitches() || changed || m.fleet != nil || m.Playing || state.Done != m.Source.Done || state.Ended != m.Source.Ended ||
+		state.Silent != m.Source.Silent || state.FailingNS != m.Source.FailingNS
+	if slow && !changed && last > m.LastNS && last-m.LastNS < idleEachNS {
 		return
 	}
-	if changed || last != m.lastNS {
+	if changed || last != m.LastNS {
 		m.settled = false
-		m.load(false)
+		loadScene(m, false)
 		return
 	}
 	if !m.settled {
 		m.settled = true
-		m.load(true)
+		loadScene(m, true)
 	}
 }
 
-// load is refresh; without force, parts that change slowly may stay as they are.
-func (m *Model) load(force bool) {
-	if m.frozen && !force { // only the newest sample moves on
-		m.source = m.store.State()
-		m.store.Read(func(r *reading) { m.lastNS = r.lastNS })
-		m.draw()
+// loadScene is Refresh; without force, parts that change slowly may stay as they are.
+func loadScene(m *Model, force bool) {
+	if m.Frozen && !force { // only the newest sample moves on
+		m.Source = m.store.State()
+		m.store.Read(func(r *store.Reading) { m.LastNS = r.LastNS })
+		m.Draw()
 		return
 	}
-	if m.width < minWidth || m.height < minHeight {
-		m.draw()
+	if m.Width < scene.MinWidth || m.Height < scene.MinHeight {
+		m.Draw()
 		return
 	}
-	m.source = m.store.State()
-	m.exactKey.look(&m.scene, &m.message)
-	m.store.hold(m.frozen || m.flame.base != nil)
-	if m.frozen && m.atNS != m.heldNS {
-		m.recall()
+	m.Source = m.store.State()
+	m.exactKey.update(&m.Scene, &m.message)
+	m.store.Hold(m.Frozen || m.Flame.Base != nil)
+	if m.Frozen && m.AtNS != m.HeldNS {
+		recall(m)
 	}
 	flame := force // another filter or search needs another tree, of the same weights
-	names := m.timeline.longest()
-	m.store.Read(func(r *reading) {
-		m.lastNS = r.lastNS
-		m.oldestNS, _ = r.Timeline.Range()
-		m.exactSpans = append(m.exactSpans[:0], r.exact...)
+	names := m.Timeline.Longest()
+	m.store.Read(func(r *store.Reading) {
+		m.LastNS = r.LastNS
+		m.OldestNS, _ = r.Timeline.Range()
+		m.ExactSpans = append(m.ExactSpans[:0], r.Exact...)
 		m.recordKey.failing(r, &m.message)
-		if !m.frozen {
-			m.atNS = m.lastNS
-			m.states = append(m.states[:0], r.States...)
+		if !m.Frozen {
+			m.AtNS = m.LastNS
+			m.States = append(m.States[:0], r.States...)
 			if r.Sample != nil {
-				if m.moment == nil {
-					m.moment = new(sampler.Sample)
+				if m.Moment == nil {
+					m.Moment = new(sampler.Sample)
 				}
-				m.moment.CopyFrom(r.Sample)
+				m.Moment.CopyFrom(r.Sample)
 			}
-			m.heldNS = m.lastNS
+			m.HeldNS = m.LastNS
 		}
-		m.loadFindings(r)
-		if m.lastNS == 0 {
-			m.regions = newRegions(m.width, m.height, demand{lanes: 1, spaced: m.presenting})
+		loadFindings(m, r)
+		if m.LastNS == 0 {
+			m.Regions = scene.NewRegions(m.Width, m.Height, scene.Demand{Lanes: 1, Spaced: m.Presenting})
 			flame = false
 			return
 		}
 		// The width of the time axis decides the edges of its columns, so the threads come after it.
-		d := demand{spaced: m.presenting, rows: 1, lanes: len(r.Timeline.Ractors()), flameRows: m.flame.wanted(m.lastNS),
-			longest: m.timeline.longest()}
-		cells, span := axis(m.axisNS(), newRegions(m.width, m.height, d).cellsW, r.Timeline.ColumnNS())
-		m.cells = cells
-		m.fromNS, m.toNS = m.timeWindow(r.Timeline, span, cells)
-		known := m.states
-		if m.frozen && m.atNS != m.heldNS {
+		d := scene.Demand{Spaced: m.Presenting, Rows: 1, Lanes: len(r.Timeline.Ractors()), FlameRows: m.Flame.RowsWanted(m.LastNS),
+			Longest: m.Timeline.Longest()}
+		cells, span := scene.Axis(m.AxisNS(), scene.NewRegions(m.Width, m.Height, d).CellsW, r.Timeline.ColumnNS())
+		m.Cells = cells
+		m.FromNS, m.ToNS = m.TimeWindow(r.Timeline, span, cells)
+		known := m.States
+		if m.Frozen && m.AtNS != m.HeldNS {
 			known = nil
 		}
-		m.threads.load(r, known, m.fromNS, m.toNS)
-		m.threads.waitForPool(m.findings.current())
-		m.timeline.fromNS, m.timeline.toNS = m.fromNS, m.toNS
+		m.Threads.Load(r, known, m.FromNS, m.ToNS)
+		m.Threads.WaitForPool(m.Findings.Current())
+		m.Timeline.FromNS, m.Timeline.ToNS = m.FromNS, m.ToNS
 		budget := 0
-		if m.width >= wideWidth {
-			budget = newRegions(m.width, m.height, d).rowBudget
+		if m.Width >= scene.WideWidth {
+			budget = scene.NewRegions(m.Width, m.Height, d).RowBudget
 		}
-		m.threads.search(m.flame.listed(), &m.weights, m.dict)
-		m.flame.endpoint = m.route.number(r)
-		m.threads.serve(m.flame.endpoint, &m.weights)
-		m.timeline.buildRows(m.threads, budget)
-		d.rows, d.longest = len(m.timeline.rows), m.timeline.longest()
-		m.regions = newRegions(m.width, m.height, d)
-		m.figures.load(r, m.atNS-m.windowNS, m.atNS)
-		stale := m.weightsStale()
+		m.Threads.Search(m.Flame.Listed(), &m.Weights, m.Dict)
+		m.Flame.Endpoint = m.Route.Number(r)
+		m.Threads.Serve(m.Flame.Endpoint, &m.Weights)
+		m.Timeline.BuildRows(m.Threads, budget)
+		d.Rows, d.Longest = len(m.Timeline.Rows), m.Timeline.Longest()
+		m.Regions = scene.NewRegions(m.Width, m.Height, d)
+		m.Figures.Load(r, m.AtNS-m.WindowNS, m.AtNS)
+		stale := m.WeightsStale()
 		if stale {
-			r.rolling.SnapshotRange(m.atNS-m.windowNS, m.atNS, &m.weights)
-			m.weightsOf = flameRange{m.atNS, m.windowNS, m.frozen}
+			r.Rolling.SnapshotRange(m.AtNS-m.WindowNS, m.AtNS, &m.Weights)
+			m.WeightsOf = scene.FlameRange{AtNS: m.AtNS, WindowNS: m.WindowNS, Frozen: m.Frozen}
 			flame = true
-			m.timeline.shares.loadBlame(&m.scene)
+			m.Timeline.Shares.LoadBlame(&m.Scene)
 		}
-		m.served.load(&m.scene, r, stale)
-		if (m.served.seen || m.served.server.met) && !m.offers.requests {
-			m.setKeys(offers{processes: m.offers.processes, requests: true})
+		m.Served.Load(&m.Scene, r, stale)
+		if (m.Served.Seen || m.Served.Server.Met) && !m.Offers.Requests {
+			setKeys(m, scene.Offers{Processes: m.Offers.Processes, Requests: true})
 		}
-		m.timeline.shares.choose(m.threads, m.regions.sharesW, m.figures.waiting)
-		m.current().load(&m.scene, r)
+		m.Timeline.Shares.Choose(m.Threads, m.Regions.SharesW, m.Figures.Waiting)
+		m.current().Load(&m.Scene, r)
 	})
 	switch {
-	case !m.hasFlame():
+	case !hasFlame(m):
 	case flame:
-		m.buildFlame(force)
+		buildFlame(m, force)
 	default:
-		m.panel.place(&m.scene, force)
+		m.Panel.Place(&m.Scene, force)
 	}
-	switch m.timeline.frameCells = nil; {
-	case m.highlightsFrame():
-		m.store.Read(func(r *reading) {
-			m.timeline.loadFrameCells(r, m.flame.selNode.Text(), m.flame.metric, m.flame.under(r.Dict, m.flame.selNode))
+	switch m.Timeline.FrameCells = nil; {
+	case m.Parts.HighlightsFrame(&m.Scene):
+		m.store.Read(func(r *store.Reading) {
+			m.Timeline.LoadFrameCells(r, m.Flame.SelNode.Text(), m.Flame.Metric, m.Flame.Under(r.Dict, m.Flame.SelNode))
 		})
-	case m.page == pageLive && m.route != endpointKey{}:
-		m.store.Read(func(r *reading) {
-			m.timeline.loadFrameCells(r, m.route.String(), flamegraph.Wall, func(k flamegraph.Key) bool { return k.Endpoint == m.flame.endpoint })
+	case m.Page == scene.PageLive && m.Route != scene.EndpointKey{}:
+		m.store.Read(func(r *store.Reading) {
+			m.Timeline.LoadFrameCells(r, m.Route.String(), flamegraph.Wall, func(k flamegraph.Key) bool { return k.Endpoint == m.Flame.Endpoint })
 		})
 	}
-	if names == 0 && m.timeline.longest() > 0 { // the names decide where the axis begins, and are known only now
-		m.load(force)
+	if names == 0 && m.Timeline.Longest() > 0 { // the names decide where the axis begins, and are known only now
+		loadScene(m, force)
 		return
 	}
-	m.draw()
+	m.Draw()
 }
 
 // recall takes what every thread did at the moment that is shown from the history.
-func (m *Model) recall() {
-	sample, states, err := m.store.moment(m.atNS)
+func recall(m *Model) {
+	sample, states, err := m.store.Moment(m.AtNS)
 	if err != nil {
-		m.message.fail(err.Error())
+		m.message.Fail(err.Error())
 	}
 	if sample != nil {
-		m.moment, m.states, m.heldNS = sample, states, m.atNS
+		m.Moment, m.States, m.HeldNS = sample, states, m.AtNS
 	}
 }
 
-// flameRange is the stretch of time that the flamegraph's weights are of.
-type flameRange struct {
-	atNS, windowNS int64
-	frozen         bool
-}
-
-// weightsStale reports whether the flamegraph needs new weights: at another time or stretch of time, and while live only
-// every now and then, since what it shows covers many seconds, though not at first.
-func (sc *scene) weightsStale() bool {
-	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
-	of := sc.weightsOf
-	if of.windowNS != sc.windowNS || of.frozen != sc.frozen || sc.atNS < of.atNS || sc.frozen && sc.atNS != of.atNS {
-		return true
-	}
-	return sc.atNS-of.atNS >= min(max(leastNS, min(secondNS, sc.windowNS/30), sc.windowNS/parts), (sc.atNS-sc.oldestNS)/2)
-}
-
-// axis returns how many cells the time axis has and the stretch of time it covers. A cell is a whole number of kept
-// columns, so that the picture moves by whole cells and does not shimmer; there are as many as come nearest to the
-// window and fit the terminal's columns.
-func axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
-	cols = max(cols, 1)
-	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
-	cells = max(1, min(int((windowNS+each/2)/each), cols))
-	return cells, each * int64(cells)
-}
-
-const (
-	// shiftNS is how long the time axis of a live picture stands at least before it moves on: a move repaints nearly every cell of
-	// the timeline, which makes most of the bytes to the terminal, and unrest.
-	shiftNS = int64(500e6)
-	// shiftShare: a move is at most one in so many of the cells.
-	shiftShare = 20
-)
-
-// timeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with short cells
-// moves by several of them at a time and has only whole ones, so that it stands between two moves.
-func (sc *scene) timeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
-	fromNS, toNS = tl.Window(sc.atNS, spanNS, cells)
-	if sc.frozen || sc.source.Done {
-		return fromNS, toNS
-	}
-	each := (toNS - fromNS) / int64(cells)
-	step := each * min((shiftNS+each-1)/each, int64(cells/shiftShare))
-	if step <= each { // a cell stands long enough
-		return fromNS, toNS
-	}
-	end := sc.atNS / step * step
-	if end-sc.oldestNS < step { // there would be nothing in it
-		return fromNS, toNS
-	}
-	return end - (toNS - fromNS), end
-}
-
-func (m *Model) loadFindings(r *reading) {
-	m.findings = findingsView{}
+func loadFindings(m *Model, r *store.Reading) {
+	m.Findings = scene.Findings{}
 	switch {
-	case r.lastNS == 0 && m.source.Err == nil:
-		m.findings.note = "waiting for the first sample"
-	case m.frozen:
-		if k := r.marks.before(m.atNS); k != nil {
-			m.findings.list, m.findings.note = k.findings, k.unjudged.note(true)
+	case r.LastNS == 0 && m.Source.Err == nil:
+		m.Findings.Note = "waiting for the first sample"
+	case m.Frozen:
+		if k := r.Marks.LastBefore(m.AtNS); k != nil {
+			m.Findings.List, m.Findings.Note = k.Findings, k.Unjudged.Note(true)
 		}
 	default:
-		m.findings.list = r.Findings.Told()
-		m.findings.note = whyUnjudged(r.Findings, r.lastNS-m.oldestNS).note(m.source.Done)
+		m.Findings.List = r.Findings.Told()
+		m.Findings.Note = store.WhyUnjudged(r.Findings, r.LastNS-m.OldestNS).Note(m.Source.Done)
 	}
-	m.findings.young = m.atNS-m.oldestNS < memoryWatchNS
-	m.findings.list = m.showableFindings(m.store, m.findings.list)
-	if k := r.marks.before(m.atNS); k != nil {
-		if h := haltOf(&k.proc); h != nil {
-			m.findings.list = append([]gvl.Finding{h.finding}, m.findings.list...)
+	m.Findings.Young = m.AtNS-m.OldestNS < store.MemoryWatchNS
+	m.Findings.List = m.ShowableFindings(m.store, m.Findings.List)
+	if k := r.Marks.LastBefore(m.AtNS); k != nil {
+		if h := scene.HaltOf(&k.Proc); h != nil {
+			m.Findings.List = append([]gvl.Finding{h.Finding}, m.Findings.List...)
 		}
 	}
 }
 
-// halt is something that holds all threads of a process from outside. Its finding leads the others: no rule looks at the process
-// then, and all of its threads seem to wait for what they did last.
-type halt struct {
-	word    string
-	finding gvl.Finding
-}
-
-// haltOf is what holds a process; nil: nothing does.
-func haltOf(p *sampler.Proc) *halt {
-	switch {
-	case p.Frozen:
-		return &processFrozen
-	case p.Stopped:
-		return &processStopped
-	}
-	return nil
-}
-
-var (
-	processStopped = halt{"stopped", gvl.Finding{
-		Severity: gvl.SeverityCrit, Title: "The process is stopped",
-		Text: "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads: nothing runs",
-		Next: "kill -CONT lets it go on after a signal; after a debugger, its own detach",
-	}}
-	processFrozen = halt{"frozen", gvl.Finding{
-		Severity: gvl.SeverityCrit, Title: "Frozen by its cgroup",
-		Text: "the cgroup of the process, or a parent of it, is frozen (docker pause, systemctl freeze): nothing runs",
-		Next: "docker unpause or systemctl thaw lets it go on",
-	}}
-)
-
-func (m *Model) buildFlame(force bool) {
+func buildFlame(m *Model, force bool) {
 	var threads map[sampler.ThreadID]bool
-	m.flame.filter = ""
-	if m.filter != (rowKey{}) {
-		threads, m.flame.filter = m.threads.members(m.filter)
+	m.Flame.Filter = ""
+	if m.Filter != (scene.RowKey{}) {
+		threads, m.Flame.Filter = m.Threads.Members(m.Filter)
 		if threads == nil { // all of them are gone
-			threads = map[sampler.ThreadID]bool{m.filter.thread: true}
-			m.flame.filter = "a thread that is gone"
+			threads = map[sampler.ThreadID]bool{m.Filter.Thread: true}
+			m.Flame.Filter = "a thread that is gone"
 		}
 	}
-	if m.route != (endpointKey{}) {
-		m.flame.filter = strings.TrimPrefix(m.flame.filter+between+m.route.String(), between)
+	if m.Route != (scene.EndpointKey{}) {
+		m.Flame.Filter = strings.TrimPrefix(m.Flame.Filter+style.Between+m.Route.String(), style.Between)
 	}
-	roots := m.timeline.roots()
-	m.flame.build(&m.weights, m.dict, threads, func(id sampler.ThreadID) string {
+	roots := m.Timeline.Roots()
+	m.Flame.Build(&m.Weights, m.Dict, threads, func(id sampler.ThreadID) string {
 		if s, ok := roots[id]; ok {
 			return s
 		}
-		return gvl.ThreadName(id, m.dict)
-	}, m.width, m.panel.room(&m.scene))
-	m.panel.place(&m.scene, force)
-	m.flame.fit(m.panel.flameRows(&m.scene))
+		return gvl.ThreadName(id, m.Dict)
+	}, m.Width, m.Panel.Room(&m.Scene))
+	m.Panel.Place(&m.Scene, force)
+	m.Flame.Fit(m.Panel.FlameRows(&m.Scene))
 }

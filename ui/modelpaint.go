@@ -4,102 +4,90 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // draw makes the picture from what the Model holds.
-func (m *Model) draw() {
-	m.paint()
-	if m.opt.ASCII {
-		m.grid.ToASCII()
-	}
-	if m.opt.NoColor {
-		m.grid.Area().Restyle(canvas.Style.Colorless)
-	} else {
-		m.colors.apply(m.grid.Area())
-	}
+func draw(m *Model) {
+	paint(m)
+	fitTerminal(&m.grid, &m.Opt, &m.Colors)
 	m.drawn++
 }
 
+// fitTerminal leaves out of a picture what its terminal does not show.
+func fitTerminal(g *canvas.Grid, o *scene.Options, c *style.Colors) {
+	if o.ASCII {
+		g.ToASCII()
+	}
+	if o.NoColor {
+		g.Area().Restyle(canvas.Style.Colorless)
+	} else {
+		c.Apply(g.Area())
+	}
+}
+
 // paint draws into the grid.
-func (m *Model) paint() {
-	g, t := &m.grid, &m.theme
-	g.Reset(m.width, m.height)
-	m.zones = m.zones[:0]
-	if m.width == 0 || m.height == 0 {
+func paint(m *Model) {
+	g, t := &m.grid, &m.Theme
+	g.Reset(m.Width, m.Height)
+	m.Zones = m.Zones[:0]
+	if m.Width == 0 || m.Height == 0 {
 		return
 	}
 	a := g.Area()
-	if m.width < minWidth || m.height < minHeight {
+	if m.Width < scene.MinWidth || m.Height < scene.MinHeight {
 		drawTooSmall(a, t)
 		return
 	}
-	r := &m.regions
-	if m.page == pageProcesses {
-		m.fleet.page.drawTop(a, &m.scene, m.head())
+	r := &m.Regions
+	if m.Page == scene.PageProcesses {
+		m.fleet.page.DrawTop(a, &m.Scene, head(m))
 	} else {
-		head := m.head()
-		head.draw(a.Row(r.head), t)
-		m.findings.draw(a.Sub(0, r.findings, m.width, r.findingRows), &m.scene)
-		requests := &m.served
-		if m.page == pageRequests { // whose rule has them
-			requests = new(served)
+		head := head(m)
+		head.Draw(a.Row(r.Head), t)
+		widget.DrawFindings(&m.Findings, a.Sub(0, r.Findings, m.Width, r.FindingRows), &m.Scene)
+		requests := &m.Served
+		if m.Page == scene.PageRequests { // whose rule has them
+			requests = new(scene.Served)
 		}
-		drawGauges(a.Row(r.gauges), &m.figures, requests, t)
+		widget.DrawGauges(a.Row(r.Gauges), &m.Figures, requests, t)
 	}
-	m.drawPage()
-	m.pressed.draw(a, r.detail-1, t)
-	m.drawFooter(a, t)
-	m.drawOver()
+	drawPage(m)
+	m.pressed.draw(a, r.Detail-1, t)
+	drawFooter(m, a, t)
+	drawOver(m)
 }
 
 // head is what the first line is drawn from.
-func (m *Model) head() headView {
-	h := headView{process: m.shareable(), state: m.showableState(m.source), live: !m.frozen, atNS: m.atNS, behindNS: m.lastNS - m.atNS,
-		nowNS: m.lastNS, windowNS: m.windowNS, spanNS: m.atNS - max(m.fromNS, m.oldestNS), stepNS: m.stepNS(),
-		replay: m.opt.Replay, recording: m.recordKey.on, playing: m.playing, speed: m.factor(), loaded: m.loaded(),
-		played: share(m.atNS-m.oldestNS, m.lastNS-m.oldestNS), figures: &m.figures, exact: m.exact, switches: m.switches}
+func head(m *Model) widget.Head {
+	h := widget.Head{Process: m.Shareable(), State: m.ShowableState(m.Source), Live: !m.Frozen, AtNS: m.AtNS, BehindNS: m.LastNS - m.AtNS,
+		NowNS: m.LastNS, WindowNS: m.WindowNS, SpanNS: m.AtNS - max(m.FromNS, m.OldestNS), StepNS: m.StepNS(),
+		Replay: m.Opt.Replay, Recording: m.recordKey.on, Playing: m.Playing, Speed: m.Factor(), Loaded: loaded(m),
+		Played: style.Share(m.AtNS-m.OldestNS, m.LastNS-m.OldestNS), Figures: &m.Figures, Exact: m.Exact, Switches: m.Switches}
 	if m.fleet != nil {
-		h.number, h.of = m.fleet.which(m)
+		h.Number, h.Of = m.fleet.which(m)
 	}
 	return h
 }
 
 // loaded returns which share of a recording has been read; 1 where nothing is being read in.
-func (m *Model) loaded() float64 {
-	r, ok := m.store.src.(interface {
+func loaded(m *Model) float64 {
+	r, ok := m.store.Src.(interface {
 		Span() (firstNS, lastNS int64)
 	})
-	if !m.opt.Replay || m.source.Done || !ok {
+	if !m.Opt.Replay || m.Source.Done || !ok {
 		return 1
 	}
 	first, last := r.Span()
-	return min(max(share(m.lastNS-first, last-first), 0), 1)
+	return min(max(style.Share(m.LastNS-first, last-first), 0), 1)
 }
 
-// nowWord is the word for the end of the time shown.
-func (sc *scene) nowWord() string {
-	switch {
-	case sc.frozen:
-		return "then"
-	case sc.source.Ended:
-		return "end"
-	}
-	return "now"
-}
-
-// when says which time the flamegraph covers.
-func (sc *scene) when() string {
-	span := axisTime(sc.windowNS)
-	if sc.frozen {
-		return span + " until " + sc.process.WallTime(sc.atNS).Format("15:04:05")
-	}
-	return "last " + span
-}
-
-func drawTooSmall(a canvas.Area, t *Theme) {
+func drawTooSmall(a canvas.Area, t *style.Theme) {
 	lines := []string{"ddtop needs a terminal of at least", "60 columns by 15 rows (80x24 is better).", "Make it larger, or press q to quit."}
 	for y, s := range lines {
-		a.Put(max(0, (a.W-canvas.Width(s))/2), max(0, a.H/2-1)+y, s, t.text())
+		a.Put(max(0, (a.W-canvas.Width(s))/2), max(0, a.H/2-1)+y, s, t.Plain())
 	}
 }
 
@@ -107,8 +95,8 @@ func (m *Model) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn
 
 // View says which modes the terminal is in; the picture is painted.
 func (m *Model) View() tea.View {
-	v := paintedView(canvas.Clean("ddtop " + m.process.Title))
-	if !m.opt.NoMouse {
+	v := paintedView(canvas.Clean("ddtop " + m.Process.Title))
+	if !m.Opt.NoMouse {
 		v.MouseMode = tea.MouseModeCellMotion
 	}
 	return v

@@ -5,8 +5,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // mouseEach is the least time between two movements of the mouse or its wheel that are looked at: a trackpad sends
@@ -30,125 +31,98 @@ func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 	}
 }
 
-// drag is a stretch of the time axis being selected with the mouse: columns of it.
-type drag struct {
-	from, to int
-	// before and zoom are what was selected when the button went down: only a press that does not become a drag selects.
-	before selection
-	zoom   flamegraph.Path
-}
-
 // mouse takes an event of the mouse.
-func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
-	if m.width < minWidth || m.height < minHeight || m.lastNS == 0 {
+func mouse(m *Model, msg tea.MouseMsg) tea.Cmd {
+	if m.Width < scene.MinWidth || m.Height < scene.MinHeight || m.LastNS == 0 {
 		return nil
 	}
 	at := msg.Mouse()
 	if w, ok := msg.(tea.MouseWheelMsg); ok {
-		return m.wheel(w)
+		return wheel(m, w)
 	}
 	if m.prompt != nil {
 		return nil
 	}
-	if m.over.what != noOverlay {
-		return m.clickOver(msg)
+	if m.over.What != widget.NoOverlay {
+		return clickOver(m, msg)
 	}
-	x := min(max(at.X-m.regions.cellsX, 0), m.regions.cellsW-1)
+	x := min(max(at.X-m.Regions.CellsX, 0), m.Regions.CellsW-1)
 	switch msg.(type) {
 	case tea.MouseClickMsg:
 		if at.Button != tea.MouseLeft {
 			return nil
 		}
-		m.message.clear()
-		m.drag = nil
-		if m.onAxis(at.X, at.Y) {
-			m.drag = &drag{x, x, *m.selection, m.flame.zoom}
+		m.message.Clear()
+		m.Drag = nil
+		if onAxis(m, at.X, at.Y) {
+			m.Drag = &scene.Drag{From: x, To: x, Before: *m.Selection, Zoom: m.Flame.Zoom}
 		}
-		return m.click(at.X, at.Y)
+		return click(m, at.X, at.Y)
 	case tea.MouseMotionMsg:
-		if m.drag == nil || m.drag.to == x {
+		if m.Drag == nil || m.Drag.To == x {
 			return nil
 		}
-		m.drag.to = x
-		if m.selected != m.drag.before.selected {
-			*m.selection, m.flame.zoom = m.drag.before, m.drag.zoom
-			m.refresh()
+		m.Drag.To = x
+		if m.Selected != m.Drag.Before.Selected {
+			*m.Selection, m.Flame.Zoom = m.Drag.Before, m.Drag.Zoom
+			m.Refresh()
 			return nil
 		}
-		m.draw()
+		m.Draw()
 	case tea.MouseReleaseMsg:
-		if d := m.drag; d != nil {
-			d.to, m.drag = x, nil
-			m.showRange(d)
-			return m.wanted()
+		if d := m.Drag; d != nil {
+			d.To, m.Drag = x, nil
+			showRange(m, d)
+			return m.fetch()
 		}
 	}
 	return nil
 }
 
 // clickOver takes an event of the mouse while something lies over the screen: a click beside that closes it.
-func (m *Model) clickOver(msg tea.MouseMsg) tea.Cmd {
+func clickOver(m *Model, msg tea.MouseMsg) tea.Cmd {
 	at := msg.Mouse()
 	if _, ok := msg.(tea.MouseClickMsg); !ok || at.Button != tea.MouseLeft {
 		return nil
 	}
-	m.message.clear()
-	cmd, hit := m.pressAt(at.X, at.Y)
-	if !hit && !inside(m.overArea(), at.X, at.Y) {
-		m.over = overlay{}
-		m.draw()
+	m.message.Clear()
+	cmd, hit := pressAt(m, at.X, at.Y)
+	if !hit && !scene.Inside(overArea(m), at.X, at.Y) {
+		m.over = widget.Overlay{}
+		m.Draw()
 	}
 	return cmd
 }
 
 // onAxis reports whether a place is on a time axis or the rows under it.
-func (m *Model) onAxis(x, y int) bool {
-	p, ok := m.current().(timed)
-	return ok && inside(p.axisArea(m.pageArea(), &m.scene), x, y)
+func onAxis(m *Model, x, y int) bool {
+	p, ok := m.current().(page.Timed)
+	return ok && scene.Inside(p.AxisArea(pageArea(m), &m.Scene), x, y)
 }
 
-// inside reports whether a place of the screen is in an area of it.
-func inside(a canvas.Area, x, y int) bool { return x >= a.X && x < a.X+a.W && y >= a.Y && y < a.Y+a.H }
-
-// groupSign is the last column that opens and closes a group when it is clicked.
-const groupSign = 2
-
 // click does what was clicked does: rows and frames are selected, and a double click on them is enter.
-func (m *Model) click(x, y int) tea.Cmd {
-	cmd, hit := m.pressAt(x, y)
+func click(m *Model, x, y int) tea.Cmd {
+	cmd, hit := pressAt(m, x, y)
 	// The rows with the views' names and the keys do what they name with the first click.
-	body := m.pageArea()
-	selects := inside(body, x, y) && y > body.Y
-	if m.page == pageLive {
-		selects = hit && y < m.regions.detail
+	body := pageArea(m)
+	selects := scene.Inside(body, x, y) && y > body.Y
+	if m.Page == scene.PageLive {
+		selects = hit && y < m.Regions.Detail
 	}
-	if !m.lastPress.doubled(x, y, m.now()) || !selects || x <= groupSign {
+	if !m.lastPress.doubled(x, y, m.Scene.Now()) || !selects || x <= widget.GroupSign {
 		return cmd
 	}
 	b := m.binding("enter")
 	if b == nil {
 		return cmd
 	}
-	also := b.do(m)
-	m.draw()
+	also := b.Do(m)
+	m.Draw()
 	return tea.Batch(cmd, also)
 }
 
-// selectAt selects the frame drawn at a place of the flamegraph, in an area of the height.
-func (v *flameView) selectAt(x, y, height int) {
-	if y = v.rowAt(y, height); y < 0 {
-		return
-	}
-	row := v.picture.Rows[y]
-	for i := range row {
-		if c := &row[i]; c.Node != nil && x >= c.X && x < c.X+c.W {
-			v.selectNode(c.Node)
-		}
-	}
-}
-
 // wheel zooms the time where time is drawn, and scrolls everywhere else.
-func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
+func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	d, key := 1, "down"
 	switch msg.Button {
 	case tea.MouseWheelUp:
@@ -160,37 +134,60 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	if m.prompt != nil {
 		return nil
 	}
-	if p, ok := m.current().(wheeled); ok && m.over.what == noOverlay {
-		if cmd, done := p.wheel(m, msg.X, msg.Y, d, m.onAxis(msg.X, msg.Y)); done {
+	if p, ok := m.current().(page.Wheeled); ok && m.over.What == widget.NoOverlay {
+		if cmd, done := p.Wheel(m, msg.X, msg.Y, d, onAxis(m, msg.X, msg.Y)); done {
 			return cmd
 		}
 	}
 	if b := m.binding(key); b != nil {
-		cmd := b.do(m)
-		m.draw()
+		cmd := b.Do(m)
+		m.Draw()
 		return cmd
 	}
 	return nil
 }
 
 // showRange freezes the picture at the stretch of time that was selected. Less than two columns are a click.
-func (m *Model) showRange(d *drag) {
-	v := &m.timeline
-	a, b := cellAt(min(d.from, d.to), v.cells, m.regions.cellsW), cellAt(max(d.from, d.to), v.cells, m.regions.cellsW)
-	if a = max(a, 0); b <= a || d.from == d.to {
-		m.draw()
+func showRange(m *Model, d *scene.Drag) {
+	v := &m.Timeline
+	a, b := widget.CellAt(min(d.From, d.To), v.Cells, m.Regions.CellsW), widget.CellAt(max(d.From, d.To), v.Cells, m.Regions.CellsW)
+	if a = max(a, 0); b <= a || d.From == d.To {
+		m.Draw()
 		return
 	}
-	each := (v.toNS - v.fromNS) / int64(v.cells)
-	m.show(v.fromNS+int64(a)*each, v.fromNS+int64(b+1)*each)
-	m.refresh()
+	each := (v.ToNS - v.FromNS) / int64(v.Cells)
+	m.Show(v.FromNS+int64(a)*each, v.FromNS+int64(b+1)*each)
+	m.Refresh()
 }
 
-// drawDrag marks the columns being selected.
-func (sc *scene) drawDrag(a canvas.Area) {
-	if sc.drag == nil || sc.drag.from == sc.drag.to {
-		return
+// pressAt does what a click at a place of the screen does, if anything: what was drawn last is on top.
+func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
+	for i := len(m.Zones) - 1; i >= 0; i-- {
+		if z := &m.Zones[i]; scene.Inside(z.At, x, y) {
+			cmd = z.Press(m, x-z.At.X, y-z.At.Y)
+			m.Draw()
+			return cmd, true
+		}
 	}
-	from, to := min(sc.drag.from, sc.drag.to), max(sc.drag.from, sc.drag.to)
-	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
+	return nil, false
+}
+
+// doubleEach is the longest time between the two presses of a double click.
+const doubleEach = 400 * time.Millisecond
+
+// mousePress is where and when the mouse was pressed last.
+type mousePress struct {
+	x, y int
+	at   time.Time
+}
+
+// doubled notes a press and reports whether it is the second of a double click.
+func (p *mousePress) doubled(x, y int, now time.Time) bool {
+	since := now.Sub(p.at)
+	if p.x == x && p.y == y && !p.at.IsZero() && since >= 0 && since <= doubleEach {
+		*p = mousePress{} // a third one begins again
+		return true
+	}
+	*p = mousePress{x, y, now}
+	return false
 }

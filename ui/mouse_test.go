@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // at returns the place of a text on the screen: columns and rows.
@@ -38,19 +39,19 @@ func TestClickingSelects(t *testing.T) {
 	s := hogged(t, 120, 40)
 	x, y := s.at("http-2 ")
 	s.click(x, y)
-	if got := s.model.selected; got.thread == 0 || s.line("▌") == "" {
+	if got := s.model.Selected; got.Thread == 0 || s.line("▌") == "" {
 		t.Errorf("%+v is selected", got)
 	}
 	s.sees("http-2   ")
-	if d, _ := s.model.timeline.detail(&s.model.scene); d != "http-2" {
+	if d, _ := s.model.Timeline.Detail(&s.model.Scene); d != "http-2" {
 		t.Errorf("%q is described", d)
 	}
 	x, y = s.at("Server#handle")
-	if y < s.model.regions.flame {
+	if y < s.model.Regions.Flame {
 		t.Fatal("Server#handle is not in the flamegraph alone")
 	}
 	s.click(x+2, y)
-	if n := s.model.flame.selNode; s.model.live.focus != onFlame || n == nil || n.Label != "Server#handle" {
+	if n := s.model.Flame.SelNode; s.model.Focus != scene.OnFlame || n == nil || n.Label != "Server#handle" {
 		t.Errorf("selected is %+v", n)
 	}
 	_, y = s.at("▾ http ×8")
@@ -68,11 +69,11 @@ func TestClickingSelects(t *testing.T) {
 
 func TestDraggingShowsAStretchOfTime(t *testing.T) {
 	s := hogged(t, 120, 40)
-	r := s.model.regions
-	v := &s.model.timeline
-	each := (v.toNS - v.fromNS) / int64(v.cells)
-	from, to := v.fromNS, v.toNS
-	x0, x1, y := r.cellsX+r.cellsW-20, r.cellsX+r.cellsW-11, r.rows+1
+	r := s.model.Regions
+	v := &s.model.Timeline
+	each := (v.ToNS - v.FromNS) / int64(v.Cells)
+	from, to := v.FromNS, v.ToNS
+	x0, x1, y := r.CellsX+r.CellsW-20, r.CellsX+r.CellsW-11, r.Rows+1
 	s.model.Update(tea.MouseClickMsg{X: x1, Y: y, Button: tea.MouseLeft}) // from right to left
 	before := s.model.grid.String(true)
 	s.model.Update(tea.MouseMotionMsg{X: x0 + 3, Y: y + 1, Button: tea.MouseLeft})
@@ -81,8 +82,8 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 	}
 	s.model.Update(tea.MouseReleaseMsg{X: x0, Y: y + 30, Button: tea.MouseLeft})
 	s.sees("FROZEN")
-	if s.model.windowNS != 10*each || s.model.atNS != to-10*each || s.model.atNS-s.model.windowNS < from {
-		t.Errorf("%d ns until %d, want %d until %d", s.model.windowNS, s.model.atNS, 10*each, to-10*each)
+	if s.model.WindowNS != 10*each || s.model.AtNS != to-10*each || s.model.AtNS-s.model.WindowNS < from {
+		t.Errorf("%d ns until %d, want %d until %d", s.model.WindowNS, s.model.AtNS, 10*each, to-10*each)
 	}
 	s.press("space")
 	s.sees("LIVE", "30s")
@@ -94,41 +95,41 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 // time, which is of all threads.
 func TestADragSelectsNoThread(t *testing.T) {
 	s := hogged(t, 120, 40)
-	r := s.model.regions
+	r := s.model.Regions
 	press := func(x, y int) { s.model.Update(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft}) }
-	press(r.cellsX+5, r.rows+1)
-	s.model.Update(tea.MouseReleaseMsg{X: r.cellsX + 5, Y: r.rows + 1, Button: tea.MouseLeft})
+	press(r.CellsX+5, r.Rows+1)
+	s.model.Update(tea.MouseReleaseMsg{X: r.CellsX + 5, Y: r.Rows + 1, Button: tea.MouseLeft})
 	s.sees("only http-1")
 	s.press("esc")
-	press(r.cellsX+5, r.rows+2)
-	s.model.Update(tea.MouseMotionMsg{X: r.cellsX + 15, Y: r.rows + 2, Button: tea.MouseLeft})
+	press(r.CellsX+5, r.Rows+2)
+	s.model.Update(tea.MouseMotionMsg{X: r.CellsX + 15, Y: r.Rows + 2, Button: tea.MouseLeft})
 	s.sees("all threads")
-	s.model.Update(tea.MouseReleaseMsg{X: r.cellsX + 15, Y: r.rows + 2, Button: tea.MouseLeft})
+	s.model.Update(tea.MouseReleaseMsg{X: r.CellsX + 15, Y: r.Rows + 2, Button: tea.MouseLeft})
 	s.sees("FROZEN", "all threads")
 }
 
 func TestTheWheel(t *testing.T) {
 	s := hogged(t, 120, 40)
-	r := s.model.regions
+	r := s.model.Regions
 	wheel := func(x, y int, b tea.MouseButton) { s.model.Update(tea.MouseWheelMsg{X: x, Y: y, Button: b}) }
-	wheel(r.cellsX+5, r.rows, tea.MouseWheelUp)
-	if s.model.windowNS != int64(10*time.Second) {
-		t.Errorf("%d ns", s.model.windowNS)
+	wheel(r.CellsX+5, r.Rows, tea.MouseWheelUp)
+	if s.model.WindowNS != int64(10*time.Second) {
+		t.Errorf("%d ns", s.model.WindowNS)
 	}
-	wheel(r.cellsX+5, r.rows, tea.MouseWheelDown)
-	wheel(2, r.rows, tea.MouseWheelDown)
-	if s.model.windowNS != int64(30*time.Second) || s.model.timeline.index() != 0 {
-		t.Errorf("%d ns, row %d", s.model.windowNS, s.model.timeline.index())
+	wheel(r.CellsX+5, r.Rows, tea.MouseWheelDown)
+	wheel(2, r.Rows, tea.MouseWheelDown)
+	if s.model.WindowNS != int64(30*time.Second) || s.model.Timeline.Index() != 0 {
+		t.Errorf("%d ns, row %d", s.model.WindowNS, s.model.Timeline.Index())
 	}
-	s = newScreen(t, 80, 17, demosource.Options{Length: 30 * time.Second}, Options{})
-	r = s.model.regions
-	wheel(2, r.flame+1, tea.MouseWheelDown)
-	if s.model.flame.top != 1 {
-		t.Errorf("the flamegraph begins at %d", s.model.flame.top)
+	s = newScreen(t, 80, 17, demosource.Options{Length: 30 * time.Second}, scene.Options{})
+	r = s.model.Regions
+	wheel(2, r.Flame+1, tea.MouseWheelDown)
+	if s.model.Flame.Top != 1 {
+		t.Errorf("the flamegraph begins at %d", s.model.Flame.Top)
 	}
 	s.press("?")
 	wheel(2, 2, tea.MouseWheelDown)
-	if s.model.over.scroll != 1 {
+	if s.model.over.Scroll != 1 {
 		t.Error("the help does not scroll")
 	}
 }
@@ -158,7 +159,7 @@ func TestMovementsAreFew(t *testing.T) {
 
 func TestTheMouseCanBeLeftToTheTerminal(t *testing.T) {
 	for _, no := range []bool{false, true} {
-		s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, Options{NoMouse: no})
+		s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{NoMouse: no})
 		if got := s.model.View().MouseMode != tea.MouseModeNone; got == no {
 			t.Errorf("NoMouse %v: %v", no, got)
 		}

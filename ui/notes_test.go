@@ -13,20 +13,21 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestNotesAreRecorded: a note written while a recording goes on is in its file, and in a copy of the history; the replay
 // of either shows it where it was written.
 func TestNotesAreRecorded(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, Options{})
-	before := sampler.Note{AtNS: s.model.lastNS, Text: "before"}
-	rec, err := s.store.record(filepath.Join(t.TempDir(), "x"), s.model.shareable(), s.store.dict.View(),
-		[]sampler.Note{{AtNS: s.model.lastNS - 1, Text: "too early"}, before}, before.AtNS)
+	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, scene.Options{})
+	before := sampler.Note{AtNS: s.model.LastNS, Text: "before"}
+	rec, err := s.store.Record(filepath.Join(t.TempDir(), "x"), s.model.Shareable(), s.store.Dict.View(),
+		[]sampler.Note{{AtNS: s.model.LastNS - 1, Text: "too early"}, before}, before.AtNS)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.press("[")
-	at := s.model.atNS
+	at := s.model.AtNS
 	s.press("m")
 	s.typed("deploy")
 	s.press("enter")
@@ -35,10 +36,10 @@ func TestNotesAreRecorded(t *testing.T) {
 		x.TimeNS += 3e9
 		s.store.Feed(x)
 	}
-	if _, _, _, err := s.store.stopRecording(nil); err != nil {
+	if _, _, _, err := s.store.StopRecording(nil); err != nil {
 		t.Fatal(err)
 	}
-	file, err := recording.Open(rec.path)
+	file, err := recording.Open(rec.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestNotesAreRecorded(t *testing.T) {
 		t.Errorf("the recording has the notes %+v, want %+v", got, want)
 	}
 	var b bytes.Buffer
-	if err := s.store.history.SaveAs(&b, s.model.shareable(), s.store.dict, math.MinInt64, math.MaxInt64, nil, s.model.notes); err != nil {
+	if err := s.store.History.SaveAs(&b, s.model.Shareable(), s.store.Dict, math.MinInt64, math.MaxInt64, nil, s.model.Notes); err != nil {
 		t.Fatal(err)
 	}
 	history, err := recording.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()), "history")
@@ -56,11 +57,11 @@ func TestNotesAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer history.Close()
-	store, err := NewStore(history, time.Minute)
+	store, err := newStore(history, scene.Options{History: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, Options{Replay: true})
+	m, err := NewModel(store, scene.Options{Replay: true})
 	if err != nil {
 		t.Fatal(err)
 	}

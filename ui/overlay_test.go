@@ -11,7 +11,7 @@ import (
 func TestAllFindingsCanBeRead(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])
-		list := s.model.findings.list
+		list := s.model.Findings.List
 		if len(list) < 2 {
 			t.Fatalf("%d findings: the service was to have several", len(list))
 		}
@@ -43,23 +43,11 @@ func TestAllFindingsCanBeRead(t *testing.T) {
 func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s := hogged(t, 80, 24)
 	f := gvl.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: gvl.SeverityWarn}
-	s.model.findings.list = []gvl.Finding{f, f, f}
-	s.model.draw()
+	s.model.Findings.List = []gvl.Finding{f, f, f}
+	draw(s.model)
 	s.sees("+2 more: !")
-	s.model.findings.list = []gvl.Finding{{Title: "Short", Text: "text"}, {Title: "Second", Text: "text"}}
-	s.model.draw()
+	s.model.Findings.List = []gvl.Finding{{Title: "Short", Text: "text"}, {Title: "Second", Text: "text"}}
+	draw(s.model)
 	s.sees("Short: text", "Second: text")
 	s.misses("more: !")
-}
-
-// TestLongAddressesGiveWay: a finding that has no room loses the first digits of an address before it loses words.
-func TestLongAddressesGiveWay(t *testing.T) {
-	f := gvl.Finding{Title: "Threads queue", Text: "6.7 threads wait for Mutex 0x7fb374889558, held by http-1, which is at its end"}
-	if got := strings.Join(findingLines(&f, 100, 1, 0), " "); got != f.String() {
-		t.Errorf("%q, and there was room", got)
-	}
-	got := strings.Join(findingLines(&f, 87, 1, 0), " ")
-	if !strings.Contains(got, "Mutex …9558") || !strings.HasSuffix(got, "its end") {
-		t.Errorf("%q", got)
-	}
 }

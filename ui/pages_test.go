@@ -12,6 +12,8 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // pageViews are the pages of which goldens are kept: the recording they show and the keys that lead there.
@@ -40,9 +42,9 @@ var pageViews = []struct {
 }
 
 // recordings are the checked-in recordings, each played once for all pictures of a test.
-type recordings map[string]*Store
+type recordings map[string]*store.Store
 
-func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys ...string) Picture {
+func (rs recordings) picture(t *testing.T, rec string, o scene.Options, w, h int, keys ...string) Picture {
 	t.Helper()
 	o.Window = 15 * time.Second
 	store := rs[rec]
@@ -52,7 +54,7 @@ func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys
 			t.Fatal(err)
 		}
 		defer r.Close()
-		if store, err = newStore(r, o.withDefaults()); err != nil {
+		if store, err = newStore(r, o.WithDefaults()); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Run(t.Context(), store.Feed); err != nil && !errors.Is(err, sampler.ErrEnded) {
@@ -60,7 +62,7 @@ func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys
 		}
 		rs[rec] = store
 	}
-	p, err := store.picture(o.withDefaults(), w, h, keys...)
+	p, err := pictureOf(store, o.WithDefaults(), w, h, keys...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func (rs recordings) picture(t *testing.T, rec string, o Options, w, h int, keys
 func TestGoldenPages(t *testing.T) {
 	rs := make(recordings)
 	for _, v := range pageViews {
-		goldens(t, "page-"+v.name, func(t *testing.T, o Options, width, height int) Picture {
+		goldens(t, "page-"+v.name, func(t *testing.T, o scene.Options, width, height int) Picture {
 			o.Replay = true
 			return rs.picture(t, v.recording, o, width, height, v.keys...)
 		})
@@ -82,12 +84,12 @@ func TestGoldenPages(t *testing.T) {
 func BenchmarkPage(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		for _, v := range pageViews {
-			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: threads - 7}, Options{})
+			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: threads - 7}, scene.Options{})
 			b.Run(fmt.Sprintf("%s/200x50/threads=%d", v.name, threads), func(b *testing.B) {
 				s.press(v.keys...)
 				b.ReportAllocs()
 				for b.Loop() {
-					s.model.refresh()
+					s.model.Refresh()
 				}
 				b.ReportMetric(float64(len(s.model.grid.String(true))), "bytes/frame")
 			})
@@ -96,47 +98,58 @@ func BenchmarkPage(b *testing.B) {
 }
 
 // everyKey presses all keys of a page; none may fall over.
-func (s *screen) everyKey(id pageID) {
-	for _, b := range s.model.pages[id].keyMap().bindings {
-		for _, k := range b.keys {
+func (s *screen) everyKey(id scene.PageID) {
+	for _, b := range s.model.pages[id].Keys(&s.model.Scene, false)[0].Bindings {
+		for _, k := range b.Keys {
 			if !strings.Contains(k, "+") || k == "+" {
-				s.model.open(id)
+				s.model.Open(id)
 				s.pressAll(k)
 			}
 		}
 	}
-	s.model.open(id)
+	s.model.Open(id)
 }
 
 // TestPagesBeforeTheFirstSample: no page needs one, and none reads the history then.
 func TestPagesBeforeTheFirstSample(t *testing.T) {
 	for _, size := range screenSizes {
-		store, err := NewStore(demosource.New(demosource.Options{}), DefaultHistory)
+		store, err := newStore(demosource.New(demosource.Options{}), scene.Options{History: store.DefaultHistory})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := NewModel(store, Options{}.withDefaults())
+		m, err := NewModel(store, scene.Options{}.WithDefaults())
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &screen{t, m, store}
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		for id := pageLive + 1; id < pageProcesses; id++ {
+		for _, id := range pagesOfOne()[1:] {
 			s.everyKey(id)
 			s.sees("nothing measured yet")
-			checkRows(t, s, fmt.Sprintf("page %d", id))
+			checkRows(t, s, fmt.Sprintf("page %s", id))
 		}
 	}
 }
 
 // TestPagesHoldHostileNames: whatever a thread is called, at every size each row has the columns of the terminal.
 func TestPagesHoldHostileNames(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本"}, Options{})
-	for id := pageLive + 1; id < pageProcesses; id++ {
+	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本"}, scene.Options{})
+	for _, id := range pagesOfOne()[1:] {
 		for _, size := range [][2]int{{60, 15}, {80, 24}, {121, 40}, {300, 100}} {
 			s.resize(size[0], size[1])
 			s.everyKey(id)
-			checkRows(t, s, fmt.Sprintf("page %d at %dx%d", id, size[0], size[1]))
+			checkRows(t, s, fmt.Sprintf("page %s at %dx%d", id, size[0], size[1]))
 		}
 	}
+}
+
+// pagesOfOne are the pages that the screen of one process has.
+func pagesOfOne() []scene.PageID {
+	var out []scene.PageID
+	for _, v := range views {
+		if v.Make != nil {
+			out = append(out, v.ID)
+		}
+	}
+	return out
 }

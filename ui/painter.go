@@ -15,6 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // painted is a program of Bubble Tea whose picture is a grid.
@@ -235,8 +236,8 @@ func (p *painter) leave() {
 // for the terminal's answer: see tornAnswers.)
 type writeMsg struct{ text string }
 
-// told takes over what Bubble Tea found out about the terminal, and what is to be written to it.
-func (p *painter) told(msg tea.Msg) {
+// modeChanged takes over what Bubble Tea found out about the terminal, and what is to be written to it.
+func (p *painter) modeChanged(msg tea.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch msg := msg.(type) {
@@ -245,7 +246,7 @@ func (p *painter) told(msg tea.Msg) {
 		p.again()
 	case tea.ColorProfileMsg:
 		var convert func(color.Color) color.Color
-		if msg.String() != trueColor {
+		if msg.String() != style.TrueColor {
 			convert = msg.Convert
 		}
 		p.colors, p.profiled = &convert, true
@@ -266,7 +267,7 @@ type painting struct {
 // Update hands a message to the program.
 func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	defer m.giveBack()
-	m.p.told(msg)
+	m.p.modeChanged(msg)
 	_, cmd := m.painted.Update(msg)
 	return m, cmd
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // writes is a terminal that remembers each write.
@@ -33,7 +34,7 @@ func (w *writes) took() []string {
 // terminal is the program's.
 func TestPicturesAreWrittenOnce(t *testing.T) {
 	var out writes
-	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	_, p := newProgram(t.Context(), s.model, &out)
 	m := &painting{painted: s.model, p: p}
 	wrote := func(when string, want ...string) {
@@ -99,19 +100,19 @@ func TestPicturesAreWrittenOnce(t *testing.T) {
 
 // TestTheTimeAxisMoves: samples that come move what the time axis shows, and with it the cells on the terminal.
 func TestTheTimeAxisMoves(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 31 * time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 31 * time.Second}, scene.Options{})
 	var grid canvas.Grid
 	var terminal canvas.Terminal
 	x := record(t, demosource.Options{Length: 100 * time.Millisecond})[0]
 	for range 3 {
 		grid.Copy(&s.model.grid)
 		terminal.Update(&grid)
-		from, to := s.model.fromNS, s.model.toNS
-		x.TimeNS = s.store.last + int64(time.Second)
+		from, to := s.model.FromNS, s.model.ToNS
+		x.TimeNS = newestNS(s.store) + int64(time.Second)
 		s.store.Feed(x)
 		s.model.Update(tickMsg(time.Now()))
-		if s.model.fromNS <= from || s.model.toNS <= to {
-			t.Fatalf("after a second the axis is at %d to %d, before at %d to %d", s.model.fromNS, s.model.toNS, from, to)
+		if s.model.FromNS <= from || s.model.ToNS <= to {
+			t.Fatalf("after a second the axis is at %d to %d, before at %d to %d", s.model.FromNS, s.model.ToNS, from, to)
 		}
 		if b := terminal.Update(&s.model.grid); !bytes.Contains(b, []byte("\x1b[")) {
 			t.Errorf("nothing is written: %q", b)
@@ -121,16 +122,16 @@ func TestTheTimeAxisMoves(t *testing.T) {
 
 // TestFirstPicturesComeFast: the ticks of a start are short, and get as long as they were told to.
 func TestFirstPicturesComeFast(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model
 	var sum time.Duration
 	for range 20 {
 		m.tick()
-		if sum += m.pace; m.pace == m.opt.Repaint {
+		if sum += m.pace; m.pace == m.Opt.Repaint {
 			break
 		}
 	}
-	if m.pace != m.opt.Repaint || sum > 2*time.Second {
+	if m.pace != m.Opt.Repaint || sum > 2*time.Second {
 		t.Errorf("after %v a tick is %v", sum, m.pace)
 	}
 }
@@ -138,7 +139,7 @@ func TestFirstPicturesComeFast(t *testing.T) {
 // TestPaintingPanics: a panic of the goroutine that paints, which Bubble Tea knows nothing of, is an error that says where.
 func TestPaintingPanics(t *testing.T) {
 	var out writes
-	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{})
 	_, p := newProgram(t.Context(), s.model, &out)
 	bad := func(color.Color) color.Color { panic("a bad colour") }
 	p.colors, p.profiled = &bad, true

@@ -11,6 +11,10 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/top"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // panelWorld is a dictionary with random stacks of few functions, which so call themselves and each other in turn, and weights
@@ -53,8 +57,9 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 			if inverted {
 				o = flamegraph.Options{Inverted: true}
 			}
-			v := &flameView{flameLook: flameLook{inverted: inverted}, whole: flamegraph.NewBuilder(dict).Build(snap, o)}
-			v.tree = v.whole
+			v := &widget.Flame{FlameLook: widget.FlameLook{Inverted: inverted}}
+			v.Whole = flamegraph.NewBuilder(dict).Build(snap, o)
+			v.Tree = v.Whole
 			self, total, own := map[string]int64{}, map[string]int64{}, map[string]int64{}
 			labels := map[string]bool{}
 			for _, e := range snap.Entries {
@@ -70,27 +75,27 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 						total[stack[i]] += e.Weights.WallNS
 					}
 					labels[stack[i]] = true
-					if !owned && provenanceOf(dict.Frame(id)) == fromApp {
+					if !owned && style.ProvenanceOf(dict.Frame(id)) == style.FromApp {
 						owned = true
 						own[stack[i]] += e.Weights.WallNS
 					}
 				}
 			}
-			p := panelView{flame: v}
-			p.load(dict, true)
-			same(t, "self", p.hot, self)
-			same(t, "own", p.own, own)
-			for _, r := range p.hot {
-				if r.Kind == flamegraph.FrameNode && r.total != total[r.Label] {
-					t.Errorf("seed %d, inverted %t: total of %s is %d, the stacks say %d", seed, inverted, r.Label, r.total, total[r.Label])
+			p := widget.Panel{Flame: v}
+			p.Load(dict, true)
+			same(t, "self", p.Hot, self)
+			same(t, "own", p.Own, own)
+			for _, r := range p.Hot {
+				if r.Kind == flamegraph.FrameNode && r.Total != total[r.Label] {
+					t.Errorf("seed %d, inverted %t: total of %s is %d, the stacks say %d", seed, inverted, r.Label, r.Total, total[r.Label])
 				}
 			}
 			for label := range labels {
-				n := nodeOf(v.tree.Root, label)
-				v.selected = flamegraph.PathOf(n)
-				p.load(dict, true)
-				if p.total != total[label] || p.self != self[label] {
-					t.Errorf("seed %d, inverted %t: %s: total %d self %d, the stacks say %d and %d", seed, inverted, label, p.total, p.self, total[label], self[label])
+				n := nodeOf(v.Tree.Root, label)
+				v.Selected = flamegraph.PathOf(n)
+				p.Load(dict, true)
+				if p.Total != total[label] || p.Self != self[label] {
+					t.Errorf("seed %d, inverted %t: %s: total %d self %d, the stacks say %d and %d", seed, inverted, label, p.Total, p.Self, total[label], self[label])
 				}
 				callers, callees, threads := map[string]int64{}, map[string]int64{}, map[string]int64{}
 				for _, e := range snap.Entries {
@@ -112,11 +117,11 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 					callees[after] += e.Weights.WallNS
 					threads[root(e.Key.Thread)] += e.Weights.WallNS
 				}
-				same(t, "callers of "+label, p.callers, callers)
-				same(t, "callees of "+label, p.callees, callees)
+				same(t, "callers of "+label, p.Callers, callers)
+				same(t, "callees of "+label, p.Callees, callees)
 				if !inverted {
 					sameUnder(t, dict, snap, &p, label)
-					same(t, "threads of "+label, p.threads, threads)
+					same(t, "threads of "+label, p.Threads, threads)
 				}
 			}
 		}
@@ -131,7 +136,7 @@ func stackLabels(dict *sampler.Dictionary, stack sampler.StackID) (out []string)
 }
 
 // sameUnder: the functions under the selected one have the weights that they have on its stacks, from its first call inward.
-func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot, p *panelView, label string) {
+func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot, p *widget.Panel, label string) {
 	t.Helper()
 	self, total := map[string]int64{}, map[string]int64{}
 	for _, e := range snap.Entries {
@@ -154,10 +159,10 @@ func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot
 			}
 		}
 	}
-	same(t, "self under "+label, p.hot, self)
-	for _, r := range p.hot {
-		if r.total != total[r.Label] {
-			t.Errorf("under %s: total of %s is %d, the stacks say %d", label, r.Label, r.total, total[r.Label])
+	same(t, "self under "+label, p.Hot, self)
+	for _, r := range p.Hot {
+		if r.Total != total[r.Label] {
+			t.Errorf("under %s: total of %s is %d, the stacks say %d", label, r.Label, r.Total, total[r.Label])
 		}
 	}
 }
@@ -192,22 +197,22 @@ func neighbours(stack []string, label string, inverted bool) (before, after stri
 }
 
 // same compares a list with what the stacks say; a row without a stack is not a function.
-func same(t *testing.T, what string, rows []panelRow, want map[string]int64) {
+func same(t *testing.T, what string, rows []widget.PanelRow, want map[string]int64) {
 	t.Helper()
 	got := map[string]int64{}
 	for i, r := range rows {
 		if r.Kind == flamegraph.NoStackNode {
 			continue
 		}
-		got[r.Label] += r.weight
+		got[r.Label] += r.Weight
 		var states int64
-		for _, ns := range r.states {
+		for _, ns := range r.States {
 			states += ns
 		}
-		if states != r.weight {
-			t.Errorf("%s: the states of %s sum to %d of %d", what, r.Label, states, r.weight)
+		if states != r.Weight {
+			t.Errorf("%s: the states of %s sum to %d of %d", what, r.Label, states, r.Weight)
 		}
-		if i > 0 && r.weight > rows[i-1].weight {
+		if i > 0 && r.Weight > rows[i-1].Weight {
 			t.Errorf("%s: %s stands under what is lighter", what, r.Label)
 		}
 	}
@@ -240,18 +245,18 @@ func nodeOf(n *flamegraph.Node, label string) *flamegraph.Node {
 func TestPanelSaysWhatTheTopViewSays(t *testing.T) {
 	s := hogged(t, 200, 60)
 	s.sees("hottest functions", "your code, with the C functions and libraries it calls")
-	shown := s.model.panel.hot
+	shown := s.model.Panel.Hot
 	s.press("5")
-	p := s.model.pages[pageTop].(*topPage)
+	p := s.model.pages[scene.PageTop].(*top.Page)
 	at := 0
 	for _, r := range shown {
 		if r.Kind != flamegraph.FrameNode {
 			continue
 		}
-		w := p.table.rows[at]
+		w := p.Table.Rows[at]
 		at++
-		if w.label != r.Label || w.weight(bySelf) != r.weight || w.weight(byTotal) != r.total {
-			t.Errorf("%s: self %d total %d; view 5: %s %d %d", r.Label, r.weight, r.total, w.label, w.weight(bySelf), w.weight(byTotal))
+		if w.Label != r.Label || w.Weight(widget.BySelf) != r.Weight || w.Weight(widget.ByTotal) != r.Total {
+			t.Errorf("%s: self %d total %d; view 5: %s %d %d", r.Label, r.Weight, r.Total, w.Label, w.Weight(widget.BySelf), w.Weight(widget.ByTotal))
 		}
 	}
 	if at == 0 {
@@ -268,25 +273,25 @@ func TestPanelFollowsTheSelection(t *testing.T) {
 			s.press("tab")
 		}
 		s.press("/", "D", "B", "#", "q", "u", "e", "r", "y", "enter")
-		if n := s.model.flame.selNode; n == nil || n.Label != "DB#query" {
+		if n := s.model.Flame.SelNode; n == nil || n.Label != "DB#query" {
 			t.Fatal("the search selects DB#query")
 		}
 		s.sees("called by", "calls", "runs in", "itself")
 		s.misses("hottest functions ─")
-		if s.model.panel.rows >= 2*leastPanel {
+		if s.model.Panel.Rows >= 2*widget.LeastPanel {
 			s.sees("hottest functions while it runs")
 		}
 		rows := strings.Split(s.text(), "\n")
-		y := s.model.height
+		y := s.model.Height
 		x := 0
 		for i, row := range rows {
 			if at := strings.Index(row, "called by"); at >= 0 {
 				y, x = i+1, at
 			}
 		}
-		caller := s.model.panel.callers[0].Label
+		caller := s.model.Panel.Callers[0].Label
 		s.click(x+2, y)
-		if n := s.model.flame.selNode; n == nil || n.Label != caller {
+		if n := s.model.Flame.SelNode; n == nil || n.Label != caller {
 			t.Errorf("view %s: a click on %s did not select it:\n%s", page, caller, s.text())
 		}
 	}
@@ -295,25 +300,25 @@ func TestPanelFollowsTheSelection(t *testing.T) {
 // TestPanelTakesNoRowOfTheFlamegraph: at every size the picture has the rows that its depth needs, or there is no panel; and the
 // panel does not move from one picture to the next.
 func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
-	s := newScreen(t, 200, 50, demosource.Options{Length: 31 * time.Second}, Options{})
+	s := newScreen(t, 200, 50, demosource.Options{Length: 31 * time.Second}, scene.Options{})
 	seen := 0
 	for _, page := range []string{"1", "4"} {
 		s.press(page)
-		for w := minWidth; w <= 300; w += 60 {
-			for h := minHeight; h <= 100; h += 14 {
+		for w := scene.MinWidth; w <= 300; w += 60 {
+			for h := scene.MinHeight; h <= 100; h += 14 {
 				s.resize(w, h)
 				s.resize(w, h)
 				m := s.model
-				before := m.panel.rows
+				before := m.Panel.Rows
 				if before > 0 {
 					seen++
-					if m.panel.flameRows(&m.scene) < len(m.flame.picture.Rows) || before < leastPanel {
-						t.Errorf("view %s at %dx%d: %d rows for a depth of %d, the panel has %d", page, w, h, m.panel.flameRows(&m.scene), len(m.flame.picture.Rows), before)
+					if m.Panel.FlameRows(&m.Scene) < len(m.Flame.Picture.Rows) || before < widget.LeastPanel {
+						t.Errorf("view %s at %dx%d: %d rows for a depth of %d, the panel has %d", page, w, h, m.Panel.FlameRows(&m.Scene), len(m.Flame.Picture.Rows), before)
 					}
 				}
-				m.tickOn()
-				if m.panel.rows != before {
-					t.Errorf("view %s at %dx%d: the panel moved from %d to %d rows", page, w, h, before, m.panel.rows)
+				tickOn(m)
+				if m.Panel.Rows != before {
+					t.Errorf("view %s at %dx%d: the panel moved from %d to %d rows", page, w, h, before, m.Panel.Rows)
 				}
 				checkRows(t, s, fmt.Sprintf("view %s at %dx%d", page, w, h))
 			}

@@ -11,6 +11,10 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // Picture is one screen.
@@ -29,11 +33,11 @@ var pictureKeys = map[string]rune{"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc
 // TakePicture plays a Source (a recording, as a rule) to its end, presses keys, and returns what the screen shows then:
 // what it showed live at that moment. Keys are single characters or the names that Bubble Tea gives keys ("down",
 // "enter"). No terminal is needed.
-func TakePicture(ctx context.Context, o Options, width, height int, keys ...string) (Picture, error) {
+func TakePicture(ctx context.Context, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	if o.Source == nil {
 		return Picture{}, ErrNoSource
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	store, err := newStore(o.Source, o)
 	if err != nil {
 		return Picture{}, err
@@ -41,31 +45,31 @@ func TakePicture(ctx context.Context, o Options, width, height int, keys ...stri
 	if err := o.Source.Run(ctx, store.Feed); err != nil && !errors.Is(err, sampler.ErrEnded) {
 		return Picture{}, fmt.Errorf("playing the recording: %w", err)
 	}
-	return store.picture(o, width, height, keys...)
+	return pictureOf(store, o, width, height, keys...)
 }
 
-// picture is what a screen over the store shows after the keys.
-func (s *Store) picture(o Options, width, height int, keys ...string) (Picture, error) {
+// pictureOf is what a screen over the store shows after the keys.
+func pictureOf(s *store.Store, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	m, err := NewModel(s, o)
 	if err != nil {
 		return Picture{}, err
 	}
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	for _, k := range keys {
-		if _, cmd := m.Update(keyPress(k)); m.page != pageLive && k != "s" {
+		if _, cmd := m.Update(keyPress(k)); m.Page != scene.PageLive && k != "s" {
 			settle(m, cmd)
 		}
 	}
-	return m.taken(), nil
+	return taken(m), nil
 }
 
 // taken is what the screen shows.
-func (m *Model) taken() Picture {
-	return Picture{Screen: m.pictured(), Terminal: m.grid.String(!m.opt.NoColor), Options: m.theme.screenOptions(m.process.Title)}
+func taken(m *Model) Picture {
+	return Picture{Screen: picturedCells(m), Terminal: m.grid.String(!m.Opt.NoColor), Options: screenOptions(&m.Theme, m.Process.Title)}
 }
 
-// pictured copies the cells that the screen shows.
-func (m *Model) pictured() export.Screen { return pictured(&m.grid, m.opt.NoColor) }
+// picturedCells copies the cells that the screen shows.
+func picturedCells(m *Model) export.Screen { return pictured(&m.grid, m.Opt.NoColor) }
 
 func pictured(g *canvas.Grid, noColor bool) export.Screen {
 	s := export.Screen{Rows: make([][]export.ScreenCell, g.H), Width: g.W, Text: g.Text()}
@@ -99,8 +103,8 @@ func screenStyle(s canvas.Style) export.ScreenStyle {
 }
 
 // TakeListPicture returns what the list of processes shows when later has come, a second after c.First, and keys were pressed.
-func TakeListPicture(ctx context.Context, o Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
-	theme, err := ThemeByName(o.Theme)
+func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
+	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
 		return Picture{}, err
 	}
@@ -112,7 +116,7 @@ func TakeListPicture(ctx context.Context, o Options, c Choosing, later []Candida
 	for _, k := range keys {
 		m.Update(keyPress(k))
 	}
-	return Picture{Screen: pictured(&m.grid, o.NoColor), Terminal: m.grid.String(!o.NoColor), Options: theme.screenOptions("list")}, nil
+	return Picture{Screen: pictured(&m.grid, o.NoColor), Terminal: m.grid.String(!o.NoColor), Options: screenOptions(&theme, "list")}, nil
 }
 
 // settle runs a command of a page, and those that it leads to: what they read is in the picture.
@@ -125,7 +129,7 @@ func settle(m *Model, cmd tea.Cmd) {
 		for _, c := range msg {
 			settle(m, c)
 		}
-	case fineMsg, instantMsg, sourceMsg, chainMsg:
+	case page.Msg:
 		m.Update(msg)
 	}
 }
@@ -144,6 +148,6 @@ func keyPress(k string) tea.KeyPressMsg {
 }
 
 // screenOptions are the terminal's own colours in a picture.
-func (t *Theme) screenOptions(program string) export.ScreenOptions {
+func screenOptions(t *style.Theme, program string) export.ScreenOptions {
 	return export.ScreenOptions{Foreground: t.Text.Hex(), Background: t.Background.Hex(), Title: "ddtop · " + program}
 }

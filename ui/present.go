@@ -1,36 +1,36 @@
 package ui
 
 import (
-	"errors"
-	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // shownKeys is how many key presses stand in the corner of a presentation.
 const shownKeys = 5
 
 // present begins or ends the presentation: larger spacing, no directory names, and key presses in a corner.
-func (m *Model) present() {
-	m.presenting = !m.presenting
+func present(m *Model) {
+	m.Presenting = !m.Presenting
 	m.pressed = nil
-	redact.HideDirectories(m.dict, m.presenting)
+	redact.HideDirectories(m.Dict, m.Presenting)
 	if m.fleet != nil {
-		m.fleet.present(m.presenting)
+		m.fleet.present(m.Presenting)
 	}
 	m.recordKey.renamed(&m.message)
 	// What was built with the other names is built again.
-	m.flame.builder, m.flame.zoom, m.flame.selected = nil, nil, nil
-	if p, ok := m.pages[pageThread].(*threadPage); ok {
-		p.builder = nil
+	m.Flame.Builder, m.Flame.Zoom, m.Flame.Selected = nil, nil, nil
+	for _, p := range m.pages {
+		if p, ok := p.(page.Named); ok {
+			p.NamesChanged()
+		}
 	}
-	m.weightsOf = flameRange{}
-	m.refresh()
+	m.WeightsOf = scene.FlameRange{}
+	m.Refresh()
 }
 
 // pressedKeys are the last keys of a presentation.
@@ -42,75 +42,9 @@ func (k *pressedKeys) add(key string) {
 }
 
 // draw writes them into the corner at a row.
-func (k pressedKeys) draw(a canvas.Area, y int, t *Theme) {
+func (k pressedKeys) draw(a canvas.Area, y int, t *style.Theme) {
 	if len(k) > 0 {
 		text := "  " + strings.Join(k, "  ") + "  "
 		a.PutRight(y, text, canvas.Style{FG: t.Accent, BG: t.Background, Attr: canvas.Bold | canvas.Reverse})
 	}
-}
-
-// hidesNames reports whether directories, users and hosts are not to be seen.
-func (sc *scene) hidesNames() bool { return sc.presenting || sc.opt.Redactor != nil }
-
-// showable is a text that may name files, without their directories where these are hidden. Those paths that are known to be in
-// it may have any characters.
-func (sc *scene) showable(text string, paths ...string) string {
-	if !sc.hidesNames() {
-		return text
-	}
-	if folder := sc.opt.Folder; folder != "." {
-		paths = append(paths, filepath.Clean(folder)+"/", absolute(folder)+"/")
-	}
-	if sc.opt.Redactor != nil {
-		return sc.opt.Redactor.Text(text, paths...)
-	}
-	return redact.BareText(text, paths...)
-}
-
-// showableState is how the source of the samples is doing, in words that name no directories where these are hidden.
-func (sc *scene) showableState(s SourceState) SourceState {
-	if s.Err != nil && sc.hidesNames() {
-		s.Err = errors.New(sc.showable(sc.opt.Redactor.Error(s.Err)))
-	}
-	return s
-}
-
-// showableFindings are findings whose texts name no directories where these are hidden: some were judged before. What they may
-// name are the files of their stacks, and their peers.
-func (sc *scene) showableFindings(of *Store, list []gvl.Finding) []gvl.Finding {
-	if !sc.hidesNames() {
-		return list
-	}
-	list = slices.Clone(list)
-	dict := of.src.Dictionary()
-	for i := range list {
-		f := &list[i]
-		var paths []string
-		for _, id := range dict.Frames(f.Stack, nil) {
-			frame := dict.Frame(id)
-			paths = append(paths, frame.Path, frame.AbsolutePath)
-		}
-		p := dict.Peer(f.Peer)
-		f.Text = sc.showable(f.Text, append(paths, p.Path, p.Remote, p.Local)...)
-	}
-	return list
-}
-
-// shareable is the description of the process for what is shared or shown.
-func (sc *scene) shareable() sampler.Process {
-	if sc.hidesNames() {
-		return redact.Bare(sc.process)
-	}
-	return sc.process
-}
-
-// leftOut says what a file that is begun now does not hold; "" when it holds all.
-func (sc *scene) leftOut() string {
-	switch {
-	case sc.opt.Redactor != nil:
-		return ", redacted"
-	case sc.presenting:
-		return ", without directories, command line, user and host"
-	}
-	return ""
 }

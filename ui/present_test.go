@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestFilesNameWhatTheyWereBegunWith: a presentation that begins or ends while a recording or a snapshot is being written changes
@@ -28,7 +29,7 @@ func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 		{"it begins and ends", nil, []string{"P", "P"}, true, whole},
 		{"it goes on", []string{"P"}, nil, false, ""},
 	} {
-		s := newScreen(t, 140, 40, demosource.Options{Length: 3 * time.Second}, Options{Folder: t.TempDir()})
+		s := newScreen(t, 140, 40, demosource.Options{Length: 3 * time.Second}, scene.Options{Folder: t.TempDir()})
 		s.press(x.before...)
 		began := s.press("W")[0]().(recordingMsg)
 		if began.err != nil {
@@ -51,7 +52,7 @@ func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 		if saved.err != nil {
 			t.Fatal(saved.err)
 		}
-		if _, _, _, err := s.store.stopRecording(nil); err != nil {
+		if _, _, _, err := s.store.StopRecording(nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{began.path, filepath.Join(saved.path, "history.ddtop")} {
@@ -91,20 +92,20 @@ func namesIn(t *testing.T, path string) (with, without int, user string) {
 
 // TestPresentationHidesAllProcesses: the directories of the processes that are not shown go too, and of those that join later.
 func TestPresentationHidesAllProcesses(t *testing.T) {
-	s := clusterScreen(t, 200, 50, Options{})
+	s := clusterScreen(t, 200, 50, scene.Options{})
 	s.press("P")
-	if late := s.fleet.join(newCluster().list[1].Source); !late.store.dict.HidesDirectories() {
+	if late := s.fleet.join(newCluster().list[1].Source); !late.Store.Dict.HidesDirectories() {
 		t.Error("the directories of a process that joined later show")
 	}
-	for _, m := range s.fleet.list() {
-		if !m.store.dict.HidesDirectories() {
-			t.Errorf("process %d: directories show", m.store.Process().PID)
+	for _, m := range s.fleet.List() {
+		if !m.Store.Dict.HidesDirectories() {
+			t.Errorf("process %d: directories show", m.Store.Process().PID)
 		}
 	}
 	s.press("P")
-	for _, m := range s.fleet.list() {
-		if m.store.dict.HidesDirectories() {
-			t.Errorf("process %d: directories are still hidden", m.store.Process().PID)
+	for _, m := range s.fleet.List() {
+		if m.Store.Dict.HidesDirectories() {
+			t.Errorf("process %d: directories are still hidden", m.Store.Process().PID)
 		}
 	}
 }

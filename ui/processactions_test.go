@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // do presses a key and runs what it asks for until nothing more comes of it, as Bubble Tea would. It returns what the last
@@ -28,25 +29,10 @@ func (s *processScreen) do(key string) (last tea.Msg) {
 	return last
 }
 
-// One process is sampled, and the cursor is on one that is not: nothing is done to the first.
-func TestNoActionOnAProcessThatIsNotSampled(t *testing.T) {
-	only := &member{}
-	cursor := processKey{}
-	p := &processesPage{rows: []*processRow{{of: only}}}
-	p.table.cursor = &cursor
-	if got := p.meant(); got != only {
-		t.Errorf("without a cursor: %v, want the only process", got)
-	}
-	cursor.idle = 4245
-	if got := p.meant(); got != nil {
-		t.Errorf("on a process that is not sampled: %v, want none", got)
-	}
-}
-
 // On view 8 the keys that save, copy, mark and record are for the selected process, and view 8 stays.
 func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	folder := t.TempDir()
-	s := clusterScreen(t, 120, 40, Options{Folder: folder})
+	s := clusterScreen(t, 120, 40, scene.Options{Folder: folder})
 	for _, key := range []string{"s", "y", "Y", "m", "W"} {
 		s.do(key)
 		s.sees("of which process?")
@@ -58,7 +44,7 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	selects := func(pid int) {
 		t.Helper()
 		for range 10 {
-			if to := s.fleet.page.table.cursor.of; to != nil && to.store.Process().PID == pid {
+			if to := s.fleet.page.Table.Cursor.Of; to != nil && to.Store.Process().PID == pid {
 				return
 			}
 			s.press("down")
@@ -77,18 +63,18 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	s.press("m")
 	s.sees("order-service 4243, note at ")
 	s.press("u", "p", "enter")
-	for _, of := range s.fleet.list() {
+	for _, of := range s.fleet.List() {
 		notes := 0
-		if of.model != nil {
-			notes = len(of.model.notes)
+		if s.fleet.model(of) != nil {
+			notes = len(s.fleet.model(of).Notes)
 		}
-		if is := of.store.Process().PID == 4243; is != (notes == 1) {
-			t.Errorf("process %d has %d notes", of.store.Process().PID, notes)
+		if is := of.Store.Process().PID == 4243; is != (notes == 1) {
+			t.Errorf("process %d has %d notes", of.Store.Process().PID, notes)
 		}
 	}
 	s.do("s")
 	s.do("W")
-	if got := s.fleet.shown.model.message.text; !strings.HasPrefix(got, "recording to "+folder) || !strings.Contains(got, "-4243-") {
+	if got := s.fleet.screen().message.Text; !strings.HasPrefix(got, "recording to "+folder) || !strings.Contains(got, "-4243-") {
 		t.Errorf("W says %q", got)
 	}
 	s.do("W")
@@ -104,7 +90,7 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 
 	// A finding is of a process, too.
 	s.press("up", "up", "up", "up", "up", "v", "v", "tab")
-	if of := s.fleet.page.meant(); of == nil || of.store.Process().PID != 4242 {
+	if of := s.fleet.page.Meant(); of == nil || of.Store.Process().PID != 4242 {
 		t.Errorf("the first finding is not of the hogged process:\n%s", s.text())
 	}
 }
@@ -120,7 +106,7 @@ func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := func(o Options, keys ...string) bool {
+	seen := func(o scene.Options, keys ...string) bool {
 		s := screenOf(t, 160, 30, played, o)
 		s.sees("job")
 		s.press("down", "v")
@@ -129,17 +115,17 @@ func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 	}
 	for _, x := range []struct {
 		name string
-		o    Options
+		o    scene.Options
 		keys []string
 		want bool
 	}{
-		{"nothing asked", Options{}, nil, false},
-		{"args", Options{Args: true}, nil, true},
-		{"other views", Options{Args: true}, []string{"1"}, false},
-		{"presentation", Options{Args: true}, []string{"P"}, false},
-		{"frozen, then presentation", Options{Args: true}, []string{"space", "P"}, false},
-		{"presentation left", Options{Args: true}, []string{"P", "P"}, true},
-		{"redacted", Options{Args: true, Redactor: redact.New()}, nil, false},
+		{"nothing asked", scene.Options{}, nil, false},
+		{"args", scene.Options{Args: true}, nil, true},
+		{"other views", scene.Options{Args: true}, []string{"1"}, false},
+		{"presentation", scene.Options{Args: true}, []string{"P"}, false},
+		{"frozen, then presentation", scene.Options{Args: true}, []string{"space", "P"}, false},
+		{"presentation left", scene.Options{Args: true}, []string{"P", "P"}, true},
+		{"redacted", scene.Options{Args: true, Redactor: redact.New()}, nil, false},
 	} {
 		if got := seen(x.o, x.keys...); got != x.want {
 			t.Errorf("%s: arguments on the screen: %v", x.name, got)
@@ -160,7 +146,7 @@ func TestPresentationHidesDirectoriesEverywhere(t *testing.T) {
 	}
 	for _, freeze := range []string{"", "space"} {
 		for name, keys := range map[string][]string{"processes": nil, "one": {"down", "down", "tab", "down", "down", "down"}, "functions": {"v"}, "findings": {"v", "v", "tab"}} {
-			s := clusterScreen(t, 200, 50, Options{})
+			s := clusterScreen(t, 200, 50, scene.Options{})
 			if freeze != "" {
 				keys = append(slices.Clone(keys), freeze)
 			}
@@ -168,7 +154,7 @@ func TestPresentationHidesDirectoriesEverywhere(t *testing.T) {
 		}
 		for _, page := range []string{"1", "2", "3", "4", "5", "6", "7"} {
 			for _, keys := range [][]string{{page}, {page, "tab", "down", "down", "enter"}} {
-				s := deadlockScreen(t, 200, 50, Options{})
+				s := deadlockScreen(t, 200, 50, scene.Options{})
 				if freeze != "" {
 					keys = append(keys, freeze)
 				}

@@ -15,6 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/processes"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // renamed is a made-up process with a PID and a title of its own.
@@ -82,7 +85,7 @@ type processScreen struct {
 	fleet *fleet
 }
 
-func newProcessScreen(t *testing.T, w, h int, g sampler.Group, o Options) *processScreen {
+func newProcessScreen(t *testing.T, w, h int, g sampler.Group, o scene.Options) *processScreen {
 	t.Helper()
 	played, err := play(g)
 	if err != nil {
@@ -93,15 +96,15 @@ func newProcessScreen(t *testing.T, w, h int, g sampler.Group, o Options) *proce
 
 // play plays the processes of a group to their end.
 func play(g sampler.Group) (*fleet, error) {
-	f := newFleet(Options{Group: g}.withDefaults())
+	f := newFleet(scene.Options{Group: g}.WithDefaults())
 	var failed error
 	err := g.Follow(context.Background(), func(src sampler.Source) {
 		m := f.join(src)
-		if err := src.Run(context.Background(), m.store.Feed); !errors.Is(err, sampler.ErrEnded) {
+		if err := src.Run(context.Background(), m.Store.Feed); !errors.Is(err, sampler.ErrEnded) {
 			failed = err
 		}
 		if end, ended := src.End(); ended {
-			m.store.end, m.store.ended, m.store.done = end, true, true
+			m.Store.SetState(store.SourceState{Done: true, End: end, Ended: true})
 		}
 	})
 	if !errors.Is(err, sampler.ErrEnded) {
@@ -114,7 +117,7 @@ func play(g sampler.Group) (*fleet, error) {
 var playedCluster = sync.OnceValues(func() (*fleet, error) { return play(newCluster()) })
 
 // clusterScreen is the screen over newCluster.
-func clusterScreen(t *testing.T, w, h int, o Options) *processScreen {
+func clusterScreen(t *testing.T, w, h int, o scene.Options) *processScreen {
 	t.Helper()
 	played, err := playedCluster()
 	if err != nil {
@@ -124,13 +127,13 @@ func clusterScreen(t *testing.T, w, h int, o Options) *processScreen {
 }
 
 // screenOf is a screen of its own over processes that were played.
-func screenOf(t *testing.T, w, h int, played *fleet, o Options) *processScreen {
+func screenOf(t *testing.T, w, h int, played *fleet, o scene.Options) *processScreen {
 	t.Helper()
 	o.Group = played.group
-	f := newFleet(o.withDefaults())
+	f := newFleet(o.WithDefaults())
 	for _, m := range played.members {
-		redact.HideDirectories(m.store.dict, false) // another test may have presented them
-		f.members = append(f.members, &member{src: m.src, store: m.store, number: m.number, parent: m.parent, path: m.path})
+		redact.HideDirectories(m.Store.Dict, false) // another test may have presented them
+		f.members = append(f.members, &scene.Member{Store: m.Store, Number: m.Number, Parent: m.Parent, Path: m.Path})
 	}
 	if err := f.open(f.members[0]); err != nil {
 		t.Fatal(err)
@@ -146,7 +149,7 @@ func (s *processScreen) press(keys ...string) {
 	}
 }
 
-func (s *processScreen) text() string { return s.fleet.shown.model.grid.Text() }
+func (s *processScreen) text() string { return s.fleet.screen().grid.Text() }
 
 func (s *processScreen) sees(texts ...string) {
 	s.t.Helper()
@@ -187,16 +190,16 @@ func TestGoldenProcesses(t *testing.T) {
 		{"processes-one", []string{"down", "down", "v", "tab", "down", "down"}},
 		{"processes-findings", []string{"v", "v", "tab"}},
 	} {
-		goldens(t, v.name, func(t *testing.T, o Options, width, height int) Picture {
+		goldens(t, v.name, func(t *testing.T, o scene.Options, width, height int) Picture {
 			s := clusterScreen(t, width, height, o)
 			s.press(v.keys...)
-			return s.fleet.shown.model.taken()
+			return taken(s.fleet.screen())
 		})
 	}
 }
 
 func TestProcessesAtFirstSight(t *testing.T) {
-	s := clusterScreen(t, 120, 40, Options{})
+	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.sees("5 processes", "order-service ×4 · master", "8 processes", "3 running · last 30s", "∑ all processes", "order-service 4242: ",
 		"■   order-service", "exited 14:03:12", "↻   order-service", "exec", "sleep 4245  no Ruby (/usr/bin/sleep)", "all processes · idle hidden")
 	if l := s.line(" 4242 "); !strings.Contains(l, "3.4.7 +yjit") || !strings.Contains(l, "89 %") || !strings.Contains(l, "✖ GVL saturated") {
@@ -210,7 +213,7 @@ func TestProcessesAtFirstSight(t *testing.T) {
 // TestFindingsOfProcessesCanBeRead: on narrow screens the worst finding of a process keeps its words, and figures go.
 func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	for _, w := range []int{60, 67, 75, 79, 80, 90} {
-		s := clusterScreen(t, w, 24, Options{})
+		s := clusterScreen(t, w, 24, scene.Options{})
 		if l := s.line(" 4242 "); !strings.Contains(l, "✖ GVL saturated +1") || !strings.Contains(l, "89 %") {
 			t.Errorf("%d columns: %s", w, l)
 		}
@@ -219,7 +222,7 @@ func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 
 // TestGoingFromProcessToProcess opens one, goes to the next and back to the table, at the same frozen moment.
 func TestGoingFromProcessToProcess(t *testing.T) {
-	s := clusterScreen(t, 120, 40, Options{})
+	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("down", "down", "enter")
 	s.sees("order-service", "pid 4242  process 2 of 5", "● LIVE", "worker-3")
 	s.press(")")
@@ -232,10 +235,10 @@ func TestGoingFromProcessToProcess(t *testing.T) {
 	s.sees("process 2 of 5", "time in GC")
 	s.press("[", "[", "[")
 	s.sees("FROZEN")
-	at := s.fleet.shown.model.atNS
+	at := s.fleet.screen().AtNS
 	s.press(")")
 	s.sees("FROZEN", "pid 4243  process 3 of 5", "time in GC")
-	if got := s.fleet.shown.model.atNS; got != at {
+	if got := s.fleet.screen().AtNS; got != at {
 		t.Errorf("the next process is shown at %d, not at %d", got, at)
 	}
 	s.press("8")
@@ -245,7 +248,7 @@ func TestGoingFromProcessToProcess(t *testing.T) {
 }
 
 func TestWhatStandsBelowTheTable(t *testing.T) {
-	s := clusterScreen(t, 120, 40, Options{})
+	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.sees(" order-service 4242   ", "#start")
 	s.press("v")
 	s.sees("functions · all processes", "self", "total", "of 5")
@@ -266,11 +269,11 @@ func TestWhatStandsBelowTheTable(t *testing.T) {
 }
 
 func TestSortingProcesses(t *testing.T) {
-	s := clusterScreen(t, 120, 40, Options{})
+	s := clusterScreen(t, 120, 40, scene.Options{})
 	order := func() (pids []int) {
-		for _, w := range s.fleet.page.table.rows {
-			if w.of != nil {
-				pids = append(pids, w.process.PID)
+		for _, w := range s.fleet.page.Table.Rows {
+			if w.Of != nil {
+				pids = append(pids, w.Process.PID)
 			}
 		}
 		return pids
@@ -292,36 +295,36 @@ func TestSortingProcesses(t *testing.T) {
 
 // TestMergedWeights compares the merged weights with the sum of each process's own.
 func TestMergedWeights(t *testing.T) {
-	s := clusterScreen(t, 120, 40, Options{})
-	p, m := s.fleet.page, s.fleet.shown.model
+	s := clusterScreen(t, 120, 40, scene.Options{})
+	p, m := s.fleet.page, s.fleet.screen()
 	var want, got int64
 	labels := make(map[string]int64)
-	for _, of := range s.fleet.list() {
-		if of.store.State().Done {
+	for _, of := range s.fleet.List() {
+		if of.Store.State().Done {
 			continue // what has ended is not part of the picture of now
 		}
-		own := newMerger()
-		of.store.Read(func(r *reading) { own.add(of, r, r.lastNS-m.windowNS, r.lastNS) })
-		for _, e := range own.whole.Entries {
+		own := processes.NewMerger()
+		of.Store.Read(func(r *store.Reading) { own.Add(of, r, r.LastNS-m.WindowNS, r.LastNS) })
+		for _, e := range own.Whole.Entries {
 			want += e.Weights.WallNS
-			for _, f := range own.dict.Frames(e.Key.Stack, nil)[:1] {
-				labels[own.dict.Frame(f).Label] += e.Weights.WallNS
+			for _, f := range own.Dict.Frames(e.Key.Stack, nil)[:1] {
+				labels[own.Dict.Frame(f).Label] += e.Weights.WallNS
 			}
 		}
 	}
-	for _, e := range p.merged.whole.Entries {
+	for _, e := range p.Merged.Whole.Entries {
 		got += e.Weights.WallNS
 	}
 	if got != want || got == 0 {
 		t.Errorf("merged %d ns, the processes have %d", got, want)
 	}
-	rows, sum := p.merged.functions(p.flame.metric, true, false)
+	rows, sum := p.Merged.Functions(p.Flame.Metric, true, false)
 	if sum != want {
 		t.Errorf("the functions' sum is %d, not %d", sum, want)
 	}
 	for _, r := range rows {
-		if r.self != labels[r.label] {
-			t.Errorf("%s: %d ns of its own, want %d", r.label, r.self, labels[r.label])
+		if r.Self != labels[r.Label] {
+			t.Errorf("%s: %d ns of its own, want %d", r.Label, r.Self, labels[r.Label])
 		}
 	}
 }
@@ -336,12 +339,12 @@ func TestManyProcesses(t *testing.T) {
 		}
 		c.add(1, &renamed{Source: demosource.New(demosource.Options{Seed: uint64(i), HTTP: 1, HogAfter: -1, Length: time.Second}), pid: 100_000 + i, title: title})
 	}
-	s := newProcessScreen(t, 60, 15, c, Options{})
+	s := newProcessScreen(t, 60, 15, c, scene.Options{})
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}, {300, 100}, {10, 3}} {
 		s.fleet.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		for _, km := range s.fleet.shown.model.maps() {
-			for _, b := range km.bindings {
-				for _, k := range b.keys {
+		for _, km := range s.fleet.screen().maps() {
+			for _, b := range km.Bindings {
+				for _, k := range b.Keys {
 					if k == "q" || k == "s" || k == "W" || len([]rune(k)) != 1 {
 						continue
 					}
@@ -356,26 +359,26 @@ func TestManyProcesses(t *testing.T) {
 			s.press("esc", "esc", "8")
 		}
 	}
-	if strings.Contains(s.fleet.shown.model.grid.String(true), "\x1b[2J") {
+	if strings.Contains(s.fleet.screen().grid.String(true), "\x1b[2J") {
 		t.Error("a title's escape sequence reaches the terminal")
 	}
 }
 
 // TestEndedProcessesAreForgotten: with workers that come and go for hours, only the latest are kept.
 func TestEndedProcessesAreForgotten(t *testing.T) {
-	f := newFleet(Options{}.withDefaults())
+	f := newFleet(scene.Options{}.WithDefaults())
 	for i := range 3 * maxEndedShown {
 		m := f.join(&renamed{Source: demosource.New(demosource.Options{HTTP: 1, Length: time.Second}), pid: i + 1, title: "job"})
-		m.store.done = true
+		setDone(m.Store, true)
 		if i == 0 {
 			if err := f.open(m); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	list := f.list()
-	if len(list) > maxEndedShown+2 || list[0] != f.shown || list[len(list)-1].number != 3*maxEndedShown {
-		t.Errorf("%d are kept, the first is number %d", len(list), list[0].number)
+	list := f.List()
+	if len(list) > maxEndedShown+2 || list[0] != f.shown || list[len(list)-1].Number != 3*maxEndedShown {
+		t.Errorf("%d are kept, the first is number %d", len(list), list[0].Number)
 	}
 }
 
@@ -385,15 +388,15 @@ func TestEndIsSeenWithoutSamples(t *testing.T) {
 	for i := range 2 {
 		c.add(1, &renamed{Source: demosource.New(demosource.Options{Seed: uint64(i), HTTP: 1, HogAfter: -1, Length: time.Second}), pid: 10 + i, title: "job"})
 	}
-	s := newProcessScreen(t, 100, 30, c, Options{})
+	s := newProcessScreen(t, 100, 30, c, scene.Options{})
 	now := time.Now()
-	m := s.fleet.shown.model
-	m.now = func() time.Time { return now }
-	m.load(false)
+	m := s.fleet.screen()
+	m.Scene.Now = func() time.Time { return now }
+	loadScene(m, false)
 	s.misses("exited")
-	store := s.fleet.list()[0].store
-	store.end, store.ended, store.done = sampler.End{Reason: "exited"}, true, true
-	now = now.Add(2 * refreshProcesses)
-	m.load(false)
+	kept := s.fleet.List()[0].Store
+	kept.SetState(store.SourceState{Done: true, End: sampler.End{Reason: "exited"}, Ended: true})
+	now = now.Add(2 * processes.RefreshProcesses)
+	loadScene(m, false)
 	s.sees("■ job", "exited", "1 running")
 }

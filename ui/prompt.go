@@ -1,14 +1,17 @@
 package ui
 
 import (
-	"fmt"
-	"regexp"
 	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // maxPrompt bounds what can be typed.
@@ -87,17 +90,17 @@ func (p *prompt) put(text string) {
 	}
 }
 
-func (p *prompt) draw(a canvas.Area, t *Theme) {
+func (p *prompt) draw(a canvas.Area, t *style.Theme) {
 	if p.yes != nil {
 		hint := p.hint()
-		x := a.Put(1, 0, p.label, t.bold())
-		x = a.Put(x, 0, fit(p.forms, a.W-x-canvas.Width(hint)-3), t.bold())
+		x := a.Put(1, 0, p.label, t.Bold())
+		x = a.Put(x, 0, style.Fit(p.forms, a.W-x-canvas.Width(hint)-3), t.Bold())
 		a.Put(x+2, 0, hint, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
 		return
 	}
-	x := a.Put(1, 0, p.label+canvas.CutLeft(string(p.text), a.W-3-canvas.Width(p.label)), t.bold())
+	x := a.Put(1, 0, p.label+canvas.CutLeft(string(p.text), a.W-3-canvas.Width(p.label)), t.Bold())
 	a.Put(x, 0, " ", canvas.Style{Attr: canvas.Reverse})
-	hint, st := p.hint(), t.dim()
+	hint, st := p.hint(), t.Dimmed()
 	if p.err != "" {
 		hint, st = p.err, canvas.Style{FG: t.Warn}
 	}
@@ -109,85 +112,83 @@ func (p *prompt) draw(a canvas.Area, t *Theme) {
 }
 
 // foundText is how much the search has found, in what the view shows.
-func (m *Model) foundText() string {
-	switch p := m.current().(type) {
-	case *topPage:
-		return fmt.Sprintf("%d of %d %s", len(p.table.rows), p.all, topKindNames[p.kind])
-	case *waitsPage:
-		return units.Count(p.all) + " waits"
-	case *locksPage:
-		return units.Plural(len(p.both.rows), "row", "rows")
+func foundText(m *Model) string {
+	if p, ok := m.current().(page.Counted); ok {
+		return p.Found()
 	}
-	s := m.threads.counted()
-	if m.hasFlame() {
-		return units.Percent(m.flame.matches.Share) + " of the time is in a match, " + s
+	s := m.Threads.Counted()
+	if hasFlame(m) {
+		return units.Percent(m.Flame.Matches.Share) + " of the time is in a match, " + s
 	}
 	return s
 }
 
 // endSearch lists all again.
-func (m *Model) endSearch() {
-	m.flame.search = nil
-	m.refresh()
+func endSearch(m *Model) {
+	m.Flame.Search = nil
+	m.Refresh()
 }
 
 // openSearch opens the line for a search. What is shown follows with every letter.
-func (m *Model) openSearch() {
-	v, before := &m.flame, m.flame.search
-	p := &prompt{label: "/", left: func() { v.search = before }}
+func openSearch(m *Model) {
+	v, before := &m.Flame, m.Flame.Search
+	p := &prompt{label: "/", left: func() { v.Search = before }}
 	if before != nil {
-		p.text = []rune(stripCase(before.String()))
+		p.text = []rune(widget.StripCase(before.String()))
 	}
 	p.hint = func() string {
 		s := "enter keeps it   esc leaves"
-		if m.hasFlame() {
+		if hasFlame(m) {
 			s = "enter selects the first match   esc leaves"
 		}
-		if v.search != nil {
-			s = m.foundText() + "   " + s
+		if v.Search != nil {
+			s = foundText(m) + "   " + s
 		}
 		return s
 	}
 	p.typed = func() {
 		p.err = ""
 		if len(p.text) == 0 {
-			v.search = nil
-		} else if re, err := compileSearch(string(p.text)); err != nil {
+			v.Search = nil
+		} else if re, err := widget.CompileSearch(string(p.text)); err != nil {
 			p.err = err.Error()
 		} else {
-			v.search = re
+			v.Search = re
 		}
 	}
 	p.done = func(string) {
-		if v.search == nil || !m.hasFlame() {
+		if v.Search == nil || !hasFlame(m) {
 			return
 		}
-		if m.page == pageLive && len(v.matches.Nodes) == 0 {
-			m.live.focus = onTimeline // names of threads match alone
+		if m.Page == scene.PageLive && len(v.Matches.Nodes) == 0 {
+			m.Focus = scene.OnTimeline // names of threads match alone
 			return
 		}
-		m.live.focus = onFlame
-		v.nextMatch(+1)
+		m.Focus = scene.OnFlame
+		v.NextMatch(+1)
 	}
 	m.prompt = p
 }
 
-// ignoreCase is what a search begins with unless it holds an upper-case letter.
-const ignoreCase = "(?i)"
-
-func stripCase(s string) string {
-	if len(s) >= len(ignoreCase) && s[:len(ignoreCase)] == ignoreCase {
-		return s[len(ignoreCase):]
+// openNote opens the line for a note at the moment that is shown.
+func openNote(m *Model) {
+	if m.LastNS == 0 {
+		m.message.Fail("nothing to mark yet: no sample has come")
+		return
 	}
-	return s
-}
-
-// compileSearch makes the expression of a search: without regard to case unless an upper-case letter is in it.
-func compileSearch(s string) (*regexp.Regexp, error) {
-	for _, r := range s {
-		if r >= 'A' && r <= 'Z' {
-			return regexp.Compile(s)
-		}
+	atNS := m.AtNS
+	m.prompt = &prompt{
+		label: "note at " + m.Process.WallTime(atNS).Format("15:04:05") + ": ",
+		hint:  func() string { return "enter puts it on the time axis   esc leaves" },
+		left:  func() {},
+		done: func(text string) {
+			if text = canvas.Clean(text); text == "" {
+				return
+			}
+			n := m.Opt.Redactor.Note(sampler.Note{AtNS: atNS, Text: text}) // a person can write anything
+			m.Notes.Add(n)
+			m.store.Note(n)
+			m.message.Say("marked: " + n.Text)
+		},
 	}
-	return regexp.Compile(ignoreCase + s)
 }

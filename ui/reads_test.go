@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestReadsMadeAgainAreNoLoss: the header shows the share of stacks that are not there in full, counted here again from
@@ -38,7 +39,7 @@ func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	if lost == 0 || last.Torn == 0 {
 		t.Fatal("the recording has no such reads")
 	}
-	p, err := TakePicture(t.Context(), Options{Source: r, Window: time.Minute}, 160, 45)
+	p, err := TakePicture(t.Context(), scene.Options{Source: r, Window: time.Minute}, 160, 45)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	if !strings.Contains(p.Text, want) || strings.Contains(p.Text, "torn") {
 		t.Errorf("want %q and nothing torn in the header:\n%s", want, p.Text)
 	}
-	p, err = TakePicture(t.Context(), Options{Source: r, Window: time.Minute}, 160, 60, "?", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown")
+	p, err = TakePicture(t.Context(), scene.Options{Source: r, Window: time.Minute}, 160, 60, "?", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown")
 	if err != nil {
 		t.Fatal(err)
 	}

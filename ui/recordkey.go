@@ -10,6 +10,8 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // recordKey is what the key W does: it begins a recording, and ends the one that goes on.
@@ -24,21 +26,21 @@ type recordKey struct {
 }
 
 // failing reports why the recording that goes on can't be written any more.
-func (k *recordKey) failing(r *reading, say *message) {
-	if r.recLost > k.lost && k.on {
-		say.fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.recLost))))
+func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
+	if r.RecLost > k.lost && k.on {
+		say.Fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.RecLost))))
 	}
-	k.lost = r.recLost
-	if r.recErr != nil && k.on {
+	k.lost = r.RecLost
+	if r.RecErr != nil && k.on {
 		k.on = false
-		say.fail("the recording ended early: " + r.recErr.Error())
+		say.Fail("the recording ended early: " + r.RecErr.Error())
 	}
 }
 
 // renamed says what becomes of the recording that goes on when names are hidden or shown again.
-func (k *recordKey) renamed(say *message) {
+func (k *recordKey) renamed(say *scene.Message) {
 	if k.on {
-		say.say("the recording goes on as it was begun" + cmp.Or(k.with, ", with all names"))
+		say.Say("the recording goes on as it was begun" + cmp.Or(k.with, ", with all names"))
 	}
 }
 
@@ -52,62 +54,62 @@ type recordingMsg struct {
 }
 
 // press begins a recording of what the scene shows now and of all that comes, or ends the one that goes on.
-func (k *recordKey) press(store *Store, sc *scene, say *message) tea.Cmd {
+func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) tea.Cmd {
 	if k.busy { // the file of the last press is still being opened or closed: this press waits for it
 		k.again = !k.again
 		return nil
 	}
 	if k.on {
 		k.on, k.busy = false, true
-		say.say("ending the recording …")
+		say.Say("ending the recording …")
 		return func() tea.Msg {
-			path, bytes, lost, err := store.stopRecording(nil)
+			path, bytes, lost, err := of.StopRecording(nil)
 			return recordingMsg{path, max(bytes, 1), lost, err}
 		}
 	}
-	if sc.lastNS == 0 || sc.source.Done {
-		say.fail("nothing to record: no samples come")
+	if sc.LastNS == 0 || sc.Source.Done {
+		say.Fail("nothing to record: no samples come")
 		return nil
 	}
-	base := filepath.Join(sc.opt.Folder, export.Stem(sc.process.Title, sc.process.PID, sc.process.WallTime(sc.lastNS)))
-	notes := slices.Clone(sc.notes)
-	process, dict, fromNS := sc.shareable(), store.dict.View(), sc.lastNS
-	k.with = sc.leftOut()
+	base := filepath.Join(sc.Opt.Folder, export.Stem(sc.Process.Title, sc.Process.PID, sc.Process.WallTime(sc.LastNS)))
+	notes := slices.Clone(sc.Notes)
+	process, dict, fromNS := sc.Shareable(), of.Dict.View(), sc.LastNS
+	k.with = sc.LeftOut()
 	k.on, k.busy = true, true
 	return func() tea.Msg {
 		// One that failed, as the screen has said, is closed first.
-		_, _, _, _ = store.stopRecording(nil)
-		r, err := store.record(base, process, dict, notes, fromNS)
+		_, _, _, _ = of.StopRecording(nil)
+		r, err := of.Record(base, process, dict, notes, fromNS)
 		if err != nil {
 			return recordingMsg{err: err}
 		}
-		return recordingMsg{path: absolute(r.path)}
+		return recordingMsg{path: store.Absolute(r.Path)}
 	}
 }
 
 // done shows where the recording goes, or is.
-func (k *recordKey) done(msg recordingMsg, store *Store, sc *scene, say *message) tea.Cmd {
+func (k *recordKey) done(msg recordingMsg, of *store.Store, sc *scene.Scene, say *scene.Message) tea.Cmd {
 	again := k.again
 	k.busy, k.again = false, false
 	if msg.err != nil {
 		k.on = false
-		say.fail("not recorded: " + msg.err.Error())
+		say.Fail("not recorded: " + msg.err.Error())
 		return nil
 	}
-	path := absolute(msg.path)
+	path := store.Absolute(msg.path)
 	var cmd tea.Cmd
 	if msg.bytes == 0 {
-		say.say("recording to "+msg.path+k.with+"   W ends it", msg.path)
+		say.Say("recording to "+msg.path+k.with+"   W ends it", msg.path)
 	} else {
 		text := fmt.Sprintf("recorded %s, and the path copied: %s", units.Bytes(msg.bytes), path)
 		if msg.lost > 0 {
 			text += fmt.Sprintf(" (%s samples are missing: the disk was too slow)", units.Count(int64(msg.lost)))
 		}
-		say.say(text, path)
-		cmd = sc.copyPath(path)
+		say.Say(text, path)
+		cmd = copyPath(sc, path)
 	}
 	if again {
-		return tea.Batch(cmd, k.press(store, sc, say))
+		return tea.Batch(cmd, k.press(of, sc, say))
 	}
 	return cmd
 }

@@ -7,23 +7,21 @@ import (
 
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestNoViewNamesAnybody walks all views of one process, redacted: no title, directory or note is on them, which are there without.
 func TestNoViewNamesAnybody(t *testing.T) {
 	secrets := []string{"order-service", "/srv/", "app/", "zqnote"}
-	for _, o := range []Options{{}, {Redactor: redact.New()}} {
+	for _, o := range []scene.Options{{}, {Redactor: redact.New()}} {
 		s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, o)
 		s.press("m")
 		s.typed("zqnote")
 		s.press("enter")
-		all := s.text() + s.model.View().WindowTitle + s.model.summary()
-		for id := range numPages {
-			if id == pageProcesses { // of several processes
-				continue
-			}
-			s.model.page = id
-			s.model.refresh()
+		all := s.text() + s.model.View().WindowTitle + summary(s.model)
+		for _, id := range pagesOfOne() {
+			s.model.Page = id
+			s.model.Refresh()
 			s.press("tab", "down", "down", "down")
 			all += s.text()
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // burdened adds to the made-up target's samples what it has none of: swap, pressure, allocations by class.
@@ -33,7 +34,7 @@ func burdened(s *sampler.Sample, n int) {
 // except for who is speaking.
 func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
-	seen := screenOn(t, src, Options{})
+	seen := screenOn(t, src, scene.Options{})
 	var file bytes.Buffer
 	rec, err := recording.NewWriter(&file, src.Process(), src.Dictionary())
 	if err != nil {
@@ -59,11 +60,11 @@ func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	again := screenOn(t, r, Options{Source: r, Replay: true})
+	again := screenOn(t, r, scene.Options{Source: r, Replay: true})
 	again.store.Run(t.Context())
 	for _, s := range []*screen{seen, again} {
 		s.resize(120, 40)
-		s.model.refresh()
+		s.model.Refresh()
 	}
 	for view := 1; view <= 7; view++ {
 		for _, s := range []*screen{seen, again} {
@@ -76,10 +77,10 @@ func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 			t.Errorf("view %d:\n%s\nreplayed:\n%s", view, a, b)
 		}
 	}
-	if seen.model.figures.priority != sampler.PriorityNormal || again.model.figures.priority != sampler.PriorityNormal {
-		t.Errorf("priority %v, replayed %v", seen.model.figures.priority, again.model.figures.priority)
+	if seen.model.Figures.Priority != sampler.PriorityNormal || again.model.Figures.Priority != sampler.PriorityNormal {
+		t.Errorf("priority %v, replayed %v", seen.model.Figures.Priority, again.model.Figures.Priority)
 	}
-	a, b := seen.model.findings.list, again.model.findings.list
+	a, b := seen.model.Findings.List, again.model.Findings.List
 	if len(a) == 0 || len(a) != len(b) {
 		t.Fatalf("%v, replayed %v", a, b)
 	}
@@ -91,13 +92,13 @@ func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 }
 
 // screenOn is a screen over a source of which nothing was read yet.
-func screenOn(t *testing.T, src sampler.Source, o Options) *screen {
+func screenOn(t *testing.T, src sampler.Source, o scene.Options) *screen {
 	t.Helper()
-	store, err := newStore(src, o.withDefaults())
+	store, err := newStore(src, o.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, o.withDefaults())
+	m, err := NewModel(store, o.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // terminal is a pseudo-terminal with Run on it.
@@ -33,7 +34,7 @@ type terminal struct {
 	out bytes.Buffer
 }
 
-func newTerminal(t *testing.T, ctx context.Context, o Options) *terminal {
+func newTerminal(t *testing.T, ctx context.Context, o scene.Options) *terminal {
 	t.Helper()
 	x := openTerminal(t)
 	o.Input, o.Output = x.slave, x.slave
@@ -135,7 +136,7 @@ func (x *terminal) wait() error {
 
 func TestRunInATerminal(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: time.Hour, Realtime: true, HogAfter: time.Second})
-	x := newTerminal(t, t.Context(), Options{Source: src, Folder: t.TempDir()})
+	x := newTerminal(t, t.Context(), scene.Options{Source: src, Folder: t.TempDir()})
 	x.waitFor("order-service")
 	x.waitFor("\x1b]11;?") // its background
 	x.waitFor("LIVE")
@@ -164,7 +165,7 @@ func TestRunInATerminal(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	src := demosource.New(demosource.Options{Length: time.Hour, Realtime: true})
-	x := newTerminal(t, ctx, Options{Source: src})
+	x := newTerminal(t, ctx, scene.Options{Source: src})
 	x.waitFor("LIVE")
 	cancel()
 	if err := x.wait(); err != nil {
@@ -174,7 +175,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 func TestRunOutlivesItsTarget(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 2 * time.Second, KilledAtEnd: true})
-	x := newTerminal(t, t.Context(), Options{Source: src})
+	x := newTerminal(t, t.Context(), scene.Options{Source: src})
 	x.waitFor("exited")
 	x.keys("\x03") // ctrl-c
 	if err := x.wait(); err != nil {
@@ -185,7 +186,7 @@ func TestRunOutlivesItsTarget(t *testing.T) {
 func TestRunReportsAFailingSource(t *testing.T) {
 	boom := errors.New("the memory of PID 4242 can't be read any more")
 	src := failing{Source: demosource.New(demosource.Options{Length: time.Second}), err: boom}
-	x := newTerminal(t, t.Context(), Options{Source: src})
+	x := newTerminal(t, t.Context(), scene.Options{Source: src})
 	x.waitFor("memory")
 	x.keys("q")
 	if err := x.wait(); !errors.Is(err, boom) {
@@ -195,7 +196,7 @@ func TestRunReportsAFailingSource(t *testing.T) {
 
 func TestRunSurvivesAPanicOfTheSource(t *testing.T) {
 	src := failing{Source: demosource.New(demosource.Options{Length: time.Second}), panic: true}
-	x := newTerminal(t, t.Context(), Options{Source: src})
+	x := newTerminal(t, t.Context(), scene.Options{Source: src})
 	x.waitFor("cheese")
 	x.keys("q")
 	if err := x.wait(); err == nil || !strings.Contains(err.Error(), "out of cheese") {
@@ -206,15 +207,15 @@ func TestRunSurvivesAPanicOfTheSource(t *testing.T) {
 // TestRunRestoresTheTerminalAfterAPanic: a bug in a view must not leave the terminal raw.
 func TestRunRestoresTheTerminalAfterAPanic(t *testing.T) {
 	x := openTerminal(t)
-	store, err := NewStore(demosource.New(demosource.Options{}), 0)
+	store, err := newStore(demosource.New(demosource.Options{}), scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, Options{})
+	m, err := NewModel(store, scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { x.done <- show(t.Context(), panicking{m}, Options{Input: x.slave, Output: x.slave}) }()
+	go func() { x.done <- show(t.Context(), panicking{m}, scene.Options{Input: x.slave, Output: x.slave}) }()
 	x.waitFor("order-service")
 	x.keys("x")
 	if err := x.wait(); !errors.Is(err, tea.ErrProgramPanic) {
@@ -247,7 +248,9 @@ func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	defer cancel()
 	src := &counting{Source: demosource.New(demosource.Options{Length: time.Hour, Realtime: true}), enough: make(chan struct{})}
 	done := make(chan error, 1)
-	go func() { done <- Run(ctx, Options{Source: src, Input: slave, Output: slave, Repaint: minRepaint}) }()
+	go func() {
+		done <- Run(ctx, scene.Options{Source: src, Input: slave, Output: slave, Repaint: scene.MinRepaint})
+	}()
 	select {
 	case <-src.enough:
 	case <-time.After(patience):
@@ -283,10 +286,10 @@ func (c *counting) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 func TestRunWithoutASource(t *testing.T) {
-	if err := Run(t.Context(), Options{}); !errors.Is(err, ErrNoSource) {
+	if err := Run(t.Context(), scene.Options{}); !errors.Is(err, ErrNoSource) {
 		t.Errorf("Run: %v", err)
 	}
-	if err := Run(t.Context(), Options{Source: demosource.New(demosource.Options{}), Theme: "pink"}); err == nil || !strings.Contains(err.Error(), "high-contrast") {
+	if err := Run(t.Context(), scene.Options{Source: demosource.New(demosource.Options{}), Theme: "pink"}); err == nil || !strings.Contains(err.Error(), "high-contrast") {
 		t.Errorf("Run: %v", err)
 	}
 }

@@ -2,27 +2,28 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // screen is a Model over a made-up target, driven by key presses.
 type screen struct {
 	t     testing.TB
 	model *Model
-	store *Store
+	store *store.Store
 }
 
 // newScreen plays the made-up order service to its end and returns the screen as it is then.
-func newScreen(t testing.TB, w, h int, d demosource.Options, o Options) *screen {
+func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	src := demosource.New(d)
-	store, err := newStore(src, o.withDefaults())
+	store, err := newStore(src, o.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +55,24 @@ func (s *screen) text() string { return s.model.grid.Text() }
 // record returns the samples of a made-up target.
 func record(t testing.TB, d demosource.Options) []*sampler.Sample {
 	t.Helper()
-	var out []*sampler.Sample
-	if err := demosource.New(d).Run(context.Background(), func(s *sampler.Sample) { out = append(out, s.Clone()) }); !errors.Is(err, sampler.ErrEnded) {
+	out, err := demosource.Samples(d)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
 func (s *screen) resize(w, h int) { s.model.Update(tea.WindowSizeMsg{Width: w, Height: h}) }
+
+// setDone says of a Store whether more samples come.
+func setDone(s *store.Store, done bool) {
+	state := s.State()
+	state.Done = done
+	s.SetState(state)
+}
+
+// newestNS is the time of the newest sample of a Store.
+func newestNS(s *store.Store) int64 {
+	atNS, _ := s.Newest()
+	return atNS
+}

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/page/locks"
+	"github.com/ddtop/ddtop/ui/page/top"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // search types a search.
@@ -24,11 +27,11 @@ func TestSearchListsTheThreadsThatMatch(t *testing.T) {
 			s := hogged(t, size[0], size[1])
 			s.press(view)
 			s.search("worker-[13]")
-			if n := s.model.threads.listed(); n != 2 {
+			if n := s.model.Threads.Listed(); n != 2 {
 				t.Errorf("view %s: %d threads are listed", view, n)
 			}
 			s.sees("2 of 15", "worker")
-			if rows := s.model.timeline.rows; view == "1" && slices.ContainsFunc(rows, func(w row) bool { return w.name == "main" }) {
+			if rows := s.model.Timeline.Rows; view == "1" && slices.ContainsFunc(rows, func(w scene.Row) bool { return w.Name == "main" }) {
 				t.Errorf("main is listed: %+v", rows)
 			}
 			if view == "2" {
@@ -47,17 +50,17 @@ func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.search("Metrics#flush")
 	m := s.model
-	for i := range m.threads {
-		if got := !m.threads[i].leftOut; got != (m.threads[i].name == "metrics") {
-			t.Errorf("%s is listed: %v", m.threads[i].name, got)
+	for i := range m.Threads {
+		if got := !m.Threads[i].LeftOut; got != (m.Threads[i].Name == "metrics") {
+			t.Errorf("%s is listed: %v", m.Threads[i].Name, got)
 		}
 	}
-	roots := m.timeline.roots()
-	if len(roots) != len(m.threads) {
-		t.Errorf("%d of %d threads have a name in the flamegraph", len(roots), len(m.threads))
+	roots := m.Timeline.Roots()
+	if len(roots) != len(m.Threads) {
+		t.Errorf("%d of %d threads have a name in the flamegraph", len(roots), len(m.Threads))
 	}
 	s.press("2", "n")
-	if m.selected.thread == 0 {
+	if m.Selected.Thread == 0 {
 		t.Error("n selects nothing")
 	}
 	s.press("esc", "N")
@@ -68,31 +71,31 @@ func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 func TestSearchInTopAndLocks(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5")
-	top := s.model.pages[pageTop].(*topPage)
-	all := len(top.table.rows)
+	top := s.model.pages[scene.PageTop].(*top.Page)
+	all := len(top.Table.Rows)
 	s.search("Reports")
-	if n := len(top.table.rows); n == 0 || n >= all || top.all != all {
-		t.Errorf("%d of %d functions, there are %d", n, top.all, all)
+	if n := len(top.Table.Rows); n == 0 || n >= all || top.All != all {
+		t.Errorf("%d of %d functions, there are %d", n, top.All, all)
 	}
-	for _, r := range top.table.rows {
-		if !regexp.MustCompile("Reports|reports").MatchString(r.label + r.file) {
-			t.Errorf("%+v is listed", r.topKey)
+	for _, r := range top.Table.Rows {
+		if !regexp.MustCompile("Reports|reports").MatchString(r.Label + r.File) {
+			t.Errorf("%+v is listed", r.TopKey)
 		}
 	}
 	s.press("esc")
-	if len(top.table.rows) != all {
-		t.Errorf("%d of %d functions after esc", len(top.table.rows), all)
+	if len(top.Table.Rows) != all {
+		t.Errorf("%d of %d functions after esc", len(top.Table.Rows), all)
 	}
 	// What top shows in the flamegraph leaves out no rows.
 	s.press("down", "enter", "5")
-	if len(top.table.rows) != all || s.model.flame.search == nil {
-		t.Errorf("%d of %d functions after one was shown", len(top.table.rows), all)
+	if len(top.Table.Rows) != all || s.model.Flame.Search == nil {
+		t.Errorf("%d of %d functions after one was shown", len(top.Table.Rows), all)
 	}
 	s.press("esc", "6")
-	locks := s.model.pages[pageLocks].(*locksPage)
+	locks := s.model.pages[scene.PageLocks].(*locks.Page)
 	s.search("JSON")
-	if len(locks.byPlace.rows) == 0 || len(locks.byPlace.rows) == len(locks.places) || len(locks.locks.rows) != 0 {
-		t.Errorf("%d of %d places, %d locks", len(locks.byPlace.rows), len(locks.places), len(locks.locks.rows))
+	if len(locks.ByPlace.Rows) == 0 || len(locks.ByPlace.Rows) == len(locks.Places) || len(locks.Locks.Rows) != 0 {
+		t.Errorf("%d of %d places, %d locks", len(locks.ByPlace.Rows), len(locks.Places), len(locks.Locks.Rows))
 	}
 }
 
@@ -105,13 +108,13 @@ func TestSearchOfNothing(t *testing.T) {
 			s.press(view, "down", "up", "n", "N", "enter", "!", "esc")
 			checkRows(t, s, view)
 		}
-		if n := (threadList{}).counted(); n != "0 threads" {
+		if n := (scene.Threads{}).Counted(); n != "0 threads" {
 			t.Error(n)
 		}
 	}
-	var l threadList = []threadRow{{id: sampler.ThreadID(1), name: "a"}}
-	l.search(nil, nil, nil)
-	if l.listed() != 1 {
+	var l scene.Threads = []scene.Thread{{ID: sampler.ThreadID(1), Name: "a"}}
+	l.Search(nil, nil, nil)
+	if l.Listed() != 1 {
 		t.Error("without a search all are listed")
 	}
 }

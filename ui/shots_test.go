@@ -13,21 +13,23 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // shotVariants are the looks in which every picture is taken, with the sizes of each.
 var shotVariants = []struct {
 	name    string
-	options Options
+	options scene.Options
 	keys    []string // pressed last
 	sizes   [][2]int
 }{
-	{"dark", Options{Theme: "dark"}, nil, [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}, {300, 100}}},
-	{"light", Options{Theme: "light"}, nil, screenSizes},
-	{"high-contrast", Options{Theme: "high-contrast"}, nil, screenSizes},
-	{"nocolor", Options{NoColor: true}, nil, screenSizes},
-	{"ascii", Options{NoColor: true, ASCII: true}, nil, screenSizes},
-	{"present", Options{Theme: "dark"}, []string{"P"}, screenSizes},
+	{"dark", scene.Options{Theme: "dark"}, nil, [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}, {300, 100}}},
+	{"light", scene.Options{Theme: "light"}, nil, screenSizes},
+	{"high-contrast", scene.Options{Theme: "high-contrast"}, nil, screenSizes},
+	{"nocolor", scene.Options{NoColor: true}, nil, screenSizes},
+	{"ascii", scene.Options{NoColor: true, ASCII: true}, nil, screenSizes},
+	{"present", scene.Options{Theme: "dark"}, []string{"P"}, screenSizes},
 }
 
 // shotViews are pictures that have no golden of the same recording: the live view of each kind of trouble, time, overlays.
@@ -96,32 +98,32 @@ func TestShots(t *testing.T) {
 				"processes-findings": {"v", "v", "tab"}, "processes-open": {"down", "enter"}} {
 				s := clusterScreen(t, w, h, look.options)
 				s.press(slices.Concat(keys, look.keys)...)
-				write(name+"-"+look.name, s.fleet.shown.model.taken())
+				write(name+"-"+look.name, taken(s.fleet.screen()))
 			}
 			for name, keys := range map[string][]string{"deadlock-live": nil, "deadlock-locks": {"6"}} {
 				s := deadlockScreen(t, w, h, look.options)
 				s.press(slices.Concat(keys, look.keys)...)
-				write(name+"-"+look.name, s.model.taken())
+				write(name+"-"+look.name, taken(s.model))
 			}
 			s := newScreen(t, w, h, demosource.Options{Length: 12 * time.Second, HTTP: 193, KilledAtEnd: true}, look.options)
-			s.store.end, s.store.ended = s.store.src.End()
-			s.store.done = true
+			end, ended := s.store.Src.End()
+			s.store.SetState(store.SourceState{Done: true, End: end, Ended: ended})
 			s.press(look.keys...)
-			s.model.refresh()
-			write("ended-200threads-"+look.name, s.model.taken())
+			s.model.Refresh()
+			write("ended-200threads-"+look.name, taken(s.model))
 		}
 	}
 }
 
 // deadlockScreen is the screen over a service in which three threads wait for each other.
-func deadlockScreen(t *testing.T, w, h int, o Options) *screen {
+func deadlockScreen(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}
-	store, err := NewStore(src, DefaultHistory)
+	store, err := newStore(src, scene.Options{History: store.DefaultHistory})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, o.withDefaults())
+	m, err := NewModel(store, o.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
 )
 
 // savedMsg says how saving a snapshot went.
@@ -30,54 +31,54 @@ type savedMsg struct {
 const pageHint = "\n`ddtop report history.ddtop -o incident.html` makes a page for the postmortem of this folder's recording.\n"
 
 // save collects what the screen shows, now, and returns the command that writes it to disk.
-func (m *Model) save() tea.Cmd {
-	if m.lastNS == 0 {
-		m.message.fail("nothing to save yet: no sample has come")
+func save(m *Model) tea.Cmd {
+	if m.LastNS == 0 {
+		m.message.Fail("nothing to save yet: no sample has come")
 		return nil
 	}
-	if first, last := m.store.history.Span(); first == last {
-		m.message.fail("nothing to save yet: one sample alone has no duration")
+	if first, last := m.store.History.Span(); first == last {
+		m.message.Fail("nothing to save yet: one sample alone has no duration")
 		return nil
 	}
-	if !m.hasFlame() { // the picture in it is as old as the last look at it
-		m.buildFlame(true)
+	if !hasFlame(m) { // the picture in it is as old as the last look at it
+		buildFlame(m, true)
 	}
-	at := m.process.WallTime(m.atNS)
+	at := m.Process.WallTime(m.AtNS)
 	s := export.Snapshot{
-		Program: m.process.Title, PID: m.process.PID, At: at,
-		Tree:          m.flame.tree,
-		SVGTitle:      m.process.Title + " · " + metricName(m.flame.metric) + " · " + at.Format("2006-01-02 15:04:05"),
-		SVGColors:     m.flame.svgColors(m.theme, m.dict.View()),
-		Summary:       m.summary() + pageHint,
-		Screen:        m.pictured(),
-		ScreenOptions: m.theme.screenOptions(m.process.Title),
+		Program: m.Process.Title, PID: m.Process.PID, At: at,
+		Tree:          m.Flame.Tree,
+		SVGTitle:      m.Process.Title + " · " + style.MetricName(m.Flame.Metric) + " · " + at.Format("2006-01-02 15:04:05"),
+		SVGColors:     m.Flame.SVGColors(m.Theme, m.Dict.View()),
+		Summary:       summary(m) + pageHint,
+		Screen:        picturedCells(m),
+		ScreenOptions: screenOptions(&m.Theme, m.Process.Title),
 	}
 	// The copies are made here: the views go on changing while the files are written.
-	fromNS, toNS := m.weights.FromNS, m.weights.ToNS
-	dict := m.dict.View()
-	if sample := m.moment; sample != nil && (!m.frozen || m.atNS == m.heldNS) {
-		s.Dump = export.NewDump(m.shareable(), dict, sample, m.states)
+	fromNS, toNS := m.Weights.FromNS, m.Weights.ToNS
+	dict := m.Dict.View()
+	if sample := m.Moment; sample != nil && (!m.Frozen || m.AtNS == m.HeldNS) {
+		s.Dump = export.NewDump(m.Shareable(), dict, sample, m.States)
 	}
-	history, process, notes := m.store.history, m.shareable(), slices.Clone(m.notes)
+	history, process, notes := m.store.History, m.Shareable(), slices.Clone(m.Notes)
 	var end *sampler.End
-	if m.source.Ended {
-		e := m.source.End
+	if m.Source.Ended {
+		e := m.Source.End
 		end = &e
 	}
 	// All there is when it is written: up to the picture alone it could be one sample, right after the start.
 	s.Recording = func(w io.Writer) error {
 		return history.SaveAs(w, process, dict, math.MinInt64, math.MaxInt64, end, notes)
 	}
-	folder := m.opt.Folder
-	without := m.leftOut()
-	m.message.say("saving …")
+	folder := m.Opt.Folder
+	without := m.LeftOut()
+	m.message.Say("saving …")
 	return func() tea.Msg {
 		var err error
 		if s.Profile, err = profileOf(history, process, dict, fromNS, toNS); err != nil {
 			return savedMsg{err: err}
 		}
 		path, err := saveSnapshot(folder, s)
-		return savedMsg{absolute(path), without, err}
+		return savedMsg{store.Absolute(path), without, err}
 	}
 }
 
@@ -102,32 +103,6 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 	return &export.Measured{Process: process, Dict: dict, Weights: weights, Served: collector.Served()}, nil
 }
 
-// svgColors are the colours of the flamegraph as it is on the screen, for a picture of it.
-func (v *flameView) svgColors(t Theme, dict *sampler.Dictionary) *flamegraph.SVGColors {
-	if v.base != nil {
-		return nil // what differs from another time is not in the tree
-	}
-	seen := *v                                          // the view goes on changing while the file is written
-	seen.origins = make(map[sampler.FrameID]provenance) // of the whole tree, not of what had room alone
-	out := &flamegraph.SVGColors{Fill: func(n *flamegraph.Node) (string, bool) {
-		if n.IsFrame() {
-			seen.origins[n.Frame] = provenanceOf(dict.Frame(n.Frame))
-		}
-		c := seen.cellColor(&flamegraph.Cell{Node: n}, &t)
-		return c.Hex(), on(c).FG == canvas.RGB(whiteText)
-	}}
-	if v.byState() {
-		for s := range gvl.NumStates {
-			out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.States[s].Hex(), Text: gvl.State(s).String()})
-		}
-		return out
-	}
-	for p := range numProvenances {
-		out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.Flame[p].Hex(), Text: provenance(p).String()})
-	}
-	return out
-}
-
 // saveSnapshot writes a snapshot into a folder, which is made if it isn't there (0700), and returns the snapshot's path. All
 // goes by the folder as it is open: whoever owns it could put a link in the place of one within.
 func saveSnapshot(parent string, s export.Snapshot) (string, error) {
@@ -145,13 +120,13 @@ func saveSnapshot(parent string, s export.Snapshot) (string, error) {
 }
 
 // saved shows where the snapshot is and copies its path to the clipboard of the person's terminal (OSC 52).
-func (m *Model) saved(msg savedMsg) tea.Cmd {
+func saved(m *Model, msg savedMsg) tea.Cmd {
 	if msg.err != nil {
-		m.message.fail("not saved: " + msg.err.Error())
-		m.draw()
+		m.message.Fail("not saved: " + msg.err.Error())
+		m.Draw()
 		return nil
 	}
-	m.message.say("saved"+msg.without+", and its path copied: "+msg.path, msg.path)
-	m.draw()
-	return m.copyPath(msg.path)
+	m.message.Say("saved"+msg.without+", and its path copied: "+msg.path, msg.path)
+	m.Draw()
+	return copyPath(&m.Scene, msg.path)
 }

@@ -5,29 +5,30 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // The flamegraph of a snapshot is coloured as on the screen: by origin or by state, in the theme's colours.
 func TestSnapshotHasTheScreensColors(t *testing.T) {
-	for _, colour := range []colouring{colourByState, colourByOrigin} {
+	for _, colour := range []widget.Colouring{widget.ColourByState, widget.ColourByOrigin} {
 		s := hogged(t, 120, 40)
-		v := &s.model.flame
-		v.colour = colour
-		s.model.refresh()
-		colors := v.svgColors(s.model.theme, s.model.dict)
+		v := &s.model.Flame
+		v.Colour = colour
+		s.model.Refresh()
+		colors := v.SVGColors(s.model.Theme, s.model.Dict)
 		var b strings.Builder
-		if err := v.tree.WriteSVGIn(&b, "title", colors); err != nil {
+		if err := v.Tree.WriteSVGIn(&b, "title", colors); err != nil {
 			t.Fatal(err)
 		}
 		drawn := 0
-		for _, row := range v.picture.Rows {
+		for _, row := range v.Picture.Rows {
 			for i := range row {
 				c := &row[i]
 				if c.Kind == flamegraph.CellAncestor || c.Node == nil || !c.Node.IsFrame() {
 					continue
 				}
 				drawn++
-				if want := `fill="` + v.cellColor(c, &s.model.theme).Hex() + `"`; !strings.Contains(b.String(), want) {
+				if want := `fill="` + v.CellColor(c, &s.model.Theme).Hex() + `"`; !strings.Contains(b.String(), want) {
 					t.Errorf("colouring %v: %s is %s on the screen, which is not in the picture", colour, c.Node.Label, want)
 				}
 			}

@@ -14,13 +14,14 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestSnapshotProfile: a snapshot's profile has the time by thread and state that stat has of the same samples, to the ns, and of
 // collections and requests the labels that `ddtop record` writes.
 func TestSnapshotProfile(t *testing.T) {
 	d := demosource.Options{Length: 20 * time.Second}
-	o := Options{Folder: t.TempDir(), Window: 30 * time.Second}.withDefaults()
+	o := scene.Options{Folder: t.TempDir(), Window: 30 * time.Second}.WithDefaults()
 	store, err := newStore(demosource.New(d), o)
 	if err != nil {
 		t.Fatal(err)
@@ -29,8 +30,8 @@ func TestSnapshotProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	measure := gvl.NewMeasure(store.process, store.dict, nil)
-	work := store.dict.InternWork(sampler.Work{Number: 7, Kind: sampler.WorkRequest, Endpoint: "GET orders#index", SinceNS: 1})
+	measure := gvl.NewMeasure(store.Process(), store.Dict, nil)
+	work := store.Dict.InternWork(sampler.Work{Number: 7, Kind: sampler.WorkRequest, Endpoint: "GET orders#index", SinceNS: 1})
 	for _, x := range record(t, d) {
 		if x.GC.During {
 			x.GC.Reason = sampler.GCByNewObject

@@ -87,7 +87,7 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	store, err := NewStore(src, soakHistory)
+	store, err := newStore(src, Options{History: soakHistory})
 	if err != nil {
 		t.Fatal(err)
 	}

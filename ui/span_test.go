@@ -6,39 +6,10 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/widget"
 )
-
-// TestSpan: the moment shown stays within the history, and the way back to now leads to the window of before.
-func TestSpan(t *testing.T) {
-	const sec = int64(time.Second)
-	s := span{windowNS: 30 * sec, keepNS: 60 * sec, atNS: 100 * sec}
-	if s.move(-1); s.frozen {
-		t.Error("frozen before the first sample")
-	}
-	s.oldestNS, s.lastNS = 40*sec, 100*sec
-	if s.move(+1); s.frozen {
-		t.Error("there is nothing after now")
-	}
-	if s.move(-1000 * sec); !s.frozen || s.atNS != 40*sec+columnNS {
-		t.Errorf("before the history: frozen %v at %d", s.frozen, s.atNS)
-	}
-	s.show(50*sec, 52*sec)
-	if s.atNS != 52*sec || s.windowNS != 2*sec {
-		t.Errorf("a part of it: %d ns until %d", s.windowNS, s.atNS)
-	}
-	if s.show(50*sec, 51*sec); s.liveNS != 30*sec {
-		t.Errorf("a part of a part leads back to %d", s.liveNS)
-	}
-	if s.move(1000 * sec); s.frozen || s.windowNS != 30*sec || s.liveNS != 0 {
-		t.Errorf("after the history: frozen %v, window %d", s.frozen, s.windowNS)
-	}
-	for range windows {
-		s.zoom(+1)
-	}
-	if s.windowNS != s.keepNS {
-		t.Errorf("more than is kept: %d", s.windowNS)
-	}
-}
 
 func TestPlaying(t *testing.T) {
 	s := hogged(t, 120, 40)
@@ -48,34 +19,34 @@ func TestPlaying(t *testing.T) {
 		s.model.Update(tickMsg(now))
 	}
 	s.press("p")
-	s.sees("▶ PLAYING ×1", strings.Repeat("░", playedColumns))
+	s.sees("▶ PLAYING ×1", strings.Repeat("░", widget.PlayedColumns))
 	tick(0)
-	from := s.model.atNS
-	if from > s.model.oldestNS+2*columnNS {
-		t.Errorf("it begins %d ns after the beginning", from-s.model.oldestNS)
+	from := s.model.AtNS
+	if from > s.model.OldestNS+2*store.ColumnNS {
+		t.Errorf("it begins %d ns after the beginning", from-s.model.OldestNS)
 	}
 	for range 4 {
 		tick(250 * time.Millisecond)
 	}
-	if got := s.model.atNS - from; got != int64(time.Second) {
+	if got := s.model.AtNS - from; got != int64(time.Second) {
 		t.Errorf("a second moves it by %d ns", got)
 	}
 	s.press("+", "+")
 	s.sees("×5")
 	tick(time.Second)
-	if got := s.model.atNS - from; got != int64(6*time.Second) {
+	if got := s.model.AtNS - from; got != int64(6*time.Second) {
 		t.Errorf("another second at five times: %d ns", got)
 	}
 	tick(time.Hour)    // a terminal that stood still
 	tick(-time.Minute) // a clock that was set back
-	if got := s.model.atNS - from; got != int64(11*time.Second) {
+	if got := s.model.AtNS - from; got != int64(11*time.Second) {
 		t.Errorf("%d ns", got)
 	}
 	s.press("p")
-	at := s.model.atNS
+	at := s.model.AtNS
 	s.sees("FROZEN")
 	tick(time.Second)
-	if s.model.atNS != at {
+	if s.model.AtNS != at {
 		t.Error("it plays on")
 	}
 	s.press("p")
@@ -86,7 +57,7 @@ func TestPlaying(t *testing.T) {
 	s.misses("PLAYING")
 	s.press("p", "space")
 	tick(time.Second)
-	if s.model.playing || s.model.frozen {
+	if s.model.Playing || s.model.Frozen {
 		t.Error("space does not lead back to now")
 	}
 }
@@ -96,13 +67,13 @@ func TestSeeking(t *testing.T) {
 	s.press(".")
 	s.sees("LIVE")
 	s.press(",", ",", ",")
-	if got := float64(s.model.lastNS-s.model.atNS) / 1e9; got < 8.9 || got > 9.1 {
+	if got := float64(s.model.LastNS-s.model.AtNS) / 1e9; got < 8.9 || got > 9.1 {
 		t.Errorf("three tenths of 30 s: %g s", got)
 	}
 	for range 20 {
 		s.press(",")
 	}
-	if s.model.atNS != s.model.oldestNS+columnNS {
+	if s.model.AtNS != s.model.OldestNS+store.ColumnNS {
 		t.Error("not at the beginning")
 	}
 	for range 11 {
@@ -118,11 +89,11 @@ func TestReadingARecordingShowsHowFar(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	store, err := NewStore(r, time.Minute)
+	store, err := newStore(r, scene.Options{History: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, Options{Source: r, Replay: true}.withDefaults())
+	m, err := NewModel(store, scene.Options{Source: r, Replay: true}.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +105,7 @@ func TestReadingARecordingShowsHowFar(t *testing.T) {
 	s.resize(120, 40)
 	s.sees("REPLAY reading ██████░░░░░░ 50 %")
 	store.Run(t.Context())
-	m.refresh()
+	m.Refresh()
 	s.sees("▶ REPLAY")
 	s.misses("reading")
 }

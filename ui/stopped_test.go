@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestStoppedProcess: every view says that nothing runs, at each size, and a look back at the time before does not.
@@ -28,8 +29,8 @@ func TestStoppedProcess(t *testing.T) {
 
 func haltedProcess(t *testing.T, hold func(*sampler.Proc), text, head string) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
-	o := Options{Folder: t.TempDir()}
-	store, err := newStore(src, o.withDefaults())
+	o := scene.Options{Folder: t.TempDir()}
+	store, err := newStore(src, o.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestStoppedProcessAmongSeveral(t *testing.T) {
 		c.add(0, &renamed{Source: demosource.New(quiet), pid: 4240, title: "master"})
 		worker := &renamed{Source: demosource.New(quiet), pid: 4242, title: "worker"}
 		c.list = append(c.list, sampler.Relative{PID: 4242, Parent: 4240, Title: worker.title, Source: halting{worker}})
-		s := newProcessScreen(t, size[0], size[1], c, Options{})
+		s := newProcessScreen(t, size[0], size[1], c, scene.Options{})
 		s.sees("worker 4242: The process is stopped: a signal")
 		want := "stopped"
 		if size[0] >= 80 {

@@ -14,13 +14,16 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/processes"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // The stories: somebody presses keys and sees what the keys promise.
 
 func hogged(t testing.TB, w, h int) *screen {
 	t.Helper()
-	s := newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, Options{Folder: t.TempDir()})
+	s := newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
 	return s
 }
 
@@ -68,7 +71,7 @@ func TestFirstSight(t *testing.T) {
 func TestSelectingAndFilteringAThread(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("down", "down")
-	if got := s.model.selected; got.thread != 2 {
+	if got := s.model.Selected; got.Thread != 2 {
 		t.Fatalf("the second row is selected: %+v", got)
 	}
 	s.sees("▌", "tid 4243", "only http-1", "esc back") // the flamegraph follows at once
@@ -112,7 +115,7 @@ func TestGroupsOpenAndClose(t *testing.T) {
 	s.press("down", "down", "left")
 	s.sees("▸ http ×8")
 	s.misses("http-3 ")
-	if got := s.model.selected; got.group != "http" {
+	if got := s.model.Selected; got.Group != "http" {
 		t.Errorf("closing a group selects it: %+v", got)
 	}
 }
@@ -120,19 +123,19 @@ func TestGroupsOpenAndClose(t *testing.T) {
 func TestZoomingIntoAFrame(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("tab", "down", "down", "down")
-	if s.model.flame.selNode == nil {
+	if s.model.Flame.SelNode == nil {
 		t.Fatal("no frame is selected")
 	}
-	label := s.model.flame.selNode.Label
+	label := s.model.Flame.SelNode.Label
 	s.sees(label, "total", "self")
 	s.press("enter")
 	s.sees("zoomed", "all")
-	if got := s.model.flame.picture.Zoom; s.model.flame.fold.originalOf(got).Label != label {
+	if got := s.model.Flame.Picture.Zoom; s.model.Flame.Fold.OriginalOf(got).Label != label {
 		t.Errorf("zoomed into %s, not %s", got.Label, label)
 	}
 	s.press("esc")
 	s.misses("zoomed")
-	if s.model.flame.selNode == nil || s.model.flame.selNode.Label != label {
+	if s.model.Flame.SelNode == nil || s.model.Flame.SelNode.Label != label {
 		t.Error("the selection is lost on the way back")
 	}
 }
@@ -140,14 +143,14 @@ func TestZoomingIntoAFrame(t *testing.T) {
 func TestMovingInTheFlamegraph(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("tab")
-	first := s.model.flame.selNode
+	first := s.model.Flame.SelNode
 	s.press("right")
-	if s.model.flame.selNode == first {
+	if s.model.Flame.SelNode == first {
 		t.Error("right selects the neighbour")
 	}
 	s.press("left")
 	s.press("down", "up")
-	if got := s.model.flame.selNode; got == nil || got.Label != first.Label {
+	if got := s.model.Flame.SelNode; got == nil || got.Label != first.Label {
 		t.Errorf("down, up and left, right lead back to %s, not to %v", first.Label, got)
 	}
 	for range 50 { // the keys stop at the edges
@@ -167,18 +170,18 @@ func TestSearching(t *testing.T) {
 	s.sees("/car*t", "is in a match")
 	s.press("enter")
 	s.sees("/car*t/")
-	if n := s.model.flame.selNode; n == nil || n.Label != "Cart#add" {
+	if n := s.model.Flame.SelNode; n == nil || n.Label != "Cart#add" {
 		t.Fatalf("enter selects a match, not %v", n)
 	}
 	s.press("/", "backspace", "backspace", "backspace", "enter")
 	s.sees("/ca/")
-	at := s.model.flame.selected
+	at := s.model.Flame.Selected
 	s.press("n")
-	if reflect.DeepEqual(at, s.model.flame.selected) {
+	if reflect.DeepEqual(at, s.model.Flame.Selected) {
 		t.Error("n selects another match")
 	}
 	s.press("N")
-	if !reflect.DeepEqual(at, s.model.flame.selected) {
+	if !reflect.DeepEqual(at, s.model.Flame.Selected) {
 		t.Error("N goes back to the first")
 	}
 	s.press("/", "[")
@@ -198,12 +201,12 @@ func TestFreezing(t *testing.T) {
 	s.misses("● LIVE")
 	// Sampling goes on, the picture does not.
 	before := s.text()
-	later := s.store.last
+	later := newestNS(s.store)
 	for i, x := range record(t, demosource.Options{Length: 2 * time.Second}) {
 		x.TimeNS = later + int64(i+1)*int64(time.Millisecond)
 		s.store.Feed(x)
 	}
-	s.model.load(false)
+	loadScene(s.model, false)
 	s.sees("(–2.00 s)")
 	cut := func(text string) string { return strings.Join(strings.Split(text, "\n")[3:], "\n") }
 	if cut(before) != cut(s.text()) {
@@ -257,7 +260,7 @@ func TestWeights(t *testing.T) {
 	s.sees("waiting for the GVL")
 	s.press("w")
 	s.sees("blame: makes others wait", "Reports#loop")
-	if n := s.model.flame.tree.Root; n.Total == 0 {
+	if n := s.model.Flame.Tree.Root; n.Total == 0 {
 		t.Error("nobody is to blame while worker-3 hogs the GVL")
 	}
 	s.press("w")
@@ -309,7 +312,7 @@ func TestSaving(t *testing.T) {
 }
 
 func TestSavingFails(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{Folder: "/proc/no/such"})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{Folder: "/proc/no/such"})
 	s.model.Update(s.press("s")[0]())
 	s.sees("not saved: ")
 }
@@ -318,15 +321,15 @@ func TestHelpNamesEveryKey(t *testing.T) {
 	s := hogged(t, 200, 60)
 	s.press("?")
 	s.sees("keys and signs", "wants to run Ruby and waits for the GVL")
-	for _, km := range s.model.helpMaps() {
-		for _, b := range km.bindings {
-			if b.help != "" {
-				s.sees(b.show + " ")
-			} else if b.short != "" {
-				t.Errorf("%v is in the footer and not in the help", b.keys)
+	for _, km := range helpMaps(s.model) {
+		for _, b := range km.Bindings {
+			if b.Help != "" {
+				s.sees(b.Show + " ")
+			} else if b.Short != "" {
+				t.Errorf("%v is in the footer and not in the help", b.Keys)
 			}
-			if b.do == nil || len(b.keys) == 0 {
-				t.Errorf("%q does nothing", b.show)
+			if b.Do == nil || len(b.Keys) == 0 {
+				t.Errorf("%q does nothing", b.Show)
 			}
 		}
 	}
@@ -355,18 +358,18 @@ func TestHelpScrollsOnASmallScreen(t *testing.T) {
 				break
 			}
 		}
-		for _, km := range s.model.helpMaps() {
-			for _, b := range km.bindings {
-				if words := strings.Fields(b.help); len(words) > 2 && !strings.Contains(seen.String(), strings.Join(words[:3], " ")) {
-					t.Errorf("%v: %q is never seen", size, b.help)
+		for _, km := range helpMaps(s.model) {
+			for _, b := range km.Bindings {
+				if words := strings.Fields(b.Help); len(words) > 2 && !strings.Contains(seen.String(), strings.Join(words[:3], " ")) {
+					t.Errorf("%v: %q is never seen", size, b.Help)
 				}
 			}
 		}
 		s.press("up")
-		if s.model.over.scroll == 0 {
+		if s.model.over.Scroll == 0 {
 			t.Errorf("%v: there was nothing to scroll", size)
 		}
-		for range s.model.over.scroll {
+		for range s.model.over.Scroll {
 			s.press("up")
 		}
 		if s.text() != first {
@@ -377,18 +380,17 @@ func TestHelpScrollsOnASmallScreen(t *testing.T) {
 }
 
 func TestKeysOfAViewDoNotCollide(t *testing.T) {
-	maps := []keyMap{globalKeys(offers{}), globalKeys(offers{true, true}), weightKeys(), timelineKeys(), flameKeys(), *newProcessesPage(nil).keyMap()}
-	for _, p := range newPages(newComponents(new(selection))) {
-		if p != nil {
-			maps = append(maps, *p.keyMap())
-		}
+	maps := []scene.KeyMap{globalKeys(scene.Offers{}), globalKeys(scene.Offers{Processes: true, Requests: true}), weightKeys()}
+	maps = append(maps, allKeys(processes.New(nil))...)
+	for _, p := range newPages(widget.NewParts(new(scene.Selection))) {
+		maps = append(maps, allKeys(p)...)
 	}
 	for _, km := range maps {
 		seen := map[string]bool{}
-		for _, b := range km.bindings {
-			for _, k := range b.keys {
+		for _, b := range km.Bindings {
+			for _, k := range b.Keys {
 				if seen[k] {
-					t.Errorf("the keys of %q: %q is there twice, and only the first works", km.title, k)
+					t.Errorf("the keys of %q: %q is there twice, and only the first works", km.Title, k)
 				}
 				seen[k] = true
 			}
@@ -414,9 +416,9 @@ func TestQuitting(t *testing.T) {
 }
 
 // endsWith plays a source through Store.Run, so that its end is known.
-func endsWith(t *testing.T, src sampler.Source, o Options, w, h int) *screen {
+func endsWith(t *testing.T, src sampler.Source, o scene.Options, w, h int) *screen {
 	t.Helper()
-	store, err := newStore(src, o.withDefaults())
+	store, err := newStore(src, o.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +432,7 @@ func endsWith(t *testing.T, src sampler.Source, o Options, w, h int) *screen {
 }
 
 func TestTargetEnds(t *testing.T) {
-	s := endsWith(t, demosource.New(demosource.Options{Length: 12 * time.Second, KilledAtEnd: true}), Options{}, 120, 40)
+	s := endsWith(t, demosource.New(demosource.Options{Length: 12 * time.Second, KilledAtEnd: true}), scene.Options{}, 120, 40)
 	s.sees("■ exited 14:03:04 (status 137: killed)", "everything stays to look at", "order-service", "http ×8", "Order.find_open")
 	s.misses("LIVE")
 	s.press("[", "[")
@@ -440,7 +442,7 @@ func TestTargetEnds(t *testing.T) {
 }
 
 func TestReplayEnds(t *testing.T) {
-	s := endsWith(t, demosource.New(demosource.Options{Length: 12 * time.Second}), Options{Replay: true}, 120, 40)
+	s := endsWith(t, demosource.New(demosource.Options{Length: 12 * time.Second}), scene.Options{Replay: true}, 120, 40)
 	s.sees("▶ REPLAY")
 	s.misses("exited", "LIVE")
 	s.press("[")
@@ -465,20 +467,20 @@ func (f failing) End() (sampler.End, bool) { return sampler.End{}, false }
 
 func TestSourceFails(t *testing.T) {
 	src := failing{Source: demosource.New(demosource.Options{Length: 3 * time.Second}), err: errors.New("reading PID 4242: operation not permitted")}
-	s := endsWith(t, src, Options{}, 120, 40)
+	s := endsWith(t, src, scene.Options{}, 120, 40)
 	s.sees("✖ reading PID 4242: operation not permitted", "http ×8")
 	src.Source, src.panic = demosource.New(demosource.Options{Length: 3 * time.Second}), true
-	s = endsWith(t, src, Options{}, 120, 40)
+	s = endsWith(t, src, scene.Options{}, 120, 40)
 	s.sees("✖ sampling PID 4242 failed with a bug in ddtop: out of cheese")
 }
 
 func TestBeforeTheFirstSample(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
-		store, err := NewStore(demosource.New(demosource.Options{}), 0)
+		store, err := newStore(demosource.New(demosource.Options{}), scene.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := NewModel(store, Options{})
+		m, err := NewModel(store, scene.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -486,9 +488,9 @@ func TestBeforeTheFirstSample(t *testing.T) {
 		m.Update(tickMsg{}) // before the size is known
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		s.sees("waiting for the first sample", "nothing measured yet")
-		for _, km := range []keyMap{m.live.keys[onTimeline], m.live.keys[onFlame], m.keys} { // no key may fall over
-			for _, b := range km.bindings {
-				for _, k := range b.keys {
+		for _, km := range append(allKeys(m.pages[scene.PageLive]), m.keys) { // no key may fall over
+			for _, b := range km.Bindings {
+				for _, k := range b.Keys {
 					if !strings.Contains(k, "+") {
 						s.press(k)
 						s.press("esc")
@@ -510,7 +512,7 @@ func TestTooSmall(t *testing.T) {
 }
 
 func TestNotice(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, Options{Notice: "the program's output is in /tmp/out"})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Notice: "the program's output is in /tmp/out"})
 	s.sees("the program's output is in /tmp/out")
 	s.press("down")
 	s.misses("the program's output is in /tmp/out")

@@ -9,15 +9,16 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // suspendedMsg says how ctrl-z went, or what kept it from working.
 type suspendedMsg struct{ err error }
 
 // suspend gives the terminal back to the shell and stops ddtop until the shell continues it, as ctrl-z does elsewhere.
-func (m *Model) suspend() tea.Cmd {
-	if !m.opt.Suspend {
-		m.message.fail("ctrl-z does nothing here: no shell would continue ddtop, or --pause or --exact forbid it")
+func suspend(m *Model) tea.Cmd {
+	if !m.Opt.Suspend {
+		m.message.Fail("ctrl-z does nothing here: no shell would continue ddtop, or --pause or --exact forbid it")
 		return nil
 	}
 	return func() tea.Msg { return suspendedMsg{syscall.Kill(os.Getpid(), syscall.SIGTSTP)} }
@@ -53,7 +54,7 @@ func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 }
 
 // park parks all Sources that can be.
-func (o Options) park() (resume func()) {
+func park(o scene.Options) (resume func()) {
 	sources := []sampler.Source{o.Source}
 	if o.Group != nil {
 		list, _ := o.Group.Relatives()

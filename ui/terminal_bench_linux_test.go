@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // counter is a terminal that counts what is written to it.
@@ -57,7 +58,7 @@ func BenchmarkTerminal(b *testing.B) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(views)) {
 		b.Run(name+"/200x50/threads=50", func(b *testing.B) {
-			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: 43}, Options{})
+			s := newScreen(b, 200, 50, demosource.Options{Length: 31 * time.Second, HTTP: 43}, scene.Options{})
 			ctx, stop := context.WithCancel(context.Background())
 			defer stop()
 			var out counter
@@ -75,15 +76,15 @@ func BenchmarkTerminal(b *testing.B) {
 			}
 			runtime.LockOSThread() // the folding is told from the rest by this thread's CPU time
 			defer runtime.UnlockOSThread()
-			frames := time.NewTicker(s.model.opt.Repaint)
+			frames := time.NewTicker(s.model.Opt.Repaint)
 			defer frames.Stop()
 			<-frames.C
-			at, next := s.store.last, 0
+			at, next := newestNS(s.store), 0
 			var fed time.Duration
 			cpu, bytes, begin, n := processCPU(b), out.n.Load(), time.Now(), 0
 			for b.Loop() {
 				start := threadCPU(b)
-				for end := at + int64(s.model.opt.Repaint); at < end; next++ {
+				for end := at + int64(s.model.Opt.Repaint); at < end; next++ {
 					x := *samples[next%len(samples)]
 					if i := next % len(samples); i > 0 {
 						at += x.TimeNS - samples[i-1].TimeNS
@@ -112,7 +113,7 @@ func BenchmarkTerminal(b *testing.B) {
 // BenchmarkKey is a key press until its picture is there, with 500 threads and a full minute of history: the next thread
 // selected, another weight, the time moved. cpu-ms/key is all CPU time of this process, whatever else the machine does.
 func BenchmarkKey(b *testing.B) {
-	s := newScreen(b, 200, 50, demosource.Options{Length: time.Minute, HTTP: 493}, Options{})
+	s := newScreen(b, 200, 50, demosource.Options{Length: time.Minute, HTTP: 493}, scene.Options{})
 	for _, keys := range [][2]string{{"down", "up"}, {"w", "w"}, {"[", "]"}} {
 		b.Run(fmt.Sprintf("%s/200x50/threads=500", keys[0]), func(b *testing.B) {
 			n, cpu := 0, processCPU(b)

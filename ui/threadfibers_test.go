@@ -7,14 +7,16 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/threads"
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // withFibers feeds a sample in which 8 fibers of the first thread wait, 6 of them for requests.
 func withFibers(t *testing.T, w, h int) *screen {
 	t.Helper()
-	s := newScreen(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, Options{Folder: t.TempDir()})
+	s := newScreen(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	s.press("2")
-	x, d := s.model.scene.moment.Clone(), s.model.scene.dict
+	x, d := s.model.Scene.Moment.Clone(), s.model.Scene.Dict
 	x.TimeNS, x.Depth = x.TimeNS+10e6, sampler.StackTick
 	x.Fibers = &sampler.Fibers{AtNS: x.TimeNS - 4e9}
 	for i := range 8 {
@@ -27,7 +29,7 @@ func withFibers(t *testing.T, w, h int) *screen {
 		x.Fibers.List = append(x.Fibers.List, f)
 	}
 	s.store.Feed(x)
-	s.model.refresh()
+	s.model.Refresh()
 	return s
 }
 
@@ -35,8 +37,8 @@ func withFibers(t *testing.T, w, h int) *screen {
 func TestThreadFibers(t *testing.T) {
 	for _, size := range screenSizes {
 		s := withFibers(t, size[0], size[1])
-		p := s.model.pages[pageThreads].(*threadsPage)
-		rows := len(p.table.rows)
+		p := s.model.pages[scene.PageThreads].(*threads.Page)
+		rows := len(p.Table.Rows)
 		folded := "main +8"
 		if size[0] >= 120 {
 			folded = "main + 8 fibers"
@@ -44,23 +46,23 @@ func TestThreadFibers(t *testing.T) {
 		s.sees(folded)
 		s.misses("GET feed7#show")
 		s.press("end", "right")
-		if len(p.table.rows) != rows+8 || s.model.selected.thread == 0 {
-			t.Fatalf("%d rows, not %d: %v\n%s", len(p.table.rows), rows+8, p.cursor, s.text())
+		if len(p.Table.Rows) != rows+8 || s.model.Selected.Thread == 0 {
+			t.Fatalf("%d rows, not %d: %v\n%s", len(p.Table.Rows), rows+8, p.Cursor, s.text())
 		}
 		s.sees("GET feed7", "old", "GET api.example")
-		thread := s.model.selected
+		thread := s.model.Selected
 		s.press("down", "down")
-		if p.cursor.fiber == 0 || p.cursor.thread != thread.thread || s.model.selected != thread {
-			t.Errorf("the cursor is at %v, and %v is selected", p.cursor, s.model.selected)
+		if p.Cursor.Fiber == 0 || p.Cursor.Thread != thread.Thread || s.model.Selected != thread {
+			t.Errorf("the cursor is at %v, and %v is selected", p.Cursor, s.model.Selected)
 		}
 		checkRows(t, s, "fibers")
 		s.press("left")
-		if len(p.table.rows) != rows || p.cursor != thread {
-			t.Errorf("%d rows, the cursor is at %v", len(p.table.rows), p.cursor)
+		if len(p.Table.Rows) != rows || p.Cursor != thread {
+			t.Errorf("%d rows, the cursor is at %v", len(p.Table.Rows), p.Cursor)
 		}
 		s.press("right", "down", "enter")
-		if s.model.page != pageThread || s.model.selected != thread {
-			t.Errorf("page %d of %v", s.model.page, s.model.selected)
+		if s.model.Page != scene.PageThread || s.model.Selected != thread {
+			t.Errorf("page %s of %v", s.model.Page, s.model.Selected)
 		}
 		s.press("9")
 		if s.sees("GET feed7", "its fiber waits"); size[0] >= 120 {

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // TestNothingNewIsNotDrawn: without a new sample there is one last picture and then none, live and frozen; a sample, a key
 // and the end of the target bring the next.
 func TestNothingNewIsNotDrawn(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model
 	tick := func() bool {
 		before := m.drawn
@@ -28,9 +30,9 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	}
 	s.press("space")
 	x := record(t, demosource.Options{Length: 100 * time.Millisecond})[0]
-	x.TimeNS = s.store.last + 1e6
+	x.TimeNS = newestNS(s.store) + 1e6
 	s.store.Feed(x)
-	if !tick() || m.lastNS != x.TimeNS {
+	if !tick() || m.LastNS != x.TimeNS {
 		t.Error("a new sample is not drawn")
 	}
 	if one, two := tick(), tick(); !one || two {
@@ -52,7 +54,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	}
 	stirred := func() bool {
 		select {
-		case <-s.store.stirred:
+		case <-s.store.Stirred:
 			return true
 		default:
 			return false
@@ -68,9 +70,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 		t.Error("what a key asks for is not looked for at once")
 	}
 	tick()
-	s.store.endMu.Lock()
-	s.store.done, s.store.ended = true, true
-	s.store.endMu.Unlock()
+	s.store.SetState(store.SourceState{Done: true, Ended: true})
 	if !tick() {
 		t.Error("the end is not shown")
 	}
@@ -82,9 +82,9 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 
 // BenchmarkStanding is a tick without anything new.
 func BenchmarkStanding(b *testing.B) {
-	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, Options{})
+	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, scene.Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		s.model.tickOn()
+		tickOn(s.model)
 	}
 }

@@ -11,36 +11,38 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // TestTimelineUsesItsWidth: of a process that was watched for a part of the window only, the time axis is that part, and says so.
 func TestTimelineUsesItsWidth(t *testing.T) {
 	var s *screen
 	for _, length := range []time.Duration{700 * time.Millisecond, 4 * time.Second, 13 * time.Second, 40 * time.Second} {
-		s = newScreen(t, 80, 24, demosource.Options{Length: length}, Options{})
-		g, v := &s.model.regions, &s.model.timeline
-		if known := time.Duration(v.toNS - v.fromNS); known > length+time.Second || known < min(length, 30*time.Second)-time.Second {
+		s = newScreen(t, 80, 24, demosource.Options{Length: length}, scene.Options{})
+		g, v := &s.model.Regions, &s.model.Timeline
+		if known := time.Duration(v.ToNS - v.FromNS); known > length+time.Second || known < min(length, 30*time.Second)-time.Second {
 			t.Errorf("after %v the axis covers %v", length, known)
 		}
 		blank := 0
-		for x := range g.cellsW {
-			if !s.model.grid.At(g.cellsX+x, g.rows).Style.BG.IsSet() {
+		for x := range g.CellsW {
+			if !s.model.grid.At(g.CellsX+x, g.Rows).Style.BG.IsSet() {
 				blank++
 			}
 		}
-		if blank > g.cellsW/3 {
-			t.Errorf("after %v %d of %d columns are blank:\n%s", length, blank, g.cellsW, s.text())
+		if blank > g.CellsW/3 {
+			t.Errorf("after %v %d of %d columns are blank:\n%s", length, blank, g.CellsW, s.text())
 		}
 	}
-	words := s.model.timeline.visible[0].words()
+	words := s.model.Timeline.Visible[0].Words()
 	// Short words where those of everywhere have no room, and letters where those have none either.
 	for _, c := range []struct {
 		width int
 		want  string
 	}{{40, words}, {16, ""}, {9, ""}} {
 		s.model.grid.Reset(40, 1)
-		w := s.model.timeline.visible[0]
-		s.model.threads.states(w.members).draw(s.model.grid.Area().Sub(0, 0, c.width, 1), &s.model.theme, s.model.theme.dim())
+		w := s.model.Timeline.Visible[0]
+		s.model.Threads.States(w.Members).Draw(s.model.grid.Area().Sub(0, 0, c.width, 1), &s.model.Theme, s.model.Theme.Dimmed())
 		got := strings.TrimSpace(s.text())
 		if strings.Contains(got, "…") || got == "" || c.width < len(words) && strings.Contains(got, "·") {
 			t.Errorf("in %d columns: %q", c.width, got)
@@ -51,11 +53,11 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 // TestFewSamplesAreSaid: a picture that rests on a handful of them says so where they are counted, on the smallest terminal too.
 func TestFewSamplesAreSaid(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
-		store, err := NewStore(demosource.New(demosource.Options{Length: 3 * time.Second}), 0)
+		store, err := newStore(demosource.New(demosource.Options{Length: 3 * time.Second}), scene.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := NewModel(store, Options{})
+		m, err := NewModel(store, scene.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,13 +70,13 @@ func TestFewSamplesAreSaid(t *testing.T) {
 			}
 		})
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		n := m.flame.tree.Samples
-		if n == 0 || n >= fewSamples {
+		n := m.Flame.Tree.Samples
+		if n == 0 || n >= widget.FewSamples {
 			t.Fatalf("%d samples", n)
 		}
 		for _, page := range []string{"1", "4", "5"} {
 			s.press(page)
-			s.sees("only " + samples(n))
+			s.sees("only " + widget.Samples(n))
 		}
 		s.press("1", "w", "w") // waits are measured one by one
 		s.misses("only ")

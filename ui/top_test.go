@@ -7,15 +7,19 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/page/top"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
 )
 
 // TestTopSumsLikeTheFlamegraph: self and total of each function are those of the tree, whatever is measured.
 func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5", "I")
-	p := s.model.pages[pageTop].(*topPage)
-	for range metrics {
-		tree := flamegraph.NewBuilder(s.store.dict).Build(&s.model.weights, flamegraph.Options{Metric: s.model.flame.metric})
+	p := s.model.pages[scene.PageTop].(*top.Page)
+	for range style.Metrics {
+		tree := flamegraph.NewBuilder(s.store.Dict).Build(&s.model.Weights, flamegraph.Options{Metric: s.model.Flame.Metric})
 		self, total := map[string]int64{}, map[string]int64{}
 		var walk func(n *flamegraph.Node, above map[string]bool)
 		walk = func(n *flamegraph.Node, above map[string]bool) {
@@ -37,23 +41,23 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 		walk(tree.Root, map[string]bool{})
 		// Of allocations the page sums what was seen; the tree has the objects that it stands for, rounded by entry.
 		near := func(got, want int64) bool { return got == want }
-		if s.model.flame.metric == flamegraph.Allocations {
+		if s.model.Flame.Metric == flamegraph.Allocations {
 			near = func(got, want int64) bool {
-				return math.Abs(float64(got)*float64(p.alloc.Objects)/float64(p.alloc.Seen)-float64(want)) < float64(len(s.model.weights.Entries))
+				return math.Abs(float64(got)*float64(p.Alloc.Objects)/float64(p.Alloc.Seen)-float64(want)) < float64(len(s.model.Weights.Entries))
 			}
 		}
-		if !near(p.total[0]+p.total[1], tree.Root.Total) {
-			t.Errorf("%s: the whole is %d, the tree's %d", metricName(s.model.flame.metric), p.total[0]+p.total[1], tree.Root.Total)
+		if !near(p.Total[0]+p.Total[1], tree.Root.Total) {
+			t.Errorf("%s: the whole is %d, the tree's %d", style.MetricName(s.model.Flame.Metric), p.Total[0]+p.Total[1], tree.Root.Total)
 		}
 		seen := 0
-		for _, r := range p.table.rows {
+		for _, r := range p.Table.Rows {
 			seen++
-			if !near(r.weight(bySelf), self[r.label]) || !near(r.weight(byTotal), total[r.label]) {
-				t.Errorf("%s: self %d total %d, the tree says %d and %d", r.label, r.weight(bySelf), r.weight(byTotal), self[r.label], total[r.label])
+			if !near(r.Weight(widget.BySelf), self[r.Label]) || !near(r.Weight(widget.ByTotal), total[r.Label]) {
+				t.Errorf("%s: self %d total %d, the tree says %d and %d", r.Label, r.Weight(widget.BySelf), r.Weight(widget.ByTotal), self[r.Label], total[r.Label])
 			}
 		}
 		if seen == 0 {
-			t.Errorf("%s: nothing listed", metricName(s.model.flame.metric))
+			t.Errorf("%s: nothing listed", style.MetricName(s.model.Flame.Metric))
 		}
 		s.press("w")
 	}
@@ -63,31 +67,32 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 // of the time is somebody's.
 func TestTopOfOwnCode(t *testing.T) {
 	r := newRequests(t)
-	p := newTopPage(&r.flameView)
-	sc := &scene{dict: r.dict}
-	list := func(kind topKind, how folding) map[string][2]int64 {
-		p.kind, r.folding = kind, how
-		p.sum(&r.weights, &flamegraph.Snapshot{}, sc)
-		p.sort()
+	p := top.New(new(widget.Parts))
+	p.Flame = &r.Flame
+	sc := &scene.Scene{Dict: r.dict}
+	list := func(kind top.TopKind, how widget.Folding) map[string][2]int64 {
+		p.Kind, r.Folding = kind, how
+		p.Sum(&r.weights, &flamegraph.Snapshot{}, sc)
+		p.Sort()
 		out := map[string][2]int64{}
-		for _, row := range p.table.rows {
-			out[row.label] = [2]int64{row.weight(bySelf), row.weight(byTotal)}
+		for _, row := range p.Table.Rows {
+			out[row.Label] = [2]int64{row.Weight(widget.BySelf), row.Weight(widget.ByTotal)}
 		}
 		return out
 	}
-	for kind, want := range map[topKind]map[string][2]int64{
-		topFunctions: {"OrdersController#index": {600, 600}, "OrdersController#show": {300, 300}, "⋯ puma": {100, 100}},
-		topLines:     {"OrdersController#index": {600, 600}, "OrdersController#show": {300, 300}, "⋯ puma": {100, 100}},
-		topFiles:     {"/app/orders.rb": {900, 900}, "⋯ puma": {100, 100}},
+	for kind, want := range map[top.TopKind]map[string][2]int64{
+		top.TopFunctions: {"OrdersController#index": {600, 600}, "OrdersController#show": {300, 300}, "⋯ puma": {100, 100}},
+		top.TopLines:     {"OrdersController#index": {600, 600}, "OrdersController#show": {300, 300}, "⋯ puma": {100, 100}},
+		top.TopFiles:     {"/app/orders.rb": {900, 900}, "⋯ puma": {100, 100}},
 	} {
-		if got := list(kind, foldLibraries); !maps.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", topKindNames[kind], got, want)
+		if got := list(kind, widget.FoldLibraries); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", top.TopKindNames[kind], got, want)
 		}
 	}
-	if all := list(topFunctions, foldNothing); all["PG::Connection#exec"] != [2]int64{250, 250} || all["Puma#call_3"] != [2]int64{0, 1000} {
+	if all := list(top.TopFunctions, widget.FoldNothing); all["PG::Connection#exec"] != [2]int64{250, 250} || all["Puma#call_3"] != [2]int64{0, 1000} {
 		t.Errorf("everything: %v", all)
 	}
-	if gems := list(topGems, foldLibraries); gems["puma 1.0"][1] != 1000 {
+	if gems := list(top.TopGems, widget.FoldLibraries); gems["puma 1.0"][1] != 1000 {
 		t.Errorf("gems: %v", gems)
 	}
 	own := r.dict.InternFrame(sampler.Frame{Label: "Job#run", AbsolutePath: "/app/job.rb", Origin: sampler.OriginApp})
@@ -97,10 +102,10 @@ func TestTopOfOwnCode(t *testing.T) {
 		{Key: flamegraph.Key{Thread: 1, Stack: r.dict.InternStackOf([]sampler.FrameID{each, block, each, own})}, Weights: flamegraph.Weights{WallNS: 7}},
 		{Key: flamegraph.Key{Thread: 1, Stack: r.dict.InternStackOf([]sampler.FrameID{own})}, Weights: flamegraph.Weights{WallNS: 2}},
 	}
-	if got := list(topFunctions, foldLibraries); got["Array#each"] != [2]int64{7, 7} || got["Job#run"] != [2]int64{2, 9} || got["block in Job#run"] != [2]int64{0, 7} {
+	if got := list(top.TopFunctions, widget.FoldLibraries); got["Array#each"] != [2]int64{7, 7} || got["Job#run"] != [2]int64{2, 9} || got["block in Job#run"] != [2]int64{0, 7} {
 		t.Errorf("C functions that own code calls: %v", got)
 	}
-	if got := list(topLines, foldLibraries); len(got) != 2 || got["block in Job#run"] != [2]int64{7, 7} {
+	if got := list(top.TopLines, widget.FoldLibraries); len(got) != 2 || got["block in Job#run"] != [2]int64{7, 7} {
 		t.Errorf("lines have the time of the C functions that they call: %v", got)
 	}
 }
@@ -109,13 +114,13 @@ func TestTopSortsAndTurns(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5")
 	s.sees("5 top", "functions by self", "JSON::Ext::Generator#generate", "idle hidden")
-	p := s.model.pages[pageTop].(*topPage)
-	for _, o := range []topOrder{byTotal, byBlame, bySelf} {
+	p := s.model.pages[scene.PageTop].(*top.Page)
+	for _, o := range []widget.TopOrder{widget.ByTotal, widget.ByBlame, widget.BySelf} {
 		s.press(">")
 		s.sees("by " + string(o))
-		for i := 1; i < len(p.table.rows); i++ {
-			if p.table.rows[i].weight(o) > p.table.rows[i-1].weight(o) {
-				t.Errorf("by %s: %s stands under %s", o, p.table.rows[i].label, p.table.rows[i-1].label)
+		for i := 1; i < len(p.Table.Rows); i++ {
+			if p.Table.Rows[i].Weight(o) > p.Table.Rows[i-1].Weight(o) {
+				t.Errorf("by %s: %s stands under %s", o, p.Table.Rows[i].Label, p.Table.Rows[i-1].Label)
 			}
 		}
 	}
@@ -126,23 +131,7 @@ func TestTopSortsAndTurns(t *testing.T) {
 	s.press("right")
 	s.sees("files by self", "/srv/app/app/reports.rb")
 	s.press("right", "down", "enter")
-	if s.model.page != pageLive || s.model.flame.selNode == nil || s.model.flame.search == nil {
+	if s.model.Page != scene.PageLive || s.model.Flame.SelNode == nil || s.model.Flame.Search == nil {
 		t.Error("enter finds the function in the flamegraph")
-	}
-}
-
-func TestTopTrend(t *testing.T) {
-	p := &topPage{total: [2]int64{300, 100}}
-	for _, c := range []struct {
-		before, now int64
-		want        int
-	}{{30, 10, 0}, {30, 15, +1}, {30, 5, -1}, {0, 1, 0}, {0, 5, +1}, {300, 100, 0}} {
-		if got := p.trend(&topRow{self: [2]int64{c.before, c.now}}); got != c.want {
-			t.Errorf("%d of 300, then %d of 100: %d, want %d", c.before, c.now, got, c.want)
-		}
-	}
-	p.total[1] = 0
-	if p.trend(&topRow{self: [2]int64{30, 0}}) != 0 {
-		t.Error("a trend without recent time")
 	}
 }

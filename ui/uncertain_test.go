@@ -9,6 +9,9 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/top"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // compiled is the made-up process with a JIT: where its template code runs, its line is not known.
@@ -32,11 +35,11 @@ func (c compiled) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 // TestLinesThatCantBeTrustedAreMarked: in the table of lines and in a thread's stack, and only where the line matters.
 func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	src := compiled{demosource.New(demosource.Options{Length: 20 * time.Second, HogAfter: -1})}
-	store, err := NewStore(src, DefaultHistory)
+	store, err := newStore(src, scene.Options{History: store.DefaultHistory})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(store, Options{})
+	m, err := NewModel(store, scene.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +55,10 @@ func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	s.press("right")
 	s.sees("db.rb:15?", "db.rb:17") // the line of the call that waits is known
 	s.misses("db.rb:17?")
-	p := m.pages[pageTop].(*topPage)
-	for range p.table.rows {
+	p := m.pages[scene.PageTop].(*top.Page)
+	for range p.Table.Rows {
 		s.press("down")
-		if name, rest := p.detail(&m.scene); name == "DB#query" && strings.Contains(rest, ":15") != strings.Contains(rest, "db.rb:15?") {
+		if name, rest := p.Detail(&m.Scene); name == "DB#query" && strings.Contains(rest, ":15") != strings.Contains(rest, "db.rb:15?") {
 			t.Errorf("selected: %s %s", name, rest)
 		}
 	}
@@ -63,8 +66,8 @@ func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	s.misses("db.rb:15?")
 
 	var lines []string
-	for _, th := range m.threads {
-		_, at := m.threadStack(&th)
+	for _, th := range m.Threads {
+		_, at := m.ThreadStack(&th)
 		lines = append(lines, at...)
 	}
 	for _, line := range lines {

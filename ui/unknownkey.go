@@ -6,23 +6,25 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // moving are the keys that move in what there is: where there is nothing to move in, that can be seen.
 var moving = []string{"up", "down", "left", "right", "enter", "esc", "tab", "shift+tab", "backspace", "pgup", "pgdown", "home", "end"}
 
 // unknownKey says that a key does nothing here: which one it may have been meant for, or in which views it does something.
-func (m *Model) unknownKey(key string) {
+func unknownKey(m *Model, key string) {
 	if slices.Contains(moving, key) {
 		return
 	}
 	text := strings.ReplaceAll(key, "ctrl+", "ctrl-") + " does nothing here"
 	if other := otherCase(key); other != "" && m.binding(other) != nil {
-		text += fmt.Sprintf("; %s: %s", other, firstWords(m.helpOf(m.binding(other))))
-	} else if views := m.viewsOf(key); len(views) > 0 {
+		text += fmt.Sprintf("; %s: %s", other, firstWords(helpOf(m, m.binding(other))))
+	} else if views := viewsOf(m, key); len(views) > 0 {
 		text += ", but on view " + strings.Join(views, " ")
 	}
-	m.message.tell(text + " · ? lists keys")
+	m.message.Tell(text + " · ? lists keys")
 }
 
 // otherCase is the key of the same letter in the other case; "" where there is none.
@@ -41,16 +43,16 @@ func otherCase(key string) string {
 }
 
 // helpOf is what the help says of a binding: the second key of a pair stands under the first.
-func (m *Model) helpOf(b *binding) string {
-	if b.help != "" {
-		return b.help
+func helpOf(m *Model, b *scene.Binding) string {
+	if b.Help != "" {
+		return b.Help
 	}
 	for _, k := range m.maps() {
-		for i := range k.bindings {
-			if &k.bindings[i] == b {
-				for ; i > 0 && k.bindings[i].help == ""; i-- {
+		for i := range k.Bindings {
+			if &k.Bindings[i] == b {
+				for ; i > 0 && k.Bindings[i].Help == ""; i-- {
 				}
-				return k.bindings[i].help
+				return k.Bindings[i].Help
 			}
 		}
 	}
@@ -66,16 +68,16 @@ func firstWords(s string) string {
 }
 
 // viewsOf are the digits of the views in which a key does something.
-func (m *Model) viewsOf(key string) []string {
+func viewsOf(m *Model, key string) []string {
 	var out []string
-	for _, t := range m.offers.tabs() {
-		p := m.pages[t.id]
+	for _, t := range tabs(m.Offers) {
+		p := m.pages[t.ID]
 		if p == nil {
 			continue
 		}
-		maps := append([]*keyMap{p.keyMap()}, m.mapsBeside(t.id)...)
-		if slices.ContainsFunc(maps, func(k *keyMap) bool { return k.find(key) != nil }) {
-			out = append(out, t.key)
+		maps := append(p.Keys(&m.Scene, false), mapsBeside(m, t.ID)...)
+		if slices.ContainsFunc(maps, func(k *scene.KeyMap) bool { return k.Find(key) != nil }) {
+			out = append(out, t.Key)
 		}
 	}
 	return out

@@ -36,11 +36,11 @@ func TestSortKeysDoNothingElse(t *testing.T) {
 	s := hogged(t, 120, 40)
 	for _, view := range []string{"1", "2", "3", "4", "5", "6", "7"} {
 		s.press(view, "<", ">")
-		if s.model.frozen {
+		if s.model.Frozen {
 			t.Errorf("< moves the time on view %s", view)
 		}
 		s.press(",")
-		if !s.model.frozen {
+		if !s.model.Frozen {
 			t.Errorf(", does not move the time on view %s", view)
 		}
 		s.press("space", "esc")

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -9,9 +8,13 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
+	"github.com/ddtop/ddtop/ui/page/timeline"
+	"github.com/ddtop/ddtop/ui/page/waits"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
-func (s *screen) waitsPage() *waitsPage { return s.model.pages[pageWaits].(*waitsPage) }
+func (s *screen) waitsPage() *waits.Page { return s.model.pages[scene.PageWaits].(*waits.Page) }
 
 // settled gives the screen what the commands of keys read.
 func (s *screen) settled(keys ...string) {
@@ -24,88 +27,88 @@ func (s *screen) settled(keys ...string) {
 // TestWaitsListed: the list has the longest waits there are and the last ones, by thread and by search only those, and what is not
 // listed is counted.
 func TestWaitsListed(t *testing.T) {
-	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, Options{})
+	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{})
 	s.press("0")
 	p := s.waitsPage()
-	var all []waitEvent
-	s.store.Read(func(r *reading) {
-		r.waits.events.each(s.model.atNS-s.model.windowNS, s.model.atNS, func(e *waitEvent) { all = append(all, *e) })
+	var all []store.WaitEvent
+	s.store.Read(func(r *store.Reading) {
+		r.Waits.Events.ForEach(s.model.AtNS-s.model.WindowNS, s.model.AtNS, func(e *store.WaitEvent) { all = append(all, *e) })
 	})
 	open := 0
-	for _, st := range s.model.states {
+	for _, st := range s.model.States {
 		if st.State == gvl.Waiting {
 			open++
 		}
 	}
-	if int(p.all) != len(all)+open || len(all) <= 2*maxListedWaits {
-		t.Fatalf("%d waits, the log has %d and %d go on", p.all, len(all), open)
+	if int(p.All) != len(all)+open || len(all) <= 2*waits.MaxListedWaits {
+		t.Fatalf("%d waits, the log has %d and %d go on", p.All, len(all), open)
 	}
 	var sum int64
-	for _, n := range p.counts {
+	for _, n := range p.Counts {
 		sum += n
 	}
-	if sum != p.all {
-		t.Errorf("the histogram has %d of %d waits", sum, p.all)
+	if sum != p.All {
+		t.Errorf("the histogram has %d of %d waits", sum, p.All)
 	}
-	has := make(map[waitKey]bool)
-	for _, w := range p.table.rows {
-		has[w.id()] = true
+	has := make(map[store.WaitKey]bool)
+	for _, w := range p.Table.Rows {
+		has[w.ID()] = true
 	}
-	if len(has) != len(p.table.rows) || len(has) < maxListedWaits || len(has) > 2*maxListedWaits {
-		t.Errorf("%d rows, %d of them different", len(p.table.rows), len(has))
+	if len(has) != len(p.Table.Rows) || len(has) < waits.MaxListedWaits || len(has) > 2*waits.MaxListedWaits {
+		t.Errorf("%d rows, %d of them different", len(p.Table.Rows), len(has))
 	}
-	for _, e := range all[len(all)-maxListedWaits+open:] {
-		if !has[e.key()] {
-			t.Errorf("the wait of %d that ended at %d is one of the last and not listed", e.thread, e.endNS)
+	for _, e := range all[len(all)-waits.MaxListedWaits+open:] {
+		if !has[e.Key()] {
+			t.Errorf("the wait of %d that ended at %d is one of the last and not listed", e.Thread, e.EndNS)
 		}
 	}
-	slices.SortFunc(all, func(x, y waitEvent) int { return int(y.lenNS - x.lenNS) })
-	for _, e := range all[:maxListedWaits-open] {
-		if e.lenNS > all[maxListedWaits].lenNS && !has[e.key()] {
-			t.Errorf("a wait of %d ns is one of the longest and not listed", e.lenNS)
+	slices.SortFunc(all, func(x, y store.WaitEvent) int { return int(y.LenNS - x.LenNS) })
+	for _, e := range all[:waits.MaxListedWaits-open] {
+		if e.LenNS > all[waits.MaxListedWaits].LenNS && !has[e.Key()] {
+			t.Errorf("a wait of %d ns is one of the longest and not listed", e.LenNS)
 		}
 	}
 	s.sees("listed: the first and the last")
 
 	s.press("down", "t")
-	thread := p.table.rows[0].thread
+	thread := p.Table.Rows[0].Thread
 	of := 0
 	for i := range all {
-		if all[i].thread == thread {
+		if all[i].Thread == thread {
 			of++
 		}
 	}
-	for _, w := range p.table.rows {
-		if w.thread != thread {
-			t.Fatalf("a wait of %s among those of %s", w.name, p.nameOf(thread, &s.model.scene))
+	for _, w := range p.Table.Rows {
+		if w.Thread != thread {
+			t.Fatalf("a wait of %s among those of %s", w.Name, p.NameOf(thread, &s.model.Scene))
 		}
 	}
-	if int(p.all) < of || int(p.all) > of+1 {
-		t.Errorf("%d waits of one thread, the log has %d", p.all, of)
+	if int(p.All) < of || int(p.All) > of+1 {
+		t.Errorf("%d waits of one thread, the log has %d", p.All, of)
 	}
-	s.sees(" of " + p.table.rows[0].name)
+	s.sees(" of " + p.Table.Rows[0].Name)
 	s.press("esc")
-	for search, field := range map[string]func(*waitRow) string{
-		"http-3":       func(w *waitRow) string { return w.name },
-		"DB#query":     func(w *waitRow) string { return w.code },
-		"carts#create": func(w *waitRow) string { return w.request },
+	for search, field := range map[string]func(*waits.WaitRow) string{
+		"http-3":       func(w *waits.WaitRow) string { return w.Name },
+		"DB#query":     func(w *waits.WaitRow) string { return w.Code },
+		"carts#create": func(w *waits.WaitRow) string { return w.Request },
 	} {
 		s.press("/")
 		s.typed(search)
 		s.press("enter")
 		found := 0
-		for _, w := range p.table.rows {
+		for _, w := range p.Table.Rows {
 			if strings.Contains(field(w), search) {
 				found++
 			}
 		}
-		if found == 0 || p.all >= int64(len(all)) {
-			t.Errorf("%s: found %d of %d rows, %d waits", search, found, len(p.table.rows), p.all)
+		if found == 0 || p.All >= int64(len(all)) {
+			t.Errorf("%s: found %d of %d rows, %d waits", search, found, len(p.Table.Rows), p.All)
 		}
 		s.press("esc")
 	}
-	if int(p.all) != len(all)+open {
-		t.Errorf("%d waits after the search", p.all)
+	if int(p.All) != len(all)+open {
+		t.Errorf("%d waits after the search", p.All)
 	}
 }
 
@@ -114,18 +117,18 @@ func TestWaitsSorted(t *testing.T) {
 	s := hogged(t, 200, 50)
 	s.press("0")
 	p := s.waitsPage()
-	for range 2 * len(p.table.orders()) {
-		compare := waitOrders[p.table.by]
-		if !slices.IsSortedFunc(p.table.rows, func(x, y *waitRow) int {
-			if p.table.reverse {
-				return -compare(&x.waitEvent, &y.waitEvent)
+	for range 2 * len(p.Table.Orders()) {
+		compare := waits.WaitOrders[p.Table.By]
+		if !slices.IsSortedFunc(p.Table.Rows, func(x, y *waits.WaitRow) int {
+			if p.Table.Reverse {
+				return -compare(&x.WaitEvent, &y.WaitEvent)
 			}
-			return compare(&x.waitEvent, &y.waitEvent)
+			return compare(&x.WaitEvent, &y.WaitEvent)
 		}) {
-			t.Errorf("not sorted by %s, reversed %v", p.table.by, p.table.reverse)
+			t.Errorf("not sorted by %s, reversed %v", p.Table.By, p.Table.Reverse)
 		}
 		s.press("r")
-		if !p.table.reverse {
+		if !p.Table.Reverse {
 			s.press(">")
 		}
 	}
@@ -136,16 +139,16 @@ func TestAWaitOnTheTimeline(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.settled("0", "down", "down")
 	s.sees(" waited ", "behind ", "the selected wait")
-	w := *s.waitsPage().table.rows[1]
+	w := *s.waitsPage().Table.Rows[1]
 	s.settled("enter")
-	p := s.model.pages[pageTimeline].(*timelinePage)
-	if s.model.page != pageTimeline || p.cursorNS != w.fromNS() || s.model.selected.thread != w.thread || !s.model.frozen {
-		t.Fatalf("page %d, cursor at %d of a wait from %d on", s.model.page, p.cursorNS, w.fromNS())
+	p := s.model.pages[scene.PageTimeline].(*timeline.Page)
+	if s.model.Page != scene.PageTimeline || p.CursorNS != w.FromNS() || s.model.Selected.Thread != w.Thread || !s.model.Frozen {
+		t.Fatalf("page %s, cursor at %d of a wait from %d on", s.model.Page, p.CursorNS, w.FromNS())
 	}
 	s.sees("FROZEN", "▼")
 	s.settled("esc")
-	if got := s.waitsPage().table; s.model.page != pageWaits || got.index() < 0 || got.rows[got.index()].id() != w.id() {
-		t.Errorf("page %d, row %d", s.model.page, got.index())
+	if got := s.waitsPage().Table; s.model.Page != scene.PageWaits || got.Index() < 0 || got.Rows[got.Index()].ID() != w.ID() {
+		t.Errorf("page %s, row %d", s.model.Page, got.Index())
 	}
 }
 
@@ -154,56 +157,17 @@ func TestWaitChainsAddUp(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("0")
 	const looked = 20
-	for i, w := range s.waitsPage().table.rows[:looked] {
-		c := s.store.chain(&w.waitEvent)
-		if c.err != nil {
-			t.Fatal(c.err)
+	for i, w := range s.waitsPage().Table.Rows[:looked] {
+		c := s.store.Chain(&w.WaitEvent)
+		if c.Err != nil {
+			t.Fatal(c.Err)
 		}
 		var sum int64
-		for _, x := range c.parts(&s.model.scene) {
-			sum += x.ns
+		for _, x := range waits.ChainParts(&c, &s.model.Scene) {
+			sum += x.NS
 		}
-		if sum != w.lenNS || len(c.sum.Parts) == 0 {
-			t.Errorf("wait %d: parts of %d ns, it took %d; %d holders", i, sum, w.lenNS, len(c.sum.Parts))
+		if sum != w.LenNS || len(c.Sum.Parts) == 0 {
+			t.Errorf("wait %d: parts of %d ns, it took %d; %d holders", i, sum, w.LenNS, len(c.Sum.Parts))
 		}
-	}
-}
-
-// TestWaitLogKeeps: of what the ring has no room for, the longest of each second stay, and no wait is given twice.
-func TestWaitLogKeeps(t *testing.T) {
-	const each, seconds = 3000, 60
-	r := rand.New(rand.NewPCG(7, 7))
-	w := newWaitLog(2 * time.Minute)
-	longest := make([][]int64, seconds)
-	for sec := range seconds {
-		for i := range each {
-			e := waitEvent{endNS: int64(sec)*waitSlotNS + int64(i)*waitSlotNS/each, lenNS: 1 + r.Int64N(1e9), thread: 1}
-			w.add(&e)
-			w.events.add(e)
-			longest[sec] = append(longest[sec], e.lenNS)
-		}
-		slices.Sort(longest[sec])
-	}
-	got, seen := make([][]int64, seconds), make(map[waitKey]bool)
-	w.each(0, seconds*waitSlotNS, func(e *waitEvent) {
-		if seen[e.key()] {
-			t.Fatalf("the wait that ended at %d comes twice", e.endNS)
-		}
-		seen[e.key()] = true
-		got[e.endNS/waitSlotNS] = append(got[e.endNS/waitSlotNS], e.lenNS)
-	})
-	whole := 0
-	for sec := range seconds {
-		slices.Sort(got[sec])
-		if len(got[sec]) == each {
-			whole++
-			continue
-		}
-		if n := len(got[sec]); n < longestEach || !slices.Equal(got[sec][n-longestEach:], longest[sec][each-longestEach:]) {
-			t.Errorf("second %d: %d waits, not the longest", sec, n)
-		}
-	}
-	if want := maxWaitEvents / each; whole != want {
-		t.Errorf("%d seconds are whole, want %d", whole, want)
 	}
 }

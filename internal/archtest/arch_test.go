@@ -49,24 +49,32 @@ var rules = map[string][]string{
 	"export":                       {"sampler", "gvl", "flamegraph", "internal/units"},
 	"recording":                    {"sampler", "sampler/own", "sampler/redact"},
 	"push":                         {"internal/safefile"},
-	"ui":                           {"sampler", "sampler/redact", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units"},
-	"internal/cli":                 {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
-	"internal/workload":            {},
-	"internal/safefile":            {},
-	"internal/rubytest":            {},
-	"internal/elftest":             {},
-	"internal/stuckfs":             {},
-	"internal/archtest":            {},
-	"internal/accuracy":            {},
-	"internal/findingstest":        {},
-	"internal/foreigntest":         {},
-	"internal/golden":              {},
-	"internal/memtest":             {"attach", "sampler"},
-	"internal/odds":                {},
-	"internal/servertest":          {"internal/rubytest"},
-	"internal/streamtest":          {"sampler"},
-	"internal/units":               {},
-	"screenshots":                  {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
+	"ui": {"sampler", "sampler/redact", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page",
+		"ui/scene", "ui/store", "ui/style", "ui/widget"},
+	"ui/page":                {"sampler", "sampler/redact", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style", "ui/widget"},
+	"ui/widget":              {"sampler", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style"},
+	"ui/scene":               {"sampler", "sampler/redact", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/store", "ui/style"},
+	"ui/internal/canvas":     {},
+	"ui/internal/demosource": {"sampler", "ui"},
+	"ui/store":               {"sampler", "sampler/redact", "gvl", "flamegraph", "recording", "internal/safefile", "internal/units", "ui/style"},
+	"ui/style":               {"sampler", "gvl", "flamegraph", "internal/units", "ui/internal/canvas"},
+	"internal/cli":           {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
+	"internal/workload":      {},
+	"internal/safefile":      {},
+	"internal/rubytest":      {},
+	"internal/elftest":       {},
+	"internal/stuckfs":       {},
+	"internal/archtest":      {},
+	"internal/accuracy":      {},
+	"internal/findingstest":  {},
+	"internal/foreigntest":   {},
+	"internal/golden":        {},
+	"internal/memtest":       {"attach", "sampler"},
+	"internal/odds":          {},
+	"internal/servertest":    {"internal/rubytest"},
+	"internal/streamtest":    {"sampler"},
+	"internal/units":         {},
+	"screenshots":            {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
 }
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
@@ -99,6 +107,9 @@ var modules = []string{
 // screen are the modules that only ui may import.
 var screen = []string{"charm.land/bubbletea", "charm.land/lipgloss", "charm.land/bubbles",
 	"github.com/charmbracelet/bubbletea", "github.com/charmbracelet/lipgloss", "github.com/charmbracelet/bubbles"}
+
+// views is the package that has a package for each view below it.
+const views = "ui/page"
 
 // pkg is what `go list -json` says of a package.
 type pkg struct {
@@ -197,6 +208,9 @@ func violations(p pkg) []string {
 		if other == "internal/rubytest" && !within(name, other) && !slices.Contains(rules[rule], other) {
 			say("%s imports internal/rubytest outside of tests", name)
 			continue
+		}
+		if within(name, views) && other != views && within(other, views) {
+			say("%s imports %s: views do not import each other", name, other)
 		}
 		if ok && !mayImport(rule, other) {
 			say("%s imports %s: of ours it may import %v", name, other, rules[rule])
@@ -353,6 +367,10 @@ func TestViolationsAreFound(t *testing.T) {
 		{"attach", []string{module + "/sampler"}, nil, "attach imports sampler"},
 		{"ui", []string{"charm.land/bubbletea/v2", module + "/ui/internal/canvas"}, nil, ""},
 		{"ui", []string{module + "/sampler/live"}, nil, "ui imports sampler/live"},
+		{"ui/page/live", []string{module + "/ui/page", module + "/ui/widget"}, nil, ""},
+		{"ui/page/live", []string{module + "/ui/page/flame"}, nil, "views do not import each other"},
+		{"ui/widget", []string{module + "/ui/page/flame"}, nil, "ui/widget imports ui/page/flame"},
+		{"ui/scene", []string{module + "/ui/widget"}, nil, "ui/scene imports ui/widget"},
 		{"internal/cli", []string{"charm.land/bubbletea/v2"}, nil, "only ui draws"},
 		{"internal/cli", []string{module + "/sampler/live", module + "/ui"}, nil, ""},
 		{"internal/cli", []string{module + "/internal/rubytest"}, nil, "outside of tests"},

@@ -23,13 +23,13 @@ var memoryLimits = []struct {
 	{"sampler/ruby/internal/heap/heap.go", "MaxKeptBytes", 1},
 	{"sampler/ruby/stackbytes.go", "maxStackBytes", 1},
 	{"sampler/ruby/waiting.go", "waitingBytes", 1},
-	{"ui/moment.go", "historyBytes", 2}, // for an hour
+	{"ui/store/history.go", "historyBytes", 2}, // for an hour
 	{"gvl/timeline.go", "MaxTimelineBytes", 1},
 	{"flamegraph/rolling.go", "MaxHistoryBytes", 1},
-	{"flamegraph/rolling.go", "MaxKeys", 160}, // an entry, with its place in the map
-	{"ui/store.go", "maxPendingThreads", 200}, // a sampler.Thread
+	{"flamegraph/rolling.go", "MaxKeys", 160},       // an entry, with its place in the map
+	{"ui/store/store.go", "maxPendingThreads", 200}, // a sampler.Thread
 	{"sampler/live/handover.go", "maxWaitingThreads", 200},
-	{"ui/source.go", "maxSourceBytes", 16}, // files
+	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // files
 }
 
 // constantOf is the value of a constant that is made of numbers alone.

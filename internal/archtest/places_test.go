@@ -61,9 +61,9 @@ func TestPlacesOfChangesExist(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"| `ui/threads.go`, `build` | of `tableRow` |":             "",
-		"| `ui/threads.go`, `build` | `newTableColumns` does it |": "newTableColumns",
-		"rules are in `gvl/nowhere.go`, of `export/NAME.go`":       "gvl/nowhere.go",
+		"| `ui/page/threads/threads.go`, `build` | of `TableRow` |":             "",
+		"| `ui/page/threads/threads.go`, `build` | `newTableColumns` does it |": "newTableColumns",
+		"rules are in `gvl/nowhere.go`, of `export/NAME.go`":                    "gvl/nowhere.go",
 	} {
 		if got := strings.Join(missing(t, root, line), " "); got != want {
 			t.Errorf("in %q %q is missing, want %q", line, got, want)

@@ -1,0 +1,30 @@
+package ui
+
+import (
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// What commands need of the packages below.
+type (
+	// Options are what Run needs.
+	Options = scene.Options
+	// Against is another recording to compare with.
+	Against = scene.Against
+	// ExactSwitch switches exact mode on and off.
+	ExactSwitch = scene.ExactSwitch
+)
+
+// The defaults of Options and the bound of the history.
+const (
+	DefaultWindow  = scene.DefaultWindow
+	DefaultHistory = store.DefaultHistory
+	MaxHistory     = scene.MaxHistory
+)
+
+// Themes are the names that ThemeByName knows.
+var Themes = style.Themes
+
+// ThemeByName returns a theme. An empty name and "auto" give the dark theme.
+func ThemeByName(name string) (style.Theme, error) { return style.ThemeByName(name) }

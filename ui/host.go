@@ -1,0 +1,104 @@
+package ui
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// The Model is the Host of its pages.
+
+// Showing returns what the picture is made from.
+func (m *Model) Showing() *scene.Scene { return &m.Scene }
+
+// Store returns what the scene is loaded from.
+func (m *Model) Store() *store.Store { return m.store }
+
+// Message returns the line at the bottom.
+func (m *Model) Message() *scene.Message { return &m.message }
+
+// Refresh takes over what the Store holds and draws it.
+func (m *Model) Refresh() { loadScene(m, true) }
+
+// Draw makes the picture from what the Model holds.
+func (m *Model) Draw() { draw(m) }
+
+// Open shows a page.
+func (m *Model) Open(id scene.PageID) tea.Cmd {
+	if id == scene.PageThread && m.Page != scene.PageThread {
+		m.ThreadFrom = m.Page
+	}
+	m.Page, m.came = id, nil
+	if id == scene.PageLive && m.Filter != (scene.RowKey{}) && m.Filter != m.Selected { // another was selected meanwhile
+		m.Filter, m.Flame.Zoom, m.Flame.Top = m.Selected, nil, 0
+	}
+	m.Refresh()
+	return m.fetch()
+}
+
+// Leave remembers what is on the screen, so that esc leads back to it.
+func (m *Model) Leave() (arrived func()) {
+	from := originOf(m)
+	return func() { from.to, m.came = m.Page, &from }
+}
+
+// GoToFinding shows what a finding is about.
+func (m *Model) GoToFinding(id scene.FindingID) tea.Cmd { return goToFinding(m, id) }
+
+// ShowFindings lists all findings over the screen.
+func (m *Model) ShowFindings() { m.over = widget.Overlay{What: widget.FindingsOverlay} }
+
+// ShowWait shows a wait on the timeline.
+func (m *Model) ShowWait(e *store.WaitEvent) tea.Cmd {
+	m.Selected = scene.RowKey{Thread: e.Thread}
+	if p, ok := m.pages[scene.PageTimeline].(interface {
+		ShowWait(h scene.Host, e *store.WaitEvent)
+	}); ok {
+		p.ShowWait(m, e)
+	}
+	return m.Open(scene.PageTimeline)
+}
+
+// OpenProcess shows the live view of another process.
+func (m *Model) OpenProcess(of *scene.Member) tea.Cmd {
+	m.Page = scene.PageLive
+	return m.fleet.openAndRefresh(of)
+}
+
+// Act opens a process behind the view of all processes, which stays, and lets its screen act.
+func (m *Model) Act(of *scene.Member, a scene.Action) tea.Cmd {
+	if of != m.fleet.shown {
+		if err := m.fleet.open(of); err != nil {
+			m.message.Fail(err.Error())
+			return nil
+		}
+		m.fleet.screen().Refresh() // what it saves or copies is that of now
+	}
+	to := m.fleet.screen()
+	to.message.Clear()
+	var cmd tea.Cmd
+	switch a {
+	case scene.SaveAction:
+		cmd = save(to)
+	case scene.CopyAction:
+		cmd = yank(to)
+	case scene.CopySummaryAction:
+		cmd = yankSummary(to)
+	case scene.NoteAction:
+		openNote(to)
+	case scene.RecordAction:
+		cmd = to.recordKey.press(to.store, &to.Scene, &to.message)
+	}
+	process := of.Store.Process()
+	if to.prompt != nil {
+		to.prompt.label = fmt.Sprintf("%s %d, %s", process.Title, process.PID, to.prompt.label)
+	} else if to.message.Text != "" {
+		to.message.Text = fmt.Sprintf("%s %d: %s", process.Title, process.PID, to.message.Text)
+	}
+	to.Draw()
+	return cmd
+}

@@ -1,0 +1,442 @@
+package locks
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// View registers the page.
+var View = page.View{
+	ID:     scene.PageLocks,
+	Key:    "6",
+	Help:   "deadlocks, locks with their holders, and whose code makes others wait for the GVL",
+	Shared: page.SearchShared,
+	Make:   page.Makes(New),
+}
+
+// Page shows deadlocks, what threads wait for, and whose code made others wait for the GVL.
+type Page struct {
+	page.Plain
+	flame *widget.Flame // whose search its rows have to match
+	// Both are the rows of both tables, through which one cursor goes.
+	Both    widget.List[lockKey, lockKey]
+	Locks   widget.Table[lockRow, lockKey]
+	ByPlace widget.Table[placeRow, lockKey]
+
+	cycles [][]deadLink
+	// ShortLocks is how many more there are, whose waits are all too short for the list. Locks that nobody waits for now are listed
+	// while others waited for them in the time shown.
+	ShortLocks int
+	widget.Blame
+	placesOf widget.PlacesFrom
+}
+
+// lockKey names a row: a lock by what it is, or a place.
+type lockKey struct {
+	Object uint64
+	kind   string
+	holder sampler.ThreadID
+	Place  flamegraph.Place
+	// isPlace distinguishes the place of which no stack was read from nothing at all.
+	isPlace bool
+}
+
+func (k lockKey) ID() lockKey { return k }
+
+// lockRow and placeRow are rows of the tables.
+type (
+	lockRow struct {
+		*gvl.Contended
+		// use is how it was used in the time shown, of which overNS were watched; of a lock alone.
+		use    gvl.LockUse
+		overNS int64
+		// taken is where the holder took it or, where that can't be told, where the one that waits longest wants it.
+		taken lockPlace
+	}
+	placeRow struct{ *flamegraph.PlaceSum }
+)
+
+func (l lockRow) ID() lockKey {
+	k := lockKey{Object: l.Object, kind: l.Kind}
+	if l.Object == 0 {
+		k.holder = l.Holder
+	}
+	return k
+}
+
+func (b placeRow) ID() lockKey { return lockKey{Place: b.Place, isPlace: true} }
+
+// deadLink is one thread of a deadlock.
+type deadLink struct {
+	thread, holder sampler.ThreadID
+	kind           string
+	object         uint64
+	stack          sampler.StackID // of the holder
+}
+
+func New(c *widget.Parts) *Page {
+	cursor := new(lockKey)
+	p := &Page{flame: &c.Flame, Both: widget.List[lockKey, lockKey]{Cursor: cursor}}
+	p.Locks = widget.Table[lockRow, lockKey]{List: widget.List[lockRow, lockKey]{Cursor: cursor}, Columns: lockColumns(), Left: 1}
+	p.ByPlace = widget.Table[placeRow, lockKey]{List: widget.List[placeRow, lockKey]{Cursor: cursor}, Columns: p.placeColumns(), Left: 1}
+	p.KeyMap = scene.KeyMap{Title: "locks and blame", Bindings: slices.Concat([]scene.Binding{
+		{Keys: []string{"enter"}, Show: "enter", Short: "holder", Help: "open the thread that holds the lock, or that made others wait",
+			Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
+	}, widget.CursorKeys("", "select a lock or a place", p.move))}
+	return p
+}
+
+func (p *Page) Found() string { return units.Plural(len(p.Both.Rows), "row", "rows") }
+
+// SelectLock puts the cursor on a lock.
+func (p *Page) SelectLock(l *gvl.Contended) { *p.Both.Cursor = lockRow{Contended: l}.ID() }
+
+func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
+	if p.Both.Height = p.ByPlace.Height; p.Locks.Index() >= 0 {
+		p.Both.Height = p.Locks.Height
+	}
+	p.Both.Move(by)
+	return nil
+}
+
+// enter opens the thread behind the selected row.
+func (p *Page) enter(h scene.Host) tea.Cmd {
+	var id sampler.ThreadID
+	if i := p.Locks.Index(); i >= 0 {
+		l := p.Locks.Rows[i]
+		if id = l.Holder; id == 0 && len(l.Waiters) > 0 {
+			id = l.Waiters[0]
+		}
+		if id == 0 {
+			h.Message().Tell("nobody holds it and nobody waits for it just now")
+			return nil
+		}
+	} else if i := p.ByPlace.Index(); i >= 0 {
+		id = p.ByPlace.Rows[i].Thread
+	} else {
+		return p.move(h, widget.Step{Rows: +1})
+	}
+	h.Showing().Selected = scene.RowKey{Thread: id}
+	return h.Open(scene.PageThread)
+}
+
+func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
+	if i := p.Both.Index(); i >= 0 {
+		p.Both.At = i // a click has moved the cursor, too
+	}
+	all := gvl.Locks(sc.States)
+	now := len(all)
+	for _, l := range r.Holds.Recent(sc.AtNS-sc.WindowNS, sc.AtNS) {
+		if !slices.ContainsFunc(all[:now], func(x gvl.Contended) bool { return x.Object == l.Object }) {
+			all = append(all, l)
+		}
+	}
+	p.Locks.Rows, p.ByPlace.Rows, p.Both.Rows = p.Locks.Rows[:0], p.ByPlace.Rows[:0], p.Both.Rows[:0]
+	for i := range all {
+		if l := (lockRow{Contended: &all[i]}); l.LongestNS >= int64(sc.Opt.WaitThreshold) || i >= now {
+			if l.Exclusive {
+				l.load(sc, r)
+			}
+			p.Locks.Rows, p.Both.Rows = append(p.Locks.Rows, l), append(p.Both.Rows, l.ID())
+		}
+	}
+	p.ShortLocks = len(all) - len(p.Locks.Rows) // all but those that nobody waits for now
+	if re := p.flame.Listed(); re != nil {
+		p.Locks.Rows = slices.DeleteFunc(p.Locks.Rows, func(l lockRow) bool { return !l.matches(re, sc.Dict) })
+		p.Both.Rows = p.Both.Rows[:0]
+		for _, l := range p.Locks.Rows {
+			p.Both.Rows = append(p.Both.Rows, l.ID())
+		}
+	}
+	p.loadCycles(sc.States)
+	if of := (widget.PlacesFrom{FromNS: sc.Weights.FromNS, ToNS: sc.Weights.ToNS, Hides: sc.Dict.HidesDirectories()}); of != p.placesOf {
+		p.placesOf = of
+		p.Blame = widget.BlameOf(&sc.Weights, sc.Dict)
+	}
+	for i := range p.Places {
+		b := placeRow{&p.Places[i]}
+		if re := p.flame.Listed(); re != nil && !re.MatchString(b.String()) && !re.MatchString(b.Path) &&
+			!re.MatchString(gvl.ThreadName(b.Thread, sc.Dict)) {
+			continue
+		}
+		p.ByPlace.Rows, p.Both.Rows = append(p.ByPlace.Rows, b), append(p.Both.Rows, b.ID())
+	}
+}
+
+func (p *Page) loadCycles(states []gvl.ThreadState) {
+	p.cycles = p.cycles[:0]
+	byID := make(map[sampler.ThreadID]*gvl.ThreadState, len(states))
+	for i := range states {
+		byID[states[i].Thread] = &states[i]
+	}
+	for _, c := range gvl.Deadlocks(states) {
+		links := make([]deadLink, 0, len(c))
+		for i, id := range c {
+			next := c[(i+1)%len(c)]
+			l := deadLink{thread: id, holder: next}
+			if s := byID[id]; s != nil {
+				l.kind, l.object = s.Detail.Kind, s.Detail.Object
+			}
+			if s := byID[next]; s != nil {
+				l.stack = s.Stack
+			}
+			links = append(links, l)
+		}
+		p.cycles = append(p.cycles, links)
+	}
+}
+
+// topShare is how many places from the top have at least most of the waiting, and which share they have.
+func (p *Page) topShare() (n int, of float64) {
+	const most, few = 0.8, 5
+	var sum int64
+	for n < min(len(p.Places), few) {
+		sum += p.Places[n].NS
+		n++
+		if of = style.Share(sum, p.WaitNS); of >= most {
+			break
+		}
+	}
+	return n, of
+}
+
+func (p *Page) About(sc *scene.Scene) string {
+	waiters := 0
+	for i := range p.Locks.Rows {
+		if l := &p.Locks.Rows[i]; l.Exclusive {
+			waiters += len(l.Waiters)
+		}
+	}
+	s := ""
+	if waiters > 0 {
+		s = units.Plural(waiters, "thread waits", "threads wait") + " for locks" + style.Between
+	}
+	if p.WaitNS > 0 {
+		s += units.Duration(p.WaitNS) + " of waiting for the GVL" + style.Between
+	}
+	s += sc.When()
+	if n := len(p.cycles); n > 0 {
+		s = fmt.Sprintf("%d DEADLOCK · ", n) + s
+	}
+	return s
+}
+
+func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
+	if i := p.Locks.Index(); i >= 0 {
+		l := p.Locks.Rows[i]
+		names := ""
+		const few = 4
+		for k, id := range l.Waiters {
+			if k == few {
+				names += fmt.Sprintf(" and %d more", len(l.Waiters)-few)
+				break
+			}
+			if k > 0 {
+				names += ", "
+			}
+			names += gvl.ThreadName(id, sc.Dict)
+		}
+		if names == "" {
+			names = "nobody just now"
+		}
+		return lockName(l.Kind, l.Object), l.useText(sc) + "waited for by " + names
+	}
+	if i := p.ByPlace.Index(); i >= 0 {
+		b := p.ByPlace.Rows[i]
+		return b.String(), fmt.Sprintf("%s:%d  made others wait %s (%s of all waiting)", b.Path, b.Line, units.Duration(b.NS),
+			units.Percent(style.Share(b.NS, p.WaitNS)))
+	}
+	return "", ""
+}
+
+// lockName is the kind and the address of a lock.
+func lockName(kind string, object uint64) string {
+	if kind == "" {
+		kind = "a lock"
+	}
+	if object == 0 {
+		return kind
+	}
+	return fmt.Sprintf("%s 0x%x", kind, object)
+}
+
+// lockPlace is the line of Ruby code that takes a lock; path is "" where it is not known.
+type lockPlace struct {
+	label, path string
+	line        int32
+	uncertain   bool
+}
+
+// maxLockFrames bounds the frames that are looked through for the code that takes a lock.
+const maxLockFrames = 200
+
+// load finds out how the lock was used and where it is taken.
+func (l *lockRow) load(sc *scene.Scene, r *store.Reading) {
+	fromNS := max(sc.AtNS-sc.WindowNS, sc.OldestNS, r.Holds.FromNS())
+	l.use, l.overNS = r.Holds.Of(l.Object, fromNS, sc.AtNS), sc.AtNS-fromNS
+	l.taken = takenAt(sc.Dict, l.HolderStack, l.HolderState == gvl.Lock)
+	for i := range sc.States {
+		if ts := &sc.States[i]; l.taken == (lockPlace{}) && len(l.Waiters) > 0 && ts.Thread == l.Waiters[0] {
+			l.taken = callOf(sc.Dict, sc.Dict.Frames(ts.Stack, nil))
+		}
+	}
+}
+
+// matches reports whether a search finds the lock: by what it is, by its threads or by the code that takes it.
+func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
+	return re.MatchString(lockName(l.Kind, l.Object)) || re.MatchString(l.taken.label) || re.MatchString(l.taken.path) ||
+		l.Holder != 0 && re.MatchString(gvl.ThreadName(l.Holder, dict)) ||
+		slices.ContainsFunc(l.Waiters, func(id sampler.ThreadID) bool { return re.MatchString(gvl.ThreadName(id, dict)) })
+}
+
+// takenAt is where a thread took a lock that it holds: what called the innermost of Ruby's methods that do, or the one outside of
+// that where the thread waits in the innermost for another lock.
+func takenAt(dict *sampler.Dictionary, stack sampler.StackID, waits bool) lockPlace {
+	frames := dict.Frames(stack, nil)
+	frames = frames[:min(len(frames), maxLockFrames)]
+	for i, id := range frames {
+		if f := dict.Frame(id); !f.C || !takesLock(f.Label) {
+			continue
+		}
+		if !waits {
+			return callOf(dict, frames[i+1:])
+		}
+		waits = false
+	}
+	return lockPlace{}
+}
+
+// takesLock reports whether a method of Ruby's takes a Mutex or Monitor.
+func takesLock(label string) bool {
+	class, method, _ := strings.Cut(label, "#")
+	if !strings.HasSuffix(class, "Mutex") && !strings.HasSuffix(class, "Monitor") {
+		return false
+	}
+	switch method {
+	case "lock", "synchronize", "enter", "mon_enter", "mon_synchronize":
+		return true
+	}
+	return false
+}
+
+// callOf is the innermost frame of the program's own among some, of any Ruby code where there is none of its own.
+func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) lockPlace {
+	var out lockPlace
+	for _, id := range frames[:min(len(frames), maxLockFrames)] {
+		f := dict.Frame(id)
+		if f.C || f.Path == "" || strings.HasPrefix(f.Path, "<internal:") {
+			continue
+		}
+		if own := f.Own(); own || out.path == "" {
+			out = lockPlace{f.Label, f.Path, f.Line, f.Uncertain}
+			if own {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// draw writes the code, and its file and line last: where both have no room, these are what one looks for.
+func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
+	if p.path == "" {
+		a.Put(0, 0, "–", t.Dimmed())
+		return
+	}
+	const leastLabel = 5
+	where := style.LineIn(filepath.Base(p.path), p.line, p.uncertain)
+	x := 0
+	if room := a.W - canvas.Width(where) - 1; room >= leastLabel {
+		x = a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(p.label), room), t.Plain()) + 1
+	}
+	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.Dimmed())
+}
+
+// held is how long the lock was held, of a share of its holds; "–" where none was seen from its begin to its end.
+func (l lockRow) held(q float64) string {
+	if l.use.Held.Count() == 0 {
+		return "–"
+	}
+	return l.use.Held.Quantile(q).Duration()
+}
+
+// heldNow is for how long its holder has had it.
+func (l lockRow) heldNow() string {
+	if l.use.Now == 0 {
+		return "–"
+	}
+	return l.use.HeldNow.Duration()
+}
+
+// perSecond is how often the lock was taken, at least: who takes it while nobody waits is not seen.
+func (l lockRow) perSecond() string {
+	if l.overNS <= 0 {
+		return "–"
+	}
+	hz := float64(l.use.Taken) / (float64(l.overNS) / 1e9)
+	switch {
+	case l.use.Taken == 0:
+		return "≥0"
+	case hz < 9.95:
+		return fmt.Sprintf("≥%.1f", hz)
+	}
+	return "≥" + units.Count(int64(hz))
+}
+
+// useText is the use of a lock in a sentence, for the line that describes the selected row.
+func (l lockRow) useText(sc *scene.Scene) string {
+	if !l.Exclusive {
+		return ""
+	}
+	s := fmt.Sprintf("taken %s/s, held p50 %s p95 %s max %s  ", l.perSecond(), l.held(.5), l.held(.95), l.held(1))
+	if l.taken.path != "" && sc.Width >= scene.WideWidth {
+		s += "at " + style.LineIn(l.taken.path, l.taken.line, l.taken.uncertain) + "  "
+	}
+	return s
+}
+
+// drawWaiters lists who waits for a lock, for how long and where.
+func (l lockRow) drawWaiters(a canvas.Area, sc *scene.Scene) {
+	t := &sc.Theme
+	t.Heading(a, " who waits for "+lockName(l.Kind, l.Object)+" ")
+	nameW := min(24, a.W/5)
+	for y, id := range l.Waiters[:min(len(l.Waiters), a.H-1)] {
+		row := a.Row(1 + y)
+		if y == a.H-2 && len(l.Waiters) > a.H-1 {
+			row.Put(1, 0, fmt.Sprintf("and %d more", len(l.Waiters)-y), t.Dimmed())
+			break
+		}
+		row.Put(1, 0, canvas.Cut(gvl.ThreadName(id, sc.Dict), nameW), t.Bold())
+		for i := range sc.States {
+			if ts := &sc.States[i]; ts.Thread == id {
+				row.Put(nameW+2, 0, canvas.PadLeft(ts.Lasted().Duration(), 9), canvas.Style{FG: t.Readable(t.States[ts.State])})
+				callOf(sc.Dict, sc.Dict.Frames(ts.Stack, nil)).draw(row.Sub(nameW+13, 0, row.W-nameW-14, 1), t)
+			}
+		}
+		sc.OnPress(row, pressThread(id))
+	}
+}
+
+// pressThread opens a thread.
+func pressThread(id sampler.ThreadID) func(h scene.Host, x, y int) tea.Cmd {
+	return func(h scene.Host, _, _ int) tea.Cmd {
+		h.Showing().Selected = scene.RowKey{Thread: id}
+		return h.Open(scene.PageThread)
+	}
+}

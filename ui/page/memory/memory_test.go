@@ -1,0 +1,21 @@
+package memory
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestSmallTerminalsKeepWhatTellsMost: RSS and proportional memory are on the screen of 80x24 beside a whole collector's figures.
+func TestSmallTerminalsKeepWhatTellsMost(t *testing.T) {
+	all := []figure{{Name: "collections"}, {Name: "last one"}, {Name: "now"}, {Name: "slots free"}, {Name: "malloc increase"}, {Name: "old malloc"},
+		{Name: "old objects"}, {Name: "unprotected"}, {Name: "survived"}, {Name: "RSS grew by"}, {Name: "major faults"}, {Name: "PSS"}, {Name: "CPU"}, {Name: "given a CPU"}}
+	for rows := range len(all) + 2 {
+		got := fitFigures(slices.Clone(all), rows)
+		if len(got) > max(rows, len(all)-len(leastTelling)) || len(got) < min(rows, len(all)) {
+			t.Errorf("%d figures in %d rows", len(got), rows)
+		}
+		if got[0].Name != "collections" || !slices.ContainsFunc(got, func(f figure) bool { return f.Name == "PSS" }) {
+			t.Errorf("in %d rows: %v", rows, got)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package processes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// merger brings the stacks of several processes into one Dictionary. Each process has numbers of its own for threads, frames
+// and stacks; what was translated once is looked up.
+type merger struct {
+	Dict *sampler.Dictionary
+	of   map[*scene.Member]*translation
+	// owner tells whose a thread of the merged weights is; its number is the index. The first is unused.
+	owner []*scene.Member
+	Whole flamegraph.Snapshot
+	part  flamegraph.Snapshot
+}
+
+// translation is from one process's numbers to the merged ones.
+type translation struct {
+	stacks  map[sampler.StackID]sampler.StackID
+	frames  map[sampler.FrameID]sampler.FrameID
+	threads map[sampler.ThreadID]sampler.ThreadID
+	chain   []sampler.StackID
+}
+
+func NewMerger() *merger {
+	return &merger{Dict: sampler.NewDictionary(), of: make(map[*scene.Member]*translation), owner: make([]*scene.Member, 1)}
+}
+
+// maxMergedThreads and maxMergedFrames bound what the merged weights distinguish; past them they are begun again.
+const (
+	maxMergedThreads = 1 << 16
+	maxMergedFrames  = 1 << 16
+)
+
+// full reports whether a limit is reached: threads were born and died, or methods were redefined, for long.
+func (g *merger) full() bool {
+	frames, stacks, _, _, _ := g.Dict.Sizes()
+	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames
+}
+
+// begin forgets the weights, and the processes that are gone.
+func (g *merger) begin(list []*scene.Member) {
+	g.Whole.Entries = g.Whole.Entries[:0]
+	g.Whole.FromNS, g.Whole.ToNS, g.Whole.Overflow, g.Whole.Dropped = 0, 0, 0, flamegraph.Weights{}
+	for m := range g.of {
+		if !slices.Contains(list, m) {
+			delete(g.of, m)
+		}
+	}
+}
+
+// Add takes the weights of a process over a stretch of time.
+func (g *merger) Add(m *scene.Member, r *store.Reading, fromNS, toNS int64) {
+	r.Rolling.SnapshotRange(fromNS, toNS, &g.part)
+	t := g.of[m]
+	if t == nil {
+		t = &translation{stacks: make(map[sampler.StackID]sampler.StackID), frames: make(map[sampler.FrameID]sampler.FrameID),
+			threads: make(map[sampler.ThreadID]sampler.ThreadID)}
+		g.of[m] = t
+	}
+	from := m.Store.Dict
+	for _, e := range g.part.Entries {
+		id, ok := t.threads[e.Key.Thread]
+		if !ok {
+			id = sampler.ThreadID(len(g.owner))
+			g.owner = append(g.owner, m)
+			t.threads[e.Key.Thread] = id
+		}
+		e.Key.Thread, e.Key.Stack, e.Key.Endpoint = id, t.stack(g.Dict, from, e.Key.Stack), 0
+		g.Whole.Entries = append(g.Whole.Entries, e)
+	}
+	if g.Whole.ToNS == 0 {
+		g.Whole.FromNS = g.part.FromNS
+	}
+	g.Whole.FromNS, g.Whole.ToNS = min(g.Whole.FromNS, g.part.FromNS), max(g.Whole.ToNS, g.part.ToNS)
+	g.Whole.Overflow += g.part.Overflow
+	g.Whole.Dropped = g.Whole.Dropped.Plus(g.part.Dropped)
+}
+
+// stack translates a stack, callers first: each is looked up once.
+func (t *translation) stack(to, from *sampler.Dictionary, id sampler.StackID) sampler.StackID {
+	t.chain = t.chain[:0]
+	at := id
+	for at != 0 && t.stacks[at] == 0 { // ends: a caller was interned before its callee
+		t.chain = append(t.chain, at)
+		at, _ = from.Stack(at)
+	}
+	var out sampler.StackID
+	if at != 0 {
+		out = t.stacks[at]
+	}
+	for i := len(t.chain) - 1; i >= 0; i-- {
+		_, frame := from.Stack(t.chain[i])
+		out = to.InternStack(out, t.frame(to, from, frame))
+		t.stacks[t.chain[i]] = out
+	}
+	return out
+}
+
+func (t *translation) frame(to, from *sampler.Dictionary, id sampler.FrameID) sampler.FrameID {
+	f, ok := t.frames[id]
+	if !ok {
+		f = to.InternFrame(from.Frame(id))
+		t.frames[id] = f
+	}
+	return f
+}
+
+// mergedRow is a function over all processes shown.
+type mergedRow struct {
+	widget.TopKey
+	from                        style.Provenance
+	Self, total                 int64
+	processes, stampOf, stampIn int // the number of processes it ran in; marks of the last process and stack counted
+}
+
+// Functions sums the merged weights by function, heaviest first.
+// own: what is not the program's own counts for what called it, as in view 5.
+func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mergedRow, sum int64) {
+	skip := flamegraph.StateSet(0)
+	if metric == flamegraph.Wall && !idle {
+		skip = widget.RestStates
+	}
+	index := make(map[widget.TopKey]int32)
+	row := func(k widget.TopKey, from style.Provenance) int32 {
+		at, ok := index[k]
+		if !ok {
+			at = int32(len(rows))
+			index[k] = at
+			rows = append(rows, mergedRow{TopKey: k, from: from})
+		}
+		return at
+	}
+	var frames []sampler.FrameID
+	var places []widget.RowOfFrame
+	var kept []int32
+	ofFrame := make(map[sampler.FrameID]widget.RowOfFrame)
+	for n := range g.Whole.Entries { // the processes one after the other
+		e := &g.Whole.Entries[n]
+		w := e.Weights.Of(metric)
+		if w <= 0 || skip.Has(e.Key.State) && skip != 0 {
+			continue
+		}
+		sum += w
+		whose := 0
+		if m := g.owner[e.Key.Thread]; m != nil {
+			whose = m.Number
+		}
+		frames = g.Dict.Frames(e.Key.Stack, frames[:0])
+		places = places[:0]
+		for _, id := range frames {
+			at, ok := ofFrame[id]
+			if !ok {
+				f := g.Dict.Frame(id)
+				k := widget.TopKey{Label: f.Label, File: cmp.Or(f.AbsolutePath, f.Path), Line: f.FirstLine}
+				if f.C {
+					k = widget.TopKey{Label: f.Label}
+				}
+				from := style.ProvenanceOf(f)
+				at = widget.RowOfFrame{Row: row(k, from), Own: f.Own(), Core: from == style.FromCore, Library: f.Library()}
+				ofFrame[id] = at
+			}
+			places = append(places, at)
+		}
+		kept = kept[:0]
+		if library := widget.OwnRows(places, true, own, &kept); len(kept) == 0 && len(places) > 0 {
+			kept = append(kept, row(widget.TopKey{Label: widget.LibraryRow + library}, style.FromGem))
+		}
+		for i, at := range kept {
+			r := &rows[at]
+			if i == 0 {
+				r.Self += w
+			}
+			if r.stampIn != n+1 { // once a stack, however often it is in it
+				r.stampIn = n + 1
+				r.total += w
+			}
+			if r.stampOf != whose {
+				r.stampOf = whose
+				r.processes++
+			}
+		}
+	}
+	slices.SortFunc(rows, func(x, y mergedRow) int {
+		return cmp.Or(cmp.Compare(y.Self, x.Self), cmp.Compare(y.total, x.total), cmp.Compare(x.Label, y.Label), cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line))
+	})
+	return rows, sum
+}
+
+// where is the place of the function, "" for one written in C.
+func (r *mergedRow) where() string {
+	if r.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", r.File, r.Line)
+}

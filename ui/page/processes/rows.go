@@ -1,0 +1,182 @@
+package processes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// loadRows makes a row of each process, and the one of all.
+func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
+	relatives, forgotten := p.fleet.Relatives()
+	p.forgotten = forgotten
+	rows := make([]*processRow, 0, len(list))
+	p.findings.Rows = p.findings.Rows[:0]
+	for _, of := range list {
+		row := &processRow{Of: of, Process: of.Store.Process(), parent: of.Parent}
+		state := of.Store.State()
+		row.setState(sc.ShowableState(state), sc.Opt.Replay)
+		read(sc, r, of, func(r *store.Reading) { row.load(sc, r) })
+		for _, f := range row.findings {
+			p.findings.Rows = append(p.findings.Rows, &processFinding{of, f})
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, asInTheTree)
+	p.rows = rows
+	p.idle = p.idle[:0]
+	for i := range relatives {
+		if x := relatives[i]; x.Source == nil && x.EndedAt.IsZero() && x.Why != "" {
+			p.idle = append(p.idle, x)
+		}
+	}
+	slices.SortStableFunc(p.findings.Rows, func(x, y *processFinding) int { return worseFirst(&x.Finding, &y.Finding) })
+	p.sumUp()
+}
+
+// titleOf is what the table calls a process.
+func titleOf(sc *scene.Scene, p *sampler.Process) string {
+	if !showsArgs(sc) || len(p.CommandLine) == 0 {
+		return p.Title
+	}
+	return canvas.Clean(strings.Join(p.CommandLine, " "))
+}
+
+// showsArgs reports whether command lines may be shown now.
+func showsArgs(sc *scene.Scene) bool { return sc.Opt.Args && !sc.HidesNames() }
+
+// setState notes what became of the process.
+func (w *processRow) setState(s store.SourceState, replay bool) {
+	switch {
+	case s.Err != nil:
+		w.state, w.end = processFailed, "✖ "+s.Err.Error()
+	case s.Ended && !replay:
+		w.state = processExited
+		if strings.Contains(s.End.Reason, "exec") {
+			w.state = processReplaced
+		}
+		h := widget.Head{Process: w.Process, State: s}
+		w.end = h.EndText()
+	}
+}
+
+// load reads the figures of the time shown; of a process that has ended, and of a recording, those of its last moments.
+func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
+	to := r.LastNS
+	if sc.Frozen {
+		to = sc.AtNS
+	}
+	if r.LastNS == 0 {
+		return
+	}
+	w.figures.Load(r, to-sc.WindowNS, to)
+	w.threads = len(r.States)
+	w.findings = r.Findings.Told()
+	if sc.Frozen {
+		w.findings = nil
+		if k := r.Marks.LastBefore(to); k != nil {
+			w.findings = slices.Clone(k.Findings)
+		}
+	} else if w.state != processRuns {
+		w.threads = 0
+	}
+	if h := w.halted(); h != nil {
+		w.findings = append(w.findings, h.Finding)
+	}
+	// What explains most comes first; here it is the worst that counts.
+	w.findings = sc.ShowableFindings(w.Of.Store, w.findings)
+	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return worseFirst(&x, &y) })
+	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
+}
+
+// halted is what holds the process, which is still there, from outside; nil: nothing does.
+func (w *processRow) halted() *scene.Halt {
+	if w.state != processRuns {
+		return nil
+	}
+	return w.figures.Halted
+}
+
+// laneColumns is the number of columns of a process's lane.
+const laneColumns = 30
+
+// sumUp makes the row of all processes: sums, and the longest waits.
+func (p *Page) sumUp() {
+	p.all = processRow{}
+	for _, w := range p.rows {
+		if w.state != processRuns {
+			continue
+		}
+		a, f := &p.all.figures, &w.figures
+		p.all.threads += w.threads
+		a.Held = max(a.Held, f.Held)
+		a.Waiting += f.Waiting
+		a.CPU += f.CPU
+		a.RSS += f.RSS
+		a.GC = max(a.GC, f.GC)
+		a.GCKnown = a.GCKnown || f.GCKnown
+		a.StackHz += f.StackHz
+		a.LockHz += f.LockHz
+		a.Minor += f.Minor
+		a.Major += f.Major
+		a.SelfCPU, a.SelfKnown = max(a.SelfCPU, f.SelfCPU), a.SelfKnown || f.SelfKnown // ddtop's own, the same for all
+		a.Halved = a.Halved || f.Halved
+		a.Waits += f.Waits
+		if f.WaitLengths[store.WaitP99].NS > a.WaitLengths[store.WaitP99].NS {
+			a.WaitLengths[store.WaitP99] = f.WaitLengths[store.WaitP99]
+		}
+	}
+}
+
+// inTree is the name of the order in which each process is followed by those below it.
+const inTree = "order"
+
+func asInTheTree(x, y *processRow) int { return slices.Compare(x.Of.Path, y.Of.Path) }
+
+// order makes the rows of the table: all processes, each of them, and those that are not sampled.
+func (p *Page) order() {
+	t := &p.Table
+	t.Rows = append(append(t.Rows[:0], &p.all), p.rows...)
+	t.Sort(t.Rows[1:])
+	for i := range p.idle {
+		t.Rows = append(t.Rows, &processRow{idle: &p.idle[i]})
+	}
+	if t.Index() < 0 { // it is sampled now, or no more, or was forgotten
+		*t.Cursor = p.sameProcess(*t.Cursor)
+	}
+}
+
+// sameProcess is the key of the row that a process has now whose row is gone: one that was not sampled may be, and the other way
+// round. Without a row it is that of all.
+func (p *Page) sameProcess(k processKey) processKey {
+	pid := k.idle
+	if k.Of != nil {
+		pid = k.Of.Store.Process().PID
+	}
+	for _, w := range p.Table.Rows {
+		if w.idle != nil && w.idle.PID == pid || w.Of != nil && w.Process.PID == pid {
+			return w.ID()
+		}
+	}
+	return processKey{}
+}
+
+// worseFirst orders findings of several processes: what goes on before what has ended, then by severity.
+func worseFirst(x, y *gvl.Finding) int {
+	return cmp.Or(cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)), cmp.Compare(y.Severity, x.Severity))
+}
+
+// worst is the severity of the process's worst finding that goes on; -1 without any.
+func (w *processRow) worst() int {
+	if len(w.findings) == 0 || w.findings[0].AgoNS != 0 {
+		return -1
+	}
+	return int(w.findings[0].Severity)
+}

@@ -1,0 +1,307 @@
+package requests
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// longRequestNS is from which age on a request stands out, in ns.
+const longRequestNS = int64(1e9)
+
+// requestColumns are the columns of what is in progress.
+func requestColumns() []widget.Column[*widget.RequestRow] {
+	return []widget.Column[*widget.RequestRow]{
+		{Title: "age", Width: widget.Wide(7, scene.WideWidth, 8), Right: true, Order: "age", Compare: func(x, y *widget.RequestRow) int { return cmp.Compare(y.AgeNS, x.AgeNS) },
+			Text: func(w *widget.RequestRow, sc *scene.Scene) (string, canvas.Style) {
+				if w.AgeNS >= longRequestNS {
+					return w.Age(), canvas.Style{FG: sc.Theme.Warn, Attr: canvas.Bold}
+				}
+				return w.Age(), sc.Theme.Plain()
+			}},
+		{Title: "thread", Width: widget.Wide(8, 80, 10, scene.WideWidth, 15, 160, 18), Order: "thread", Compare: func(x, y *widget.RequestRow) int { return strings.Compare(x.ThreadName, y.ThreadName) },
+			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) { // names of pools differ at their ends
+				a.Put(0, 0, canvas.CutLeft(w.ThreadName, a.W), sc.Theme.Dimmed())
+			}},
+		{Title: "request", Width: widget.Wide(14, 80, 19, scene.WideWidth, 26, 160, 44), Order: "request", Compare: func(x, y *widget.RequestRow) int { return strings.Compare(x.Name, y.Name) },
+			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
+				widget.DrawEndpoint(a, w.Name, w.Values(sc), &sc.Theme)
+			}},
+		{Title: "now", Width: widget.Wide(widget.Rest), Least: 16, Order: "state", Draw: drawRequestNow,
+			Compare: func(x, y *widget.RequestRow) int { return cmp.Compare(x.Urgent(), y.Urgent()) }},
+		{Title: "of its time", Width: widget.Wide(9, 80, 12, scene.WideWidth, 20, 160, 30), Drop: 1, Bare: true,
+			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
+				totals := w.NS
+				if w.State != nil && w.FiberNS == 0 && totals == [gvl.NumStates]int64{} { // it has just begun
+					totals[w.State.State] = 1
+				}
+				DrawTime(a, &totals, w.FiberNS, sc)
+			}},
+		{Width: widget.Wide(0, 160, 26), Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
+			drawParts(a, &w.NS, w.FiberNS, w.Peers, sc)
+		}},
+	}
+}
+
+// endpointColumns are the columns of routes and classes of jobs.
+func endpointColumns() []widget.Column[*endpointRow] {
+	length := func(title string, of func(*endpointRow) int64, text func(*endpointRow) string, width func(int) int, drop int) widget.Column[*endpointRow] {
+		return widget.Column[*endpointRow]{Title: title, Width: width, Drop: drop, Right: true, Order: title,
+			Compare: func(x, y *endpointRow) int { return cmp.Compare(of(y), of(x)) },
+			Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
+				if s := text(w); s != "–" {
+					return s, sc.Theme.Plain()
+				}
+				return "–", sc.Theme.Faded()
+			}}
+	}
+	quantile := func(title string, q float64, width func(int) int, drop int) widget.Column[*endpointRow] {
+		of := func(w *endpointRow) int64 { return w.Durations.Quantile(q) }
+		return length(title, of, func(w *endpointRow) string {
+			if n, _ := w.Durations.Count(); n == 0 {
+				return "–"
+			}
+			return scene.LengthText(w.Quantile(q))
+		}, width, drop)
+	}
+	longest := func(w *endpointRow) string {
+		switch {
+		case w.LongestNS == 0:
+			return "–"
+		case w.LongestAtLeast:
+			return "≥" + units.Duration(w.LongestNS)
+		}
+		return scene.LengthText(gvl.Length(w.LongestNS, w.SlackNS))
+	}
+	return []widget.Column[*endpointRow]{
+		{Title: "route", Width: widget.Wide(widget.Rest), Least: 18, Order: "name", Compare: func(x, y *endpointRow) int { return strings.Compare(x.Title, y.Title) },
+			Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) { widget.DrawEndpoint(a, w.Title, "", &sc.Theme) }},
+		{Title: "seen", Short: "n", Width: widget.Wide(5, scene.WideWidth, 6), Right: true, Order: "seen",
+			Compare: func(x, y *endpointRow) int { return cmp.Compare(y.Ended+y.Running, x.Ended+x.Running) },
+			Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
+				return units.Count(int64(w.Ended + w.Running)), sc.Theme.Plain()
+			}},
+		{Title: "/s", Width: widget.Wide(5, scene.WideWidth, 6), Drop: 2, Right: true,
+			Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
+				return scene.PerSecondText(w.PerSecond), sc.Theme.Dimmed()
+			}},
+		quantile("p50", .5, widget.Wide(7, scene.WideWidth, 8), 3), quantile("p95", .95, widget.Wide(7, scene.WideWidth, 8), 0),
+		length("max", func(w *endpointRow) int64 { return w.LongestNS }, longest, widget.Wide(8, scene.WideWidth, 9), 4),
+		{Title: "where its time goes", Short: "time", Width: widget.Wide(9, 80, 12, scene.WideWidth, 20, 160, 30), Drop: 1, Bare: true,
+			Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) { DrawTime(a, &w.NS, w.FiberNS, sc) }},
+		{Width: widget.Wide(0, scene.WideWidth, 16, 160, 44), Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) { drawParts(a, &w.NS, w.FiberNS, w.Peers, sc) }},
+		{Title: "makes others wait", Short: "blame", Width: widget.Wide(6, scene.WideWidth, 7, 160, 17), Right: true, Order: "blame",
+			Compare: func(x, y *endpointRow) int { return cmp.Compare(y.BlameNS, x.BlameNS) }, Text: endpointBlame},
+	}
+}
+
+// muchBlame is the share of all waiting for the GVL from which on it stands out, littleBlame that from which on it is said.
+const (
+	muchBlame   = 0.25
+	littleBlame = 0.005
+)
+
+func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
+	st := canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting])}
+	switch {
+	case w.Blame < littleBlame:
+		return "–", sc.Theme.Faded()
+	case sc.Figures.Waiting < widget.BlameGoes: // of little waiting
+		return units.Percent(w.Blame), sc.Theme.Dimmed()
+	case w.Blame >= muchBlame:
+		st.Attr = canvas.Bold
+	}
+	return units.Percent(w.Blame), st
+}
+
+// drawRequestNow writes what a request does: the state in its words, then the statement or where it is in the code, which has up to
+// a half of the room.
+func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
+	t := &sc.Theme
+	switch {
+	case w.FiberWaits:
+		x := a.Put(0, 0, canvas.Cut("its fiber waits", a.W), t.Dimmed())
+		if left := a.W - x - 2; w.What != "" && left >= min(4, canvas.Width(w.What)) {
+			a.Put(x+2, 0, canvas.Cut(w.What, left), t.Plain())
+		}
+		return
+	case w.Away:
+		a.Put(0, 0, canvas.Cut("its fiber waits, others of its thread run", a.W), t.Dimmed())
+		return
+	case w.State == nil:
+		a.Put(0, 0, "not known", t.Faded())
+		return
+	}
+	room, least := a.W, 4
+	if s := w.State.State; s == gvl.Waiting || s == gvl.Lock { // whom it waits for says more than where it is in the code
+		least = 14
+	} else if w.What != "" {
+		room = max(a.W-2-canvas.Width(w.What), a.W/2)
+	}
+	text := style.Fit(w.Forms, room)
+	x := a.Put(0, 0, text, t.Dimmed())
+	word, _, _ := strings.Cut(text, " ")
+	a.Put(0, 0, word, t.State(w.State.State))
+	if left := a.W - x - 2; w.What != "" && left >= min(least, canvas.Width(w.What)) {
+		a.Put(x+2, 0, canvas.Cut(w.What, left), t.Plain())
+	}
+}
+
+// fiberMark is a cell of the time in which a fiber waits for a request and no thread works for it: that is no state of a thread.
+const fiberMark = 'f'
+
+// DrawTime draws what the time of requests went to: a thread's states and then the waiting of fibers.
+func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *scene.Scene) {
+	both := [2]int64{units.Sum(totals[:]), fiberNS}
+	width := units.Divide(a.W, both[:], both[0]+both[1], nil)
+	sc.Theme.DrawStates(a.Sub(0, 0, width[0], 1), totals, sc.Opt.ASCII)
+	for x := width[0]; x < width[0]+width[1]; x++ {
+		a.Rune(x, 0, fiberMark, sc.Theme.Dimmed())
+	}
+}
+
+// maxParts is how many states are named that time went to.
+const maxParts = 4
+
+// drawParts names the states that time went to, as many as there is room for; the peer where all of them have room.
+func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []gvl.PeerNS, sc *scene.Scene) {
+	x := 0
+	for _, s := range PartsOf(totals, fiberNS, peers, sc, a.W > 2*len("native 00  ")) {
+		if x+canvas.Width(s) > a.W {
+			return
+		}
+		x = a.Put(x, 0, s, sc.Theme.Dimmed()) + 2
+	}
+}
+
+// PartsOf is what time went to, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8".
+func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []gvl.PeerNS, sc *scene.Scene, named bool) []string {
+	type part struct {
+		text string
+		ns   int64
+	}
+	list := []part{{"fiber waits", fiberNS}}
+	for _, s := range scene.Urgency {
+		list = append(list, part{scene.ShortStates[s], totals[s]})
+	}
+	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
+	sum := units.Sum(totals[:]) + fiberNS
+	var parts []string
+	for _, p := range list[:maxParts] {
+		sh := style.Share(p.ns, sum)
+		if sh < 0.01 {
+			break
+		}
+		text := p.text + " " + units.WholePercent(sh)
+		if p.text == scene.ShortStates[gvl.IO] && named && len(peers) > 0 {
+			if name := peerWord(sc.Dict.Peer(peers[0].Peer)); name != "" {
+				text += " " + name
+			}
+		}
+		parts = append(parts, text)
+	}
+	return parts
+}
+
+// peerWord is a peer in a word: what it is, or where.
+func peerWord(p sampler.Peer) string {
+	return canvas.Clean(cmp.Or(p.Service, p.Remote))
+}
+
+func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
+	// What is in progress gets what it needs up to a half, the routes the rest; and the other way round.
+	below := 0
+	if len(p.Endpoints.Rows) > 0 {
+		below = len(p.Endpoints.Rows) + 2
+	}
+	above := max(len(p.Running.Rows), 1) + 1
+	if least := min(a.H/2, below); above > a.H-least {
+		above = a.H - least
+	}
+	none := func(scene.Host, *widget.RequestRow, int) tea.Cmd { return nil }
+	p.Running.Draw(a.Sub(0, 0, a.W, above), sc, true, none)
+	if len(p.Running.Rows) == 0 {
+		a.Put(2, 1, canvas.Cut(p.nothing(sc), a.W-3), sc.Theme.Dimmed())
+	}
+	below = min(below, a.H-above)
+	switch {
+	case below > 0:
+		p.drawEndpoints(a.Sub(0, above, a.W, below), sc)
+	case p.all[1] == 0 && sc.Served.RoutesFromNS > 0 && above < a.H:
+		below = 1
+		a.Put(2, above, canvas.Cut("by route: "+RoutesSince(sc), a.W-3), sc.Theme.Dimmed())
+	}
+	if w := p.shown(); w != nil && w.State != nil {
+		i := slices.IndexFunc(sc.Threads, func(t scene.Thread) bool { return t.ID == w.Thread })
+		line := sc.Threads.Row(i, false)
+		line.Name += "  " + w.Name
+		p.now.Draw(a.Sub(0, above+below, a.W, a.H-above-below), sc, &line)
+	}
+}
+
+// shown is the request whose stack has the rows that the tables leave: the selected one, or the first; nil while a route is selected.
+func (p *Page) shown() *widget.RequestRow {
+	if i := p.Running.Index(); i >= 0 {
+		return p.Running.Rows[i]
+	}
+	if p.Endpoints.Index() < 0 && len(p.Running.Rows) > 0 {
+		return p.Running.Rows[0]
+	}
+	return nil
+}
+
+// nothing says that nothing is in progress, and what was last.
+func (p *Page) nothing(sc *scene.Scene) string {
+	switch {
+	case p.all[0] > 0:
+		return "none of what is in progress matches the search"
+	case !sc.Served.Seen && sc.Served.Server.Met:
+		return "no request and no job was seen yet"
+	case !sc.Served.Seen:
+		return "no request and no job was seen: Rack's are told from outside, and those of the usual job runners"
+	}
+	s := "no request and no job is in progress"
+	if q := sc.Served.Last; q != nil {
+		s = fmt.Sprintf("none in progress; the last ended %s ago: %s, %s (%s)", units.Duration(sc.AtNS-q.ToNS),
+			canvas.Clean(scene.EndpointName(q.Work.Kind, q.Work.Endpoint)), units.Duration(q.DurationNS()), canvas.Clean(gvl.ThreadName(q.Thread, sc.Dict)))
+	}
+	return s
+}
+
+// RoutesSince says from when on routes are told, where the time shown begins before that.
+func RoutesSince(sc *scene.Scene) string {
+	ago := units.Duration(max(sc.LastNS-sc.Served.RoutesFromNS, 0))
+	return "of the last " + ago + " alone, since " + sc.Process.WallTime(sc.Served.RoutesFromNS).Format("15:04:05")
+}
+
+func (p *Page) drawEndpoints(a canvas.Area, sc *scene.Scene) {
+	t := &sc.Theme
+	a.Row(0).Fill('─', t.Rule())
+	kinds := make(map[sampler.WorkKind]bool)
+	for _, w := range p.Endpoints.Rows {
+		kinds[w.Kind] = true
+	}
+	title := " by route "
+	switch {
+	case kinds[sampler.WorkJob] && kinds[sampler.WorkRequest]:
+		title = " by route and class of jobs "
+	case kinds[sampler.WorkJob]:
+		title = " by class of jobs "
+	}
+	x := a.Put(2, 0, title, t.Bold())
+	if sc.Served.RoutesFromNS > 0 {
+		a.Put(x+1, 0, canvas.Cut(" "+RoutesSince(sc)+" ", a.W-x-1), t.Dimmed())
+	}
+	p.Endpoints.Draw(a.Sub(0, 1, a.W, a.H-1), sc, true, func(scene.Host, *endpointRow, int) tea.Cmd { return nil })
+}

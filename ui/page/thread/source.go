@@ -1,0 +1,100 @@
+package thread
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxSourceBytes bounds a source file that is read, maxSourceLines its lines, maxSourceFiles how many files are kept.
+	maxSourceBytes = 2 << 20
+	maxSourceLines = 1 << 16
+	maxSourceFiles = 16
+)
+
+// SourceFile is a file of the target's program, or why there is none.
+type SourceFile struct {
+	Lines []string
+	// Newer: it was changed after the program started, so its lines need not be those that run.
+	Newer bool
+	Err   error
+	// pending: it is being read.
+	pending bool
+}
+
+// SourceMsg brings a file that was read.
+type SourceMsg struct {
+	Path string
+	File *SourceFile
+}
+
+// ForPage marks it as a message for pages.
+func (SourceMsg) ForPage() {}
+
+// sources are the files read so far, by path as the target has it.
+type sources struct {
+	files map[string]*SourceFile
+	order []string // oldest first
+}
+
+// get returns a file; nil when it was not asked for.
+func (s *sources) get(path string) *SourceFile { return s.files[path] }
+
+// put keeps a file, and forgets the oldest when there are too many.
+func (s *sources) put(path string, f *SourceFile) {
+	if s.files == nil {
+		s.files = make(map[string]*SourceFile)
+	}
+	if s.files[path] == nil {
+		if len(s.order) >= maxSourceFiles {
+			delete(s.files, s.order[0])
+			s.order = s.order[1:]
+		}
+		s.order = append(s.order, path)
+	}
+	s.files[path] = f
+}
+
+// fileReader is a sampler.Source that can read the files of its process's program, with the process's rights.
+type fileReader interface {
+	ReadFile(path string, limit int64) (content []byte, modified time.Time, err error)
+}
+
+// fetch returns the command that reads a file the way the target sees it. startedAt is when the target started.
+func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) tea.Cmd {
+	if s.get(path) != nil {
+		return nil
+	}
+	files, ok := src.(fileReader)
+	if !ok {
+		s.put(path, &SourceFile{Err: errors.New("it can't be read through this source")})
+		return nil
+	}
+	s.put(path, &SourceFile{pending: true})
+	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
+}
+
+// startSlack is by how much a file must be younger than the process to count as changed since: the start is known to a clock tick
+// (10 ms), a program's files are often written just before it is started, and what changes in its first second it has hardly read.
+const startSlack = time.Second
+
+// readSource reads a file's lines.
+func readSource(files fileReader, path string, startedAt time.Time) *SourceFile {
+	content, modified, err := files.ReadFile(path, maxSourceBytes)
+	if err != nil {
+		return &SourceFile{Err: err}
+	}
+	out := &SourceFile{Newer: !startedAt.IsZero() && modified.Sub(startedAt) > startSlack}
+	for line := range strings.Lines(string(content)) {
+		if len(out.Lines) == maxSourceLines {
+			break
+		}
+		out.Lines = append(out.Lines, strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "  "))
+	}
+	return out
+}

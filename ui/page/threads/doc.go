@@ -1,0 +1,2 @@
+// Package threads is the view of the table of threads.
+package threads

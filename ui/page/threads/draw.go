@@ -1,0 +1,234 @@
+package threads
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// threadColumns are the columns of the table of threads.
+func threadColumns() []widget.Column[*TableRow] {
+	onlyWide := widget.Wide(0, 160, 5)
+	percent := func(n int, s gvl.State) func(*TableRow, *scene.Scene) (string, canvas.Style) {
+		return func(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
+			if w.fiber != nil {
+				return "", sc.Theme.Faded()
+			}
+			p := w.percents()[n]
+			if p == 0 {
+				return "0 %", sc.Theme.Faded()
+			}
+			return fmt.Sprintf("%d %%", p), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[s])}
+		}
+	}
+	byPart := func(states ...gvl.State) func(x, y *TableRow) int {
+		return func(x, y *TableRow) int { return cmp.Compare(y.part(states...), x.part(states...)) }
+	}
+	return []widget.Column[*TableRow]{
+		{Title: "  thread", Width: widget.Wide(12, 80, 14, scene.WideWidth, 20, 160, 24), Draw: drawTreeName, Order: "name",
+			Compare: func(x, y *TableRow) int { return strings.Compare(x.Name, y.Name) }},
+		{Title: "now", Width: widget.Wide(16, scene.WideWidth, 17), Draw: drawState, Order: "state",
+			Compare: func(x, y *TableRow) int { return cmp.Compare(x.urgent, y.urgent) }},
+		{Title: "states", Width: widget.Wide(9, 80, 14, scene.WideWidth, 24, 160, 30), Bare: true,
+			Draw: func(a canvas.Area, w *TableRow, sc *scene.Scene) {
+				if w.fiber == nil {
+					sc.Theme.DrawStates(a, &w.Totals, sc.Opt.ASCII)
+				}
+			}},
+		{Title: "run", Width: onlyWide, Right: true, Text: percent(0, gvl.Running), Order: "run",
+			Compare: byPart(gvl.Running, gvl.Stalled, gvl.GC)},
+		{Title: "wait", Width: onlyWide, Right: true, Text: percent(1, gvl.Waiting), Order: "wait", Compare: byPart(gvl.Waiting)},
+		{Title: "io", Width: onlyWide, Right: true, Text: percent(2, gvl.IO), Order: "io", Compare: byPart(gvl.IO)},
+		{Title: "CPU", Width: widget.Wide(5, scene.WideWidth, 6), Right: true, Order: "CPU",
+			Text: func(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
+				if w.fiber != nil {
+					return "", sc.Theme.Plain()
+				}
+				return units.Percent(w.CPU), sc.Theme.Plain()
+			},
+			Compare: func(x, y *TableRow) int { return cmp.Compare(y.CPU, x.CPU) }},
+		{Title: "p99", Width: widget.Wide(8, scene.WideWidth, 9), Right: true, Order: "waits p99", Text: p99Text,
+			Compare: func(x, y *TableRow) int { return cmp.Compare(y.p99NS, x.p99NS) }},
+		{Title: "current frame", Width: widget.Wide(widget.Rest), Least: 8, Draw: drawFrame},
+		{Title: "detail", Width: widget.Wide(0, 160, widget.Rest), Text: detailText},
+	}
+}
+
+func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
+	p.Table.Draw(a, sc, true, func(h scene.Host, w *TableRow, x int) tea.Cmd {
+		p.choose()
+		switch {
+		case x > widget.GroupSign:
+		case w.IsGroup:
+			p.expand(h, !w.Open)
+		case w.fibers > 0:
+			p.expand(h, !w.unfolded)
+		}
+		h.Refresh()
+		return nil
+	})
+	rows := 1 + len(p.Table.Rows)
+	var selected *scene.Row
+	if i := p.Table.Index(); i >= 0 {
+		selected = &p.Table.Rows[i].Row
+	}
+	p.now.Draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
+}
+
+// leastName is how many columns a thread's name keeps beside the number of its fibers.
+const leastName = 6
+
+// drawTreeName writes the name of a thread or a group, members behind their group.
+func drawTreeName(a canvas.Area, w *TableRow, sc *scene.Scene) {
+	t := &sc.Theme
+	if w.fiber != nil {
+		w.fiber.draw(a, w, t)
+		return
+	}
+	x, name := 0, t.Plain()
+	if w.InGroup {
+		x = 2
+	}
+	if w.IsGroup {
+		name = t.Bold()
+	}
+	if w.IsGroup || w.fibers > 0 {
+		sign := "▸"
+		if w.Open || w.unfolded {
+			sign = "▾"
+		}
+		a.Put(x, 0, sign, t.Dimmed())
+	}
+	fibers := w.fibersText(a.W - x - 2)
+	room := a.W - x - 2
+	if fibers != "" {
+		room = max(room-1-canvas.Width(fibers), min(room, leastName))
+	}
+	end := a.Put(x+2, 0, canvas.Cut(w.Name, room), name)
+	if fibers != "" && a.W > end+1 {
+		a.Put(end+1, 0, canvas.Cut(fibers, a.W-end-1), t.Dimmed())
+	}
+}
+
+// percents are the row's shares of running, waiting, input and output, and the rest.
+func (w *TableRow) percents() []int {
+	run := w.Totals[gvl.Running] + w.Totals[gvl.Stalled] + w.Totals[gvl.GC]
+	wait, io := w.Totals[gvl.Waiting], w.Totals[gvl.IO]
+	return units.Percents(run, wait, io, units.Sum(w.Totals[:])-run-wait-io)
+}
+
+func p99Text(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
+	const longNS = int64(50e6)
+	t := &sc.Theme
+	switch {
+	case w.p99NS == 0:
+		return w.p99, t.Faded()
+	case w.p99NS >= longNS:
+		return w.p99, canvas.Style{FG: t.Readable(t.States[gvl.Waiting]), Attr: canvas.Bold}
+	}
+	return w.p99, t.Plain()
+}
+
+func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
+	if th := &sc.Threads[w.Members[0]]; !w.IsGroup && w.fiber == nil && th.Known {
+		return beyondState(th.State, sc.Dict), sc.Theme.Dimmed()
+	}
+	return "", sc.Theme.Dimmed()
+}
+
+// beyondState is what a description tells of a thread besides its state and how long it has been in it, which stand in a column of
+// their own.
+func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
+	ts.Detail.FD = -1 // which would cut an address
+	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
+	for _, said := range []string{" " + ts.Lasted().Prose(), " " + units.ProseDuration(ts.DurationNS()), ": ", " "} {
+		s = strings.TrimPrefix(s, said)
+	}
+	return s
+}
+
+// drawState writes what the thread does and for how long, or counts the states of a group.
+func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
+	t := &sc.Theme
+	if w.IsGroup {
+		sc.Threads.States(w.Members).Draw(a, t, t.Dimmed())
+		return
+	}
+	if w.fiber != nil {
+		w.fiber.drawState(a, t)
+		return
+	}
+	th := &sc.Threads[w.Members[0]]
+	if !th.Seen {
+		a.Put(0, 0, "ended", t.Dimmed())
+		return
+	}
+	s := th.State.State
+	x := a.Put(0, 0, s.String(), t.State(s))
+	if th.Known {
+		a.Put(x+1, 0, canvas.Cut(th.State.Lasted().Duration(), a.W-x-1), t.Dimmed())
+	}
+}
+
+// drawFrame writes for whom a thread works, and the innermost frame of its stack and where that is.
+func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
+	if w.fiber != nil {
+		a.Put(0, 0, canvas.Cut(w.fiber.what, a.W), sc.Theme.Plain())
+		return
+	}
+	th := &sc.Threads[w.Members[0]]
+	if w.IsGroup || !th.Known {
+		return
+	}
+	if of := sc.RequestOf(th.ID); of != "" { // for whom it works says more than the function it is in
+		x := a.Put(0, 0, canvas.Cut(of, a.W), sc.Theme.Bold())
+		if left := a.W - x - 2; left >= leastFrame {
+			drawFrameOf(a.Sub(x+2, 0, left, 1), th.State.Stack, sc)
+		}
+		return
+	}
+	drawFrameOf(a, th.State.Stack, sc)
+}
+
+// leastFrame is how many columns a frame needs behind a request.
+const leastFrame = 10
+
+func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {
+	_, id := sc.Dict.Stack(stack)
+	if id == 0 {
+		return
+	}
+	f := sc.Dict.Frame(id)
+	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(f.Label), a.W), sc.Theme.Plain())
+	if where := frameWhere(sc.Dict, stack); where != "" && a.W-x > canvas.Width(where) {
+		a.Put(x+1, 0, where, sc.Theme.Dimmed())
+	}
+}
+
+// frameWhere is the file and line of a stack's innermost frame written in Ruby; "" without one.
+func frameWhere(dict *sampler.Dictionary, stack sampler.StackID) string {
+	const maxUp = 64 // C functions in a row
+	for range maxUp {
+		caller, id := dict.Stack(stack)
+		if id == 0 {
+			return ""
+		}
+		if f := dict.Frame(id); !f.C && f.Path != "" {
+			return style.LineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
+		}
+		stack = caller
+	}
+	return ""
+}

@@ -1,0 +1,159 @@
+package timeline
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// closeColumns are the lengths of a column of a close picture, the longest first; those shorter than fineColumnNS where every change of
+// the GVL is known.
+var closeColumns = []time.Duration{100 * time.Millisecond, 50 * time.Millisecond, 20 * time.Millisecond, 10 * time.Millisecond, 5 * time.Millisecond, 2 * time.Millisecond, time.Millisecond, 500 * time.Microsecond, 200 * time.Microsecond,
+	100 * time.Microsecond, 50 * time.Microsecond, 20 * time.Microsecond, 10 * time.Microsecond}
+
+const (
+	// waitParts: a wait that is shown takes one of so many parts of the axis.
+	waitParts = 3
+)
+
+// closeView is a part of the time shown in columns so short that single changes of the GVL are seen. The zero value is none.
+type closeView struct {
+	// ColumnNS is the length of a column, fromNS the left edge of the first.
+	ColumnNS, fromNS int64
+}
+
+func (c closeView) On() bool { return c.ColumnNS != 0 }
+
+// around is the view with as many columns of a length, in whose middle (at the share place of it) a moment is.
+func closeAround(columnNS, atNS int64, columns int, place float64) closeView {
+	from := atNS - int64(place*float64(columnNS*int64(columns)))
+	return closeView{ColumnNS: columnNS, fromNS: from / columnNS * columnNS}
+}
+
+// zoomClose zooms within what is known exactly, in (-1) or out (+1); false: the zoom of the whole screen is to do it.
+func (p *Page) zoomClose(h scene.Host, d int) bool {
+	cols := h.Showing().Regions.CellsW
+	at := p.CursorNS
+	if at < p.Span[0] || at > p.Span[1] {
+		at = (p.Span[0] + p.Span[1]) / 2
+	}
+	place := style.Share(at-p.Span[0], p.Span[1]-p.Span[0])
+	each := p.CellNS(h.Showing())
+	switch {
+	case !p.Close.On() && d > 0, h.Showing().LastNS == 0:
+		return false
+	case !p.Close.On():
+		if h.Showing().WindowNS > int64(scene.Windows[0]) {
+			return false
+		}
+		if !h.Showing().ExactSpans.Any(at-each, at+each) {
+			h.Message().Tell(fmt.Sprintf("%s a column is as close as samples tell: where exact mode was on, the zoom goes on to 10 µs", units.Duration(each)))
+			return true
+		}
+	}
+	level := -1
+	for i, c := range closeColumns {
+		if d < 0 && int64(c) < each && (p.Close.On() || int64(c) < store.FineColumnNS) {
+			level = i
+			break
+		}
+		if d > 0 && int64(c) > each {
+			level = i // the shortest of those that are longer
+		}
+	}
+	switch {
+	case level >= 0:
+		h.Showing().Freeze()
+		p.Close = closeAround(int64(closeColumns[level]), at, cols, place)
+	case d < 0:
+		h.Message().Tell(units.Duration(each) + " a column is as close as it goes")
+	default:
+		p.Close = closeView{}
+	}
+	return true
+}
+
+// ShowWait freezes the picture with a wait for the GVL in its middle, the cursor at its beginning.
+func (p *Page) ShowWait(h scene.Host, e *store.WaitEvent) {
+	h.Showing().Freeze()
+	p.CursorNS, p.Close = max(e.FromNS(), h.Showing().OldestNS), closeView{}
+	p.Timeline.OpenGroupOf(e.Thread)
+	cols := max(h.Showing().Regions.CellsW, 1)
+	for _, c := range closeColumns { // the shortest columns in which it has room
+		if span := int64(c) * int64(cols); span >= waitParts*e.LenNS && span <= store.MaxFineNS && (e.Exact || int64(c) >= store.FineColumnNS) {
+			p.Close = closeAround(int64(c), e.EndNS-e.LenNS/2, cols, 0.5)
+		}
+	}
+}
+
+// pan moves the close picture by columns.
+func (p *Page) pan(h scene.Host, columns int64) {
+	c := &p.Close
+	c.fromNS = max(min(c.fromNS+columns*c.ColumnNS, h.Showing().LastNS-c.ColumnNS), h.Showing().OldestNS)
+	c.fromNS = c.fromNS / c.ColumnNS * c.ColumnNS
+	h.Refresh()
+}
+
+// within leaves the close picture when the time shown by the whole screen has moved away from it.
+func (p *Page) within(sc *scene.Scene) {
+	end := p.Close.fromNS + p.Close.ColumnNS*int64(sc.Regions.CellsW)
+	if p.Close.On() && (!sc.Frozen || end < sc.AtNS-sc.WindowNS || p.Close.fromNS > sc.AtNS) {
+		p.Close = closeView{}
+	}
+}
+
+// loadClose puts into the rows what they were at in the close picture: their time, and what they did at the cursor, or else at the end.
+func (p *Page) loadClose() {
+	v := p.Timeline
+	for i := range v.Lanes {
+		v.Lanes[i].Own = true
+	}
+	for i := range v.Visible {
+		w := &v.Visible[i]
+		w.Totals = [gvl.NumStates]int64{}
+		for k := range w.Cells {
+			for s, ns := range w.Cells[k].NS {
+				w.Totals[s] += ns
+			}
+		}
+		w.Now, w.Holds, w.AtMoment, w.State = []string{"–"}, false, true, gvl.Unknown
+		if c := p.cellAtCursor(w); c != nil && c.Listed() > 0 {
+			w.Now, w.State, w.Holds = cellForms(c), c.Dominant, c.Dominant.Held() && !w.IsGroup
+		}
+	}
+}
+
+// cellAtCursor is a row's cell under the cursor, or else the last one.
+func (p *Page) cellAtCursor(w *scene.Row) *gvl.Cell {
+	i := len(w.Cells) - 1
+	if p.CursorNS >= p.Span[0] && p.CursorNS < p.Span[1] && p.Span[1] > p.Span[0] {
+		i = int((p.CursorNS - p.Span[0]) * int64(len(w.Cells)) / (p.Span[1] - p.Span[0]))
+	}
+	if i < 0 || i >= len(w.Cells) {
+		return nil
+	}
+	return &w.Cells[i]
+}
+
+// cellForms say which states a cell has, the fullest form first: "waiting 60 % · running 40 %".
+func cellForms(c *gvl.Cell) []string {
+	if c.Share >= 0.995 {
+		return []string{c.Dominant.String()}
+	}
+	s := fmt.Sprintf("%s %s", c.Dominant, units.Percent(c.Share))
+	full, second := s, -1
+	for st, ns := range c.NS {
+		if ns > 0 && gvl.State(st) != c.Dominant && (second < 0 || ns > c.NS[second]) {
+			second = st
+		}
+	}
+	if second >= 0 {
+		full += fmt.Sprintf("%s%s %s", style.Between, gvl.State(second), units.Percent(style.Share(c.NS[second], c.Listed())))
+	}
+	return []string{full, s}
+}

@@ -1,0 +1,488 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// View registers the page.
+var View = page.View{
+	ID:     scene.PageTop,
+	Key:    "5",
+	Help:   "functions, lines, gems, files by self, total and blame",
+	Shared: page.SearchShared,
+	Make:   page.Makes(New),
+}
+
+// Page lists what the time goes to, heaviest first: functions, lines, gems or files.
+type Page struct {
+	Flame *widget.Flame // what it shows of whom is what this measures
+	page.Plain
+	Kind  TopKind
+	Table widget.Table[*topRow, widget.TopKey] // of the rows that weigh something
+
+	rows    []topRow
+	All     int   // how many weigh something, with those that a search leaves out
+	most    int64 // the largest weight in the order chosen
+	index   map[widget.TopKey]int
+	row     map[sampler.FrameID]widget.RowOfFrame
+	indexOf TopKind
+	indexIn sampler.Generation // the Dictionary's generation that index and row are of
+	Total   [2]int64           // weight of the time before and of the recent part
+	blame   int64
+	Alloc   flamegraph.AllocEstimate // of allocations: the weights are then what was seen of them
+	recent  flamegraph.Snapshot
+	stacks  map[sampler.StackID]*stackWeight
+	frames  []sampler.FrameID
+	indexes []int32 // scratch of rowsOf
+	places  []widget.RowOfFrame
+	rowsBuf []*topRow
+	loaded  topOf
+	// before sums the weights of another recording, was what came of it; nil: the rows are not compared with one.
+	before *Page
+	Was    map[string]topBefore
+}
+
+// TopKind is what the rows stand for.
+type TopKind uint8
+
+const (
+	TopFunctions TopKind = iota
+	TopLines
+	TopGems
+	TopFiles
+	numTopKinds
+)
+
+var TopKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
+
+// topRow is what a function, line, gem or file weighs: self and total in the time before and in the recent part.
+type topRow struct {
+	widget.TopKey
+	from        style.Provenance
+	self, total [2]int64
+	blame       int64
+	stamp       int  // the last stack that was counted in total
+	uncertain   bool // of a line: some of the frames can't be trusted
+}
+
+type stackWeight struct {
+	weight [2]int64
+	blame  int64
+}
+
+// topOf is what the rows were summed from.
+type topOf struct {
+	kind         TopKind
+	metric       flamegraph.Metric
+	idle         bool
+	fromNS, toNS int64
+	hides        bool // directories were hidden
+	own          bool // what is not the program's own counts for what called it
+	against      bool // they are compared with another recording
+}
+
+// recentParts: the last of so many parts of the time shown is the recent one, which the trend compares with the others.
+const recentParts = 4
+
+func New(c *widget.Parts) *Page {
+	p := &Page{Flame: &c.Flame}
+	p.Table = widget.Table[*topRow, widget.TopKey]{List: widget.List[*topRow, widget.TopKey]{Cursor: new(widget.TopKey)},
+		Columns: p.columns(), Left: 1, Right: 1, By: string(widget.BySelf)}
+	turn := func(n int) func(scene.Host) tea.Cmd {
+		return func(h scene.Host) tea.Cmd {
+			p.turnTo(h, TopKind((int(p.Kind)+n+int(numTopKinds))%int(numTopKinds)))
+			return nil
+		}
+	}
+	sort := widget.SortKeys("sort by self, by total or by blame", func() widget.Sorter { return &p.Table })
+	sort[len(sort)-1].Short = "" // the least first is rarely asked for, and the footer has little room
+	p.KeyMap = scene.KeyMap{Title: "top", Bindings: slices.Concat([]scene.Binding{
+		{Keys: []string{"enter"}, Show: "enter", Short: "flamegraph", Help: "find it in the flamegraph", Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
+		{Keys: []string{"right", "l", "tab"}, Show: "← →", Short: "kind", Help: "functions, lines, gems or files (also h, l, tab)", Do: turn(+1)},
+		{Keys: []string{"left", "h", "shift+tab"}, Do: turn(-1)},
+	}, sort, []scene.Binding{
+		{Keys: []string{"c"}, Show: "c", Help: "own code, with the time of the libraries that it calls; every function",
+			Do: func(h scene.Host) tea.Cmd { p.Flame.ToggleLibraries(); h.Refresh(); return nil }},
+		{Keys: []string{"w"}, Show: "w", Short: "weight", Help: "what is measured: wall time, CPU time, waiting for the GVL, blame, allocation",
+			Do: func(h scene.Host) tea.Cmd { p.Flame.NextMetric(); h.Refresh(); return nil }},
+		{Keys: []string{"I", "shift+i"}, Show: "I", Short: "idle", Help: "with or without the time of parked and sleeping threads",
+			Do: func(h scene.Host) tea.Cmd { p.Flame.ShowIdle = !p.Flame.ShowIdle; h.Refresh(); return nil }},
+	}, widget.CursorKeys("", "select a row", p.move))}
+	return p
+}
+
+func (p *Page) Found() string {
+	return fmt.Sprintf("%d of %d %s", len(p.Table.Rows), p.All, TopKindNames[p.Kind])
+}
+
+// turnTo lists rows of another kind.
+func (p *Page) turnTo(h scene.Host, k TopKind) {
+	p.Kind, p.Table.Top = k, 0
+	h.Refresh()
+}
+
+func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
+	p.Table.Move(by)
+	return nil
+}
+
+// enter looks the selected row up in the flamegraph.
+func (p *Page) enter(h scene.Host) tea.Cmd {
+	i := p.Table.Index()
+	if i < 0 {
+		return p.move(h, widget.Step{Rows: +1})
+	}
+	what := p.Table.Rows[i].Label
+	if p.Kind == TopFiles {
+		what = p.Table.Rows[i].File
+	}
+	if strings.HasPrefix(what, widget.LibraryRow) {
+		h.Message().Say("these are functions of libraries that no code of the program has called: c shows them")
+		return nil
+	}
+	if p.Kind == TopGems {
+		h.Message().Say("a gem has no frame of its own: sort its files or functions")
+		return nil
+	}
+	p.Flame.Search = regexp.MustCompile("^" + regexp.QuoteMeta(what) + "$")
+	p.Flame.Sought = p.Flame.Search
+	p.Flame.Zoom, p.Flame.Top, h.Showing().Focus = nil, 0, scene.OnFlame
+	cmd := h.Open(scene.PageLive)
+	p.Flame.NextMatch(+1)
+	h.Refresh()
+	return cmd
+}
+
+func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
+	s := &sc.Weights
+	of := topOf{p.Kind, p.Flame.Metric, p.Flame.ShowIdle, s.FromNS, s.ToNS, sc.Dict.HidesDirectories(), p.ownOnly(), p.Flame.BaseKind == widget.AgainstBase && p.Flame.Comparing()}
+	if of != p.loaded {
+		if of.hides != p.loaded.hides { // the rows have other names
+			p.index = nil
+		}
+		p.loaded = of
+		from := s.ToNS - (s.ToNS-s.FromNS)/recentParts
+		r.Rolling.SnapshotRange(from, s.ToNS, &p.recent)
+		p.Sum(s, &p.recent, sc)
+		p.Alloc = s.Allocations()
+		p.Was = p.beforeOf(sc)
+	}
+	p.Sort()
+}
+
+// Sum adds the weights up by row.
+func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
+	// A program that redefines its methods has new frames and functions all the time: those that are gone are forgotten.
+	if g := sc.Dict.Generation(); p.index == nil || p.indexOf != p.Kind || p.indexIn != g {
+		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[widget.TopKey]int), p.Kind, g, nil, make(map[sampler.FrameID]widget.RowOfFrame)
+	}
+	for i := range p.rows {
+		r := &p.rows[i]
+		r.self, r.total, r.blame, r.stamp, r.uncertain = [2]int64{}, [2]int64{}, 0, 0, false
+	}
+	if p.stacks == nil {
+		p.stacks = make(map[sampler.StackID]*stackWeight)
+	}
+	clear(p.stacks)
+	p.Total, p.blame = [2]int64{}, 0
+	skip := flamegraph.StateSet(0)
+	if p.Flame.Metric == flamegraph.Wall && !p.Flame.ShowIdle {
+		skip = widget.RestStates
+	}
+	add := func(s *flamegraph.Snapshot, part int, sign int64) {
+		for i := range s.Entries {
+			e := &s.Entries[i]
+			if skip.Has(e.Key.State) {
+				continue
+			}
+			w := p.stacks[e.Key.Stack]
+			if w == nil {
+				w = new(stackWeight)
+				p.stacks[e.Key.Stack] = w
+			}
+			v := e.Weights.Of(p.Flame.Metric)
+			w.weight[part] += v
+			p.Total[part] += v
+			if sign < 0 { // the recent part is not part of the time before
+				w.weight[0] -= v
+				p.Total[0] -= v
+			} else {
+				w.blame += e.Weights.BlameNS
+				p.blame += e.Weights.BlameNS
+			}
+		}
+	}
+	add(whole, 0, +1)
+	add(recent, 1, -1)
+	stamp := 0
+	for id, w := range p.stacks {
+		stamp++
+		p.frames = sc.Dict.Frames(id, p.frames[:0])
+		for i, r := range p.rowsOf(sc.Dict, p.frames) {
+			if i == 0 {
+				r.self[0] += w.weight[0]
+				r.self[1] += w.weight[1]
+				r.blame += w.blame
+			}
+			if r.stamp != stamp {
+				r.stamp = stamp
+				r.total[0] += w.weight[0]
+				r.total[1] += w.weight[1]
+			}
+		}
+	}
+}
+
+// ownOnly reports whether what is not the program's own counts for what called it. Gems are listed to see what they take.
+func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries && p.Kind != TopGems }
+
+// rowsOf returns the rows of a stack, innermost first: its self is that of the first. Of own code alone these are those of its own
+// frames and, of functions, the ones in C that these call; of a stack without any, one of the library that it is in.
+func (p *Page) rowsOf(dict *sampler.Dictionary, frames []sampler.FrameID) []*topRow {
+	p.indexes = p.indexes[:0]
+	if !p.ownOnly() {
+		for _, f := range frames {
+			p.indexes = append(p.indexes, p.rowOf(dict, f).Row)
+		}
+		return p.pointers(p.indexes)
+	}
+	p.places = p.places[:0]
+	for _, f := range frames {
+		p.places = append(p.places, p.rowOf(dict, f))
+	}
+	if library := widget.OwnRows(p.places, p.Kind == TopFunctions, true, &p.indexes); len(p.indexes) == 0 && len(frames) > 0 {
+		p.indexes = append(p.indexes, p.rowNamed(widget.TopKey{Label: widget.LibraryRow + library}, style.FromGem))
+	}
+	return p.pointers(p.indexes)
+}
+
+// pointers are the rows with these indexes. It is called when there are no more to come for a stack.
+func (p *Page) pointers(indexes []int32) []*topRow {
+	p.rowsBuf = p.rowsBuf[:0]
+	for _, i := range indexes {
+		p.rowsBuf = append(p.rowsBuf, &p.rows[i])
+	}
+	return p.rowsBuf
+}
+
+// rowOf returns a frame's place. Which one it is is looked up once for each frame.
+func (p *Page) rowOf(dict *sampler.Dictionary, id sampler.FrameID) widget.RowOfFrame {
+	if at, ok := p.row[id]; ok {
+		r := &p.rows[at.Row]
+		r.uncertain = r.uncertain || at.Uncertain
+		return at
+	}
+	f := dict.Frame(id)
+	from := style.ProvenanceOf(f)
+	file := cmp.Or(f.AbsolutePath, f.Path)
+	var k widget.TopKey
+	switch {
+	case p.Kind == TopGems:
+		k.Label = from.String()
+		if f.Gem != "" && from == style.FromGem {
+			k.Label = f.Gem
+		}
+	case f.C && p.Kind != TopFunctions:
+		k.Label = "C functions"
+		if p.Kind == TopLines {
+			k.Label = f.Label
+		}
+	case p.Kind == TopFiles:
+		k.Label, k.File = file, file
+	case p.Kind == TopLines:
+		k = widget.TopKey{Label: f.Label, File: file, Line: f.Line}
+	case f.C:
+		k.Label = f.Label
+	default:
+		k = widget.TopKey{Label: f.Label, File: file, Line: f.FirstLine}
+	}
+	at := widget.RowOfFrame{Row: p.rowNamed(k, from), Uncertain: p.Kind == TopLines && f.Uncertain, Own: f.Own(), Core: from == style.FromCore, Library: f.Library()}
+	p.row[id] = at
+	r := &p.rows[at.Row]
+	r.uncertain = r.uncertain || at.Uncertain
+	return at
+}
+
+// rowNamed returns the index of a row, which is made at its first sight.
+func (p *Page) rowNamed(k widget.TopKey, from style.Provenance) int32 {
+	i, ok := p.index[k]
+	if !ok {
+		i = len(p.rows)
+		p.index[k] = i
+		p.rows = append(p.rows, topRow{TopKey: k, from: from})
+	}
+	return int32(i)
+}
+
+func (r *topRow) Weight(by widget.TopOrder) int64 {
+	switch by {
+	case widget.ByTotal:
+		return r.total[0] + r.total[1]
+	case widget.ByBlame:
+		return r.blame
+	}
+	return r.self[0] + r.self[1]
+}
+
+// Sort orders the rows that weigh something.
+func (p *Page) Sort() {
+	t := &p.Table
+	t.Rows, p.most, p.All = t.Rows[:0], 0, 0
+	for i := range p.rows {
+		r := &p.rows[i]
+		w := r.Weight(widget.TopOrder(t.By))
+		if w > 0 || r.Weight(widget.ByTotal) > 0 {
+			p.All++
+			if re := p.Flame.Listed(); re == nil || re.MatchString(r.Label) || re.MatchString(r.File) {
+				t.Rows = append(t.Rows, r)
+			}
+		}
+		p.most = max(p.most, w)
+	}
+	t.Sort(t.Rows)
+}
+
+// heavier is the order of rows by a weight, the heaviest first.
+func heavier(by widget.TopOrder) func(x, y *topRow) int {
+	return func(x, y *topRow) int {
+		return cmp.Or(cmp.Compare(y.Weight(by), x.Weight(by)), cmp.Compare(y.Weight(widget.ByTotal), x.Weight(widget.ByTotal)),
+			cmp.Compare(x.Label, y.Label), cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line))
+	}
+}
+
+// trend compares a row's share in the recent part of the time with that before: +1 it grows, -1 it shrinks, 0 it is
+// steady or there is too little to tell.
+func (p *Page) trend(r *topRow) int {
+	const least, relative = 0.02, 0.2
+	parts := r.self
+	if widget.TopOrder(p.Table.By) == widget.ByTotal {
+		parts = r.total
+	}
+	before, now := style.Share(parts[0], p.Total[0]), style.Share(parts[1], p.Total[1])
+	switch d := now - before; {
+	case p.Total[0] <= 0 || p.Total[1] <= 0:
+	case d > max(least, relative*before):
+		return +1
+	case -d > max(least, relative*before):
+		return -1
+	}
+	return 0
+}
+
+func (p *Page) About(sc *scene.Scene) string {
+	s := fmt.Sprintf("%s by %s · %s", TopKindNames[p.Kind], p.Table.By, style.MetricName(p.Flame.Metric))
+	if p.Was != nil {
+		s = "against " + p.Flame.BaseWhen + " · " + s
+	}
+	if p.Flame.Listed() != nil {
+		s = fmt.Sprintf("%d of %d ", len(p.Table.Rows), p.All) + s
+	}
+	if few := p.Flame.Few(); few != "" { // which must not be what has no room
+		s = few + " · " + s
+	}
+	if p.ownOnly() {
+		s += " · own code (c)"
+	}
+	switch {
+	case p.Flame.Metric == flamegraph.Wall && !p.Flame.ShowIdle:
+		s += " · idle hidden"
+	case p.Flame.Metric == flamegraph.Allocations:
+		s += ", " + style.Estimated(p.Alloc)
+	}
+	return s + " · " + sc.When()
+}
+
+func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
+	i := p.Table.Index()
+	if i < 0 || p.nothing(sc) != "" {
+		return "", ""
+	}
+	r := p.Table.Rows[i]
+	rest = fmt.Sprintf("self %s  total %s  made others wait %s", p.measure(sc, r.Weight(widget.BySelf)), p.measure(sc, r.Weight(widget.ByTotal)), units.Duration(r.blame))
+	if r.File != "" && r.File != r.Label {
+		rest = style.LineIn(r.File, r.Line, r.uncertain) + "  " + rest
+	}
+	return r.Label, rest
+}
+
+// measure prints a weight. What was seen of the allocations stands for a share of all.
+func (p *Page) measure(sc *scene.Scene, n int64) string {
+	if p.Flame.Metric == flamegraph.Allocations {
+		n = int64(style.Share(n, p.Alloc.Seen) * float64(p.Alloc.Objects))
+	}
+	return style.Measure(p.Flame.Metric, n)
+}
+
+// nothing says why there is nothing to list; "" when there is.
+func (p *Page) nothing(sc *scene.Scene) string {
+	switch {
+	case p.Flame.Metric == flamegraph.Allocations && !p.Alloc.Enough():
+		return style.TooFew(p.Alloc)
+	case len(p.Table.Rows) == 0:
+		return style.NothingOf(p.Flame.Metric)
+	}
+	return ""
+}
+
+// beforeOf is what the rows of the top had in the other recording, by their labels, as much time taken; nil: it is not compared.
+func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
+	v := p.Flame
+	if v.BaseKind != widget.AgainstBase || v.Filter != "" {
+		p.before = nil
+		return nil
+	}
+	if p.before == nil {
+		p.before = &Page{Flame: v}
+	}
+	b := p.before
+	b.Kind = p.Kind
+	other := scene.Scene{Dict: v.Against.Dict}
+	b.Sum(&v.Against.Weights, new(flamegraph.Snapshot), &other)
+	factor := v.Against.Factor(&sc.Weights)
+	out := make(map[string]topBefore, len(b.rows))
+	for i := range b.rows {
+		r := &b.rows[i]
+		t := out[r.Name()]
+		t.Self += int64(float64(r.self[0]) * factor)
+		t.total += int64(float64(r.total[0]) * factor)
+		t.blame += int64(float64(r.blame) * factor)
+		out[r.Name()] = t
+	}
+	return out
+}
+
+// topBefore is what a row weighed in the other recording.
+type topBefore struct{ Self, total, blame int64 }
+
+func (t topBefore) weight(by widget.TopOrder) int64 {
+	switch by {
+	case widget.ByTotal:
+		return t.total
+	case widget.ByBlame:
+		return t.blame
+	}
+	return t.Self
+}
+
+// Name is what a row is called in another recording, too.
+func (r *topRow) Name() string {
+	if r.Label != "" {
+		return r.Label
+	}
+	return fmt.Sprintf("%s:%d", r.File[strings.LastIndexByte(r.File, '/')+1:], r.Line)
+}

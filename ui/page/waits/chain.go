@@ -1,0 +1,122 @@
+package waits
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+)
+
+// namedInSentence is how many holders a wait's sentence names.
+const namedInSentence = 2
+
+// chainMsg brings what was read from the history.
+type chainMsg store.WaitChain
+
+// Fetch returns the command that reads who held the GVL during the selected wait.
+func (p *Page) Fetch(h scene.Host) tea.Cmd {
+	i := p.Table.Index()
+	if i < 0 || p.Table.Rows[i].ID() == p.asked {
+		return nil
+	}
+	e, store := p.Table.Rows[i].WaitEvent, h.Store()
+	p.asked = e.Key()
+	return func() tea.Msg { return chainMsg(store.Chain(&e)) }
+}
+
+// ForPage marks it as a message for pages.
+func (chainMsg) ForPage() {}
+
+// Fetched keeps what was read if it is still what is wanted.
+func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
+	if msg, ok := msg.(chainMsg); ok && msg.Of == p.asked {
+		p.chain = store.WaitChain(msg)
+		if p.chain.Of.Open { // it goes on, and is asked for again at the next picture
+			p.asked = store.WaitKey{}
+		}
+		h.Draw()
+	}
+}
+
+// chainPart is a row of a chain.
+type chainPart struct {
+	NS    int64
+	what  string    // "behind Report#build (worker-1)"
+	state gvl.State // of the holder; Unknown: there was none
+}
+
+// ChainParts are where the time of a wait went, the longest first within holders, then what was behind nobody.
+func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
+	var out []chainPart
+	for i := range c.Sum.Parts {
+		x := &c.Sum.Parts[i]
+		name := canvas.Clean(gvl.ThreadName(x.Thread, sc.Dict))
+		what := "behind " + name
+		if x.Method != "" {
+			what = fmt.Sprintf("behind %s (%s)", canvas.Clean(x.Method), name)
+		}
+		switch x.State {
+		case gvl.GC:
+			what += ", which collected garbage"
+		case gvl.Stalled:
+			what += ", which slept with the GVL"
+		}
+		out = append(out, chainPart{x.NS, what, x.State})
+	}
+	for _, x := range []struct {
+		ns   int64
+		what string
+	}{
+		{c.Sum.UnlistedNS, "behind threads that lived too short a time to be listed"}, {c.Sum.OtherNS, "behind more threads"},
+		{c.Sum.NoCPUNS, "without a CPU"}, {c.Sum.HandoverNS, "hand-over: chosen, and not running yet"},
+		{c.Sum.NobodyNS, "while nobody held the GVL"}, {c.Sum.UnknownNS, "not known"},
+	} {
+		if x.ns > 0 {
+			out = append(out, chainPart{x.ns, x.what, gvl.Unknown})
+		}
+	}
+	return out
+}
+
+// chainSentence tells a wait: "http-3 waited 41 ms: 30 ms behind Report#build (worker-1), 11 ms without a CPU".
+func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
+	waited := "waited " + w.Length().Prose()
+	if w.Open {
+		waited = "has waited " + w.Length().Prose() + " so far"
+	}
+	if c.Cut {
+		waited += fmt.Sprintf(", of the last %s of it", units.ProseDuration(c.LenNS))
+	}
+	all := ChainParts(c, sc)
+	var said []string
+	holders, more, moreNS := 0, 0, int64(0)
+	for _, x := range all {
+		word, _, _ := strings.Cut(x.what, ":")
+		if x.state != gvl.Unknown {
+			if holders++; holders > namedInSentence {
+				more++
+				moreNS += x.NS
+				continue
+			}
+		} else if more > 0 {
+			said = append(said, fmt.Sprintf("%s behind %s", units.ProseDuration(moreNS), units.Plural(more, "more", "more")))
+			more = 0
+		}
+		if x.NS*200 >= c.LenNS || len(said) == 0 { // what is less than half a percent stands in the rows
+			said = append(said, units.ProseDuration(x.NS)+" "+word)
+		}
+	}
+	if more > 0 {
+		said = append(said, fmt.Sprintf("%s behind %d more", units.ProseDuration(moreNS), more))
+	}
+	if len(said) == 0 {
+		return w.Name + " " + waited
+	}
+	return w.Name + " " + waited + ": " + strings.Join(said, ", ")
+}

@@ -1,0 +1,380 @@
+package waits
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/page"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+	"github.com/ddtop/ddtop/ui/widget"
+)
+
+// View registers the page.
+var View = page.View{
+	ID:     scene.PageWaits,
+	Key:    "0",
+	Help:   "every wait for the GVL: how long, behind whom, and the lengths of all",
+	Shared: page.SearchShared,
+	Make:   page.Makes(New),
+}
+
+// MaxListedWaits is how many waits the list has that come first by its order, and how many of the last ones besides.
+const MaxListedWaits = 500
+
+// Page lists the single waits for the GVL of the time shown, with a histogram of their lengths, and says of the selected one who
+// held the GVL during it.
+type Page struct {
+	page.Plain
+	flame *widget.Flame // whose search its rows have to match
+	Table widget.Table[*WaitRow, store.WaitKey]
+	// thread is the one whose waits are listed; 0: all.
+	thread sampler.ThreadID
+
+	// All is how many waits there were in the time shown, kept how many of those that are listed by thread and search are known one by
+	// one, exact how many of them are so.
+	All, kept, exact int64
+	filtered         bool
+	columnsExact     bool
+	Counts           []int64 // of waitEdges
+	longest          gvl.Bounded
+	sums             waitSums
+	names            map[sampler.ThreadID]string
+	codes            map[sampler.StackID]waitCode
+
+	chain store.WaitChain
+	asked store.WaitKey // whose chain is wanted, or known
+}
+
+// waitSums are the sums of the waits that are listed and known one by one.
+type waitSums struct {
+	ns, handNS, noCPUNS int64
+	exactNS             int64
+}
+
+// waitCode is what a stack is called, and whether the search finds it.
+type waitCode struct {
+	text  string
+	found bool
+}
+
+// WaitRow is a wait in the list.
+type WaitRow struct {
+	store.WaitEvent
+	Name, firstName, lastName string
+	Code, firstIn, lastIn     string // methods
+	Request                   string
+}
+
+func (w *WaitRow) ID() store.WaitKey { return w.Key() }
+
+func New(c *widget.Parts) *Page {
+	p := &Page{flame: &c.Flame, names: make(map[sampler.ThreadID]string), codes: make(map[sampler.StackID]waitCode)}
+	p.Table = widget.Table[*WaitRow, store.WaitKey]{List: widget.List[*WaitRow, store.WaitKey]{Cursor: new(store.WaitKey)}, Columns: waitColumns(false), Left: 1, Right: 1, By: "length"}
+	p.KeyMap = scene.KeyMap{Title: "waits for the GVL", Bindings: slices.Concat([]scene.Binding{
+		{Keys: []string{"enter"}, Show: "enter", Short: "timeline", Help: "the timeline around the wait, as close as its time is known",
+			Do: func(h scene.Host) tea.Cmd { return p.enter(h) }},
+		{Keys: []string{"t"}, Show: "t", Short: "thread", Help: "only the waits of the selected wait's thread; again: of all threads",
+			Do: func(h scene.Host) tea.Cmd { p.toggleThread(h); h.Refresh(); return p.Fetch(h) }},
+	}, widget.CursorKeys("", "select a wait: who held the GVL during it", func(h scene.Host, by widget.Step) tea.Cmd { p.Table.Move(by); return p.Fetch(h) }),
+		widget.SortKeys("sort by the next, the previous column: length, start, thread, hand-over, no CPU", func() widget.Sorter { return &p.Table }),
+		[]scene.Binding{{Keys: []string{"esc"}, Show: "esc", Short: "all", Always: true, Help: "the waits of all threads; leave the search",
+			When: func(h scene.Host) bool { return p.thread != 0 || p.flame.Search != nil }, Do: func(h scene.Host) tea.Cmd {
+				if p.thread != 0 {
+					p.thread = 0
+					h.Refresh()
+				} else if p.flame.Search != nil {
+					p.flame.Search = nil
+					h.Refresh()
+				}
+				return nil
+			}}})}
+	return p
+}
+
+func (p *Page) Found() string { return units.Count(p.All) + " waits" }
+
+// toggleThread lists the waits of one thread alone, that of the selected wait or the one selected everywhere, or those of all.
+func (p *Page) toggleThread(h scene.Host) {
+	switch i := p.Table.Index(); {
+	case p.thread != 0:
+		p.thread = 0
+	case i >= 0:
+		p.thread = p.Table.Rows[i].Thread
+	case h.Showing().Selected.Thread != 0:
+		p.thread = h.Showing().Selected.Thread
+	default:
+		h.Message().Tell("↑ ↓ select a wait; t lists those of its thread")
+	}
+}
+
+// enter shows the selected wait on the timeline.
+func (p *Page) enter(h scene.Host) tea.Cmd {
+	i := p.Table.Index()
+	if i < 0 {
+		p.Table.Move(widget.Step{Rows: +1})
+		return p.Fetch(h)
+	}
+	w := p.Table.Rows[i]
+	arrived := h.Leave()
+	cmd := h.ShowWait(&w.WaitEvent)
+	arrived()
+	return cmd
+}
+
+func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
+	if i := p.Table.Index(); i >= 0 {
+		p.Table.At = i // a click has moved the cursor, too
+	}
+	fromNS, toNS, re := sc.AtNS-sc.WindowNS, sc.AtNS, p.flame.Listed()
+	p.filtered = p.thread != 0 || re != nil
+	p.Counts = append(p.Counts[:0], make([]int64, len(waitEdges)+1)...)
+	p.All, p.kept, p.exact, p.longest, p.sums = 0, 0, 0, gvl.Bounded{}, waitSums{}
+	clear(p.names)
+	clear(p.codes)
+	take := p.picker()
+	one := func(e *store.WaitEvent) {
+		if p.filtered && !p.matches(e, re, sc) {
+			return
+		}
+		p.kept++
+		if told := e.Length(); told.NS > p.longest.NS {
+			p.longest = told
+		}
+		p.sums.ns += e.LenNS
+		if e.Exact {
+			p.exact++
+			p.sums.exactNS += e.LenNS
+			p.sums.handNS += e.HandNS
+			p.sums.noCPUNS += e.NoCPUNS
+		}
+		i, at := slices.BinarySearch(waitEdges, e.LenNS)
+		if at {
+			i++
+		}
+		p.Counts[i]++
+		if e.LenNS >= int64(sc.Opt.WaitThreshold) {
+			take.add(e)
+		}
+	}
+	r.Waits.ForEach(fromNS, toNS, one)
+	for i := range sc.States {
+		if s := &sc.States[i]; s.State == gvl.Waiting {
+			w := s.Wait()
+			one(&store.WaitEvent{EndNS: s.AtNS, LenNS: s.DurationNS(), LeastNS: w.LeastNS, MostNS: w.MostNS, Cut: w.Cut, Thread: s.Thread, Stack: s.Stack, Ractor: s.Ractor, Open: true})
+		}
+	}
+	p.All = p.kept
+	if r.Waits.Events.FromNS() > fromNS { // not all are known one by one, but their lengths are
+		if _, n := r.Waits.Lengths(fromNS, toNS, nil); !p.filtered {
+			p.Counts = append(p.Counts[:0], make([]int64, len(waitEdges)+1)...)
+			r.Waits.Sum.Counts(waitEdges, p.Counts)
+			p.All = max(n, p.kept)
+		}
+	}
+	exact := p.exact > 0
+	if exact != p.columnsExact {
+		p.Table.Columns, p.columnsExact = waitColumns(exact), exact
+		if !slices.Contains(p.Table.Orders(), p.Table.By) {
+			p.Table.By = "length"
+		}
+	}
+	p.Table.Rows = p.Table.Rows[:0]
+	for _, e := range take.picked() {
+		p.Table.Rows = append(p.Table.Rows, p.newRow(e, sc))
+	}
+	p.Table.Sort(p.Table.Rows)
+}
+
+// matches reports whether a wait is to be listed: it is of the thread, and the search finds its thread, a method of it or of who held
+// the GVL, or its request.
+func (p *Page) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene.Scene) bool {
+	if p.thread != 0 && e.Thread != p.thread {
+		return false
+	}
+	if re == nil {
+		return true
+	}
+	if re.MatchString(p.NameOf(e.Thread, sc)) || e.First != 0 && re.MatchString(p.NameOf(e.First, sc)) || e.Last != 0 && re.MatchString(p.NameOf(e.Last, sc)) {
+		return true
+	}
+	for _, s := range [...]sampler.StackID{e.Stack, e.FirstStack, e.LastStack} {
+		if s != 0 && p.codeOf(s, re, sc).found {
+			return true
+		}
+	}
+	return e.Work != 0 && re.MatchString(workName(e.Work, sc))
+}
+
+func (p *Page) NameOf(id sampler.ThreadID, sc *scene.Scene) string {
+	s, ok := p.names[id]
+	if !ok {
+		s = canvas.Clean(gvl.ThreadName(id, sc.Dict))
+		p.names[id] = s
+	}
+	return s
+}
+
+// codeOf names the program's own code of a stack; found: the search finds any of its frames.
+func (p *Page) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene.Scene) waitCode {
+	c, ok := p.codes[stack]
+	if ok || stack == 0 {
+		return c
+	}
+	if c.text = scene.OwnPlace(sc.Dict, stack); c.text == "" { // none of it is the program's own
+		if _, f := sc.Dict.Stack(stack); f != 0 {
+			c.text = canvas.Clean(sc.Dict.Frame(f).Label)
+		}
+	}
+	if re != nil {
+		for _, id := range sc.Dict.Frames(stack, nil) {
+			if f := sc.Dict.Frame(id); re.MatchString(f.Label) || re.MatchString(f.Path) {
+				c.found = true
+				break
+			}
+		}
+	}
+	p.codes[stack] = c
+	return c
+}
+
+// workName is what the screen calls a request or job; "" for none.
+func workName(id sampler.WorkID, sc *scene.Scene) string {
+	w := sc.Dict.Work(id)
+	if w.Kind == sampler.WorkNone {
+		return ""
+	}
+	return canvas.Clean(scene.EndpointName(w.Kind, w.Endpoint))
+}
+
+func (p *Page) newRow(e *store.WaitEvent, sc *scene.Scene) *WaitRow {
+	w := &WaitRow{WaitEvent: *e, Name: p.NameOf(e.Thread, sc), Code: p.codeOf(e.Stack, nil, sc).text}
+	if e.First != 0 {
+		w.firstName, w.firstIn = p.NameOf(e.First, sc), p.codeOf(e.FirstStack, nil, sc).text
+	}
+	if e.Last != 0 {
+		w.lastName, w.lastIn = p.NameOf(e.Last, sc), p.codeOf(e.LastStack, nil, sc).text
+	}
+	if e.Work != 0 {
+		w.Request = workName(e.Work, sc)
+	}
+	return w
+}
+
+// waitPicker keeps the first of many waits by an order, and the last ones.
+type waitPicker struct {
+	compare     func(x, y *store.WaitEvent) int
+	first, last []*store.WaitEvent
+}
+
+// picker keeps what comes first by the order of the table.
+func (p *Page) picker() *waitPicker {
+	i := slices.IndexFunc(p.Table.Columns, func(c widget.Column[*WaitRow]) bool { return c.Order == p.Table.By })
+	compare := WaitOrders[p.Table.Columns[i].Order]
+	if p.Table.Reverse {
+		return &waitPicker{compare: func(x, y *store.WaitEvent) int { return -compare(x, y) }}
+	}
+	return &waitPicker{compare: compare}
+}
+
+// add takes a wait; they come in the order of their ends.
+func (k *waitPicker) add(e *store.WaitEvent) {
+	if k.first = append(k.first, e); len(k.first) >= 2*MaxListedWaits {
+		k.first = k.best()
+	}
+	if k.last = append(k.last, e); len(k.last) >= 2*MaxListedWaits {
+		k.last = append(k.last[:0], k.last[len(k.last)-MaxListedWaits:]...)
+	}
+}
+
+func (k *waitPicker) best() []*store.WaitEvent {
+	slices.SortStableFunc(k.first, k.compare)
+	return k.first[:min(len(k.first), MaxListedWaits)]
+}
+
+// picked are the waits that are kept, each once.
+func (k *waitPicker) picked() []*store.WaitEvent {
+	out := slices.Clone(k.best())
+	seen := make(map[store.WaitKey]bool, len(out))
+	for _, e := range out {
+		seen[e.Key()] = true
+	}
+	for _, e := range k.last[max(len(k.last)-MaxListedWaits, 0):] {
+		if !seen[e.Key()] {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// WaitOrders are the orders of waits, what stands out first.
+var WaitOrders = map[string]func(x, y *store.WaitEvent) int{
+	"length": func(x, y *store.WaitEvent) int {
+		return cmp.Or(cmp.Compare(y.Length().NS, x.Length().NS), cmp.Compare(y.EndNS, x.EndNS))
+	},
+	"start": func(x, y *store.WaitEvent) int { return cmp.Compare(y.FromNS(), x.FromNS()) },
+	"thread": func(x, y *store.WaitEvent) int {
+		return cmp.Or(cmp.Compare(x.Thread, y.Thread), cmp.Compare(y.LenNS, x.LenNS))
+	},
+	"hand-over": func(x, y *store.WaitEvent) int {
+		return cmp.Or(cmp.Compare(y.HandNS, x.HandNS), cmp.Compare(y.LenNS, x.LenNS))
+	},
+	"no CPU": func(x, y *store.WaitEvent) int {
+		return cmp.Or(cmp.Compare(y.NoCPUNS, x.NoCPUNS), cmp.Compare(y.LenNS, x.LenNS))
+	},
+}
+
+func (p *Page) About(sc *scene.Scene) string {
+	parts := []string{units.Count(p.All) + " waits"}
+	if p.All == 1 {
+		parts[0] = "1 wait"
+	}
+	if p.thread != 0 {
+		parts[0] += " of " + p.NameOf(p.thread, sc)
+	}
+	if p.filtered && searchedFor(sc, p.flame) != "" {
+		parts[0] += " that match"
+	}
+	parts = append(parts, sc.When())
+	if p.Table.By != "length" || p.Table.Reverse {
+		by := "by " + p.Table.By
+		if p.Table.Reverse {
+			by += " reversed"
+		}
+		parts = append(parts, by)
+	}
+	return strings.Join(parts, style.Between)
+}
+
+// searchedFor is what is searched for in lists; "" for nothing.
+func searchedFor(sc *scene.Scene, f *widget.Flame) string {
+	if re := f.Listed(); re != nil {
+		return widget.StripCase(re.String())
+	}
+	return ""
+}
+
+func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
+	i := p.Table.Index()
+	if i < 0 {
+		return "", "↑ ↓ select a wait: who held the GVL during it   enter the timeline around it   t its thread"
+	}
+	w := p.Table.Rows[i]
+	var parts []string
+	if w.Code != "" {
+		parts = append(parts, "in "+w.Code)
+	}
+	if w.Request != "" {
+		parts = append(parts, "for "+w.Request)
+	}
+	return w.Name, strings.Join(parts, "   ")
+}

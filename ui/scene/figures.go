@@ -1,0 +1,268 @@
+package scene
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// Figures are the numbers of the head lines over the stretch of time that is shown.
+type Figures struct {
+	Held, Waiting float64 // of the busiest ractor's GVL; all ractors' waiters
+	// WaitLengths are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many there were.
+	WaitLengths     [len(store.WaitShares)]gvl.Bounded
+	Waits           int64
+	CPU, Throttled  float64
+	GC              float64
+	Minor, Major    uint64
+	GCKnown         bool
+	RSS             int64
+	StackHz, LockHz float64
+	SelfCPU         float64
+	SelfKnown       bool
+	SelfShort       bool // what was measured is too short to tell it
+	Priority        sampler.Priority
+	Halved, lowered bool // of the budget, at the end
+	Extended        bool // more is taken for the least quality
+	// lacks says by kind of figure why it is not told; "" if it is.
+	lacks   [sampler.NumFigures]string
+	exact   bool             // every change of the GVL is known
+	reads   sampler.Reads    // since the attach
+	stacks  store.StackReads // of the time shown
+	Dropped uint64
+	LeftOut uint64 // names
+	slow    bool
+	// Halted is what holds the process from outside at the end; nil: nothing does.
+	Halted     *Halt
+	PauseShare float64 // of the time
+	PauseNS    int64   // their mean length
+	HeldSpark  []float64
+	WaitSpark  []float64
+	CPUSpark   []float64
+	GCSpark    []float64
+	RSSSpark   []float64
+}
+
+// sparkColumns is the number of columns of each sparkline.
+const sparkColumns = 8
+
+// Load reads the figures between two times.
+func (f *Figures) Load(r *store.Reading, fromNS, toNS int64) {
+	*f = Figures{Dropped: r.Dropped, LeftOut: r.LeftOut}
+	cells := r.Timeline.Process(fromNS, toNS, sparkColumns)
+	var sum gvl.ProcCell
+	for _, c := range cells {
+		sum.SpanNS += c.SpanNS
+		sum.SampledNS += c.SampledNS
+		sum.WaitNS += c.WaitNS
+		sum.GCNS += c.GCNS
+		sum.CPUNS += c.CPUNS
+		sum.ThrottledNS += c.ThrottledNS
+		unknown := c.SampledNS == 0
+		f.WaitSpark = append(f.WaitSpark, style.ValueOr(unknown, c.Waiters()))
+		f.CPUSpark = append(f.CPUSpark, style.ValueOr(unknown, style.Share(c.CPUNS, c.SampledNS)))
+		f.GCSpark = append(f.GCSpark, style.ValueOr(unknown, c.GC()))
+		f.RSSSpark = append(f.RSSSpark, style.ValueOr(c.RSSBytes == 0, float64(c.RSSBytes)))
+		if c.RSSBytes != 0 {
+			f.RSS = c.RSSBytes
+		}
+	}
+	f.Waiting, f.GC = sum.Waiters(), sum.GC()
+	f.CPU, f.Throttled = style.Share(sum.CPUNS, sum.SampledNS), style.Share(sum.ThrottledNS, sum.SampledNS)
+	f.loadOwners(r, fromNS, toNS)
+	f.loadMarks(r, fromNS, toNS)
+	var open []gvl.Wait
+	for i := range r.States {
+		if s := &r.States[i]; s.State == gvl.Waiting && toNS >= r.LastNS {
+			open = append(open, s.Wait())
+		}
+	}
+	f.WaitLengths, f.Waits = r.Waits.Lengths(fromNS, toNS, open)
+}
+
+func (f *Figures) loadOwners(r *store.Reading, fromNS, toNS int64) {
+	f.Held, f.HeldSpark = Busiest(r, fromNS, toNS, sparkColumns)
+}
+
+// Busiest returns the share of a time for which the GVL was held, and that share by columns: of the ractor whose GVL was held most.
+func Busiest(r *store.Reading, fromNS, toNS int64, columns int) (most float64, spark []float64) {
+	for _, id := range r.Timeline.Ractors() {
+		cells := r.Timeline.Owners(id, fromNS, toNS, columns)
+		var held, sampled int64
+		shares := make([]float64, 0, len(cells))
+		for _, c := range cells {
+			held += c.HeldNS
+			sampled += c.SampledNS
+			shares = append(shares, style.ValueOr(c.SampledNS == 0, style.Share(c.HeldNS, c.SampledNS)))
+		}
+		if s := style.Share(held, sampled); s >= most {
+			most, spark = s, shares
+		}
+	}
+	return most, spark
+}
+
+func (f *Figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
+	a, b, ok := r.Marks.Span(fromNS, toNS)
+	if b == nil {
+		return
+	}
+	f.reads, f.slow, f.Halted = b.Reads, b.Slow, HaltOf(&b.Proc)
+	f.GCKnown = b.GC.Valid
+	if f.RSS == 0 {
+		f.RSS = b.Proc.RSSBytes
+	}
+	if !ok {
+		return
+	}
+	sec := float64(b.TimeNS-a.TimeNS) / 1e9
+	f.Minor, f.Major = b.GC.MinorCount-a.GC.MinorCount, b.GC.MajorCount-a.GC.MajorCount
+	f.LockHz = float64(b.Reads.Ticks-a.Reads.Ticks) / sec
+	f.StackHz = float64(b.Reads.StackTicks-a.Reads.StackTicks) / sec
+	own, span := b.Meters.Self.Since(&a.Meters.Self)
+	f.SelfCPU, f.SelfKnown, f.SelfShort = style.Share(own, span), span > 0, span == 0 && b.Meters.Self.Known()
+	f.exact = r.Exact.NearlyAll(fromNS, toNS)
+	f.Priority, f.Halved, f.lowered, f.Extended = b.Self.Priority, b.Self.Halved, b.Self.Lowered, b.Self.Extended
+	q := b.Quality.Since(&a.Quality)
+	for i := range f.lacks {
+		f.lacks[i] = q.Lacks(sampler.Figure(i))
+	}
+	if n := b.Reads.Pauses - a.Reads.Pauses; n > 0 {
+		paused := int64(b.Reads.PausedNS - a.Reads.PausedNS)
+		f.PauseShare, f.PauseNS = style.Share(paused, b.TimeNS-a.TimeNS), paused/int64(n)
+	}
+	f.stacks = store.StackReads{Read: b.Stacks.Read - a.Stacks.Read, Lost: b.Stacks.Lost - a.Stacks.Lost}
+}
+
+// Enough reports whether a kind of figure has its least quality.
+func (f *Figures) Enough(kind sampler.Figure) bool { return f.lacks[kind] == "" }
+
+// Told returns a figure's text, or – if its kind has less than its least quality.
+func (f *Figures) Told(kind sampler.Figure, text string) string {
+	if !f.Enough(kind) {
+		return "–"
+	}
+	return text
+}
+
+// WaitText is one of the lengths of waits.
+func (f *Figures) WaitText(of int) string {
+	return f.Told(sampler.FigureWaits, store.WaitInWords(f.Waits, f.WaitLengths[of]))
+}
+
+// WaitsText says how many waits for the GVL there were, of all threads, and how long they were; "" without any.
+func (f *Figures) WaitsText() string {
+	if f.Waits == 0 || !f.Enough(sampler.FigureWaits) {
+		return ""
+	}
+	return fmt.Sprintf("%s waits: p50 %s  p90 %s  p99 %s  max %s", units.Count(f.Waits), f.WaitText(store.WaitP50), f.WaitText(store.WaitP90),
+		f.WaitText(store.WaitP99), f.WaitText(store.WaitMax))
+}
+
+// MissesWaits reports whether short waits are missed because it reads more rarely than was asked for.
+func (f *Figures) MissesWaits() bool { return f.lowered && !f.exact && f.LockHz > 0 }
+
+// Lost is the share of the stacks read that are not there in full.
+func (f *Figures) Lost() float64 { return style.Share(int64(f.stacks.Lost), int64(f.stacks.Read)) }
+
+// MayTake is the share of a CPU that ddtop may take, at the end of the time shown; 0: there is no limit.
+func (f *Figures) MayTake(p *sampler.Process) float64 {
+	switch {
+	case f.Extended && p.OverheadMost > 0:
+		return p.OverheadMost
+	case f.Halved:
+		return p.Overhead / 2
+	}
+	return p.Overhead
+}
+
+// MostText writes a limit: 3 %, 1.5 %.
+func MostText(share float64) string { return strconv.FormatFloat(share*100, 'g', 4, 64) + " %" }
+
+// ManyPartial is the share of the stacks read from on which it is marked that they are not there in full.
+const ManyPartial = 0.05
+
+// slower says why it reads less often than was asked for; "" where it does not.
+func (f *Figures) slower(p *sampler.Process) string {
+	asked := fmt.Sprintf("; asked for were %s and %s", style.Rate(p.LockRate), style.Rate(p.StackRate))
+	switch {
+	case f.slow:
+		return asked + ": the process is idle"
+	case f.exact && f.StackHz >= 0.8*p.StackRate:
+		return "; in exact mode it reads who holds the GVL no oftener than stacks"
+	case f.LockHz < 0.8*p.LockRate || f.StackHz < 0.8*p.StackRate:
+		return asked
+	}
+	return ""
+}
+
+// ReadsHelp says what happened to reads, in the help: what was corrected by reading again is not a loss, and stays out of the
+// header.
+func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
+	n := func(v uint64) string { return units.Count(int64(v)) }
+	r := &f.reads
+	keys := KeyMap{Title: "sampling since the attach", Bindings: []Binding{
+		{Show: style.Rate(f.LockHz), Help: "reads a second of who holds the GVL and who waits, " + style.Rate(f.StackHz) + " of all stacks, in the time shown" + f.slower(p)},
+		{Show: units.FinePercent(f.Lost()), Help: "of the stacks in the time shown were not read in full (partial)"},
+		{Show: n(r.Ticks), Help: "reads of the scheduler, " + n(r.StackTicks) + " of them with all stacks; " + n(r.Late) + " left out because ddtop was late"},
+		{Show: n(r.Torn), Help: "reads that changed under way (torn): made again " + n(r.Retried) + " times, which is not a loss"},
+		{Show: n(r.Partial), Help: "stacks kept in part, without their innermost frames; " + n(r.Failed) + " reads failed; " + n(f.Dropped) + " samples dropped"},
+		{Show: n(f.LeftOut), Help: "frames, stacks, threads and peers left out: their names take too much memory"},
+	}}
+	for i := range f.lacks {
+		if f.lacks[i] != "" {
+			keys.Bindings = append(keys.Bindings, Binding{Show: "–", Help: sampler.Figure(i).String() + " are not told: " + f.lacks[i]})
+		}
+	}
+	if most := f.MayTake(p); most > 0 {
+		help := "of a CPU is what ddtop may take (--overhead)"
+		switch {
+		case f.Extended:
+			help += ": more than the usual " + MostText(p.Overhead) + ", since figures would have less than their least quality with that"
+		case f.Halved:
+			help += ", half of " + MostText(p.Overhead) + " since no CPU is free"
+		}
+		if f.MissesWaits() {
+			help += fmt.Sprintf("; it reads %s times a second for it, stacks %s: waits under %s can be missed",
+				style.Rate(f.LockHz), style.Rate(f.StackHz), units.Duration(int64(1e9/f.LockHz)))
+		}
+		keys.Bindings = append(keys.Bindings, Binding{Show: MostText(most), Help: help})
+	}
+	return keys
+}
+
+// Halt is something that holds all threads of a process from outside. Its finding leads the others: no rule looks at the process
+// then, and all of its threads seem to wait for what they did last.
+type Halt struct {
+	Word    string
+	Finding gvl.Finding
+}
+
+// HaltOf is what holds a process; nil: nothing does.
+func HaltOf(p *sampler.Proc) *Halt {
+	switch {
+	case p.Frozen:
+		return &ProcessFrozen
+	case p.Stopped:
+		return &ProcessStopped
+	}
+	return nil
+}
+
+var (
+	ProcessStopped = Halt{"stopped", gvl.Finding{
+		Severity: gvl.SeverityCrit, Title: "The process is stopped",
+		Text: "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads: nothing runs",
+		Next: "kill -CONT lets it go on after a signal; after a debugger, its own detach",
+	}}
+	ProcessFrozen = Halt{"frozen", gvl.Finding{
+		Severity: gvl.SeverityCrit, Title: "Frozen by its cgroup",
+		Text: "the cgroup of the process, or a parent of it, is frozen (docker pause, systemctl freeze): nothing runs",
+		Next: "docker unpause or systemctl thaw lets it go on",
+	}}
+)

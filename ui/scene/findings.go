@@ -1,0 +1,138 @@
+package scene
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// FindingID tells a finding from the others, from picture to picture: a process has one of each rule.
+type FindingID struct {
+	Of   *Member // nil: the one that is shown
+	Rule string
+}
+
+// ID is what tells the finding at an index from the others; the zero value where there is none.
+func (f *Findings) ID(i int) FindingID {
+	if i >= len(f.List) {
+		return FindingID{}
+	}
+	id := FindingID{Rule: f.List[i].ID}
+	if f.Owners != nil {
+		id.Of = f.Owners[i]
+	}
+	return id
+}
+
+// Index is where a finding is now; -1: it is gone.
+func (f *Findings) Index(id FindingID) int {
+	for i := range f.List {
+		if f.ID(i) == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// Findings says in plain words what is wrong, the cause first, and what to do where there is room.
+type Findings struct {
+	List []gvl.Finding
+	// Owners are the processes that they are about, one for each; nil: all are about the one that is shown.
+	Owners []*Member
+	// Note replaces the findings while there is nothing to judge yet.
+	Note string
+	// Young: memory was not watched for long enough to tell of its growth.
+	Young bool
+}
+
+// Current are the findings that go on; those that have ended come after them in the list.
+func (v *Findings) Current() []gvl.Finding {
+	n := slices.IndexFunc(v.List, func(f gvl.Finding) bool { return f.AgoNS != 0 })
+	if n < 0 {
+		return v.List
+	}
+	return v.List[:n]
+}
+
+// Pool reports whether there is a finding that one of some threads waits for a pool.
+func (v *Findings) Pool(waiters []sampler.ThreadID) bool {
+	return slices.ContainsFunc(v.Current(), func(f gvl.Finding) bool {
+		return f.ID == "pool_wait" && slices.ContainsFunc(f.Threads, func(id sampler.ThreadID) bool { return slices.Contains(waiters, id) })
+	})
+}
+
+const (
+	noFindings = "no findings: nothing stands out in the last 10 s"
+	// noneNow leads where there are findings of the past.
+	noneNow = "no findings now"
+	// FiguresOf stands beside the first finding, from figuresOfWidth columns on: the pictures below it are of longer stretches of time.
+	FiguresOf      = "last 10 s"
+	FiguresOfWidth = 100
+)
+
+// NothingFound says that there is no finding, and of what that is said while it can't be of all: memory is watched for some time before its
+// growth is told.
+func (f *Findings) NothingFound() (mark, text string) {
+	switch {
+	case f.Note != "":
+		return "…", f.Note
+	case len(f.List) > 0:
+		return "✓", noneNow
+	case f.Young:
+		return "✓", noFindings + "; memory is watched for a minute first"
+	}
+	return "✓", noFindings
+}
+
+// Notes are what a person wrote at moments ("deploy rolled back"), by time.
+type Notes []sampler.Note
+
+// MaxNotes bounds the notes that are kept; the oldest goes first.
+const MaxNotes = 1000
+
+// RecordedNotes returns the notes that a recording has.
+func RecordedNotes(src sampler.Source, names *redact.Redactor) Notes {
+	r, ok := src.(interface{ Notes() []sampler.Note })
+	if !ok {
+		return nil
+	}
+	var out Notes
+	for _, n := range names.Notes(r.Notes()) {
+		if n.Text = canvas.Clean(n.Text); n.Text != "" {
+			out = append(out, n)
+		}
+	}
+	return out[max(len(out)-MaxNotes, 0):]
+}
+
+func (l *Notes) Add(n sampler.Note) {
+	i, _ := slices.BinarySearchFunc(*l, n.AtNS+1, func(x sampler.Note, at int64) int { return int(min(max(x.AtNS-at, -1), 1)) })
+	if *l = slices.Insert(*l, i, n); len(*l) > MaxNotes {
+		*l = (*l)[1:]
+	}
+}
+
+// Last is the newest note at or before a moment; nil when there is none.
+func (l Notes) Last(atNS int64) *sampler.Note {
+	for i := range slices.Backward(l) {
+		if l[i].AtNS <= atNS {
+			return &l[i]
+		}
+	}
+	return nil
+}
+
+// In returns the notes between two times, as lines of a list.
+func (l Notes) In(fromNS, toNS int64, p *sampler.Process) []string {
+	var out []string
+	for _, n := range l {
+		if n.AtNS > fromNS && n.AtNS <= toNS {
+			out = append(out, fmt.Sprintf("%s %s", p.WallTime(n.AtNS).Format("15:04:05"), n.Text))
+		}
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package scene
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
+	"github.com/ddtop/ddtop/ui/store"
+)
+
+// HidesNames reports whether directories, users and hosts are not to be seen.
+func (sc *Scene) HidesNames() bool { return sc.Presenting || sc.Opt.Redactor != nil }
+
+// Showable is a text that may name files, without their directories where these are hidden. Those paths that are known to be in
+// it may have any characters.
+func (sc *Scene) Showable(text string, paths ...string) string {
+	if !sc.HidesNames() {
+		return text
+	}
+	if folder := sc.Opt.Folder; folder != "." {
+		paths = append(paths, filepath.Clean(folder)+"/", store.Absolute(folder)+"/")
+	}
+	if sc.Opt.Redactor != nil {
+		return sc.Opt.Redactor.Text(text, paths...)
+	}
+	return redact.BareText(text, paths...)
+}
+
+// ShowableState is how the source of the samples is doing, in words that name no directories where these are hidden.
+func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
+	if s.Err != nil && sc.HidesNames() {
+		s.Err = errors.New(sc.Showable(sc.Opt.Redactor.Error(s.Err)))
+	}
+	return s
+}
+
+// ShowableFindings are findings whose texts name no directories where these are hidden: some were judged before. What they may
+// name are the files of their stacks, and their peers.
+func (sc *Scene) ShowableFindings(of *store.Store, list []gvl.Finding) []gvl.Finding {
+	if !sc.HidesNames() {
+		return list
+	}
+	list = slices.Clone(list)
+	dict := of.Src.Dictionary()
+	for i := range list {
+		f := &list[i]
+		var paths []string
+		for _, id := range dict.Frames(f.Stack, nil) {
+			frame := dict.Frame(id)
+			paths = append(paths, frame.Path, frame.AbsolutePath)
+		}
+		p := dict.Peer(f.Peer)
+		f.Text = sc.Showable(f.Text, append(paths, p.Path, p.Remote, p.Local)...)
+	}
+	return list
+}
+
+// Shareable is the description of the process for what is shared or shown.
+func (sc *Scene) Shareable() sampler.Process {
+	if sc.HidesNames() {
+		return redact.Bare(sc.Process)
+	}
+	return sc.Process
+}
+
+// LeftOut says what a file that is begun now does not hold; "" when it holds all.
+func (sc *Scene) LeftOut() string {
+	switch {
+	case sc.Opt.Redactor != nil:
+		return ", redacted"
+	case sc.Presenting:
+		return ", without directories, command line, user and host"
+	}
+	return ""
+}
+
+// LookAtSwitches takes over how following by thread switches is doing. It reports whether the picture changes by that.
+func (sc *Scene) LookAtSwitches() bool {
+	from, ok := sc.Opt.Exact.(SwitchFollower)
+	if !ok {
+		return false
+	}
+	before := sc.Switches
+	sc.Switches = from.SwitchStatus()
+	s := &sc.Switches
+	return s.On != before.On || s.Ended != before.Ended || s.Lost != before.Lost
+}

@@ -1,0 +1,272 @@
+package scene
+
+import (
+	"time"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// Scene is what the picture is made from: what the last refresh took over from the Store, the stretch of time that is shown,
+// and how the screen looks. Views get it to load, to draw and to describe; they change nothing in it, and what a key or a click
+// changes is the Model's to do. Only the zones they add to while they draw.
+type Scene struct {
+	Span
+	style.Colors
+	Dict   *sampler.Dictionary
+	Opt    Options
+	Now    func() time.Time
+	Offers Offers
+	Page   PageID
+	// ThreadFrom is the page that the page of one thread was opened from, focus the part of the live view that has the keys.
+	ThreadFrom PageID
+	Focus      Focus
+	// Presenting: see present.
+	Presenting    bool
+	Width, Height int
+	Regions       Regions
+
+	Process sampler.Process
+	Source  store.SourceState
+	Exact   sampler.ExactStatus // zero where exact mode is not possible
+	// Switches is zero where thread switches cannot be followed.
+	Switches sampler.SwitchStatus
+	// States and moment are what every thread did at HeldNS, and the sample that says so: AtNS, unless the history does
+	// not reach there.
+	States []gvl.ThreadState
+	Moment *sampler.Sample
+	HeldNS int64
+	// FromNS and ToNS are the edges of the time axis, cells how many columns it has.
+	FromNS, ToNS int64
+	Cells        int
+	ExactSpans   store.ExactSpans // known exactly
+	Figures      Figures
+	Findings     Findings
+	Notes        Notes
+	// Threads are those of the time shown, weights where their time went: of WeightsOf.
+	Threads   Threads
+	Weights   flamegraph.Snapshot
+	WeightsOf FlameRange
+	Served    Served
+	*Selection
+
+	Drag  *Drag  // nil: the mouse selects no stretch of time
+	Zones []Zone // where a click does something
+}
+
+// BodyRows is the height of a page.
+func (sc *Scene) BodyRows() int { return sc.Regions.Detail - sc.Regions.Axis - 1 }
+
+// FlameRange is the stretch of time that the flamegraph's weights are of.
+type FlameRange struct {
+	AtNS, WindowNS int64
+	Frozen         bool
+}
+
+// WeightsStale reports whether the flamegraph needs new weights: at another time or stretch of time, and while live only
+// every now and then, since what it shows covers many seconds, though not at first.
+func (sc *Scene) WeightsStale() bool {
+	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
+	of := sc.WeightsOf
+	if of.WindowNS != sc.WindowNS || of.Frozen != sc.Frozen || sc.AtNS < of.AtNS || sc.Frozen && sc.AtNS != of.AtNS {
+		return true
+	}
+	return sc.AtNS-of.AtNS >= min(max(leastNS, min(secondNS, sc.WindowNS/30), sc.WindowNS/parts), (sc.AtNS-sc.OldestNS)/2)
+}
+
+// Axis returns how many cells the time axis has and the stretch of time it covers. A cell is a whole number of kept
+// columns, so that the picture moves by whole cells and does not shimmer; there are as many as come nearest to the
+// window and fit the terminal's columns.
+func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
+	cols = max(cols, 1)
+	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
+	cells = max(1, min(int((windowNS+each/2)/each), cols))
+	return cells, each * int64(cells)
+}
+
+const (
+	// shiftNS is how long the time axis of a live picture stands at least before it moves on: a move repaints nearly every cell of
+	// the timeline, which makes most of the bytes to the terminal, and unrest.
+	shiftNS = int64(500e6)
+	// shiftShare: a move is at most one in so many of the cells.
+	shiftShare = 20
+)
+
+// TimeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with short cells
+// moves by several of them at a time and has only whole ones, so that it stands between two moves.
+func (sc *Scene) TimeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
+	fromNS, toNS = tl.Window(sc.AtNS, spanNS, cells)
+	if sc.Frozen || sc.Source.Done {
+		return fromNS, toNS
+	}
+	each := (toNS - fromNS) / int64(cells)
+	step := each * min((shiftNS+each-1)/each, int64(cells/shiftShare))
+	if step <= each { // a cell stands long enough
+		return fromNS, toNS
+	}
+	end := sc.AtNS / step * step
+	if end-sc.OldestNS < step { // there would be nothing in it
+		return fromNS, toNS
+	}
+	return end - (toNS - fromNS), end
+}
+
+// NowWord is the word for the end of the time shown.
+func (sc *Scene) NowWord() string {
+	switch {
+	case sc.Frozen:
+		return "then"
+	case sc.Source.Ended:
+		return "end"
+	}
+	return "now"
+}
+
+// When says which time the flamegraph covers.
+func (sc *Scene) When() string {
+	span := style.AxisTime(sc.WindowNS)
+	if sc.Frozen {
+		return span + " until " + sc.Process.WallTime(sc.AtNS).Format("15:04:05")
+	}
+	return "last " + span
+}
+
+// StackWord says of when a stack is.
+func (sc *Scene) StackWord() string {
+	if w := sc.NowWord(); w != "end" {
+		return w
+	}
+	return "at the end"
+}
+
+const (
+	// MinWidth and minHeight are the smallest terminal in which the screen still says something.
+	MinWidth, MinHeight = 60, 15
+	// WideWidth is from where on groups are opened by themselves, four shares and long descriptions fit.
+	WideWidth = 100
+	// MinTimelineColumns and minFlameRows are kept on a terminal of 80x24.
+	MinTimelineColumns = 36
+	MinFlameRows       = 6
+	// MaxLanes bounds the GVL lanes drawn: a lane a ractor.
+	MaxLanes = 8
+	// MaxRows bounds the rows of the timeline's list: threads and groups.
+	MaxRows = 1 << 16
+)
+
+// Regions is where everything is: rows from the top.
+type Regions struct {
+	w, h int
+	// Head, findings, gauges and axis are rows; FindingRows is 2 to 4.
+	Head, Findings, FindingRows, Gauges, Axis int
+	// Rows is the first row of the timeline, RowCount how many there are; lanes and LaneCount the GVL lanes under it.
+	Rows, RowCount, Lanes, LaneCount int
+	// RowBudget is how many rows the timeline could have.
+	RowBudget int
+	// Legend is the row of the legend, under the lanes; 0: there is none.
+	Legend int
+	// Rule is the line above the flamegraph; flame and FlameRows the flamegraph.
+	Rule, Flame, FlameRows int
+	// Detail and footer are the last rows; they are the same row on a small terminal.
+	Detail, Footer int
+	// NameW, NowW, CellsX, CellsW, SharesW are columns of the timeline.
+	NameW, NowW, CellsX, CellsW, SharesW int
+}
+
+// Demand is what there is to show.
+type Demand struct {
+	// Rows is the number of timeline rows; lanes the number of GVL lanes; FlameRows the depth of the flamegraph, 0: not
+	// known yet.
+	Rows, Lanes, FlameRows int
+	// Longest is the columns that the longest name needs, its indentation included.
+	Longest int
+	// Spaced: blank rows between the parts, where the terminal is high enough.
+	Spaced bool
+}
+
+// findingRows is the height of the findings. It does not follow the text's length: the screen must not jump when a finding
+// comes or goes.
+func findingRows(w, h int) int {
+	switch {
+	case h >= 46:
+		return 4
+	case h >= 36, h >= 24 && w < WideWidth:
+		return 3
+	}
+	return 2
+}
+
+// spacedHeight is the height from which on there is room for blank rows.
+const spacedHeight = 30
+
+// legendHeight is the height from which on the legend has a row of its own. Below it stands where nothing is selected.
+const legendHeight = 30
+
+// NewRegions shares the terminal out.
+func NewRegions(w, h int, d Demand) Regions {
+	r := Regions{w: w, h: h, FindingRows: findingRows(w, h), LaneCount: min(d.Lanes, MaxLanes)}
+	gap := 0
+	if d.Spaced && h >= spacedHeight {
+		gap = 1
+	}
+	r.Findings = 1 + gap
+	r.Gauges = r.Findings + r.FindingRows + gap
+	r.Axis = r.Gauges + 1 + gap
+	r.Rows = r.Axis + 1
+	bottom := 1
+	if h >= 24 {
+		bottom = 2
+	}
+	left := h - r.Rows - gap - 1 - bottom // without the rule
+	if r.LaneCount > 1 && left < 24 {
+		r.LaneCount = 1
+	}
+	left -= r.LaneCount
+	legend := 0
+	if h >= legendHeight {
+		legend = 1
+	}
+	left -= legend
+	// The flamegraph gets two fifths, or less if it is not that deep; and what the timeline does not need.
+	least := MinFlameRows
+	if h < 24 {
+		least = 3
+	}
+	flame := left * 2 / 5
+	if d.FlameRows > 0 {
+		flame = min(flame, d.FlameRows)
+	}
+	r.RowBudget = left - max(flame, least)
+	r.RowCount = min(max(d.Rows, 1), r.RowBudget)
+	r.FlameRows = left - r.RowCount
+	r.Lanes = r.Rows + r.RowCount
+	if legend > 0 {
+		r.Legend = r.Lanes + r.LaneCount
+	}
+	r.Rule = r.Lanes + r.LaneCount + legend + gap
+	r.Flame = r.Rule + 1
+	r.Footer = h - 1
+	r.Detail = h - bottom
+
+	switch {
+	case w >= 160:
+		r.NameW, r.NowW, r.SharesW = min(max(d.Longest, 18), 34), 44, 6*ShareW-1
+	case w >= WideWidth:
+		r.NameW, r.NowW, r.SharesW = min(max(d.Longest, 14), 22), 30, 4*ShareW-1
+	case w >= 80:
+		r.NameW, r.NowW, r.SharesW = min(max(d.Longest, 12), 15), 16, 2*ShareW-1
+	default:
+		r.NameW, r.NowW, r.SharesW = 13, 9, 0
+	}
+	r.CellsX = r.NameW + 1 + r.NowW + 1
+	r.CellsW = w - r.CellsX
+	if r.SharesW > 0 {
+		r.CellsW -= r.SharesW + 1
+	}
+	return r
+}
+
+// ShareW is the width of a column of shares, with the space before it.
+const ShareW = 6

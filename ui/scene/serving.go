@@ -1,0 +1,352 @@
+package scene
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// Served is what a picture knows of requests and jobs.
+type Served struct {
+	// Seen: there were some, at any time.
+	Seen bool
+	// Running are those in progress at the moment shown, the oldest first; of is for whom threads work then.
+	Running   []gvl.Request
+	ServingOf map[sampler.ThreadID]sampler.Serving
+	// Last is the one that ended last, while none is in progress; nil: none is remembered.
+	Last *gvl.Request
+	// Endpoints are the routes and the classes of jobs in the time shown, those with most time first.
+	Endpoints []gvl.Endpoint
+	// Lengths are those of all that began and ended in the time shown, PerSecond how many ended.
+	Lengths   gvl.Histogram
+	slackNS   int64 // by how much they can be wrong
+	PerSecond float64
+	WaitNS    int64 // that all threads waited for the GVL in the time shown
+	// LeftOut is how many requests and jobs were not kept apart, since too many were in progress.
+	LeftOut uint64
+	// RoutesFromNS is from when on endpoints are told, if that is later than the begin of the time shown; else 0.
+	RoutesFromNS int64
+	// Fibers is the last look at the fibers that wait, fibersNS how old it is, in ns; nil: there was none, or the moment is an earlier one.
+	Fibers   *sampler.Fibers
+	fibersNS int64
+	// Server: code of a server or a job runner was met, whoever it serves.
+	Server serverSeen
+}
+
+// Load takes over the requests of the moment shown and, when the weights are made anew, the endpoints of the time shown.
+func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
+	if sc.Frozen {
+		s.Running = r.Requests.At(sc.AtNS)
+	} else {
+		s.Running = r.Requests.Running()
+	}
+	if s.Last = nil; len(s.Running) == 0 {
+		s.Last = r.Requests.Last(sc.AtNS)
+	}
+	if s.ServingOf == nil {
+		s.ServingOf = make(map[sampler.ThreadID]sampler.Serving)
+	}
+	clear(s.ServingOf)
+	if sc.Moment != nil {
+		s.Server.search(sc.Dict, sc.Moment)
+	}
+	if sc.Moment != nil && (!sc.Frozen || sc.AtNS == sc.HeldNS) {
+		for i := range sc.Moment.Threads {
+			if t := &sc.Moment.Threads[i]; t.Serving != (sampler.Serving{}) {
+				s.ServingOf[t.ID] = t.Serving
+			}
+		}
+	}
+	if endpoints {
+		s.Endpoints = r.Requests.Endpoints(sc.AtNS-sc.WindowNS, sc.AtNS)
+		total := sc.Weights.Total()
+		s.WaitNS = max(total.WaitNS, total.BlameNS)
+		s.Lengths.Reset()
+		s.PerSecond, s.slackNS = 0, 0
+		for i := range s.Endpoints {
+			e := &s.Endpoints[i]
+			s.Lengths.Merge(&e.Durations)
+			s.PerSecond += e.PerSecond
+			n, _ := e.Durations.Count()
+			s.slackNS += n * e.SlackNS
+		}
+		if n, _ := s.Lengths.Count(); n > 0 {
+			s.slackNS /= n
+		}
+	}
+	s.LeftOut = r.Requests.LeftOut()
+	if s.Fibers, s.fibersNS = nil, 0; !sc.Frozen {
+		s.Fibers, s.fibersNS = r.Requests.Fibers()
+	}
+	told, all := r.Requests.ToldSince(max(sc.AtNS-sc.WindowNS, sc.OldestNS), sc.AtNS)
+	if s.RoutesFromNS = told; all {
+		s.RoutesFromNS = 0
+	}
+	s.Seen = s.Seen || len(s.Running) > 0 || len(s.Endpoints) > 0
+}
+
+// Length is the length that a share of those that began and ended in the time shown did not exceed; "–" without any.
+func (s *Served) Length(q float64) string {
+	if n, _ := s.Lengths.Count(); n == 0 {
+		return "–"
+	}
+	return LengthText(gvl.Length(s.Lengths.Quantile(q), s.slackNS))
+}
+
+// LengthText writes a request's length: with ≤ where readings were too far apart to tell it from a shorter one.
+func LengthText(ns int64, atMost bool) string {
+	if atMost {
+		return "≤" + units.Duration(ns)
+	}
+	return units.Duration(ns)
+}
+
+// QueuedText says how long those in progress had waited at most before they came to a thread; "" where nothing says so.
+func (s *Served) QueuedText() string {
+	var longest int64
+	for i := range s.Running {
+		longest = max(longest, s.Running[i].Work.QueuedNS)
+	}
+	if longest == 0 {
+		return ""
+	}
+	return "queued up to " + units.Duration(longest) + " before"
+}
+
+// oldLookNS is the age from which on it is told how old a look at fibers is, in ns.
+const oldLookNS = int64(2e9)
+
+// FibersText counts the fibers that wait: "400 fibers wait", "400 fibers wait (as of 4 s ago)"; "" without any.
+func (s *Served) FibersText() string {
+	if s.Fibers == nil || len(s.Fibers.List) == 0 {
+		return ""
+	}
+	text := units.Plural(len(s.Fibers.List), "fiber waits", "fibers wait")
+	if s.fibersNS >= oldLookNS {
+		text += " (as of " + units.Duration(s.fibersNS) + " ago)"
+	}
+	return text
+}
+
+// RunningText counts what goes on: "5 running", "4 requests, 1 job running".
+func (s *Served) RunningText() string {
+	jobs := 0
+	for i := range s.Running {
+		if s.Running[i].Work.Kind == sampler.WorkJob {
+			jobs++
+		}
+	}
+	requests := len(s.Running) - jobs
+	switch {
+	case jobs == 0 || requests == 0:
+		return fmt.Sprintf("%d running", len(s.Running))
+	}
+	return units.Plural(requests, "request", "requests") + ", " + units.Plural(jobs, "job", "jobs") + " running"
+}
+
+// PerSecondText is how many end a second: "58/s", "0.3/s".
+func PerSecondText(n float64) string {
+	switch {
+	case n == 0:
+		return "0"
+	case n < 0.05:
+		return "<0.1"
+	case n < 9.95:
+		return fmt.Sprintf("%.1f", n)
+	}
+	return units.Count(int64(n + 0.5))
+}
+
+// EndpointName is what the screen calls an endpoint.
+func EndpointName(kind sampler.WorkKind, name string) string {
+	switch {
+	case name != "":
+		return name
+	case kind == sampler.WorkJob:
+		return "(job, class not known)"
+	}
+	return "(route not known)"
+}
+
+// RequestOf is what a thread works for at the moment shown: its route or class; "": for nobody, or that is not known.
+func (sc *Scene) RequestOf(id sampler.ThreadID) string {
+	at, ok := sc.Served.ServingOf[id]
+	if !ok || at.Work == 0 {
+		return ""
+	}
+	w := sc.Dict.Work(at.Work)
+	if w.Kind == sampler.WorkNone {
+		return ""
+	}
+	return canvas.Clean(EndpointName(w.Kind, w.Endpoint))
+}
+
+// Asks is what a thread asks at the moment shown and which exception it handles: "SELECT orders WHERE id = ?", "handling IOError".
+func (sc *Scene) Asks(at sampler.Serving) string {
+	s := canvas.Clean(sc.Dict.Statement(at.Statement))
+	if e := canvas.Clean(sc.Dict.Exception(at.Exception)); e != "" {
+		if s != "" {
+			s += "  "
+		}
+		s += "handling " + e
+	}
+	return s
+}
+
+// holderOf is the thread that holds a ractor's GVL at the moment shown; 0: none does, or that is not known.
+func (sc *Scene) holderOf(ractor sampler.RactorID) sampler.ThreadID {
+	for i := range sc.States {
+		if s := &sc.States[i]; s.Ractor == ractor && s.State.Held() {
+			return s.Thread
+		}
+	}
+	return 0
+}
+
+// whoIs names a thread by what it works for, the fullest form first: "GET reports#build (tp 003)", "GET reports#build".
+func (sc *Scene) whoIs(id sampler.ThreadID) []string {
+	name := canvas.Clean(gvl.ThreadName(id, sc.Dict))
+	if of := sc.RequestOf(id); of != "" {
+		return []string{of + " (" + name + ")", of}
+	}
+	return []string{name}
+}
+
+// RequestForms says what a thread does for a request, with whom it waits for, the fullest form first.
+func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
+	forms := gvl.DescribeFit(ts, sc.Dict)
+	switch ts.State {
+	case gvl.Waiting:
+		if holder := sc.holderOf(ts.Ractor); holder != 0 {
+			whole, short, who := forms[max(len(forms)-2, 0)], forms[len(forms)-1], sc.whoIs(holder)
+			out := []string{whole + ", behind " + who[0], short + ", behind " + who[0], short + ", behind " + who[len(who)-1]}
+			return append(out, "waiting behind "+who[len(who)-1], short)
+		}
+	case gvl.Lock:
+		if who := sc.whoIs(ts.Detail.Holder); len(who) > 1 {
+			short := forms[len(forms)-1]
+			return append([]string{short + ", " + who[0] + " has it", short + ", " + who[1] + " has it"}, forms...)
+		}
+	}
+	return forms
+}
+
+// OwnPlace is the innermost frame of a stack that is the program's own, or written in Ruby, with its file and line; "" without one.
+func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
+	text := func(f *sampler.Frame) string {
+		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template: its method is named by a compiler
+			folder, name := filepath.Split(f.Path)
+			return canvas.Clean(style.LineIn(filepath.Join(filepath.Base(folder), name), f.Line, f.Uncertain))
+		}
+		s := canvas.Clean(f.Label)
+		if !f.C && f.Path != "" {
+			s += "  " + style.LineIn(filepath.Base(f.Path), f.Line, f.Uncertain)
+		}
+		return s
+	}
+	for _, id := range dict.Frames(stack, nil) {
+		if f := dict.Frame(id); f.Own() {
+			return text(&f)
+		}
+	}
+	p, line := flamegraph.PlaceOf(dict, stack)
+	if p.Path == "" {
+		return canvas.Clean(p.String())
+	}
+	return canvas.Clean(p.String()) + "  " + style.LineIn(filepath.Base(p.Path), line, false)
+}
+
+// ServingForms adds a request to what a thread does, where there is room for both: in place of nothing that says whom it waits for.
+func ServingForms(s gvl.State, forms []string, request string) []string {
+	if s.Held() || s == gvl.Native {
+		return []string{forms[0] + "  " + request} // what has no room of it is cut
+	}
+	var with []string
+	_, path, hasVerb := strings.Cut(request, " ")
+	for i, f := range forms {
+		if i+1 < len(forms) || s != gvl.IO && s != gvl.Lock {
+			with = append(with, f+"  "+request)
+			if hasVerb {
+				with = append(with, f+"  "+path)
+			}
+		}
+	}
+	return append(with, forms...)
+}
+
+// serverClasses are parts of the names of methods that servers and job runners run their threads in. Read-only.
+var serverClasses = []string{"Puma::", "Unicorn::", "Pitchfork::", "WEBrick::", "Falcon::", "Async::HTTP::Server", "Thin::", "PhusionPassenger::",
+	"Iodine", "Agoo", "Sidekiq::", "Resque::", "Delayed::Worker", "GoodJob::", "SolidQueue::", "Que::", "Shoryuken::", "Karafka::"}
+
+const (
+	// serverEachNS is how often threads are looked at for such a one until one is met, in ns.
+	serverEachNS = int64(1e9)
+	// maxServerThreads and maxServerFrames bound how many are looked at.
+	maxServerThreads, maxServerFrames = 100, 100
+)
+
+// serverSeen says whether a process is a server or a job runner: then it has requests to show, also while it is idle.
+type serverSeen struct {
+	Met      bool
+	lookedNS int64
+}
+
+// search looks at the stacks of a sample, at most once a second.
+func (s *serverSeen) search(dict *sampler.Dictionary, m *sampler.Sample) {
+	if s.Met || s.lookedNS != 0 && m.TimeNS-s.lookedNS < serverEachNS && m.TimeNS >= s.lookedNS {
+		return
+	}
+	s.lookedNS = m.TimeNS
+	for i := range m.Threads[:min(len(m.Threads), maxServerThreads)] {
+		stack := m.Threads[i].Stack
+		for depth := 0; stack != 0 && depth < maxServerFrames; depth++ {
+			caller, frame := dict.Stack(stack)
+			if s.Met = ofServer(dict.Frame(frame).Label); s.Met {
+				return
+			}
+			stack = caller
+		}
+	}
+}
+
+func ofServer(label string) bool {
+	_, method, ok := strings.Cut(label, " in ")
+	if !ok {
+		method = label
+	}
+	for _, class := range serverClasses {
+		if strings.HasPrefix(method, class) {
+			return true
+		}
+	}
+	return false
+}
+
+// EndpointKey names a route or a class of jobs; other: all those that are not kept apart.
+type EndpointKey struct {
+	Kind  sampler.WorkKind
+	Name  string
+	Other bool
+}
+
+// Number is what weights of the endpoint have; 0: it is none.
+func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
+	if k == (EndpointKey{}) {
+		return 0
+	}
+	if id := r.Endpoint(flamegraph.Endpoint{Kind: k.Kind, Name: k.Name}); id != 0 {
+		return id
+	}
+	return flamegraph.NoEndpoint
+}
+
+// String is what the screen calls it.
+func (k EndpointKey) String() string { return canvas.Clean(EndpointName(k.Kind, k.Name)) }

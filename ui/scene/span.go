@@ -1,0 +1,165 @@
+package scene
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ddtop/ddtop/ui/store"
+)
+
+// Span is the stretch of time that is shown: WindowNS until AtNS.
+type Span struct {
+	WindowNS int64
+	// Frozen: the picture ends at AtNS. Otherwise it follows the newest sample.
+	Frozen bool
+	AtNS   int64
+	// liveNS is the window to return to with the picture of now, once a part of it was selected; 0: none was.
+	liveNS int64
+	// OldestNS and LastNS are the edges of the history, 0 before the first sample; KeepNS is how long it can get.
+	OldestNS, LastNS, KeepNS int64
+
+	// Playing: the moment shown moves on as time goes by, speed times as fast (0: once).
+	Playing bool
+	speed   float64
+	played  time.Time // when it moved last; zero before the first time
+}
+
+// Windows are the stretches of time that { and } go through.
+var Windows = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
+	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
+
+// speeds are those that + and - go through.
+var speeds = []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30}
+
+// seekParts: , and . move by one of this many parts of the history.
+const seekParts = 10
+
+// maxPlayStep bounds how far one picture moves in real time, so that a terminal that stood still does not make it jump.
+const maxPlayStep = time.Second
+
+// Freeze keeps the picture of now.
+func (s *Span) Freeze() {
+	if !s.Frozen {
+		s.Frozen, s.AtNS = true, s.LastNS
+	}
+}
+
+// goLive returns to the picture of now, and to the window from before a part of it was selected.
+func (s *Span) goLive() {
+	if s.Frozen = false; s.liveNS != 0 {
+		s.WindowNS, s.liveNS = s.liveNS, 0
+	}
+}
+
+// ToggleFreeze freezes what is on the screen, or returns to the picture of now.
+func (s *Span) ToggleFreeze() {
+	if s.Frozen {
+		s.goLive()
+	} else {
+		s.Frozen = true
+	}
+}
+
+// Bounded is the moment nearest to ns that can be shown.
+func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
+
+// AxisNS is the stretch of time that a time axis covers: the window, or as much of it as is known, in whole seconds (halves of one
+// at first), so that it does not change with every picture. A longer window grows in steps of a thirtieth of it.
+func (s *Span) AxisNS() int64 {
+	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
+	known, step := s.AtNS-s.OldestNS, max(secondNS, s.WindowNS/parts)
+	if known < first {
+		step = secondNS / 2
+	}
+	return min(max((known+step-1)/step*step, step), s.WindowNS)
+}
+
+// StepNS is how far one key press moves in time.
+func (s *Span) StepNS() int64 { return max(s.WindowNS/30, store.ColumnNS) }
+
+// SeekNS is how far , and . move.
+func (s *Span) SeekNS() int64 { return max((s.LastNS-s.OldestNS)/seekParts, store.ColumnNS) }
+
+// Move moves the moment that is shown; past the newest sample the picture is live again.
+func (s *Span) Move(ns int64) {
+	if s.LastNS == 0 || !s.Frozen && ns > 0 {
+		return
+	}
+	s.Freeze()
+	if s.AtNS = max(s.AtNS+ns, s.OldestNS+store.ColumnNS); s.AtNS >= s.LastNS {
+		s.goLive()
+	}
+}
+
+// Zoom makes the window longer (+1) or shorter (-1).
+func (s *Span) Zoom(d int) {
+	var list []int64
+	for _, w := range Windows {
+		if int64(w) <= s.KeepNS {
+			list = append(list, int64(w))
+		}
+	}
+	i, exact := slices.BinarySearch(list, s.WindowNS)
+	switch {
+	case d > 0 && exact:
+		i++
+	case d < 0:
+		i--
+	}
+	if i >= 0 && i < len(list) {
+		s.WindowNS = list[i]
+	}
+}
+
+// Show freezes the picture at a stretch of time.
+func (s *Span) Show(fromNS, toNS int64) {
+	if s.liveNS == 0 {
+		s.liveNS = s.WindowNS
+	}
+	s.Frozen, s.AtNS, s.WindowNS = true, min(toNS, s.LastNS), max(toNS-fromNS, store.ColumnNS)
+}
+
+// TogglePlay plays from the moment that is shown, or from the beginning where that is the end.
+func (s *Span) TogglePlay() {
+	if s.LastNS == 0 {
+		return
+	}
+	s.Playing, s.played = !s.Playing, time.Time{}
+	if s.Playing && (!s.Frozen || s.AtNS >= s.LastNS) {
+		s.Frozen, s.AtNS = true, s.OldestNS+store.ColumnNS
+	}
+}
+
+// Factor is how much faster than real time the history is played.
+func (s *Span) Factor() float64 {
+	if s.speed == 0 {
+		return 1
+	}
+	return s.speed
+}
+
+// ChangeSpeed plays faster (+1) or slower (-1).
+func (s *Span) ChangeSpeed(d int) {
+	i := slices.Index(speeds, s.Factor()) + d
+	s.speed = speeds[max(0, min(i, len(speeds)-1))]
+}
+
+// PlayOn moves the moment that is shown by the time since the last picture and reports whether it did. At the end it stops: of a
+// recording at its last moment, of a process that is watched with the picture of now.
+func (s *Span) PlayOn(now time.Time) bool {
+	s.Playing = s.Playing && s.Frozen // space or ] has led back to now
+	if !s.Playing {
+		return false
+	}
+	since := now.Sub(s.played)
+	if s.played.IsZero() || since < 0 {
+		since = 0
+	}
+	s.played = now
+	s.AtNS += int64(float64(min(since, maxPlayStep)) * s.Factor())
+	if s.AtNS >= s.LastNS {
+		s.AtNS, s.Playing = s.LastNS, false
+		s.goLive()
+	}
+	return true
+}

@@ -1,0 +1,122 @@
+package scene
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+const (
+	// LeastNow is the height from which on the list says something, its rule included.
+	LeastNow = 5
+	// placeFrames is how many frames identify a place: a thread in IO#gets is identified by its callers.
+	placeFrames = 5
+)
+
+// ThreadStack returns the stack of a thread at the moment shown; none when it is not known.
+func (sc *Scene) ThreadStack(th *Thread) (title string, lines []string) {
+	if th == nil || !th.Known {
+		return "", nil
+	}
+	return canvas.Clean(th.Name + ": " + gvl.Describe(th.State, sc.Dict)), sc.FrameLines(th.State)
+}
+
+// FrameLines writes the frames of a thread's stack.
+func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
+	for _, id := range sc.Dict.Frames(st.Stack, nil) {
+		f := sc.Dict.Frame(id)
+		line := f.Label
+		if f.Path != "" {
+			line = f.Label + " (" + style.LineIn(f.Path, f.Line, f.Uncertain) + ")"
+		}
+		lines = append(lines, canvas.Clean(line))
+	}
+	return lines
+}
+
+// stackLine is a line of a stack: a frame, or a run of frames that are not the program's own, with its text.
+type stackLine struct {
+	frame sampler.FrameID // 0: a run
+	run   string
+	from  int // how many frames are further in
+}
+
+// maxStackLines bounds how many frames of a stack are looked at to list it.
+const maxStackLines = 1 << 12
+
+// stackLines returns the lines of a stack, innermost first, of its so many innermost frames.
+func (sc *Scene) stackLines(stack sampler.StackID, fold bool, most int) []stackLine {
+	ids := sc.Dict.Frames(stack, nil)
+	ids = ids[:min(len(ids), most)]
+	out := make([]stackLine, 0, len(ids))
+	if !fold {
+		for i, id := range ids {
+			out = append(out, stackLine{frame: id, from: i})
+		}
+		return out
+	}
+	for _, r := range flamegraph.FoldStack(len(ids), func(i int) (bool, string) {
+		f := sc.Dict.Frame(ids[i])
+		return f.Own(), f.Library()
+	}) {
+		l := stackLine{run: r.Text, from: r.From}
+		if r.Text == "" {
+			l.frame = ids[r.From]
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// ListStack writes a stack a row a line, innermost first.
+func (sc *Scene) ListStack(a canvas.Area, stack sampler.StackID, fold bool) {
+	t := &sc.Theme
+	lines := sc.stackLines(stack, fold, maxStackLines)
+	for y, l := range lines[:min(len(lines), a.H)] {
+		if y == a.H-1 && len(lines) > a.H {
+			a.Put(2, y, fmt.Sprintf("▼ %d more frames", sc.Dict.Depth(stack)-l.from), t.Dimmed())
+			return
+		}
+		if l.frame == 0 {
+			a.Put(3, y, canvas.Cut(canvas.Clean(l.run), a.W-4), t.Dimmed())
+			continue
+		}
+		f := sc.Dict.Frame(l.frame)
+		a.Put(1, y, "■", canvas.Style{FG: t.Flame[style.ProvenanceOf(f)]})
+		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.Plain())
+		if !f.C && f.Path != "" {
+			a.Put(x+2, y, canvas.CutLeft(style.LineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.Dimmed())
+		}
+	}
+}
+
+// StackText writes the innermost lines of a stack in one.
+func (sc *Scene) StackText(stack sampler.StackID, fold bool) string {
+	const looked = 256 // frames, of which most are of libraries
+	out := ""
+	for n, l := range sc.stackLines(stack, fold, looked) {
+		if n == placeFrames {
+			break
+		}
+		s, _, _ := strings.Cut(l.run, ":") // its libraries would take the room of the frames behind it
+		if l.frame != 0 {
+			f := sc.Dict.Frame(l.frame)
+			if s = f.Label; !f.C && f.Line > 0 {
+				s += fmt.Sprintf(":%d", f.Line)
+			}
+		}
+		if n > 0 {
+			out += " ← "
+		}
+		out += canvas.Clean(s)
+	}
+	if out == "" {
+		return "no stack was read"
+	}
+	return out
+}

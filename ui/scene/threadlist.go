@@ -1,0 +1,438 @@
+package scene
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// RowKey names a row: a thread, or a group by its pattern.
+type RowKey struct {
+	Thread sampler.ThreadID
+	Group  string
+	// Fiber is one of the thread's that waits; 0: it is the thread's row. Only the table of threads has such rows.
+	Fiber sampler.FiberNumber
+}
+
+// Selection is whom all views show: the selected thread or group, whom the flamegraph is narrowed to, and the route or the class of
+// jobs that timeline and flamegraph are narrowed to.
+type Selection struct {
+	Selected, Filter RowKey
+	Route            EndpointKey
+}
+
+// Threads are the threads of the time shown, in Ruby's order.
+type Threads []Thread
+
+// Thread is a thread, and what it did in the time shown.
+type Thread struct {
+	ID     sampler.ThreadID
+	Name   string
+	Ractor sampler.RactorID
+	State  gvl.ThreadState
+	// Known: state holds, with its detail. seen: of state only State holds, taken from the last column.
+	Known, Seen bool
+	Totals      [gvl.NumStates]int64
+	BusyNS      int64 // of totals, neither parked nor asleep
+	Active      bool
+	LeftOut     bool // it does not match what is searched for
+	Listens     bool // in io, it has nothing to do: a server without a client, a poller
+}
+
+// activeShare is the part of its time that a thread must have been seen neither parked nor asleep, nor listening, to be listed among
+// the active ones. Of threads that ended it is a part of the time shown: one that lived for some ms was busy for most of them.
+const activeShare = 0.005
+
+// Load reads which threads there are between two times, and their totals. states are those at the end of that time, nil when
+// they are not known.
+func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS int64) {
+	*l = (*l)[:0]
+	now := make(map[sampler.ThreadID]int, len(states))
+	for i := range states {
+		now[states[i].Thread] = i
+	}
+	for _, id := range r.Timeline.Threads(nil, fromNS, toNS) {
+		t := Thread{ID: id, Totals: r.Timeline.Totals(id, fromNS, toNS)}
+		info, _ := r.Dict.Thread(id)
+		t.Name, t.Ractor = gvl.NameOf(id, info), info.Ractor
+		if i, ok := now[id]; ok {
+			t.State, t.Known, t.Seen = states[i], true, true
+			t.Listens = r.Resting.IdleIO(t.State.State, &t.State.Detail, t.State.Stack)
+		} else if states == nil {
+			t.State.State, t.Seen = lastState(r.Timeline, id, toNS)
+		}
+		var listed, idle int64
+		for s, ns := range t.Totals {
+			listed += ns
+			if gvl.State(s).Idle() || gvl.State(s) == gvl.Unknown || gvl.State(s) == gvl.IO && t.Listens {
+				idle += ns
+			}
+		}
+		t.BusyNS = listed - idle
+		if t.Seen {
+			t.Active = float64(t.BusyNS) > activeShare*float64(listed)
+		} else {
+			t.Active = float64(t.BusyNS) > activeShare*float64(toNS-fromNS)
+		}
+		*l = append(*l, t)
+	}
+}
+
+// WaitForPool shows the threads that findings say wait for a pool as what they are. A Queue that a pool is made of is to Ruby what
+// idle workers wait for, too.
+func (l Threads) WaitForPool(findings []gvl.Finding) {
+	for i := range findings {
+		if findings[i].ID != "pool_wait" {
+			continue
+		}
+		for k := range l {
+			t := &l[k]
+			if kind := t.State.Detail.Kind; t.Known && t.State.State.Idle() && kind != "" && kind != "Thread" &&
+				slices.Contains(findings[i].Threads, t.ID) {
+				t.State.State, t.Active = gvl.Lock, true
+			}
+		}
+	}
+}
+
+// AnyActive reports whether some of the threads did something that counts, each or those that ended together.
+func (l Threads) AnyActive(members []int, spanNS int64) bool {
+	var ended int64
+	for _, m := range members {
+		if l[m].Active {
+			return true
+		}
+		if !l[m].Seen {
+			ended += l[m].BusyNS
+		}
+	}
+	return float64(ended) > activeShare*float64(spanNS)
+}
+
+// MostlyGone reports whether most of the threads have ended: their rows would take the room of others'.
+func (l Threads) MostlyGone(members []int) bool {
+	gone := 0
+	for _, m := range members {
+		if !l[m].Seen {
+			gone++
+		}
+	}
+	return gone*2 > len(members)
+}
+
+// Search leaves out those that have a name, and ran no function in the time of the weights, that the expression matches; nil: none
+// is left out.
+func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
+	if re == nil {
+		return
+	}
+	hit, stacks := make(map[sampler.ThreadID]bool), make(map[sampler.StackID]bool)
+	var frames []sampler.FrameID
+	labels := make(map[sampler.FrameID]bool)
+	holds := func(id sampler.StackID) bool {
+		found, ok := stacks[id]
+		if !ok {
+			frames = dict.Frames(id, frames[:0])
+			found = slices.ContainsFunc(frames, func(f sampler.FrameID) bool {
+				hit, ok := labels[f]
+				if !ok {
+					x := dict.Frame(f)
+					hit = re.MatchString(x.Label) || re.MatchString(x.Path)
+					labels[f] = hit
+				}
+				return hit
+			})
+			stacks[id] = found
+		}
+		return found
+	}
+	for i := range weights.Entries {
+		if k := weights.Entries[i].Key; !hit[k.Thread] && holds(k.Stack) {
+			hit[k.Thread] = true
+		}
+	}
+	for i := range l {
+		t := &l[i]
+		t.LeftOut = !hit[t.ID] && !re.MatchString(t.Name) && !(t.Known && holds(t.State.Stack))
+	}
+}
+
+// Serve leaves out those that did not work for an endpoint in the time of the weights; 0: none is left out.
+func (l Threads) Serve(endpoint flamegraph.EndpointID, weights *flamegraph.Snapshot) {
+	if endpoint == 0 {
+		return
+	}
+	served := make(map[sampler.ThreadID]bool)
+	for i := range weights.Entries {
+		if k := &weights.Entries[i].Key; k.Endpoint == endpoint {
+			served[k.Thread] = true
+		}
+	}
+	for i := range l {
+		l[i].LeftOut = l[i].LeftOut || !served[l[i].ID]
+	}
+}
+
+// Listed is how many are not left out.
+func (l Threads) Listed() (n int) {
+	for i := range l {
+		if !l[i].LeftOut {
+			n++
+		}
+	}
+	return n
+}
+
+// ListedOf takes those that are left out from groups, and the groups that are empty then.
+func (l Threads) ListedOf(groups []Group) []Group {
+	out := groups[:0]
+	for _, g := range groups {
+		g.Members = slices.DeleteFunc(g.Members, func(i int) bool { return l[i].LeftOut })
+		if len(g.Members) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// Counted is how many there are, and how many of them are listed: "15 threads", "3 of 15 threads".
+func (l Threads) Counted() string {
+	all, n := units.Count(int64(len(l))), l.Listed()
+	if n < len(l) {
+		return units.Count(int64(n)) + " of " + all + " threads"
+	}
+	return all + " threads"
+}
+
+// lastState is what is known of a thread's state at a moment in the past: the largest share of the kept column before it.
+func lastState(tl *gvl.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
+	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
+		if c.Listed() > 0 {
+			return c.Dominant, true
+		}
+	}
+	return gvl.Unknown, false
+}
+
+// Row is the line of a thread.
+func (l Threads) Row(i int, inGroup bool) Row {
+	t := &l[i]
+	return Row{Key: RowKey{Thread: t.ID}, Name: t.Name, Members: []int{i}, InGroup: inGroup, Totals: t.Totals, State: t.State.State, Listens: t.Listens}
+}
+
+// GroupRow is the line of a group.
+func (l Threads) GroupRow(g Group) Row {
+	w := Row{Key: RowKey{Group: g.Name}, Name: fmt.Sprintf("%s ×%d", g.Name, len(g.Members)), Members: g.Members, IsGroup: true, Listens: true}
+	for _, i := range g.Members {
+		t := &l[i]
+		w.Listens = w.Listens && (t.Listens || t.Totals[gvl.IO] == 0)
+		for s, ns := range t.Totals {
+			w.Totals[s] += ns
+		}
+	}
+	return w
+}
+
+// Members returns the threads that a row stands for, and its name; nil when the row is gone.
+func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) {
+	if k == (RowKey{}) {
+		return nil, ""
+	}
+	for i := range l {
+		t := &l[i]
+		if t.ID == k.Thread || k.Thread == 0 && gvl.PoolName(t.Name) == k.Group {
+			if ids == nil {
+				ids = make(map[sampler.ThreadID]bool)
+			}
+			ids[t.ID] = true
+			name = t.Name
+		}
+	}
+	if k.Thread == 0 && ids != nil {
+		name = k.Group
+	}
+	return ids, name
+}
+
+// Urgency is the order in which the states of a group are counted.
+var Urgency = [...]gvl.State{gvl.Stalled, gvl.GC, gvl.Running, gvl.Waiting, gvl.Lock, gvl.IO, gvl.Native,
+	gvl.Unknown, gvl.Parked, gvl.Sleeping}
+
+// StateCounts is how many threads are in each state.
+type StateCounts [gvl.NumStates]int
+
+// States counts what some of the threads do, as far as it is known.
+func (l Threads) States(members []int) (c StateCounts) {
+	for _, m := range members {
+		if t := &l[m]; t.Seen {
+			c[t.State.State]++
+		}
+	}
+	return c
+}
+
+// String names the states, the most urgent first: "6 waiting · 1 io".
+func (c StateCounts) String() string {
+	var parts []string
+	for _, s := range Urgency {
+		if c[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c[s], s))
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// ShortStates are words for the states of a group where there is little room.
+var ShortStates = [gvl.NumStates]string{gvl.Unknown: "?", gvl.Running: "run", gvl.Stalled: "stall", gvl.GC: "gc", gvl.Waiting: "wait",
+	gvl.Native: "native", gvl.IO: "io", gvl.Lock: "lock", gvl.Parked: "park", gvl.Sleeping: "sleep"}
+
+// Draw writes the counts: in the words of everywhere, in short ones, or in letters, as there is room.
+func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
+	short := -1
+	for s, n := range c {
+		if n > 0 {
+			short += canvas.Width(fmt.Sprint(n, " ", ShortStates[s])) + 1
+		}
+	}
+	x, whole := 0, canvas.Width(c.String()) <= a.W
+	for _, s := range Urgency {
+		n, word := c[s], canvas.Style{FG: t.Readable(t.States[s])}
+		if n == 0 {
+			continue
+		}
+		switch {
+		case whole:
+			if x > 0 {
+				x = a.Put(x, 0, " · ", st)
+			}
+			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
+			x = a.Put(x, 0, s.String(), word)
+		case short <= a.W:
+			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
+			x = a.Put(x, 0, ShortStates[s], word) + 1
+		default:
+			letter := rune(s.Letter())
+			if s == gvl.Sleeping { // a point behind a number is none of its own
+				letter = s.Glyph()
+			}
+			x = a.Put(x, 0, fmt.Sprintf("%d%c ", n, letter), word.With(canvas.Bold))
+		}
+	}
+}
+
+// Bare is the key of the thread or group that a row belongs to.
+func (k RowKey) Bare() RowKey { k.Fiber = 0; return k }
+
+// Group is a row of the timeline that stands for one or several threads: either one thread or, with at least two
+// members whose names follow one pattern, a pool.
+type Group struct {
+	// Name is the pool's pattern; "" for a thread on its own.
+	Name    string
+	Members []int // indexes into the threads
+}
+
+// minGroup is how many threads make a pool.
+const minGroup = 2
+
+// GroupThreads sorts threads (given by their names, in a stable order) into groups, each at the place of its first
+// member. Threads that are alone in their pattern stay alone. Names that hold no digit never make a pool with a
+// different name, but twins of the same name do.
+func GroupThreads(names []string) []Group {
+	byPattern := make(map[string]int, len(names))
+	out := make([]Group, 0, len(names))
+	for i, n := range names {
+		p := gvl.PoolName(n)
+		at, ok := byPattern[p]
+		if !ok {
+			at = len(out)
+			byPattern[p] = at
+			out = append(out, Group{Name: p})
+		}
+		out[at].Members = append(out[at].Members, i)
+	}
+	for i := range out {
+		if len(out[i].Members) < minGroup {
+			out[i].Name = ""
+		}
+	}
+	return out
+}
+
+// RowDetail describes a row of threads.
+func (sc *Scene) RowDetail(w *Row) (name, rest string) {
+	var parts []string
+	if w.IsGroup {
+		var listed int64
+		for _, ns := range w.Totals {
+			listed += ns
+		}
+		states := Urgency
+		slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(w.Totals[y], w.Totals[x]) })
+		for _, s := range states {
+			if sh := style.Share(w.Totals[s], listed); sh >= 0.005 {
+				parts = append(parts, fmt.Sprintf("%s %s", s, units.Percent(sh)))
+			}
+		}
+		return w.Name, strings.Join(parts, " · ")
+	}
+	th := &sc.Threads[w.Members[0]]
+	info, _ := sc.Dict.Thread(th.ID)
+	if th.Known {
+		parts = append(parts, gvl.DescribeFit(th.State, sc.Dict)[0])
+		if _, f := sc.Dict.Stack(th.State.Stack); f != 0 {
+			fr := sc.Dict.Frame(f)
+			where := fr.Label
+			if fr.Path != "" && !fr.C {
+				where += " " + style.LineIn(fr.Path, fr.Line, fr.Uncertain)
+			}
+			parts = append(parts, "in "+where)
+		}
+	}
+	if info.TID != 0 {
+		parts = append(parts, fmt.Sprintf("tid %d", info.TID))
+	}
+	if info.Ractor > 1 {
+		parts = append(parts, fmt.Sprintf("ractor %d", info.Ractor))
+	}
+	return th.Name, strings.Join(parts, "  ")
+}
+
+// Row is a line of the list: a thread, a group's head, or a member of an opened group.
+type Row struct {
+	Key      RowKey
+	Name     string
+	Members  []int // indexes into threads
+	IsGroup  bool
+	Open     bool
+	InGroup  bool
+	Totals   [gvl.NumStates]int64
+	Cells    []gvl.Cell
+	Now      []string  // in words, the fullest form first
+	State    gvl.State // of a thread now
+	Ident    int       // of a thread in the GVL lane; 0: none
+	Holds    bool      // it holds the GVL now
+	Listens  bool      // in io it rests; of a group, all that are in io do
+	AtMoment bool      // now is of a moment of the time axis
+}
+
+// Words are those of now in full; "": not known.
+func (w *Row) Words() string {
+	if len(w.Now) == 0 {
+		return ""
+	}
+	return w.Now[0]
+}
+
+func (w Row) ID() RowKey { return w.Key }
+
+func (w Row) Line() *Row { return &w }

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/demosource"
+)
+
+// randomSource has a random stream's process and names, and no samples of its own.
+type randomSource struct {
+	sampler.Source
+	p    sampler.Process
+	dict *sampler.Dictionary
+}
+
+func (r randomSource) Process() sampler.Process        { return r.p }
+func (r randomSource) Dictionary() *sampler.Dictionary { return r.dict }
+
+// The live flamegraph and the account (which the timeline agrees with) say the same of the same samples: each thread's time
+// in each state, to the nanosecond, what was not sampled included.
+func TestFlamegraphAgreesWithAccount(t *testing.T) {
+	for seed := range uint64(12) {
+		d := sampler.NewDictionary()
+		p := streamtest.Process(1000, 100)
+		s, err := New(randomSource{demosource.New(demosource.Options{Length: time.Second}), p, d}, Options{History: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream := streamtest.New(seed, d)
+		stream.Damaged = seed%2 == 1
+		for range 1500 {
+			s.Feed(stream.Next())
+		}
+		s.fold.Stream().Finish()
+		s.collector.Finish()
+		var snap flamegraph.Snapshot
+		s.rolling.Snapshot(&snap)
+		byThread := map[sampler.ThreadID][gvl.NumStates]int64{}
+		for _, e := range snap.Entries {
+			ns := byThread[e.Key.Thread]
+			ns[e.Key.State] += e.Weights.WallNS
+			byThread[e.Key.Thread] = ns
+		}
+		s.Read(func(r *Reading) {
+			st := r.Account.Stat()
+			if st.NotSampled == 0 {
+				t.Fatalf("seed %d: no gap", seed)
+			}
+			for _, th := range st.Threads {
+				got, want := gvl.StatesOf(byThread[th.ID]), th.NS
+				// A server without a client, and a sleep outside of requests, have the colour of parked in the flamegraph alone.
+				if got.Parked < want.Parked || got.Parked+got.IO+got.Sleeping != want.Parked+want.IO+want.Sleeping {
+					t.Errorf("seed %d thread %d: parked, io and asleep: %+v, the account has %+v", seed, th.ID, got, want)
+				}
+				got.Parked, got.IO, got.Sleeping = want.Parked, want.IO, want.Sleeping
+				if got != want {
+					t.Errorf("seed %d thread %d:\nflamegraph %+v\naccount    %+v", seed, th.ID, got, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// FineColumnNS is the length of a column of a timeline that is made from the history.
+	FineColumnNS = int64(10 * time.Millisecond)
+	// MaxFineNS bounds the stretch of time that one is made of: its samples are all read again.
+	MaxFineNS = int64(5 * time.Second)
+	// fineLeadNS is how long before it the reading begins, so that the classifier knows the threads and the stream who held the GVL;
+	// fineTrailNS for how long after it it goes on at least: what went on is told by the samples after it. Where these come more
+	// rarely it goes on until toldBy of them have come, maxTrailNS at most.
+	fineLeadNS  = int64(time.Second)
+	fineTrailNS = int64(60 * time.Millisecond)
+	maxTrailNS  = int64(3 * time.Second)
+	knownBy     = 2
+	// maxFineColumns bounds the columns, of what comes after it included.
+	maxFineColumns = 1 << 15
+)
+
+// FineRange is a stretch of time and the length of a column, in ns.
+type FineRange struct{ FromNS, ToNS, ColumnNS int64 }
+
+// Fine is a timeline in short columns, of a stretch of the history.
+type Fine struct {
+	FineRange
+	Timeline *gvl.Timeline
+	Err      error
+}
+
+// Fine reads a stretch of the history once more into a timeline with columns of the length.
+func (s *Store) Fine(of FineRange) Fine {
+	f := Fine{FineRange: of}
+	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
+	stream := gvl.NewStream(s.target)
+	f.Timeline = gvl.NewTimeline(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns)) // those of the lead are given up
+	f.Err = s.readAgain(of.FromNS, toNS, stream)
+	return f
+}
+
+// knownAt is up to when the history has to be read for what went on until toNS.
+func (s *Store) knownAt(toNS int64) int64 {
+	n, told := 0, toNS+fineTrailNS
+	// What is wrong with the history is told when it is read.
+	_ = s.History.Range(toNS+1, toNS+maxTrailNS, func(x *sampler.Sample) {
+		if n++; n <= knownBy {
+			told = max(told, x.TimeNS)
+		}
+	})
+	return told
+}
+
+// readAgain feeds a stream with a stretch of the history.
+func (s *Store) readAgain(fromNS, toNS int64, stream *gvl.Stream) error {
+	class := gvl.NewClassifier(s.target, s.Dict)
+	return s.History.Range(fromNS-fineLeadNS, toNS+1, func(x *sampler.Sample) { stream.Feed(x, class.Classify(x)) })
+}
+
+const (
+	// momentNS is how much of the history before a moment is looked through to tell what each thread did then: long
+	// enough for every thread's stack to be read, short enough for a key press.
+	momentNS = int64(300e6)
+	// nearNS is how long before a moment its last sample is as a rule, and by far.
+	nearNS = int64(10e6)
+	// maxMomentAgeNS is how long before a moment its last sample may lie.
+	maxMomentAgeNS = int64(2e9)
+	// maxSinceNS is how long before a moment the beginning of a thread's state is looked for.
+	maxSinceNS = int64(60e9)
+	// historyBytes bounds the memory of the history's samples for ten minutes; for an hour it is twice as much.
+	historyBytes = 64 << 20
+)
+
+// Moment returns the last sample at or before a time, with its states; nil when the history does not reach there.
+func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
+	class := gvl.NewClassifier(s.target, s.Dict)
+	var last *sampler.Sample
+	var states []gvl.ThreadState // the classifier's, of the sample it was fed last
+	firstNS, lastNS := int64(0), int64(0)
+	look := func(x *sampler.Sample) {
+		if states = class.Classify(x); firstNS == 0 {
+			firstNS = x.TimeNS
+		}
+		if lastNS = x.TimeNS; lastNS < atNS-nearNS {
+			return // a copy of each would cost as much as all else
+		}
+		if last == nil {
+			last = new(sampler.Sample)
+		}
+		last.CopyFrom(x)
+	}
+	if err := s.History.Range(atNS-momentNS, atNS+1, look); err != nil {
+		return nil, nil, fmt.Errorf("reading the history: %w", err)
+	}
+	if last == nil { // a slow clock has longer gaps
+		x, err := s.History.At(atNS)
+		if err != nil || x == nil || atNS-x.TimeNS > maxMomentAgeNS {
+			return nil, nil, err
+		}
+		if x.TimeNS != lastNS {
+			look(x)
+		}
+		last = x
+	}
+	s.Read(func(r *Reading) {
+		defer r.Waits.Events.setExactBegins(states, atNS)
+		for i := range states {
+			if states[i].SinceNS <= firstNS {
+				states[i].SinceNS = r.Timeline.Since(states[i].Thread, states[i].State, firstNS, firstNS-maxSinceNS)
+			}
+		}
+	})
+	return last, states, nil
+}
+
+// maxChainNS bounds the time of the history that is read again for one wait. Of a longer wait the end is read.
+const maxChainNS = int64(10e9)
+
+// WaitChain says who held the GVL during a wait.
+type WaitChain struct {
+	Of  WaitKey
+	Sum gvl.ChainSum
+	// LenNS is the length of the wait that it is about, cut: of its end alone.
+	LenNS int64
+	Cut   bool
+	Err   error
+}
+
+// Chain reads the history around a wait once more.
+func (s *Store) Chain(e *WaitEvent) WaitChain {
+	c := WaitChain{Of: e.Key(), LenNS: e.LenNS}
+	if c.Cut = e.LenNS > maxChainNS; c.Cut {
+		c.LenNS = maxChainNS
+	}
+	w := gvl.Wait{Thread: e.Thread, FromNS: e.EndNS - c.LenNS, ToNS: e.EndNS, Exact: e.Exact, HandoverNS: e.HandNS, NoCPUNS: e.NoCPUNS}
+	w.Before.Ractor = e.Ractor
+	stream := gvl.NewStream(s.target)
+	chain := gvl.NewChain(stream, &w, s.Dict)
+	c.Err = s.readAgain(w.FromNS, s.knownAt(w.ToNS), stream)
+	c.Sum = chain.Sum()
+	return c
+}

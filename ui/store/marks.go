@@ -1,0 +1,199 @@
+package store
+
+import (
+	"sort"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// Mark is what the head lines need of an instant: counters that only grow, so that any stretch of time is the
+// difference of two marks, and what was found to be wrong then.
+type Mark struct {
+	TimeNS   int64
+	GC       sampler.GC
+	Heap     sampler.GCDetail
+	Proc     sampler.Proc
+	Meters   meters
+	Self     sampler.Self
+	Reads    sampler.Reads
+	Slow     bool
+	Classes  *sampler.AllocClasses
+	Findings []gvl.Finding
+	Unjudged unjudged
+	Stacks   StackReads
+	// Quality is what figures rest on since the attach.
+	Quality sampler.Quality
+}
+
+// meters are of counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads of
+// the process were given a CPU.
+type meters struct{ Self, Switches gvl.Meter }
+
+func (m *meters) feed(s *sampler.Sample) {
+	m.Self.Feed(s.Self.CPUNS, s.TimeNS)
+	m.Switches.Feed(s.Proc.Switches, s.TimeNS)
+}
+
+// unjudged is why an instant without findings is not one at which nothing was wrong.
+type unjudged uint8
+
+const (
+	judged   unjudged = iota
+	starting          // most rules look at nothing of a program's start
+	settling          // too little was measured
+)
+
+// settleNS is how long it is measured before it is said that nothing stands out: a rule's condition holds for 3 s before its
+// finding is raised.
+const settleNS = int64(5 * time.Second)
+
+// MemoryWatchNS is how long a process has to have been watched before that nothing was found says something of its memory too.
+const MemoryWatchNS = int64(time.Minute)
+
+// WhyUnjudged tells it of the newest instant, with what has been measured up to it.
+func WhyUnjudged(f *gvl.Findings, measuredNS int64) unjudged {
+	switch {
+	case f.Early():
+		return starting
+	case measuredNS < settleNS:
+		return settling
+	}
+	return judged
+}
+
+// Note says it, of an instant that is over or of now.
+func (u unjudged) Note(over bool) string {
+	switch {
+	case u == starting && over:
+		return "too early to judge: the program had just started"
+	case u == starting:
+		return "the program has just started: findings come after some seconds of its work"
+	case u == settling && over:
+		return "too early to judge: only a few seconds had been measured"
+	case u == settling:
+		return "measuring for a few seconds before judging"
+	}
+	return ""
+}
+
+// StackReads counts the stacks that were read, and those of them that are not there in full.
+type StackReads struct {
+	Read, Lost uint64
+}
+
+// count adds a sample's.
+func (n *StackReads) count(s *sampler.Sample) {
+	const lost = sampler.StackPartial | sampler.StackFailed
+	for i := range s.Threads {
+		q := s.Threads[i].Quality
+		if q&(sampler.StackFresh|lost) == 0 {
+			continue
+		}
+		n.Read++
+		if q&lost != 0 {
+			n.Lost++
+		}
+	}
+}
+
+// MarkEachNS is the distance of marks.
+const MarkEachNS = int64(500 * time.Millisecond)
+
+// marks is a ring of marks over the history. It grows until it is full: a mark takes some 2 kB, and with an hour's history of
+// many processes most are never made.
+type marks struct {
+	ring []Mark
+	next int // where the next one goes, once the ring is full
+	most int // marks kept
+}
+
+func newMarks(history time.Duration) marks {
+	return marks{most: int(int64(history)/MarkEachNS) + 2}
+}
+
+// due reports whether it is time for another mark.
+func (m *marks) due(nowNS int64) bool {
+	return len(m.ring) == 0 || nowNS-m.last().TimeNS >= MarkEachNS
+}
+
+func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n StackReads, own meters, q sampler.Quality) {
+	x := Mark{TimeNS: s.TimeNS, GC: s.GC, Heap: s.GCDetail, Proc: s.Proc, Meters: own, Self: s.Self, Reads: s.Reads,
+		Slow: s.Slow, Classes: s.Classes, Findings: f, Unjudged: u, Stacks: n, Quality: q}
+	if len(m.ring) < m.most {
+		m.ring = append(m.ring, x)
+		return
+	}
+	m.ring[m.next] = x
+	m.next = (m.next + 1) % len(m.ring)
+}
+
+// Mark returns the i-th oldest mark.
+func (m *marks) Mark(i int) *Mark {
+	return &m.ring[(m.next+i)%len(m.ring)]
+}
+
+func (m *marks) last() *Mark { return m.Mark(len(m.ring) - 1) }
+
+// LastBefore returns the newest mark that is not later than ns, or the oldest one; nil when there is none.
+func (m *marks) LastBefore(ns int64) *Mark {
+	if len(m.ring) == 0 {
+		return nil
+	}
+	i := sort.Search(len(m.ring), func(i int) bool { return m.Mark(i).TimeNS > ns })
+	return m.Mark(max(i-1, 0))
+}
+
+// Span returns the two marks that a stretch of time lies between; ok is false while there are no two.
+func (m *marks) Span(fromNS, toNS int64) (a, b *Mark, ok bool) {
+	a, b = m.LastBefore(fromNS), m.LastBefore(toNS)
+	return a, b, a != nil && b != nil && b.TimeNS > a.TimeNS
+}
+
+// maxExactSpans bounds the stretches of time that are known exactly; the oldest go first.
+const maxExactSpans = 1 << 10
+
+// ExactSpans are the stretches of time of which every change of the GVL is known, in order.
+type ExactSpans [][2]int64
+
+// add takes what a sample says.
+func (x *ExactSpans) add(c *sampler.Changes) {
+	if !c.Known() {
+		return
+	}
+	if n := len(*x); n > 0 && !c.Fresh && (*x)[n-1][1] == c.FromNS {
+		(*x)[n-1][1] = c.ToNS
+		return
+	}
+	if *x = append(*x, [2]int64{c.FromNS, c.ToNS}); len(*x) > maxExactSpans {
+		*x = append((*x)[:0], (*x)[1:]...)
+	}
+}
+
+// Any reports whether a part of a stretch of time is known exactly.
+func (x ExactSpans) Any(fromNS, toNS int64) bool { return x.share(fromNS, toNS) > 0 }
+
+// share is the part of a stretch of time that is known exactly.
+func (x ExactSpans) share(fromNS, toNS int64) float64 {
+	var sum int64
+	for _, s := range x {
+		sum += max(min(s[1], toNS)-max(s[0], fromNS), 0)
+	}
+	return style.Share(sum, toNS-fromNS)
+}
+
+// NearlyAll reports whether what is known exactly of a stretch of time is as good as all of it.
+func (x ExactSpans) NearlyAll(fromNS, toNS int64) bool { return x.share(fromNS, toNS) >= 0.99 }
+
+// Words say how much of a stretch of time is known exactly; "" for nothing of it.
+func (x ExactSpans) Words(fromNS, toNS int64) string {
+	switch {
+	case x.NearlyAll(fromNS, toNS):
+		return "exact"
+	case x.Any(fromNS, toNS):
+		return "exact in part"
+	}
+	return ""
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Recorder writes the stream of samples to a file while it comes. Its file is readable up to the last two seconds
+// however ddtop ends.
+type Recorder struct {
+	Path string
+	File *os.File
+	W    *recording.Writer
+	err  error // the first; nothing is written after it
+	// notes are those that the next write takes along.
+	notes []sampler.Note
+
+	once   sync.Once
+	done   chan struct{} // closed when the file is
+	closed error         // how that went
+}
+
+// write adds a sample; it is called for one at a time.
+func (r *Recorder) write(s *sampler.Sample) {
+	r.writeNotes()
+	if r.err == nil {
+		r.err = r.W.Write(s)
+	}
+}
+
+func (r *Recorder) writeNotes() {
+	for len(r.notes) > 0 && r.err == nil {
+		err := r.W.Note(r.notes[0])
+		if errors.Is(err, recording.ErrSlow) {
+			return // there will be room when the disk has taken something
+		}
+		r.err, r.notes = err, r.notes[1:]
+	}
+}
+
+// close writes what is left and closes the file, on a goroutine of its own that is left to itself when giveUp is closed first:
+// a disk may hang. Further calls wait for what the first one began. write is not to be called any more.
+func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
+	r.once.Do(func() {
+		r.done = make(chan struct{})
+		go func() {
+			defer close(r.done)
+			r.W.Live(false)
+			r.writeNotes()
+			if r.closed = errors.Join(r.err, r.W.Close(end), r.File.Close()); r.closed != nil {
+				r.closed = fmt.Errorf("recording to %s: %w", r.Path, r.closed)
+			}
+		}()
+	})
+	select {
+	case <-r.done:
+		return r.closed
+	case <-giveUp:
+		return fmt.Errorf("recording to %s: %w", r.Path, r.W.Unwritten())
+	}
+}
+
+// maxRecordings bounds the names tried when a recording of the same second exists.
+const maxRecordings = 100
+
+// newRecording makes a file named after base (mode 0600, since stacks and names can be private), in a folder that is made if it
+// isn't there (0700). It is made within the folder as that is open: whoever owns it could put a link in its place.
+func newRecording(base string) (path string, file *os.File, err error) {
+	folder, err := safefile.MakeFolder(filepath.Dir(base))
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: choose a folder you may write to", err)
+	}
+	defer folder.Close()
+	for n := 1; n <= maxRecordings; n++ {
+		path = base + ".ddtop"
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d.ddtop", base, n)
+		}
+		file, err = safefile.Create(folder, filepath.Base(path), path)
+		if !errors.Is(err, os.ErrExist) {
+			break
+		}
+	}
+	return path, file, err
+}
+
+// Record begins a recording in a new file named after base. It holds the samples and notes from fromNS on, their names as d
+// gives them, those of the history included that came while the file was being made.
+func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*Recorder, error) {
+	path, file, err := newRecording(base)
+	if err != nil {
+		return nil, err // names the file
+	}
+	w, err := recording.NewWriter(file, p, d)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("recording process %d to %s: %w", p.PID, path, err), file.Close())
+	}
+	w.Live(true)
+	r := &Recorder{Path: path, File: file, W: w}
+	for _, n := range notes {
+		if n.AtNS >= fromNS {
+			r.notes = append(r.notes, n)
+		}
+	}
+	s.mu.Lock() // samples that come meanwhile wait, and are written after these
+	defer s.mu.Unlock()
+	s.drain()
+	if err := s.History.Range(fromNS, math.MaxInt64, r.write); err != nil && r.err == nil {
+		r.err = err
+	}
+	s.Rec = r
+	return r, nil
+}
+
+// Note puts a note into the recording that goes on, if any, before its next sample.
+func (s *Store) Note(n sampler.Note) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Rec != nil {
+		s.Rec.notes = append(s.Rec.notes, n)
+	}
+}
+
+// StopRecording ends the recording that goes on, if any, and waits until it is written or giveUp is closed; so it does for one
+// that is being ended already.
+func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
+	s.mu.Lock()
+	s.drain() // they came before the end
+	if s.Rec != nil {
+		s.ending, s.Rec = s.Rec, nil
+	}
+	r := s.ending
+	s.mu.Unlock()
+	if r == nil {
+		return "", 0, 0, nil
+	}
+	var end *sampler.End
+	if st := s.State(); st.Ended {
+		end = &st.End
+	}
+	err = r.close(end, giveUp)
+	s.mu.Lock()
+	if s.ending == r {
+		s.ending = nil
+	}
+	s.mu.Unlock()
+	return r.Path, r.W.Bytes(), r.W.Lost(), err
+}
+
+// unwrittenFor is how long the end of the screen waits for the disk that recordings go to.
+const unwrittenFor = time.Second
+
+// LeaveRecordings ends the recordings that go on when the screen has been left.
+func LeaveRecordings(stores ...*Store) error {
+	over, done := context.WithTimeout(context.Background(), unwrittenFor)
+	defer done()
+	var errs []error
+	for _, s := range stores {
+		_, _, _, err := s.StopRecording(over.Done())
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Absolute returns a path that can be pasted into another terminal; the path itself where that can't be told.
+func Absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

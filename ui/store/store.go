@@ -1,0 +1,345 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
+)
+
+const (
+	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Past it the Source waits, and counts what it
+	// loses (sampler.Reads.Lost).
+	maxPending = 8192
+	// maxPendingThreads bounds them too, by the threads that they list in all: some 100 MB.
+	maxPendingThreads = 1 << 19
+	// maxSpare bounds the samples whose memory is kept for the next that wait: a picture's worth. A machine that was full for
+	// some seconds must not leave ddtop larger.
+	maxSpare = 256
+	// ColumnNS is the length of a kept column of the timeline.
+	ColumnNS = int64(100 * time.Millisecond)
+	// minKeptNS is for how long frames and stacks are kept at least: blame and findings look back so far.
+	minKeptNS = int64(gvl.MaxBlameWindowNS)
+)
+
+// Store folds the samples of a Source and holds what the views draw. The feeder does not wait for a reader: a sample that
+// comes while a picture is being made is copied and folded right after.
+type Store struct {
+	Src     sampler.Source
+	target  sampler.Process
+	Dict    *sampler.Dictionary // what the screen shows: files have views of their own
+	names   *redact.Redactor
+	KeepNS  int64 // how much history is kept
+	History *recording.History
+
+	mu        sync.Mutex // guards what follows
+	fold      *gvl.Fold
+	rolling   *flamegraph.Rolling
+	collector *flamegraph.Collector
+	resting   *gvl.Resting // of what is read
+	marks     marks
+	waits     *waitLog
+	exact     ExactSpans
+	states    []gvl.ThreadState // of what is read, see Read
+	holds     gvl.LockHolds
+	quality   gvl.QualityMeter
+	last      int64
+	slow      bool   // of the newest sample: the process is idle
+	unkept    uint64 // samples that the history did not take
+	stacks    StackReads
+	meters    meters
+	Rec       *Recorder // nil: nothing is recorded
+	ending    *Recorder // nil: no recording is being closed
+	keeper    *sampler.Keeper
+	held      bool // what is shown can be older than the history: nothing is evicted
+
+	pendMu  sync.Mutex // guards what follows
+	pending []*sampler.Sample
+	// pendingThreads is how many threads these list in all.
+	pendingThreads int
+	spare          []*sampler.Sample
+
+	Stirred chan struct{} // see stir
+
+	endMu sync.Mutex // guards what follows
+	done  bool
+	err   error
+	end   sampler.End
+	ended bool
+}
+
+// DefaultHistory is how long the past is kept.
+const DefaultHistory = 10 * time.Minute
+
+// Options are what New needs to know.
+type Options struct {
+	// History is how long the past is kept. Zero means DefaultHistory.
+	History time.Duration
+	// Rules are the rules of findings. It is nil for all of them with their default thresholds.
+	Rules *gvl.Rules
+	// Redactor leaves out what can name somebody. It is nil if nothing is left out.
+	Redactor *redact.Redactor
+}
+
+// New returns a Store for a Source.
+func New(src sampler.Source, o Options) (*Store, error) {
+	history := o.History
+	if history <= 0 {
+		history = DefaultHistory
+	}
+	p := o.Redactor.Process(src.Process())
+	s := &Store{Src: src, target: p, Dict: o.Redactor.View(src.Dictionary()).View(), names: o.Redactor, KeepNS: int64(history), Stirred: make(chan struct{}, 1)}
+	columns := int(s.KeepNS/ColumnNS) + 1
+	s.fold = gvl.NewFold(p, s.Dict, gvl.Options{ColumnNS: ColumnNS, Columns: columns, Rules: o.Rules})
+	var err error
+	s.rolling, err = flamegraph.NewRolling(s.KeepNS, 0)
+	if err != nil {
+		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
+	}
+	s.History, err = recording.NewHistory(s.KeepNS, historyBytes*min(max(s.KeepNS, int64(DefaultHistory))/int64(DefaultHistory), 2))
+	if err != nil {
+		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
+	}
+	// A server without a client rests like a worker without a job; who waits for a pool does not.
+	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
+	s.resting = s.fold.Resting()
+	s.collector.ByEndpoint(s.Dict)
+	s.marks = newMarks(history)
+	s.waits = NewWaitLog(history)
+	s.fold.Stream().Attach(s.waits)
+	s.fold.Stream().Attach(&s.holds)
+	s.fold.Stream().Attach(&s.quality)
+	s.keeper = sampler.NewKeeper(s.Dict, max(s.KeepNS, minKeptNS))
+	return s, nil
+}
+
+// Process describes the target.
+func (s *Store) Process() sampler.Process { return s.target }
+
+// Run runs the Source until ctx ends, the target ends or nothing can be read any more; State says which.
+func (s *Store) Run(ctx context.Context) {
+	err := s.runSource(ctx)
+	s.mu.Lock()
+	s.drain()
+	s.mu.Unlock()
+	defer s.Stir()
+	state := s.State()
+	state.Done = true
+	if err != nil && !errors.Is(err, sampler.ErrEnded) {
+		state.Err = err
+	}
+	s.SetState(state)
+}
+
+// SetState replaces how the Source is doing. Silent and FailingNS are the Source's own to tell.
+func (s *Store) SetState(x SourceState) {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	s.done, s.err, s.end, s.ended = x.Done, x.Err, x.End, x.Ended
+}
+
+// runSource turns a panic of the sampling goroutine into an error, so that the terminal can be given back before
+// anybody reads about it.
+func (s *Store) runSource(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("sampling PID %d failed with a bug in ddtop: %v\n%s", s.target.PID, r, debug.Stack())
+		}
+	}()
+	err = s.Src.Run(ctx, s.Feed)
+	end, ended := s.Src.End()
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	s.end, s.ended = s.names.End(end), ended
+	return err
+}
+
+// SourceState is how the Source is doing.
+type SourceState struct {
+	// Done: no more samples will come. Err says why when something failed; End how the target ended, when Ended.
+	Done  bool
+	Err   error
+	End   sampler.End
+	Ended bool
+	// Silent is for how long the process has not answered, in whole seconds, from silentAfter on.
+	Silent time.Duration
+	// FailingNS is the time since which no sample could be read. It is zero while samples come. Failure says why.
+	FailingNS int64
+	Failure   string
+}
+
+// silentAfter is how long the target of a tick must not have answered to be said.
+const silentAfter = 1500 * time.Millisecond
+
+// State says how the Source is doing.
+func (s *Store) State() SourceState {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	state := SourceState{Done: s.done, Err: s.err, End: s.end, Ended: s.ended}
+	if live, ok := s.Src.(interface{ Silent() time.Duration }); ok && !s.done {
+		if silent := live.Silent(); silent >= silentAfter {
+			state.Silent = silent.Truncate(time.Second)
+		}
+	}
+	if live, ok := s.Src.(interface{ Failing() (int64, error) }); ok && !s.done {
+		if since, err := live.Failing(); err != nil {
+			state.FailingNS, state.Failure = since, s.names.Error(err)
+		}
+	}
+	return state
+}
+
+// Feed folds one sample in, or keeps a copy for later when a picture is being made. It is called by one goroutine.
+func (s *Store) Feed(x *sampler.Sample) {
+	s.pendMu.Lock()
+	full := len(s.pending) >= maxPending || s.pendingThreads+len(x.Threads) > maxPendingThreads
+	s.pendMu.Unlock()
+	if full {
+		s.mu.Lock()
+	}
+	if full || s.mu.TryLock() {
+		s.drain()
+		s.foldOne(x)
+		s.keeper.Feed(x, s.held)
+		s.mu.Unlock()
+		return
+	}
+	s.pendMu.Lock()
+	defer s.pendMu.Unlock()
+	var c *sampler.Sample
+	if n := len(s.spare); n > 0 {
+		c, s.spare = s.spare[n-1], s.spare[:n-1]
+	} else {
+		c = new(sampler.Sample)
+	}
+	c.CopyFrom(x)
+	s.pending = append(s.pending, c)
+	s.pendingThreads += len(c.Threads)
+}
+
+// drain folds what waits. The caller holds mu.
+func (s *Store) drain() {
+	s.pendMu.Lock()
+	batch := s.pending
+	s.pending, s.pendingThreads = nil, 0
+	s.pendMu.Unlock()
+	if len(batch) == 0 {
+		return
+	}
+	for _, x := range batch {
+		s.foldOne(x)
+	}
+	s.pendMu.Lock()
+	for _, x := range batch {
+		if len(s.spare) < maxSpare && len(s.spare)*len(x.Threads) < maxPendingThreads/8 {
+			s.spare = append(s.spare, x)
+		}
+	}
+	s.pendMu.Unlock()
+}
+
+func (s *Store) foldOne(x *sampler.Sample) {
+	s.fold.Feed(x)
+	if err := s.History.Append(x); err != nil {
+		s.unkept++ // the one error is a sample beyond the format's limits; all else still holds
+	}
+	if s.Rec != nil {
+		s.Rec.write(x)
+	}
+	s.exact.add(&x.Changes)
+	s.stacks.count(x)
+	s.meters.feed(x)
+	if s.marks.due(x.TimeNS) {
+		s.fold.Read(func(v *gvl.View) {
+			first, _ := v.Timeline.Range()
+			s.marks.add(x, v.Findings.Told(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
+		})
+	}
+	if s.slow && !x.Slow {
+		s.Stir()
+	}
+	s.last, s.slow = x.TimeNS, x.Slow
+}
+
+// Stir has a screen look at once that rests because the process is idle.
+func (s *Store) Stir() {
+	select {
+	case s.Stirred <- struct{}{}:
+	default:
+	}
+}
+
+// Reading is what Read gives access to, during the call only.
+type Reading struct {
+	*gvl.View
+	Rolling *flamegraph.Rolling
+	// Endpoint is the number that weights of a route or a class of jobs have; 0: there are none.
+	Endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
+	Resting  *gvl.Resting
+	Marks    *marks
+	Waits    *waitLog
+	Exact    ExactSpans
+	Holds    *gvl.LockHolds
+	// LastNS is the time of the newest sample; 0 before the first.
+	LastNS int64
+	// Dropped counts samples that are missing, in all or in the history.
+	Dropped uint64
+	// LeftOut counts the frames, stacks, threads and peers that there was no room for.
+	LeftOut uint64
+	// RecErr is why the recording can't be written any more.
+	RecErr error
+	// RecLost counts the samples that the recording lacks because the disk is slow.
+	RecLost uint64
+}
+
+// Read calls fn with everything folded so far. Samples that come meanwhile are kept, so fn does not slow the sampling
+// down, but it should still be quick.
+func (s *Store) Read(fn func(*Reading)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drain()
+	var recErr error
+	var recLost uint64
+	if s.Rec != nil {
+		recErr, recLost = s.Rec.err, s.Rec.W.Lost()
+	}
+	s.fold.Read(func(v *gvl.View) {
+		lost := s.unkept
+		if v.Sample != nil {
+			lost += v.Sample.Reads.Lost
+		}
+		view := *v
+		s.states = append(s.states[:0], v.States...)
+		view.States = s.states
+		s.fold.Stream().Waiting(func(w *gvl.Wait) {
+			if w.Exact {
+				setExactBegin(view.States, w.Thread, w.FromNS, w.ToNS)
+			}
+		})
+		fn(&Reading{RecErr: recErr, RecLost: recLost, View: &view, Rolling: s.rolling, Endpoint: s.collector.Endpoint, Resting: s.resting, Marks: &s.marks, Waits: s.waits, Exact: s.exact, Holds: &s.holds, LastNS: s.last, Dropped: lost,
+			LeftOut: s.Dict.LeftOut()})
+	})
+}
+
+// Hold says whether what is shown can be older than the history: a picture that stands still, or is compared with.
+func (s *Store) Hold(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = on
+}
+
+// Newest is the time of the newest sample, those included that wait for a picture to be made; 0 before the first.
+func (s *Store) Newest() (atNS int64, slow bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drain()
+	return s.last, s.slow
+}

@@ -1,0 +1,339 @@
+package store
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	WaitSlotNS   = int64(time.Second)
+	maxWaitSlots = 3600
+	// longestEach is how many of the longest waits that ended in a second are kept, when it is too long ago for all.
+	longestEach = 32
+	// maxHolderStacks bounds the threads whose last stack as holder is remembered.
+	maxHolderStacks = 1 << 12
+)
+
+// waitLog counts finished waits for the GVL by length, a second at a time, so that a quantile over any stretch of the
+// history can be told.
+type waitLog struct {
+	gvl.Ignore
+	slots []waitSlot
+	Sum   gvl.Lengths
+	// Events are the last single waits, with their threads.
+	Events waitEvents
+	// holders are the stacks that threads had when they held the GVL last, works what threads worked for, by their slots.
+	holders map[sampler.ThreadID]sampler.StackID
+	works   []sampler.WorkID
+}
+
+type waitSlot struct {
+	second int64
+	waits  gvl.Lengths
+	// longest is a heap of the longest waits, the shortest of them first.
+	longest []WaitEvent
+}
+
+func NewWaitLog(history time.Duration) *waitLog {
+	n := min(int64(history)/WaitSlotNS+2, maxWaitSlots)
+	return &waitLog{slots: make([]waitSlot, n), holders: make(map[sampler.ThreadID]sampler.StackID)}
+}
+
+// Waited notes a wait that is over.
+func (w *waitLog) Waited(x *gvl.Wait) {
+	e := WaitEvent{EndNS: x.ToNS, LenNS: x.NS(), LeastNS: x.LeastNS, MostNS: x.MostNS, Cut: x.Cut, HandNS: x.HandoverNS, NoCPUNS: x.NoCPUNS, Thread: x.Thread, First: x.FirstHolder, Last: x.LastHolder,
+		Stack: x.Before.Stack, FirstStack: w.holders[x.FirstHolder], LastStack: w.holders[x.LastHolder], Ractor: x.Before.Ractor, After: x.After, Exact: x.Exact}
+	if x.Slot >= 0 && x.Slot < len(w.works) {
+		e.Work = w.works[x.Slot]
+	}
+	w.Add(&e)
+	w.Events.add(e)
+}
+
+// Lock notes the stack of a holder.
+func (w *waitLog) Lock(i *gvl.LockInterval) {
+	stack := cmp.Or(i.Turn, i.Stack)
+	if i.Thread == 0 || stack == 0 || w.holders[i.Thread] == stack {
+		return
+	}
+	if len(w.holders) >= maxHolderStacks {
+		clear(w.holders)
+	}
+	w.holders[i.Thread] = stack
+}
+
+// Interval notes what a thread works for.
+func (w *waitLog) Interval(i *gvl.Interval) {
+	for i.Slot >= len(w.works) {
+		w.works = append(w.works, 0)
+	}
+	w.works[i.Slot] = i.Serving.Work
+}
+
+func (w *waitLog) Add(e *WaitEvent) {
+	sec := e.EndNS / WaitSlotNS
+	s := &w.slots[sec%int64(len(w.slots))]
+	if s.second != sec {
+		s.second, s.longest = sec, s.longest[:0]
+		s.waits.Reset()
+	}
+	s.waits.Add(e.wait())
+	s.keep(e)
+}
+
+// keep keeps a wait if it is one of the longest of its second.
+func (s *waitSlot) keep(e *WaitEvent) {
+	if len(s.longest) < longestEach {
+		s.longest = append(s.longest, *e)
+		if len(s.longest) == longestEach {
+			slices.SortFunc(s.longest, func(x, y WaitEvent) int { return cmp.Compare(x.LenNS, y.LenNS) }) // a sorted list is a heap
+		}
+		return
+	}
+	if e.LenNS <= s.longest[0].LenNS {
+		return
+	}
+	s.longest[0] = *e
+	for i := 0; ; {
+		low := i
+		for _, c := range [2]int{2*i + 1, 2*i + 2} {
+			if c < longestEach && s.longest[c].LenNS < s.longest[low].LenNS {
+				low = c
+			}
+		}
+		if low == i {
+			return
+		}
+		s.longest[i], s.longest[low] = s.longest[low], s.longest[i]
+		i = low
+	}
+}
+
+// ForEach calls fn with the waits of a stretch of time that are kept: all that ended lately, and of before those that were the longest of
+// their second.
+func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
+	all := max(w.Events.FromNS(), fromNS)
+	for sec := max(fromNS, 0) / WaitSlotNS; sec <= min(all, toNS)/WaitSlotNS; sec++ {
+		s := &w.slots[sec%int64(len(w.slots))]
+		if s.second != sec {
+			continue
+		}
+		for i := range s.longest {
+			if e := &s.longest[i]; e.EndNS >= fromNS && e.EndNS < all && e.EndNS <= toNS {
+				fn(e)
+			}
+		}
+	}
+	w.Events.ForEach(all, toNS, fn)
+}
+
+// WaitShares are the shares of the waits whose lengths are told: half, 90 %, 99 % and all of them.
+var WaitShares = [...]float64{0.5, 0.9, 0.99, 1}
+
+// Indexes of waitShares.
+const (
+	WaitP50 = iota
+	WaitP90
+	WaitP99
+	WaitMax
+)
+
+// Lengths returns the lengths that each of waitShares of the waits of a stretch of time did not exceed, waits still going on
+// at its end included, and how many waits that is.
+func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
+	w.Sum.Reset()
+	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // soon after boot a stretch begins before time does
+		if s := &w.slots[sec%int64(len(w.slots))]; s.second == sec {
+			w.Sum.Merge(&s.waits)
+		}
+	}
+	for i := range open {
+		w.Sum.Add(&open[i])
+	}
+	copy(told[:], w.Sum.Told(WaitShares[:]...))
+	return told, w.Sum.Count()
+}
+
+// WaitInWords is the length of one of n waits; "–" without any.
+func WaitInWords(n int64, told gvl.Bounded) string {
+	if n == 0 {
+		return "–"
+	}
+	return told.Duration()
+}
+
+// WaitKey names a wait.
+type WaitKey struct {
+	thread sampler.ThreadID
+	endNS  int64
+	Open   bool
+}
+
+func (e *WaitEvent) Key() WaitKey {
+	if e.Open {
+		return WaitKey{thread: e.Thread, Open: true}
+	}
+	return WaitKey{thread: e.Thread, endNS: e.EndNS}
+}
+
+// FromNS is when the wait began.
+func (e *WaitEvent) FromNS() int64 { return e.EndNS - e.LenNS }
+
+// maxWaitEvents bounds the last single waits that are kept: 9 MB. At a thousand waits a second that is two minutes.
+const maxWaitEvents = 1 << 17
+
+// WaitEvent is one wait for the GVL.
+type WaitEvent struct {
+	// LenNS is the likely length, between leastNS and mostNS.
+	EndNS, LenNS    int64
+	LeastNS, MostNS int64
+	// HandNS and noCPUNS are gvl.Wait's HandoverNS and NoCPUNS, first and last its FirstHolder and LastHolder: of exact waits alone.
+	HandNS, NoCPUNS int64
+	Thread          sampler.ThreadID
+	First, Last     sampler.ThreadID
+	// Stack is the waiting thread's, those of the holders the last that were read of them when the wait was over; 0: not known.
+	Stack, FirstStack, LastStack sampler.StackID
+	Work                         sampler.WorkID // what the thread worked for; 0: for nobody, or not known
+	Ractor                       sampler.RactorID
+	After                        gvl.State // what the thread did before it wanted the GVL
+	Exact                        bool      // both ends are known to the microsecond
+	Open, Cut                    bool      // it goes on; samples did not see one of its ends
+}
+
+// wait is what the lengths of waits count of it.
+func (e *WaitEvent) wait() *gvl.Wait {
+	return &gvl.Wait{FromNS: e.FromNS(), ToNS: e.EndNS, LeastNS: e.LeastNS, MostNS: e.MostNS, InProgress: e.Open, Cut: e.Cut}
+}
+
+// Length is the wait's length as it is told.
+func (e *WaitEvent) Length() gvl.Bounded { return e.wait().Told() }
+
+// QueueNS is the part of an exact wait before the thread had been chosen.
+func (e *WaitEvent) QueueNS() int64 { return max(e.LenNS-e.HandNS, 0) }
+
+// waitEvents is a ring of the last finished waits, in the order of their ends.
+type waitEvents struct {
+	ring []WaitEvent
+	next int
+}
+
+// add notes a wait. It allocates only until the ring is full.
+func (w *waitEvents) add(e WaitEvent) {
+	if len(w.ring) < maxWaitEvents {
+		w.ring = append(w.ring, e)
+		return
+	}
+	w.ring[w.next] = e
+	w.next = (w.next + 1) % len(w.ring)
+}
+
+func (w *waitEvents) event(i int) *WaitEvent { return &w.ring[(w.next+i)%len(w.ring)] }
+
+// ForEach calls fn with the waits that ended in a stretch of time, oldest first.
+func (w *waitEvents) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
+	i := sort.Search(len(w.ring), func(i int) bool { return w.event(i).EndNS >= fromNS })
+	for ; i < len(w.ring); i++ {
+		e := w.event(i)
+		if e.EndNS > toNS {
+			return
+		}
+		fn(e)
+	}
+}
+
+// FromNS is the time from which on all waits are kept; 0: all there were.
+func (w *waitEvents) FromNS() int64 {
+	if len(w.ring) < maxWaitEvents {
+		return 0
+	}
+	return w.event(0).EndNS
+}
+
+// ThreadWaits are the waits of one thread in a stretch of time.
+type ThreadWaits struct {
+	// Lengths are those of all waits; those still going on at the end are among them.
+	Lengths gvl.Lengths
+	// Longest are the longest ones, the longest first; short is how many more there are that are too short for the list.
+	Longest []WaitEvent
+	Short   int
+}
+
+// ListOf says of which thread the single waits are listed (0: of none), from which length on, and how many.
+type ListOf struct {
+	Thread    sampler.ThreadID
+	AtLeastNS int64
+	AtMost    int
+}
+
+// Count is how many waits there were.
+func (t *ThreadWaits) Count() int64 { return t.Lengths.Count() }
+
+// P99 is the 99th percentile in words.
+func (t *ThreadWaits) P99() string { return t.InWords(0.99) }
+
+// InWords is the length that the share q of the waits did not exceed.
+func (t *ThreadWaits) InWords(q float64) string {
+	return WaitInWords(t.Count(), t.Lengths.Quantile(q))
+}
+
+// ByThread sorts the waits of a stretch of time by thread; states are those at its end. Quantiles are of all waits, whatever
+// is listed.
+func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
+	out := make(map[sampler.ThreadID]*ThreadWaits)
+	of := func(id sampler.ThreadID) *ThreadWaits {
+		t := out[id]
+		if t == nil {
+			t = new(ThreadWaits)
+			out[id] = t
+		}
+		return t
+	}
+	w.ForEach(fromNS, toNS, func(e *WaitEvent) {
+		t := of(e.Thread)
+		t.Lengths.Add(e.wait())
+		switch {
+		case e.Thread != list.Thread:
+		case e.LenNS >= list.AtLeastNS:
+			t.Longest = append(t.Longest, *e)
+		default:
+			t.Short++
+		}
+	})
+	for i := range states {
+		if s := &states[i]; s.State == gvl.Waiting {
+			t := of(s.Thread)
+			w := s.Wait()
+			t.Lengths.Add(&w)
+		}
+	}
+	for _, t := range out {
+		slices.SortStableFunc(t.Longest, func(x, y WaitEvent) int { return int(min(max(y.Length().NS-x.Length().NS, -1), 1)) })
+		t.Longest = t.Longest[:min(len(t.Longest), list.AtMost)]
+	}
+	return out
+}
+
+// setExactBegin lets a thread that waits wait since a moment that is known exactly, where samples alone tell no more than that it waited
+// each time it was looked at.
+func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
+	for i := range states {
+		if s := &states[i]; s.Thread == id && s.State == gvl.Waiting {
+			s.WaitsExactly(fromNS, atNS)
+		}
+	}
+}
+
+// setExactBegins does the same for states of a moment of the past.
+func (w *waitEvents) setExactBegins(states []gvl.ThreadState, atNS int64) {
+	w.ForEach(atNS, math.MaxInt64, func(e *WaitEvent) {
+		if e.Exact && e.FromNS() <= atNS {
+			setExactBegin(states, e.Thread, e.FromNS(), atNS)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func TestWaitEventsForgetTheOldest(t *testing.T) {
+	var w waitEvents
+	const n = maxWaitEvents + 1000
+	for i := range int64(n) {
+		w.add(WaitEvent{EndNS: i, LenNS: i, LeastNS: i, MostNS: i, Thread: 1 + sampler.ThreadID(i%2)})
+	}
+	if w.FromNS() != 1000 || len(w.ring) != maxWaitEvents {
+		t.Fatalf("from %d, %d kept", w.FromNS(), len(w.ring))
+	}
+	got := w.ByThread(n-100, n, []gvl.ThreadState{{Thread: 1, State: gvl.Waiting, AtNS: 2 * n}}, ListOf{Thread: 2, AtMost: 3})
+	if got[1].Count() != 51 || got[2].Count() != 50 {
+		t.Errorf("%+v", got)
+	}
+	if l := got[2].Longest; len(l) != 3 || l[0].LenNS != n-1 || l[2].LenNS != n-5 {
+		t.Errorf("%+v", l)
+	}
+	if q := got[2].Lengths.Quantile(0.99); q.NS != n-1 {
+		t.Errorf("p99 %+v", q)
+	}
+}
+
+// TestWaitLogKeeps: of what the ring has no room for, the longest of each second stay, and no wait is given twice.
+func TestWaitLogKeeps(t *testing.T) {
+	const each, seconds = 3000, 60
+	r := rand.New(rand.NewPCG(7, 7))
+	w := NewWaitLog(2 * time.Minute)
+	longest := make([][]int64, seconds)
+	for sec := range seconds {
+		for i := range each {
+			e := WaitEvent{EndNS: int64(sec)*WaitSlotNS + int64(i)*WaitSlotNS/each, LenNS: 1 + r.Int64N(1e9), Thread: 1}
+			w.Add(&e)
+			w.Events.add(e)
+			longest[sec] = append(longest[sec], e.LenNS)
+		}
+		slices.Sort(longest[sec])
+	}
+	got, seen := make([][]int64, seconds), make(map[WaitKey]bool)
+	w.ForEach(0, seconds*WaitSlotNS, func(e *WaitEvent) {
+		if seen[e.Key()] {
+			t.Fatalf("the wait that ended at %d comes twice", e.EndNS)
+		}
+		seen[e.Key()] = true
+		got[e.EndNS/WaitSlotNS] = append(got[e.EndNS/WaitSlotNS], e.LenNS)
+	})
+	whole := 0
+	for sec := range seconds {
+		slices.Sort(got[sec])
+		if len(got[sec]) == each {
+			whole++
+			continue
+		}
+		if n := len(got[sec]); n < longestEach || !slices.Equal(got[sec][n-longestEach:], longest[sec][each-longestEach:]) {
+			t.Errorf("second %d: %d waits, not the longest", sec, n)
+		}
+	}
+	if want := maxWaitEvents / each; whole != want {
+		t.Errorf("%d seconds are whole, want %d", whole, want)
+	}
+}
+
+// TestWaitLengths: quantiles of a stretch of time against the sorted lengths, the longest exact.
+func TestWaitLengths(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	w := NewWaitLog(time.Minute)
+	var all []int64
+	for range 5000 {
+		ns := int64(math.Exp(r.Float64()*12)) * 1000
+		second := int64(r.IntN(30))
+		w.Add(&WaitEvent{EndNS: second * WaitSlotNS, LenNS: ns, LeastNS: ns, MostNS: ns})
+		if second >= 10 && second <= 20 {
+			all = append(all, ns)
+		}
+	}
+	const longest = 777_777_777_777
+	open := []gvl.Wait{{ToNS: longest, LeastNS: longest, MostNS: longest, InProgress: true}}
+	all = append(all, longest)
+	slices.Sort(all)
+	got, n := w.Lengths(10*WaitSlotNS, 20*WaitSlotNS, open)
+	if n != int64(len(all)) {
+		t.Fatalf("%d waits, want %d", n, len(all))
+	}
+	for i, q := range WaitShares {
+		want := all[int(math.Ceil(q*float64(len(all))))-1]
+		if float64(got[i].NS) < 0.96*float64(want) || got[i].NS > want || got[i].Bound != gvl.AtLeast {
+			t.Errorf("%g: %+v, want %d", q, got[i], want)
+		}
+	}
+	if got[WaitMax].NS != longest {
+		t.Errorf("the longest is %+v", got[WaitMax])
+	}
+	if got, n := w.Lengths(50*WaitSlotNS, 55*WaitSlotNS, nil); n != 0 || got != [len(WaitShares)]gvl.Bounded{} {
+		t.Errorf("no waits: %v, %d", got, n)
+	}
+}
+
+// Soon after boot the stretch of time on the screen begins before the clock does.
+func TestWaitsAfterBoot(t *testing.T) {
+	w := NewWaitLog(DefaultHistory)
+	if _, n := w.Lengths(-29e9, 1e9, []gvl.Wait{{ToNS: 5e6, MostNS: 5e6, InProgress: true}}); n != 1 {
+		t.Errorf("%d waits, want the one that goes on", n)
+	}
+}

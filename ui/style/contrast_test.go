@@ -1,0 +1,59 @@
+package style
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// TestColoursOfTextAreLegible: state words have the contrast of WCAG on the theme's ground, and on a selected row.
+func TestColoursOfTextAreLegible(t *testing.T) {
+	for _, name := range Themes[1:] {
+		theme, err := ThemeByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s, c := range theme.States {
+			if got := theme.Readable(c).Contrast(theme.Background); got < Legible {
+				t.Errorf("%s: %s has a contrast of %.1f", name, gvl.State(s), got)
+			}
+			if got := Toward(theme.Readable(c), theme.Text, theme.Selection).Contrast(theme.Selection); got < Legible {
+				t.Errorf("%s: %s on a selected row has a contrast of %.1f", name, gvl.State(s), got)
+			}
+		}
+		for what, c := range map[string]canvas.Color{"text": theme.Text, "dim": theme.Dim, "accent": theme.Accent, "good": theme.Good, "warn": theme.Warn, "crit": theme.Crit} {
+			if got := c.Contrast(theme.Background); got < Legible {
+				t.Errorf("%s: %s has a contrast of %.1f", name, what, got)
+			}
+		}
+	}
+}
+
+// TestLettersOfStatesAreLegible: a state has one colour of letters, and at every share the contrast that WCAG asks of graphics.
+func TestLettersOfStatesAreLegible(t *testing.T) {
+	for _, name := range Themes[1:] {
+		theme, err := ThemeByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := range gvl.NumStates {
+			if gvl.State(s).Idle() { // quiet on purpose
+				continue
+			}
+			letters := make(map[canvas.Color]bool)
+			for _, share := range []float64{0.3, 0.5, 0.7, 1} {
+				c := gvl.Cell{Dominant: gvl.State(s), Share: share, SpanNS: 1}
+				c.NS[s] = 1
+				_, st := theme.StateCell(&c, true, nil)
+				letters[st.FG] = true
+				if got := st.FG.Contrast(st.BG); got < Graphic {
+					t.Errorf("%s: the letter of %s at a share of %.1f has a contrast of %.1f", name, gvl.State(s), share, got)
+				}
+			}
+			if len(letters) > 1 {
+				t.Errorf("%s: the letters of %s have %d colours", name, gvl.State(s), len(letters))
+			}
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package style
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+func ValueOr(unknown bool, v float64) float64 {
+	if unknown {
+		return -1
+	}
+	return v
+}
+
+// AxisTime prints a distance from now for the time axis: "30s", "2m30s", "500ms", "1.5ms", "200µs".
+func AxisTime(ns int64) string {
+	d := time.Duration(ns)
+	switch {
+	case d > 0 && d < time.Millisecond:
+		return fmt.Sprintf("%dµs", d.Microseconds())
+	case d < time.Second && d%time.Millisecond >= 50*time.Microsecond && d < 100*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute && d%time.Second != 0:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d%time.Minute == 0 && d >= time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return units.LongDuration(d)
+}
+
+// Rate prints a frequency: "100 Hz", "1 kHz", "9.8 Hz".
+func Rate(hz float64) string {
+	switch {
+	case hz >= 9950:
+		return fmt.Sprintf("%.0f kHz", hz/1000)
+	case hz >= 999.5:
+		s := fmt.Sprintf("%.1f", hz/1000)
+		if s[len(s)-2:] == ".0" {
+			s = s[:len(s)-2]
+		}
+		return s + " kHz"
+	case hz >= 9.95:
+		return fmt.Sprintf("%.0f Hz", hz)
+	}
+	return fmt.Sprintf("%.1f Hz", hz)
+}
+
+// LineIn writes a line of a file, "app.rb:12"; with a question mark where it can't be trusted (sampler.Frame.Uncertain).
+func LineIn(file string, line int32, uncertain bool) string {
+	s := file + ":" + strconv.Itoa(int(line))
+	if uncertain {
+		s += "?"
+	}
+	return s
+}
+
+func Share(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// Between separates the parts of a line that says what is shown.
+const Between = " · "
+
+// FitParts leaves out the last parts of a line that have no room.
+func FitParts(s string, w int) string {
+	for canvas.Width(s) > w {
+		i := strings.LastIndex(s, Between)
+		if i < 0 {
+			break
+		}
+		s = s[:i]
+	}
+	return s
+}
+
+// Wrap breaks a text at spaces into at most n lines of at most w columns; when there are more, the last line is cut and the
+// text is not whole.
+func Wrap(s string, w, n int) (lines []string, whole bool) {
+	s = canvas.Clean(s)
+	for len(lines) < n-1 && canvas.Width(s) > w {
+		at, col := -1, 0
+		for i, r := range s {
+			if r == ' ' {
+				at = i
+			}
+			if col += canvas.RuneWidth(r); col > w {
+				break
+			}
+		}
+		if at <= 0 {
+			break
+		}
+		lines = append(lines, s[:at])
+		s = strings.TrimLeft(s[at:], " ")
+	}
+	return append(lines, canvas.Cut(s, w)), canvas.Width(s) <= w
+}
+
+// Fit returns the first of the forms of a text, the fullest first, that has room, or as much of the last as has.
+func Fit(forms []string, w int) string {
+	for _, s := range forms {
+		if canvas.Width(s) <= w {
+			return s
+		}
+	}
+	return canvas.Cut(forms[len(forms)-1], w)
+}
+
+// Metrics are the weights that w goes through.
+var Metrics = []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Allocations}
+
+// MetricName is the word for a weight on the screen.
+func MetricName(m flamegraph.Metric) string {
+	switch m {
+	case flamegraph.CPU:
+		return "CPU time"
+	case flamegraph.Wait:
+		return "waiting for the GVL"
+	case flamegraph.Blame:
+		return "blame: makes others wait"
+	case flamegraph.Samples:
+		return "samples"
+	case flamegraph.Allocations:
+		return "allocation"
+	}
+	return "wall time"
+}
+
+// NothingOf says why there is nothing to draw by a weight.
+func NothingOf(m flamegraph.Metric) string {
+	switch m {
+	case flamegraph.Blame:
+		return "nobody made others wait for the GVL"
+	case flamegraph.Wait:
+		return "nobody waited for the GVL"
+	}
+	return "no " + MetricName(m) + " here"
+}
+
+// Measure prints an amount of a weight. Allocations are an estimate, so no digits beyond the second are shown.
+func Measure(m flamegraph.Metric, n int64) string {
+	switch m {
+	case flamegraph.Samples:
+		return units.Count(n)
+	case flamegraph.Allocations:
+		return "≈" + units.Count(roundTo2(n)) + " objects"
+	}
+	return units.Duration(n)
+}
+
+// roundTo2 rounds to two significant digits.
+func roundTo2(n int64) int64 {
+	if n < 100 {
+		return n
+	}
+	unit := math.Pow10(int(math.Log10(float64(n))) - 1)
+	return int64(math.Round(float64(n)/unit) * unit)
+}
+
+// Estimated says how good an estimate of allocations is: "estimate ±5 %", or that it is none yet.
+func Estimated(a flamegraph.AllocEstimate) string {
+	if !a.Enough() {
+		return "too few seen"
+	}
+	return "estimate " + Uncertainty(a)
+}
+
+// Uncertainty is the error of an estimate, rounded up: "±5 %".
+func Uncertainty(a flamegraph.AllocEstimate) string {
+	return fmt.Sprintf("±%.0f %%", math.Ceil(a.Error()*100))
+}
+
+// TooFew says why allocations have no shares yet; "" when they have.
+func TooFew(a flamegraph.AllocEstimate) string {
+	switch {
+	case a.Enough():
+		return ""
+	case a.Objects == 0 && a.Ticks == 0:
+		return "no allocation was seen here (or the collector's counters can't be read)"
+	}
+	return fmt.Sprintf("%s objects, seen being allocated %d times: %d are needed to tell by whom; a longer time { has more",
+		units.Count(a.Objects), a.Ticks, flamegraph.MinAllocTicks)
+}

@@ -1,0 +1,323 @@
+package style
+
+import (
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+)
+
+// The palette is Okabe and Ito's, made to be distinguished with any kind of colour blindness (Color Universal Design,
+// 2008). Vermilion is kept for one thing: waiting for the GVL.
+const (
+	okabeOrange     = 0xE69F00
+	OkabeSkyBlue    = 0x56B4E9
+	okabeGreen      = 0x009E73
+	OkabeYellow     = 0xF0E442
+	OkabeBlue       = 0x0072B2
+	OkabeVermilion  = 0xD55E00
+	okabePurple     = 0xCC79A7
+	WhiteText       = 0xFFFFFF
+	BlackText       = 0x000000
+	selectionDark   = 0x303846
+	selectionLight  = 0xDCE6F5
+	backgroundDark  = 0x14171C
+	backgroundLight = 0xFFFFFF
+)
+
+// Theme is the set of colours of the screen. It holds no state.
+type Theme struct {
+	Name string
+	// Background is what the terminal's own background is taken for when colours are mixed into it; it is painted in
+	// pictures only.
+	Background canvas.Color
+	// Text, Dim, Faint are the three strengths of plain text; Line draws rules and borders.
+	Text, Dim, Faint, Line canvas.Color
+	// Selection is the background of the selected row; Accent what has the focus.
+	Selection, Accent canvas.Color
+	// Good, Warn and Crit colour the light of the header and the findings.
+	Good, Warn, Crit canvas.Color
+	// States holds a colour for each state.
+	States [gvl.NumStates]canvas.Color
+	// Owners tell threads apart in the GVL lane; they're used in turn.
+	Owners []canvas.Color
+	// Flame colours frames by where their code comes from.
+	Flame [NumProvenances]canvas.Color
+	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the letter
+	// on it legible.
+	Weakest float64
+	// Few: the terminal has 256 colours or less. Frames of the flamegraph are not distinguished by a little more or less of
+	// their colour then, which would come out as another.
+	Few bool
+	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
+	Flat bool
+}
+
+// In16 returns the theme for a terminal of 16 colours: each state that means something has one of them to itself, and
+// none is mixed, because a weak green would come out black.
+func (t Theme) In16() Theme {
+	t.Flat = true
+	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,
+		gvl.Native: 0x008080, gvl.IO: 0x000080, gvl.Lock: 0x808000} {
+		t.States[s] = canvas.RGB(rgb)
+	}
+	// Plain text has the two greys; of a bluish black blue would come nearest.
+	const grey, bright = 0x606060, 0x909090
+	t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(WhiteText), canvas.RGB(bright), canvas.RGB(grey), canvas.RGB(grey)
+	if t.Background.Light() {
+		t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(BlackText), canvas.RGB(grey), canvas.RGB(grey), canvas.RGB(bright)
+	}
+	return t
+}
+
+// Themes are the names that ThemeByName knows.
+var Themes = []string{"auto", "dark", "light", "high-contrast"}
+
+// ThemeByName returns a theme; "" and "auto" give the dark one, which the program exchanges for the light one when the
+// terminal says that its background is light.
+func ThemeByName(name string) (Theme, error) {
+	switch name {
+	case "", "auto", "dark":
+		return darkTheme(), nil
+	case "light":
+		return lightTheme(), nil
+	case "high-contrast":
+		return highContrastTheme(), nil
+	}
+	return Theme{}, fmt.Errorf("no theme %q: there are %v", name, Themes)
+}
+
+func stateColors() [gvl.NumStates]canvas.Color {
+	var s [gvl.NumStates]canvas.Color
+	s[gvl.Running] = canvas.RGB(okabeGreen)
+	s[gvl.Stalled] = canvas.RGB(okabePurple)
+	s[gvl.GC] = canvas.RGB(OkabeYellow)
+	s[gvl.Waiting] = canvas.RGB(OkabeVermilion)
+	s[gvl.Native] = canvas.RGB(OkabeSkyBlue)
+	s[gvl.IO] = canvas.RGB(OkabeBlue)
+	s[gvl.Lock] = canvas.RGB(okabeOrange)
+	return s
+}
+
+func darkTheme() Theme {
+	t := Theme{
+		Name:       "dark",
+		Weakest:    0.5,
+		Background: canvas.RGB(backgroundDark),
+		Text:       canvas.RGB(0xE6E9EF),
+		Dim:        canvas.RGB(0x9AA3B2),
+		Faint:      canvas.RGB(0x5C6675),
+		Line:       canvas.RGB(0x414A58),
+		Selection:  canvas.RGB(selectionDark),
+		Accent:     canvas.RGB(OkabeSkyBlue),
+		Good:       canvas.RGB(0x35C796),
+		Warn:       canvas.RGB(okabeOrange),
+		Crit:       canvas.RGB(0xFF5555),
+		States:     stateColors(),
+		Owners:     owners(0x56B4E9, 0xE69F00, 0x35C796, 0xCC79A7, 0xF0E442, 0x8FA8FF, 0xFF9D6E, 0x7FD6D6),
+		Flame:      flames(0xE39A5B, 0xB79BE0, 0x7DB3E3, 0x8CC39A, 0x9AA6B8),
+	}
+	t.States[gvl.Parked] = canvas.RGB(0x4A5361)
+	t.States[gvl.Sleeping] = canvas.RGB(0x333B47)
+	t.States[gvl.Unknown] = canvas.RGB(0x8A8F99)
+	return t
+}
+
+func lightTheme() Theme {
+	t := Theme{
+		Name:       "light",
+		Weakest:    0.35,
+		Background: canvas.RGB(backgroundLight),
+		Text:       canvas.RGB(0x1C2430),
+		Dim:        canvas.RGB(0x566070),
+		Faint:      canvas.RGB(0x8A94A3),
+		Line:       canvas.RGB(0xB9C1CC),
+		Selection:  canvas.RGB(selectionLight),
+		Accent:     canvas.RGB(OkabeBlue),
+		Good:       canvas.RGB(0x00805D),
+		Warn:       canvas.RGB(0xA86400),
+		Crit:       canvas.RGB(0xC01C28),
+		States:     stateColors(),
+		Owners:     owners(0x0072B2, 0xA86400, 0x00805D, 0xA84C80, 0x807600, 0x4457C0, 0xC04A00, 0x1F8080),
+		Flame:      flames(0xF0A871, 0xC9B3E0, 0x9CC7EA, 0xA9D3B4, 0xC5CCD6),
+	}
+	t.States[gvl.Parked] = canvas.RGB(0xC3CAD4)
+	t.States[gvl.Sleeping] = canvas.RGB(0xDDE2E8)
+	t.States[gvl.Unknown] = canvas.RGB(0x8A8F99)
+	return t
+}
+
+func highContrastTheme() Theme {
+	t := darkTheme()
+	t.Name = "high-contrast"
+	t.Weakest = 0.7
+	t.Background = canvas.RGB(BlackText)
+	t.Text = canvas.RGB(WhiteText)
+	t.Dim = canvas.RGB(0xE0E0E0)
+	t.Faint = canvas.RGB(0xB0B0B0)
+	t.Line = canvas.RGB(0xA0A0A0)
+	t.Selection = canvas.RGB(0x004C99)
+	t.Accent = canvas.RGB(0xFFFF00)
+	t.States[gvl.Running] = canvas.RGB(0x00C853)
+	t.States[gvl.Waiting] = canvas.RGB(0xFF6D00)
+	t.States[gvl.IO] = canvas.RGB(0x2979FF)
+	t.States[gvl.Parked] = canvas.RGB(0x606060)
+	t.States[gvl.Sleeping] = canvas.RGB(0x404040)
+	t.Flame = flames(0xFF9E57, 0xC79BFF, 0x6EC1FF, 0x7BE08F, 0xBDBDBD)
+	return t
+}
+
+func owners(rgb ...uint32) []canvas.Color {
+	out := make([]canvas.Color, len(rgb))
+	for i, v := range rgb {
+		out[i] = canvas.RGB(v)
+	}
+	return out
+}
+
+func flames(app, gem, stdlib, core, native uint32) [NumProvenances]canvas.Color {
+	return [NumProvenances]canvas.Color{FromApp: canvas.RGB(app), FromGem: canvas.RGB(gem),
+		fromStdlib: canvas.RGB(stdlib), FromCore: canvas.RGB(core), FromThread: canvas.RGB(native)}
+}
+
+// Plain text in its strengths.
+func (t *Theme) Plain() canvas.Style  { return canvas.Style{FG: t.Text} }
+func (t *Theme) Bold() canvas.Style   { return canvas.Style{FG: t.Text, Attr: canvas.Bold} }
+func (t *Theme) Dimmed() canvas.Style { return canvas.Style{FG: t.Dim} }
+func (t *Theme) Faded() canvas.Style  { return canvas.Style{FG: t.Faint} }
+func (t *Theme) Rule() canvas.Style   { return canvas.Style{FG: t.Line} }
+
+// On returns the style of text on a coloured ground, black or white, whichever reads better.
+func On(bg canvas.Color) canvas.Style {
+	fg := canvas.RGB(WhiteText)
+	if black := canvas.RGB(BlackText); black.Contrast(bg) > fg.Contrast(bg) {
+		fg = black
+	}
+	return canvas.Style{FG: fg, BG: bg}
+}
+
+// Owner is the colour of a thread in the GVL lane.
+func (t *Theme) Owner(ident int) canvas.Color {
+	if ident <= 0 {
+		return t.Dim
+	}
+	return t.Owners[(ident-1)%len(t.Owners)]
+}
+
+// OnSelection puts a style on the ground of a selected row.
+func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
+	s.BG = t.Selection
+	if s.FG.IsSet() {
+		s.FG = Toward(s.FG, t.Text, t.Selection)
+	}
+	return s
+}
+
+// PutGround puts what is drawn on the ground of a selected row. Bars and other signs that are not letters keep their colour, by
+// which they are told.
+func (t *Theme) PutGround(a canvas.Area) {
+	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
+		if r >= '▀' && r <= '▟' || r == '■' {
+			s.BG = t.Selection
+			return s
+		}
+		return t.OnSelection(s)
+	})
+}
+
+// Highlight marks a selected row: by its ground and, without colours, by bold.
+func (t *Theme) Highlight(a canvas.Area, focused bool) {
+	t.PutGround(a)
+	a.Restyle(func(s canvas.Style) canvas.Style {
+		if focused {
+			s.Attr |= canvas.Bold
+		}
+		return s
+	})
+}
+
+// Colors are those of the screen, on the terminal that it has.
+type Colors struct {
+	Theme  Theme
+	Few    fewColors
+	Ground ground
+}
+
+// SetProfile takes over how many colours the terminal has.
+func (c *Colors) SetProfile(p tea.ColorProfileMsg) {
+	c.Few = fewColors{Are16: p.String() == Colors16}
+	if p.String() != TrueColor {
+		c.Few.Convert = p.Convert
+	}
+	c.SetTheme(c.Theme)
+}
+
+// SetTheme changes the theme.
+func (c *Colors) SetTheme(t Theme) {
+	if c.Few.Are16 {
+		t = t.In16()
+	}
+	t.Few = c.Few.Convert != nil
+	c.Theme, c.Few.known = t, nil
+}
+
+// SetGround takes the terminal's answer, or (nil) that there was none in time. A late one counts.
+func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
+	if msg == nil {
+		c.Ground.Asked = true
+		return
+	}
+	c.Ground = ground{answered: true}
+	if !msg.IsDark() {
+		c.SetTheme(lightTheme())
+	}
+}
+
+// Apply corrects the colours of a picture for the terminal.
+func (c *Colors) Apply(a canvas.Area) {
+	c.Ground.apply(a, &c.Theme)
+	c.Few.apply(a, &c.Theme)
+}
+
+// Copied are the same colours for another screen, which remembers its own corrections.
+func (c *Colors) Copied() Colors {
+	out := *c
+	out.Few.known, out.Ground.known = nil, nil
+	return out
+}
+
+// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen don't tell theirs, and on a light one
+// the dark theme's text can't be seen.
+type ground struct {
+	answered bool // it is known
+	Asked    bool // in vain
+	known    map[canvas.Style]canvas.Style
+}
+
+// apply makes the dark theme legible on any ground that may be the terminal's: plain text has the terminal's own colour, and
+// colours are as dark as white needs, which black can bear.
+func (g *ground) apply(a canvas.Area, t *Theme) {
+	if g.answered || !g.Asked {
+		return
+	}
+	a.Restyle(func(s canvas.Style) canvas.Style {
+		if s.BG.IsSet() || !s.FG.IsSet() {
+			return s
+		}
+		corrected, ok := g.known[s]
+		if !ok {
+			if g.known == nil || len(g.known) >= maxKnownStyles {
+				g.known = make(map[canvas.Style]canvas.Style)
+			}
+			corrected = s
+			corrected.FG = MixUntil(s.FG, canvas.RGB(BlackText), canvas.RGB(WhiteText), Legible)
+			if s.FG == t.Text {
+				corrected.FG = 0
+			}
+			g.known[s] = corrected
+		}
+		return corrected
+	})
+}

@@ -1,0 +1,139 @@
+package widget
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// baseKind is what the flamegraph is compared with.
+type baseKind uint8
+
+const (
+	NoBase      baseKind = iota
+	AgainstBase          // another recording
+	MarkBase             // the time before a mark
+	ShownBase            // the time that was shown when the key was pressed
+)
+
+// CompareAgainst compares with the other recording.
+func (v *flameBase) CompareAgainst() {
+	v.Base, v.BaseKind, v.BaseWhen = &v.Against.Weights, AgainstBase, v.Against.About()
+}
+
+// loadDiff compares the whole tree with the one of the base, both scaled to the same whole.
+func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
+	v.Diff, v.diffSelf, v.Changes = nil, nil, nil
+	if !v.Comparing() {
+		return
+	}
+	if v.BaseKind == AgainstBase {
+		v.loadAgainst(o, weights, dict)
+		return
+	}
+	before := v.Builder.Build(v.Base, o)
+	v.Diff, v.diffSelf = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64)
+	if before.Root.Total == 0 || v.Whole.Root.Total == 0 {
+		return
+	}
+	d := flamegraph.Diff(before, v.Whole, diffScale)
+	own := make(map[string]float64)
+	v.addDiff(d, own)
+	v.takeChanges(own)
+}
+
+// takeChanges lists the functions whose own time changed, by how much of the whole.
+func (v *flameBase) takeChanges(own map[string]float64) {
+	for label, delta := range own {
+		if math.Abs(delta) >= LeastChange {
+			v.Changes = append(v.Changes, change{label, delta})
+		}
+	}
+	slices.SortFunc(v.Changes, func(x, y change) int {
+		return cmp.Or(cmp.Compare(math.Abs(y.Share), math.Abs(x.Share)), cmp.Compare(x.Label, y.Label))
+	})
+}
+
+// change is by how much of the whole a function's own time changed.
+type change struct {
+	Label string
+	Share float64
+}
+
+// LeastChange is the smallest change that is named.
+const LeastChange = 0.0005
+
+// diffScale is what a whole tree weighs in a comparison.
+const diffScale = 1 << 40
+
+// addDiff notes by how much of the whole each node of the tree changed, and sums the changes of own time by function. Its
+// depth is bounded by the tree's.
+func (v *flameBase) addDiff(d *flamegraph.DiffNode, own map[string]float64) {
+	own[d.Label] += float64(d.SelfDelta) / diffScale
+	if d.After != nil {
+		v.Diff[d.After] = float64(d.TotalDelta) / diffScale
+		v.diffSelf[d.After] = float64(d.SelfDelta) / diffScale
+	}
+	for _, c := range d.Children {
+		v.addDiff(c, own)
+	}
+}
+
+// diffColor goes from blue (less) over grey to vermilion (more): the two ends can be distinguished with any kind of colour
+// blindness.
+func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
+	const full = 0.2 // of the whole
+	grey := t.Background.Mix(t.Flame[style.FromThread], 0.45)
+	d := v.change(n)
+	s := min(math.Sqrt(math.Abs(d)/full), 1)
+	if d < 0 {
+		return grey.Mix(canvas.RGB(style.OkabeBlue), s)
+	}
+	return grey.Mix(canvas.RGB(style.OkabeVermilion), s)
+}
+
+// diffMark is the change of a node in front of its label: colour alone must not carry it.
+func (v *Flame) diffMark(n *flamegraph.Node) string {
+	if !v.Comparing() {
+		return ""
+	}
+	return Points(v.change(n)) + " "
+}
+
+// Points prints a change of a share: "+3.1", "–0.4", "±0".
+func Points(d float64) string {
+	switch p := math.Abs(d) * 100; {
+	case p < 0.05:
+		return "±0"
+	case d < 0:
+		return fmt.Sprintf("–%.1f", p)
+	default:
+		return fmt.Sprintf("+%.1f", p)
+	}
+}
+
+// DrawChanges names the functions whose own time changed most, those that are gone too.
+func (v *flameBase) DrawChanges(a canvas.Area, t *style.Theme) {
+	about := "change of own time, in percentage points:"
+	if v.BaseKind == AgainstBase { // which has no room above on a narrow screen
+		about = "own time against " + v.BaseWhen + ", in points:"
+	}
+	x := a.Put(1, 0, about, t.Dimmed())
+	for _, d := range v.Changes {
+		s := Points(d.Share) + " " + flamegraph.LabelFit(canvas.Clean(d.Label), 30)
+		if x+2+canvas.Width(s) > a.W {
+			return
+		}
+		c := canvas.RGB(style.OkabeVermilion)
+		if d.Share < 0 {
+			c = canvas.RGB(style.OkabeSkyBlue)
+		}
+		x = a.Put(x+2, 0, s, canvas.Style{FG: t.Readable(c), Attr: canvas.Bold})
+	}
+}

@@ -1,0 +1,191 @@
+package widget
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// pressFinding makes a click on a finding go to what it is about.
+func pressFinding(f *scene.Findings, sc *scene.Scene, a canvas.Area, i int) {
+	id := f.ID(i)
+	sc.OnPress(a, func(h scene.Host, _, _ int) tea.Cmd { return h.GoToFinding(id) })
+}
+
+// moreFindings makes a click on "+2 more: !" at the end of a row open the list of all.
+func moreFindings(sc *scene.Scene, row canvas.Area, n int) {
+	w := canvas.Width(moreText(n)) + 1
+	sc.OnPress(row.Sub(row.W-w, 0, w, 1), func(h scene.Host, _, _ int) tea.Cmd { h.ShowFindings(); return nil })
+}
+
+// hexAddress is an address of an object; its last digits are enough to tell it from others.
+var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
+
+// findingLines returns a finding's title and text in at most n lines of w columns, the first of them less columns shorter. What does not
+// fit is first made shorter.
+func findingLines(f *gvl.Finding, w, n, less int) []string {
+	lead := strings.Repeat(" ", less) // taken off again
+	text := f.String()
+	if _, whole := style.Wrap(lead+text, w, n); !whole {
+		text = hexAddress.ReplaceAllString(text, "…$1")
+	}
+	lines, _ := style.Wrap(lead+text, w, n)
+	lines[0] = strings.TrimPrefix(lines[0], lead)
+	return lines
+}
+
+// DrawFindings draws the worst finding, what to do where there is room, and then the others.
+func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
+	t := &sc.Theme
+	if len(f.Current()) == 0 {
+		mark, text := f.NothingFound()
+		a.Put(1, 0, mark, canvas.Style{FG: t.Good, Attr: canvas.Bold})
+		x := a.Put(3, 0, canvas.Cut(text, a.W-4), t.Dimmed())
+		switch n := len(f.List); {
+		case n == 0:
+			return
+		case a.H == 1:
+			moreFindings(sc, a.Sub(0, 0, min(x+2+canvas.Width(moreText(n)), a.W), 1), n)
+			a.Put(x+2, 0, moreText(n), t.Dimmed())
+			return
+		}
+		a = a.Sub(0, 1, a.W, a.H-1)
+	}
+	worst := &f.List[0]
+	others := len(f.List) - 1
+	less := 0
+	if a.W >= scene.FiguresOfWidth && worst.AgoNS == 0 {
+		less = canvas.Width(scene.FiguresOf) + 1
+		a.PutRight(0, scene.FiguresOf+" ", t.Dimmed())
+	}
+	lines := findingLines(worst, a.W-4, a.H, less)
+	left := a.H - len(lines)
+	if others > 0 && left == 0 { // the last line makes room for the word that there are more
+		more := "  " + moreText(others)
+		last := &lines[len(lines)-1]
+		*last = canvas.Cut(*last, a.W-4-canvas.Width(more)) + more
+	}
+	drawFindingLines(a, worst, lines, t)
+	pressFinding(f, sc, a.Sub(0, 0, a.W, len(lines)), 0)
+	if others > 0 && left == 0 {
+		moreFindings(sc, a.Sub(3, len(lines)-1, canvas.Width(lines[len(lines)-1]), 1), others)
+	}
+	y := len(lines)
+	if worst.Next != "" && (left >= 2 || left == 1 && others == 0) {
+		a.Put(3, y, canvas.Cut("→ "+worst.Next, a.W-4), t.Dimmed())
+		y++
+	}
+	for i := 1; i <= others && y < a.H; i++ {
+		row := a.Row(y)
+		if y == a.H-1 && i < others {
+			more := "  " + moreText(others-i)
+			row.PutRight(0, more+" ", t.Dimmed())
+			moreFindings(sc, row, others-i)
+			row = row.Sub(0, 0, row.W-canvas.Width(more)-1, 1)
+		}
+		drawFindingLines(row, &f.List[i], findingLines(&f.List[i], row.W-4, 1, 0), t)
+		pressFinding(f, sc, row, i)
+		y++
+	}
+}
+
+// FindingMark is the sign of a finding with its style: that of its severity, paler when it has ended.
+func FindingMark(f *gvl.Finding, t *style.Theme) (string, canvas.Style) {
+	mark, color := severityMark(f.Severity, t)
+	if f.AgoNS != 0 {
+		return mark, t.Dimmed()
+	}
+	return mark, canvas.Style{FG: color, Attr: canvas.Bold}
+}
+
+// moreText says that there are more findings than are shown, and which key shows them.
+func moreText(n int) string { return fmt.Sprintf("+%d more: !", n) }
+
+// drawFindingLines draws a finding broken into lines: the sign of its severity and its title stand out.
+func drawFindingLines(a canvas.Area, f *gvl.Finding, lines []string, t *style.Theme) {
+	mark, st := FindingMark(f, t)
+	a.Put(1, 0, mark, st)
+	text := t.Plain()
+	if f.AgoNS != 0 {
+		text = t.Dimmed()
+	}
+	for y, line := range lines {
+		rest := line
+		x := 3
+		if title := f.When() + f.Title; y == 0 && strings.HasPrefix(line, title) {
+			x = a.Put(x, y, title, st)
+			rest = line[len(title):]
+		}
+		a.Put(x, y, rest, text)
+	}
+}
+
+// maxFindingLines bounds the lines of one finding in the list of all.
+const maxFindingLines = 8
+
+// DrawAllFindings lists all findings in full over the screen, each with what to do. It keeps the selected one in sight.
+func DrawAllFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene, o *Overlay) {
+	t, w := &sc.Theme, a.W-OverlayMargin
+	at := max(f.Index(o.Finding), 0)
+	o.Finding = f.ID(at)
+	var lines []OverlayLine
+	for i := range f.List {
+		g, from := &f.List[i], len(lines)
+		add := func(draw OverlayLine) {
+			lines = append(lines, func(a canvas.Area) {
+				draw(a)
+				if i == at {
+					MarkRow(a, sc, true)
+				}
+				pressFinding(f, sc, a, i)
+			})
+		}
+		text, _ := style.Wrap(g.String(), w-4, maxFindingLines)
+		for y := range text {
+			add(func(a canvas.Area) {
+				if y == 0 {
+					drawFindingLines(a, g, text[:1], t)
+				} else {
+					a.Put(3, 0, text[y], t.Plain())
+				}
+			})
+		}
+		next, _ := style.Wrap("→ "+g.Next, w-4, maxFindingLines)
+		for _, s := range next {
+			if g.Next != "" {
+				add(func(a canvas.Area) { a.Put(3, 0, s, t.Dimmed()) })
+			}
+		}
+		if i == at {
+			if moved := [2]int{from, len(lines)}; moved != o.Lines {
+				o.Lines = moved
+				o.Scroll = min(max(o.Scroll, moved[1]-o.Height), moved[0])
+			}
+		}
+		lines = append(lines, func(canvas.Area) {})
+	}
+	if len(f.List) == 0 {
+		lines = append(lines, func(a canvas.Area) {
+			_, text := f.NothingFound()
+			a.Put(1, 0, canvas.Cut(text, a.W-2), t.Dimmed())
+		})
+	}
+	o.Scroll = DrawOverlay(a, t, " findings: figures of the last 10 s ", lines, o.Scroll)
+}
+
+func severityMark(s gvl.Severity, t *style.Theme) (mark string, color canvas.Color) {
+	switch s {
+	case gvl.SeverityWarn:
+		return "▲", t.Warn
+	case gvl.SeverityCrit:
+		return "✖", t.Crit
+	}
+	return "ℹ", t.Accent
+}

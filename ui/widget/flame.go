@@ -1,0 +1,583 @@
+package widget
+
+import (
+	"regexp"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// loadAgainst compares the whole tree with that of another recording, of as much time: by the names of functions alone, for a deploy
+// moves files and lines.
+func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
+	v.Diff, v.diffSelf, v.Changes = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64), nil
+	x := v.Against
+	o.Root = x.RootLike(o.Root, weights, dict)
+	before := x.Builder.Build(&x.Weights, o)
+	factor := x.Factor(weights)
+	whole := float64(v.Whole.Root.Total)
+	if whole == 0 {
+		whole = float64(before.Root.Total) * factor
+	}
+	if whole == 0 {
+		return
+	}
+	own := make(map[string]float64)
+	flamegraph.DiffByName(before, v.Whole, factor, func(after *flamegraph.Node, label string, self, total float64) {
+		own[label] += self / whole
+		if after != nil {
+			v.Diff[after], v.diffSelf[after] = total/whole, self/whole
+		}
+	})
+	v.takeChanges(own)
+}
+
+// Comparing reports whether what is shown is compared with something. Of single threads, or of a route, another recording has none.
+func (v *Flame) Comparing() bool {
+	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
+}
+
+// FlameLook is what a person chose of how flamegraphs look: of every process the same.
+type FlameLook struct {
+	Metric   flamegraph.Metric
+	ShowIdle bool
+	Folding  Folding
+	Colour   Colouring
+	Inverted bool // callees first
+	Upward   bool // the first row is at the bottom: flames, not icicles
+	Search   *regexp.Regexp
+	// Sought is the search that a view made to show one function in the flamegraph: it leaves no rows out of lists.
+	Sought *regexp.Regexp
+}
+
+// Listed is what rows of lists have to match; nil: all are listed.
+func (l *FlameLook) Listed() *regexp.Regexp {
+	if l.Search == l.Sought {
+		return nil
+	}
+	return l.Search
+}
+
+// Colouring says what the colour of a frame is.
+type Colouring uint8
+
+const (
+	// colourByItself is by state where that tells something: of wall time. Other weights are one state's, or nearly.
+	colourByItself Colouring = iota
+	ColourByState
+	ColourByOrigin
+)
+
+// byState reports whether the colour of a frame is the state that its time was mostly in.
+func (l *FlameLook) byState() bool {
+	return l.Colour == ColourByState || l.Colour == colourByItself && l.Metric == flamegraph.Wall
+}
+
+// NextColouring goes from states to origins and back.
+func (l *FlameLook) NextColouring() {
+	if l.byState() {
+		l.Colour = ColourByOrigin
+	} else {
+		l.Colour = ColourByState
+	}
+}
+
+// Flame shows where the time goes. What is selected and zoomed into is kept as a path of functions, since the tree
+// is made again for every picture.
+type Flame struct {
+	FlameLook
+	flameShape
+	flameBase
+	flamePicture
+	Builder  *flamegraph.Builder
+	origins  map[sampler.FrameID]style.Provenance
+	Endpoint flamegraph.EndpointID // of which it shows the time; 0: of all
+	Filter   string                // what is shown, when not all threads are
+	// Everything is what is shown otherwise; "": all threads.
+	Everything string
+}
+
+// flameShape says which stacks a picture has and which of their frames.
+type flameShape struct {
+	// hidden are the labels of functions left out, focused the one that all stacks shown hold.
+	hidden  map[string]bool
+	focused string
+}
+
+// flameBase is what a picture is compared with.
+type flameBase struct {
+	// Base are the weights compared with, those of the time BaseWhen. It is nil if nothing is compared. Diff is the change of each node's
+	// share of the whole, diffSelf that of its own time. Changes are the functions whose own time changed, most first.
+	Base     *flamegraph.Snapshot
+	BaseWhen string
+	BaseKind baseKind
+	Against  *scene.Against // another recording; nil: there is none
+	Diff     map[*flamegraph.Node]float64
+	diffSelf map[*flamegraph.Node]float64
+	Changes  []change
+}
+
+// flamePicture is what is drawn, the part of it that is shown, and what is selected in it.
+type flamePicture struct {
+	// Whole is the tree of all frames, Tree the one shown: Whole, or that of own.
+	Whole, Tree *flamegraph.Tree
+	own         *flamegraph.Folded // nil: libraries are not folded
+	Fold        *folded
+	gaps        map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
+	Picture     flamegraph.Picture
+	Matches     flamegraph.Matches
+	inRun       map[*flamegraph.Node]*flamegraph.Node // of runs that the search matches, the heaviest frame that it matches there
+
+	Zoom     flamegraph.Path
+	Selected flamegraph.Path
+	SelNode  *flamegraph.Node
+	Top      int // first row of the picture that is drawn
+	Height   int // as many rows were drawn the last time
+
+	// depth is the depth that the screen makes room for, last seen needed at depthNS.
+	depth   int
+	depthNS int64
+}
+
+// maxPictureRows bounds the depth of the picture: a stack of Rails has some 150 frames.
+const maxPictureRows = 2000
+
+// Build makes the tree of some weights and its picture, for an area of so many rows.
+func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string,
+	width, rows int) {
+	if v.Builder == nil {
+		v.Builder = flamegraph.NewBuilder(dict)
+		v.origins = make(map[sampler.FrameID]style.Provenance)
+	}
+	o := flamegraph.Options{Metric: v.Metric, Threads: threads, Root: root}
+	if !v.ShowIdle && v.Metric == flamegraph.Wall {
+		o.States = flamegraph.AllStates &^ RestStates
+	}
+	o = v.options(o)
+	v.Whole = v.Builder.Build(weights, o)
+	v.Tree, v.own = v.Whole, nil
+	v.loadDiff(o, weights, dict)
+	if v.Folding == FoldLibraries {
+		v.foldLibraries()
+	}
+	v.lay(dict, width)
+	if v.Folding == FoldByItself && v.hidesOwn(rows) {
+		v.setFolding(FoldLibraries)
+		v.lay(dict, width)
+	}
+}
+
+// lay makes the picture of the tree.
+func (v *Flame) lay(dict *sampler.Dictionary, width int) {
+	zoom, _ := v.Tree.Find(v.Zoom)
+	v.findMatches(zoom)
+	if v.Fold = noFold(v.Tree); v.Folding != FoldLibraries && v.Folding != FoldNothing {
+		v.Fold = foldTree(v.Tree, zoom, func(n *flamegraph.Node) bool { return v.Matches.Nodes[n] })
+	}
+	v.Picture = flamegraph.Layout(v.Fold.tree, v.Fold.show(zoom), width, maxPictureRows)
+	if len(v.Zoom) == 0 && len(v.Picture.Rows) > 0 { // the root's row says nothing that the rule does not
+		v.Picture.Rows = v.Picture.Rows[1:]
+	}
+	v.SelNode = nil
+	if len(v.Selected) > 0 {
+		n, ok := v.Tree.Find(v.Selected)
+		if !ok && n.Kind == flamegraph.RunNode { // it was in it while it was open
+			v.Selected, ok = flamegraph.PathOf(n), true
+		}
+		if ok {
+			v.SelNode = v.Fold.OriginalOf(v.Fold.show(n))
+		}
+	}
+	v.gaps = make(map[*flamegraph.Node]string)
+	clear(v.origins) // of this picture's frames alone: a program that redefines its methods has new ones all the time
+	for _, row := range v.Picture.Rows {
+		for i := range row {
+			n := row[i].Node
+			if n == nil {
+				continue
+			}
+			whole := v.Fold.OriginalOf(n)
+			if n.Kind != whole.Kind {
+				v.gaps[whole] = n.Label
+			}
+			n = whole
+			row[i].Node = n
+			if n.Frame != 0 {
+				if _, ok := v.origins[n.Frame]; !ok {
+					v.origins[n.Frame] = style.ProvenanceOf(dict.Frame(n.Frame))
+				}
+			}
+		}
+	}
+}
+
+// holdDepthNS is for how long the screen keeps room for a depth that is not needed any more: it must not jump with
+// every deep call.
+const holdDepthNS = int64(10e9)
+
+// RowsWanted is the number of rows to make room for; 0: not known yet.
+func (v *flamePicture) RowsWanted(nowNS int64) int {
+	n := len(v.Picture.Rows)
+	if n >= v.depth || nowNS-v.depthNS > holdDepthNS || nowNS < v.depthNS {
+		v.depth, v.depthNS = n, nowNS
+	}
+	return v.depth
+}
+
+// Fit scrolls so that the selected frame is among the rows drawn.
+func (v *flamePicture) Fit(height int) {
+	v.Height = height
+	if y, _, ok := v.Find(v.SelNode); ok {
+		v.Top = min(v.Top, y)
+		v.Top = max(v.Top, y-height+1)
+	}
+	v.Top = max(0, min(v.Top, len(v.Picture.Rows)-height))
+}
+
+// Find returns the place of a node in the picture.
+func (v *flamePicture) Find(n *flamegraph.Node) (y, i int, ok bool) {
+	if n == nil {
+		return 0, 0, false
+	}
+	for y, row := range v.Picture.Rows {
+		for i := range row {
+			if row[i].Node == n {
+				return y, i, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+func (v *flamePicture) SelectNode(n *flamegraph.Node) {
+	if n != nil && n.Parent != nil {
+		v.Selected = flamegraph.PathOf(n)
+	}
+}
+
+// First selects the heaviest frame of the first row when nothing (or what is gone) is selected; it reports whether it did.
+func (v *flamePicture) First() bool {
+	if _, _, ok := v.Find(v.SelNode); ok {
+		return false
+	}
+	if v.Tree == nil {
+		return true
+	}
+	zoom, _ := v.Tree.Find(v.Zoom)
+	if len(v.Zoom) > 0 {
+		v.SelectNode(zoom)
+	} else {
+		v.SelectNode(heaviest(zoom))
+	}
+	return true
+}
+
+func heaviest(n *flamegraph.Node) *flamegraph.Node {
+	var best *flamegraph.Node
+	for _, c := range n.Children {
+		if best == nil || c.Total > best.Total {
+			best = c
+		}
+	}
+	return best
+}
+
+// callerOf and calleeOf go by the rows of the picture, where a run of frames may be one row; nil at the ends.
+func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
+	return v.Fold.OriginalOf(v.Fold.show(n).Parent)
+}
+
+func (v *flamePicture) calleeOf(n *flamegraph.Node) *flamegraph.Node {
+	return v.Fold.OriginalOf(heaviest(v.Fold.show(n)))
+}
+
+func (v *flamePicture) SelectParent() {
+	if !v.First() {
+		v.SelectNode(v.callerOf(v.SelNode))
+	}
+}
+
+func (v *flamePicture) SelectChild() {
+	if !v.First() {
+		v.SelectNode(v.calleeOf(v.SelNode))
+	}
+}
+
+// SelectBeside selects the next frame of the row.
+func (v *flamePicture) SelectBeside(d int) {
+	if v.First() {
+		return
+	}
+	y, i, _ := v.Find(v.SelNode)
+	row := v.Picture.Rows[y]
+	for i += d; i >= 0 && i < len(row); i += d {
+		if row[i].Node != nil {
+			v.SelectNode(row[i].Node)
+			return
+		}
+	}
+}
+
+// up and down move the selection by a row of the screen: outward at the top, in a picture of flames at the bottom.
+func (v *Flame) up() {
+	if v.Upward {
+		v.SelectChild()
+	} else {
+		v.SelectParent()
+	}
+}
+
+func (v *Flame) Down() {
+	if v.Upward {
+		v.SelectParent()
+	} else {
+		v.SelectChild()
+	}
+}
+
+// rowAt is the row of the picture that is drawn at a row of the screen, in an area of the height; -1: none. It is its own
+// inverse.
+func (v *Flame) rowAt(y, height int) int {
+	if v.Upward {
+		y = height - 1 - y
+	}
+	if y += v.Top; y < 0 || y >= len(v.Picture.Rows) {
+		return -1
+	}
+	return y
+}
+
+// ScrollBy scrolls by rows of the screen, whichever way the picture grows.
+func (v *Flame) ScrollBy(d int) {
+	if v.Upward {
+		d = -d
+	}
+	v.Top += d
+	v.Selected = nil
+}
+
+func (v *flamePicture) toRoot() {
+	v.Selected, v.SelNode, v.Top = nil, nil, 0
+	v.First()
+}
+
+// pageBy scrolls by a screenful of the screen.
+func (v *Flame) pageBy(d int) {
+	if v.Upward {
+		d = -d
+	}
+	v.scroll(d)
+}
+
+// scroll moves the picture by a screenful, and the selection with it: outward (-1) or inward (+1).
+func (v *flamePicture) scroll(d int) {
+	if v.First() {
+		return
+	}
+	for range max(v.Height-1, 1) {
+		n := v.callerOf(v.SelNode)
+		if d > 0 {
+			n = v.calleeOf(v.SelNode)
+		}
+		if n == nil || n.Parent == nil {
+			return
+		}
+		v.SelNode = n
+		v.SelectNode(n)
+	}
+}
+
+func (v *flamePicture) ZoomIn() {
+	if v.First() {
+		return
+	}
+	v.Zoom = v.Selected
+	v.Top = 0
+	if hit := v.inRun[v.SelNode]; hit != nil {
+		v.Selected = v.own.PathIn(v.SelNode, hit)
+	}
+}
+
+// ZoomOut leaves the zoom; false when there was none.
+func (v *flamePicture) ZoomOut() bool {
+	if len(v.Zoom) == 0 {
+		return false
+	}
+	v.Selected = v.Zoom
+	v.Zoom = nil
+	return true
+}
+
+// NextMatch selects the next (or previous) frame that the search found, in reading order.
+func (v *flamePicture) NextMatch(d int) {
+	var hits []*flamegraph.Node
+	at := -1
+	for _, row := range v.Picture.Rows {
+		for i := range row {
+			n := row[i].Node
+			if n == nil || !v.Matches.Nodes[n] {
+				continue
+			}
+			if n == v.SelNode {
+				at = len(hits)
+			}
+			hits = append(hits, n)
+		}
+	}
+	if len(hits) == 0 {
+		return
+	}
+	if at < 0 && d < 0 {
+		at = 0
+	}
+	v.SelectNode(hits[(at+d+len(hits))%len(hits)])
+}
+
+func (v *FlameLook) NextMetric() {
+	i := slices.Index(style.Metrics, v.Metric)
+	v.Metric = style.Metrics[(i+1)%len(style.Metrics)]
+}
+
+// Stack is that of the selected frame: it and its callers.
+func (v *Flame) Stack() (title string, lines []string) {
+	n := v.SelNode
+	if n == nil {
+		return "", nil
+	}
+	title = canvas.Clean(n.Text())
+	for n = v.wholeNode(flamegraph.PathOf(n)); n != nil && n.Parent != nil; n = n.Parent {
+		line := n.Label
+		if n.File != "" {
+			line += " (" + style.LineIn(n.File, n.Line, n.Uncertain) + ")"
+		}
+		lines = append(lines, canvas.Clean(line))
+	}
+	return title, lines
+}
+
+// SelectAt selects the frame drawn at a place of the flamegraph, in an area of the height.
+func (v *Flame) SelectAt(x, y, height int) {
+	if y = v.rowAt(y, height); y < 0 {
+		return
+	}
+	row := v.Picture.Rows[y]
+	for i := range row {
+		if c := &row[i]; c.Node != nil && x >= c.X && x < c.X+c.W {
+			v.SelectNode(c.Node)
+		}
+	}
+}
+
+// HideSelected leaves the selected function out of the picture.
+func (v *Flame) HideSelected() {
+	if v.First() || !v.SelNode.IsFrame() {
+		return
+	}
+	if v.hidden == nil {
+		v.hidden = make(map[string]bool)
+	}
+	v.hidden[v.SelNode.Label] = true
+	if p := v.SelNode.Parent; p != nil && p.Parent != nil {
+		v.Selected = flamegraph.PathOf(p)
+	} else {
+		v.Selected = nil
+	}
+	v.Zoom = nil
+}
+
+// FocusSelected keeps only the stacks that hold the selected function.
+func (v *Flame) FocusSelected() {
+	if v.First() || !v.SelNode.IsFrame() {
+		return
+	}
+	v.focused = v.SelNode.Label
+	v.Zoom = nil
+}
+
+// Shaped reports whether something is hidden or focused; unshape shows all again.
+func (v *flameShape) Shaped() bool { return len(v.hidden) > 0 || v.focused != "" }
+
+func (v *flameShape) Unshape() { v.hidden, v.focused = nil, "" }
+
+// Shape says in words what the picture is made of.
+func (v *Flame) Shape() string {
+	s := "callers first"
+	if v.Inverted {
+		s = "callees first"
+	}
+	if v.Upward {
+		s += ", at the bottom"
+	}
+	if v.focused != "" {
+		s += " · only with " + v.focused
+	}
+	if n := len(v.hidden); n > 0 {
+		s += " · " + units.Plural(n, "function", "functions") + " hidden (esc)"
+	}
+	if v.Base != nil {
+		s += " · compared with " + v.BaseWhen
+		if !v.Comparing() {
+			s += ", all threads alone"
+		}
+	}
+	return s
+}
+
+// options adds what the person chose to the options of a tree.
+func (v *Flame) options(o flamegraph.Options) flamegraph.Options {
+	o.Endpoint = v.Endpoint
+	if v.Inverted {
+		o.Inverted, o.Root = true, nil
+	}
+	if len(v.hidden) > 0 {
+		o.Hide = func(f *sampler.Frame) bool { return v.hidden[f.Label] }
+	}
+	if v.focused != "" {
+		o.Keep = regexp.MustCompile("^" + regexp.QuoteMeta(v.focused) + "$")
+	}
+	return o
+}
+
+// FlameKeys are the keys of a flamegraph.
+func FlameKeys(v *Flame) scene.KeyMap {
+	do := func(change func()) func(scene.Host) tea.Cmd {
+		return func(h scene.Host) tea.Cmd { change(); h.Refresh(); return nil }
+	}
+	return scene.KeyMap{Title: "flamegraph", Bindings: []scene.Binding{
+		{Keys: []string{"enter"}, Show: "enter", Short: "zoom", Help: "zoom into the selected frame", Do: do(v.ZoomIn)},
+		{Keys: []string{"up", "k"}, Show: "↑ ↓", Help: "select the caller, the heaviest callee (also k, j); view 1: the timeline shows where it runs", Do: do(v.up)},
+		{Keys: []string{"down", "j"}, Do: do(v.Down)},
+		{Keys: []string{"left", "h"}, Show: "← →", Help: "select the frame beside it (also h, l)", Do: do(func() { v.SelectBeside(-1) })},
+		{Keys: []string{"right", "l"}, Do: do(func() { v.SelectBeside(+1) })},
+		{Keys: []string{"pgup"}, Show: "pgup pgdn", Help: "scroll a deep flamegraph", Do: do(func() { v.pageBy(-1) })},
+		{Keys: []string{"pgdown"}, Do: do(func() { v.pageBy(+1) })},
+		{Keys: []string{"home", "g"}, Do: do(v.toRoot)},
+	}}
+}
+
+// ignoreCase is what a search begins with unless it holds an upper-case letter.
+const ignoreCase = "(?i)"
+
+func StripCase(s string) string {
+	if len(s) >= len(ignoreCase) && s[:len(ignoreCase)] == ignoreCase {
+		return s[len(ignoreCase):]
+	}
+	return s
+}
+
+// CompileSearch makes the expression of a search: without regard to case unless an upper-case letter is in it.
+func CompileSearch(s string) (*regexp.Regexp, error) {
+	for _, r := range s {
+		if r >= 'A' && r <= 'Z' {
+			return regexp.Compile(s)
+		}
+	}
+	return regexp.Compile(ignoreCase + s)
+}

@@ -1,0 +1,91 @@
+package widget
+
+import (
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// frameCells show where the frame selected in the flamegraph runs, or the route that is shown: in place of the timeline's own, cells that hold its time
+// alone, by the state that it was in.
+type frameCells struct {
+	label string
+	Cells map[scene.RowKey][]gvl.Cell
+}
+
+// LoadFrameCells finds out where a frame runs, or who works for an endpoint, for the rows that are drawn: the time whose keys are under
+// it and that weighs something.
+func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
+	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]gvl.Cell, len(v.Visible))}
+	of := make(map[sampler.ThreadID][][]gvl.Cell)
+	for i := range v.Visible {
+		w := &v.Visible[i]
+		cells := make([]gvl.Cell, len(w.Cells))
+		l.Cells[w.Key] = cells
+		for _, k := range w.Members {
+			of[v.Threads[k].ID] = append(of[v.Threads[k].ID], cells)
+		}
+	}
+	v.FrameCells = l
+	each := (v.ToNS - v.FromNS) / int64(max(v.Cells, 1))
+	if each <= 0 {
+		return
+	}
+	r.Rolling.Spread(v.FromNS, v.ToNS, func(k flamegraph.Key) bool { return of[k.Thread] != nil && under(k) },
+		func(fromNS, toNS int64, k flamegraph.Key, w flamegraph.Weights) {
+			if w.WallNS <= 0 || w.Of(metric) == 0 || toNS <= fromNS {
+				return
+			}
+			state := k.State
+			// Where in its slot of time it ran is not kept: evenly.
+			for i := max(0, (fromNS-v.FromNS)/each); i < int64(v.Cells); i++ {
+				cellNS := v.FromNS + i*each
+				if cellNS >= toNS {
+					break
+				}
+				part := style.Share(min(toNS, cellNS+each)-max(fromNS, cellNS), toNS-fromNS)
+				for _, cells := range of[k.Thread] {
+					cells[i].NS[state] += int64(part * float64(w.WallNS))
+				}
+			}
+		})
+	for i := range v.Visible {
+		w := &v.Visible[i]
+		for i := range w.Cells {
+			finishFrameCell(&l.Cells[w.Key][i], &w.Cells[i])
+		}
+	}
+}
+
+// finishFrameCell fills in what follows from the frame's time: its share is that of the row's time.
+func finishFrameCell(c, whole *gvl.Cell) {
+	c.SpanNS = whole.SpanNS
+	for s, ns := range c.NS {
+		if ns > c.NS[c.Dominant] {
+			c.Dominant = gvl.State(s)
+		}
+	}
+	c.Share = min(style.Share(c.Listed(), whole.Listed()), 1)
+}
+
+// cell is a row's cell; one without time for a row that came after.
+func (l *frameCells) cell(k scene.RowKey, i int) *gvl.Cell {
+	if cells := l.Cells[k]; i < len(cells) {
+		return &cells[i]
+	}
+	return &gvl.Cell{}
+}
+
+// draw says on the time axis, in place of the times furthest back, that the rows are a frame's.
+func (l *frameCells) draw(axis canvas.Area, t *style.Theme) int {
+	const before, after = "where ", " runs "
+	room := axis.W*2/3 - len(before) - len(after)
+	if room < 4 {
+		return 0
+	}
+	return axis.Put(0, 0, before+flamegraph.LabelFit(canvas.Clean(l.label), room)+after, canvas.Style{FG: t.Accent, Attr: canvas.Bold})
+}

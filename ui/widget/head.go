@@ -1,0 +1,366 @@
+package widget
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// Head draws who the target is and how the sampling does, or the banner that says that the picture is not live.
+type Head struct {
+	Process sampler.Process
+	State   store.SourceState
+	// Live is false while the picture is frozen at AtNS; BehindNS is how far that is from the newest sample.
+	Live             bool
+	AtNS, BehindNS   int64
+	NowNS            int64 // time of the newest sample
+	WindowNS, SpanNS int64 // the stretch asked for and the part of it there is
+	Replay           bool
+	Recording        bool
+	// Playing at a speed; played is where in the history the moment lies, loaded how much of a recording is read: shares.
+	Playing        bool
+	Speed          float64
+	Played, Loaded float64
+	// StepNS is how far [ and ] move.
+	StepNS  int64
+	Figures *scene.Figures
+	Exact   sampler.ExactStatus
+	// Switches is how following by thread switches is doing.
+	Switches sampler.SwitchStatus
+	// Number and of say which of several processes it is; of is 0 where there is one. whole: it is about all of them.
+	Number, Of int
+	Whole      bool
+	Programs   string // the names of all, when whole
+}
+
+func (h *Head) Draw(a canvas.Area, t *style.Theme) {
+	switch {
+	case !h.Live:
+		h.drawFrozen(a, t)
+	case h.State.Err != nil:
+		h.banner(a, t, "✖ "+h.State.Err.Error(), "what was measured stays   q quit", t.Crit)
+	case h.State.Ended && !h.Replay:
+		h.banner(a, t, "■ "+h.EndText(), "everything stays to look at   s save   [ ] time   q quit", t.Warn)
+	case h.State.Silent > 0:
+		h.banner(a, t, fmt.Sprintf("✖ no answer for %d s: a page of its memory does not come", int(h.State.Silent.Seconds())),
+			"what was measured stays   q quit", t.Crit)
+	case h.State.FailingNS > 0:
+		h.banner(a, t, fmt.Sprintf("✖ not read since %s: %s", h.Process.WallTime(h.State.FailingNS).Format("15:04:05"), h.State.Failure),
+			"ddtop goes on trying   what was measured stays   q quit", t.Crit)
+	default:
+		h.drawLive(a, t)
+	}
+}
+
+// EndText says how and when the target ended: "exited 14:05:01 (status 137)".
+func (h *Head) EndText() string {
+	e := h.State.End
+	s := e.Reason
+	if s == "" {
+		s = "ended"
+	}
+	if e.AtNS != 0 {
+		s += " " + h.Process.WallTime(e.AtNS).Format("15:04:05")
+	}
+	if e.ExitKnown {
+		s += fmt.Sprintf(" (status %d%s)", e.ExitCode, signalWord(e.ExitCode))
+	}
+	return s
+}
+
+// signalWord names the signal that an exit code of 128+n stands for: ": killed".
+func signalWord(code int) string {
+	const base, signals = 128, 64
+	if code <= base || code > base+signals {
+		return ""
+	}
+	return ": " + syscall.Signal(code-base).String()
+}
+
+func (h *Head) who() string {
+	switch {
+	case h.Whole:
+		return h.Process.Title
+	case h.Of > 0:
+		return fmt.Sprintf("%s  pid %d  %s", h.Process.Title, h.Process.PID, h.which())
+	}
+	return fmt.Sprintf("%s  pid %d", h.Process.Title, h.Process.PID)
+}
+
+// which says which process of several it is.
+func (h *Head) which() string { return fmt.Sprintf("process %d of %d", h.Number, h.Of) }
+
+func (h *Head) drawFrozen(a canvas.Area, t *style.Theme) {
+	behind := "the newest"
+	if h.BehindNS > 0 {
+		behind = "–" + units.Duration(h.BehindNS)
+	}
+	text := fmt.Sprintf("❄ FROZEN at %s  (%s)", h.Process.WallTime(h.AtNS).Format("15:04:05.000"), behind)
+	if h.Playing {
+		text = fmt.Sprintf("▶ PLAYING ×%g  %s  (%s)", h.Speed, h.Process.WallTime(h.AtNS).Format("15:04:05.000"), behind)
+	}
+	barX := 0
+	if h.Playing || h.Replay && a.W >= spaciousWidth {
+		text += "  "
+		barX = 1 + canvas.Width(text)
+		text += style.Bar(h.Played, PlayedColumns)
+	}
+	switch {
+	case h.State.Ended && !h.Replay:
+		text += "  ■ " + h.EndText()
+	case h.State.Err != nil:
+		text += "  ✖ sampling failed"
+	case h.State.FailingNS > 0:
+		text += "  ✖ not read since " + h.Process.WallTime(h.State.FailingNS).Format("15:04:05")
+	case h.Replay || h.State.Done:
+		text += "  recording"
+	default:
+		text += "  sampling goes on"
+	}
+	h.banner(a, t, text, "[ ] "+style.AxisTime(h.StepNS)+"  { } range  space live", t.Accent)
+	if barX > 0 { // in reverse video what is played would look empty
+		a.Put(barX, 0, style.Bar(h.Played, PlayedColumns), canvas.Style{FG: t.Accent, BG: t.Background})
+	}
+}
+
+// banner fills the row in reverse video: no one may take an old picture for a live one.
+func (h *Head) banner(a canvas.Area, t *style.Theme, text, right string, c canvas.Color) {
+	st := canvas.Style{FG: c, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
+	a.Fill(' ', st)
+	x := a.Put(1, 0, canvas.Cut(text, a.W-2), st)
+	texts := []string{right + "    " + h.who(), h.who(), h.Process.Title}
+	if h.Of == 0 { // of several processes it matters more which it is
+		texts = slices.Insert(texts, 1, right+"    "+h.Process.Title)
+	}
+	for _, s := range texts {
+		if w := canvas.Width(s); x+3+w <= a.W-1 {
+			a.Put(a.W-1-w, 0, s, st)
+			return
+		}
+	}
+}
+
+func (h *Head) drawLive(a canvas.Area, t *style.Theme) {
+	p := &h.Process
+	ruby := "ruby " + p.RubyVersion
+	if p.JIT != "" {
+		ruby += " +" + p.JIT
+	}
+	right := h.health(t)
+	rightW := 1
+	for _, s := range right {
+		rightW += canvas.Width(s.text) + 2
+	}
+	for h.Whole && len(right) > 1 && canvas.Width(p.Title)+3+rightW > a.W {
+		rightW -= canvas.Width(right[len(right)-1].text) + 2
+		right = right[:len(right)-1]
+	}
+	x := a.Put(1, 0, canvas.Cut(p.Title, max(a.W-rightW-2, 8)), t.Bold())
+	left := []string{fmt.Sprintf("pid %d", p.PID), ruby}
+	switch {
+	case h.Whole:
+		left, ruby = []string{h.Programs}, ""
+	case h.Of > 0:
+		left = slices.Insert(left, 1, h.which())
+	}
+	if a.W >= scene.WideWidth && !p.StartedAt.IsZero() && h.NowNS != 0 && !h.Whole {
+		left = append(left, "up "+units.LongDuration(p.WallTime(h.NowNS).Sub(p.StartedAt)))
+	}
+	if p.LayoutNote != "" && !h.Whole {
+		left = append(left, p.LayoutNote)
+	}
+	// The health on the right gives way from its end, the description of the target from its own.
+	least := 2 + canvas.Width(left[0]) + 2 + canvas.Width(ruby)
+	if h.Whole { // the names of programs stand in the table
+		least = 0
+	}
+	for len(right) > 1 && x+least+rightW > a.W {
+		rightW -= canvas.Width(right[len(right)-1].text) + 2
+		right = right[:len(right)-1]
+	}
+	for _, s := range left {
+		if x+2+canvas.Width(s)+rightW <= a.W {
+			x = a.Put(x+2, 0, s, t.Dimmed())
+		}
+	}
+	x = a.W - rightW
+	for _, s := range right {
+		x = a.Put(x+2, 0, s.text, s.style)
+	}
+}
+
+// spaciousWidth is from where on the banner has room for the place in a recording that is not being played.
+const spaciousWidth = 140
+
+// PlayedColumns is the length of the bars of a recording.
+const PlayedColumns = 12
+
+// ExactEnded says in a sentence why exact mode ended itself.
+func ExactEnded(s *sampler.ExactStatus) string {
+	if s.Wrong {
+		return "exact mode ended, and what it told is not to be trusted: " + s.Ended
+	}
+	return "exact mode ended: " + s.Ended
+}
+
+// exactSegments say in the head whether exact mode is on and what it costs the process, or that it ended itself. Before a thread has come past
+// a probe nothing is exact.
+func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
+	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
+	switch {
+	case s.On && s.Lost > 0:
+		return []segment{{fmt.Sprintf("● exact %s, %s lost", units.FinePercent(s.CostShare), units.Count(int64(s.Lost))), warn}}
+	case s.On && s.Hits == 0:
+		return []segment{{"○ exact: no hit yet", canvas.Style{FG: t.Dim}}}
+	case s.On:
+		return []segment{{"● exact " + units.FinePercent(s.CostShare), canvas.Style{FG: t.Accent, Attr: canvas.Bold}}}
+	case s.Ended != "":
+		return []segment{{"exact ended", warn}}
+	}
+	return nil
+}
+
+// exactHelp says in the help how exact mode is doing.
+func exactHelp(s *sampler.ExactStatus, p *sampler.Process) []scene.Binding {
+	counts := fmt.Sprintf("%s hits of its breakpoints told %s changes of the GVL, %s were lost", units.Count(int64(s.Hits)), units.Count(int64(s.Changes)), units.Count(int64(s.Lost)))
+	switch {
+	case s.On:
+		return []scene.Binding{{Show: cmp.Or(units.FinePercent(s.CostShare), "–"), Help: "of the process's own CPU time is what exact mode costs it, by estimate, since " +
+			p.WallTime(s.SinceNS).Format("15:04:05") + " (E ends it): " + counts}}
+	case s.Ended != "":
+		return []scene.Binding{{Show: "exact", Help: ExactEnded(s) + "; " + counts}}
+	}
+	return nil
+}
+
+// ReadsHelp says in the help how sampling and exact mode are doing.
+func ReadsHelp(sc *scene.Scene) scene.KeyMap {
+	k := sc.Figures.ReadsHelp(&sc.Process)
+	k.Bindings = append(k.Bindings, exactHelp(&sc.Exact, &sc.Process)...)
+	k.Bindings = append(k.Bindings, switchHelp(&sc.Switches, &sc.Process)...)
+	return k
+}
+
+// segment is a piece of the head line.
+type segment struct {
+	text  string
+	style canvas.Style
+}
+
+// health lists how the sampling does, the more important first.
+func (h *Head) health(t *style.Theme) []segment {
+	f := h.Figures
+	live := segment{"● LIVE", canvas.Style{FG: t.Good, Attr: canvas.Bold}}
+	if h.Replay || h.State.Done {
+		live = segment{"▶ REPLAY", canvas.Style{FG: t.Accent, Attr: canvas.Bold}}
+		if !h.Replay {
+			live.text = "■ STOPPED"
+		}
+	}
+	if h.Loaded < 1 {
+		live.text = "▶ REPLAY reading " + style.Bar(h.Loaded, PlayedColumns) + " " + units.Percent(h.Loaded)
+	}
+	window := style.AxisTime(h.WindowNS)
+	if h.SpanNS < h.WindowNS*9/10 {
+		known := "<1s" // the first pictures come before there is a second to tell of
+		if s := h.SpanNS / int64(time.Second); s > 0 {
+			known = style.AxisTime(s * int64(time.Second))
+		}
+		window = known + " of " + window
+	}
+	out := []segment{live}
+	if f.Halted != nil {
+		out = append(out, segment{"■ PROCESS " + strings.ToUpper(f.Halted.Word), canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
+	}
+	if h.Recording {
+		out = append(out, segment{"● REC", canvas.Style{FG: t.Crit, Attr: canvas.Bold}})
+	}
+	out = append(append(out, exactSegments(&h.Exact, t)...), switchSegments(&h.Switches, t)...)
+	out = append(out, segment{window, t.Plain()})
+	if f.SelfKnown || f.SelfShort {
+		self := segment{fmt.Sprintf("ddtop %.1f %%", f.SelfCPU*100), t.Dimmed()}
+		if most := f.MayTake(&h.Process); most > 0 {
+			self.text = fmt.Sprintf("ddtop %.1f of %s", f.SelfCPU*100, scene.MostText(most))
+			if f.Extended {
+				self.text += " for quality"
+			}
+		}
+		if !f.SelfKnown {
+			self.text = "ddtop: too short to tell"
+		}
+		if words := f.Priority.Words(); words != "" {
+			self.text += ", " + words
+			if f.Priority != sampler.PriorityRealTime {
+				self.style = canvas.Style{FG: t.Warn}
+			}
+		}
+		out = append(out, self)
+	}
+	if f.LockHz == 0 {
+		out = append(out, segment{"starting", t.Dimmed()})
+	}
+	if h.Process.Pauses && f.PauseNS > 0 {
+		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.PauseShare*100, units.Duration(f.PauseNS)), canvas.Style{FG: t.Warn}})
+	}
+	// How often it reads is in the help; what is missing is said here.
+	warn := func(text string) { out = append(out, segment{text, canvas.Style{FG: t.Warn}}) }
+	switch { // the help has all, with the reason
+	case h.Whole || h.Replay:
+	case !f.Enough(sampler.FigureStates):
+		warn("too few samples for shares")
+	case !f.Enough(sampler.FigureWaits):
+		warn("too few samples for waits")
+	}
+	if lost := f.Lost(); lost >= scene.ManyPartial {
+		warn(units.FinePercent(lost) + " of the stacks cut short")
+	}
+	if f.Dropped > 0 {
+		warn("dropped " + units.Count(int64(f.Dropped)))
+	}
+	if f.LeftOut > 0 {
+		warn("names left out " + units.Count(int64(f.LeftOut)))
+	}
+	if f.MissesWaits() && !h.Whole && !h.Exact.On { // of what happens now none is
+		out = append(out, segment{"waits under " + units.Duration(int64(1e9/f.LockHz)) + " can be missed", t.Dimmed()})
+	}
+	return out
+}
+
+// switchSegments say in the head that thread switches are followed, or that they are not although that was asked for.
+func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
+	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
+	switch {
+	case s.On && s.Lost > 0:
+		return []segment{{fmt.Sprintf("● %s, %s lost", s.Kind, units.Count(int64(s.Lost))), warn}}
+	case s.On:
+		return []segment{{"● " + s.Kind, canvas.Style{FG: t.Accent, Attr: canvas.Bold}}}
+	case s.Wanted && s.Ended != "":
+		return []segment{{"polling", warn}}
+	}
+	return nil
+}
+
+// switchHelp says in the help how following by thread switches is doing.
+func switchHelp(s *sampler.SwitchStatus, p *sampler.Process) []scene.Binding {
+	switch {
+	case s.On && s.Kind == "moved":
+		return []scene.Binding{{Show: s.Kind, Help: fmt.Sprintf("the kernel says when threads get and lose a CPU, %s records since %s; memory says what they do; %s had no room",
+			units.Count(int64(s.Records)), p.WallTime(s.SinceNS).Format("15:04:05"), units.Count(int64(s.Lost)))}}
+	case s.On:
+		return []scene.Binding{{Show: s.Kind, Help: fmt.Sprintf("times are exact, by %s records of thread switches since %s; %s had no room, %s words of memory could not be read",
+			units.Count(int64(s.Records)), p.WallTime(s.SinceNS).Format("15:04:05"), units.Count(int64(s.Lost)), units.Count(int64(s.Failed)))}}
+	case s.Wanted && s.Ended != "":
+		return []scene.Binding{{Show: "polling", Help: "threads are not followed: " + s.Ended}}
+	}
+	return nil
+}

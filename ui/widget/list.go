@@ -1,0 +1,137 @@
+package widget
+
+import (
+	"fmt"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+)
+
+// keyed is a row of a list. What names it stays the same from picture to picture, so that the cursor stays on its row when
+// others come, go or change places.
+type keyed[K comparable] interface{ ID() K }
+
+// List is rows of which one has the cursor and some are on the screen.
+type List[R keyed[K], K comparable] struct {
+	Rows []R
+	// Cursor names the row that it is on, which may be another's to hold, and several lists may share it. No row has it when there is
+	// none of that name: at first, and while the row that had it is not listed.
+	Cursor *K
+	At     int // where that row was last: the keys go on from there
+	Top    int // first row on the screen
+	Height int // rows that the screen has room for
+}
+
+// Index is the row with the cursor; -1: none has it.
+func (l *List[R, K]) Index() int {
+	return slices.IndexFunc(l.Rows, func(r R) bool { return r.ID() == *l.Cursor })
+}
+
+// Step is how far a key moves the cursor.
+type Step struct{ Rows, Screens int }
+
+// Move moves the cursor, to the edge at most. The first step from no row at all is to the first or the last one.
+func (l *List[R, K]) Move(by Step) {
+	if len(l.Rows) == 0 {
+		return
+	}
+	n := by.Rows + by.Screens*max(l.Height-1, 1)
+	var none K
+	i := l.Index()
+	switch {
+	case i >= 0:
+	case *l.Cursor != none && n > 0: // what has its place now is below it
+		i = l.At - 1
+	case *l.Cursor != none:
+		i = l.At
+	case n < 0:
+		i = len(l.Rows)
+	}
+	l.At = max(0, min(i+n, len(l.Rows)-1))
+	*l.Cursor = l.Rows[l.At].ID()
+}
+
+// Settle puts the cursor on a row when none has it: on the one that has the place of the row that had it.
+func (l *List[R, K]) Settle() {
+	if len(l.Rows) > 0 && l.Index() < 0 {
+		l.At = min(l.At, len(l.Rows)-1)
+		*l.Cursor = l.Rows[l.At].ID()
+	}
+}
+
+// Reset takes the cursor away and goes back to the first row.
+func (l *List[R, K]) Reset() {
+	var none K
+	*l.Cursor, l.At, l.Top = none, 0, 0
+}
+
+// Scroll makes the list as high as the screen has room, with the cursor in sight, and returns the rows that are on the screen.
+func (l *List[R, K]) Scroll(height int) []R {
+	l.Height = height
+	if i := l.Index(); i >= 0 {
+		l.At = i
+		l.Top = max(min(l.Top, i), i-height+1)
+	}
+	l.Top = max(0, min(l.Top, len(l.Rows)-height))
+	return l.Rows[l.Top:min(l.Top+height, len(l.Rows))]
+}
+
+// Hidden says how many rows are above and below those on the screen; "" when there are none.
+func (l *List[R, K]) Hidden() string { return hiddenText(l.Top, len(l.Rows)-l.Top-l.Height) }
+
+// hiddenText says how many rows are above and below those on the screen. It is empty if there are none.
+func hiddenText(above, below int) string {
+	s := ""
+	if above > 0 {
+		s += fmt.Sprintf(" ▲%d", above)
+	}
+	if below > 0 {
+		s += fmt.Sprintf(" ▼%d", below)
+	}
+	if s != "" {
+		s += " "
+	}
+	return s
+}
+
+// Draw draws the rows that there is room for, and makes clicks on them move the cursor; pressed is told of that, and of the column
+// of the row that was clicked.
+func (l *List[R, K]) Draw(a canvas.Area, sc *scene.Scene, drawRow func(a canvas.Area, r R, selected bool),
+	pressed func(h scene.Host, r R, x int) tea.Cmd) {
+	for y, r := range l.Scroll(a.H) {
+		drawRow(a.Row(y), r, r.ID() == *l.Cursor)
+		sc.OnPress(a.Row(y), func(h scene.Host, x, _ int) tea.Cmd {
+			*l.Cursor = r.ID()
+			return pressed(h, r, x)
+		})
+	}
+}
+
+// MarkRow shows that the cursor is on a row; focused: the arrow keys move it.
+func MarkRow(a canvas.Area, sc *scene.Scene, focused bool) {
+	t := &sc.Theme
+	t.Highlight(a, focused)
+	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
+}
+
+// CursorKeys are the keys that move a cursor through rows, for every list the same; short and help are the words of the footer and
+// of the help.
+func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []scene.Binding {
+	do := func(rows, screens int) func(scene.Host) tea.Cmd {
+		return func(h scene.Host) tea.Cmd { return move(h, Step{rows, screens}) }
+	}
+	return []scene.Binding{
+		{Keys: []string{"up", "k"}, Show: "↑ ↓", Short: short, Help: help + " (k, j; page keys, home, end)", Do: do(-1, 0)},
+		{Keys: []string{"down", "j"}, Do: do(+1, 0)},
+		{Keys: []string{"pgup"}, Do: do(0, -1)},
+		{Keys: []string{"pgdown"}, Do: do(0, +1)},
+		{Keys: []string{"home", "g"}, Do: do(-scene.MaxRows, 0)},
+		{Keys: []string{"end", "G", "shift+g"}, Do: do(scene.MaxRows, 0)},
+	}
+}
+
+// GroupSign is the last column that opens and closes a group when it is clicked.
+const GroupSign = 2

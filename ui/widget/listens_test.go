@@ -1,0 +1,42 @@
+package widget
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// TestListenersLookAtRest: the cells of a thread that has nothing to do are pale, with the letter of io; where it waited for the GVL they are
+// as loud as any.
+func TestListenersLookAtRest(t *testing.T) {
+	theme, err := style.ThemeByName("dark")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := func(waits int64) gvl.Cell {
+		c := gvl.Cell{Dominant: gvl.IO, Share: float64(100-waits) / 100, SpanNS: 100}
+		c.NS[gvl.IO], c.NS[gvl.Waiting] = 100-waits, waits
+		return c
+	}
+	ground := func(listens bool, waits int64) canvas.Color {
+		v := Timeline{Selection: new(scene.Selection), ToNS: 100}
+		w := scene.Row{Listens: listens, State: gvl.IO, Now: []string{"io"}, Cells: []gvl.Cell{cell(waits)}}
+		g := scene.Regions{NameW: 8, NowW: 4, CellsX: 14, CellsW: 1}
+		var grid canvas.Grid
+		grid.Reset(20, 1)
+		v.drawRow(grid.Area(), &w, &theme, &g, false, false)
+		if r := grid.At(14, 0).Rune; r != gvl.IO.Glyph() {
+			t.Errorf("the letter is %q", r)
+		}
+		return grid.At(14, 0).Style.BG
+	}
+	if got := ground(true, 0); got != theme.States[gvl.Parked] {
+		t.Errorf("a listener has the ground %v", got)
+	}
+	if busy := ground(false, 0); busy == theme.States[gvl.Parked] || ground(true, 20) == theme.States[gvl.Parked] {
+		t.Errorf("one that works or waits looks at rest")
+	}
+}

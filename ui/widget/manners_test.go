@@ -1,0 +1,21 @@
+package widget
+
+import (
+	"testing"
+)
+
+// TestNotesStandWhereTheirColumnIs: the column of a moment is that of the cell which holds it.
+func TestNotesStandWhereTheirColumnIs(t *testing.T) {
+	for _, cells := range []int{1, 7, 30, 59, 60} {
+		v := Timeline{FromNS: 1000, ToNS: 1000 + int64(cells)*100, Cells: cells}
+		for i := range cells {
+			x, ok := v.columnAt(v.FromNS+int64(i)*100+50, 60)
+			if !ok || CellAt(x, cells, 60) != i {
+				t.Errorf("cell %d of %d: column %d, %v", i, cells, x, ok)
+			}
+		}
+		if _, ok := v.columnAt(v.ToNS+1, 60); ok {
+			t.Error("the future has a column")
+		}
+	}
+}

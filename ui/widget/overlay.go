@@ -1,0 +1,82 @@
+package widget
+
+import (
+	"charm.land/lipgloss/v2"
+
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// OverlayLine draws one line of what lies over the screen.
+type OverlayLine func(a canvas.Area)
+
+// OverlayMargin is the columns that the frame of an overlay takes.
+const OverlayMargin = 4
+
+// MaxOverlay is the width of an overlay on a wider screen, and leastBeside what must be free beside it then: less would show
+// only scraps of the screen under it.
+const MaxOverlay, LeastBeside = 200, 80
+
+// overlayID says what lies over the screen.
+type overlayID uint8
+
+const (
+	NoOverlay overlayID = iota
+	HelpOverlay
+	FindingsOverlay
+	NumOverlays
+)
+
+// Overlay is what lies over the screen, and from which line on it is shown.
+type Overlay struct {
+	What   overlayID
+	Scroll int
+	// Finding is the selected one of the findings, lines its first line and the one after its last, height the lines that there was
+	// room for.
+	Finding scene.FindingID
+	Lines   [2]int
+	Height  int
+}
+
+// Toggle opens an overlay, or closes it.
+func (o *Overlay) Toggle(what overlayID) {
+	if o.What == what {
+		what = NoOverlay
+	}
+	*o = Overlay{What: what}
+}
+
+// DrawOverlay draws the lines in a frame over its area; scroll skips some where there are more than fit. It returns the scroll
+// that there is room for.
+func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
+	a.Fill(' ', canvas.Style{BG: t.Background})
+	frame(a, t, title)
+	in := a.Sub(2, 1, a.W-OverlayMargin, a.H-2)
+	scroll = max(0, min(scroll, len(lines)-in.H))
+	for y := range min(in.H, len(lines)-scroll) {
+		lines[scroll+y](in.Row(y))
+	}
+	hidden := hiddenText(scroll, len(lines)-scroll-in.H)
+	a.Put(a.W-2-canvas.Width(hidden), a.H-1, hidden, canvas.Style{FG: t.Warn, Attr: canvas.Bold})
+	return scroll
+}
+
+// frame draws a box around the area, with Lip Gloss's rounded border.
+func frame(a canvas.Area, t *style.Theme, title string) {
+	b := lipgloss.RoundedBorder()
+	st := t.Rule()
+	for x := range a.W {
+		a.Put(x, 0, b.Top, st)
+		a.Put(x, a.H-1, b.Bottom, st)
+	}
+	for y := range a.H {
+		a.Put(0, y, b.Left, st)
+		a.Put(a.W-1, y, b.Right, st)
+	}
+	a.Put(0, 0, b.TopLeft, st)
+	a.Put(a.W-1, 0, b.TopRight, st)
+	a.Put(0, a.H-1, b.BottomLeft, st)
+	a.Put(a.W-1, a.H-1, b.BottomRight, st)
+	a.Put(2, 0, title, t.Bold())
+}

@@ -1,0 +1,323 @@
+package widget
+
+import (
+	"cmp"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+const (
+	// LeastPanel is the height from which on the panel under the flamegraph says something; it grows by panelStep, so that a
+	// call one deeper does not move it.
+	LeastPanel = 8
+	panelStep  = 4
+	// panelEachNS is how old its list of functions may be: numbers that change faster can't be read.
+	panelEachNS = int64(1e9)
+	// maxPanelRows bounds the rows of each of its lists.
+	maxPanelRows = 100
+)
+
+// Panel fills the rows that the flamegraph leaves free with what its picture says of functions, wherever they are in it: the
+// heaviest ones; or who calls the selected one, what it calls and where it runs.
+type Panel struct {
+	Flame    *Flame
+	timeline *Timeline // whose selected row says whose stacks are shown where the flamegraph is empty
+	now      *Now
+
+	Rows int  // its height, the rule above it included; 0: it is not shown
+	idle bool // the flamegraph is empty: the panel says where the threads are instead
+	tree *flamegraph.Tree
+	toNS int64
+	of   panelOf
+	// Total is the weight that all shares are of: that of the picture, of the selected thread or group in it, or of the selected
+	// function in all of its places.
+	Total int64
+
+	// Hot are the functions by their own weight, own those of the program's own by their weight with what they call outside of it,
+	// heaviest first; of a selected function, those under it.
+	Hot, Own []PanelRow
+
+	Self             int64
+	places           int
+	states           [gvl.NumStates]int64
+	Callers, Callees []PanelRow
+	Threads          []PanelRow
+}
+
+// panelOf says what the panel is about: the function, or the thread or group, of the selected row; the zero value: all.
+type panelOf struct{ flamegraph.FuncKey }
+
+// PanelRow is a function with a weight of its own in each of the lists.
+type PanelRow struct {
+	flamegraph.FuncKey
+	frame     sampler.FrameID
+	from      style.Provenance
+	Weight    int64 // what the list is sorted by
+	Total     int64
+	States    [gvl.NumStates]int64 // of weight
+	own       int64
+	ownStates [gvl.NumStates]int64
+	depth     int              // how many of the calls being looked at are its
+	best      *flamegraph.Node // its heaviest place
+}
+
+// FlameRows is the height of the flamegraph on the screen, without the panel under it.
+func (p *Panel) FlameRows(sc *scene.Scene) int {
+	return p.Room(sc) - p.Rows
+}
+
+// Room is the height of both.
+func (p *Panel) Room(sc *scene.Scene) int {
+	if sc.Page != scene.PageFlame {
+		return sc.Regions.FlameRows
+	}
+	n := sc.BodyRows() - 1
+	if p.Flame.Comparing() {
+		n--
+	}
+	return n
+}
+
+// Place decides on the panel's height and brings it up to date. It is called when the flamegraph is built, before it is
+// fitted into its rows. force: something else is selected, or shown.
+func (p *Panel) Place(sc *scene.Scene, force bool) {
+	v := p.Flame
+	p.Rows = 0
+	if v.Tree == nil || v.unsure() {
+		return
+	}
+	if p.idle = v.Tree.Root.Total <= 0; p.idle { // a line says so
+		const line = 3
+		if p.Rows = p.FlameRows(sc) - line; p.Rows < scene.LeastNow {
+			p.Rows = 0
+		}
+		return
+	}
+	if free := p.FlameRows(sc) - v.RowsWanted(sc.LastNS); free >= LeastPanel {
+		p.Rows = free / panelStep * panelStep
+	}
+	if p.Rows > 0 {
+		p.Load(sc.Dict, force)
+	}
+}
+
+// Load makes the lists again where they are of another picture. What is beside the selected frame's own figures is
+// always of the same picture as those.
+func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
+	v := p.Flame
+	var of panelOf
+	var selected *flamegraph.Node
+	if n, ok := v.Tree.Find(v.Selected); ok && len(v.Selected) > 0 {
+		switch n = v.standsFor(n)[0]; n.Kind {
+		case flamegraph.FrameNode, flamegraph.RootNode:
+			of, selected = panelOf{n.FuncKey}, n
+		}
+	}
+	function := selected != nil && of.Kind == flamegraph.FrameNode
+	if of == p.of {
+		since := v.Whole.ToNS - p.toNS
+		if v.Whole == p.tree || !force && !function && since >= 0 && since < panelEachNS {
+			return
+		}
+	}
+	p.tree, p.toNS, p.of = v.Whole, v.Whole.ToNS, of
+	p.Hot, p.Own, p.Callers, p.Callees, p.Threads = nil, nil, nil, nil, nil
+	p.Self, p.Total, p.places, p.states = 0, 0, 0, [gvl.NumStates]int64{}
+	w := panelWalk{p: p, dict: dict, root: v.Whole.Root, inverted: v.Inverted, funcs: make(map[flamegraph.FuncKey]*PanelRow),
+		key: of.FuncKey, up: make(map[flamegraph.FuncKey]*PanelRow), down: make(map[flamegraph.FuncKey]*PanelRow),
+		in: make(map[flamegraph.FuncKey]*PanelRow)}
+	if function {
+		w.around(v.Whole.Root, nil, 0, false)
+		p.Callers, p.Callees, p.Threads = w.list(w.up), w.list(w.down), w.list(w.in)
+		if v.Inverted {
+			p.Callers, p.Callees = p.Callees, p.Callers
+			return // what is under it in this picture called it
+		}
+		for _, n := range w.at {
+			w.sum(n, nil)
+		}
+	} else {
+		from := v.Whole.Root
+		if selected != nil {
+			from = selected
+		}
+		p.Total = from.Total
+		for _, c := range from.Children {
+			w.sum(c, nil)
+		}
+	}
+	p.Hot = w.list(w.funcs)
+	for _, r := range w.funcs {
+		r.Weight, r.States = r.own, r.ownStates
+	}
+	p.Own = w.list(w.funcs)
+}
+
+// panelWalk goes over a tree once. Functions are distinguished as its nodes are: a method defined in two files is two.
+type panelWalk struct {
+	p        *Panel
+	dict     *sampler.Dictionary
+	root     *flamegraph.Node
+	inverted bool
+	funcs    map[flamegraph.FuncKey]*PanelRow
+	// key is the selected function; up are the nodes above its places, down those under them, in the roots that they are in.
+	key          flamegraph.FuncKey
+	up, down, in map[flamegraph.FuncKey]*PanelRow
+	at           []*flamegraph.Node // its places
+}
+
+// row returns the row of a node's function in one of the lists.
+func (w *panelWalk) row(in map[flamegraph.FuncKey]*PanelRow, n *flamegraph.Node) *PanelRow {
+	r := in[n.FuncKey]
+	if r == nil {
+		r = &PanelRow{FuncKey: n.FuncKey, frame: n.Frame, from: style.FromThread}
+		if n.Frame != 0 {
+			r.from = style.ProvenanceOf(w.dict.Frame(n.Frame))
+		}
+		in[n.FuncKey] = r
+	}
+	if r.best == nil || n.Total > r.best.Total {
+		r.best = n
+	}
+	return r
+}
+
+// add adds a node's weight to a row.
+func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
+	r.Weight += weight
+	for i, ns := range states {
+		r.States[i] += ns
+	}
+}
+
+// sum adds up each function's own weight, its weight with all that it calls (once a stack, however often it is on it), and, for
+// functions of the program's own, its weight with what it calls outside of the program: each stack's goes to the innermost one.
+func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
+	var r *PanelRow
+	if n.Kind != flamegraph.RootNode {
+		r = w.row(w.funcs, n)
+		if r.depth == 0 {
+			r.Total += n.Total
+		}
+		r.depth++
+		defer func() { r.depth-- }()
+		self, states := n.Self, &n.StateSelf
+		if w.inverted { // the first row is what was executed, and what is under it who called it
+			self, states = 0, &n.StateTotal
+			if n.Parent == w.root {
+				self = n.Total
+			}
+		}
+		if self > 0 {
+			r.add(self, states)
+		}
+		own := r.from == style.FromApp && n.Kind == flamegraph.FrameNode
+		switch {
+		case own && w.inverted && owner == nil:
+			owner = r
+			r.addOwn(n.Total, &n.StateTotal)
+		case own && !w.inverted:
+			owner = r
+		}
+		if owner != nil && !w.inverted {
+			owner.addOwn(n.Self, &n.StateSelf)
+		}
+	}
+	for _, c := range n.Children {
+		w.sum(c, owner)
+	}
+}
+
+func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
+	r.own += weight
+	for i, ns := range states {
+		r.ownStates[i] += ns
+	}
+}
+
+// around adds up what is around the selected function: root is the thread or group that n is in, inside how many of the nodes
+// above n are the function, next says that the one above is, and that only calls of itself are between it and the first of
+// them. A call of itself is not another function's: callers, or the callees with its own time, sum to its total.
+func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
+	p := w.p
+	switch {
+	case n.Kind == flamegraph.RootNode:
+		if n != w.root {
+			root = n
+		}
+	case n.FuncKey == w.key:
+		if inside == 0 {
+			next = true
+			p.places++
+			w.at = append(w.at, n)
+			p.Total += n.Total
+			for i, ns := range n.StateTotal {
+				p.states[i] += ns
+			}
+			if w.inverted && n.Parent == w.root {
+				w.row(w.up, n).add(n.Total, &n.StateTotal)
+			} else {
+				w.row(w.up, n.Parent).add(n.Total, &n.StateTotal)
+			}
+			if root != nil {
+				w.row(w.in, root).add(n.Total, &n.StateTotal)
+			}
+		}
+		switch {
+		case !w.inverted:
+			p.Self += n.Self
+		case n.Parent == w.root:
+			p.Self += n.Total
+		}
+		if next && n.Self > 0 { // of a picture of callees: nothing called it
+			w.row(w.down, n).add(n.Self, &n.StateSelf)
+		}
+		inside++
+	case next:
+		w.row(w.down, n).add(n.Total, &n.StateTotal)
+		next = false
+	}
+	for _, c := range n.Children {
+		w.around(c, root, inside, next)
+	}
+}
+
+// list returns copies of the rows that weigh something, heaviest first.
+func (w *panelWalk) list(of map[flamegraph.FuncKey]*PanelRow) []PanelRow {
+	out := make([]PanelRow, 0, len(of))
+	for _, r := range of {
+		if r.Weight > 0 {
+			out = append(out, *r)
+		}
+	}
+	slices.SortFunc(out, func(x, y PanelRow) int {
+		return cmp.Or(cmp.Compare(y.Weight, x.Weight), cmp.Compare(y.Total, x.Total), cmp.Compare(x.Label, y.Label),
+			cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Kind, y.Kind))
+	})
+	return out[:min(len(out), maxPanelRows)]
+}
+
+// selectRow selects the heaviest place of a row's function in the flamegraph.
+func (p *Panel) selectRow(h scene.Host, n *flamegraph.Node) tea.Cmd {
+	v := p.Flame
+	if zoom, ok := v.Tree.Find(v.Zoom); ok && len(v.Zoom) > 0 {
+		in := n
+		for in != nil && !slices.Contains(v.standsFor(zoom), in) {
+			in = in.Parent
+		}
+		if in == nil { // it is not in the part that is shown
+			v.Zoom, v.Top = nil, 0
+		}
+	}
+	v.SelectNode(v.shown(n))
+	h.Showing().Focus = scene.OnFlame
+	h.Refresh()
+	return nil
+}

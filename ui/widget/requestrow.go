@@ -1,0 +1,140 @@
+package widget
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// WorkKey names a row: a request or job in progress, or an endpoint.
+type WorkKey struct {
+	Number   sampler.WorkNumber
+	Endpoint scene.EndpointKey
+}
+
+func (k WorkKey) ID() WorkKey { return k }
+
+// RequestRow is a request or job in progress.
+type RequestRow struct {
+	*gvl.Request
+	ThreadName string
+	Name       string
+	AgeNS      int64
+	// State is what its thread does for it at the moment shown: nil where that is not known, or nothing (suspended).
+	State *gvl.ThreadState
+	Away  bool
+	// waits: it is suspended, and one of its thread's fibers was seen to wait for it: at is that fiber's.
+	FiberWaits bool
+	Forms      []string // of state, in words, the fullest first
+	What       string   // the statement, or else where it is in the code
+	at         sampler.Serving
+}
+
+func (w *RequestRow) ID() WorkKey { return WorkKey{Number: w.Work.Number} }
+
+// NewRequestRow tells what a request is at now. i is which of the scene's threads has it, -1 if none.
+func NewRequestRow(sc *scene.Scene, q *gvl.Request, i int) *RequestRow {
+	w := &RequestRow{Request: q, ThreadName: canvas.Clean(gvl.ThreadName(q.Thread, sc.Dict)), Name: canvas.Clean(scene.EndpointName(q.Work.Kind, q.Work.Endpoint)),
+		AgeNS: max(min(q.ToNS, sc.AtNS)-q.FromNS, 0)}
+	at, ok := sc.Served.ServingOf[q.Thread]
+	switch {
+	case i < 0 || !sc.Threads[i].Known:
+	case !ok || sc.Dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs
+		w.Away = true
+		if w.FiberWaits = q.Suspended && q.Waits && !sc.Frozen; w.FiberWaits {
+			w.at = q.Serving
+			if w.What = sc.Asks(w.at); w.What == "" {
+				w.What = scene.OwnPlace(sc.Dict, q.Stack)
+			}
+		}
+	default:
+		state := sc.Threads[i].State
+		state.SinceNS = max(state.SinceNS, q.FromNS) // between two requests it moved, even if that was not seen
+		w.State, w.at = &state, at
+		w.Forms = sc.RequestForms(*w.State)
+		if w.What = sc.Asks(at); w.What == "" {
+			w.What = scene.OwnPlace(sc.Dict, w.State.Stack)
+		}
+	}
+	return w
+}
+
+// Matches reports whether a search finds it: by its thread, its route, its path where that is shown, and what it does.
+func (w *RequestRow) Matches(re *regexp.Regexp, sc *scene.Scene) bool {
+	return re.MatchString(w.ThreadName) || re.MatchString(w.Name) || re.MatchString(w.Values(sc)) || re.MatchString(w.What) ||
+		len(w.Forms) > 0 && re.MatchString(w.Forms[0])
+}
+
+// Detail says of a request what its row has no room for.
+func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
+	name = w.Name
+	if s := w.Values(sc); s != "" {
+		name += "  " + s
+	}
+	var parts []string
+	if len(w.Forms) > 0 {
+		parts = append(parts, w.Forms[0])
+	}
+	if s := sc.Asks(w.at); s != "" {
+		parts = append(parts, s)
+	}
+	if w.State != nil {
+		if s := scene.OwnPlace(sc.Dict, w.State.Stack); s != "" {
+			parts = append(parts, "in "+s)
+		}
+	}
+	if _, vague := gvl.Length(w.AgeNS, w.BeginSlackNS()); !w.AtLeast && !vague {
+		parts = append(parts, "since "+sc.Process.WallTime(w.FromNS).Format("15:04:05.00"))
+	}
+	if w.Work.QueuedNS > 0 {
+		parts = append(parts, "queued "+units.Duration(w.Work.QueuedNS)+" before")
+	}
+	return name, strings.Join(parts, "   ")
+}
+
+// Age is how long it has taken by the moment shown: "1.84 s", "≥12 s"; "≤20 ms" where the readings at its begin were too far apart
+// to tell, "new" where nothing is known yet.
+func (w *RequestRow) Age() string {
+	switch {
+	case w.AtLeast && w.AgeNS == 0:
+		return "new"
+	case w.AtLeast:
+		return "≥" + units.Duration(w.AgeNS)
+	}
+	return scene.LengthText(gvl.Length(w.AgeNS, w.BeginSlackNS()))
+}
+
+// Values are its path or its arguments, where they are shown.
+func (w *RequestRow) Values(sc *scene.Scene) string {
+	if sc.HidesNames() {
+		return ""
+	}
+	return canvas.Clean(w.Work.Values)
+}
+
+// Urgent is the place of its state in urgency.
+func (w *RequestRow) Urgent() int {
+	if w.State == nil {
+		return len(scene.Urgency)
+	}
+	return slices.Index(scene.Urgency[:], w.State.State)
+}
+
+// DrawEndpoint writes a route or a class of jobs, and where they are shown the values of a request.
+func DrawEndpoint(a canvas.Area, name, values string, t *style.Theme) {
+	x := a.Put(0, 0, canvas.Cut(name, a.W), t.Bold())
+	if verb, _, ok := strings.Cut(name, " "); ok && verb == strings.ToUpper(verb) {
+		a.Put(0, 0, canvas.Cut(verb, a.W), t.Dimmed())
+	}
+	const least = 4
+	if values != "" && a.W-x > least {
+		a.Put(x+2, 0, canvas.Cut(values, a.W-x-2), t.Dimmed())
+	}
+}

@@ -1,0 +1,37 @@
+package widget
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// TestSwitchSegments: the head says that thread switches are followed, what was lost, and that a process is polled against the user's wish. It
+// says nothing where nobody asked for switches.
+func TestSwitchSegments(t *testing.T) {
+	for _, c := range []struct {
+		is   sampler.SwitchStatus
+		want string
+	}{
+		{sampler.SwitchStatus{}, ""},
+		{sampler.SwitchStatus{Ended: "ractors"}, ""},
+		{sampler.SwitchStatus{On: true, Kind: "switches", Wanted: true}, "● switches"},
+		{sampler.SwitchStatus{On: true, Kind: "moved", Wanted: true}, "● moved"},
+		{sampler.SwitchStatus{On: true, Kind: "switches", Wanted: true, Lost: 7}, "● switches, 7 lost"},
+		{sampler.SwitchStatus{Wanted: true, Ended: "ractors"}, "polling"},
+	} {
+		var words []string
+		for _, s := range switchSegments(&c.is, &style.Theme{}) {
+			words = append(words, s.text)
+		}
+		if got := strings.Join(words, " "); got != c.want {
+			t.Errorf("%+v: %q, not %q", c.is, got, c.want)
+		}
+		help := switchHelp(&c.is, &sampler.Process{})
+		if (len(help) > 0) != (c.want != "") {
+			t.Errorf("%+v: the help says %+v", c.is, help)
+		}
+	}
+}

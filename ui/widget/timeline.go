@@ -1,0 +1,381 @@
+package widget
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
+)
+
+// Detail describes the selected thread in full, or sums up the selected group.
+func (v *Timeline) Detail(sc *scene.Scene) (name, rest string) {
+	if w := v.SelectedRow(); w != nil {
+		return sc.RowDetail(w)
+	}
+	return "", ""
+}
+
+// Timeline lists all threads with their past. Selection and opened groups are kept by name and id, so that they
+// survive threads that come and go.
+type Timeline struct {
+	*scene.Selection
+	List[scene.Row, scene.RowKey]
+	opened map[string]bool // what the person chose, by group
+
+	Threads scene.Threads // the scene's
+	Lanes   []lane
+	Idents  idents
+	// FromNS and ToNS are the edges of the time axis.
+	FromNS, ToNS int64
+	Cells        int // of the time axis
+	rootOf       map[sampler.ThreadID]string
+	Visible      []scene.Row
+	Shares       shareColumns
+	FrameCells   *frameCells        // nil: the rows show all states
+	ids          []sampler.ThreadID // of cellsOf
+	// past are the cells of the rows of the last picture, shown those of this one while it is loaded.
+	past, shown map[scene.RowKey]*gvl.RowCells
+}
+
+func newTimelineView(s *scene.Selection) Timeline {
+	return Timeline{Selection: s, List: List[scene.Row, scene.RowKey]{Cursor: &s.Selected}, opened: make(map[string]bool)}
+}
+
+// lane is one ractor's GVL over time.
+type lane struct {
+	label  string
+	ractor sampler.RactorID
+	cells  []gvl.OwnerCell
+	owner  []int // ident of each cell's owner
+	Own    bool  // they are of another stretch of time than the threads' totals
+}
+
+// BuildRows makes the list of rows. Groups that were neither opened nor closed by hand are opened in their order while
+// the list stays within budget rows.
+func (v *Timeline) BuildRows(threads scene.Threads, budget int) {
+	v.Threads = threads
+	names := make([]string, len(v.Threads))
+	for i := range v.Threads {
+		names[i] = v.Threads[i].Name
+	}
+	groups := scene.GroupThreads(names)
+	v.rootOf = make(map[sampler.ThreadID]string, len(v.Threads))
+	for _, g := range groups {
+		for _, i := range g.Members {
+			if v.rootOf[v.Threads[i].ID] = v.Threads[i].Name; g.Name != "" {
+				v.rootOf[v.Threads[i].ID] = fmt.Sprintf("%s ×%d", g.Name, len(g.Members))
+			}
+		}
+	}
+	groups = threads.ListedOf(groups)
+	tier := func(g *scene.Group) int {
+		if v.Threads.AnyActive(g.Members, v.ToNS-v.FromNS) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(groups, func(x, y scene.Group) int { return cmp.Compare(tier(&x), tier(&y)) })
+	v.Rows = v.Rows[:0]
+	open := v.openGroups(groups, budget)
+	for _, g := range groups {
+		if len(v.Rows) >= scene.MaxRows {
+			break
+		}
+		if g.Name == "" {
+			v.Rows = append(v.Rows, v.Threads.Row(g.Members[0], false))
+			continue
+		}
+		head := v.Threads.GroupRow(g)
+		head.Open = open[g.Name]
+		v.Rows = append(v.Rows, head)
+		if head.Open {
+			for _, i := range g.Members {
+				v.Rows = append(v.Rows, v.Threads.Row(i, true))
+			}
+		}
+	}
+}
+
+// openGroups decides which groups are open.
+func (v *Timeline) openGroups(groups []scene.Group, budget int) map[string]bool {
+	open := make(map[string]bool)
+	rows := len(groups)
+	for _, g := range groups {
+		if g.Name != "" && v.opened[g.Name] {
+			open[g.Name] = true
+			rows += len(g.Members)
+		}
+	}
+	for _, g := range groups {
+		_, chosen := v.opened[g.Name]
+		if g.Name != "" && !chosen && rows+len(g.Members) <= budget && !v.Threads.MostlyGone(g.Members) {
+			open[g.Name] = true
+			rows += len(g.Members)
+		}
+	}
+	return open
+}
+
+// Longest is the columns that the longest name needs, its indentation included.
+func (v *Timeline) Longest() int {
+	n := 0
+	for i := range v.Rows {
+		indent := 3
+		if v.Rows[i].InGroup {
+			indent = 5
+		}
+		n = max(n, indent+canvas.Width(v.Rows[i].Name))
+	}
+	return n
+}
+
+// LoadCells reads the past of the rows that are drawn, and the lanes.
+func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) {
+	v.Cells = cols
+	v.selectGroup()
+	v.Visible = v.Scroll(rows)
+	v.loadLanes(r, cols)
+	if v.shown == nil {
+		v.shown, v.past = make(map[scene.RowKey]*gvl.RowCells), make(map[scene.RowKey]*gvl.RowCells)
+	}
+	clear(v.shown)
+	defer func() { v.past, v.shown = v.shown, v.past }()
+	for i := range v.Visible {
+		w := &v.Visible[i]
+		w.Cells = v.cellsOf(r, w, cols)
+		if w.IsGroup {
+			w.Now = []string{v.Threads.States(w.Members).String()}
+			continue
+		}
+		t := &v.Threads[w.Members[0]]
+		w.Ident = v.Idents.Numbers[t.ID]
+		w.Holds = t.Known && t.State.State.Held()
+		w.Now = threadNow(r, t, sc.RequestOf(t.ID))
+	}
+}
+
+// selectGroup moves a selection whose row is gone because its group was closed to the group.
+func (v *Timeline) selectGroup() {
+	if v.Index() >= 0 {
+		return
+	}
+	for i := range v.Rows {
+		for _, m := range v.Rows[i].Members {
+			if v.Rows[i].IsGroup && v.Threads[m].ID == v.Selected.Thread {
+				v.Selected = v.Rows[i].Key
+				return
+			}
+		}
+	}
+}
+
+func (v *Timeline) cellsOf(r *store.Reading, w *scene.Row, cols int) []gvl.Cell {
+	v.ids = v.ids[:0]
+	for _, m := range w.Members {
+		v.ids = append(v.ids, v.Threads[m].ID)
+	}
+	past := v.past[w.Key]
+	if past == nil {
+		past = new(gvl.RowCells)
+	}
+	v.shown[w.Key] = past
+	return r.Timeline.UpdateRows(past, v.ids, v.FromNS, v.ToNS, cols)
+}
+
+// threadNow says what a thread does at the end of the time shown, and for which request or job (""), the fullest form first.
+func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
+	switch {
+	case !t.Seen:
+		return []string{"ended"}
+	case !t.Known:
+		return []string{t.State.State.String()}
+	}
+	forms := gvl.DescribeFit(t.State, r.Dict)
+	if request != "" {
+		return scene.ServingForms(t.State.State, forms, request)
+	}
+	switch t.State.State {
+	case gvl.Running, gvl.GC, gvl.Native, gvl.Stalled:
+		if _, f := r.Dict.Stack(t.State.Stack); f != 0 {
+			forms[0] += "  " + r.Dict.Frame(f).Label
+			return forms[:1] // what has no room of it is cut
+		}
+	}
+	return forms
+}
+
+func (v *Timeline) loadLanes(r *store.Reading, cols int) {
+	v.Lanes = v.Lanes[:0]
+	ractors := r.Timeline.Ractors()
+	for _, id := range ractors[:min(len(ractors), scene.MaxLanes)] {
+		l := lane{label: "GVL held by", ractor: id, cells: r.Timeline.Owners(id, v.FromNS, v.ToNS, cols)}
+		if len(ractors) > 1 {
+			l.label = fmt.Sprintf("GVL of ractor %d", id)
+		}
+		v.Lanes = append(v.Lanes, l)
+	}
+	v.Idents.assign(v.Lanes)
+	for i := range v.Lanes {
+		l := &v.Lanes[i]
+		for _, c := range l.cells {
+			l.owner = append(l.owner, v.Idents.Numbers[c.Owner])
+		}
+	}
+}
+
+// Roots gives each thread the name of its row: its group's or its own. The flamegraph hangs its stacks from it.
+func (v *Timeline) Roots() map[sampler.ThreadID]string { return v.rootOf }
+
+// Expand opens or closes the selected group; closing a member closes its group.
+func (v *Timeline) Expand(open bool) { Expand(&v.List, v.opened, open) }
+
+// Expand opens or closes the group with the cursor, of rows that are threads and groups.
+func Expand[R interface {
+	keyed[scene.RowKey]
+	Line() *scene.Row
+}](l *List[R, scene.RowKey], opened map[string]bool, open bool) {
+	for i := l.Index(); i >= 0; i-- {
+		w := l.Rows[i].Line()
+		if w.IsGroup {
+			opened[w.Key.Group] = open
+			if !open {
+				*l.Cursor = w.Key
+			}
+			return
+		}
+		if !w.InGroup {
+			return
+		}
+	}
+}
+
+// Chosen is the selected thread; nil when none is, or a group.
+func (v *Timeline) Chosen() *scene.Thread {
+	if w := v.SelectedRow(); w != nil && !w.IsGroup {
+		return &v.Threads[w.Members[0]]
+	}
+	return nil
+}
+
+// SelectedRow is nil when no row is selected.
+func (v *Timeline) SelectedRow() *scene.Row {
+	if i := v.Index(); i >= 0 {
+		return &v.Rows[i]
+	}
+	return nil
+}
+
+// OpenGroupOf opens the group that a thread is in.
+func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
+	for i := range v.Rows {
+		for _, m := range v.Rows[i].Members {
+			if w := &v.Rows[i]; w.IsGroup && v.Threads[m].ID == id {
+				v.opened[w.Key.Group] = true
+			}
+		}
+	}
+}
+
+// identGlyphs are what stands for a thread in the GVL lane, beside its colour.
+const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// idents gives the threads that hold the GVL a small number each, which they keep for as long as they are in the
+// picture. Those beyond the glyphs have none and are drawn as "+".
+type idents struct {
+	Numbers map[sampler.ThreadID]int // 1 and up; absent: none
+	used    [len(identGlyphs) + 1]sampler.ThreadID
+}
+
+// assign gives numbers to the owners of the lanes, the longest holders first, and takes back those of threads that are
+// not in the picture any more.
+func (d *idents) assign(lanes []lane) {
+	held := make(map[sampler.ThreadID]int64)
+	for _, l := range lanes {
+		for _, c := range l.cells {
+			if c.Owner != 0 {
+				held[c.Owner] += c.HeldByOwnerNS
+			}
+		}
+	}
+	if d.Numbers == nil {
+		d.Numbers = make(map[sampler.ThreadID]int)
+	}
+	for id, n := range d.Numbers {
+		if _, ok := held[id]; !ok {
+			delete(d.Numbers, id)
+			d.used[n] = 0
+		}
+	}
+	fresh := make([]sampler.ThreadID, 0, len(held))
+	for id := range held {
+		if d.Numbers[id] == 0 {
+			fresh = append(fresh, id)
+		}
+	}
+	slices.SortFunc(fresh, func(x, y sampler.ThreadID) int {
+		return cmp.Or(cmp.Compare(held[y], held[x]), cmp.Compare(x, y))
+	})
+	next := 1
+	for _, id := range fresh {
+		for next < len(d.used) && d.used[next] != 0 {
+			next++
+		}
+		if next == len(d.used) {
+			return
+		}
+		d.Numbers[id], d.used[next] = next, id
+	}
+}
+
+// identRune is the glyph of a number.
+func identRune(n int) rune {
+	if n <= 0 || n > len(identGlyphs) {
+		return '+'
+	}
+	return rune(identGlyphs[n-1])
+}
+
+// Parts are what several views are made of. A page gets those that it shows.
+type Parts struct {
+	Chosen   *scene.Selection
+	Timeline Timeline
+	Flame    Flame
+	Panel    Panel
+	Now      Now
+}
+
+func NewParts(s *scene.Selection) *Parts {
+	c := &Parts{Chosen: s, Timeline: newTimelineView(s)}
+	c.Now.flame = &c.Flame
+	c.Panel.Flame, c.Panel.timeline, c.Panel.now = &c.Flame, &c.Timeline, &c.Now
+	return c
+}
+
+// HighlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside
+// it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
+func (c *Parts) HighlightsFrame(sc *scene.Scene) bool {
+	n := c.Flame.SelNode
+	return sc.Page == scene.PageLive && sc.Focus == scene.OnFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode
+}
+
+// OpenSelected opens the selected thread, or opens and closes the selected group.
+func (v *Timeline) OpenSelected(h scene.Host) tea.Cmd {
+	switch i := v.Index(); {
+	case i < 0:
+		v.Move(Step{Rows: +1})
+	case v.Rows[i].IsGroup:
+		v.Expand(!v.Rows[i].Open)
+	default:
+		return h.Open(scene.PageThread)
+	}
+	h.Refresh()
+	return nil
+}

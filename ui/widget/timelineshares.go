@@ -1,0 +1,154 @@
+package widget
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/ui/internal/canvas"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/style"
+)
+
+// ShareStates are the states that can have a column of shares, in the order in which they stand. Stalled and GC are parts of
+// Running: all three hold the GVL.
+var ShareStates = []gvl.State{gvl.Running, gvl.Waiting, gvl.IO, gvl.Lock, gvl.Native, gvl.Parked, gvl.Sleeping, gvl.Unknown}
+
+// shareHeads are the heads of the columns, of at most shareW-1 letters.
+var shareHeads = [gvl.NumStates]string{gvl.Running: "run", gvl.Waiting: "wait", gvl.IO: "io", gvl.Lock: "lock", gvl.Native: "nativ",
+	gvl.Parked: "park", gvl.Sleeping: "sleep", gvl.Unknown: "?"}
+
+// shareColumns are the columns of shares beside the timeline: the states that most time went to, and whether the last one is the
+// part of all waiting for the GVL that is behind a thread.
+type shareColumns struct {
+	States []gvl.State
+	blame  bool
+	// blamed is what others waited for the GVL behind each thread, in ns, all the sum of it.
+	blamed map[sampler.ThreadID]int64
+	all    int64
+}
+
+// From how many waiting threads, in the mean, the column of blame comes, and below how many it goes.
+const (
+	blameComes = 0.5
+	BlameGoes  = 0.25
+)
+
+// Choose picks as many columns as there is room for. States in which threads rest come last, and what had a column keeps it unless
+// another has much more.
+func (s *shareColumns) Choose(threads scene.Threads, room int, waiting float64) {
+	const keep, little = 1.3, 0.005
+	n := (room + 1) / scene.ShareW
+	s.blame = n >= 4 && (waiting >= blameComes || s.blame && waiting >= BlameGoes)
+	if s.blame {
+		n--
+	}
+	var totals [gvl.NumStates]float64
+	for i := range threads {
+		for st, ns := range threads[i].Totals {
+			totals[ShownAs(gvl.State(st))] += float64(ns)
+		}
+	}
+	active := 0.0
+	for st, ns := range totals {
+		if !gvl.State(st).Idle() {
+			active += ns
+		}
+	}
+	for _, st := range s.States {
+		totals[st] *= keep
+	}
+	order := slices.Clone(ShareStates)
+	slices.SortStableFunc(order, func(x, y gvl.State) int {
+		rests := func(s gvl.State) int {
+			switch {
+			case totals[s] <= little*active:
+				return 2
+			case s.Idle():
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(rests(x), rests(y)), cmp.Compare(totals[y], totals[x]))
+	})
+	order = order[:min(n, len(order))]
+	slices.SortFunc(order, func(x, y gvl.State) int {
+		return cmp.Compare(slices.Index(ShareStates, x), slices.Index(ShareStates, y))
+	})
+	s.States = order
+}
+
+// ShownAs is the state in whose column of shares another one is.
+func ShownAs(s gvl.State) gvl.State {
+	if s.Held() {
+		return gvl.Running
+	}
+	return s
+}
+
+// LoadBlame sums up who made others wait for the GVL.
+func (s *shareColumns) LoadBlame(sc *scene.Scene) {
+	s.blamed, s.all = make(map[sampler.ThreadID]int64), 0
+	for i := range sc.Weights.Entries {
+		if e := &sc.Weights.Entries[i]; e.Weights.BlameNS > 0 {
+			s.blamed[e.Key.Thread] += e.Weights.BlameNS
+			s.all += e.Weights.BlameNS
+		}
+	}
+}
+
+// drawHead writes what the columns are.
+func (s *shareColumns) drawHead(a canvas.Area, t *style.Theme) {
+	for i, st := range s.States {
+		a.Put(i*scene.ShareW, 0, canvas.PadLeft(shareHeads[st], scene.ShareW-1), canvas.Style{FG: t.Readable(t.States[st])})
+	}
+	if s.blame {
+		a.Put(len(s.States)*scene.ShareW, 0, "blame", canvas.Style{FG: t.Readable(t.States[gvl.Waiting])})
+	}
+}
+
+// drawShares writes the shares of a row's time in the states that have a column, and of all waiting for the GVL how much is behind
+// its threads. Those of all states sum to 100.
+func (v *Timeline) drawShares(a canvas.Area, w *scene.Row, t *style.Theme) {
+	if a.W == 0 {
+		return
+	}
+	parts := make([]int64, gvl.NumStates)
+	for st, ns := range w.Totals {
+		parts[ShownAs(gvl.State(st))] += ns
+	}
+	percents := units.Percents(parts...)
+	put := func(x, n int, st canvas.Style) {
+		if n == 0 {
+			st = t.Faded()
+		}
+		if w.Key == v.Selected {
+			st = t.OnSelection(st)
+		}
+		a.Put(x, 0, fmt.Sprintf("%3d %%", n), st)
+	}
+	for i, s := range v.Shares.States {
+		st := canvas.Style{FG: t.Readable(t.States[s])}
+		if s == gvl.Waiting && percents[s] >= 10 {
+			st.Attr = canvas.Bold
+		}
+		put(i*scene.ShareW, percents[s], st)
+	}
+	if !v.Shares.blame {
+		return
+	}
+	const much = 50
+	var blamed int64
+	for _, m := range w.Members {
+		blamed += v.Shares.blamed[v.Threads[m].ID]
+	}
+	st := canvas.Style{FG: t.Readable(t.States[gvl.Waiting])}
+	n := int(style.Share(blamed, v.Shares.all)*100 + 0.5)
+	if n >= much {
+		st.Attr = canvas.Bold
+	}
+	put(len(v.Shares.States)*scene.ShareW, n, st)
+}
