@@ -19,6 +19,8 @@ import (
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/ui/scene"
+	"github.com/ddtop/ddtop/ui/store"
 )
 
 // churning is a Ruby program whose methods are redefined, under file names that are new too, and whose threads are born
@@ -87,12 +89,12 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	store, err := newStore(src, Options{History: soakHistory})
+	st, err := newStore(src, scene.Options{History: soakHistory})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{History: soakHistory, Window: 30 * time.Second, Folder: t.TempDir()}.withDefaults()
-	m, err := NewModel(store, o)
+	o := scene.Options{History: soakHistory, Window: 30 * time.Second, Folder: t.TempDir()}.WithDefaults()
+	m, err := NewModel(st, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,7 @@ func TestSoak(t *testing.T) {
 	sampled := make(chan struct{})
 	go func() {
 		defer close(sampled)
-		store.Run(ctx)
+		st.Run(ctx)
 	}()
 	var seen []usage
 	begin := time.Now()
@@ -124,7 +126,7 @@ func TestSoak(t *testing.T) {
 		}
 		screen.Send(keyPress(keys[n%len(keys)]))
 		if time.Since(begin) > min(soakWarmup, length/2) {
-			seen = append(seen, used(t, store))
+			seen = append(seen, used(t, st))
 		}
 	}
 	<-ended
@@ -132,11 +134,11 @@ func TestSoak(t *testing.T) {
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	if st := store.State(); st.Err != nil || st.Ended {
-		t.Fatalf("the sampling ended: %+v", st)
+	if state := st.State(); state.Err != nil || state.Ended {
+		t.Fatalf("the sampling ended: %+v", state)
 	}
-	frames, stacks, _, threads, overflow := store.dict.Sizes()
-	first, last := store.history.Span()
+	frames, stacks, _, threads, overflow := st.Dict.Sizes()
+	first, last := st.History.Span()
 	if overflow != 0 || threads > 10_000 || frames < int(length.Seconds())*10 || last-first < int64(soakHistory)/2 {
 		t.Errorf("%d frames, %d stacks given, %d threads known, %d refused, %v of history: the program or the sampling did not do what it should",
 			frames, stacks, threads, overflow, time.Duration(last-first))
@@ -185,7 +187,7 @@ func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 }
 
 // used measures what this process takes.
-func used(t *testing.T, store *Store) usage {
+func used(t *testing.T, st *store.Store) usage {
 	t.Helper()
 	var u usage
 	data, err := os.ReadFile("/proc/self/statm")
@@ -223,7 +225,7 @@ func used(t *testing.T, store *Store) usage {
 		t.Fatalf("%s is not known to %s", sample[0].Name, runtime.Version())
 	}
 	u.heap = float64(sample[0].Value.Uint64())
-	frames, stacks := store.dict.Held()
+	frames, stacks := st.Dict.Held()
 	u.entries = float64(frames + stacks)
 	return u
 }

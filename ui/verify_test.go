@@ -22,7 +22,7 @@ func TestHistoryMemory(t *testing.T) {
 	before := heap()
 	s := newScreen(t, 200, 50, demosource.Options{Length: 10 * time.Minute, HTTP: 93}, Options{})
 	used := heap() - before
-	t.Logf("10 minutes of 100 threads take %d MB, of which the history's samples %d MB", used>>20, s.store.history.Bytes()>>20)
+	t.Logf("10 minutes of 100 threads take %d MB, of which the history's samples %d MB", used>>20, s.store.History.Bytes()>>20)
 	const aim = 150 << 20
 	if used > aim {
 		t.Errorf("more than the aim of %d MB", aim>>20)

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/servertest"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -67,11 +67,53 @@ type qualitySaid struct {
 	} `json:"requests"`
 }
 
-// times are what exact mode says of each thread by state: it is an exact.Sink.
-type times []exact.Interval
+// times are when each native thread held the GVL, waited for it, or did without, by exact mode.
+type times []stretch
 
-func (k *times) Interval(i *exact.Interval) { *k = append(*k, *i) }
-func (k *times) Waited(*exact.Wait)         {}
+// stretch is a time that a native thread spent in one place.
+type stretch struct {
+	tid          int32
+	place        place
+	fromNS, toNS int64
+}
+
+// place is where a thread is.
+type place int
+
+const (
+	holding place = iota
+	waiting
+	released
+	places
+)
+
+// truth makes times of the samples of a process that is followed exactly.
+type truth struct {
+	gvl.Ignore
+	times
+	tids    map[sampler.ThreadID]int32
+	measure *gvl.Measure
+}
+
+// take takes a sample.
+func (k *truth) take(x *sampler.Sample) {
+	for i := range x.Threads {
+		k.tids[x.Threads[i].ID] = x.Threads[i].TID
+	}
+	k.measure.Feed(x)
+}
+
+// Interval keeps a stretch.
+func (k *truth) Interval(i *gvl.Interval) {
+	s := stretch{tid: k.tids[i.Thread], place: released, fromNS: i.FromNS, toNS: i.ToNS}
+	switch {
+	case i.State.Held():
+		s.place = holding
+	case i.State == gvl.Waiting:
+		s.place = waiting
+	}
+	k.times = append(k.times, s)
+}
 
 // offPoints is how far the shares of time are from those of exact mode in the same time, in points: the mean of the threads, and the worst thread; of
 // time with the GVL, waiting for it and without it the largest difference counts. ok is false if the shares are not told.
@@ -79,12 +121,12 @@ func offPoints(s *qualitySaid, truth times) (mean, worst float64, ok bool) {
 	if s.Quality.Lacks["states"] != nil || s.End <= s.Start {
 		return 0, 0, false
 	}
-	exactly := make(map[int32][4]int64)
+	exactly := make(map[int32][places]int64)
 	for _, i := range truth {
-		if a, b := max(i.FromNS, s.Start), min(i.ToNS, s.End); b > a {
-			sums := exactly[i.TID]
-			sums[i.State] += b - a
-			exactly[i.TID] = sums
+		if a, b := max(i.fromNS, s.Start), min(i.toNS, s.End); b > a {
+			sums := exactly[i.tid]
+			sums[i.place] += b - a
+			exactly[i.tid] = sums
 		}
 	}
 	n := 0
@@ -98,12 +140,12 @@ func offPoints(s *qualitySaid, truth times) (mean, worst float64, ok bool) {
 		}
 		off := 0.0
 		held := t.NS["running"] + t.NS["stalled"] + t.NS["gc"]
-		waiting := t.NS["waiting"]
+		queued := t.NS["waiting"]
 		listed := int64(0)
 		for _, ns := range t.NS {
 			listed += ns
 		}
-		for _, d := range [][2]int64{{held, x[exact.Running]}, {waiting, x[exact.Waiting]}, {listed - held - waiting, x[exact.Released]}} {
+		for _, d := range [][2]int64{{held, x[holding]}, {queued, x[waiting]}, {listed - held - queued, x[released]}} {
 			off = max(off, 100*math.Abs(float64(d[0]-d[1]))/float64(s.End-s.Start))
 		}
 		mean, worst, n = mean+off, max(worst, off), n+1
@@ -275,27 +317,30 @@ func measureQuality(b *testing.B, path, source string, l qualityLoad) {
 // exactBeside follows a process exactly until the returned function is called, which says whether exact mode was on all the time.
 func exactBeside(b *testing.B, l qualityLoad) (*times, func() bool) {
 	b.Helper()
-	truth := new(times)
+	k := &truth{tids: make(map[sampler.ThreadID]int32)}
 	if !l.exact {
-		return truth, func() bool { return false }
+		return &k.times, func() bool { return false }
 	}
 	s, err := live.Open(b.Context(), l.pid, live.Options{StackRate: 1, LockRate: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := s.Exact(b.Context(), live.ExactOptions{MaxCost: 1, To: truth}); err != nil {
+	if err := s.Exact(b.Context(), live.ExactOptions{MaxCost: 1}); err != nil {
 		b.Logf("without exact mode beside it: %v", err)
-		return truth, func() bool { s.Close(); return false }
+		return &k.times, func() bool { s.Close(); return false }
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx, func(*sampler.Sample) {}) }()
+	k.measure = gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+	k.measure.Stream().Attach(k)
+	go func() { done <- s.Run(ctx, k.take) }()
 	time.Sleep(attachTime)
-	return truth, func() bool {
+	return &k.times, func() bool {
 		cancel()
 		if err := <-done; err != nil {
 			b.Error(err)
 		}
+		k.measure.Stream().Finish()
 		report, err := s.EndExact()
 		s.Close()
 		if err != nil || report.Ended != "" || report.Lost != 0 {
@@ -341,8 +386,7 @@ func TestOffPoints(t *testing.T) {
 		NS  map[string]int64 `json:"ns"`
 	}{nil, map[string]int64{"sleeping": 1000}})
 	truth := times{
-		{TID: 1, State: exact.Running, FromNS: -100, ToNS: 480}, {TID: 1, State: exact.Waiting, FromNS: 480, ToNS: 800}, {TID: 1, State: exact.Released, FromNS: 800, ToNS: 2000},
-		{TID: 2, State: exact.Running, FromNS: 0, ToNS: 1000},
+		{1, holding, -100, 480}, {1, waiting, 480, 800}, {1, released, 800, 2000}, {2, holding, 0, 1000},
 	}
 	if mean, worst, ok := offPoints(&s, truth); !ok || math.Abs(mean-1) > 1e-9 || math.Abs(worst-2) > 1e-9 {
 		t.Errorf("%g, at worst %g, %v", mean, worst, ok)
