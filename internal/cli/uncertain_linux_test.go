@@ -14,6 +14,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/internal/cli"
+	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -215,6 +216,10 @@ func impossibleChain(stack []string) string {
 	return ""
 }
 
+// tornAlike is how likely all copies of a stack that changes faster than it is read are torn alike, so that the reader believes them: 2 of
+// 2.6 million stacks of alternatingChains were, on the interpreter of 3.1 and two busy CPUs (sampler/ruby, agree.go).
+const tornAlike = 1e-6
+
 // TestNoImpossibleStackInAFile records two chains of calls at a high rate. A release that publishes frames before it has filled them has
 // some whose innermost frame is of the other chain.
 func TestNoImpossibleStackInAFile(t *testing.T) {
@@ -225,6 +230,7 @@ func TestNoImpossibleStackInAFile(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "chains.folded")
 		run(t, "record", strconv.Itoa(p.PID), "-d", "8s", "--rate", "5000", "--lock-rate", "5000", "--overhead", "off", "--metric", "samples", "-o", out).want(t, 0)
 		var stacks, marked, wrong int
+		var seen []string
 		for line := range strings.Lines(string(readAll(t, out))) {
 			at := strings.LastIndexByte(strings.TrimSpace(line), ' ')
 			n, err := strconv.Atoi(strings.TrimSpace(line[at:]))
@@ -238,10 +244,17 @@ func TestNoImpossibleStackInAFile(t *testing.T) {
 			}
 			if why := impossibleChain(frames); why != "" {
 				wrong += n
-				t.Errorf("%d times %s: %s", n, why, line)
+				seen = append(seen, fmt.Sprintf("%d times %s: %s", n, why, line))
 			}
 		}
 		t.Logf("%d stacks, %d marked, %d impossible", stacks, marked, wrong)
+		allowed := 0 // a release that needs the mark must have none without it
+		if r.AtLeast(3, 0) {
+			allowed = odds.AtMost(stacks, tornAlike)
+		}
+		if wrong > allowed {
+			t.Errorf("%d of %d stacks are impossible, and %d can be:\n%s", wrong, stacks, allowed, strings.Join(seen, ""))
+		}
 		if stacks < 1000 || marked == 0 && !r.AtLeast(3, 0) {
 			t.Errorf("%d stacks, %d of them marked", stacks, marked)
 		}
