@@ -64,10 +64,14 @@ func TestEachVersion(t *testing.T) {
 // Of all Rubies two run, and one where there is no other release.
 func TestOldestAndNewest(t *testing.T) {
 	all := All(t)
-	want := []string{oldest(all).Name, newest(all).Name}
-	var ran []string
+	var want, ran []string
+	Each(t, func(t *testing.T, r Ruby) { // of some, if what is left of an earlier run is run
+		if r.Name == oldest(all).Name || r.Name == newest(all).Name {
+			want = append(want, r.Name)
+		}
+	})
 	OldestAndNewest(t, func(t *testing.T, r Ruby) { ran = append(ran, r.Name) })
-	if slices.Sort(ran); !slices.Equal(ran, slices.Compact(slices.Sorted(slices.Values(want)))) {
+	if !slices.Equal(ran, want) {
 		t.Errorf("%v ran, want %v", ran, want)
 	}
 	list := []Ruby{{Name: "b", Version: "3.1.2"}, {Name: "a", Version: "2.7.4"}, {Name: "c", Version: "2.7.8"}, {Name: "d", Version: "4.0.1"}}
