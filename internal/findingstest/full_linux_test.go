@@ -1,3 +1,5 @@
+//go:build verify && linux
+
 package findingstest
 
 import (
@@ -26,10 +28,9 @@ var troubles = []string{"cpu_starved", "gvl_saturated", "db_slow", "lock_convoy"
 const lackedShare = .05
 
 // TestRaisedAtTheDefaults: each trouble leads the findings within the time that a person waits, on a machine that is full of other work and on one
-// that is half full, by each source, with what ddtop may take by default.
+// that is half full, by each source, with what ddtop may take by default. Its thirty programs take five minutes: it is none of CI's.
 func TestRaisedAtTheDefaults(t *testing.T) {
 	rubytest.OftenEnough(t)
-	rubytest.Long(t)
 	rubies := chosen(t)
 	r := rubies[len(rubies)-1]
 	for _, full := range []struct {
