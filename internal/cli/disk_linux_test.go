@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
@@ -34,25 +36,39 @@ func ends(t *testing.T, pid int, disk *stuckfs.FS) {
 // awaitExit waits until a process that was told to end calls exit, and not for what the kernel waits for then.
 func awaitExit(t *testing.T, pid int) {
 	t.Helper()
-	begun := time.Now()
-	for {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, after, _ := strings.Cut(string(stat), ") ")
-		fields := strings.Fields(after)
-		if err != nil || len(fields) < 7 {
-			t.Fatalf("process %d: %q, %v", pid, stat, err)
-		}
-		const exiting = 4 // PF_EXITING
-		if flags, err := strconv.ParseUint(fields[6], 10, 64); err != nil || flags&exiting != 0 {
-			t.Logf("it took %v", time.Since(begun))
-			return
-		}
+	for begun := time.Now(); !exits(t, pid); time.Sleep(5 * time.Millisecond) {
 		if time.Since(begun) > quitWithin {
 			t.Errorf("it did not end within %v", quitWithin)
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// exits reports whether a process has called exit. Its first thread may be the one that waits for the disk: that one cannot end, and
+// has the SIGKILL pending which exit sends to all other threads (zap_other_threads, kernel/signal.c).
+func exits(t *testing.T, pid int) bool {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(after)
+	if err != nil || len(fields) < 7 {
+		t.Fatalf("process %d: %q, %v", pid, stat, err)
+	}
+	const exiting = 4 // PF_EXITING
+	if flags, err := strconv.ParseUint(fields[6], 10, 64); err != nil || flags&exiting != 0 {
+		return true
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, _ = strings.Cut(string(status), "SigPnd:\t")
+	if err != nil || after == "" {
+		t.Fatalf("process %d: %q, %v", pid, status, err)
+	}
+	line, _, _ := strings.Cut(after, "\n")
+	pending, err := strconv.ParseUint(line, 16, 64)
+	if err != nil {
+		t.Fatalf("process %d: SigPnd %q: %v", pid, line, err)
+	}
+	return pending&(1<<(unix.SIGKILL-1)) != 0
 }
 
 // TestScreenRecordsToADiskThatHangs: the screen goes on, and is left by key and by signal, and what the recording lacks is said.
@@ -216,7 +232,9 @@ func TestRecordToADiskThatDoesNotConfirm(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, func() bool { return disk.Written() > 0 }, "something written")
+		until(t, func() bool { return disk.Written() > 0 }, "the process's block")
+		first := disk.Written()
+		until(t, func() bool { return disk.Written() > first }, "a block of samples")
 		disk.StickSync()
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)

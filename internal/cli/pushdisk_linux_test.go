@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -75,7 +74,7 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	p.await(t, "its exit", func() bool { return exiting(t, p.cmd.Process.Pid) })
+	p.await(t, "its exit", func() bool { return exits(t, p.cmd.Process.Pid) })
 	disk.Release() // the kernel waits for it to close the files, whatever signal comes
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v; it said:\n%s", err, p.log)
@@ -84,30 +83,6 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 	if text := p.log.String(); !strings.Contains(text, "are lost") {
 		t.Errorf("it said:\n%s", text)
 	}
-}
-
-// exiting reports whether a process has called exit: the thread that has says so, or only one is left, which the kernel lets
-// wait for its disk. A Go program has more.
-func exiting(t *testing.T, pid int) bool {
-	t.Helper()
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const flag = 4 // PF_EXITING
-	for _, path := range tasks {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		_, after, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(after); len(fields) > 6 {
-			if flags, err := strconv.ParseUint(fields[6], 10, 64); err == nil && flags&flag != 0 {
-				return true
-			}
-		}
-	}
-	return len(tasks) <= 1
 }
 
 // TestPushWhereTheSpoolIsRemoved: the folder is made again, which is said once, and what comes from then on is kept in it.
