@@ -66,9 +66,8 @@ func (w *gvlWait) lacked(ns int64) {
 // changes takes the changes of the sample being fed, as far as they can be used.
 func (m *mainGVL) changes() {
 	st, c := &m.s.step, &m.s.sample.Changes
-	// Of a process that is held from outside changes say that threads wait, which they do for whatever holds it.
-	known := !m.s.sample.Proc.Halted() && c.Known() && len(c.List) <= sampler.MaxChanges
-	follows := known && !c.Fresh && c.FromNS == m.toNS && !st.gap
+	known := usable(m.s.sample)
+	follows := known && m.precedes(c) && !st.gap
 	if !follows && (m.live || m.toNS != 0) {
 		m.lose()
 	}
@@ -85,6 +84,20 @@ func (m *mainGVL) changes() {
 	}
 	m.show(c)
 	m.replay(c)
+}
+
+// usable reports whether the changes of a sample can be used. Of a process that is held from outside they say that threads wait, which these do
+// for whatever holds it.
+func usable(x *sampler.Sample) bool {
+	return !x.Proc.Halted() && x.Changes.Known() && len(x.Changes.List) <= sampler.MaxChanges
+}
+
+// precedes reports whether what is known goes up to where changes begin.
+func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
+
+// tellsAll reports whether the changes of a sample tell of the whole time since the last one, however long that was.
+func (m *mainGVL) tellsAll(x *sampler.Sample) bool {
+	return m.live && usable(x) && m.precedes(&x.Changes)
 }
 
 // track chooses what tracks a thread.
@@ -284,25 +297,37 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	if h == nil {
 		return
 	}
-	l := m.lane()
-	now := l.now
+	now := m.lane().now
 	to, d := Running, Detail{FD: -1}
+	if h.told {
+		to, d = h.state, h.detail // the kernel says when that changes
+	}
 	if m.shows(h, c, before) {
-		to, d = m.shownState()
+		if state, detail := m.shownState(); !h.told || state == to {
+			to, d = state, detail
+		}
 		m.showHolder(&now)
 	}
 	now.State, now.GCReason, now.Stopped = to, d.GCReason, to == Stalled && halts(d.Syscall)
-	at := m.s.step.midNS
-	if now != l.now {
+	was := h.state
+	m.goesOn(h, &now, to, &d, m.s.step.midNS)
+	if h.state != was {
+		h.stepNS = m.s.step.lengthNS()
+	}
+}
+
+// goesOn lets the holder of the GVL go on in a state. now is what its lane is from then on.
+func (m *mainGVL) goesOn(h *exact, now *LockInterval, to State, d *Detail, at int64) {
+	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)
 		now.FromNS, now.ToNS = l.now.FromNS, l.now.ToNS
-		l.now = now
+		l.now = *now
 	}
 	if h.state != to {
 		h.cut(at)
-		h.state, h.stateNS, h.runNS, h.sinceNS, h.stepNS = to, at, at, at, m.s.step.lengthNS()
+		h.state, h.stateNS, h.runNS, h.sinceNS, h.stepNS = to, at, at, at, 0
 	}
-	h.detail = d
+	h.detail = *d
 }
 
 // changed takes the change at a place of the list.
@@ -345,6 +370,9 @@ func (m *mainGVL) changed(c *sampler.Changes, place int, at int64, initial bool)
 		e.enter(sampler.GVLReleased, at, false, false)
 		e.known, e.endedNS = false, at
 		return
+	case g.Doing.Kind != sampler.DoingUnknown && e.known && e.gvl == g.State && !e.fresh:
+		e.does(&g.Doing, at)
+		return
 	case is == placeHeld && g.Stack != 0 && e.gvl == sampler.GVLHeld && e.known && m.holder == e && !e.fresh:
 		m.runs(e, g.Stack, at)
 		return
@@ -360,6 +388,9 @@ func (m *mainGVL) changed(c *sampler.Changes, place int, at int64, initial bool)
 	}
 	if before != nil && e.fresh && e.state == Waiting {
 		e.goesOnAs(before)
+	}
+	if g.Doing.Kind != sampler.DoingUnknown {
+		e.does(&g.Doing, at)
 	}
 }
 

@@ -233,7 +233,9 @@ func (c *collector) Tick(k *Tick) {
 	c.growth.note(s)
 	c.allocated(s, k.States)
 	c.contests.look(st.toNS, s, k.States, c.proc.Pauses)
-	if c.gates.look(st.toNS, k.States, k.Slots, c.threads) {
+	// Between two readings of all stacks, samples by thread switches have read those of few threads: who waits and who is inside does not fit
+	// together then.
+	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.look(st.toNS, k.States, k.Slots, c.threads) {
 		for i, slot := range k.Slots {
 			if w := watched(c.threads, slot); w != nil {
 				c.rests(w, &k.States[i])

@@ -256,3 +256,31 @@ func TestExactGivesMemoryBack(t *testing.T) {
 		t.Errorf("%d changes are counted", s.kept)
 	}
 }
+
+// Where changes tell of all that happened, the time between two samples is known however far they are apart.
+func TestExactWithoutSamples(t *testing.T) {
+	dict := sampler.NewDictionary()
+	w := newExactWorld(1, 3, dict)
+	p := procOf(sampler.EraSched)
+	c, s, l := NewClassifier(p, dict), NewStream(p), &exactLog{}
+	s.Attach(l)
+	for n := range 4 {
+		every := int64(10 * ms)
+		if n == 2 {
+			every = 10_000 * ms
+			w.meanNS = 1e9
+		}
+		x := w.sample(every, 0)
+		x.Changes.Fresh = n == 0
+		s.Feed(x, c.Classify(x))
+	}
+	s.Finish()
+	for i := range l.intervals {
+		if x := &l.intervals[i]; x.Detail.Reason == ReasonNotSampled {
+			t.Errorf("%v of thread %d is not known", x.ToNS-x.FromNS, x.Thread)
+		}
+	}
+	if s.NotSampledNS() != 0 {
+		t.Errorf("%d ns count as not sampled", s.NotSampledNS())
+	}
+}

@@ -286,6 +286,9 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *Tick) {
 		if !k.Gap {
 			q.slackNS = (k.ToNS - q.readNS) / 2
 			at += q.slackNS
+			if left := r.stream.leftWork(t.ID); left >= q.readNS && left > q.FromNS {
+				at, q.slackNS = left, 0
+			}
 		}
 		r.leave(q, at)
 	}

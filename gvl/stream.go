@@ -20,7 +20,7 @@ const (
 //
 //   - The time between two samples goes half to the state of the first, half to that of the second. A thread that is new
 //     begins in the middle, one that is gone ended there.
-//   - Where samples are too far apart, or were lost, threads are Unknown in between.
+//   - Where samples are too far apart, or were lost, threads are Unknown in between, unless all changes of the GVL are known.
 //   - A thread that is Unknown for lack of the kernel's answer is told by the answer, if that comes soon (Reach.BackNS).
 //   - Where all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at these. What a
 //     thread did within a stretch in which it held the GVL (GC, Stalled), and for what it had released it, is the samples' to say:
@@ -65,13 +65,14 @@ type Stream struct {
 	seenNS  int64 // since when there was no gap
 	pending Interval
 	main    mainGVL
+	notes   kernelNotes
 	// unchosen: nobody is chosen to be the next (Ruby up to 3.2).
 	unchosen bool
 }
 
 // NewStream returns a Stream of the target p.
 func NewStream(p sampler.Process) *Stream {
-	s := &Stream{steps: newStepper(p), table: newTable[thread](), unchosen: p.Era != sampler.EraSched}
+	s := &Stream{steps: newStepper(p), table: newTable[thread](), notes: newKernelNotes(p), unchosen: p.Era != sampler.EraSched}
 	s.main.s = s
 	return s
 }
@@ -86,6 +87,7 @@ func (s *Stream) NotSampledNS() int64 { return s.missing }
 // taken to be of the time of the last one.
 func (s *Stream) Feed(x *sampler.Sample, states []ThreadState) {
 	s.step = s.steps.next(x)
+	s.step.gap = s.step.gap && !s.main.tellsAll(x)
 	s.sample, s.states = x, states
 	st := &s.step
 	if st.first || st.gap {

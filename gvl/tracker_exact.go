@@ -24,6 +24,8 @@ type exact struct {
 	gvl sampler.GVLState
 	// begun: its time has begun by a change, before any sample listed it. seen: a sample has seen it in the stretch without the GVL that goes on.
 	begun, seen bool
+	// told: the kernel has noted what it does in the place that it is in.
+	told bool
 	// against counts the samples in a row that contradict gvl, up to maxAgainst, the first of them at againstNS.
 	against   uint8
 	againstNS int64
@@ -54,7 +56,7 @@ func (e *exact) room() bool {
 
 func (e *exact) leave() {
 	e.main.forget(e)
-	e.waiting.exact = false
+	e.waiting.exact, e.told = false, false
 }
 
 // wait adds what changes say of the wait that the thread is in.
@@ -153,6 +155,7 @@ func (e *exact) turnTo(ts *ThreadState, was, is place) {
 	}
 	e.change(ts.State, at, at)
 	e.run(ts, at)
+	e.told = false
 	e.arrive(is, at, false)
 	if e == e.main.shown.holder {
 		e.main.showHolder(&e.main.lane().now)
@@ -161,6 +164,12 @@ func (e *exact) turnTo(ts *ThreadState, was, is place) {
 
 // seeReleased takes from a sample what a thread has released the GVL for.
 func (e *exact) seeReleased(ts *ThreadState) {
+	if ts.State == IO {
+		e.s.notes.notePeer(&ts.Detail, ts.AtNS)
+	}
+	if e.refutes(ts) {
+		return
+	}
 	if e.unseen && !e.open {
 		if ts.State.Released() {
 			e.tellSegments(ts.State, &ts.Detail)
@@ -263,7 +272,7 @@ func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 		r.before.state, r.before.sinceNS, r.before.atNS = Running, e.heldNS, e.letGoNS
 	}
 	r.goOn(state, &d, at, 0)
-	e.gvl, r.known, e.seen, e.against = to, true, false, 0
+	e.gvl, r.known, e.seen, e.told, e.against = to, true, false, false, 0
 	e.arrive(is, at, sure)
 }
 

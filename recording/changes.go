@@ -67,6 +67,9 @@ const (
 	changeBits  = iota
 )
 
+// oddDoing is the bit of a change's state, twice, that says that Doing follows. It is there since version 7.
+const oddDoing = 1 << 4
+
 // checkChanges refuses what could not be read again.
 func checkChanges(c *sampler.Changes) error {
 	if len(c.List) > sampler.MaxChanges {
@@ -74,7 +77,7 @@ func checkChanges(c *sampler.Changes) error {
 	}
 	last := c.FromNS
 	for i := range c.List {
-		if x := &c.List[i]; x.AtNS < last || x.AtNS > c.ToNS || x.State > sampler.GVLHeld {
+		if x := &c.List[i]; x.AtNS < last || x.AtNS > c.ToNS || x.State > sampler.GVLHeld || x.Doing.Kind > sampler.DoingSleeps {
 			return fmt.Errorf("%w: number %d of %d, to state %d at %d ns, after %d and up to %d", errChanges, i, len(c.List), x.State, x.AtNS, last, c.ToNS)
 		}
 		last = c.List[i].AtNS
@@ -225,11 +228,13 @@ func (w *wire) change(x *sampler.Change, scale int64) {
 	var t *changing
 	place := -1
 	var bits uint64
+	does := false
 	if w.reading {
 		bits = c.uint()
 	} else {
 		t, place = st.find(x.Thread, x.TID)
-		bits = uint64(place+1)<<changeBits | bit(x.NoCPUNS != 0, changeNoCPU) | bit(x.Doubtful || x.State != t.next[t.state], changeOdd) |
+		does = x.Doing != (sampler.Doing{})
+		bits = uint64(place+1)<<changeBits | bit(x.NoCPUNS != 0, changeNoCPU) | bit(x.Doubtful || does || x.State != t.next[t.state], changeOdd) |
 			bit(x.Stack != 0 || x.Resumes != 0, changeStack)
 		w.put(bits)
 	}
@@ -256,10 +261,12 @@ func (w *wire) change(x *sampler.Change, scale int64) {
 	state := t.next[t.state]
 	v := uint64(state) << 1
 	if bits&changeOdd != 0 {
-		v = w.uint(uint64(x.State)<<1 | bit(x.Doubtful, 1))
+		v = w.uint(uint64(x.State)<<1 | bit(x.Doubtful, 1) | bit(does, oddDoing))
+		does = v&oddDoing != 0
+		v &^= oddDoing
 		state = w.gvlState(v >> 1)
 	}
-	noCPU, stack, resumes := int64(0), sampler.StackID(0), sampler.StackID(0)
+	noCPU, stack, resumes, doing := int64(0), sampler.StackID(0), sampler.StackID(0), sampler.Doing{}
 	if bits&changeNoCPU != 0 {
 		noCPU = w.count(x.NoCPUNS/scale) * scale
 	}
@@ -267,13 +274,33 @@ func (w *wire) change(x *sampler.Change, scale int64) {
 		stack = w.stacks.carry(w, x.Stack)
 		resumes = w.stacks.carry(w, x.Resumes)
 	}
+	if does {
+		doing = w.doing(x.Doing)
+	}
 	if w.reading {
 		if w.err() != nil {
 			return
 		}
-		*x = sampler.Change{Thread: t.thread, TID: t.tid, State: state, Doubtful: v&1 != 0, NoCPUNS: noCPU, Stack: stack, Resumes: resumes}
+		*x = sampler.Change{
+			Thread: t.thread, TID: t.tid, State: state, Doubtful: v&1 != 0, NoCPUNS: noCPU, Stack: stack, Resumes: resumes, Doing: doing,
+		}
 	}
 	st.move(t, place, state)
+}
+
+// doing carries what a thread does.
+func (w *wire) doing(next sampler.Doing) (d sampler.Doing) {
+	v := w.uint(uint64(next.Kind)<<2 | bit(next.Left, 2) | bit(next.Region, 1))
+	d.Region, d.Left = v&1 != 0, v&2 != 0
+	if d.Kind = sampler.DoingKind(v >> 2); v>>2 > uint64(sampler.DoingSleeps) {
+		w.c.fail("something that threads do not do")
+	}
+	small(w, &d.Status, next.Status)
+	d.Syscall = w.text(next.Syscall)
+	w.signed(&d.FD, next.FD)
+	w.signed(&d.FDs, next.FDs)
+	d.Mutex = uint64(w.count(int64(next.Mutex)))
+	return d
 }
 
 // gvlState is a state that was carried.

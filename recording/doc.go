@@ -38,7 +38,8 @@ import (
 // that version 1 does not use; all else is the same. Version 3 has for whom threads work, by further bits and by tables after
 // the others. Version 4 has the fibers that wait, by a bit of a sample's flags. Version 5 has the ids of
 // traces, by another bit of a thread's. Version 6 has the changes of the GVL, by a bit of a sample's flags.
-const Version = 6
+// Version 7 has what threads do between these, by a bit of a change.
+const Version = 7
 
 // unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.
 const unit = 1000

@@ -9,6 +9,7 @@ import (
 // lockModel makes the changes of a GVL: threads wait outside it, queue for it, are chosen and hold it. It has random numbers of its own,
 // so that the files of older versions stay what they are.
 type lockModel struct {
+	doings  bool // changes say what threads do
 	r       *rand.Rand
 	threads []modelThread
 	queue   []int // indices of threads, first in line first
@@ -84,6 +85,12 @@ func (m *lockModel) upTo(toNS int64) (list []sampler.Change) {
 func (m *lockModel) change(i int, to sampler.GVLState) sampler.Change {
 	t := &m.threads[i]
 	c := sampler.Change{AtNS: m.atNS, Thread: t.id, TID: t.tid, State: to, NoCPUNS: t.delayNS}
+	if n := m.atNS / 100; m.doings && n%3 == 0 {
+		c.Doing = sampler.Doing{
+			Kind: sampler.DoingKind(n % 4), Syscall: []string{"", "read", "futex"}[n/4%3], FD: int32(n%50) - 1, FDs: int32(n % 3),
+			Status: sampler.Status(n / 7 % 4), Region: n%2 == 0, Left: n%5 == 0, Mutex: uint64(n % 1000 * 8),
+		}
+	}
 	t.state, t.delayNS = to, 0
 	return c
 }
@@ -103,6 +110,7 @@ func (m *lockModel) fill(c *sampler.Changes, fromNS, toNS int64, fresh bool) {
 func (g *generator) wildChanges() {
 	m, c := g.lock, &g.s.Changes
 	n, last := m.samples, c.ToNS
+	m.doings = true
 	m.samples++
 	m.holdNS, m.outsideNS = 2e6, 1e8
 	if *c = (sampler.Changes{}); g.noChanges || n%23 > 17 {

@@ -49,6 +49,38 @@ type Change struct {
 	Stack, Resumes StackID
 	// Doubtful: since the thread's change before, others may have been missed.
 	Doubtful bool
+	// Doing is what the thread does in State from AtNS on, if the kernel noted that. A Change may tell of nothing else: the thread is in State
+	// already then.
+	Doing Doing
+}
+
+// DoingKind says how a thread that holds the GVL, or has released it, spends its time.
+type DoingKind uint8
+
+const (
+	// DoingUnknown: nothing was noted.
+	DoingUnknown DoingKind = iota
+	// DoingRuns: the thread is on a CPU, or lost it to another thread.
+	DoingRuns
+	// DoingCollects: the same of the holder of the GVL, within the garbage collector.
+	DoingCollects
+	// DoingSleeps: the thread waits in the kernel.
+	DoingSleeps
+)
+
+// Doing is what was noted of a thread in the kernel, when the thread lost its CPU or at a tick of the CPU's clock.
+type Doing struct {
+	Kind DoingKind
+	// Syscall, FD and FDs are as in Kernel, of a thread that sleeps. Which descriptors a select waits for is not known: FD is -1 then, and FDs 1.
+	Syscall string
+	FD, FDs int32
+	// Status is Ruby's own word on the thread. Region: it is in code that gave the GVL away and will take it back.
+	Status Status
+	Region bool
+	// Left: the thread has come back to where it waits for work. What it worked for is over.
+	Left bool
+	// Mutex is the address of the Mutex that the thread wants to lock. It is 0 if there is none.
+	Mutex uint64
 }
 
 // MaxChanges bounds Changes.List. A live process that changes more often between two samples has no Changes for that time.

@@ -5,8 +5,8 @@ type SwitchStatus struct {
 	On bool
 	// Kind is how: "switches" by programs in the kernel, "moved" by its events and looks at memory.
 	Kind string
-	// Wanted: it was asked for.
-	Wanted bool
+	// Wanted: it was asked for. Auto: it is left to ddtop.
+	Wanted, Auto bool
 	// SinceNS is from when on, CLOCK_MONOTONIC in ns. It is zero if it never was on.
 	SinceNS int64
 	// Ended says why it ended by itself, or could not begin. It is empty if neither is so.

@@ -180,7 +180,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.say(checkGood, "exact", "", "this machine lets ddtop put probes into processes (--exact)")
 	}
 	d.examineSwitches()
-	d.say(checkNote, "perf, BPF", "", "used for --exact and --source switches alone")
+	d.say(checkNote, "perf, BPF", "", "used for --exact and to follow thread switches")
 }
 
 // sayNoExact says why --exact can't be had: no mistake, as long as nobody wants it.

@@ -67,7 +67,7 @@ func addValues(cmd *cobra.Command, on *bool) {
 // attaching are the options of attaching. progress is told how far the reading of debug information is.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
 	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
-		Redactor: t.names.redactor(), Values: t.values, NoRequests: t.noRequests, From: t.source.from, OwnCode: t.ownCode.rules(), Progress: progress}
+		Redactor: t.names.redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), OwnCode: t.ownCode.rules(), Progress: progress}
 }
 
 // several reports whether more than one process is, or may come to be, looked at.

@@ -35,6 +35,14 @@ func (f *sourceFlag) Set(text string) error {
 	return err
 }
 
+// from says how it is learned what threads do. Exact mode tells more than thread switches.
+func (t *target) from() live.From {
+	if t.source.from == live.FromAuto && t.exact.on {
+		return live.FromPolling
+	}
+	return t.source.from
+}
+
 // checkSource refuses what does not go together.
 func (t *target) checkSource() error {
 	if from := t.source.from; (from == live.FromSwitches || from == live.FromMoved) && t.pause {
@@ -63,8 +71,8 @@ func fillSource(stat *gvl.Stat, src sampler.Source) {
 // examineSwitches says in `ddtop doctor` whether thread switches can be followed.
 func (d *doctor) examineSwitches() {
 	if err := live.CheckSwitches(); err != nil {
-		d.say(checkNote, "switches", "", "no --source switches: %s", printable(d.names.redactor().Error(err)))
+		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", printable(d.names.redactor().Error(err)))
 		return
 	}
-	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches (--source switches)")
+	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")
 }

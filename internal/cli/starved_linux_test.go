@@ -13,10 +13,11 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// starvedRates are what the smallest budgets leave on a full machine.
-var starvedRates = []string{"--overhead", "off", "--rate", "1", "--lock-rate", "4"}
+// starvedRates are what the smallest budgets leave on a full machine, by polling.
+var starvedRates = []string{"--overhead", "off", "--rate", "1", "--lock-rate", "4", "--source", "polling"}
 
 // computing is a program with a thread that computes and one that collects garbage now and then.
 const computing = `$stdout.sync = true
@@ -93,10 +94,12 @@ func TestStarvedOutputs(t *testing.T) {
 		x.want(t, 0)
 		check(t, x.out)
 	})
-	t.Run("lines", func(t *testing.T) {
+	lines := func(t *testing.T, source string) {
+		t.Helper()
 		t.Parallel()
-		x := run(t, append([]string{"stat", "--json", "-p", pid, "-d", "4s", "--interval", "1s"}, starvedRates...)...)
+		x := run(t, append([]string{"stat", "--json", "-p", pid, "-d", "4s", "--interval", "1s"}, append(starvedRates, "--source", source)...)...)
 		x.want(t, 0)
+		polled := source == "polling"
 		n := 0
 		for text := range strings.Lines(x.out) {
 			var l struct {
@@ -113,13 +116,25 @@ func TestStarvedOutputs(t *testing.T) {
 			if l.Duration < int64(900*time.Millisecond) {
 				continue // the last one
 			}
-			if n++; l.CPU == nil || *l.CPU == 0 || l.GC.Count == nil || l.Held != nil || string(l.NS) != "null" || l.Lacks.States == nil {
+			n++
+			if l.CPU == nil || *l.CPU == 0 || l.GC.Count == nil {
 				t.Errorf("line %d: %s", n, text)
+			}
+			// By switches the first seconds are polled, until the programs are loaded.
+			if low := l.Held == nil && string(l.NS) == "null" && l.Lacks.States != nil; low != polled && (polled || n > 2) {
+				t.Errorf("line %d: few samples are enough: %v: %s", n, !low, text)
 			}
 		}
 		if n < 2 {
 			t.Errorf("%d lines: %s", n, x.err)
 		}
+	}
+	t.Run("lines", func(t *testing.T) { lines(t, "polling") })
+	t.Run("lines by switches", func(t *testing.T) {
+		if err := live.CheckSwitches(); err != nil {
+			rubytest.Skip(t, "%v", err)
+		}
+		lines(t, "switches")
 	})
 }
 

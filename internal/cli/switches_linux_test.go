@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,8 +103,8 @@ func TestStatSaysSource(t *testing.T) {
 		if err := json.Unmarshal([]byte(r.out), &stat); err != nil {
 			t.Fatal(err)
 		}
-		want := "polling"
-		if source == "switches" {
+		want := "switches"
+		if source == "polling" {
 			want = source
 		}
 		if s := stat.Source; s.Kind != want || s.Why != "" || (s.Records > 0) != (want == "switches") {
@@ -112,4 +113,33 @@ func TestStatSaysSource(t *testing.T) {
 	}
 	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "guess").want(t, 2, `"guess" is not one of auto, switches, moved and polling`)
 	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "switches", "--pause").want(t, 2, "--source switches does not go with --pause")
+}
+
+// TestSwitchesTwice: two ddtops follow a process at the same time, and say the same of it.
+func TestSwitchesTwice(t *testing.T) {
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := rubytest.One(t).Start(t, "Thread.new { loop { sleep 0.001 } }; puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
+	p.Line(t)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			r := run(t, "stat", "-p", strconv.Itoa(p.PID), "-d", "1s", "--json")
+			r.want(t, 0)
+			var stat struct {
+				Source struct {
+					Kind, Why     string
+					Records, Lost uint64
+				}
+			}
+			if err := json.Unmarshal([]byte(r.out), &stat); err != nil {
+				t.Error(err)
+			}
+			if s := stat.Source; s.Kind != "switches" || s.Why != "" || s.Records == 0 || s.Lost != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+	both.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
 // TestOwnPools: a pool of the program's own that is too small is named with its place, its size and those who are inside, whether the
@@ -27,4 +28,24 @@ func TestOwnPools(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPoolBySwitches: a pool is found too while the process is followed by its thread switches, of which some samples have few stacks.
+func TestPoolBySwitches(t *testing.T) {
+	rubytest.OftenEnough(t)
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	t.Parallel()
+	p := start(t, rubytest.One(t), "pool/monitor")
+	followed := make(chan error, 1)
+	s := watch(t, p.PID, nil, raiseTime, is("pool_wait"), func(src *live.Source, n int) {
+		if n == 1 {
+			go func() { followed <- src.Switches(t.Context()) }()
+		}
+	})
+	if err := <-followed; err != nil {
+		t.Fatal(err)
+	}
+	checkRaised(t, s, "pool_wait", raised{pattern: `^[5-7] of 9 import threads wait in Slots#reserve`, never: []string{"io_busy", "deadlock"}})
 }

@@ -41,6 +41,9 @@ func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
 		if g.NoCPUNS%2 == 0 {
 			g.Stack, g.Resumes = sampler.StackID(g.NoCPUNS%97), sampler.StackID(g.NoCPUNS%89) // some of them are none's
 		}
+		if n := g.NoCPUNS; n%3 == 0 {
+			g.Doing = sampler.Doing{Kind: sampler.DoingKind(n % 5), Syscall: []string{"read", "futex", "poll", "select"}[n%4], FD: int32(n % 9), FDs: int32(n % 3), Status: sampler.Status(n % 6), Region: n%2 == 0, Left: n%7 == 0, Mutex: uint64(n % 5)}
+		}
 		switch rng.IntN(60) {
 		case 0:
 			g.Thread, g.TID = 0, int32(rng.IntN(3))

@@ -139,7 +139,7 @@ func (c *Collector) take(n int, untilNS int64, tell bool) {
 		if tell {
 			c.out = append(c.out, sampler.Change{
 				AtNS: x.AtNS, TID: x.TID, State: x.State, NoCPUNS: min(x.NoCPUNS, x.AtNS-l.sinceNS), Doubtful: x.Doubtful,
-				Stack: x.Stack, Resumes: x.Resumes,
+				Stack: x.Stack, Resumes: x.Resumes, Doing: x.Doing,
 			})
 			c.of = append(c.of, l)
 		}

@@ -81,6 +81,8 @@ type Change struct {
 	Doubtful bool
 	// Stack and Resumes are those of sampler.Change.
 	Stack, Resumes sampler.StackID
+	// Doing is that of sampler.Change.
+	Doing sampler.Doing
 }
 
 // Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is taken to be of just

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	_ "embed"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,6 +45,20 @@ func parseSyscallTable(text string) []string {
 	}
 	return names
 }
+
+// CallName returns the name of a system call of this machine, and whether its first argument is a descriptor. The name is empty if it is not known.
+func CallName(nr int64) (name string, descriptor bool) {
+	names := ownCalls()
+	if nr < 0 || nr >= int64(len(names)) {
+		return "", false
+	}
+	return names[nr], callKinds[names[nr]] == kindFD || names[nr] == "connect"
+}
+
+// ownCalls are the names of the system calls of the machine that ddtop was built for.
+var ownCalls = sync.OnceValue(func() []string {
+	return syscallNames(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH])
+})
 
 // maxSyscalls bounds the numbers that a name is kept for: unnamed ones and those of the table.
 const maxSyscalls = 4096

@@ -84,6 +84,9 @@ func (c *changing) change(y *sampler.Change, begins bool) {
 	if known && !begins && old == sampler.GVLHeld && y.State == old && y.Stack != 0 {
 		return // what it runs
 	}
+	if known && !begins && y.State == old && y.Doing.Kind != sampler.DoingUnknown {
+		return // what it does there
+	}
 	switch {
 	case begins && known:
 		c.t.Errorf("%+v: the thread was there", *y)

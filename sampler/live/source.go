@@ -84,6 +84,9 @@ type Source struct {
 	exact   exactMode
 	// switches is whether it is followed by thread switches.
 	switches switchMode
+	// beginning are threads that have begun something, and are to be looked at. It is the clock's, as looks is.
+	beginning []ruby.Entered
+	looks     lookCredit
 	// listing is the clock's.
 	listing listing
 
@@ -246,7 +249,15 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var after int64 // CPU time of what came after the last reading: it is none of a look's
 	for {
 		s.tickBegan.Store(0)
-		sleep.unless(c.next, over)
+		due := c.next
+		if s.switches.is() && s.glances() == nil {
+			every := int64(workEveryNS)
+			if c.slow {
+				every = slowWorkEveryNS
+			}
+			due = min(due, monotonic()+every)
+		}
+		sleep.unless(due, over)
 		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
 		select {
 		case <-ctx.Done():
@@ -275,10 +286,19 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		case glances != nil:
 			lockEvery = min(stackEvery, glanceNS)
 		case c.exact:
-			lockEvery = stackEvery // changes come by themselves
+			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.oldestNS))) // changes come by themselves, counters do not
 		}
 		s.budget.pace(c, stackEvery, lockEvery)
-		depth, late := c.tick(now)
+		between := now < c.next
+		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.share)) {
+			continue
+		}
+		depth, late := sampler.LockTick, uint64(0)
+		if !between {
+			depth, late = c.tick(now)
+		}
+		s.reader.LookAt(s.beginning)
+		s.beginning = s.beginning[:0]
 		paid := depth // what the budget takes the tick for
 		if now-s.lastCheck > checkNS {
 			s.lastCheck = now
@@ -319,6 +339,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			}
 			if x := s.switches.now.Load(); x != nil && c.exact {
 				x.nameStacks()
+				x.sampled(&sample)
 			}
 		}
 		s.ticking.Unlock()
@@ -327,9 +348,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		if paid == sampler.StackTick {
 			stackNS = spent
 		}
-		all, stacks := s.budget.spent(paid, spent, stackNS, monotonic(), ownCPU)
-		c.wait(all)
-		c.rest(max(s.rests(), stacks))
+		if between {
+			s.looks.spend(spent) // the budget finds that beside the ticks
+		} else {
+			all, stacks := s.budget.spent(paid, spent, stackNS, monotonic(), ownCPU)
+			c.wait(all)
+			c.rest(max(s.rests(), stacks))
+		}
 		if cause := err; err != nil {
 			if now-s.lastCheck > failCheckNS {
 				// It may have called exec: what was known of its memory is void then.
@@ -404,6 +429,20 @@ func (s *Source) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	s.lastProc = 0
 	s.slowCounters(sample, false)
 	emit(sample)
+}
+
+// learnMoves has the next tick leave out the stacks of threads that have not moved, and look at those that have begun something, if that is known. It
+// returns how many these are.
+func (s *Source) learnMoves() (entered int) {
+	var moves ruby.Moves
+	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
+		var list []ruby.Entered
+		moves, list = x.whoMoved()
+		s.beginning = append(s.beginning, list...)
+		s.beginning = s.beginning[max(len(s.beginning)-maxBeginning, 0):] // the last ones are those still to be seen
+	}
+	s.reader.SetMoves(moves)
+	return len(s.beginning)
 }
 
 // beside does, beside the sampling, what takes too long for a tick: it names the sockets that could not be asked for their

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
 // switchRun is never made: it works on Linux only.
@@ -21,6 +22,9 @@ func (*switchRun) glances() bool                           { return false }
 func (*switchRun) catchUp()                                {}
 func (*switchRun) glance() bool                            { return false }
 func (*switchRun) on() bool                                { return false }
+func (*switchRun) whoMoved() (ruby.Moves, []ruby.Entered)  { return nil, nil }
+func (*switchRun) again() bool                             { return false }
+func (*switchRun) sampled(*sampler.Sample)                 {}
 func (*switchRun) look()                                   {}
 func (*switchRun) behind(int64) int64                      { return 0 }
 func (*switchRun) fill(*sampler.Sample, *exact.List, bool) {}

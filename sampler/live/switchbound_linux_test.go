@@ -19,6 +19,9 @@ func TestSwitchBound(t *testing.T) {
 		{"much, and no limit", 0, func(x *switchRun) { x.busy = 0.5 }, ""},
 		{"little", 0.03, func(x *switchRun) { x.busy = 0.09 }, ""},
 		{"much", 0.03, func(x *switchRun) { x.busy, x.rate = 0.12, 81_000 }, "its threads switch 81000 times a second, and to record that took the kernel 12 % of a CPU"},
+		{"many records", 0.03, func(x *switchRun) { x.load.add(1e9, 25_000, 0.03); x.load.add(1e9, 25_000, 0.03) },
+			"its threads switch 25000 times a second, and to follow that takes more than --overhead allows"},
+		{"many records for a moment", 0.03, func(x *switchRun) { x.load.add(1e9, 10, 0.03); x.load.add(5e8, 12_000, 0.03) }, ""},
 		{"ractors", 0, func(x *switchRun) { x.ractors = true }, "ractors"},
 	} {
 		x := &switchRun{source: &Source{budget: newBudget(c.overhead)}, to: exact.NewMachine(func(*exact.Change) {}), stop: make(chan struct{})}

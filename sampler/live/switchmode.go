@@ -117,7 +117,7 @@ func (s *Source) SwitchStatus() sampler.SwitchStatus {
 	if s.switches.from != FromMoved {
 		st.Kind = string(FromSwitches)
 	}
-	st.Wanted = s.switches.from.followed()
+	st.Wanted, st.Auto = s.switches.from.followed(), s.switches.from == FromAuto
 	if why := s.switches.why.Load(); why != nil && !st.On && st.Ended == "" {
 		st.Ended = *why
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact"
+	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/ruby"
 	"github.com/ddtop/ddtop/sampler/switches"
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
@@ -49,7 +50,12 @@ type switchRun struct {
 	// fedNS is until when all changes were handed on, lookedNS when that was done last.
 	// everyNS is how often records are fetched while no samples come: before they fill a quarter of the ring.
 	fedNS, lookedNS, everyNS atomic.Int64
-	stop, done               chan struct{}
+	// overloaded: it has ended because there were too many records.
+	overloaded atomic.Bool
+	stop, done chan struct{}
+
+	// moves says when threads moved last.
+	moves moves
 
 	mu   sync.Mutex // guards what follows
 	feed switchFeed
@@ -59,6 +65,7 @@ type switchRun struct {
 	to      *exact.Machine
 	changes *exact.Collector
 	stacks  *waitStacks
+	works   works
 	// taken are the stacks of the drain under way.
 	taken  map[instant]takenStack
 	counts tracer.Counts
@@ -68,8 +75,9 @@ type switchRun struct {
 	countedNS, spanNS int64
 	spanCounts        tracer.Counts
 	busy, rate        float64
+	load              recordLoad
 	changed           uint64
-	lostNS            int64
+	lostNS, lostAtNS  int64
 	ended             string
 	err               error
 	closed            bool
@@ -101,6 +109,7 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	})
 	x.stacks, x.taken = newWaitStacks(), make(map[instant]takenStack)
 	x.rules = switches.NewMachine(x.to)
+	x.works.threads = make(map[int32]*working)
 	if moves {
 		x.moved, err = s.openMoved(ctx, &scheduler)
 		x.feed = x.moved
@@ -123,11 +132,13 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 func (s *Source) openTracer(scheduler *ruby.Scheduler) (*tracer.Feed, error) {
 	_, stacks := s.reader.Contexts()
 	shift, bits := statusBits(scheduler.Status)
+	collectsShift, collectsBits := statusBits(scheduler.Collects)
 	return tracer.Follow(tracer.Target{
 		PID: s.proc.PID(), Before33: scheduler.Before33, Owner: uint64(scheduler.Owner), QueueTail: uint64(scheduler.QueueTail),
 		ExecutionContext: scheduler.ExecutionContext, ThreadOfEC: scheduler.ThreadOfEC, ReadyNode: scheduler.ReadyNode,
 		RunningNode: scheduler.RunningNode, Region: scheduler.Region, Unblock: scheduler.Unblock, Status: scheduler.Status.Offset,
 		ContextOfThread: scheduler.Context, StatusShift: shift, StatusBits: bits, Stacks: stacks,
+		Mutex: scheduler.Mutex, Collector: uint64(scheduler.Collector), CollectsShift: collectsShift, CollectsBits: collectsBits,
 	})
 }
 
@@ -147,8 +158,14 @@ func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error 
 			Region: true, Before33: scheduler.Before33, Syscall: -1, DelayNS: delayNS,
 		})
 	})
-	x.fromNS = now
+	x.fromNS, x.moves.fromNS = now, now
 	return err
+}
+
+// again reports whether it has ended because there were too many records, and may be tried again.
+func (x *switchRun) again() bool {
+	to := x.toNS.Load()
+	return to != 0 && x.overloaded.Load() && monotonic()-to > overloadAgainNS
 }
 
 // on reports whether what happens now is followed.
@@ -224,6 +241,29 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
+// whoMoved fetches records and returns what says when threads moved, and which have begun something. It returns nil if that is not known, as by a
+// movedFeed, which knows no frames and makes no records of some moves. It is the clock's, which waits for nobody: if another goroutine fetches
+// records just now, it may have no CPU.
+func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
+	if x.moved != nil || !x.on() || !x.mu.TryLock() {
+		return nil, nil
+	}
+	defer x.mu.Unlock()
+	now := monotonic()
+	if x.closed || !x.on() || now-x.lostAtNS < lostNS || x.drain(now) != nil {
+		return nil, nil // look says so
+	}
+	return x.moves.last, x.works.take()
+}
+
+// sampled takes what a sample says of for whom threads work. It is the clock's.
+func (x *switchRun) sampled(s *sampler.Sample) {
+	if x.moved == nil && x.on() && x.mu.TryLock() {
+		x.works.saw(s)
+		x.mu.Unlock()
+	}
+}
+
 func (x *switchRun) drain(now int64) error {
 	// The stacks first: the record of each is in its ring before. One whose record was drained before that goes nowhere.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.take(x.source.reader, s, s.Running, now) }); err != nil {
@@ -235,6 +275,11 @@ func (x *switchRun) drain(now int64) error {
 		if s, ok := x.taken[instant{r.TID, r.NS}]; ok {
 			r.Stack = &stackOnItsWay{x, s}
 		}
+		if x.moved == nil {
+			x.moves.note(r.TID, r.NS)
+			x.works.note(r)
+			r.Name, r.Descriptor = kernel.CallName(r.Syscall)
+		}
 		x.rules.Feed(r)
 	})
 	if err != nil {
@@ -245,6 +290,7 @@ func (x *switchRun) drain(now int64) error {
 		return err
 	}
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
+		x.load.add(span, counts.Records-x.counts.Records, x.source.budget.share)
 		rate := float64(counts.Records-x.counts.Records) / float64(span)
 		x.everyNS.Store(int64(min(max(tracer.RingRecords/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
 	}
@@ -258,7 +304,7 @@ func (x *switchRun) drain(now int64) error {
 	}
 	if counts.Lost > x.counts.Lost {
 		x.to.Lost(now)
-		x.lostNS = now
+		x.lostNS, x.lostAtNS = now, now
 	}
 	x.counts = counts
 	return nil
@@ -326,6 +372,9 @@ func (x *switchRun) judge() {
 		x.endAt(monotonic(), "the process has made ractors, and the threads of one alone can be followed")
 	case x.busy > mostBusy && x.source.budget.share != 0:
 		x.endAt(monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to record that took the kernel %.0f %% of a CPU", x.rate, 100*x.busy))
+	case x.moved == nil && x.load.over(x.source.budget.share):
+		x.overloaded.Store(true)
+		x.endAt(monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to follow that takes more than --overhead allows", x.load.rate))
 	case seen >= checkFrom && float64(c.Disagreed) > wrongFrom*float64(seen):
 		x.endAt(monotonic(), fmt.Sprintf("what thread switches tell does not agree with what sampling sees (%d of %d times)", c.Disagreed, seen))
 	}

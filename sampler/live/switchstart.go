@@ -15,7 +15,8 @@ import (
 type From string
 
 const (
-	// FromAuto leaves it to ddtop: by polling as yet.
+	// FromAuto is FromSwitches where the machine allows it and the process is not stopped for samples, and FromPolling elsewhere. SwitchStatus says
+	// why.
 	FromAuto From = "auto"
 	// FromSwitches is by thread switches, from a moment after the first sample on. Where a process cannot be followed so, it is polled, which
 	// SwitchStatus tells.
@@ -23,7 +24,7 @@ const (
 	// FromMoved is by when the kernel says that threads got and lost a CPU, and a look at memory in between. It needs no privilege for
 	// processes of the same user. It falls back as FromSwitches does.
 	FromMoved From = "moved"
-	// FromPolling is by reading memory again and again.
+	// FromPolling is by reading memory again and again. So is the zero value.
 	FromPolling From = "polling"
 )
 
@@ -32,6 +33,9 @@ const (
 	switchTries = 3
 	switchAgain = 2 * time.Second
 )
+
+// errPauses: what switches tell of a process that is stopped for samples is of the stops.
+var errPauses = errors.New("the process is stopped for samples (--pause)")
 
 // ParseFrom reads a From.
 func ParseFrom(text string) (From, error) {
@@ -42,7 +46,7 @@ func ParseFrom(text string) (From, error) {
 	return "", fmt.Errorf("%q is not one of auto, switches, moved and polling", text)
 }
 
-// followed reports whether the kernel is to tell of each thread.
+// followed reports whether the kernel is to tell of each thread in any case.
 func (f From) followed() bool { return f == FromSwitches || f == FromMoved }
 
 // check refuses FromSwitches where the machine does not allow it.
@@ -59,7 +63,18 @@ func (f From) check() error {
 // startSwitches begins to follow the process by its thread switches, beside the sampling, if that is wanted. The returned function ends it.
 func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	m := &s.switches
-	if !m.from.followed() {
+	switch {
+	case m.from.followed():
+	case m.from == FromAuto:
+		err := MaySwitch()
+		if s.pauses != nil {
+			err = errPauses
+		}
+		if err != nil {
+			m.refused(err)
+			return func() {}
+		}
+	default:
 		return func() {}
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -69,7 +84,11 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 		for range switchTries {
 			err := s.Switches(ctx)
 			m.refused(err)
-			if err == nil || ctx.Err() != nil || errors.Is(err, ErrExact) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
+			if err == nil {
+				s.followAgain(ctx)
+				return
+			}
+			if ctx.Err() != nil || errors.Is(err, ErrExact) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
 				errors.Is(err, kernel.ErrMoves) {
 				return
 			}
@@ -84,6 +103,22 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 		stop()
 		<-done
 		_, _ = s.EndSwitches() // its error is told by SwitchStatus
+	}
+}
+
+// followAgain begins anew to follow a process whose threads had switched too often, until ctx ends.
+func (s *Source) followAgain(ctx context.Context) {
+	tick := time.NewTicker(switchAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if x := s.switches.now.Load(); x != nil && x.again() {
+				_ = s.Switches(ctx) // why it is not followed is known already
+			}
+		}
 	}
 }
 

@@ -91,6 +91,12 @@ type Reader struct {
 	sample    readNumber
 	// tickNS is when the last tick's memory was read.
 	tickNS int64
+	// beganNS is when the reading of the tick under way began. moves says when threads had a CPU last. It is nil if that is not known.
+	beganNS int64
+	moves   Moves
+	// entered are for the next Read, and lookAt: the one under way has some.
+	entered []Entered
+	lookAt  bool
 	// read are the threads whose words the tick under way has read.
 	read []*thread
 	// rest is for readRest.

@@ -36,6 +36,11 @@ type Scheduler struct {
 	// and its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
+	// Mutex is where it has the Mutex that it wants to lock. Collector is the address of the word with the collector's flags, and Collects
+	// where that says that the collector works. Collector is 0 if that is not known.
+	Mutex     int
+	Collector attach.Address
+	Collects  layout.Field
 }
 
 // SchedulerThread is a thread of the main ractor, as it was at an instant.
@@ -81,7 +86,10 @@ func (r *Reader) scheduler(breakpoints bool) (Scheduler, error) {
 		Before33: r.era == sampler.EraOwner,
 		Lock:     at(o.gvlLock), Owner: at(o.gvlOwner), QueueTail: at(o.gvlQueue) + 8,
 		ReadyNode: o.thReadyNode, RunningNode: o.thRunningNode, ThreadOfEC: o.ecThread,
-		Region: o.thRegion, Unblock: o.thUnblockFunc, Status: o.thStatus, Context: o.thEC,
+		Region: o.thRegion, Unblock: o.thUnblockFunc, Status: o.thStatus, Context: o.thEC, Mutex: o.thLockingMutex,
+	}
+	if r.gc != nil {
+		s.Collector, s.Collects = r.gc.Collects()
 	}
 	var mutex [mutexSize]byte
 	if err := r.mem.Read(s.Lock, mutex[:]); err != nil {

@@ -123,8 +123,10 @@ func (r *Reader) planThreads(depth sampler.Depth, selective bool) {
 func (r *Reader) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
 	stacks := depth == sampler.StackTick
 	switch {
-	case t.wanted == r.sample:
+	case t.wanted == r.sample, t.asked():
 		return true
+	case stacks && r.moves != nil && !t.wasActive && t.place < 0:
+		return !r.standsStill(t)
 	case t.place >= 0:
 		// It stands still in the queue, and so does its stack, which is looked at once it is there.
 		return t.place < queueLead || stacks && (t.stackNS <= t.movedNS || r.turnOf(t, i, now))

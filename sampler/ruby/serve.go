@@ -28,7 +28,12 @@ type servingState struct {
 	// outer is what is known of fibers that have resumed the one that the thread runs, those looked at last in front: each has its own,
 	// else nothing would be known of any from look to look.
 	outer []*work.State
+	// looks is how often the thread was looked at since its stack was read, up to stillLooks.
+	looks int
 }
+
+// stillLooks is how often a thread is looked at that does not move: for what the first look had no time.
+const stillLooks = 2
 
 // maxOuter bounds how many fibers that have resumed the one that a thread runs are known from look to look, a thread: 1 KB each.
 const maxOuter = 8
@@ -148,6 +153,11 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 			t.serves.lost()
 			continue
 		}
+		if t.still && t.serves.looks >= stillLooks {
+			t.serves.work.StandsStill(st.keptEC, t.lookNS, sinceNS)
+			continue
+		}
+		t.serves.looks++
 		// The span first: it changes most often.
 		calls, err := r.tracer.Look(&t.serves.span, st.keptEC)
 		r.reads.Calls += uint64(calls)
@@ -166,7 +176,12 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 			Raw: st.kept, Size: r.o.code.FrameSize, Stack: st.id,
 			Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
 			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS, BornNS: r.born(t, st.keptEC)}
-		calls, err = r.finder.Look(&t.serves.work, &frames)
+		if t.asked() {
+			frames.BornNS, frames.ByNS = max(frames.BornNS, t.entered.FromNS), t.entered.ByNS
+			r.finder.Unbounded(func() { calls, err = r.finder.Look(&t.serves.work, &frames) })
+		} else {
+			calls, err = r.finder.Look(&t.serves.work, &frames)
+		}
 		r.reads.Calls += uint64(calls)
 		r.budget.spent = true
 		if err != nil {

@@ -89,6 +89,11 @@ type thread struct {
 	movedNS int64
 	// stackNS is when the stack was looked at the last time in a stack tick, in ns.
 	stackNS int64
+	// lookNS is when the stack was read last, in ns. still: the tick under way leaves it out, because the thread has not had a CPU since.
+	lookNS int64
+	still  bool
+	// entered is the zero value unless the tick under way is to look at the thread.
+	entered Entered
 	// wasActive: in the last tick the thread held the GVL or wanted it.
 	wasActive bool
 

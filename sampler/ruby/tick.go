@@ -53,6 +53,9 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 			}
 		}
 		r.sample++
+		if r.lookAt || len(r.entered) > 0 {
+			r.takeEntered()
+		}
 		selective := r.maySelect(depth)
 		if selective {
 			r.peek()
@@ -110,6 +113,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		return tickRead, err
 	}
 	s.TimeNS, s.ReadNS = t0+(t1-t0)/2, t1-t0
+	r.beganNS = t0
 	s.TimeNS -= s.TimeNS % 1000 // whole µs take less room in a recording, and the read took tens of them
 	if outcome := r.interpret(s, t1, selective); outcome != tickRead {
 		return outcome, nil
@@ -166,14 +170,15 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	for _, t := range r.read {
 		t.stack.plan.at = -1
 		t.serves.unplan()
-		if t.stack.ec == 0 {
+		t.still = r.standsStill(t)
+		if t.stack.ec == 0 || t.still {
 			continue
 		}
 		owner := t.ractor.owners[1] == t
 		if t == around {
 			r.countBefore()
 		}
-		if owner || depth == sampler.StackTick && t.stack.quiet < quietAfter && !t.stack.rests {
+		if owner || t.asked() || depth == sampler.StackTick && t.stack.quiet < quietAfter && !t.stack.rests {
 			r.planStack(&r.plan, t, stackMoving)
 		} else if depth == sampler.StackTick {
 			r.planStack(&r.plan, t, stackStill)
@@ -287,7 +292,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		st := &t.stack
 		ec := attach.Address(le64(t.buf[r.o.thEC:]))
 		owner := t.owns()
-		want, active := depth == sampler.StackTick || owner, r.active(t)
+		want, active := depth == sampler.StackTick || owner || t.asked(), r.active(t)
 		if !want && t.wasActive && !active && released < maxReleased {
 			// It has just released the GVL: its stack says what for.
 			released++
@@ -300,6 +305,13 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 			t.movedNS = r.tickNS
 		}
 		t.wasActive = active
+		if t.still && (owner || ec != st.ec) {
+			t.still = false // it has moved just now
+		}
+		if t.still {
+			st.quality |= sampler.StackFresh
+			continue
+		}
 		if !want {
 			continue
 		}
@@ -324,6 +336,11 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	}
 	for try := 1; len(r.retry) > 0 && try <= tries; try++ {
 		r.readAgain(try == tries)
+	}
+	for _, t := range r.read {
+		if !t.still && t.stack.quality&sampler.StackFresh != 0 {
+			t.lookNS, t.serves.looks = r.beganNS, 0
+		}
 	}
 }
 

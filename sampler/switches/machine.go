@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
@@ -56,6 +57,9 @@ type Machine struct {
 type change struct {
 	exact.Record
 	stack Named
+	// does: it tells of doing alone.
+	does  bool
+	doing sampler.Doing
 }
 
 // thread is what the last record said of one.
@@ -74,6 +78,8 @@ type thread struct {
 	cfp, pc, sp uint64
 	// delayNS is Record.DelayNS of its last record.
 	delayNS int64
+	// doing is what was told last of what it does in its state.
+	doing sampler.Doing
 }
 
 // span is one turn of a thread with the GVL.
@@ -131,6 +137,9 @@ func (m *Machine) Feed(r *Record) {
 		}
 	} else {
 		m.interval(t, r)
+		if !r.OfMove {
+			m.does(t, r)
+		}
 	}
 	if !r.Before33 {
 		m.joined(r)
@@ -307,7 +316,7 @@ func (m *Machine) move(t *thread, r *Record, at int64, to state) {
 	if t.state != waiting {
 		stack = nil
 	}
-	t.state, t.sinceNS, t.stack = to, at, nil
+	t.state, t.sinceNS, t.stack, t.doing = to, at, nil, sampler.Doing{}
 	if to == running {
 		if h := m.holder; h != nil && h != t {
 			m.leave(h, at)
@@ -349,7 +358,7 @@ func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	if is != running && r.Before33 && x.Owner == r.Thread {
 		x.Owner = 0
 	}
-	m.pending = append(m.pending, change{x, stack})
+	m.pending = append(m.pending, change{Record: x, stack: stack})
 }
 
 // Advance tells the exact.Machine all changes of until a time, in order, or of until the first one whose stack has no name yet. It returns
@@ -370,6 +379,10 @@ func (m *Machine) Advance(untilNS int64) int64 {
 		}
 		if x.stack != nil {
 			x.Stack, x.Resumes = x.stack.Name()
+		}
+		if x.does {
+			m.to.Does(x.TID, x.NS, x.doing)
+			continue
 		}
 		m.to.Feed(&x.Record)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
@@ -72,7 +73,12 @@ func TestMovements(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := &told{tid: tid1}
-			rules, m := NewMachine(exact.NewMachine(k.changed)), NewMovements()
+			rules, m := NewMachine(exact.NewMachine(func(c *exact.Change) {
+				if c.Doing.Kind != sampler.DoingUnknown {
+					t.Errorf("of a move nobody knows that the thread does %+v", c.Doing)
+				}
+				k.changed(c)
+			})), NewMovements()
 			now := int64(0)
 			for _, x := range c.what {
 				switch x := x.(type) {

@@ -45,6 +45,20 @@ type Record struct {
 	// Syscall is the system call that the thread is in, with its arguments. It is -1 outside of one.
 	Syscall int64
 	Args    [3]uint64
+	// Name is the name of Syscall. Descriptor: its first argument is a descriptor. Whoever feeds the record sets them.
+	Name       string
+	Descriptor bool
+	// FD is the first descriptor that a poll waits for. It is -1 of other calls.
+	FD int32
+	// Status is Ruby's own word on the thread, and Mutex the address of the Mutex that the thread wants to lock, or 0.
+	Status sampler.Status
+	Mutex  uint64
+	// Left is that of sampler.Doing. Whoever feeds the record sets it.
+	Left bool
+	// Collects: the garbage collector works.
+	Collects bool
+	// OfMove: it was made of a move by a CPU's events, which say nothing of system calls, Status and the collector.
+	OfMove bool
 	// DelayNS is for how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64
 	// CFP, PC and SP are the innermost control frame's address, its place in the code, and its stack pointer.
@@ -52,6 +66,12 @@ type Record struct {
 	Failed      int
 	// Stack is the thread's Ruby stack at NS, if it was copied.
 	Stack Named
+}
+
+// SetStatus sets Status, and Runnable by it.
+func (r *Record) SetStatus(word uint64) {
+	r.Status = sampler.Status(word)
+	r.Runnable = r.Status == sampler.Runnable
 }
 
 // Named is a stack on its way to its name.

@@ -346,6 +346,8 @@ func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 		return []segment{{"● " + s.Kind, canvas.Style{FG: t.Accent, Attr: canvas.Bold}}}
 	case s.Wanted && s.Ended != "":
 		return []segment{{"polling", warn}}
+	case s.Auto && s.Ended != "":
+		return []segment{{"polling", canvas.Style{FG: t.Dim}}}
 	}
 	return nil
 }
@@ -359,7 +361,7 @@ func switchHelp(s *sampler.SwitchStatus, p *sampler.Process) []scene.Binding {
 	case s.On:
 		return []scene.Binding{{Show: s.Kind, Help: fmt.Sprintf("times are exact, by %s records of thread switches since %s; %s had no room, %s words of memory could not be read",
 			units.Count(int64(s.Records)), p.WallTime(s.SinceNS).Format("15:04:05"), units.Count(int64(s.Lost)), units.Count(int64(s.Failed)))}}
-	case s.Wanted && s.Ended != "":
+	case (s.Wanted || s.Auto) && s.Ended != "":
 		return []scene.Binding{{Show: "polling", Help: "threads are not followed: " + s.Ended}}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // TestSwitchSegments: the head says that thread switches are followed, what was lost, and that a process is polled against the user's wish. It
-// says nothing where nobody asked for switches.
+// says nothing where nobody asked for them.
 func TestSwitchSegments(t *testing.T) {
 	for _, c := range []struct {
 		is   sampler.SwitchStatus
@@ -21,6 +21,8 @@ func TestSwitchSegments(t *testing.T) {
 		{sampler.SwitchStatus{On: true, Kind: "moved", Wanted: true}, "● moved"},
 		{sampler.SwitchStatus{On: true, Kind: "switches", Wanted: true, Lost: 7}, "● switches, 7 lost"},
 		{sampler.SwitchStatus{Wanted: true, Ended: "ractors"}, "polling"},
+		{sampler.SwitchStatus{Auto: true, Ended: "ractors"}, "polling"},
+		{sampler.SwitchStatus{Auto: true}, ""},
 	} {
 		var words []string
 		for _, s := range switchSegments(&c.is, &style.Theme{}) {

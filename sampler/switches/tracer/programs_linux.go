@@ -42,6 +42,9 @@ const (
 	valuesAt  = framesAt - 8
 )
 
+// The numbers of poll and ppoll on x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).
+const callPoll, callPpoll = 7, 271
+
 // deadBit is in the state of a task that ends (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
@@ -257,9 +260,14 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetRegion, onStack+recordRegion, 8)
 	plus(targetUnblock, onStack+recordUnblock, 8)
 	plus(targetStatus, onStack+recordStatus, 8)
+	plus(targetMutex, onStack+recordMutex, 8)
 	ins = append(ins,
 		asm.Mov.Imm(asm.R1, 0),
-		asm.StoreMem(asm.RFP, onStack+recordRunning, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordTail, asm.R1, asm.DWord))
+		asm.StoreMem(asm.RFP, onStack+recordRunning, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordTail, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, onStack+recordCollector, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R3, asm.R8, targetCollector, asm.DWord), asm.JEq.Imm(asm.R3, 0, "no collector"))
+	at(onStack+recordCollector, 8)
+	ins = append(ins, asm.Mov.Imm(asm.R1, 0).WithSymbol("no collector"))
 	for i := range int16(maxJoined) {
 		ins = append(ins, asm.StoreMem(asm.RFP, onStack+recordQueue+8*i, asm.R1, asm.DWord))
 	}
@@ -305,6 +313,17 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	for i, from := range k.args {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.R0, from, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordArgs+int16(8*i), asm.R1, asm.DWord))
 	}
+	// The first descriptor of a poll, whose array is gone later.
+	ins = append(ins,
+		asm.Mov.Imm(asm.R1, -1), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordSyscall, asm.DWord),
+		asm.JEq.Imm(asm.R1, callPoll, "polls"), asm.JNE.Imm(asm.R1, callPpoll, "no poll"),
+		asm.LoadMem(asm.R3, asm.RFP, onStack+recordArgs, asm.DWord).WithSymbol("polls"), asm.JEq.Imm(asm.R3, 0, "no poll"))
+	ins = append(ins, bpf.ReadTo(nodeAt, 8)...)
+	ins = append(ins,
+		asm.JNE.Imm(asm.R0, 0, "no poll"),
+		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.emit(b.copyStack(kind)...)...)
 	// There is no memory for what is kept of the thread, or it is being changed just now.
 	return append(ins,

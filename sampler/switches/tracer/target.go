@@ -22,6 +22,11 @@ type Target struct {
 	// Where an rb_thread_t has its nodes in the queue and in the list of running threads, its region without the GVL, the function that
 	// unblocks it, its status and its execution context, in bytes. RunningNode is -1 where there is no such list.
 	ReadyNode, RunningNode, Region, Unblock, Status, ContextOfThread int
+	// Mutex is where an rb_thread_t has the Mutex that it wants to lock, in bytes. Collector is the address of the word with the collector's
+	// flags, of which CollectsShift and CollectsBits say that it works. It is 0 if that is not known.
+	Mutex                       int
+	Collector                   uint64
+	CollectsShift, CollectsBits uint
 	// StatusShift and StatusBits are where the status is in its word.
 	StatusShift, StatusBits uint
 	// Stacks: the Ruby stacks of threads that have the GVL on the clock, and of some that wait for it, are wanted.
@@ -39,6 +44,8 @@ const (
 	targetRegion
 	targetUnblock
 	targetStatus
+	targetMutex
+	targetCollector
 	targetContextOfThread
 	targetBefore33
 	// targetSeenTail is the last in the queue as the last record saw it.
@@ -69,6 +76,8 @@ func (t *Target) encode() []byte {
 	put(targetRegion, int64(t.Region))
 	put(targetUnblock, int64(t.Unblock))
 	put(targetStatus, int64(t.Status))
+	put(targetMutex, int64(t.Mutex))
+	put(targetCollector, int64(t.Collector))
 	put(targetContextOfThread, int64(t.ContextOfThread))
 	if t.Stacks {
 		put(targetStacks, 1)
@@ -98,11 +107,14 @@ const (
 	recordRegion
 	recordUnblock
 	recordStatus
+	recordMutex
+	recordCollector
 	recordState
 	recordSyscall
 	recordArgs
 	_
 	_
+	recordPolled
 	recordDelay
 	recordCFP
 	recordPC
@@ -141,8 +153,11 @@ func (t *Target) decode(b []byte, r *switches.Record) error {
 		Args:    [3]uint64{at(recordArgs), at(recordArgs + 8), at(recordArgs + 16)},
 		DelayNS: int64(at(recordDelay)), CFP: at(recordCFP), PC: at(recordPC), SP: at(recordSP),
 		Failed: int(binary.LittleEndian.Uint32(b[recordFailed:])), Region: at(recordRegion) != 0,
-		Runnable: at(recordStatus)>>t.StatusShift&(1<<t.StatusBits-1) == 0,
+		Mutex:    at(recordMutex),
+		FD:       int32(at(recordPolled)),
+		Collects: at(recordCollector)>>t.CollectsShift&(1<<t.CollectsBits-1) != 0,
 	}
+	r.SetStatus(at(recordStatus) >> t.StatusShift & (1<<t.StatusBits - 1))
 	if r.Syscall < 0 {
 		r.Syscall = -1
 	}

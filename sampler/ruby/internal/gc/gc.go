@@ -117,6 +117,17 @@ func New(t Target) *Reader {
 	return g
 }
 
+// Collects says at which address the flags are, and where they say that the collector works.
+func (g *Reader) Collects() (attach.Address, layout.Field) {
+	f := g.during
+	at := f.Offset &^ 7
+	f.BitOffset += 8 * (f.Offset - at)
+	if f.BitSize == 0 {
+		f.BitSize = 8 * f.Size
+	}
+	return g.Objspace + attach.Address(at), f
+}
+
 // SetRactors says where the ractors are after a walk over them.
 func (g *Reader) SetRactors(ractors []attach.Address) {
 	g.ractors = ractors

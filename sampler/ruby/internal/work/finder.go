@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"time"
 
@@ -189,7 +190,7 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	if s.ec == fr.EC {
 		before = max(before, s.lookedNS)
 	}
-	t := f.taskOf(r, fr.NowNS, before)
+	t := f.taskOf(r, max(cmp.Or(fr.ByNS, fr.NowNS), before), before)
 	if s.task != nil && s.task != t && s.ec == fr.EC {
 		f.end(s.task)
 	}

@@ -31,8 +31,8 @@ type Frames struct {
 	// ns.
 	NowNS, SinceNS int64
 	// BornNS is a time at which the execution context was looked at, or was not there yet, and served none of what is new to the State
-	// that looks at it now, CLOCK_MONOTONIC in ns; 0: none is known.
-	BornNS int64
+	// that looks at it now, CLOCK_MONOTONIC in ns; 0: none is known. ByNS is a time by which what is new has begun. It is NowNS if it is zero.
+	BornNS, ByNS int64
 }
 
 // Lead is a word of the target with what it says while it leads to a stack: a fiber that has ended leaves its memory to others, of
@@ -125,6 +125,13 @@ func (s *State) LookedNS(ec attach.Address) int64 {
 		return 0
 	}
 	return s.lookedNS
+}
+
+// StandsStill says that a thread has not moved between fromNS, when its context ec was looked at, and toNS: what that look could tell holds.
+func (s *State) StandsStill(ec attach.Address, fromNS, toNS int64) {
+	if s.ec == ec && s.lookedNS >= fromNS {
+		s.lookedNS = toNS
+	}
 }
 
 // TaskID tells the Hash of a request or a job from others.

@@ -1,0 +1,14 @@
+package exact
+
+import "github.com/ddtop/ddtop/sampler"
+
+// Does says what a native thread does in the state that it is in, from a time on, CLOCK_MONOTONIC in ns. It is called in order of time with Feed.
+func (m *Machine) Does(tid int32, ns int64, d sampler.Doing) {
+	t := m.threads[tid]
+	if t == nil || t.state != sampler.GVLHeld && t.state != sampler.GVLReleased {
+		return // nothing is to be told of who waits
+	}
+	m.lastNS = max(ns, m.lastNS, m.passedNS+1)
+	m.change = Change{AtNS: m.lastNS, Life: t.life, Address: t.address, TID: t.tid, State: t.state, Doubtful: t.doubtful, Doing: d}
+	m.changed(&m.change)
+}

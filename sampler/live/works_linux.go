@@ -1,0 +1,97 @@
+package live
+
+import (
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby"
+	"github.com/ddtop/ddtop/sampler/switches"
+)
+
+const (
+	// maxMisses is how many looks in a row at a thread may find that it works for nobody, before it is looked at once in missNS only.
+	maxMisses, missNS = 4, 1_000_000_000
+	// maxWorks bounds the threads that are followed so.
+	maxWorks = 4096
+)
+
+// works finds threads that begin, and end, what they work for: by how deep in their stacks they are when they lose their CPU. A thread of a server
+// waits for work in a certain frame, and works further in.
+type works struct {
+	threads map[int32]*working
+	entered []ruby.Entered
+}
+
+// working is what is known of a thread.
+type working struct {
+	// idle is the frame in which it waited when it last was seen to work for nobody. It is zero if that was not seen.
+	idle uint64
+	// cfp and ns are of its last record. asleep: it waited in the kernel then.
+	cfp    uint64
+	ns     int64
+	asleep bool
+	// deep: it has gone further in since it waited. looked: it was looked at because of that.
+	deep, looked bool
+	misses       int
+	lookedNS     int64
+}
+
+// note takes a record, and notes in it whether the thread has come back to where it waits for work.
+func (w *works) note(r *switches.Record) {
+	t := w.threads[r.TID]
+	switch {
+	case r.Kind == switches.Exited:
+		delete(w.threads, r.TID)
+		return
+	case r.CFP == 0 || r.Failed > 0:
+		return
+	case t == nil:
+		if len(w.threads) >= maxWorks {
+			return
+		}
+		t = new(working)
+		w.threads[r.TID] = t
+	}
+	asleep := r.Kind == switches.Out && r.Asleep
+	if t.idle != 0 {
+		switch deeper := r.CFP < t.idle; {
+		case deeper && !t.deep:
+			t.deep = true
+			if t.misses < maxMisses || r.NS-t.lookedNS > missNS {
+				t.looked, t.lookedNS = true, r.NS
+				w.entered = append(w.entered, ruby.Entered{TID: r.TID, FromNS: max(r.InNS, t.ns), ByNS: r.NS})
+			}
+		case !deeper && t.deep && asleep:
+			t.deep, r.Left = false, true
+		}
+	}
+	t.cfp, t.ns, t.asleep = r.CFP, r.NS, asleep
+}
+
+// saw takes what a sample says of threads that have not moved since their last records.
+func (w *works) saw(s *sampler.Sample) {
+	for i := range s.Threads {
+		x := &s.Threads[i]
+		t := w.threads[x.TID]
+		if t == nil {
+			continue
+		}
+		read := x.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh
+		switch {
+		case read && x.Serving.Work != 0:
+			t.deep, t.misses = true, 0
+		case t.looked:
+			// It could not be read, or is on its way to where it works: its next record has it looked at again.
+			t.misses++
+			t.deep = t.deep && t.misses >= maxMisses
+		case read && t.asleep && t.ns < s.TimeNS && (t.idle == 0 || t.cfp >= t.idle || t.misses >= maxMisses):
+			t.idle, t.deep = t.cfp, false
+		}
+		t.looked = false
+	}
+}
+
+// take returns the threads that have begun something since the last time. The slice is valid until the next record.
+func (w *works) take() []ruby.Entered {
+	list := w.entered
+	w.entered = w.entered[:0]
+	return list
+}

@@ -1,0 +1,80 @@
+package live
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/switches"
+)
+
+// TestWorks: a thread that goes further in than where it waits for work has begun something, by the time between two records; one that comes back has
+// left it. A thread whose looks find nothing is looked at no more.
+func TestWorks(t *testing.T) {
+	const us = 1000
+	w := works{threads: make(map[int32]*working)}
+	record := func(from, to int64, cfp uint64, asleep bool) (left bool) {
+		r := switches.Record{Kind: switches.Out, TID: 7, InNS: from * us, NS: to * us, Thread: 1, CFP: cfp, Asleep: asleep}
+		w.note(&r)
+		return r.Left
+	}
+	sample := func(at int64, work sampler.WorkID) {
+		s := sampler.Sample{TimeNS: at * us, Threads: []sampler.Thread{{ID: 1, TID: 7, Quality: sampler.StackFresh, Serving: sampler.Serving{Work: work}}}}
+		w.saw(&s)
+	}
+	record(0, 10, 800, true)
+	record(20, 30, 500, false)
+	if list := w.take(); len(list) != 0 {
+		t.Errorf("before it is known where it waits: %+v", list)
+	}
+	record(40, 50, 800, true)
+	sample(60, 0)
+	record(70, 80, 900, true) // further out
+	if list := w.take(); len(list) != 0 {
+		t.Errorf("it has begun nothing: %+v", list)
+	}
+	record(90, 100, 500, false)
+	list := w.take()
+	if len(list) != 1 || list[0].TID != 7 || list[0].FromNS != 90*us || list[0].ByNS != 100*us {
+		t.Fatalf("it has begun something: %+v", list)
+	}
+	sample(110, 3)
+	if record(120, 130, 600, true) || record(140, 150, 300, true) || len(w.take()) != 0 {
+		t.Error("it goes on with it")
+	}
+	if !record(160, 170, 800, true) {
+		t.Error("it has left it")
+	}
+	looks := 0
+	for at := int64(200); at < 2000; at += 100 {
+		record(at, at+10, 500, false)
+		looks += len(w.take())
+		sample(at+20, 0)
+		record(at+30, at+40, 800, true)
+	}
+	if looks != maxMisses {
+		t.Errorf("it was looked at %d times for nothing", looks)
+	}
+	r := switches.Record{Kind: switches.Exited, TID: 7}
+	if w.note(&r); len(w.threads) != 0 {
+		t.Error("a thread that has ended is remembered")
+	}
+}
+
+// TestLookCredit: looks between two ticks take no more than their part of the budget, and what was not used is not saved up for ever.
+func TestLookCredit(t *testing.T) {
+	var c lookCredit
+	const share, cost = 0.03, 200_000
+	spent := int64(0)
+	for now := int64(1e9); now < 11e9; now += workEveryNS {
+		if c.may(now, share) {
+			c.spend(cost)
+			spent += cost
+		}
+	}
+	if most := int64(10e9*share*workCostShare + workSaveNS*share + cost); spent > most || spent < most/2 {
+		t.Errorf("%d ns in 10 s, and %d are allowed", spent, most)
+	}
+	if !c.may(20e9, 0) {
+		t.Error("without a limit a look is put off")
+	}
+}

@@ -1,0 +1,74 @@
+package switches
+
+import "github.com/ddtop/ddtop/sampler"
+
+// longNS is for how long a thread without the GVL must have had a CPU, in ns, for that time to count as native code: less is on the way into a
+// system call, or back.
+const longNS = 50_000
+
+// selects are the system calls that wait for the descriptors of a set. Which they are is not known: so FDs is 1 if there are any.
+var selects = map[string]bool{"select": true, "pselect6": true}
+
+// polls are the system calls that wait for the descriptors of an array.
+var polls = map[string]bool{"poll": true, "ppoll": true}
+
+// sleeps is what a thread does that waits in the kernel.
+func (r *Record) sleeps() sampler.Doing {
+	d := sampler.Doing{Kind: sampler.DoingSleeps, Syscall: r.Name, FD: -1, Status: r.Status, Region: r.Region, Mutex: r.Mutex, Left: r.Left}
+	switch {
+	case r.Syscall < 0:
+		d.Syscall = sampler.SyscallNone
+	case polls[r.Name]:
+		d.FD, d.FDs = r.FD, int32(min(r.Args[1], 1<<31-1))
+	case selects[r.Name] && r.Args[0] > 0:
+		d.FDs = 1
+	case r.Descriptor:
+		d.FD, d.FDs = int32(r.Args[0]), 1
+	}
+	return d
+}
+
+// does tells what a thread does in the state that it is in at the end of an interval on a CPU.
+func (m *Machine) does(t *thread, r *Record) {
+	runs := sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: r.Status, Region: r.Region}
+	asleep := r.Asleep && r.Kind == Out
+	from := max(t.sinceNS, t.atNS) // what came before was told
+	if r.InNS > from {
+		from = r.InNS
+	}
+	switch t.state {
+	case running:
+		if t.doing.Kind == sampler.DoingSleeps && r.InNS > t.atNS {
+			m.tellDoing(t, from, runs)
+		}
+		if was := t.doing.Kind == sampler.DoingCollects; was != r.Collects {
+			now := runs
+			if r.Collects {
+				now.Kind = sampler.DoingCollects
+			}
+			m.tellDoing(t, from+(r.NS-from)/2, now)
+		}
+		if asleep {
+			m.tellDoing(t, r.NS, r.sleeps())
+		}
+	case released:
+		long := r.NS-from > longNS
+		if long || !asleep {
+			if t.doing.Kind != sampler.DoingRuns {
+				m.tellDoing(t, from, runs)
+			}
+			from = r.NS
+		}
+		if d := r.sleeps(); asleep && d != t.doing {
+			m.tellDoing(t, from, d)
+		}
+	}
+}
+
+// tellDoing queues what a thread does from a time on.
+func (m *Machine) tellDoing(t *thread, at int64, d sampler.Doing) {
+	t.doing = d
+	x := change{does: true}
+	x.NS, x.TID, x.doing = at-at%unitNS, t.tid, d
+	m.pending = append(m.pending, x)
+}
