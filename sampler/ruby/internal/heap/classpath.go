@@ -30,6 +30,7 @@ type class struct {
 type className struct {
 	name       string
 	generation uint32
+	exception  bool // it is known to be Exception or one below it
 }
 
 // readClass reads a class or module.
@@ -292,7 +293,7 @@ func (o *Objects) classPath(first uint64) (string, error) {
 				o.kept -= keptEntry + len(old.name)
 			}
 			o.keep(keptEntry + len(c.path))
-			o.classNames[first] = className{c.path, o.generation}
+			o.classNames[first] = className{name: c.path, generation: o.generation}
 			return c.path, nil
 		}
 		if k, err = o.superOf(k); err != nil {
@@ -300,6 +301,35 @@ func (o *Objects) classPath(first uint64) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("there are more than %d classes above the one at %#x", maxSupers, first)
+}
+
+// Exception reports, as a part of a question (Read), whether an object's class is Exception or one below it.
+func (o *Objects) Exception(v uint64) (bool, error) {
+	k, err := o.View.Word(attach.Address(v) + BasicClass)
+	if err != nil {
+		return false, err
+	}
+	first := k
+	if e := o.classNames[first]; e.exception && e.generation == o.generation {
+		return true, nil
+	}
+	for range maxSupers {
+		path, err := o.classPath(k)
+		if err != nil {
+			return false, err
+		}
+		if path == "Exception" {
+			if e, ok := o.classNames[first]; ok {
+				e.exception = true
+				o.classNames[first] = e
+			}
+			return true, nil
+		}
+		if k, err = o.superOf(k); err != nil || k == 0 {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // superOf returns what is above a class.

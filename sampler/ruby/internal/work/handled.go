@@ -43,12 +43,13 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 		version = fr.Version
 	}
 	if h.known && h.ec == fr.EC && h.version == version {
-		again := s.anew && h.text != ""
-		if again {
-			h.from.Unplan() // that was read before what the thread works on: it can be the last request's
-		}
-		if f.stands(&h.from) && (!again || f.paired(s)) {
-			return nil
+		if !s.anew || h.text == "" {
+			if f.stands(&h.from) {
+				return nil
+			}
+		} else {
+			// It was read before what the thread works on, and the frames may have returned since: the words that they leave behind stand.
+			h.from.Unplan()
 		}
 	}
 	h.forget()
@@ -57,7 +58,7 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 		if err != nil {
 			return err
 		}
-		if text != "" && !f.paired(s) {
+		if text != "" && !f.paired(s, fr) {
 			return errChanged
 		}
 		h.ec, h.version, h.known = fr.EC, version, true
@@ -68,11 +69,16 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 }
 
 // paired reports whether the thread still works on what it did before its exception was read.
-func (f *Finder) paired(s *State) bool {
+func (f *Finder) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true
 	}
-	same, calls, err := s.from.ConfirmKept(f.objects, f.mem, nil, nil)
+	if !s.sameFrames(fr) {
+		return false
+	}
+	frame, at := fr.outer(len(s.outer) / fr.Size)
+	f.frame = frameOf(fr, at, frame)
+	same, calls, err := f.frame.confirm(&s.from, true, f.objects, f.mem)
 	f.calls += calls
 	return err == nil && same
 }
@@ -125,7 +131,14 @@ func (f *Finder) exceptionText(v uint64) (string, error) {
 	}
 	class := ""
 	var err error
-	f.quietly(func() { class, err = f.objects.ClassOf(v) })
+	f.quietly(func() {
+		// Where the frame has returned meanwhile, a call's receiver can be in the variable's place.
+		if is, failed := f.objects.Exception(v); failed != nil || !is {
+			err = failed
+			return
+		}
+		class, err = f.objects.ClassOf(v)
+	})
 	switch {
 	case err != nil || !constantPath(class):
 		return "", err
