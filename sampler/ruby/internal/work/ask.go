@@ -28,7 +28,7 @@ func (f *Finder) lookForStatement(s *State, fr *Frames) error {
 	}
 	if asked := f.function(fr); asked.ask != nil {
 		f.frame = frameOf(fr, fr.inner(0), fr.Raw)
-		if done, err := f.asks(s, &asked); done || err != nil {
+		if done, err := f.asks(s, fr, &asked); done || err != nil {
 			return err
 		}
 	}
@@ -40,7 +40,7 @@ func (f *Finder) lookForStatement(s *State, fr *Frames) error {
 		f.frame = frameOf(fr, fr.inner(scope.Frame), fr.Raw[scope.Frame*fr.Size:])
 	}
 	for _, c := range candidates {
-		if done, err := f.asks(s, &asking{at: scope.Locals.At(scope.EP, c.local), self: scope.Self, ask: c.ask}); done || err != nil {
+		if done, err := f.asks(s, fr, &asking{at: scope.Locals.At(scope.EP, c.local), self: scope.Self, ask: c.ask}); done || err != nil {
 			return err
 		}
 	}
@@ -56,10 +56,12 @@ type asking struct {
 }
 
 // asks reads what is asked, of the frame f.frame, into s, unless what was read there the last time stands. done: it says so.
-func (f *Finder) asks(s *State, a *asking) (done bool, err error) {
-	if a.at == s.askedAt && f.stands(&s.askedFrom) {
+func (f *Finder) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
+	s.askedFrame.set(f.frame)
+	if a.at == s.askedAt && !s.anew && f.stands(&s.askedFrom) {
 		return true, nil
 	}
+	s.askedFrom.Unplan()
 	var text string
 	found, err := f.settled(func() (found bool, err error) {
 		text, found, err = a.ask(f, a.self, a.at)
@@ -73,6 +75,10 @@ func (f *Finder) asks(s *State, a *asking) (done bool, err error) {
 	}
 	s.askedAt = a.at
 	s.askedFrom.Set(f.notes)
+	if !f.paired(s, fr) {
+		f.askNothing(s)
+		return false, errChanged
+	}
 	return true, nil
 }
 

@@ -79,18 +79,18 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 		s.generation, s.asked, s.handled.id = g, f.dict.InternText(s.askedText), f.dict.InternText(s.handled.text)
 	}
 	taskErr := f.lookForTask(s, fr)
-	if taskErr == nil && s.task != nil {
-		f.lookForCopy(s, fr)
+	if taskErr == nil {
+		s.ec, s.lookedNS = fr.EC, fr.SinceNS
+		if s.task != nil {
+			f.lookForCopy(s, fr)
+		}
 	}
 	askErr := f.onCredit(func() error { return f.lookForStatement(s, fr) })
 	handledErr := f.lookForException(s, fr)
 	s.serving = sampler.Serving{Statement: s.asked, Exception: s.handled.id}
 	s.idle = taskErr == nil && s.task == nil
-	if taskErr == nil {
-		s.ec, s.lookedNS = fr.EC, fr.SinceNS
-		if s.task != nil {
-			s.serving.Work = s.task.id
-		}
+	if taskErr == nil && s.task != nil {
+		s.serving.Work = s.task.id
 	}
 	if askErr != nil {
 		s.serving.Statement = 0
@@ -114,8 +114,12 @@ func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error)
 	}
 	if err == nil && outer.task != nil {
 		s.serving.Work = outer.task.id
-		if s.handled.text != "" && !f.stands(&s.handled.from) {
-			s.serving.Exception = 0 // it can be the last request's
+		// They were read before, and can be the last request's.
+		if s.serving.Exception != 0 && !f.lives(&s.handled.frame, &s.handled.from) {
+			s.serving.Exception = 0
+		}
+		if s.serving.Statement != 0 && !f.lives(&s.askedFrame, &s.askedFrom) {
+			s.serving.Statement = 0
 		}
 	}
 	if !errors.Is(err, attach.ErrGone) {

@@ -24,6 +24,8 @@ type handled struct {
 	version uint64
 	known   bool
 	from    heap.Watch
+	// frame is that which has the exception, or the innermost one where the context has.
+	frame liveFrame
 }
 
 func (h *handled) forget() {
@@ -45,6 +47,9 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	if h.known && h.ec == fr.EC && h.version == version {
 		if !s.anew || h.text == "" {
 			if f.stands(&h.from) {
+				if version == 0 {
+					h.frame.set(frameOf(fr, fr.inner(0), fr.Raw))
+				}
 				return nil
 			}
 		} else {
@@ -58,6 +63,7 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 		if err != nil {
 			return err
 		}
+		h.frame.set(f.frame)
 		if text != "" && !f.paired(s, fr) {
 			return errChanged
 		}
@@ -68,7 +74,7 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	})
 }
 
-// paired reports whether the thread still works on what it did before its exception was read.
+// paired reports whether the thread still works on what it did before its exception, or what it asks, was read.
 func (f *Finder) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true
@@ -78,7 +84,12 @@ func (f *Finder) paired(s *State, fr *Frames) bool {
 	}
 	frame, at := fr.outer(len(s.outer) / fr.Size)
 	f.frame = frameOf(fr, at, frame)
-	same, calls, err := f.frame.confirm(&s.from, true, f.objects, f.mem)
+	return f.lives(&f.frame, &s.from)
+}
+
+// lives reports whether what was read of a frame still stands, and the frame runs. One that has returned leaves its words as they were.
+func (f *Finder) lives(frame *liveFrame, from *heap.Watch) bool {
+	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
 	return err == nil && same
 }

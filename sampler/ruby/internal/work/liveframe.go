@@ -30,6 +30,12 @@ func frameOf(fr *Frames, at attach.Address, frame []byte) liveFrame {
 	return liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt, leads: fr.Leads}
 }
 
+// set makes it another frame, for as long as it is needed: the leads of a look are the caller's.
+func (f *liveFrame) set(o liveFrame) {
+	o.leads = append(f.leads[:0], o.leads...)
+	*f = o
+}
+
 // plan returns the ranges of a look.
 func (f *liveFrame) plan(l *frameLook) []attach.Range {
 	l.leads = make([]byte, 8*len(f.leads))

@@ -79,6 +79,8 @@ type State struct {
 	askedText string
 	askedAt   attach.Address
 	askedFrom heap.Watch
+	// askedFrame is the frame that has the variable.
+	askedFrame liveFrame
 
 	handled handled
 

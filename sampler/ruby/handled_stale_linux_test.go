@@ -1,0 +1,98 @@
+package ruby
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// staleException has a thread that handles an exception in its first request, in code that a block keeps the variables of: they are in
+// the heap, where the rescue's own stays as it was when the request ends.
+const staleException = `
+def call(n)
+  raise ArgumentError, "first"
+rescue ArgumentError
+  $kept = proc {}
+  puts "in 1"
+  $stdin.gets
+end
+def serve(n)
+  env = {"REQUEST_METHOD" => "GET", "REQUEST_URI" => "/#{n}", "PATH_INFO" => "/#{n}", "HTTP_HOST" => "here"}
+  return call(n) if n == 1
+  puts "in 2"
+  $stdin.gets
+end
+$stdout.sync = true
+n = 0
+loop { serve(n += 1) }`
+
+// betweenMemory runs something once: in a call that reads from the address at, after that, the execution context and what says that it
+// is the thread's, and before all else.
+type betweenMemory struct {
+	attach.Memory
+	at, end, ec, thread attach.Address
+	run                 func()
+}
+
+func (m *betweenMemory) ReadBatch(ranges []attach.Range) (int, error) {
+	calls, err := m.Memory.ReadBatch(ranges)
+	var others []attach.Range
+	reads := false
+	for _, x := range ranges {
+		switch {
+		case x.Addr == m.at:
+			reads = true
+		case (x.Addr < m.at || x.Addr >= m.end) && (x.Addr < m.ec || x.Addr > m.ec+ecCFP) && (x.Addr < m.thread || x.Addr > m.thread+2048):
+			others = append(others, x)
+		}
+	}
+	if err != nil || !reads || m.run == nil {
+		return calls, err
+	}
+	m.run()
+	m.run = nil
+	return m.Memory.ReadBatch(others)
+}
+
+// TestHandledInARequestThatEnds reads a stack in one request and what is said of it in the next one. It is a real process: what a
+// returned frame leaves behind is Ruby's.
+func TestHandledInARequestThatEnds(t *testing.T) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, staleException, rubytest.Options{})
+		p.Expect(t, "in 1")
+		rd := openReaderWith(t, p.PID, Options{Values: true})
+		serves := func() (exception string, w sampler.Work) {
+			t.Helper()
+			var s sampler.Sample
+			if err := rd.Read(sampler.StackTick, &s); err != nil {
+				t.Fatal(err)
+			}
+			serving := s.Threads[0].Serving
+			return rd.dict.Exception(serving.Exception), rd.dict.Work(serving.Work)
+		}
+		for range 3 {
+			if exception, w := serves(); exception != "ArgumentError: first" || w.Values != "/1" {
+				t.Fatalf("in the first request it handles %q in %q", exception, w.Values)
+			}
+		}
+		st := &rd.order[0].stack
+		m := &betweenMemory{Memory: rd.mem, at: st.cfp, end: st.keptEnd, ec: st.ec, thread: rd.order[0].addr, run: func() {
+			p.Send(t, "")
+			p.Expect(t, "in 2")
+		}}
+		rd.mem = m
+		exception, w := serves()
+		if m.run != nil {
+			t.Fatal("the stack was not read")
+		}
+		t.Logf("%q in %q", exception, w.Values)
+		if exception != "" && w.Values == "/2" {
+			t.Errorf("it handles %q in %q", exception, w.Values)
+		}
+		if exception, w := serves(); exception != "" || w.Values != "/2" {
+			t.Errorf("in the second request it handles %q in %q", exception, w.Values)
+		}
+	})
+}
