@@ -216,3 +216,6 @@ func (a *Account) statProcess(s *Stat) {
 		s.Self.CPUNS, s.Self.SpanNS = &cpu, span
 	}
 }
+
+// Alloc returns what was allocated in the stream, by class.
+func (a *Account) Alloc() StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }

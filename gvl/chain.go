@@ -112,29 +112,6 @@ func (c *Chain) add(i *LockInterval, ns int64) {
 	c.sums[k] = p
 }
 
-// rubyMethod names the code of a stack: the innermost method written in Ruby, with the C function called in it; "" without a dict.
-func rubyMethod(dict *sampler.Dictionary, stack sampler.StackID) string {
-	if dict == nil {
-		return ""
-	}
-	inner := ""
-	for range maxWhereFrames {
-		if stack == 0 {
-			break
-		}
-		caller, id := dict.Stack(stack)
-		f := dict.Frame(id)
-		if !f.C {
-			return ownCode(method(f.Label), "", inner)
-		}
-		if inner == "" {
-			inner = method(f.Label)
-		}
-		stack = caller
-	}
-	return inner
-}
-
 // Sum returns what is known so far.
 func (c *Chain) Sum() ChainSum {
 	c.stream.SettleLocks()

@@ -88,7 +88,7 @@ const anyFinding = "any"
 // Condition is something that a Watch waits for: a finding, or a figure beyond a limit.
 type Condition struct {
 	text    string
-	finding int // index of the rule; -1: no finding
+	finding string // the rule's ID; "": no finding
 	any     bool
 	figure  *figure
 	above   bool // the figure has to be above the limit, else below
@@ -107,23 +107,24 @@ func (c Condition) Name() string {
 	case c.any:
 		return "finding"
 	}
-	return rules[c.finding].id
+	return c.finding
 }
 
 // ParseCondition parses a finding's name (gvl_hog), "any" for every finding that is at least a warning, or a figure with its limit
 // (wait_p99>200ms, held_share>=90%). The error says what there is.
 func ParseCondition(text string) (Condition, error) {
 	word := strings.ReplaceAll(text, " ", "")
-	c := Condition{text: word, finding: -1}
+	c := Condition{text: word}
 	at := strings.IndexAny(word, "<>=")
 	if at < 0 {
 		if word == anyFinding {
 			c.any = true
 			return c, nil
 		}
-		if c.finding = slices.IndexFunc(rules[:], func(r rule) bool { return r.id == word }); c.finding < 0 {
+		if !slices.Contains(RuleIDs(), word) {
 			return Condition{}, noCondition(word)
 		}
+		c.finding = word
 		return c, nil
 	}
 	name := word[:at]
@@ -272,7 +273,7 @@ func (u figureUnit) text(v float64) string {
 	case figureBytes:
 		return units.Bytes(int64(v))
 	}
-	return number(v)
+	return units.Number(v, 1)
 }
 
 // easier is the part of a limit that keeps a condition true that is true: what comes and goes at its limit is one incident.

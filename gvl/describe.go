@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -90,7 +91,7 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 		if text := lostText(d); text != "" {
 			return "lock: " + text
 		}
-		s := "lock " + orWord(d.Kind, "Mutex")
+		s := "lock " + cmp.Or(d.Kind, "Mutex")
 		if d.Holder != 0 {
 			s += " held by " + ThreadName(d.Holder, dict)
 		}
@@ -123,13 +124,6 @@ func lostText(d *Detail) string {
 	return ""
 }
 
-func orWord(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
-}
-
 func describeGC(d *Detail) string {
 	kind := "major"
 	if d.GCMinor {
@@ -156,7 +150,7 @@ func describeWaiting(ts ThreadState) string {
 }
 
 func describeIO(d *Detail, dict *sampler.Dictionary) string {
-	s := "io " + ioArrow(d.Op) + " " + orWord(d.Op, OpIO)
+	s := "io " + ioArrow(d.Op) + " " + cmp.Or(d.Op, OpIO)
 	switch {
 	case d.Op == OpChild && d.Child > 0:
 		s += fmt.Sprintf(" pid %d", d.Child)

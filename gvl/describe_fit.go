@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"cmp"
 	"regexp"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -25,7 +26,7 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 		if text := lostText(&d); text != "" {
 			return []string{text + lasted, "waiting" + lasted + " for a lock of no thread", "lock" + lasted}
 		}
-		kind := orWord(d.Kind, "Mutex")
+		kind := cmp.Or(d.Kind, "Mutex")
 		out := []string{"waiting" + lasted + " for " + kind}
 		if d.Holder != 0 {
 			holder := ThreadName(d.Holder, dict)

@@ -269,6 +269,13 @@ func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	return kept, false
 }
 
+// EndpointsOf returns what was seen of each endpoint in the last windowNS before the last sample, and how long that is, in ns. It looks at
+// nothing before fromNS.
+func (r *Requests) EndpointsOf(windowNS, fromNS int64) (list []Endpoint, spanNS int64) {
+	from := max((r.nowNS/1e9-windowNS/1e9)*1e9, fromNS/1e9*1e9, r.firstNS)
+	return r.Endpoints(from, r.nowNS), r.nowNS - from
+}
+
 // Endpoints returns what was seen of each endpoint between two times, in the whole seconds that hold them (with fromNS 0: since
 // the first sample), those with most time first, and what is beyond the limits last. The slice is the caller's.
 func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {

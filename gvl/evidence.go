@@ -200,20 +200,21 @@ func (c *collector) Tick(k *Tick) {
 		c.stops[len(c.stops)-1].toNS = k.ToNS
 	}
 	s := k.Sample
-	st := step{fromNS: k.FromNS, toNS: k.ToNS, midNS: k.MidNS, first: c.cur == nil, gap: k.Gap || wasStopped}
+	q, of := k.quality(), *k
+	k = &of
+	k.First, k.Gap = c.cur == nil, k.Gap || wasStopped
 	if wasStopped {
-		st.fromNS = c.lastNS
+		k.FromNS = c.lastNS
 	}
-	c.slots, c.lastNS = k.Slots, st.toNS
-	at := st.midNS
-	if st.gap || st.first {
-		c.sinceNS, at = st.toNS, st.toNS
+	c.slots, c.lastNS = k.Slots, k.ToNS
+	at := k.MidNS
+	if k.Gap || k.First {
+		c.sinceNS, at = k.ToNS, k.ToNS
 	}
-	if wasStopped || st.first {
+	if wasStopped || k.First {
 		c.turns = c.turns[:0]
 	}
-	c.rotate(st.toNS / 1e9)
-	q := k.quality()
+	c.rotate(k.ToNS / 1e9)
 	c.cur.quality.Add(&q)
 	c.beginTurns()
 	for i, slot := range k.Slots {
@@ -228,25 +229,25 @@ func (c *collector) Tick(k *Tick) {
 		if fresh {
 			*w = watch{id: ts.Thread, slot: slot, stackNS: at, stack: ts.Stack}
 		}
-		c.one(&s.Threads[i], ts, w, i, at, fresh || st.gap)
+		c.one(&s.Threads[i], ts, w, i, at, fresh || k.Gap)
 	}
 	c.growth.note(s)
 	c.allocated(s, k.States)
-	c.contests.look(st.toNS, s, k.States, c.proc.Pauses)
+	c.contests.look(k.ToNS, s, k.States, c.proc.Pauses)
 	// Between two readings of all stacks, samples by thread switches have read those of few threads: who waits and who is inside does not fit
 	// together then.
-	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.look(st.toNS, k.States, k.Slots, c.threads) {
+	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.look(k.ToNS, k.States, k.Slots, c.threads) {
 		for i, slot := range k.Slots {
 			if w := watched(c.threads, slot); w != nil {
 				c.rests(w, &k.States[i])
 			}
 		}
 	}
-	c.endTurns(s, k.States, st, at)
-	c.gcTime(s, k.States, st)
+	c.endTurns(k, at)
+	c.gcTime(k)
 	c.self.Feed(s.Self.CPUNS, s.TimeNS)
 	c.cur.gc, c.cur.proc, c.cur.self = s.GC, s.Proc, c.self
-	c.countThreads(len(s.Threads), st.toNS)
+	c.countThreads(len(s.Threads), k.ToNS)
 }
 
 // allocated counts who makes objects: what was made just before a stack was read.
@@ -384,7 +385,7 @@ func (c *collector) idle(s State, d *Detail, flags stackFlags, group uint32) boo
 		case strings.HasPrefix(d.Syscall, "epoll_"):
 			return true // an event loop, which waits for all that its fibers or clients wait for
 		}
-		return c.peers.inbound(group)
+		return group != 0 && c.peers.group(group).inbound
 	case Unknown:
 		return true
 	}
@@ -449,6 +450,3 @@ func (c *collector) countThreads(n int, now int64) {
 		*slot = threadCount{now, n}
 	}
 }
-
-// maxPeerGroups bounds the remote ends that are distinguished for as long as a process is watched.
-const maxPeerGroups = 4096

@@ -48,9 +48,7 @@ func (w *window) addCalls(id uint64, n int64) {
 		w.calls[group] = of
 	}
 	of.cells = append(of.cells, cell)
-	of.longest.count(cell.longest, uint32(n))
-	of.longest.n += n
-	of.longest.maxNS = max(of.longest.maxNS, histUpper(int(cell.longest)))
+	of.longest.AddBucket(cell.longest, n)
 }
 
 // callLength is the length of the calls to a remote end in which most of the time is spent, in ns: half of it in calls that are known

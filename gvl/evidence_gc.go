@@ -21,9 +21,9 @@ func (c *collector) Collecting(i *GCInterval) {
 }
 
 // gcTime follows the length of the pause going on.
-func (c *collector) gcTime(s *sampler.Sample, states []ThreadState, st step) {
-	during := s.GC.Valid && s.GC.During
-	if st.gap {
+func (c *collector) gcTime(t *Tick) {
+	during, states := t.GC.Valid && t.GC.During, t.States
+	if t.Gap {
 		c.gcSince, c.gcUntil = 0, 0
 	}
 	if !during {
@@ -41,7 +41,7 @@ func (c *collector) gcTime(s *sampler.Sample, states []ThreadState, st step) {
 		}
 		p.stack = states[i].Stack
 		// The kernel counts a wait for a CPU when it is over, so what the collector had of one is known by its time on it.
-		k := &s.Threads[i].Kernel
+		k := &t.Threads[i].Kernel
 		if c.gcThread != states[i].Thread {
 			c.gcThread, c.gcCPU = states[i].Thread, 0
 		}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -61,14 +60,7 @@ type Finding struct {
 func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
 
 // When says how long ago the condition ended, before the title: "12 s ago: "; "" while it goes on.
-func (f Finding) When() string { return when(f.AgoNS) }
-
-func when(agoNS int64) string {
-	if agoNS == 0 {
-		return ""
-	}
-	return units.ProseDuration(max(agoNS/1e9, 1)*1e9) + " ago: "
-}
+func (f Finding) When() string { return Ago(f.AgoNS) }
 
 // FindingsWindowNS is the past that the figures of findings are of, in ns.
 const FindingsWindowNS = 10e9

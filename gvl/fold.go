@@ -40,9 +40,7 @@ func (f *Fold) Stream() *Stream { return f.measure.stream }
 
 // Resting says who rests in that stream, by what its findings know. It is for the stream's consumers.
 func (f *Fold) Resting() *Resting {
-	r := NewResting(f.measure.dict)
-	r.gates = f.measure.findings.ev.gates
-	return r
+	return f.measure.findings.Resting()
 }
 
 // Feed is that of the Measure.

@@ -56,21 +56,6 @@ func (g *gcAccount) tick(k *Tick) {
 	g.known, g.count = gc.Valid, gc.Count
 }
 
-// gcHolder is the stack of the thread that collects, or of the one that holds the GVL when none does at the moment.
-func gcHolder(states []ThreadState) (sampler.StackID, bool) {
-	var stack sampler.StackID
-	found := false
-	for i := range states {
-		if states[i].State == GC {
-			return states[i].Stack, true
-		}
-		if states[i].State.Held() && !found {
-			stack, found = states[i].Stack, true
-		}
-	}
-	return stack, found
-}
-
 func (g *gcAccount) pay(stack sampler.StackID, mode sampler.GCMode, ns int64) {
 	if ns <= 0 {
 		return

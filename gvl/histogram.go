@@ -65,6 +65,13 @@ func (h *Histogram) Add(ns int64) {
 	h.maxNS = max(h.maxNS, ns)
 }
 
+// AddBucket counts n durations of one bucket.
+func (h *Histogram) AddBucket(bucket uint16, n int64) {
+	h.count(bucket, uint32(n))
+	h.n += n
+	h.maxNS = max(h.maxNS, histUpper(int(bucket)))
+}
+
 func (h *Histogram) count(bucket uint16, n uint32) {
 	i, ok := slices.BinarySearchFunc(h.cells, bucket, func(c histCell, b uint16) int { return cmp.Compare(c.bucket, b) })
 	if !ok {

@@ -1,6 +1,10 @@
 package gvl
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"cmp"
+
+	"github.com/ddtop/ddtop/sampler"
+)
 
 // Interval is a stretch of time in which a thread was in one state, with one stack, for one request or none. The intervals of a
 // thread follow each other without a gap and without overlap from when it was listed first until it was listed no more.
@@ -220,3 +224,49 @@ func (Ignore) Ended(int, int64) {}
 
 // Tick does nothing.
 func (Ignore) Tick(*Tick) {}
+
+// quality is what the stretch from the last sample to this one adds to what figures rest on.
+func (k *Tick) quality() sampler.Quality {
+	q := sampler.Quality{Samples: 1}
+	if k.Depth == sampler.StackTick {
+		q.Stacks = 1
+	}
+	if k.First || k.Gap {
+		return q
+	}
+	q.SpanNS = k.ToNS - k.FromNS
+	switch {
+	case k.Exact:
+	case k.Slow:
+		q.IdleNS = q.SpanNS
+	default:
+		q.PolledNS, q.PolledSteps = q.SpanNS, 1
+	}
+	return q
+}
+
+// maxTimeNS bounds the times of samples, which a damaged recording can hold anything for: 73 years.
+const maxTimeNS = 1 << 61
+
+// timeOf is a sample's time, made harmless.
+func timeOf(s *sampler.Sample) int64 { return min(max(s.TimeNS, 0), maxTimeNS) }
+
+func ratio(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// topKey returns the key with the largest value; of equal ones the smallest.
+func topKey[K cmp.Ordered](m map[K]int64) (key K, value int64) {
+	for k, v := range m {
+		if v > value || v == value && k < key {
+			key, value = k, v
+		}
+	}
+	return key, value
+}
+
+// TimeSliceNS is the time slice after which Ruby code lets others run (RUBY_THREAD_TIMESLICE's default, 100 ms; thread.c).
+const TimeSliceNS = 100e6

@@ -165,5 +165,13 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 // Quantile returns the length that a share of the waits did not exceed.
 func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
 
+// Limits returns what is known of the length that a share of the waits did not exceed, in ns: that of which an alarm may be made, the
+// least and the most.
+func (l *Lengths) Limits(q float64) (sureNS, leastNS, mostNS int64) {
+	sureNS, _ = l.sure.quantile(q)
+	leastNS, _ = l.least.quantile(q)
+	return sureNS, leastNS, l.most.Quantile(q)
+}
+
 // Counts adds how many waits lie between edges to out, as Histogram.Counts.
 func (l *Lengths) Counts(edges, out []int64) { l.likely.Counts(edges, out) }

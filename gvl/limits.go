@@ -99,7 +99,7 @@ var limitSpecs = [...]limitSpec{
 	{"gvl_hog", "blame", unitShare, .50, func(l *limits) *float64 { return &l.hogBlame }},
 	{"gvl_hog", "lead", unitNumber, 1.5, func(l *limits) *float64 { return &l.hogLead }},
 	{"gvl_hog", "held", unitShare, .10, func(l *limits) *float64 { return &l.hogHeld }},
-	{"gvl_hog", "wait", unitTime, .8 * sliceNS, func(l *limits) *float64 { return &l.hogWait }},
+	{"gvl_hog", "wait", unitTime, .8 * TimeSliceNS, func(l *limits) *float64 { return &l.hogWait }},
 	{"gvl_hog", "lost", unitShare, .10, func(l *limits) *float64 { return &l.hogLost }},
 	{"dns_slow", "wait", unitTime, 1e9, func(l *limits) *float64 { return &l.dnsWait }},
 	{"dns_slow", "sum", unitTime, 3e9, func(l *limits) *float64 { return &l.dnsSum }},
@@ -249,7 +249,7 @@ func (u limitUnit) format(v float64) string {
 	case unitTime:
 		return units.ProseDuration(int64(v))
 	}
-	return number(v)
+	return units.Number(v, 1)
 }
 
 // timeUnits are those that a limit may be written in, longer names before those that end alike.
@@ -283,4 +283,21 @@ func parseLimit(u limitUnit, text string) (float64, error) {
 		return 0, fmt.Errorf("%q is not a value such as %s", text, like)
 	}
 	return v * scale, nil
+}
+
+// CauseAgoNS returns how long before a rule's condition came true its cause can lie, in ns: in the window that the rule looks at, or longer
+// ago if the rule is about how long something takes.
+func (r *Rules) CauseAgoNS(id string) int64 {
+	ago := float64(findingsWindowNS)
+	for i := range limitSpecs {
+		if s := &limitSpecs[i]; s.rule == id && s.unit == unitTime && !strings.HasSuffix(s.name, "_crit") {
+			ago = max(ago, *s.at(&r.limits))
+		}
+	}
+	return int64(ago)
+}
+
+// RaiseNS returns how long a rule's condition must hold before the finding is raised, in ns.
+func (r *Rules) RaiseNS(id string) int64 {
+	return r.raise[slices.IndexFunc(rules[:], func(x rule) bool { return x.id == id })]
 }

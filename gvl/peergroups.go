@@ -9,11 +9,12 @@ import (
 // peerGroups puts the connections to one remote end together.
 type peerGroups struct {
 	dict   *sampler.Dictionary
-	group  []uint32 // by PeerID
+	groups []uint32 // by PeerID
 	byName map[string]uint32
 	list   []peerGroup
 }
 
+// peerGroup is one remote end. peer and id are those of its newest connection; inbound: the other end opened it.
 type peerGroup struct {
 	peer    sampler.Peer
 	id      sampler.PeerID
@@ -25,14 +26,14 @@ func (g *peerGroups) of(id sampler.PeerID) uint32 {
 	if id == 0 || g.dict == nil {
 		return 0
 	}
-	if int(id) >= len(g.group) {
+	if int(id) >= len(g.groups) {
 		_, _, peers, _, _ := g.dict.Sizes()
 		if int(id) > peers {
 			return 0
 		}
-		g.group = append(g.group, make([]uint32, peers+1-len(g.group))...)
+		g.groups = append(g.groups, make([]uint32, peers+1-len(g.groups))...)
 	}
-	if n := g.group[id]; n != 0 {
+	if n := g.groups[id]; n != 0 {
 		return n
 	}
 	of := id
@@ -59,11 +60,12 @@ func (g *peerGroups) of(id sampler.PeerID) uint32 {
 	}
 	// The newest stands for all: the Dictionary may have evicted those before.
 	g.list[n] = peerGroup{peer: p, id: id, inbound: in}
-	g.group[of] = n
+	g.groups[of] = n
 	return n
 }
 
-func (g *peerGroups) inbound(n uint32) bool { return n != 0 && g.list[n].inbound }
+// group returns the group of a number that of has returned.
+func (g *peerGroups) group(n uint32) *peerGroup { return &g.list[n] }
 
 // clientOf reports whether a connection was opened by the other end, a client that the thread serves: this end has a
 // port of its own choice, the other one the kernel's (whose number the reader leaves out).
@@ -75,3 +77,6 @@ func hasPort(addr string) bool {
 	i := strings.LastIndexByte(addr, ':')
 	return i > 0 && (strings.IndexByte(addr, ':') == i || strings.HasPrefix(addr, "["))
 }
+
+// maxPeerGroups bounds the remote ends that are distinguished for as long as a process is watched.
+const maxPeerGroups = 4096

@@ -7,26 +7,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// quality is what the stretch from the last sample to this one adds to what figures rest on.
-func (k *Tick) quality() sampler.Quality {
-	q := sampler.Quality{Samples: 1}
-	if k.Depth == sampler.StackTick {
-		q.Stacks = 1
-	}
-	if k.First || k.Gap {
-		return q
-	}
-	q.SpanNS = k.ToNS - k.FromNS
-	switch {
-	case k.Exact:
-	case k.Slow:
-		q.IdleNS = q.SpanNS
-	default:
-		q.PolledNS, q.PolledSteps = q.SpanNS, 1
-	}
-	return q
-}
-
 // QualityMeter adds up what figures rest on since the stream began. It is a Consumer.
 type QualityMeter struct {
 	Ignore

@@ -181,7 +181,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 		return nil
 	}
 	q := &openRequest{Request: Request{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}, readNS: atNS}
-	q.FromNS = min(beginOf(&w, atNS), r.stream.steps.lastNS) // a recording can hold anything
+	q.FromNS = min(beginOf(&w, atNS), r.stream.lastNS()) // a recording can hold anything
 	if n := len(r.spare); n > 0 {
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
 	}

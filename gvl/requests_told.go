@@ -161,3 +161,14 @@ func (e *endedRequests) each(fn func(*Request)) {
 		fn(&e.ring[(e.next+i)%len(e.ring)])
 	}
 }
+
+// Longest returns the n requests and jobs that took longest of those that are remembered, in progress or over, the longest first.
+// The slice is the caller's.
+func (r *Requests) Longest(n int) []Request {
+	all := r.Running()
+	r.ended.each(func(q *Request) { all = append(all, *q) })
+	slices.SortFunc(all, func(x, y Request) int {
+		return cmp.Or(cmp.Compare(y.DurationNS(), x.DurationNS()), compareRequests(x, y))
+	})
+	return slices.Clone(all[:min(n, len(all))])
+}

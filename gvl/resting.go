@@ -16,6 +16,13 @@ func NewResting(dict *sampler.Dictionary) *Resting {
 	return &Resting{dict: dict, classes: newStackClasses(dict)}
 }
 
+// Resting returns a Resting that also knows what the findings know of pools.
+func (f *Findings) Resting() *Resting {
+	r := NewResting(f.ev.dict)
+	r.gates = f.ev.gates
+	return r
+}
+
 // IdleIO reports whether a thread that is in state IO has nothing to do: it accepts connections, waits at a listening socket, or
 // is in the loop of a server or a poller that docs/findings.md counts as rest (Puma's server and reactor, a Sidekiq processor
 // that asks for a job).

@@ -1,7 +1,6 @@
 package gvl
 
 import (
-	"cmp"
 	"math"
 	"strings"
 
@@ -96,7 +95,7 @@ func (w *window) heldWithoutCPU() (used, lacked float64) {
 		return used, 0
 	}
 	// Samples within one time slice can all see the same thread.
-	n := min(float64(w.quality.Samples), float64(w.sampledNS)/sliceNS)
+	n := min(float64(w.quality.Samples), float64(w.sampledNS)/TimeSliceNS)
 	most := float64(max(len(w.ractors), 1))
 	sure := held - heldSigmas*math.Sqrt(held*max(most-held, 0)/max(n, 1))
 	return used, max(sure-used, 0) / held
@@ -227,14 +226,4 @@ func evalGCMajors(w *window) hit {
 		number(w.share(w.total.ns[Waiting])) + " threads " + tenseWait
 	h.next = "look for objects that live just long enough to become old; raise RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR"
 	return h
-}
-
-// topKey returns the key with the largest value; of equal ones the smallest.
-func topKey[K cmp.Ordered](m map[K]int64) (key K, value int64) {
-	for k, v := range m {
-		if v > value || v == value && k < key {
-			key, value = k, v
-		}
-	}
-	return key, value
 }

@@ -30,8 +30,7 @@ func (w *window) endpoints() (list []Endpoint, ns int64) {
 	if r == nil {
 		return nil, 0
 	}
-	from := max((r.nowNS/1e9-findingsWindowNS/1e9)*1e9, w.fromNS/1e9*1e9, r.firstNS)
-	return r.Endpoints(from, r.nowNS), r.nowNS - from
+	return r.EndpointsOf(findingsWindowNS, w.fromNS)
 }
 
 // mostly returns the endpoint that most of total belongs to by what of says of each, and that part; nil where no one is.

@@ -99,8 +99,8 @@ func evalIOBusy(w *window) hit {
 		h.advise(ioBusyAdvice()...)
 	}
 	if group, _ := w.slowest(func(_, _, _ bool) bool { return true }); group != 0 && most.io >= most.lock {
-		h.peer = w.ev.peers.list[group].id
-		h.text += ", most at " + peerName(w.ev.peers.list[group].peer) + listener(w.ev.peers.list[group].peer) + w.callsText(group)
+		h.peer = w.ev.peers.group(group).id
+		h.text += ", most at " + peerName(w.ev.peers.group(group).peer) + listener(w.ev.peers.group(group).peer) + w.callsText(group)
 	}
 	for _, id := range most.ids {
 		if ts := w.state(id); ts != nil && (ts.State == IO || ts.State == Lock) && ts.Stack != 0 {

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -144,7 +145,7 @@ func (w *window) stuckBehind(cycle []sampler.ThreadID) int {
 
 // object names a lock: "Mutex 0x7f2c10a8".
 func object(d *Detail) string {
-	s := orWord(d.Kind, "a lock")
+	s := cmp.Or(d.Kind, "a lock")
 	if d.Object != 0 {
 		s += " 0x" + strconv.FormatUint(d.Object, 16)
 	}
@@ -243,7 +244,7 @@ func holderDoes(ts *ThreadState) string {
 	case Waiting:
 		return "waiting for the GVL"
 	case IO:
-		return "waiting for " + orWord(ts.Detail.Op, "I/O")
+		return "waiting for " + cmp.Or(ts.Detail.Op, "I/O")
 	case Lock:
 		return "itself waiting for a lock"
 	case Unknown:

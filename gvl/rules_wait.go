@@ -23,11 +23,11 @@ const shortestCallNS = 10e6
 
 // asked reports whether a read from a peer group is a wait for an answer, so that no thread that does nothing else is a stream's
 // reader.
-func (w *window) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.list[n].peer.Service] }
+func (w *window) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.group(n).peer.Service] }
 
 // peerIs says what a peer group is: a database, a Redis, or another remote end.
 func (w *window) peerIs(n uint32) (db, redis, other bool) {
-	g := &w.ev.peers.list[n]
+	g := w.ev.peers.group(n)
 	switch {
 	case databases[g.peer.Service]:
 		return true, false, false
@@ -78,7 +78,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
 		return ts.State == IO && !x.idle && x.group == group
 	})
-	g := &w.ev.peers.list[group]
+	g := w.ev.peers.group(group)
 	h.peer, h.threads, h.explains = g.id, ids, ns
 	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time " + tenseWaits + " for " + peerName(g.peer) + listener(g.peer) + w.callsText(group) + "; " + tenseNow + " " +
 		units.Plural(len(ids), "thread", "threads")

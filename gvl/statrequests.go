@@ -152,17 +152,16 @@ func spanOrNil(id uint64) *string {
 	return &s
 }
 
-// Requests returns what was seen of requests and jobs in the stream, of endpoints that match says yes to; nil: of all.
-func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
+// Stat returns what was seen of requests and jobs in the stream, of endpoints that match says yes to; nil: of all. waitedNS is the time
+// that all threads waited for the GVL.
+func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) StatRequests {
 	if match == nil {
 		match = func(string) bool { return true }
 	}
-	r := m.requests
 	out := StatRequests{Endpoints: []StatEndpoint{}, Running: []StatRequest{}, LeftOut: r.leftOut}
 	if look, age := r.Fibers(); look != nil {
-		out.Fibers = m.statFibers(look, age, match)
+		out.Fibers = r.statFibers(look, age, match)
 	}
-	waited := m.blame.top(0, blameByStack, 0).TotalNS
 	for _, e := range r.Endpoints(0, r.nowNS) {
 		if !match(e.Name) {
 			continue
@@ -175,8 +174,8 @@ func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
 		out.Endpoints = append(out.Endpoints, StatEndpoint{
 			Kind: e.Kind.String(), Endpoint: textOrNil(e.Name), Other: e.Other, Ended: e.Ended, Running: e.Running, PerSecond: e.PerSecond,
 			Measured: measured, P50NS: e.Durations.Quantile(.5), P95NS: e.Durations.Quantile(.95), P99NS: e.Durations.Quantile(.99), MaxNS: longest, UncertaintyNS: e.SlackNS,
-			LongestNS: e.LongestNS, LongestAtLeast: e.LongestAtLeast, NS: StatesOf(e.NS), FiberNS: e.FiberNS, Peers: m.peerTimes(e.Peers), BlameNS: e.BlameNS,
-			BlameShare: ratio(e.BlameNS, waited),
+			LongestNS: e.LongestNS, LongestAtLeast: e.LongestAtLeast, NS: StatesOf(e.NS), FiberNS: e.FiberNS, Peers: r.peerTimes(e.Peers), BlameNS: e.BlameNS,
+			BlameShare: ratio(e.BlameNS, waitedNS),
 		})
 	}
 	for _, q := range r.Running() {
@@ -187,38 +186,38 @@ func (m *Measure) Requests(match func(endpoint string) bool) StatRequests {
 			out.NotListed++
 			continue
 		}
-		out.Running = append(out.Running, m.statRequest(&q))
+		out.Running = append(out.Running, r.statRequest(&q))
 	}
 	return out
 }
 
 // statFibers counts the fibers of a look, with the requests that match says yes to.
-func (m *Measure) statFibers(look *sampler.Fibers, ageNS int64, match func(endpoint string) bool) *StatFibers {
+func (r *Requests) statFibers(look *sampler.Fibers, ageNS int64, match func(endpoint string) bool) *StatFibers {
 	out := &StatFibers{Waiting: len(look.List), AgeNS: ageNS, LookNS: look.ReadNS, Cut: look.Cut}
 	for i := range look.List {
-		if w := m.dict.Work(look.List[i].Serving.Work); w.Number != 0 && match(w.Endpoint) {
+		if w := r.dict.Work(look.List[i].Serving.Work); w.Number != 0 && match(w.Endpoint) {
 			out.Requests++
 		}
 	}
 	return out
 }
 
-func (m *Measure) statRequest(q *Request) StatRequest {
-	out := StatRequest{Thread: q.Thread, Suspended: q.Suspended, Waits: q.Suspended && q.Waits, NS: StatesOf(q.NS), FiberNS: q.FiberNS, Peers: m.peerTimes(q.Peers), BlameNS: q.BlameNS}
-	out.StatServing, _ = ServingOf(q.Serving, q.ToNS, m.dict)
+func (r *Requests) statRequest(q *Request) StatRequest {
+	out := StatRequest{Thread: q.Thread, Suspended: q.Suspended, Waits: q.Suspended && q.Waits, NS: StatesOf(q.NS), FiberNS: q.FiberNS, Peers: r.peerTimes(q.Peers), BlameNS: q.BlameNS}
+	out.StatServing, _ = ServingOf(q.Serving, q.ToNS, r.dict)
 	if q.Suspended && !q.Waits {
 		out.Statement, out.Exception, out.Span, out.RootSpan = nil, nil, nil, nil // as they were when its fiber ran last
 	} else if !q.Suspended {
-		out.State, out.Words = q.Now.State.String(), Describe(q.Now, m.dict)
+		out.State, out.Words = q.Now.State.String(), Describe(q.Now, r.dict)
 	}
 	out.AgeNS, out.AtLeast, out.UncertaintyNS = q.DurationNS(), q.AtLeast, q.SlackNS
 	return out
 }
 
-func (m *Measure) peerTimes(list []PeerNS) []StatPeerTime {
+func (r *Requests) peerTimes(list []PeerNS) []StatPeerTime {
 	out := make([]StatPeerTime, 0, len(list))
 	for _, p := range list {
-		peer := m.dict.Peer(p.Peer)
+		peer := r.dict.Peer(p.Peer)
 		out = append(out, StatPeerTime{Peer: peerJSON(peer), Name: peerName(peer), NS: p.NS})
 	}
 	return out

@@ -98,12 +98,6 @@ func intervalNS(p sampler.Process) int64 {
 	return int64(1e9 / rate)
 }
 
-// maxTimeNS bounds the times of samples, which a damaged recording can hold anything for: 73 years.
-const maxTimeNS = 1 << 61
-
-// timeOf is a sample's time, made harmless.
-func timeOf(s *sampler.Sample) int64 { return min(max(s.TimeNS, 0), maxTimeNS) }
-
 // next takes the time of a sample. Time never runs backwards: a sample out of order makes an empty step.
 func (t *stepper) next(s *sampler.Sample) step {
 	now := timeOf(s)

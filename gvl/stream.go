@@ -256,3 +256,21 @@ func (s *Stream) collecting(fromNS, toNS int64) {
 		c.Collecting(&s.outGC)
 	}
 }
+
+// lastNS returns the time of the last sample, CLOCK_MONOTONIC in ns.
+func (s *Stream) lastNS() int64 { return s.steps.lastNS }
+
+// gcHolder is the stack of the thread that collects, or of the one that holds the GVL when none does at the moment.
+func gcHolder(states []ThreadState) (sampler.StackID, bool) {
+	var stack sampler.StackID
+	found := false
+	for i := range states {
+		if states[i].State == GC {
+			return states[i].Stack, true
+		}
+		if states[i].State.Held() && !found {
+			stack, found = states[i].Stack, true
+		}
+	}
+	return stack, found
+}

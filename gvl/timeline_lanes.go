@@ -43,10 +43,16 @@ type ownerColumn struct {
 	ownerNS, heldNS, gcNS, waitNS int64
 }
 
+// ownerNS is time for which a thread held a ractor's GVL.
+type ownerNS struct {
+	Thread sampler.ThreadID
+	NS     int64
+}
+
 type ractorLane struct {
 	id      sampler.RactorID
 	ring    []ownerColumn
-	holders []blameEntry // of the newest column: Thread and NS
+	holders []ownerNS // of the newest column
 	newest  int64
 	listed  int // threads
 	// lastCol is the last column in which the ractor was mentioned.

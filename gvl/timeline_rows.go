@@ -62,13 +62,6 @@ func (c ProcCell) CPU() float64 { return ratio(c.CPUNS, c.SpanNS) }
 // GC is the share of time inside the collector.
 func (c ProcCell) GC() float64 { return ratio(c.GCNS, c.SampledNS) }
 
-func ratio(a, b int64) float64 {
-	if b <= 0 {
-		return 0
-	}
-	return float64(a) / float64(b)
-}
-
 // maxCells bounds the cells of one row or lane; more are not given.
 const maxCells = 1 << 16
 
@@ -293,7 +286,7 @@ func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []O
 		}
 	}
 	out := make([]OwnerCell, 0, min(cols, maxCells))
-	var shares []blameEntry // the owners of one cell: Thread and NS
+	var shares []ownerNS // of one cell
 	for k := range min(cols, maxCells) {
 		var c OwnerCell
 		shares = shares[:0]
@@ -323,14 +316,14 @@ func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []O
 	return out
 }
 
-func addShare(shares []blameEntry, id sampler.ThreadID, ns int64) []blameEntry {
+func addShare(shares []ownerNS, id sampler.ThreadID, ns int64) []ownerNS {
 	for i := range shares {
 		if shares[i].Thread == id {
 			shares[i].NS += ns
 			return shares
 		}
 	}
-	return append(shares, blameEntry{Thread: id, NS: ns})
+	return append(shares, ownerNS{id, ns})
 }
 
 // procColumn returns one column of the process's lanes.

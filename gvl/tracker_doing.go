@@ -27,23 +27,6 @@ func newKernelNotes(p sampler.Process) kernelNotes {
 	return kernelNotes{class: NewClassifier(p, nil), peers: make(map[int32]lastPeer), left: make(map[sampler.ThreadID]int64)}
 }
 
-// doing says why a thread does not run that has released the GVL, by what the kernel noted of it.
-func (c *Classifier) doing(d *sampler.Doing, atNS int64) (State, Detail) {
-	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
-	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}
-	if d.Kind == sampler.DoingRuns {
-		t.Kernel.Syscall = sampler.SyscallRunning
-	}
-	if d.Region {
-		t.Bits |= sampler.BitBlockingRegion
-	}
-	if d.Mutex != 0 {
-		t.Blocked.Kind, t.Blocked.Object = sampler.BlockMutex, d.Mutex
-	}
-	s := sampler.Sample{TimeNS: atNS}
-	return c.released(&s, &t, &episode{fromNS: atNS - 1})
-}
-
 // notePeer remembers where a descriptor leads, by a sample.
 func (k *kernelNotes) notePeer(d *Detail, atNS int64) {
 	if d.FD < 0 || d.Peer == 0 {

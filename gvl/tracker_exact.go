@@ -309,7 +309,7 @@ func (e *exact) stays(to sampler.GVLState, at int64) {
 // yields reports whether a thread that comes into the queue had not released the GVL for anything: it had a whole time slice, and is on
 // its way into the queue. No sample saw that.
 func (e *exact) yields(at int64) bool {
-	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= sliceNS/2
+	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= TimeSliceNS/2
 }
 
 // yield ends a stretch in which a thread had released the GVL for nothing but to let others run.

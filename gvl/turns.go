@@ -7,9 +7,6 @@ import (
 )
 
 const (
-	// sliceNS is the time slice after which Ruby code lets others run (RUBY_THREAD_TIMESLICE's default, 100 ms;
-	// thread.c).
-	sliceNS = 100e6
 	// blindNS and blindIntervals intervals (the longer of the two) between samples are enough for a thread to let the
 	// GVL go and take it again unseen: a hold is followed over them only if counters prove that no other thread had it.
 	blindNS        = 30e6
@@ -46,15 +43,16 @@ func (c *collector) addTurn(ts *ThreadState, i int) {
 }
 
 // endTurns moves the holds on: how long has each holder kept the GVL since somebody began to wait?
-func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, at int64) {
-	blind := st.gap || st.toNS-st.fromNS > max(blindNS, blindIntervals*intervalNS(c.proc))
+func (c *collector) endTurns(k *Tick, at int64) {
+	s, states := k.Sample, k.States
+	blind := k.Gap || k.ToNS-k.FromNS > max(blindNS, blindIntervals*intervalNS(c.proc))
 	for i := range c.turns {
 		t := &c.turns[i]
 		if t.holderAt < 0 || t.waiters == 0 {
 			*t = turn{ractor: t.ractor, holderAt: -1}
 			continue
 		}
-		h, k := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
+		h, kernel := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
 		stalled := h.State == Stalled
 		head := queueHead(s, t.ractor, t.head)
 		// Another thread's turn that fell between two samples shows in the queue: who left its head has had the GVL, and so
@@ -64,16 +62,16 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 		begin, blind := at, blind
 		if since, ok := c.stream.heldSince(h.Thread); ok {
 			turned, blind = since > t.fromNS, false
-			begin = max(since, st.fromNS)
+			begin = max(since, k.FromNS)
 		}
 		ended := turned || h.Thread != t.hold.thread || stalled != t.stalled || h.State == GC || t.fromNS == 0
 		lost := false // samples lost the hold: it may have ended and begun again
 		if !ended {
-			lost = t.doubts(s, states, st, blind)
+			lost = t.doubts(k, blind)
 			begin = max(begin, t.untilNS)
 		}
-		if st.gap {
-			t.countNS = st.toNS // the gap is no part of what is looked at
+		if k.Gap {
+			t.countNS = k.ToNS // the gap is no part of what is looked at
 		}
 		if ended || lost {
 			if blind || t.doubtNS != 0 || lost {
@@ -85,11 +83,11 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 			if h.State == GC {
 				continue
 			}
-			t.fromNS, t.delay0, t.countNS, t.cpu0, t.cpuAt0 = begin, k.RunDelayNS, begin, k.CPUNS, k.CPUAtNS
+			t.fromNS, t.delay0, t.countNS, t.cpu0, t.cpuAt0 = begin, kernel.RunDelayNS, begin, kernel.CPUNS, kernel.CPUAtNS
 			t.hold = hold{thread: h.Thread, least: blind || lost}
 		}
-		if k.Turns != t.turns || t.turnsNS == 0 {
-			t.turns, t.turnsNS = k.Turns, k.CPUAtNS
+		if kernel.Turns != t.turns || t.turnsNS == 0 {
+			t.turns, t.turnsNS = kernel.Turns, kernel.CPUAtNS
 		}
 		t.hold.stack, t.hold.kind = h.Stack, h.State
 		t.hold.waiters = max(t.hold.waiters, t.waiters)
@@ -98,24 +96,24 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 			to = t.doubtNS
 		}
 		if stalled { // the kernel's answer is believed for a while: what came after it is not known to be sleep
-			to = max(min(to, k.StateAtNS), t.fromNS)
+			to = max(min(to, kernel.StateAtNS), t.fromNS)
 		}
 		t.hold.ns = to - t.fromNS
-		if d := k.RunDelayNS - t.delay0; d > 0 {
+		if d := kernel.RunDelayNS - t.delay0; d > 0 {
 			t.hold.ns -= d
 		}
-		if t.cpuAt0 < t.fromNS && k.CPUAtNS >= t.fromNS {
+		if t.cpuAt0 < t.fromNS && kernel.CPUAtNS >= t.fromNS {
 			// What it had of a CPU before the turn, since its counters were read last, is none of the turn's.
 			ran := int64(0)
 			if t.cpuAt0 != 0 {
-				ran = min(max(k.CPUNS-t.cpu0, 0), k.CPUAtNS-t.fromNS)
+				ran = min(max(kernel.CPUNS-t.cpu0, 0), kernel.CPUAtNS-t.fromNS)
 			}
-			t.cpu0, t.cpuAt0 = k.CPUNS-ran, k.CPUAtNS
+			t.cpu0, t.cpuAt0 = kernel.CPUNS-ran, kernel.CPUAtNS
 		}
-		if !stalled && t.cpuAt0 != 0 && k.CPUAtNS != 0 {
+		if !stalled && t.cpuAt0 != 0 && kernel.CPUAtNS != 0 {
 			// The kernel counts a wait for a CPU when it is over. Until then the time on a CPU says that it goes on; both are
 			// read at stack ticks.
-			t.hold.ns = min(t.hold.ns, k.CPUNS-t.cpu0)
+			t.hold.ns = min(t.hold.ns, kernel.CPUNS-t.cpu0)
 		}
 		limit := int64(c.limits.stuckHold)
 		if stalled {
@@ -139,12 +137,13 @@ func (c *collector) endTurns(s *sampler.Sample, states []ThreadState, st step, a
 }
 
 // doubts follows a hold over time in which samples were too far apart. lost: nothing proves that no other thread had the GVL.
-func (t *turn) doubts(s *sampler.Sample, states []ThreadState, st step, blind bool) (lost bool) {
+func (t *turn) doubts(k *Tick, blind bool) (lost bool) {
+	s, states := k.Sample, k.States
 	if blind {
 		if t.doubtNS == 0 {
-			t.doubtNS = st.fromNS
+			t.doubtNS = k.FromNS
 		}
-		t.untilNS = st.toNS
+		t.untilNS = k.ToNS
 	}
 	if t.doubtNS == 0 {
 		return false

@@ -53,3 +53,27 @@ func (a *Account) longestWaits(n int, thresholdNS int64) []Wait {
 	})
 	return all[:min(n, len(all))]
 }
+
+// LongestWaits returns the longest waits of at least waitNS, maxLongestWaits at most.
+func (a *Account) LongestWaits(waitNS int64) []StatWait {
+	out := []StatWait{}
+	for _, w := range a.longestWaits(maxLongestWaits, waitNS) {
+		told := w.Told()
+		x := StatWait{
+			Thread: w.Thread, StartNS: w.FromNS, NS: told.NS, Bound: told.Bound, LeastNS: w.LeastNS, InProgress: w.InProgress, Exact: w.Exact, HandoverNS: w.HandoverNS,
+			NoCPUNS: w.NoCPUNS, FirstHolder: w.FirstHolder, LastHolder: w.LastHolder, Method: rubyMethod(a.dict, w.Stack),
+		}
+		if !w.Open() {
+			most := w.MostNS
+			x.MostNS = &most
+		}
+		if w.Before.State != Unknown {
+			b := w.Before
+			x.Before = &StatBefore{
+				State: b.State.String(), Detail: b.Detail.JSON(b.State, a.dict), Words: Describe(b, a.dict), NS: b.DurationNS(),
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -43,6 +42,7 @@ type Verdict struct {
 // Watch looks once a second whether one of some conditions holds in a stream of samples. It is not safe for concurrent use.
 type Watch struct {
 	*Measure
+	rules      *Rules
 	conditions []Condition
 	held       []bool // parallel: what held the last time
 	// clearNS is where the last past begins in which each figure was known not to hold; 0: there was none. It may have begun to since.
@@ -62,7 +62,10 @@ type watchLine struct {
 // NewWatch returns a Watch for the target p, whose samples' IDs point into dict. r are the findings' rules, nil: as they are; overNS is
 // the past that figures are of, in whole seconds.
 func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *Rules, overNS int64, conditions []Condition) *Watch {
-	w := &Watch{Measure: NewMeasure(p, dict, r), conditions: conditions, held: make([]bool, len(conditions)), clearNS: make([]int64, len(conditions)),
+	if r == nil {
+		r = NewRules()
+	}
+	w := &Watch{Measure: NewMeasure(p, dict, r), rules: r, conditions: conditions, held: make([]bool, len(conditions)), clearNS: make([]int64, len(conditions)),
 		overNS: min(max(overNS, MinOverNS), MaxOverNS) / checkNS * checkNS}
 	w.lines = newLines(w.stream, p, checkNS, w.line)
 	return w
@@ -81,9 +84,9 @@ func LookbackNS(r *Rules, overNS int64, conditions []Condition) int64 {
 		case c.figure != nil:
 			back = max(back, 2*overNS+maxLineLagNS+c.agoNS())
 		default:
-			for j := range rules {
-				if c.any || j == c.finding {
-					back = max(back, r.agoNS(j)+r.raise[j])
+			for _, id := range RuleIDs() {
+				if c.any || id == c.finding {
+					back = max(back, min(r.CauseAgoNS(id), maxLookbackNS)+r.RaiseNS(id))
 				}
 			}
 		}
@@ -97,18 +100,6 @@ func (c *Condition) agoNS() int64 {
 		return 0
 	}
 	return min(int64(c.limit), maxLookbackNS)
-}
-
-// agoNS is how long before a rule's condition came true its cause can lie: in the window that it looks at, or longer ago where it is
-// about how long something takes.
-func (r *Rules) agoNS(rule int) int64 {
-	ago := float64(0)
-	for i := range limitSpecs {
-		if s := &limitSpecs[i]; s.rule == rules[rule].id && s.unit == unitTime && !strings.HasSuffix(s.name, "_crit") {
-			ago = max(ago, *s.at(&r.limits))
-		}
-	}
-	return min(max(int64(ago), findingsWindowNS), maxLookbackNS)
 }
 
 func (w *Watch) line(l StatLine, sums *lineSums) {
@@ -167,11 +158,10 @@ func (w *Watch) judge(nowNS int64) Verdict {
 			continue
 		}
 		for _, x := range v.Findings {
-			if x.AgoNS != 0 || !(c.any && x.Severity >= SeverityWarn || !c.any && x.ID == rules[c.finding].id) {
+			if x.AgoNS != 0 || !(c.any && x.Severity >= SeverityWarn || !c.any && x.ID == c.finding) {
 				continue
 			}
-			rule := slices.IndexFunc(rules[:], func(r rule) bool { return r.id == x.ID })
-			v.Causes = append(v.Causes, Cause{*c, x.String(), x.SinceNS - w.findings.rules.agoNS(rule)})
+			v.Causes = append(v.Causes, Cause{*c, x.String(), x.SinceNS - min(w.rules.CauseAgoNS(x.ID), maxLookbackNS)})
 			break
 		}
 	}
@@ -272,11 +262,11 @@ func (f *figures) waitsWith(limit float64) Lengths {
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)
+		sure, _, most := l.Limits(q)
 		if f.below {
-			return float64(l.most.Quantile(q)), l.Count() > 0
+			return float64(most), l.Count() > 0
 		}
-		least, _ := l.Sure().quantile(q)
-		return float64(least), l.Count() > 0
+		return float64(sure), l.Count() > 0
 	}
 }
 
@@ -284,8 +274,7 @@ func waitTold(q float64) func(*figures, float64) string {
 	return func(f *figures, limit float64) string {
 		l := f.waitsWith(limit)
 		told := l.Quantile(q)
-		sure, _ := l.Sure().quantile(q)
-		if least, _ := l.least.quantile(q); !f.below && told.Bound == AtMost && sure == least {
+		if sure, least, _ := l.Limits(q); !f.below && told.Bound == AtMost && sure == least {
 			told = Bounded{sure, AtLeast}
 		}
 		return told.Prose()
@@ -305,6 +294,7 @@ func requestFigure(q float64) func(*figures, float64) (float64, bool) {
 				h.Add(ns)
 			}
 		}
-		return float64(h.Quantile(q)), h.n > 0
+		n, _ := h.Count()
+		return float64(h.Quantile(q)), n > 0
 	}
 }
