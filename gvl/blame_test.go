@@ -68,3 +68,17 @@ func TestBlame(t *testing.T) {
 		t.Errorf("%+v", rep)
 	}
 }
+
+// TestBlameUnlisted: what waits behind a thread that no sample listed is nobody's in particular, and counts in the whole.
+func TestBlameUnlisted(t *testing.T) {
+	b := newBlame(NewStream(procOf(sampler.EraSched)), nil)
+	for _, i := range []LockInterval{
+		{Ractor: 1, Waiters: 1, Unlisted: Unlisted{Holds: true}, FromNS: 2 * ms, ToNS: 5 * ms},
+		{Ractor: 1, Waiters: 1, FromNS: 5 * ms, ToNS: 7 * ms},
+	} {
+		b.Lock(&i)
+	}
+	if top := b.top(9, blameByStack, 0); top.OtherNS != 3*ms || top.NobodyNS != 2*ms || top.TotalNS != 5*ms {
+		t.Errorf("%+v", top)
+	}
+}

@@ -167,7 +167,7 @@ func compareWaits(t *testing.T, seed uint64, beginNS int64, got, want []Wait) {
 	}
 }
 
-// BenchmarkStreamExact is what ten threads cost that hand the GVL on so often a second, by change, with stat's consumers.
+// BenchmarkStreamExact is what ten threads cost that hand the GVL on so often a second, by change.
 func BenchmarkStreamExact(b *testing.B) {
 	for _, perSecond := range []int{5_000, 50_000} {
 		b.Run(fmt.Sprint(perSecond), func(b *testing.B) {
@@ -175,7 +175,7 @@ func BenchmarkStreamExact(b *testing.B) {
 			w := newExactWorld(1, 10, dict)
 			w.meanNS = 1e9 / float64(perSecond)
 			p := procOf(sampler.EraSched)
-			m := NewMeasure(p, dict, nil)
+			c, stream := NewClassifier(p, dict), NewStream(p)
 			var samples []*sampler.Sample
 			changes := 0
 			for range 200 {
@@ -187,7 +187,7 @@ func BenchmarkStreamExact(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, x := range samples {
-					m.Feed(x)
+					stream.Feed(x, c.Classify(x))
 					x.TimeNS += span
 					x.Changes.FromNS += span
 					x.Changes.ToNS += span

@@ -10,7 +10,7 @@ import (
 // fiberStory is a thread whose fibers wait for requests, told in samples of 10 ms.
 type fiberStory struct {
 	dict *sampler.Dictionary
-	m    *Measure
+	m    *folded
 	now  int64
 	look *sampler.Fibers
 	runs sampler.WorkID // when the stack was read last
@@ -19,7 +19,7 @@ type fiberStory struct {
 func newFiberStory() *fiberStory {
 	dict := sampler.NewDictionary()
 	dict.SetThread(sampler.ThreadInfo{ID: 1, Ractor: 1, Main: true})
-	return &fiberStory{dict: dict, m: NewMeasure(procOf(sampler.EraSched), dict, nil), now: 1e9}
+	return &fiberStory{dict: dict, m: newFolded(procOf(sampler.EraSched), dict), now: 1e9}
 }
 
 func (f *fiberStory) work(n sampler.WorkNumber, sinceNS, beforeNS int64) sampler.WorkID {
@@ -71,7 +71,7 @@ func (f *fiberStory) locks(since int, next sampler.WorkID) {
 
 func (f *fiberStory) only(t *testing.T) (StatRequests, StatEndpoint) {
 	t.Helper()
-	r := f.m.Requests(nil)
+	r := f.m.requests()
 	if len(r.Endpoints) != 1 {
 		t.Fatalf("%d endpoints", len(r.Endpoints))
 	}
@@ -140,7 +140,7 @@ func testFibersAndThreads(t *testing.T, since int) {
 	}
 	r, e := f.only(t)
 	var ran int64
-	for _, ns := range f.m.requests.Running()[0].NS {
+	for _, ns := range f.m.Requests.Running()[0].NS {
 		ran += ns
 	}
 	if sum, age := ran+e.FiberNS, r.Running[0].AgeNS; e.Running != 1 || e.Ended != 0 || ran != 200e6 || sum < age-10e6 || sum > age+10e6 {
@@ -232,7 +232,7 @@ func TestFibersOlderLook(t *testing.T) {
 	if _, e := f.only(t); e.Endpoint == nil || *e.Endpoint != "GET a" || e.Running != 1 {
 		t.Errorf("%+v", e)
 	}
-	if s := f.m.requests.looks.switches; s[7] {
+	if s := f.m.Requests.looks.switches; s[7] {
 		t.Errorf("of a thread that has ended: %v", s)
 	}
 }

@@ -125,8 +125,6 @@ func (s *scene) calm(d int64) {
 	})
 }
 
-const sec = 1000 * ms
-
 func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 	s := newScene(t)
 	s.calm(90 * sec)

@@ -32,7 +32,7 @@ func TestProperties(t *testing.T) {
 				}
 				if prev != nil {
 					mid := prevAt + (s.TimeNS-prevAt)/2
-					gap := s.TimeNS-prevAt > minGapNS
+					gap := s.TimeNS-prevAt > ReachOf(procOf(era)).GapNS
 					for id := range now {
 						switch {
 						case prev[id]:
@@ -283,4 +283,33 @@ func BenchmarkRows(b *testing.B) {
 			buf = f.timeline.AppendRow(buf[:0], id, from, to, 100)
 		}
 	}
+}
+
+// A late answer of the kernel is given to the whole episode, in the account and in closed columns of the timeline.
+func TestLateAnswer(t *testing.T) {
+	dict := sampler.NewDictionary()
+	f := NewFold(procOf(sampler.EraSched), dict, Options{})
+	at := int64(base)
+	for range 100 {
+		f.Feed(sampleAt(at, 1, holder(1)))
+		at += ms
+	}
+	for range 350 {
+		f.Feed(sampleAt(at, 0, released(1)))
+		at += ms
+	}
+	for range 51 {
+		f.Feed(sampleAt(at, 0, answered(released(1), base+450*ms, "read", 3, 0)))
+		at += ms
+	}
+	f.Read(func(v *View) {
+		tot, _ := v.Account.Thread(1)
+		if tot.NS[Unknown] != 0 || tot.NS[IO] != 400*ms+ms/2 || tot.NS[Running] != 99*ms+ms/2 {
+			t.Errorf("account: %v", tot.NS)
+		}
+		got := v.Timeline.Totals(1, base, base+500*ms)
+		if got[Unknown] != 0 || got[IO] != 400*ms+ms/2 || got[Running] != 99*ms+ms/2 {
+			t.Errorf("timeline: %v", got)
+		}
+	})
 }

@@ -125,7 +125,7 @@ func FuzzFold(f *testing.F) {
 					t.Fatalf("%+v", ts)
 				}
 				Describe(ts, dict)
-				if ri := ractorIndex(s, ts.Ractor, 0); ts.State.Held() && ri >= 0 {
+				if ri := slices.IndexFunc(s.Ractors, func(r sampler.Ractor) bool { return r.ID == ts.Ractor }); ts.State.Held() && ri >= 0 {
 					if held[ri] {
 						t.Fatalf("two holders: %+v", states)
 					}

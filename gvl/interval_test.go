@@ -10,6 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
+// span is a stretch of time.
+type span struct{ fromNS, toNS int64 }
+
 // ledger adds up what a Stream hands out, and what a thread's time is by its own reckoning.
 type ledger struct {
 	t       *testing.T
@@ -31,8 +34,8 @@ type ledger struct {
 	// the process was stopped.
 	intervals []Interval
 	gcs       []GCInterval
-	steps     []segment
-	stops     []segment
+	steps     []span
+	stops     []span
 	stopped   bool
 	// exact: samples have changes, so that times are known exactly and threads begin at any.
 	exact bool
@@ -126,14 +129,14 @@ func (l *ledger) Tick(k *Tick) {
 		l.exactSteps++
 	}
 	if !k.Gap {
-		l.steps = append(l.steps, segment{fromNS: k.FromNS, toNS: k.ToNS})
+		l.steps = append(l.steps, span{fromNS: k.FromNS, toNS: k.ToNS})
 	}
 	if l.stopped {
 		l.stops[len(l.stops)-1].toNS = k.ToNS
 	}
 	stopped := k.Proc.Halted() || slices.ContainsFunc(k.States, func(ts ThreadState) bool { return ts.stopped() })
 	if stopped && !l.stopped {
-		l.stops = append(l.stops, segment{fromNS: k.ToNS, toNS: k.ToNS})
+		l.stops = append(l.stops, span{fromNS: k.ToNS, toNS: k.ToNS})
 	}
 	l.stopped = stopped
 	for i, slot := range k.Slots {
@@ -239,8 +242,10 @@ func TestIntervalsAddUp(t *testing.T) {
 	for seed := uint64(0); seed < 45; seed += step {
 		dict := sampler.NewDictionary()
 		p := procOf(eras[seed%uint64(len(eras))])
-		f := NewFold(p, dict, Options{})
-		l := newLedger(t, f.Stream())
+		class, stream := NewClassifier(p, dict), NewStream(p)
+		account, blamed, requests := NewAccount(stream, p, dict), newBlame(stream, dict), NewRequests(stream, dict, MaxBlameWindowNS)
+		found := newFindings(stream, p, dict, blamed, requests, nil)
+		l := newLedger(t, stream)
 		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
 		w.churn, w.gaps = []float64{0, .02, .3}[seed%3], []float64{0, .002}[seed%2]
 		rng := rand.New(rand.NewPCG(seed, 77))
@@ -258,19 +263,18 @@ func TestIntervalsAddUp(t *testing.T) {
 			if l.exact {
 				streamtest.Changes(rng, s, &changes)
 			}
-			f.Feed(s)
+			stream.Feed(s, class.Classify(s))
 			if n%500 == 499 {
-				l.agreesWith(f.measure.findings.ev, seed)
+				l.agreesWith(found.ev, seed)
 			}
 		}
 		// As it stands: the account has what is not settled yet.
 		var pending, open int64
 		for id := range l.until {
-			f.Stream().Pending(id, func(i *Interval) { pending += i.NS() })
+			stream.Pending(id, func(i *Interval) { pending += i.NS() })
 		}
-		f.Stream().Waiting(func(*Wait) { open++ })
-		var before Stat
-		f.Read(func(v *View) { before = v.Account.Stat() })
+		stream.Waiting(func(*Wait) { open++ })
+		before := account.Stat()
 		var listed, settled, inProgress int64
 		for _, th := range before.Threads {
 			listed += th.NS.Sum()
@@ -284,10 +288,8 @@ func TestIntervalsAddUp(t *testing.T) {
 		if listed != settled+pending || inProgress != open {
 			t.Errorf("seed %d: listed %d: %d settled, %d not; %d waits go on, %d in the account", seed, listed, settled, pending, open, inProgress)
 		}
-		f.Stream().Finish()
-		var st Stat
-		var blame blameReport
-		f.Read(func(v *View) { st, blame = v.Account.Stat(), v.Blame.top(0, blameByStack, 0) })
+		stream.Finish()
+		st, blame := account.Stat(), blamed.top(0, blameByStack, 0)
 		var waited, held int64
 		if len(st.Threads) != len(l.ns) && seed%5 == 0 {
 			t.Errorf("seed %d: %d threads, %d in the account", seed, len(l.ns), len(st.Threads))
@@ -316,7 +318,7 @@ func TestIntervalsAddUp(t *testing.T) {
 		if gc := st.GC.PhaseNS; l.gc != st.GC.NS || l.gc != gc.Mark+gc.Sweep+gc.Compact+gc.Other || l.gc == 0 {
 			t.Errorf("seed %d: %d in the collector, %d in the account, %+v", seed, l.gc, st.GC.NS, gc)
 		}
-		longest := f.measure.account.longestWaits(1, 0)
+		longest := account.longestWaits(1, 0)
 		for _, th := range st.Threads {
 			if len(longest) == 1 && th.Waits.MaxNS > longest[0].MostNS {
 				t.Errorf("seed %d: thread %d waited longer than the longest wait, %d", seed, th.ID, longest[0].MostNS)

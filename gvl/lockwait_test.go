@@ -65,8 +65,8 @@ func TestLockWaitsAtLoweredRates(t *testing.T) {
 		})
 		s.want(c.what, c.want)
 		ts := s.f.win.state(1)
-		if about := atMost(ts) != "" && strings.HasPrefix(ts.lasted(), "≤"); about != c.about {
-			t.Errorf("%s: after %d ms, of which %d are sure, its length is said with %q", c.what, ts.DurationNS()/ms, ts.SureNS()/ms, ts.lasted())
+		if about := atMost(ts) != "" && strings.HasPrefix(ts.Lasted().Prose(), "≤"); about != c.about {
+			t.Errorf("%s: after %d ms, of which %d are sure, its length is said with %q", c.what, ts.DurationNS()/ms, ts.SureNS()/ms, ts.Lasted().Prose())
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (v *servers) turn(id sampler.ThreadID, atNS int64) {
 func TestRequestsAddUp(t *testing.T) {
 	for seed := range uint64(24) {
 		dict := sampler.NewDictionary()
-		f := NewFold(procOf(eras[seed%uint64(len(eras))]), dict, Options{})
+		f := newFolded(procOf(eras[seed%uint64(len(eras))]), dict)
 		w := newWorld(seed, 2+int(seed), 1+int(seed%3), dict)
 		w.churn, w.gaps = []float64{0, .02, .3}[seed%3], []float64{0, .002}[seed%2]
 		v, rng := newServers(seed, dict), rand.New(rand.NewPCG(seed, 78))
@@ -81,14 +81,14 @@ func TestRequestsAddUp(t *testing.T) {
 			if n%750 != 749 {
 				continue
 			}
-			f.Read(func(view *View) { checkRequests(t, view, seed) })
+			checkRequests(t, f, seed)
 		}
-		f.Stream().Finish()
-		f.Read(func(view *View) { checkRequests(t, view, seed) })
+		f.stream.Finish()
+		checkRequests(t, f, seed)
 	}
 }
 
-func checkRequests(t *testing.T, v *View, seed uint64) {
+func checkRequests(t *testing.T, v *folded, seed uint64) {
 	t.Helper()
 	r := v.Requests
 	whole := r.Endpoints(0, v.Sample.TimeNS)
@@ -165,7 +165,7 @@ func sumEndpoints(list []Endpoint) (ns [NumStates]int64, blame int64) {
 
 // requestStory is a stream of stack ticks, 10 ms apart, of threads that work for what is said.
 type requestStory struct {
-	*Fold
+	*folded
 	dict  *sampler.Dictionary
 	atNS  int64
 	works map[sampler.ThreadID]sampler.Work
@@ -181,7 +181,7 @@ type requestStory struct {
 func newRequestStory() *requestStory {
 	dict := sampler.NewDictionary()
 	return &requestStory{
-		Fold: NewFold(procOf(sampler.EraSched), dict, Options{}), dict: dict, atNS: base, works: map[sampler.ThreadID]sampler.Work{},
+		folded: newFolded(procOf(sampler.EraSched), dict), dict: dict, atNS: base, works: map[sampler.ThreadID]sampler.Work{},
 		peer: dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.5:5432"}),
 	}
 }
@@ -225,18 +225,14 @@ func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 }
 
 // seconds is the ring of the seconds for which endpoints are told.
-func (y *requestStory) seconds() []endpointTable { return y.measure.requests.endpoints.recent }
+func (y *requestStory) seconds() []endpointTable { return y.Requests.endpoints.recent }
 
 func (y *requestStory) endpoints() []Endpoint {
-	var out []Endpoint
-	y.Read(func(v *View) { out = v.Requests.Endpoints(0, y.atNS) })
-	return out
+	return y.Requests.Endpoints(0, y.atNS)
 }
 
 func (y *requestStory) running() []Request {
-	var out []Request
-	y.Read(func(v *View) { out = v.Requests.Running() })
-	return out
+	return y.Requests.Running()
 }
 
 // work is request n, seen first at the next tick.
@@ -292,7 +288,8 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 			t.Errorf("%d ticks later it runs: %+v", n, run)
 		}
 	}
-	y.Read(func(v *View) {
+	{
+		v := y.folded
 		if at := v.Requests.At(begun + ms); len(at) != 1 || at[0].ToNS != over || at[0].InProgress || at[0].NS[IO] == 0 {
 			t.Errorf("at its begin: %+v", at)
 		}
@@ -302,7 +299,7 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 		if of := v.Requests.Of(1, begun-ms, begun+ms); len(of) != 1 || len(v.Requests.Of(2, 0, y.atNS)) != 0 {
 			t.Errorf("of its thread: %+v", of)
 		}
-	})
+	}
 }
 
 // Requests that were seen in one reading took up to twice the time between readings; those seen in many are known to that time: their
@@ -473,7 +470,8 @@ func TestRequestsOfLyingTimes(t *testing.T) {
 		delete(y.works, 1)
 		y.ticks(95)
 	}
-	y.Read(func(v *View) {
+	{
+		v := y.folded
 		from := y.atNS - int64(len(y.seconds())-3)*1e9
 		list := v.Requests.Endpoints(from, y.atNS)
 		if len(list) != 1 || list[0].Ended < len(y.seconds())-3 || list[0].LongestAtLeast {
@@ -493,7 +491,7 @@ func TestRequestsOfLyingTimes(t *testing.T) {
 		if len(before) != 0 {
 			t.Errorf("of the time before that: %+v", before)
 		}
-	})
+	}
 }
 
 // More than there is room for are "other", and none of their time is lost.
@@ -513,11 +511,12 @@ func TestRequestsLimits(t *testing.T) {
 	}
 	leftOut := func() {
 		t.Helper()
-		y.Read(func(v *View) {
+		{
+			v := y.folded
 			if n := v.Requests.LeftOut(); n != 10 {
 				t.Errorf("%d left out", n)
 			}
-		})
+		}
 	}
 	leftOut()
 	for i := range ids { // more is known of each
@@ -536,7 +535,8 @@ func TestRequestsLimits(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	y.Read(func(v *View) {
+	{
+		v := y.folded
 		for _, q := range v.Requests.open {
 			if len(q.seconds) > maxRequestSeconds {
 				t.Errorf("%d seconds of a request", len(q.seconds))
@@ -545,7 +545,7 @@ func TestRequestsLimits(t *testing.T) {
 		if n := len(v.Requests.leaving) + len(v.Requests.open); n > 2 {
 			t.Errorf("%d are remembered as in progress", n)
 		}
-	})
+	}
 }
 
 func sum(ns [NumStates]int64) (total int64) {
@@ -610,7 +610,7 @@ func TestAgesSayTheirUncertainty(t *testing.T) {
 		if ns, atMost := Length(run[0].DurationNS(), run[0].SlackNS); atMost != (n < 15) || atMost && ns != (n+1)*10*ms {
 			t.Errorf("after %d readings: %d, at most: %v", n+1, ns, atMost)
 		}
-		stat := y.measure.Requests(nil)
+		stat := y.requests()
 		if s := stat.Running[0]; s.UncertaintyNS != 5*ms || s.AtLeast || s.AgeNS != run[0].DurationNS() {
 			t.Errorf("stat: %+v", s)
 		}
