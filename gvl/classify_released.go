@@ -148,7 +148,7 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	case k.StateAtNS > e.fromNS && k.Syscall == "":
 		d.Reason = reasonNoKernelRow
 	default:
-		d.Reason = reasonNotAsked
+		d.Reason = ReasonNotAsked
 	}
 	return Unknown, d
 }
@@ -318,7 +318,7 @@ func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (Sta
 	case sampler.Stopped:
 		return Sleeping, d
 	}
-	d.Reason = reasonNotAsked
+	d.Reason = ReasonNotAsked
 	return Unknown, d
 }
 
@@ -328,8 +328,8 @@ func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	return e.hint.state, d
 }
 
-// doing says why a thread does not run that has released the GVL, by what the kernel noted of it.
-func (c *Classifier) doing(d *sampler.Doing, atNS int64) (State, Detail) {
+// Doing says why a thread does not run that has released the GVL, by what the kernel noted of it.
+func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
 	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
 	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}
 	if d.Kind == sampler.DoingRuns {

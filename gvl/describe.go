@@ -30,8 +30,8 @@ func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	return fmt.Sprintf("thread %d", id)
 }
 
-// peerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe"; "" when nothing is known.
-func peerName(p sampler.Peer) string {
+// PeerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe"; "" when nothing is known.
+func PeerName(p sampler.Peer) string {
 	name := p.Remote
 	switch {
 	case p.Kind == sampler.PeerListener:
@@ -43,7 +43,7 @@ func peerName(p sampler.Peer) string {
 	case name == "" && p.Kind == sampler.PeerUnknown:
 		return p.Service
 	case name == "":
-		name = peerKindWord(p.Kind)
+		name = PeerKindWord(p.Kind)
 	}
 	if p.Service != "" {
 		name += " " + p.Service
@@ -178,7 +178,7 @@ func ioArrow(op string) string {
 func peerSuffix(d *Detail, dict *sampler.Dictionary) string {
 	s := ""
 	if d.Peer != 0 && dict != nil {
-		if n := peerName(dict.Peer(d.Peer)); n != "" {
+		if n := PeerName(dict.Peer(d.Peer)); n != "" {
 			s = " " + n
 		}
 	}

@@ -53,9 +53,9 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 		if d.Peer != 0 && dict != nil && d.FDs <= 1 && d.Op != OpChild {
 			p := dict.Peer(d.Peer)
 			at := "io" + lasted + " " + ioArrow(d.Op) + " "
-			out = append(out, plainPeer(at+peerName(p)))
+			out = append(out, plainPeer(at+PeerName(p)))
 			p.Service = ""
-			out = append(out, plainPeer(at+peerName(p)))
+			out = append(out, plainPeer(at+PeerName(p)))
 		}
 		return append(out, "io"+lasted)
 	case Parked:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -61,7 +62,7 @@ func TestDescribeAndJSON(t *testing.T) {
 		{Unknown, Detail{FD: -1}, "unknown", `{}`},
 	}
 	for _, tt := range tests {
-		ts := ThreadState{State: tt.state, Detail: tt.d, SinceNS: 100, AtNS: 100 + 41*ms, stillNS: 40 * ms}
+		ts := ThreadState{State: tt.state, Detail: tt.d, SinceNS: 100, AtNS: 100 + 41*gvltest.MS, StillNS: 40 * gvltest.MS}
 		if got := Describe(ts, dict); got != tt.words {
 			t.Errorf("%q, want %q", got, tt.words)
 		}
