@@ -42,7 +42,7 @@ func (c *collector) called(w *watch, toNS int64) {
 }
 
 // addCalls adds calls of one length to a remote end.
-func (w *window) addCalls(id uint64, n int64) {
+func (w *past) addCalls(id uint64, n int64) {
 	group, cell := uint32(id>>(2*callBucketBits)), callCell{uint16(id >> callBucketBits), uint16(id), n}
 	of := w.calls[group]
 	if of == nil {

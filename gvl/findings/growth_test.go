@@ -116,7 +116,7 @@ func TestMakerOfObjects(t *testing.T) {
 		{"nearly as much in another place", map[sampler.StackID][2]int64{put: {12, 5}, other: {8, 5}}, 0, ""},
 		{"one long instant", map[sampler.StackID][2]int64{put: {4, 5}, other: {1, 500}}, 0, ""},
 	} {
-		w := &window{dict: s.dict, allocs: make(map[sampler.StackID]allocs)}
+		w := &window{moment: moment{dict: s.dict}, past: past{allocs: make(map[sampler.StackID]allocs)}}
 		for stack, n := range c.instants {
 			w.allocs[stack] = allocs{n[0] * n[1], n[0] * n[1] * n[1]}
 		}

@@ -158,7 +158,7 @@ func evalThreadWait(w *window) hit {
 
 // taker names the thread that takes from the queue at which another one waits, with what it does now: the one that was seen waiting for
 // something in it, or the one that runs code of the same class outside of requests and jobs.
-func (w *window) taker(waits *gvl.ThreadState) string {
+func (w *moment) taker(waits *gvl.ThreadState) string {
 	id, seen := w.ev.takers[waits.Detail.Object]
 	words := " takes from it and " + tenseIs + " "
 	if !seen || w.state(id) == nil {
@@ -174,7 +174,7 @@ func (w *window) taker(waits *gvl.ThreadState) string {
 
 // classOf is the class whose method waits: that of the innermost frame written in Ruby that is no part of Ruby itself; "" where it has none
 // of its own.
-func (w *window) classOf(stack sampler.StackID) string {
+func (w *moment) classOf(stack sampler.StackID) string {
 	for depth := 0; stack != 0 && w.dict != nil && depth < code.MaxFrames; depth++ {
 		caller, id := w.dict.Stack(stack)
 		if f := w.dict.Frame(id); !f.C && !strings.HasPrefix(f.Path, "<internal:") {
@@ -196,7 +196,7 @@ func ownerOf(label string) string {
 
 // soleIn is the one thread outside of requests and jobs in whose stack there is a method of a class and that does not wait for the same
 // queue; 0: there is none, or several.
-func (w *window) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
+func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {
 		ts := &w.states[i]

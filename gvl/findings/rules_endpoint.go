@@ -110,7 +110,7 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 }
 
 // servingOf is whom a listed thread works for.
-func (w *window) servingOf(id sampler.ThreadID) sampler.Serving {
+func (w *moment) servingOf(id sampler.ThreadID) sampler.Serving {
 	if i, ok := w.threadOf[id]; ok && i < len(w.s.Threads) {
 		return w.s.Threads[i].Serving
 	}
@@ -118,7 +118,7 @@ func (w *window) servingOf(id sampler.ThreadID) sampler.Serving {
 }
 
 // statement is what a thread asks now; "" where that is not known.
-func (w *window) statement(id sampler.ThreadID) string {
+func (w *moment) statement(id sampler.ThreadID) string {
 	if w.dict == nil {
 		return ""
 	}
@@ -130,7 +130,7 @@ func (w *window) statement(id sampler.ThreadID) string {
 }
 
 // endpointOf is the endpoint that a thread works for now; "" where that is not known.
-func (w *window) endpointOf(id sampler.ThreadID) string {
+func (w *moment) endpointOf(id sampler.ThreadID) string {
 	if w.dict == nil {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (w *window) endpointOf(id sampler.ThreadID) string {
 }
 
 // serves adds the endpoint that a culprit works for now: ", for GET orders#index".
-func (w *window) serves(h *hit, id sampler.ThreadID) {
+func (w *moment) serves(h *hit, id sampler.ThreadID) {
 	if name := w.endpointOf(id); name != "" {
 		h.endpoint = name
 		h.text += ", for " + name

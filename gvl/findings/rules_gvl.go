@@ -231,7 +231,7 @@ func evalStuck(w *window) hit {
 
 // innermost reports whether it is known where a stack is innermost, and whether that is a C function: what Ruby code itself does
 // between two looks at the timer, making a huge string say, is none's doing, and on a very slow machine the timer itself is late.
-func (w *window) innermost(stack sampler.StackID) (known, c bool) {
+func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
 		return false, false
 	}

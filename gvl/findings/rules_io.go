@@ -65,7 +65,7 @@ func (w *window) pools() map[string]*workers {
 
 // listens reports whether a thread waits for what others send it: its connection says so, it was never seen doing anything else, or it
 // comes back to the one place at which it then waits for longer than a call takes. A server's thread in a request does not.
-func (w *window) listens(x *watch) bool {
+func (w *moment) listens(x *watch) bool {
 	if x.flags&(flagServer|flagServing) != 0 {
 		return false
 	}

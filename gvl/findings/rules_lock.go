@@ -109,7 +109,7 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 
 // deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code raises
 // one when it is up, unless the program puts it off (Thread.handle_interrupt).
-func (w *window) deadlockEnds(cycle []sampler.ThreadID) string {
+func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	left := maxLimitFrames
 	for _, id := range cycle {
 		if ts := w.state(id); ts != nil && w.ev.classes.limited(ts.Stack, &left) {
@@ -120,7 +120,7 @@ func (w *window) deadlockEnds(cycle []sampler.ThreadID) string {
 }
 
 // stuckBehind counts the threads outside a cycle that wait for one in it, through others too.
-func (w *window) stuckBehind(cycle []sampler.ThreadID) int {
+func (w *moment) stuckBehind(cycle []sampler.ThreadID) int {
 	n := 0
 	for i := range w.states {
 		id := w.states[i].Thread

@@ -44,7 +44,7 @@ func evalStuckThread(w *window) hit {
 
 // canBeStuck leaves out what waits by its nature: idle threads, and readers of a stream, which were never seen doing anything
 // else or are where they spend nearly all their time.
-func (w *window) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
+func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
 		return false
 	}

@@ -24,10 +24,10 @@ const shortestCallNS = 10e6
 
 // asked reports whether a read from a peer group is a wait for an answer, so that no thread that does nothing else is a stream's
 // reader.
-func (w *window) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.Group(n).Peer.Service] }
+func (w *moment) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.Group(n).Peer.Service] }
 
 // peerIs says what a peer group is: a database, a Redis, or another remote end.
-func (w *window) peerIs(n uint32) (db, redis, other bool) {
+func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	g := w.ev.peers.Group(n)
 	switch {
 	case databases[g.Peer.Service]:
@@ -40,7 +40,7 @@ func (w *window) peerIs(n uint32) (db, redis, other bool) {
 
 // waiting lists the threads that now wait in io for the peer group (0: any) and pass ok, longest first, and how long
 // the longest has waited.
-func (w *window) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
+func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
 	for i := range w.states {
 		ts := &w.states[i]
 		x := w.watch(ts.Thread)
@@ -57,7 +57,7 @@ func (w *window) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.
 }
 
 // known is for how long one of the threads is known to have been in its wait at least, in ns.
-func (w *window) known(ids []sampler.ThreadID) (longest int64) {
+func (w *moment) known(ids []sampler.ThreadID) (longest int64) {
 	for _, id := range ids {
 		longest = max(longest, w.state(id).KnownNS())
 	}
@@ -227,7 +227,7 @@ func evalDNS(w *window) hit {
 	return h
 }
 
-func (w *window) isMain(id sampler.ThreadID) bool {
+func (w *moment) isMain(id sampler.ThreadID) bool {
 	if w.dict == nil {
 		return false
 	}
@@ -264,12 +264,12 @@ func evalLogBlocked(w *window) hit {
 	return h
 }
 
-func (w *window) terminal(id sampler.PeerID) bool {
+func (w *moment) terminal(id sampler.PeerID) bool {
 	return id != 0 && w.dict != nil && w.dict.Peer(id).Kind == sampler.PeerTTY
 }
 
 // target names what a thread writes to.
-func (w *window) target(ts *gvl.ThreadState) string {
+func (w *moment) target(ts *gvl.ThreadState) string {
 	switch ts.Detail.FD {
 	case 1:
 		return "stdout"

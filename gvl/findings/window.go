@@ -22,23 +22,25 @@ type sums struct {
 
 func (s *sums) held() int64 { return s.ns[gvl.Running] + s.ns[gvl.Stalled] + s.ns[gvl.GC] }
 
-// window is the last seconds, added up, and the sample at their end: what the rules look at.
-type window struct {
-	ev    *collector
-	blame *account.Blame
-	// requests are those of the stream; nil: nobody follows them.
-	requests *account.Requests
-	dict     *sampler.Dictionary
+// moment is the newest sample, with what the collector knows of its threads.
+type moment struct {
+	ev   *collector
+	dict *sampler.Dictionary
 	// limits are the rules' thresholds.
 	limits *limits
-
 	s      *sampler.Sample
 	states []gvl.ThreadState
+	nowNS  int64
+	// threadOf is each thread's index in states.
+	threadOf map[sampler.ThreadID]int
+}
 
-	nowNS     int64
+// past is the last seconds, added up.
+type past struct {
 	sampledNS int64
 	quality   sampler.Quality // of that time
-	fromNS    int64           // nothing before this is in it; 0: no such limit
+	fromNS    int64           // nothing before this is in it. Zero means no such limit.
+	newest    int64           // the last second
 	total     sums
 	threads   map[sampler.ThreadID]*sums
 	ractors   map[sampler.RactorID]*sums
@@ -72,8 +74,15 @@ type window struct {
 	spare           []*sums
 	recentLocks     map[uint64]int64 // of the last full second and the one going on
 	recentNS        int64
-	// threadOf is each thread's index in states.
-	threadOf map[sampler.ThreadID]int
+}
+
+// window is what the rules look at: the last seconds, the sample at their end, and what is known of the same time elsewhere.
+type window struct {
+	moment
+	past
+	blame *account.Blame
+	// requests are those of the stream. It is nil if nothing follows them.
+	requests *account.Requests
 }
 
 func (w *window) init(ev *collector, b *account.Blame, q *account.Requests) {
@@ -91,7 +100,7 @@ func (w *window) init(ev *collector, b *account.Blame, q *account.Requests) {
 	w.threadOf = make(map[sampler.ThreadID]int)
 }
 
-func (w *window) sums() *sums {
+func (w *past) sums() *sums {
 	if n := len(w.spare); n > 0 {
 		s := w.spare[n-1]
 		w.spare = w.spare[:n-1]
@@ -105,7 +114,7 @@ func (w *window) sums() *sums {
 func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromNS int64) {
 	ev := w.ev
 	ev.addAll()
-	w.nowNS, w.fromNS = now, fromNS
+	w.nowNS, w.fromNS, w.newest = now, fromNS, ev.cur.at
 	w.s, w.states = s, states
 	for _, x := range w.threads {
 		w.spare = append(w.spare, x)
@@ -157,14 +166,14 @@ func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromN
 }
 
 // covers reports whether a second is in the window.
-func (w *window) covers(b *second) bool {
-	return b.at >= 0 && b.at >= w.ev.cur.at-findingsWindowNS/1e9 && b.at*1e9 >= w.fromNS
+func (w *past) covers(b *second) bool {
+	return b.at >= 0 && b.at >= w.newest-findingsWindowNS/1e9 && b.at*1e9 >= w.fromNS
 }
 
 // recent reports whether a second is the last full one or the one going on.
-func (w *window) recent(b *second) bool { return b.at >= w.ev.cur.at-1 }
+func (w *past) recent(b *second) bool { return b.at >= w.newest-1 }
 
-func (w *window) add(b *second) {
+func (w *past) add(b *second) {
 	recent := w.recent(b)
 	w.sampledNS += b.sampledNS
 	w.quality.Add(&b.quality)
@@ -193,7 +202,7 @@ func (w *window) add(b *second) {
 	}
 }
 
-func (w *window) addSum(k sumKey, ns int64, recent bool) {
+func (w *past) addSum(k sumKey, ns int64, recent bool) {
 	switch k.dim {
 	case dimThread:
 		w.addThread(k, ns)
@@ -227,7 +236,7 @@ func (w *window) addSum(k sumKey, ns int64, recent bool) {
 	}
 }
 
-func (w *window) addThread(k sumKey, ns int64) {
+func (w *past) addThread(k sumKey, ns int64) {
 	w.thread(sampler.ThreadID(k.id)).add(k, ns)
 	w.total.add(k, ns)
 	r := w.ractors[k.ractor]
@@ -239,7 +248,7 @@ func (w *window) addThread(k sumKey, ns int64) {
 }
 
 // thread is what is added up of a thread.
-func (w *window) thread(id sampler.ThreadID) *sums {
+func (w *past) thread(id sampler.ThreadID) *sums {
 	t := w.threads[id]
 	if t == nil {
 		t = w.sums()
@@ -258,7 +267,7 @@ func (s *sums) add(k sumKey, ns int64) {
 }
 
 // flag sums the busy time of stacks with any of the flags.
-func (w *window) flag(f stackFlags) int64 {
+func (w *past) flag(f stackFlags) int64 {
 	var sum int64
 	for k, ns := range w.flags {
 		if k&f != 0 {
@@ -278,10 +287,10 @@ func (w *window) own() float64 {
 }
 
 // share is ns of the window's length: 1 is one thread all the time.
-func (w *window) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
+func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 
 // ofBusy is ns of the busy time of all threads.
-func (w *window) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
+func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
 // withWaiters is time as a holder of the GVL together with the waiting of others for it, as if the waiting were spread evenly over
 // all time as a holder.
@@ -290,13 +299,13 @@ func (w *window) withWaiters(ns int64) int64 {
 }
 
 // ofAll is a share of the window's length in which no thread went on: the busy time of all threads in it.
-func (w *window) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
+func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
 
 // name is what the screens call a thread.
-func (w *window) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }
+func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }
 
 // watch is what the collector remembers of a listed thread; nil: not listed.
-func (w *window) watch(id sampler.ThreadID) *watch {
+func (w *moment) watch(id sampler.ThreadID) *watch {
 	if i, ok := w.threadOf[id]; ok {
 		return &w.ev.threads[w.ev.slots[i]]
 	}
@@ -304,7 +313,7 @@ func (w *window) watch(id sampler.ThreadID) *watch {
 }
 
 // state is a thread's state now; nil: not listed.
-func (w *window) state(id sampler.ThreadID) *gvl.ThreadState {
+func (w *moment) state(id sampler.ThreadID) *gvl.ThreadState {
 	if i, ok := w.threadOf[id]; ok {
 		return &w.states[i]
 	}
@@ -330,7 +339,7 @@ func join(a, b string) string {
 
 // place names code with the file and the line of its innermost part that is the program's own: "Shop#pay → IO#gets (shop.rb:12)";
 // "" for an unknown stack.
-func (w *window) place(stack sampler.StackID) string {
+func (w *moment) place(stack sampler.StackID) string {
 	code, at := code.Where(w.dict, stack), code.OwnLine(w.dict, stack)
 	switch {
 	case at == "":
@@ -342,7 +351,7 @@ func (w *window) place(stack sampler.StackID) string {
 }
 
 // in is place with " in " before it; "" for an unknown stack.
-func (w *window) in(stack sampler.StackID) string {
+func (w *moment) in(stack sampler.StackID) string {
 	if code := w.place(stack); code != "" {
 		return " in " + code
 	}
