@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 )
 
@@ -18,7 +18,7 @@ const (
 )
 
 // statAlloc names the classes that most objects were made of.
-func statAlloc(b *strings.Builder, a *gvl.StatAlloc) {
+func statAlloc(b *strings.Builder, a *account.StatAlloc) {
 	if a.Instants < minAllocInstants {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -27,7 +29,7 @@ type DumpWait struct {
 	HeldBy sampler.ThreadID `json:"held_by"`
 }
 
-// DumpLock is something that threads wait for: gvl.Contended.
+// DumpLock is something that threads wait for: account.Contended.
 type DumpLock struct {
 	Kind   *string `json:"kind"`
 	Object *string `json:"object"`
@@ -53,7 +55,7 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	for i := range states {
 		byID[states[i].Thread] = &states[i].Detail
 	}
-	for _, c := range gvl.Deadlocks(states) {
+	for _, c := range findings.Deadlocks(states) {
 		dead := DumpDeadlock{Threads: c}
 		for i, id := range c {
 			detail := byID[id]
@@ -69,7 +71,7 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 		}
 		d.Deadlocks = append(d.Deadlocks, dead)
 	}
-	for _, l := range gvl.Locks(states) {
+	for _, l := range account.Locks(states) {
 		out := DumpLock{
 			Kind: nonEmpty(l.Kind), Object: address(l.Object), Exclusive: l.Exclusive, Waiting: l.Waiters,
 			LongestNS: l.LongestNS, LongestBound: l.LongestBound, Timed: l.Timed,

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 )
 
 // TestDocsNameEveryKey: docs/json.md describes every key of both contracts.
@@ -48,7 +48,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 		}
 	}
 	walk(reflect.TypeFor[Dump]())
-	walk(reflect.TypeFor[gvl.Stat]())
+	walk(reflect.TypeFor[account.Stat]())
 	walk(reflect.TypeFor[statNote]())
 	walk(reflect.TypeFor[StatLine]())
 	if keys < 80 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -36,16 +37,16 @@ type Dump struct {
 	Threads []DumpThread `json:"threads"`
 	// NativeThreads are those that Ruby does not know, with their CPU time since they started; NewDump leaves it empty,
 	// because nothing in a sample says so.
-	NativeThreads []gvl.StatNative `json:"native_threads"`
+	NativeThreads []account.StatNative `json:"native_threads"`
 	// SuspendedFibers counts those in Threads; null where they were not looked for (SetFibers), as in a recording.
 	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
 	// Findings are what was wrong in the MeasuredNS before the dump; none were looked for when that is 0.
-	MeasuredNS int64             `json:"measured_ns"`
-	Findings   []gvl.StatFinding `json:"findings"`
-	GC         DumpGC            `json:"gc"`
+	MeasuredNS int64                 `json:"measured_ns"`
+	Findings   []account.StatFinding `json:"findings"`
+	GC         DumpGC                `json:"gc"`
 	// Alloc is what was allocated in the MeasuredNS before the dump, by class.
-	Alloc gvl.StatAlloc `json:"alloc"`
-	Reads DumpReads     `json:"reads"`
+	Alloc account.StatAlloc `json:"alloc"`
+	Reads DumpReads         `json:"reads"`
 
 	texts []string // the states in words, parallel to Threads
 	// sinceNS is when the states began as far as seen, and lasted for how long, in the words of texts; parallel to Threads.
@@ -95,7 +96,7 @@ type DumpThread struct {
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
 	// Serving is the request or job that it works for; null: none, or it could not be told.
-	Serving *gvl.StatServing `json:"serving"`
+	Serving *account.StatServing `json:"serving"`
 	// StateNS is for how long the state has lasted, as far as seen.
 	StateNS int64 `json:"state_ns"`
 	// StateBound says what StateNS is of that: the thread may have left the state and come back, or been in it before it was seen first.
@@ -162,7 +163,7 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		MonotonicNS: s.TimeNS, ReadNS: s.ReadNS, PauseNS: s.PauseNS, Stopped: s.Proc.Stopped, Frozen: s.Proc.Frozen,
 		Ractors:   make([]DumpRactor, 0, len(s.Ractors)),
 		Deadlocks: []DumpDeadlock{}, Locks: []DumpLock{},
-		NativeThreads: []gvl.StatNative{}, Findings: []gvl.StatFinding{}, Alloc: gvl.StatAlloc{Classes: []gvl.StatAllocClass{}},
+		NativeThreads: []account.StatNative{}, Findings: []account.StatFinding{}, Alloc: account.StatAlloc{Classes: []account.StatAllocClass{}},
 		Threads: make([]DumpThread, 0, len(s.Threads)),
 		GC:      dumpGC(s),
 		Reads:   DumpReads{s.Reads.Torn, s.Reads.Partial, s.Reads.Failed, s.Reads.Retried, s.Reads.Pauses, s.Reads.PausesCut},
@@ -195,7 +196,7 @@ func verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.Threa
 
 // SetMeasured adds what was found wrong in the ns before the dump. A state that was there at the beginning may have begun
 // at any time before: it has lasted at least as long.
-func (d *Dump) SetMeasured(ns int64, findings []gvl.StatFinding) {
+func (d *Dump) SetMeasured(ns int64, findings []account.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {
 		t := &d.Threads[i]
@@ -213,7 +214,7 @@ func (d *Dump) SetMeasured(ns int64, findings []gvl.StatFinding) {
 		}
 		d.texts[i] = strings.Replace(text, d.lasted[i], gvl.Bounded{NS: t.StateNS, Bound: gvl.AtLeast}.Prose(), 1)
 	}
-	d.Findings = append([]gvl.StatFinding{}, findings...)
+	d.Findings = append([]account.StatFinding{}, findings...)
 }
 
 func dumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) DumpRactor {
@@ -253,7 +254,7 @@ func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) 
 		Partial: t.Quality&sampler.StackPartial != 0, Failed: t.Quality&sampler.StackFailed != 0,
 		Stale: t.Quality&sampler.StackFresh == 0 && t.Stack != 0,
 	}
-	if q, ok := gvl.ServingOf(t.Serving, v.AtNS, dict); ok {
+	if q, ok := account.ServingOf(t.Serving, v.AtNS, dict); ok {
 		out.Serving = &q
 	}
 	if t.TID != 0 {
@@ -317,7 +318,7 @@ func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 }
 
 // isFor reports whether what is worked for is an endpoint that match says yes to.
-func isFor(q *gvl.StatServing, match func(name string) bool) bool {
+func isFor(q *account.StatServing, match func(name string) bool) bool {
 	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
 }
 
@@ -325,7 +326,7 @@ func isFor(q *gvl.StatServing, match func(name string) bool) bool {
 func onlyEndpointsOf(list []DumpSuspendedFibers, match func(name string) bool) []DumpSuspendedFibers {
 	var out []DumpSuspendedFibers
 	for _, x := range list {
-		x.Serving = slices.DeleteFunc(slices.Clone(x.Serving), func(q gvl.StatServing) bool { return !isFor(&q, match) })
+		x.Serving = slices.DeleteFunc(slices.Clone(x.Serving), func(q account.StatServing) bool { return !isFor(&q, match) })
 		if x.Count = len(x.Serving); x.Count > 0 {
 			out = append(out, x)
 		}

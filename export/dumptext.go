@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -167,7 +168,7 @@ func (t *dumpText) thread(th *DumpThread, i int) {
 }
 
 // serving says for whom a thread works.
-func (t *dumpText) serving(q *gvl.StatServing) {
+func (t *dumpText) serving(q *account.StatServing) {
 	if q == nil {
 		return
 	}

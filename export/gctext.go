@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -34,7 +34,7 @@ type DumpGC struct {
 	// Allocated is the objects allocated since the process started.
 	Allocated uint64 `json:"allocated"`
 	// Figures are those of GC.stat; null where they could not be read.
-	Figures *gvl.GCFigures `json:"figures"`
+	Figures *account.GCFigures `json:"figures"`
 
 	reason uint32
 }
@@ -47,7 +47,7 @@ func dumpGC(s *sampler.Sample) DumpGC {
 	d := DumpGC{
 		Valid: true, During: g.During, Phase: g.Mode.String(), Count: g.Count, Minor: g.MinorCount, Major: g.MajorCount,
 		By: nonEmpty(sampler.GCTrigger(g.Reason)), MajorBy: nonEmpty(sampler.GCMajorBy(g.Reason)), RubyNS: g.TimeNS,
-		Allocated: g.Allocated, Figures: gvl.FiguresOf(&s.GCDetail), reason: g.Reason,
+		Allocated: g.Allocated, Figures: account.FiguresOf(&s.GCDetail), reason: g.Reason,
 	}
 	if d.By != nil {
 		kind := "minor"
@@ -67,7 +67,7 @@ func (t *dumpText) gc() {
 		return
 	}
 	t.printf("GC: %d minor, %d major", g.Minor, g.Major)
-	if text := gvl.DescribeGCReason(g.reason); text != "" {
+	if text := account.DescribeGCReason(g.reason); text != "" {
 		word := "last"
 		if g.During || g.Phase != sampler.GCIdle.String() {
 			word = "now"
@@ -87,7 +87,7 @@ func (t *dumpText) gc() {
 }
 
 // heapText says how full the heap is and how close the next collection.
-func heapText(f *gvl.GCFigures) string {
+func heapText(f *account.GCFigures) string {
 	var b strings.Builder
 	known := func(n ...*int64) bool {
 		for _, v := range n {
@@ -130,7 +130,7 @@ func countText(v float64) string {
 }
 
 // statGC writes the collections of a window: how many, why, who started them and who paid.
-func statGC(b *strings.Builder, s gvl.Stat) {
+func statGC(b *strings.Builder, s account.Stat) {
 	g := &s.GC
 	if !g.Valid {
 		fmt.Fprintln(b, "GC   could not be read")
@@ -177,7 +177,7 @@ func statGC(b *strings.Builder, s gvl.Stat) {
 	}
 }
 
-func gcPlaceText(p *gvl.StatGCPlace) string {
+func gcPlaceText(p *account.StatGCPlace) string {
 	text := p.Text()
 	if p.Caller != "" {
 		text += " of " + p.Caller
@@ -188,7 +188,7 @@ func gcPlaceText(p *gvl.StatGCPlace) string {
 	return flamegraph.Printable(text)
 }
 
-func reasonsText(g *gvl.StatGC) string {
+func reasonsText(g *account.StatGC) string {
 	var parts []string
 	for _, r := range []struct {
 		n    uint64

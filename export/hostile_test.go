@@ -12,6 +12,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -43,7 +45,7 @@ func hostileWorld() Measured {
 // hostileIntervals writes the lines of such a process.
 func hostileIntervals(w io.Writer) error {
 	m := hostileWorld()
-	x := NewIntervals(w, gvl.NewStream(m.Process), m.Process, m.Dict, "1")
+	x := NewIntervals(w, stream.New(m.Process), m.Process, m.Dict, "1")
 	x.Note(sampler.Note{AtNS: 1, Text: hostileName})
 	x.Interval(&gvl.Interval{Thread: 1, State: gvl.IO, Detail: gvl.Detail{Op: "read", Peer: 1}, Stack: 1, Serving: hostileServing(m.Dict), FromNS: 1e9, ToNS: 2e9})
 	return x.Finish(hostileName)
@@ -63,14 +65,14 @@ func TestHostileRequests(t *testing.T) {
 	states := []gvl.ThreadState{{Thread: 1, Ractor: 1, State: gvl.IO, AtNS: 2e9, SinceNS: 1e9}}
 	dump := NewDump(sampler.Process{PID: 7}, d, s, states)
 	name, number := hostileName, "18446744073709551615"
-	serving := gvl.StatServing{Kind: "request", Endpoint: &name, Number: 1, AgeNS: 1 << 62, Values: &name, Statement: &name, Exception: &name, Span: &number,
+	serving := account.StatServing{Kind: "request", Endpoint: &name, Number: 1, AgeNS: 1 << 62, Values: &name, Statement: &name, Exception: &name, Span: &number,
 		RootSpan: &number}
-	peers := []gvl.StatPeerTime{{Peer: map[string]any{"kind": "unix", "path": hostileName}, Name: hostileName, NS: 1 << 62}}
-	time := gvl.StatStates{IO: 1 << 62, Running: 1}
-	stat := gvl.Stat{Requests: gvl.StatRequests{LeftOut: 1 << 63, NotListed: 3,
-		Endpoints: []gvl.StatEndpoint{{Kind: "request", Endpoint: &name, NS: time, Peers: peers, LongestNS: 1 << 62, P95NS: 1 << 62, Measured: 1},
+	peers := []account.StatPeerTime{{Peer: map[string]any{"kind": "unix", "path": hostileName}, Name: hostileName, NS: 1 << 62}}
+	time := account.StatStates{IO: 1 << 62, Running: 1}
+	stat := account.Stat{Requests: account.StatRequests{LeftOut: 1 << 63, NotListed: 3,
+		Endpoints: []account.StatEndpoint{{Kind: "request", Endpoint: &name, NS: time, Peers: peers, LongestNS: 1 << 62, P95NS: 1 << 62, Measured: 1},
 			{Kind: hostileName, NS: time}, {Other: true}},
-		Running: []gvl.StatRequest{{StatServing: serving, Thread: 1, State: "io", Words: hostileName, NS: time, Peers: peers}}}}
+		Running: []account.StatRequest{{StatServing: serving, Thread: 1, State: "io", Words: hostileName, NS: time, Peers: peers}}}}
 	for what, write := range map[string]func(io.Writer) error{
 		"dump": dump.WriteText, "dump as JSON": dump.WriteJSON,
 		"stat":         func(w io.Writer) error { return WriteStat(w, stat) },

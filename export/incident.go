@@ -2,7 +2,9 @@ package export
 
 import (
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -12,7 +14,7 @@ import (
 type Incident struct {
 	process sampler.Process
 	dict    *sampler.Dictionary
-	measure *gvl.Measure
+	measure *measure.Measure
 	// collector charges weights; it is attached to the measure's stream.
 	collector *flamegraph.Collector
 	lanes     incidentLanes
@@ -21,16 +23,16 @@ type Incident struct {
 	dumps     incidentDumps
 	gc        incidentGC
 
-	stat     gvl.Stat
-	longest  []gvl.Request
+	stat     account.Stat
+	longest  []account.Request
 	finished bool
 	// Notes are what the user noted.
 	Notes []sampler.Note
 }
 
 // NewIncident returns an Incident of the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as they are.
-func NewIncident(p sampler.Process, dict *sampler.Dictionary, r *gvl.Rules) *Incident {
-	n := &Incident{process: p, dict: dict, measure: gvl.NewMeasure(p, dict, r)}
+func NewIncident(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Incident {
+	n := &Incident{process: p, dict: dict, measure: measure.New(p, dict, r)}
 	n.lanes.threads = make(map[sampler.ThreadID]*incidentLane)
 	n.locks.locks = make(map[incidentLockKey]*incidentLock)
 	n.dumps.dict = dict

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -185,7 +186,7 @@ func (b *incidentBuilder) textID(s string) int {
 
 func (b *incidentBuilder) addThreads() {
 	n := b.n
-	figures := make(map[sampler.ThreadID]*gvl.StatThread, len(n.stat.Threads))
+	figures := make(map[sampler.ThreadID]*account.StatThread, len(n.stat.Threads))
 	for i := range n.stat.Threads {
 		figures[n.stat.Threads[i].ID] = &n.stat.Threads[i]
 	}
@@ -389,7 +390,7 @@ func (b *incidentBuilder) gvlText(r DumpRactor, several bool) string {
 }
 
 // lockText names what is waited for.
-func lockText(l *gvl.Contended) string {
+func lockText(l *account.Contended) string {
 	kind := l.Kind
 	if kind == "" {
 		kind = "lock"

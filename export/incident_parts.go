@@ -8,6 +8,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -46,7 +48,7 @@ type incidentDump struct {
 	atNS    int64
 	threads []dumpedThread
 	ractors []DumpRactor
-	locks   []gvl.Contended
+	locks   []account.Contended
 	cycles  [][]sampler.ThreadID // deadlocks
 }
 
@@ -102,7 +104,7 @@ func (d *incidentDumps) thin() {
 }
 
 func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
-	out := incidentDump{atNS: s.TimeNS, locks: gvl.Locks(states), cycles: gvl.Deadlocks(states)}
+	out := incidentDump{atNS: s.TimeNS, locks: account.Locks(states), cycles: findings.Deadlocks(states)}
 	verdict := verdicts(s, states)
 	for i := range s.Ractors {
 		out.ractors = append(out.ractors, dumpRactor(&s.Ractors[i], s, verdict))
@@ -114,7 +116,7 @@ func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 			Failed: t.Quality&sampler.StackFailed != 0, Stale: t.Quality&sampler.StackFresh == 0 && t.Stack != 0, Partial: t.Quality&sampler.StackPartial != 0,
 			Truncated: t.Quality&sampler.StackTruncated != 0, Omitted: t.Omitted, Frames: make([]DumpFrame, min(int(t.Stack), 1)),
 		})
-		if q, ok := gvl.ServingOf(t.Serving, v.AtNS, d.dict); ok {
+		if q, ok := account.ServingOf(t.Serving, v.AtNS, d.dict); ok {
 			words := tellings(&q)
 			if q.Number != 0 {
 				words = append([]string{"serves " + servingName(&q) + " for " + ageText(&q)}, words...)

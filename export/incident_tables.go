@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -138,7 +138,7 @@ func (b *incidentBuilder) addRequests() {
 		if q.AtLeast || q.InProgress {
 			took = "≥" + took
 		}
-		ns := gvl.StatesOf(q.NS)
+		ns := account.StatesOf(q.NS)
 		x := incidentLong{Name: b.words(name), FromNS: b.n.since(q.FromNS), Took: incidentSpan{q.DurationNS(), took}, Thread: b.thread(q.Thread), NS: q.NS, Where: whereText(&ns, q.FiberNS, nil)}
 		if q.InProgress {
 			x.Words = "in progress at the end"
@@ -235,6 +235,6 @@ func (b *incidentBuilder) addGC() {
 		if c.minor {
 			major = 0
 		}
-		o.Cycles = append(o.Cycles, b.n.since(c.atNS), major, int64(b.textID(gvl.DescribeGCReason(c.reason))))
+		o.Cycles = append(o.Cycles, b.n.since(c.atNS), major, int64(b.textID(account.DescribeGCReason(c.reason))))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -47,7 +48,7 @@ func TestIncidentAddsUp(t *testing.T) {
 		p := streamtest.Process(1000, 100)
 		g := streamtest.New(seed, d)
 		n := NewIncident(p, d, nil)
-		stream := gvl.NewStream(p)
+		stream := stream.New(p)
 		rolling, err := flamegraph.NewRolling(0, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -70,10 +72,10 @@ type (
 		From   int64            `json:"begin_ns"`
 		To     int64            `json:"end_ns"`
 		// Resolution says how exactly the begin is known, in ns; 0: exactly.
-		Resolution int64            `json:"resolution_ns"`
-		Stack      *sampler.StackID `json:"stack"`
-		Detail     map[string]any   `json:"detail"`
-		Request    *gvl.StatServing `json:"request"`
+		Resolution int64                `json:"resolution_ns"`
+		Stack      *sampler.StackID     `json:"stack"`
+		Detail     map[string]any       `json:"detail"`
+		Request    *account.StatServing `json:"request"`
 	}
 	intervalsWait struct {
 		Type string `json:"type"` // wait
@@ -137,7 +139,7 @@ type (
 type Intervals struct {
 	gvl.Ignore
 	dict   *sampler.Dictionary
-	stream *gvl.Stream
+	stream *stream.Stream
 	enc    *json.Encoder
 	err    error
 
@@ -155,7 +157,7 @@ type Intervals struct {
 
 // NewIntervals returns an Intervals of a stream of the target p, whose samples' IDs point into dict, and writes the header. version is
 // ddtop's.
-func NewIntervals(w io.Writer, s *gvl.Stream, p sampler.Process, dict *sampler.Dictionary, version string) *Intervals {
+func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, version string) *Intervals {
 	x := &Intervals{
 		dict: dict, stream: s, enc: json.NewEncoder(asciiControls{w}), threads: make(map[sampler.ThreadID]sampler.ThreadInfo),
 		frames: make(map[sampler.FrameID]struct{}), stacks: make(map[sampler.StackID]struct{}), held: make(map[sampler.RactorID]gvl.LockInterval),
@@ -184,7 +186,7 @@ func (x *Intervals) Interval(i *gvl.Interval) {
 		Type: "interval", Thread: i.Thread, State: i.State.String(), From: i.FromNS, To: i.ToNS, Resolution: i.ResolutionNS, Stack: x.stack(i.Stack),
 		Detail: i.Detail.JSON(i.State, x.dict),
 	}
-	if v, ok := gvl.ServingOf(i.Serving, i.ToNS, x.dict); ok {
+	if v, ok := account.ServingOf(i.Serving, i.ToNS, x.dict); ok {
 		line.Request = &v
 	}
 	x.put(line)

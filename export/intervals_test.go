@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -115,8 +117,8 @@ func TestIntervals(t *testing.T) {
 		p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
 		next := streamtest.New(seed, dict)
 		next.Damaged = seed%2 == 1
-		measure := gvl.NewMeasure(p, dict, nil)
-		class, stream := gvl.NewClassifier(p, dict), gvl.NewStream(p)
+		measure := measure.New(p, dict, nil)
+		class, stream := gvl.NewClassifier(p, dict), stream.New(p)
 		var b bytes.Buffer
 		x := NewIntervals(&b, stream, p, dict, "1.2.3")
 		x.Note(sampler.Note{AtNS: 7, Text: "deploy"})
@@ -214,7 +216,7 @@ func TestIntervals(t *testing.T) {
 // TestIntervalsFail: the first error of the file is the one that is told.
 func TestIntervalsFail(t *testing.T) {
 	p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
-	x := NewIntervals(failingWriter{}, gvl.NewStream(p), p, dict, "")
+	x := NewIntervals(failingWriter{}, stream.New(p), p, dict, "")
 	if x.Err() == nil || x.Finish("") == nil {
 		t.Error("it says that all was written")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -24,7 +25,7 @@ func labelRun(t *testing.T) Measured {
 		t.Fatal(err)
 	}
 	timeline := NewTimeline()
-	class, stream := gvl.NewClassifier(s.proc, s.dict), gvl.NewStream(s.proc)
+	class, stream := gvl.NewClassifier(s.proc, s.dict), stream.New(s.proc)
 	c := flamegraph.NewCollector(stream, nil, r, timeline)
 	c.BySpan(s.dict, nil)
 	c.ByGC()

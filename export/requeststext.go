@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -33,7 +33,7 @@ func unknownOf(kind string) string {
 }
 
 // statRequests writes which requests and jobs the time went to.
-func statRequests(b *strings.Builder, s gvl.Stat) {
+func statRequests(b *strings.Builder, s account.Stat) {
 	r := &s.Requests
 	if len(r.Endpoints) == 0 {
 		return
@@ -83,7 +83,7 @@ func statRequests(b *strings.Builder, s gvl.Stat) {
 	statRunning(b, s)
 }
 
-func endpointName(e *gvl.StatEndpoint) string {
+func endpointName(e *account.StatEndpoint) string {
 	switch {
 	case e.Other:
 		return "(others)"
@@ -94,15 +94,15 @@ func endpointName(e *gvl.StatEndpoint) string {
 }
 
 // endpointSpan is a quantile of the lengths of requests that were seen whole.
-func endpointSpan(e *gvl.StatEndpoint, ns int64) string {
+func endpointSpan(e *account.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
 	}
 	return lengthText(e, ns)
 }
 
-func lengthText(e *gvl.StatEndpoint, ns int64) string {
-	ns, atMost := gvl.Length(ns, e.UncertaintyNS)
+func lengthText(e *account.StatEndpoint, ns int64) string {
+	ns, atMost := account.Length(ns, e.UncertaintyNS)
 	if atMost {
 		return "≤" + units.ProseDuration(ns)
 	}
@@ -110,7 +110,7 @@ func lengthText(e *gvl.StatEndpoint, ns int64) string {
 }
 
 // longestText is the longest request, of those seen in part too.
-func longestText(e *gvl.StatEndpoint) string {
+func longestText(e *account.StatEndpoint) string {
 	switch {
 	case e.LongestNS == 0:
 		return "–"
@@ -122,7 +122,7 @@ func longestText(e *gvl.StatEndpoint) string {
 
 // whereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber
 // waited and no thread worked for it.
-func whereText(n *gvl.StatStates, fiberNS int64, peers []gvl.StatPeerTime) string {
+func whereText(n *account.StatStates, fiberNS int64, peers []account.StatPeerTime) string {
 	type part struct {
 		word string
 		ns   int64
@@ -149,7 +149,7 @@ func whereText(n *gvl.StatStates, fiberNS int64, peers []gvl.StatPeerTime) strin
 const oldLookNS = int64(2e9)
 
 // statRunning writes what is in progress at the end, the oldest first.
-func statRunning(b *strings.Builder, s gvl.Stat) {
+func statRunning(b *strings.Builder, s account.Stat) {
 	list := s.Requests.Running
 	if len(list) == 0 {
 		return
@@ -176,14 +176,14 @@ func statRunning(b *strings.Builder, s gvl.Stat) {
 
 // ageText is for how long a request has been going on: "≤20 ms" where the readings at its begin were too far apart to tell, "new"
 // where nothing is known yet.
-func ageText(q *gvl.StatServing) string {
+func ageText(q *account.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:
 		return "new"
 	case q.AtLeast:
 		return "≥" + units.ProseDuration(q.AgeNS)
 	}
-	ns, atMost := gvl.Length(q.AgeNS, q.UncertaintyNS)
+	ns, atMost := account.Length(q.AgeNS, q.UncertaintyNS)
 	if atMost {
 		return "≤" + units.ProseDuration(ns)
 	}
@@ -191,7 +191,7 @@ func ageText(q *gvl.StatServing) string {
 }
 
 // servingName is what a request is called, with its path or arguments where values were read.
-func servingName(q *gvl.StatServing) string {
+func servingName(q *account.StatServing) string {
 	name := unknownOf(q.Kind)
 	if q.Endpoint != nil {
 		name = flamegraph.Printable(*q.Endpoint)
@@ -203,7 +203,7 @@ func servingName(q *gvl.StatServing) string {
 }
 
 // tellings are what a thread asks and handles, in words.
-func tellings(q *gvl.StatServing) []string {
+func tellings(q *account.StatServing) []string {
 	var out []string
 	if q.Statement != nil {
 		out = append(out, ansi.Truncate(flamegraph.Printable(*q.Statement), statementWidth, "…"))

@@ -11,7 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -108,7 +108,7 @@ func TestOnlyEndpoints(t *testing.T) {
 // TestStatWithoutRequests: a program that serves nobody has no part about requests.
 func TestStatWithoutRequests(t *testing.T) {
 	s := demoStat()
-	s.Requests = gvl.StatRequests{}
+	s.Requests = account.StatRequests{}
 	var b bytes.Buffer
 	if err := WriteStat(&b, s); err != nil || strings.Contains(b.String(), "requests") {
 		t.Errorf("%v\n%s", err, b.String())

@@ -13,7 +13,8 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -24,7 +25,7 @@ const labelPID = "pid"
 // ProcessStat is what was measured of one of several processes.
 type ProcessStat struct {
 	Process sampler.Process
-	Stat    gvl.Stat
+	Stat    account.Stat
 }
 
 // ProcessDump is the thread dump of one of several processes.
@@ -187,10 +188,10 @@ func processRow(p *ProcessStat) []string {
 }
 
 // worstFinding is the first of the highest severity.
-func worstFinding(list []gvl.StatFinding) *gvl.StatFinding {
-	order := []string{gvl.SeverityCrit.String(), gvl.SeverityWarn.String(), gvl.SeverityInfo.String()}
+func worstFinding(list []account.StatFinding) *account.StatFinding {
+	order := []string{findings.SeverityCrit.String(), findings.SeverityWarn.String(), findings.SeverityInfo.String()}
 	for _, severity := range order {
-		if i := slices.IndexFunc(list, func(f gvl.StatFinding) bool { return f.Severity == severity }); i >= 0 {
+		if i := slices.IndexFunc(list, func(f account.StatFinding) bool { return f.Severity == severity }); i >= 0 {
 			return &list[i]
 		}
 	}

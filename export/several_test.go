@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -103,8 +104,8 @@ func TestTextsOfSeveralProcesses(t *testing.T) {
 		{PID: 13, Parent: 11, Title: "sh", StartedAt: start, Why: "no Ruby (/bin/sh)"},
 	}
 	list := []ProcessStat{
-		{Process: sampler.Process{PID: 11, Title: "master", RubyVersion: "3.4.7"}, Stat: gvl.Stat{PID: 11, DurationNS: 1e9,
-			Findings: []gvl.StatFinding{{Severity: "warn", Title: "slow"}, {Severity: "crit", Title: "stuck\x1b[2J"}}}},
+		{Process: sampler.Process{PID: 11, Title: "master", RubyVersion: "3.4.7"}, Stat: account.Stat{PID: 11, DurationNS: 1e9,
+			Findings: []account.StatFinding{{Severity: "warn", Title: "slow"}, {Severity: "crit", Title: "stuck\x1b[2J"}}}},
 	}
 	var b bytes.Buffer
 	if err := WriteStats(&b, list, relatives, 3); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -20,7 +21,7 @@ const statNameWidth = 28
 
 // statDocument is the JSON of `ddtop stat` and `ddtop report`.
 type statDocument struct {
-	gvl.Stat
+	account.Stat
 	Notes []statNote `json:"notes"`
 }
 
@@ -30,7 +31,7 @@ type statNote struct {
 }
 
 // WriteStatJSON writes the JSON of `ddtop stat`; notes are those of a recording.
-func WriteStatJSON(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
+func WriteStatJSON(w io.Writer, s account.Stat, notes ...sampler.Note) error {
 	d := statDocument{Stat: s, Notes: []statNote{}}
 	for _, n := range notes {
 		d.Notes = append(d.Notes, statNote{n.AtNS, n.Text})
@@ -42,7 +43,7 @@ func WriteStatJSON(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 // recording, then a row a thread with its time by state in percent of the time it was listed, the busiest first, then
 // requests and jobs by endpoint, who is to blame for the waiting, the longest waits, how the probes of exact mode did, threads that Ruby does not know,
 // and how well it was sampled and at what cost.
-func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
+func WriteStat(w io.Writer, s account.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	statHead(&b, s)
 	writeFindings(&b, s.Findings, s.StartNS)
@@ -58,7 +59,7 @@ func WriteStat(w io.Writer, s gvl.Stat, notes ...sampler.Note) error {
 	return err
 }
 
-func statHead(b *strings.Builder, s gvl.Stat) {
+func statHead(b *strings.Builder, s account.Stat) {
 	fmt.Fprintf(b, "pid %d, %s, %s\n", s.PID, units.ProseDuration(s.DurationNS), units.Plural(len(s.Threads), "thread", "threads"))
 	for _, g := range s.GVL {
 		name := "GVL"
@@ -114,7 +115,7 @@ const tooShort = "too short to tell"
 const cpuTickNS = 10e6
 
 // cpuText is how much of a CPU the process had, with how exactly that is known where the rounding shows in the figure.
-func cpuText(p *gvl.StatProcess) string {
+func cpuText(p *account.StatProcess) string {
 	if p.SpanNS <= 0 {
 		return tooShort
 	}
@@ -126,7 +127,7 @@ func cpuText(p *gvl.StatProcess) string {
 }
 
 // selfText is how much of a CPU ddtop took.
-func selfText(self *gvl.StatSelf) string {
+func selfText(self *account.StatSelf) string {
 	if self.CPUNS == nil {
 		return "CPU: " + tooShort
 	}
@@ -135,7 +136,7 @@ func selfText(self *gvl.StatSelf) string {
 
 // overheadText says what ddtop was to take of a CPU at most, and what that meant: "it may take 1.5 % (half of --overhead 3%, since
 // no CPU is free), for which it read less often".
-func overheadText(self *gvl.StatSelf) string {
+func overheadText(self *account.StatSelf) string {
 	most, why := *self.Overhead, "--overhead"
 	if self.Halved {
 		most, why = most/2, fmt.Sprintf("half of --overhead %g%%, since no CPU is free", 100*most)
@@ -157,7 +158,7 @@ const (
 )
 
 // statHalted says whether something from outside holds the process, and for how long it did.
-func statHalted(b *strings.Builder, p *gvl.StatProcess) {
+func statHalted(b *strings.Builder, p *account.StatProcess) {
 	if p.Stopped {
 		fmt.Fprintln(b, stoppedText)
 	}
@@ -175,7 +176,7 @@ func statHalted(b *strings.Builder, p *gvl.StatProcess) {
 }
 
 // statPressure says for how long tasks stood still for lack of something, where they did.
-func statPressure(b *strings.Builder, s *gvl.Stat) {
+func statPressure(b *strings.Builder, s *account.Stat) {
 	p := &s.Process.Pressure
 	if p.CPUSomeNS+p.MemorySomeNS+p.IOSomeNS == 0 {
 		return
@@ -187,11 +188,11 @@ func statPressure(b *strings.Builder, s *gvl.Stat) {
 // statColumn is one column of the table.
 type statColumn struct {
 	head string
-	text func(*gvl.StatThread) string
+	text func(*account.StatThread) string
 }
 
-func stateColumn(head string, of func(*gvl.StatStates) int64) statColumn {
-	return statColumn{head, func(t *gvl.StatThread) string {
+func stateColumn(head string, of func(*account.StatStates) int64) statColumn {
+	return statColumn{head, func(t *account.StatThread) string {
 		if !t.NS.Enough() {
 			return "–"
 		}
@@ -204,17 +205,17 @@ func stateColumn(head string, of func(*gvl.StatStates) int64) statColumn {
 
 func statColumns() []statColumn {
 	return []statColumn{
-		stateColumn("run", func(n *gvl.StatStates) int64 { return n.Running }),
-		stateColumn("stall", func(n *gvl.StatStates) int64 { return n.Stalled }),
-		stateColumn("gc", func(n *gvl.StatStates) int64 { return n.GC }),
-		stateColumn("wait", func(n *gvl.StatStates) int64 { return n.Waiting }),
-		stateColumn("native", func(n *gvl.StatStates) int64 { return n.Native }),
-		stateColumn("io", func(n *gvl.StatStates) int64 { return n.IO }),
-		stateColumn("lock", func(n *gvl.StatStates) int64 { return n.Lock }),
-		stateColumn("park", func(n *gvl.StatStates) int64 { return n.Parked }),
-		stateColumn("sleep", func(n *gvl.StatStates) int64 { return n.Sleeping }),
-		stateColumn("?", func(n *gvl.StatStates) int64 { return n.Unknown }),
-		{"no cpu", func(t *gvl.StatThread) string {
+		stateColumn("run", func(n *account.StatStates) int64 { return n.Running }),
+		stateColumn("stall", func(n *account.StatStates) int64 { return n.Stalled }),
+		stateColumn("gc", func(n *account.StatStates) int64 { return n.GC }),
+		stateColumn("wait", func(n *account.StatStates) int64 { return n.Waiting }),
+		stateColumn("native", func(n *account.StatStates) int64 { return n.Native }),
+		stateColumn("io", func(n *account.StatStates) int64 { return n.IO }),
+		stateColumn("lock", func(n *account.StatStates) int64 { return n.Lock }),
+		stateColumn("park", func(n *account.StatStates) int64 { return n.Parked }),
+		stateColumn("sleep", func(n *account.StatStates) int64 { return n.Sleeping }),
+		stateColumn("?", func(n *account.StatStates) int64 { return n.Unknown }),
+		{"no cpu", func(t *account.StatThread) string {
 			ns := t.NoCPU.Running + t.NoCPU.GC + t.NoCPU.Native
 			if !t.NoCPU.Enough() {
 				return "–"
@@ -224,36 +225,36 @@ func statColumns() []statColumn {
 			}
 			return share(ns, t.NS.Sum())
 		}},
-		{"cpu", func(t *gvl.StatThread) string {
+		{"cpu", func(t *account.StatThread) string {
 			if t.CPUNS == nil {
 				return "–"
 			}
 			return units.ProseDuration(*t.CPUNS)
 		}},
-		{"waits", func(t *gvl.StatThread) string {
+		{"waits", func(t *account.StatThread) string {
 			if !t.Waits.Enough() {
 				return "–"
 			}
 			return fmt.Sprint(t.Waits.Count)
 		}},
-		{"p50", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P50()) }},
-		{"p90", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P90()) }},
-		{"p99", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.P99()) }},
-		{"max", func(t *gvl.StatThread) string { return waitSpan(t, t.Waits.Max()) }},
+		{"p50", func(t *account.StatThread) string { return waitSpan(t, t.Waits.P50()) }},
+		{"p90", func(t *account.StatThread) string { return waitSpan(t, t.Waits.P90()) }},
+		{"p99", func(t *account.StatThread) string { return waitSpan(t, t.Waits.P99()) }},
+		{"max", func(t *account.StatThread) string { return waitSpan(t, t.Waits.Max()) }},
 	}
 }
 
-func waitSpan(t *gvl.StatThread, f gvl.Bounded) string {
+func waitSpan(t *account.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
 	}
 	return f.Prose()
 }
 
-func statThreads(b *strings.Builder, s gvl.Stat) {
+func statThreads(b *strings.Builder, s account.Stat) {
 	threads := slices.Clone(s.Threads)
-	busy := func(t *gvl.StatThread) int64 { return t.NS.Running + t.NS.Stalled + t.NS.GC + t.NS.Waiting }
-	slices.SortStableFunc(threads, func(x, y gvl.StatThread) int { return cmp.Compare(busy(&y), busy(&x)) })
+	busy := func(t *account.StatThread) int64 { return t.NS.Running + t.NS.Stalled + t.NS.GC + t.NS.Waiting }
+	slices.SortStableFunc(threads, func(x, y account.StatThread) int { return cmp.Compare(busy(&y), busy(&x)) })
 	columns := statColumns()
 	rows := [][]string{{"thread", "tid"}}
 	for _, c := range columns {
@@ -274,7 +275,7 @@ func statThreads(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintln(b)
 }
 
-func statName(t *gvl.StatThread) string {
+func statName(t *account.StatThread) string {
 	name := fmt.Sprintf("#%d", t.ID)
 	switch {
 	case t.Name != nil && *t.Name != "":
@@ -315,7 +316,7 @@ func writeTable(b *strings.Builder, rows [][]string) {
 }
 
 // statSource says how it was learned what threads did, unless that was by polling because nothing else was asked for.
-func statSource(b *strings.Builder, s *gvl.Stat) {
+func statSource(b *strings.Builder, s *account.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {
 		return
@@ -348,7 +349,7 @@ func statSource(b *strings.Builder, s *gvl.Stat) {
 	fmt.Fprintln(b)
 }
 
-func statFoot(b *strings.Builder, s gvl.Stat) {
+func statFoot(b *strings.Builder, s account.Stat) {
 	fmt.Fprintf(b, "sampled %d times: %s stacks, %s lock; torn %d, retried %d, partial %d, failed %d, late %d", s.Samples,
 		rateText(s.Rate.Stack), rateText(s.Rate.Lock), s.Torn, s.Retried, s.Partial, s.Failed, s.Late)
 	if s.Lost > 0 {
@@ -396,7 +397,7 @@ func statFoot(b *strings.Builder, s gvl.Stat) {
 }
 
 // LacksText says of the kinds of figures that are not told what they lack, a sentence each.
-func LacksText(l *gvl.StatLacks) []string {
+func LacksText(l *account.StatLacks) []string {
 	var out []string
 	for _, x := range []struct {
 		figure sampler.Figure
@@ -410,7 +411,7 @@ func LacksText(l *gvl.StatLacks) []string {
 }
 
 // statLacks says which figures are not told, and what would tell them.
-func statLacks(b *strings.Builder, s *gvl.Stat) {
+func statLacks(b *strings.Builder, s *account.Stat) {
 	list := LacksText(&s.Quality.Lacks)
 	for _, text := range list {
 		fmt.Fprintln(b, text)
@@ -421,11 +422,11 @@ func statLacks(b *strings.Builder, s *gvl.Stat) {
 }
 
 // moreQuality says how figures get their least quality.
-func moreQuality(self *gvl.StatSelf) string {
+func moreQuality(self *account.StatSelf) string {
 	if self.Lowered {
 		return "they take more than ddtop may take: --overhead 10% or off, or --source switches"
 	}
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }
 
-func rateText(r gvl.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }
+func rateText(r account.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

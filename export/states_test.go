@@ -5,6 +5,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -21,7 +23,7 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 		d := sampler.NewDictionary()
 		stream := streamtest.New(seed, d)
 		stream.Damaged = seed%2 == 1
-		fold := gvl.NewFold(p, d, gvl.Options{})
+		fold := measure.NewFold(p, d, measure.Options{})
 		r, err := flamegraph.NewRolling(0, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -47,8 +49,8 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 			ns[e.Key.State] += e.Weights.WallNS
 			byThread[e.Key.Thread] = ns
 		}
-		var stat gvl.Stat
-		fold.Read(func(v *gvl.View) { stat = v.Account.Stat() })
+		var stat account.Stat
+		fold.Read(func(v *measure.View) { stat = v.Account.Stat() })
 		if stat.NotSampled != fold.Stream().NotSampledNS() || stat.NotSampled == 0 {
 			t.Errorf("seed %d: not sampled %d, gvl says %d", seed, fold.Stream().NotSampledNS(), stat.NotSampled)
 		}
@@ -58,7 +60,7 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 			for state := range ns {
 				states[gvl.State(state)] = states[gvl.State(state)] || ns[state] > 0
 			}
-			if got := gvl.StatesOf(ns); got != th.NS {
+			if got := account.StatesOf(ns); got != th.NS {
 				t.Fatalf("seed %d thread %d:\nflamegraph %+v\ngvl        %+v", seed, th.ID, got, th.NS)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 )
 
@@ -14,7 +14,7 @@ import (
 type StatLine struct {
 	// Time is the end, by the process's wall clock.
 	Time time.Time `json:"time"`
-	gvl.StatLine
+	account.StatLine
 }
 
 // StatLinesHead is the heading of lines of text, with the process where there are several.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -23,7 +24,7 @@ const (
 const smallShare = .01
 
 // waitingText says what the waiting consists of: what came before it, and the part that was not the lock's.
-func waitingText(b *strings.Builder, w *gvl.StatWaits) {
+func waitingText(b *strings.Builder, w *account.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
 		return
@@ -47,7 +48,7 @@ func waitingText(b *strings.Builder, w *gvl.StatWaits) {
 }
 
 // afterText lists the states before waits, those with most of the waiting first.
-func afterText(n *gvl.StatStates, total int64) string {
+func afterText(n *account.StatStates, total int64) string {
 	list := []struct {
 		word string
 		ns   int64
@@ -69,7 +70,7 @@ func afterText(n *gvl.StatStates, total int64) string {
 }
 
 // writeFindings writes what was wrong, two lines a finding. start is the beginning of the window, CLOCK_MONOTONIC in ns.
-func writeFindings(b *strings.Builder, list []gvl.StatFinding, start int64) {
+func writeFindings(b *strings.Builder, list []account.StatFinding, start int64) {
 	if len(list) == 0 {
 		return
 	}
@@ -94,7 +95,7 @@ func statNotes(b *strings.Builder, notes []sampler.Note, start int64) {
 }
 
 // threadNames gives the words for the threads of a Stat.
-func threadNames(s *gvl.Stat) func(sampler.ThreadID) string {
+func threadNames(s *account.Stat) func(sampler.ThreadID) string {
 	at := make(map[sampler.ThreadID]int, len(s.Threads))
 	for i := range s.Threads {
 		at[s.Threads[i].ID] = i
@@ -111,7 +112,7 @@ func threadNames(s *gvl.Stat) func(sampler.ThreadID) string {
 }
 
 // statBlame writes which places made the others wait.
-func statBlame(b *strings.Builder, s gvl.Stat) {
+func statBlame(b *strings.Builder, s account.Stat) {
 	if s.Blame.TotalNS == 0 || len(s.Blame.Frames) == 0 {
 		return
 	}
@@ -146,7 +147,7 @@ func statBlame(b *strings.Builder, s gvl.Stat) {
 	fmt.Fprintln(b)
 }
 
-func placeText(p gvl.StatPlace) string {
+func placeText(p account.StatPlace) string {
 	text := p.Text()
 	switch {
 	case text == "":
@@ -169,7 +170,7 @@ func doubt(uncertain bool) string {
 }
 
 // statLongest writes the longest waits with what came before them.
-func statLongest(b *strings.Builder, s gvl.Stat) {
+func statLongest(b *strings.Builder, s account.Stat) {
 	if len(s.LongestWaits) == 0 {
 		return
 	}
@@ -192,12 +193,12 @@ func statLongest(b *strings.Builder, s gvl.Stat) {
 }
 
 // beforeText is the state before a wait without how long it lasted, which is beside it.
-func beforeText(w *gvl.StatBefore) string {
+func beforeText(w *account.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }
 
 // statNative writes the threads that Ruby does not know.
-func statNative(b *strings.Builder, s gvl.Stat) {
+func statNative(b *strings.Builder, s account.Stat) {
 	if len(s.NativeThreads) == 0 {
 		return
 	}

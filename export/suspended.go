@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -28,7 +28,7 @@ type DumpSuspendedFibers struct {
 	Created bool        `json:"created"`
 	Frames  []DumpFrame `json:"frames"`
 	// Serving is what these fibers work for, those of which it could be told, maxFiberServing of all groups together.
-	Serving []gvl.StatServing `json:"serving"`
+	Serving []account.StatServing `json:"serving"`
 }
 
 const (
@@ -47,7 +47,7 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 		created bool
 	}
 	counts := make(map[key]int)
-	serving := make(map[key][]gvl.StatServing)
+	serving := make(map[key][]account.StatServing)
 	listed := 0
 	var order []key
 	for _, x := range f.List {
@@ -55,7 +55,7 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 		if counts[k]++; counts[k] == 1 {
 			order = append(order, k)
 		}
-		if q, ok := gvl.ServingOf(x.Serving, f.AtNS, dict); ok {
+		if q, ok := account.ServingOf(x.Serving, f.AtNS, dict); ok {
 			if q.Number != 0 {
 				d.SuspendedFibers.Requests++
 			}
@@ -75,7 +75,7 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 			continue // it ended, or began, between the two readings
 		}
 		t := &d.Threads[i]
-		t.Suspended = append(t.Suspended, DumpSuspendedFibers{counts[k], k.created, dumpFrames(dict, k.stack), append([]gvl.StatServing{}, serving[k]...)})
+		t.Suspended = append(t.Suspended, DumpSuspendedFibers{counts[k], k.created, dumpFrames(dict, k.stack), append([]account.StatServing{}, serving[k]...)})
 	}
 }
 
@@ -100,7 +100,7 @@ func (t *dumpText) suspended(list []DumpSuspendedFibers) {
 }
 
 // fibersServe writes what fibers at one stack work for, by name, those that most work for first.
-func (t *dumpText) fibersServe(list []gvl.StatServing) {
+func (t *dumpText) fibersServe(list []account.StatServing) {
 	counts := make(map[string]int)
 	var names []string
 	for i := range list {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -21,7 +22,7 @@ func traceOf(t testing.TB, p sampler.Process, d *sampler.Dictionary, n int, next
 		t.Fatal(err)
 	}
 	trace := NewTrace(d)
-	class, stream := gvl.NewClassifier(p, d), gvl.NewStream(p)
+	class, stream := gvl.NewClassifier(p, d), stream.New(p)
 	stream.Attach(trace)
 	c := flamegraph.NewCollector(stream, nil, r, trace)
 	for range n {

@@ -2,6 +2,7 @@ package flamegraph
 
 import (
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -31,7 +32,7 @@ type Sink interface {
 	Add(atNS int64, k Key, w Weights)
 }
 
-// Collector turns the intervals of a gvl.Stream into weights, for one or more Sinks:
+// Collector turns the intervals of a stream.Stream into weights, for one or more Sinks:
 //
 //   - WallNS is the length of the intervals.
 //   - A thread's CPU time, known from schedstat at a lower rate, is shared among the stacks seen since, by the time they
@@ -53,7 +54,7 @@ type Collector struct {
 
 // NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The states are the
 // intervals', or with stateOf what that makes of them.
-func NewCollector(s *gvl.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State, out ...Sink) *Collector {
+func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State, out ...Sink) *Collector {
 	if stateOf == nil {
 		stateOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID, _ sampler.WorkID) gvl.State { return st }
 	}

@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // feeder is a Collector with the stream that it is attached to.
 type feeder struct {
-	stream *gvl.Stream
+	stream *stream.Stream
 	c      *Collector
 }
 
 func newFeeder(p sampler.Process, out ...Sink) feeder {
-	s := gvl.NewStream(p)
+	s := stream.New(p)
 	return feeder{s, NewCollector(s, nil, out...)}
 }
 
@@ -67,7 +68,7 @@ func TestCollectorConservation(t *testing.T) {
 		if seed%2 == 0 {
 			p.LockRate = .001 // no time is too long then
 		}
-		reach := gvl.ReachOf(p)
+		reach := stream.ReachOf(p)
 		c := newFeeder(p, r)
 		var missed int64
 		type life struct {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -74,10 +75,10 @@ func TestCallsAreNamed(t *testing.T) {
 		{"vfork", "io ← child"}, {"poll", "sleeping 0 µs"}, {"select", "sleeping 0 µs"}, {"chmod", "io ← file chmod"},
 		{"mmap", "unknown: in the system call mmap"}, {"syscall_600", "unknown: in the system call syscall_600"},
 	} {
-		th := released(1)
+		th := gvltest.Released(1)
 		th.Bits |= sampler.BitBlockingRegion
-		th.Kernel = sampler.Kernel{StateAtNS: base, Syscall: c.call, FD: -1}
-		got := NewClassifier(procOf(sampler.EraSched), nil).Classify(sampleAt(base, 0, th))
+		th.Kernel = sampler.Kernel{StateAtNS: gvltest.Base, Syscall: c.call, FD: -1}
+		got := NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(gvltest.SampleAt(gvltest.Base, 0, th))
 		if words := Describe(got[0], nil); words != c.want {
 			t.Errorf("%s: %q, want %q", c.call, words, c.want)
 		}

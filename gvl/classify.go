@@ -1,6 +1,9 @@
 package gvl
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"github.com/ddtop/ddtop/gvl/internal/listed"
+	"github.com/ddtop/ddtop/sampler"
+)
 
 const (
 	// heldAnswerTicks stack ticks after the kernel's answer, a holder is no longer believed to sleep: the answer is
@@ -17,20 +20,20 @@ const (
 	wokeNS = 50_000
 )
 
-// place is a thread's place at the GVL, which begins and ends an episode.
-type place uint8
+// Place is a thread's place at the GVL, which begins and ends an episode.
+type Place uint8
 
 const (
-	placeNone place = iota
-	placeHeld
-	placeWaiting
-	placeReleased
+	placeNone Place = iota
+	PlaceHeld
+	PlaceWaiting
+	PlaceReleased
 )
 
 // episode is what the Classifier remembers of a thread.
 type episode struct {
 	// place and seen, the evidence of the last sample, are what each sample looks at. They stand first, side by side.
-	place place
+	place Place
 	known bool
 	seen  evidence
 	// last is the last verdict; its AtNS is not kept up.
@@ -68,11 +71,11 @@ type lockWait struct {
 
 // forOthers reports whether a state is a wait that goes on when a thread was woken in vain.
 func forOthers(s State, d *Detail) bool {
-	return s == Lock || queues(s, d)
+	return s == Lock || InQueue(s, d)
 }
 
-// queues reports whether a thread waits for a Queue or a ConditionVariable.
-func queues(s State, d *Detail) bool {
+// InQueue reports whether a thread waits for a Queue or a ConditionVariable.
+func InQueue(s State, d *Detail) bool {
 	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
 }
 
@@ -128,7 +131,7 @@ type Classifier struct {
 	proc   sampler.Process
 	dict   *sampler.Dictionary
 	hints  hintTable
-	table  table[episode]
+	table  listed.Table[episode]
 	owners []owner
 	// places are where the ractors' holders were listed last, by place of the ractor; -1: there was none.
 	places []int
@@ -155,7 +158,7 @@ type Classifier struct {
 // NewClassifier returns a Classifier for the target p, whose era and rates it needs. dict may be nil: then nothing is
 // told from frames and peers.
 func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
-	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: newTable[episode](), unfair: unfairQueue(p.RubyVersion)}
+	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: listed.New[episode](), unfair: unfairQueue(p.RubyVersion)}
 	c.heldAnswerNS = minHeldAnswerNS
 	if p.StackRate > 0 {
 		c.heldAnswerNS = min(max(c.heldAnswerNS, int64(heldAnswerTicks*1e9/p.StackRate)), maxHeldAnswerNS)
@@ -183,8 +186,8 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	halted := c.haltedBy(s)
 	flipped := halted != c.halted
 	c.halted = halted
-	c.table.begin(len(s.Threads))
-	now := max(timeOf(s), c.lastNS)
+	c.table.Begin(len(s.Threads))
+	now := max(TimeOf(s), c.lastNS)
 	c.findRequeued(s, now)
 	mid := now
 	if c.lastNS != 0 {
@@ -194,35 +197,35 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	for i := range s.Threads {
 		t := &s.Threads[i]
 		ri = ractorIndex(s, t.Ractor, ri)
-		r, _ := c.table.at(i, t.ID)
+		r, _ := c.table.Find(i, t.ID)
 		if r == nil {
-			r = new(record[episode])
+			r = new(listed.Record[episode])
 			c.twice = true
 		}
-		e, out := &r.v, &c.out[i]
+		e, out := &r.V, &c.out[i]
 		if flipped {
 			c.classify(s, t, i, ri, e, mid, now, out)
 			c.flip(e, out, mid, now)
 			continue
 		}
 		// What is sure of a wait for a lock depends on whether rates are lowered.
-		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == placeReleased && out.Thread == t.ID &&
+		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == PlaceReleased && out.Thread == t.ID &&
 			c.unchanged(s, t, i, ri, e) {
-			out.AtNS, out.same = now, true
+			out.AtNS, out.Unchanged = now, true
 			continue
 		}
-		if e.place == placeWaiting && out.Thread == t.ID && c.stillQueued(s, t, i, ri, e) && c.waitsOn(t, e) {
+		if e.place == PlaceWaiting && out.Thread == t.ID && c.stillQueued(s, t, i, ri, e) && c.waitsOn(t, e) {
 			if t.Quality&sampler.StackFresh != 0 {
 				e.stack = t.Stack
 			}
-			out.AtNS, out.same = now, true
+			out.AtNS, out.Unchanged = now, true
 			out.Stack, e.last.Stack = t.Stack, t.Stack
 			continue
 		}
 		c.classify(s, t, i, ri, e, mid, now, out)
 		c.hold(e, out)
 	}
-	c.table.end(nil)
+	c.table.End(nil)
 	c.lastNS, c.low = now, s.Self.Lowered
 	return c.out
 }
@@ -259,7 +262,7 @@ func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 		out.SinceNS = e.last.SinceNS
 		// The time in which the process was held is no part of a wait.
 		e.beginWait(c.lastNS, now)
-		out.wait = e.wait.waitSpan
+		out.Span = e.wait.WaitSpan
 	}
 	c.hold(e, out)
 }
@@ -324,22 +327,22 @@ func (c *Classifier) inFutex(s *sampler.Sample, t *sampler.Thread) bool {
 
 // classify decides one thread's state and keeps its episode.
 func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode, mid, now int64, out *ThreadState) {
-	if t.Bits&sampler.BitNoStatus != 0 && e.known && t.Bits&(sampler.BitLinked|sampler.BitQueued) == 0 && e.place == placeReleased {
+	if t.Bits&sampler.BitNoStatus != 0 && e.known && t.Bits&(sampler.BitLinked|sampler.BitQueued) == 0 && e.place == PlaceReleased {
 		// Nothing new is known of a thread that was off the scheduler: the last verdict stands.
 		*out = e.last
 		out.AtNS = now
 		return
 	}
 	st, d, p := c.placeAtGVL(s, t, i, ri)
-	waited := e.known && e.place == placeWaiting && p == placeWaiting
+	waited := e.known && e.place == PlaceWaiting && p == PlaceWaiting
 	c.episodeFor(t, e, p, mid)
 	ran := false
 	switch p {
-	case placeHeld:
+	case PlaceHeld:
 		st, d = c.held(s, t, i, e)
-	case placeReleased:
+	case PlaceReleased:
 		st, d = c.released(s, t, e)
-	case placeWaiting:
+	case PlaceWaiting:
 		if !waited {
 			e.beginWait(c.lastNS, now)
 		}
@@ -351,7 +354,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	}
 	e.seeReading(t, p)
 	since, before := mid, e.cpuAtNS
-	parked := st == Parked && !queues(st, &d)
+	parked := st == Parked && !InQueue(st, &d)
 	counted := st == IO || st == Sleeping || parked
 	// A parked thread may be given a CPU for a signal or a time slice and park again: what it waits for goes on, and its length has a bound.
 	woke := counted && e.woke(s, &t.Kernel, st, &d, c.proc.Pauses) && !parked
@@ -365,24 +368,24 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 			// It went on and came back between two readings of its counters. What it waits in now was asked for as it is.
 			e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
 		}
-		if p == placeReleased && e.sinceNS > since {
+		if p == PlaceReleased && e.sinceNS > since {
 			since = e.sinceNS
 		}
-	case p == placeReleased && prev.State == Unknown && prev.Detail.Reason == reasonNotAsked && prev.SinceNS >= e.sinceNS:
+	case p == PlaceReleased && prev.State == Unknown && prev.Detail.Reason == ReasonNotAsked && prev.SinceNS >= e.sinceNS:
 		// The answer holds for the whole episode: it was only asked for late.
 		since = prev.SinceNS
 	}
 	if t.Bits&sampler.BitMain != 0 && t.Status != sampler.Killed {
-		d.Within = c.within.of(c.dict, t)
+		d.Within = c.within.wordsOf(c.dict, t)
 	}
 	*out = ThreadState{
 		Thread: t.ID, Ractor: t.Ractor, State: st, Detail: d, SinceNS: since, AtNS: now, Stack: t.Stack,
 	}
 	if counted {
-		out.stillNS = e.still(s, t, out)
+		out.StillNS = e.still(s, t, out)
 	}
-	if p == placeWaiting {
-		out.wait = e.wait.waitSpan
+	if p == PlaceWaiting {
+		out.Span = e.wait.WaitSpan
 	}
 	if forOthers(st, &d) || e.lock.fromNS != 0 {
 		turns := t.Kernel.Turns
@@ -398,19 +401,19 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 }
 
 // placeAtGVL applies the rules that need the scheduler only.
-func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, place) {
+func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, Place) {
 	d := Detail{FD: -1}
 	if ri < 0 {
-		return Unknown, d, placeReleased
+		return Unknown, d, PlaceReleased
 	}
 	r := &s.Ractors[ri]
 	switch {
 	case c.owners[ri].place == i:
 		if c.atBarrier(s, t, i) {
 			d.Wait = WaitCPUSlot
-			return Waiting, d, placeWaiting
+			return Waiting, d, PlaceWaiting
 		}
-		return Running, d, placeHeld
+		return Running, d, PlaceHeld
 	case t.Bits&sampler.BitQueued != 0:
 		d.Wait = WaitQueue
 		// Before 3.3 the woken head of the queue stays in it until it has the lock
@@ -418,32 +421,32 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 		if c.proc.Era != sampler.EraSched && r.OwnerStart == 0 && r.OwnerEnd == 0 && len(r.Queue) > 0 && r.Queue[0] == t.ID {
 			d.Wait = WaitHandover
 		}
-		return Waiting, d, placeWaiting
+		return Waiting, d, PlaceWaiting
 	case c.named(t.ID, r) && t.Bits&sampler.BitLinked == 0:
 		d.Wait = WaitHandover
 		if t.Bits&sampler.BitUnmounted != 0 {
 			d.Wait = WaitCPUSlot
 		}
-		return Waiting, d, placeWaiting
+		return Waiting, d, PlaceWaiting
 	case t.Status == sampler.Runnable && t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == 0:
 		d.Wait = WaitYield
-		return Waiting, d, placeWaiting
+		return Waiting, d, PlaceWaiting
 	}
-	return Unknown, d, placeReleased
+	return Unknown, d, PlaceReleased
 }
 
 // episodeFor begins a new episode when the thread has changed its place at the GVL or, released, waits for something
 // else than before.
-func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int64) {
+func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int64) {
 	fresh := t.Quality&sampler.StackFresh != 0
 	moved := p != e.place
-	if !moved && p == placeReleased {
+	if !moved && p == PlaceReleased {
 		b := &e.seen.blocked
 		moved = t.Blocked.Kind != b.Kind || t.Blocked.Object != b.Object || t.Blocked.FD != b.FD ||
 			fresh && e.hinted && t.Stack != e.stack
 	}
 	if moved {
-		if p == placeWaiting {
+		if p == PlaceWaiting {
 			e.after = c.stateBeforeWait(t, e)
 		}
 		e.place, e.hinted, e.hint = p, false, hint{}
@@ -452,8 +455,8 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p place, mid int6
 		e.cpuAtNS = 0
 	}
 	e.seen = evidenceOf(t)
-	if p == placeReleased && fresh && (!e.hinted || t.Stack != e.stack) {
-		e.hint = c.hints.of(t.Stack)
+	if p == PlaceReleased && fresh && (!e.hinted || t.Stack != e.stack) {
+		e.hint = c.hints.hintOf(t.Stack)
 		e.hinted = true
 	}
 	if fresh {
@@ -526,7 +529,7 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 		return Running, d
 	}
 	d.Syscall = k.Syscall
-	if k.Syscall != sampler.SyscallNone && k.Syscall != sampler.SyscallEnded && !halts(k.Syscall) && k.Syscall != sampler.SyscallLostLock {
+	if k.Syscall != sampler.SyscallNone && k.Syscall != sampler.SyscallEnded && !Halts(k.Syscall) && k.Syscall != sampler.SyscallLostLock {
 		d.FD, d.FDs, d.Peer = k.FD, k.FDs, k.Peer
 	}
 	return Stalled, d

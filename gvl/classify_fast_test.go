@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -13,14 +14,14 @@ func TestClassifierSkipsNothing(t *testing.T) {
 	for _, era := range []sampler.Era{sampler.EraFlag, sampler.EraOwner, sampler.EraSched} {
 		for seed := range uint64(20) {
 			dict := sampler.NewDictionary()
-			w := newWorld(seed, 12, 1+int(seed%3), dict)
+			w := gvltest.NewWorld(seed, 12, 1+int(seed%3), dict)
 			if seed%2 == 1 {
-				w.churn, w.gaps = .02, .01
+				w.Churn, w.Gaps = .02, .01
 			}
-			quick, whole := NewClassifier(procOf(era), dict), NewClassifier(procOf(era), dict)
+			quick, whole := NewClassifier(gvltest.ProcOf(era), dict), NewClassifier(gvltest.ProcOf(era), dict)
 			rng := rand.New(rand.NewPCG(seed, 78))
 			for n := range 500 {
-				s := w.sample()
+				s := w.Sample()
 				if seed%3 == 0 {
 					streamtest.Damage(rng, s)
 				}
@@ -31,7 +32,7 @@ func TestClassifierSkipsNothing(t *testing.T) {
 				whole.places = nil
 				a, b := quick.Classify(s), whole.Classify(s)
 				for i := range a {
-					b[i].same = a[i].same
+					b[i].Unchanged = a[i].Unchanged
 					if a[i] != b[i] {
 						t.Fatalf("era %v, seed %d, sample %d: %+v, anew %+v", era, seed, n, a[i], b[i])
 					}

@@ -148,7 +148,7 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	case k.StateAtNS > e.fromNS && k.Syscall == "":
 		d.Reason = reasonNoKernelRow
 	default:
-		d.Reason = reasonNotAsked
+		d.Reason = ReasonNotAsked
 	}
 	return Unknown, d
 }
@@ -318,7 +318,7 @@ func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (Sta
 	case sampler.Stopped:
 		return Sleeping, d
 	}
-	d.Reason = reasonNotAsked
+	d.Reason = ReasonNotAsked
 	return Unknown, d
 }
 
@@ -326,4 +326,21 @@ func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (Sta
 func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	d.Op, d.Kind = e.hint.op, e.hint.kind
 	return e.hint.state, d
+}
+
+// Doing says why a thread does not run that has released the GVL, by what the kernel noted of it.
+func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
+	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
+	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}
+	if d.Kind == sampler.DoingRuns {
+		t.Kernel.Syscall = sampler.SyscallRunning
+	}
+	if d.Region {
+		t.Bits |= sampler.BitBlockingRegion
+	}
+	if d.Mutex != 0 {
+		t.Blocked.Kind, t.Blocked.Object = sampler.BlockMutex, d.Mutex
+	}
+	s := sampler.Sample{TimeNS: atNS}
+	return c.released(&s, &t, &episode{fromNS: atNS - 1})
 }

@@ -16,23 +16,23 @@ const (
 	maxQueues = 256
 )
 
-// waitSpan is what is known of a wait for the GVL that goes on.
-type waitSpan struct {
+// WaitSpan is what is known of a wait for the GVL that goes on.
+type WaitSpan struct {
 	// It began after afterNS and by byNS, CLOCK_MONOTONIC in ns. afterNS is 0 if it was already going on in the first sample of all.
-	afterNS, byNS int64
+	afterNS, ByNS int64
 	// From sinceNS to readNS, the last reading of its counters, the thread is known not to have run; 0: there was no reading.
-	sinceNS, readNS int64
+	SinceNS, ReadNS int64
 	// uncounted: no counters of the thread were ever read (it has no native thread).
 	uncounted bool
 }
 
 // stillNS is for how long the thread is known not to have run, in ns.
-func (w *waitSpan) stillNS() int64 { return max(w.readNS-w.sinceNS, 0) }
+func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 
 // waitEvidence is what the Classifier remembers of a wait for the GVL, to find out whether the thread had the GVL between two samples
 // that both find it waiting.
 type waitEvidence struct {
-	waitSpan
+	WaitSpan
 	// The last reading of the thread's counters; cpuAtNS is 0 if there was none in this wait or the one before it.
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
@@ -125,7 +125,7 @@ func (c *Classifier) waitsOn(t *sampler.Thread, e *episode) bool {
 
 // beginWait begins a wait for the GVL with the sample that saw it first.
 func (e *episode) beginWait(lastNS, now int64) {
-	e.wait = waitEvidence{waitSpan: waitSpan{afterNS: lastNS, byNS: now}}
+	e.wait = waitEvidence{WaitSpan: WaitSpan{afterNS: lastNS, ByNS: now}}
 }
 
 // seeWait takes what a sample says of a thread that waits for the GVL, and waited for it in the last sample. It reports whether the
@@ -134,14 +134,14 @@ func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d
 	w := &e.wait
 	if c.leftQueue(t, w, d) {
 		after := c.lastNS
-		*w = waitEvidence{waitSpan: waitSpan{afterNS: after, byNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
+		*w = waitEvidence{WaitSpan: WaitSpan{afterNS: after, ByNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
 			ranNS: now, pauses: w.pauses}
 		ran = true
 	}
 	if t.Quality == sampler.StackFresh {
 		// The frames of a thread stand still while it waits.
 		if !ran && w.stack != 0 && t.Stack != w.stack {
-			*w = waitEvidence{waitSpan: waitSpan{afterNS: c.lastNS, byNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
+			*w = waitEvidence{WaitSpan: WaitSpan{afterNS: c.lastNS, ByNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
 				ranNS: now, pauses: w.pauses}
 			ran = true
 		}
@@ -170,32 +170,32 @@ func (c *Classifier) leftQueue(t *sampler.Thread, w *waitEvidence, d *Detail) bo
 // seeCounters compares the counters of a thread that waits for the GVL with the last ones.
 func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episode, now int64) (ran bool) {
 	w, k := &e.wait, &t.Kernel
-	if k.CPUAtNS == w.cpuAtNS || k.CPUAtNS == 0 || k.CPUAtNS < w.byNS && w.cpuAtNS == 0 {
+	if k.CPUAtNS == w.cpuAtNS || k.CPUAtNS == 0 || k.CPUAtNS < w.ByNS && w.cpuAtNS == 0 {
 		return false // none in this wait yet, or no new ones
 	}
 	first := w.cpuAtNS == 0 || t.TID != w.tid
 	moved, known := c.moved(s, k, w)
 	switch {
 	case first:
-		w.sinceNS = k.CPUAtNS
+		w.SinceNS = k.CPUAtNS
 		if b := &e.read; b.held && b.tid == t.TID && b.turns != 0 && b.turns == k.Turns {
 			// It was on a CPU when it held the GVL, and has been given none since: it fell asleep once.
-			w.sinceNS = w.byNS
+			w.SinceNS = w.ByNS
 		}
 	case w.ranNS > w.cpuAtNS: // the queue said so
-		w.sinceNS = k.CPUAtNS
+		w.SinceNS = k.CPUAtNS
 		if !moved {
-			w.sinceNS = w.byNS
+			w.SinceNS = w.ByNS
 		}
 	case moved && known:
-		*w = waitEvidence{waitSpan: waitSpan{afterNS: max(w.cpuAtNS, w.afterNS), byNS: max(min(k.CPUAtNS, now), w.byNS)}, stack: w.stack, queued: w.queued}
-		w.sinceNS = k.CPUAtNS
+		*w = waitEvidence{WaitSpan: WaitSpan{afterNS: max(w.cpuAtNS, w.afterNS), ByNS: max(min(k.CPUAtNS, now), w.ByNS)}, stack: w.stack, queued: w.queued}
+		w.SinceNS = k.CPUAtNS
 		ran = true
 	case moved:
-		w.sinceNS = k.CPUAtNS
+		w.SinceNS = k.CPUAtNS
 	}
 	w.cpuAtNS, w.cpuNS, w.turns, w.tid, w.pauses = k.CPUAtNS, k.CPUNS, k.Turns, t.TID, s.Reads.Pauses
-	w.readNS = k.CPUAtNS
+	w.ReadNS = k.CPUAtNS
 	return ran
 }
 
@@ -218,15 +218,15 @@ func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence
 }
 
 // seeReading remembers the last reading of a thread's counters.
-func (e *episode) seeReading(t *sampler.Thread, p place) {
+func (e *episode) seeReading(t *sampler.Thread, p Place) {
 	if k := &t.Kernel; k.CPUAtNS != e.read.atNS {
-		e.read = cpuReading{k.CPUAtNS, k.Turns, t.TID, p == placeHeld}
+		e.read = cpuReading{k.CPUAtNS, k.Turns, t.TID, p == PlaceHeld}
 	}
 	e.wait.uncounted = e.read.atNS == 0
 }
 
 // middle is the likely begin of a wait that began unseen.
-func (w *waitSpan) middle(now int64) int64 { return min(w.afterNS+(w.byNS-w.afterNS)/2, now) }
+func (w *WaitSpan) middle(now int64) int64 { return min(w.afterNS+(w.ByNS-w.afterNS)/2, now) }
 
 // unfairQueue reports whether a thread can come to the head of the queue for the GVL: from Ruby 4.1 on, one that comes back from a
 // short call may take it from the thread that was chosen, which goes back to the head (thread_pthread.c).

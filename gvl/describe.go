@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -29,8 +30,8 @@ func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	return fmt.Sprintf("thread %d", id)
 }
 
-// peerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe"; "" when nothing is known.
-func peerName(p sampler.Peer) string {
+// PeerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe"; "" when nothing is known.
+func PeerName(p sampler.Peer) string {
 	name := p.Remote
 	switch {
 	case p.Kind == sampler.PeerListener:
@@ -42,7 +43,7 @@ func peerName(p sampler.Peer) string {
 	case name == "" && p.Kind == sampler.PeerUnknown:
 		return p.Service
 	case name == "":
-		name = peerKindWord(p.Kind)
+		name = PeerKindWord(p.Kind)
 	}
 	if p.Service != "" {
 		name += " " + p.Service
@@ -90,7 +91,7 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 		if text := lostText(d); text != "" {
 			return "lock: " + text
 		}
-		s := "lock " + orWord(d.Kind, "Mutex")
+		s := "lock " + cmp.Or(d.Kind, "Mutex")
 		if d.Holder != 0 {
 			s += " held by " + ThreadName(d.Holder, dict)
 		}
@@ -123,13 +124,6 @@ func lostText(d *Detail) string {
 	return ""
 }
 
-func orWord(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
-}
-
 func describeGC(d *Detail) string {
 	kind := "major"
 	if d.GCMinor {
@@ -156,7 +150,7 @@ func describeWaiting(ts ThreadState) string {
 }
 
 func describeIO(d *Detail, dict *sampler.Dictionary) string {
-	s := "io " + ioArrow(d.Op) + " " + orWord(d.Op, OpIO)
+	s := "io " + ioArrow(d.Op) + " " + cmp.Or(d.Op, OpIO)
 	switch {
 	case d.Op == OpChild && d.Child > 0:
 		s += fmt.Sprintf(" pid %d", d.Child)
@@ -184,7 +178,7 @@ func ioArrow(op string) string {
 func peerSuffix(d *Detail, dict *sampler.Dictionary) string {
 	s := ""
 	if d.Peer != 0 && dict != nil {
-		if n := peerName(dict.Peer(d.Peer)); n != "" {
+		if n := PeerName(dict.Peer(d.Peer)); n != "" {
 			s = " " + n
 		}
 	}

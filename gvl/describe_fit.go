@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"cmp"
 	"regexp"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -25,7 +26,7 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 		if text := lostText(&d); text != "" {
 			return []string{text + lasted, "waiting" + lasted + " for a lock of no thread", "lock" + lasted}
 		}
-		kind := orWord(d.Kind, "Mutex")
+		kind := cmp.Or(d.Kind, "Mutex")
 		out := []string{"waiting" + lasted + " for " + kind}
 		if d.Holder != 0 {
 			holder := ThreadName(d.Holder, dict)
@@ -52,9 +53,9 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 		if d.Peer != 0 && dict != nil && d.FDs <= 1 && d.Op != OpChild {
 			p := dict.Peer(d.Peer)
 			at := "io" + lasted + " " + ioArrow(d.Op) + " "
-			out = append(out, plainPeer(at+peerName(p)))
+			out = append(out, plainPeer(at+PeerName(p)))
 			p.Service = ""
-			out = append(out, plainPeer(at+peerName(p)))
+			out = append(out, plainPeer(at+PeerName(p)))
 		}
 		return append(out, "io"+lasted)
 	case Parked:

@@ -19,7 +19,7 @@ func TestDescribeFit(t *testing.T) {
 		{ThreadState{State: Lock, AtNS: 706e6, Detail: Detail{Kind: "Mutex", Holder: 7, FD: -1}},
 			[]string{"waiting 706 ms for Mutex (web-0 has it)", "lock 706 ms, web-0 has it", "waiting 706 ms for Mutex", "lock 706 ms"}},
 		{ThreadState{State: Lock, AtNS: 706e6, MovedNS: 700e6, Detail: Detail{FD: -1}}, []string{"waiting ≤706 ms for Mutex", "lock ≤706 ms"}},
-		{ThreadState{State: IO, AtNS: 612e6, stillNS: 600e6, Detail: Detail{Op: OpRead, Peer: peer, FD: 23}},
+		{ThreadState{State: IO, AtNS: 612e6, StillNS: 600e6, Detail: Detail{Op: OpRead, Peer: peer, FD: 23}},
 			[]string{"io 612 ms ← read 10.0.0.5:5432 PostgreSQL", "io 612 ms ← 10.0.0.5:5432 PostgreSQL", "io 612 ms ← 10.0.0.5:5432", "io 612 ms"}},
 		{ThreadState{State: Waiting, AtNS: 41e6, Detail: Detail{After: IO, FD: -1}},
 			[]string{"waiting 41 ms for the GVL, after io", "waiting 41 ms for the GVL", "waiting 41 ms"}},

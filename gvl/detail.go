@@ -26,7 +26,7 @@ const (
 
 // Reasons of Unknown.
 const (
-	reasonNotAsked   = "kernel not asked yet"
+	ReasonNotAsked   = "kernel not asked yet"
 	reasonFutex      = "futex in a blocking region"
 	reasonOldAnswer  = "the kernel's answer is too old"
 	reasonUnmounted  = "no native thread, and memory names nothing it waits for"
@@ -46,8 +46,8 @@ const (
 	reasonFrozen  = "frozen by its cgroup"
 )
 
-// halts reports whether a thread's Syscall says that it is held from outside.
-func halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
+// Halts reports whether a thread's Syscall says that it is held from outside.
+func Halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
 
 // Detail says more about a state. Which fields are set depends on the state; the others hold their zero value (FD: -1).
 type Detail struct {
@@ -87,8 +87,8 @@ type Detail struct {
 	Inferred bool
 }
 
-// names reports whether it says what is waited for.
-func (d *Detail) names() bool { return d.Op != "" || d.Kind != "" || d.Object != 0 || d.FD >= 0 }
+// Specific reports whether it says what is waited for.
+func (d *Detail) Specific() bool { return d.Op != "" || d.Kind != "" || d.Object != 0 || d.FD >= 0 }
 
 // ThreadState is the verdict on one thread in one sample.
 type ThreadState struct {
@@ -96,7 +96,7 @@ type ThreadState struct {
 	Ractor sampler.RactorID
 	State  State
 	// same: nothing but AtNS and Stack differs from the last sample.
-	same bool
+	Unchanged bool
 	// SinceNS is when the state began, as far as seen (the middle between the last sample of another state and the
 	// first of this one); AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
 	SinceNS, AtNS int64
@@ -111,17 +111,17 @@ type ThreadState struct {
 	// believed to stand still until AtNS. As long as rates are those asked for, readings come soon enough to correct that, and where
 	// turns on a CPU are not known nothing does.
 	readNS int64
-	// stillNS is for how long a wait in IO or a sleep lasts at least, in ns: SinceNS is when it began at the earliest.
-	stillNS int64
-	// wait is what is known of a wait for the GVL.
-	wait waitSpan
+	// StillNS is for how long a wait in IO or a sleep lasts at least, in ns: SinceNS is when it began at the earliest.
+	StillNS int64
+	// Span is what is known of a wait for the GVL.
+	Span WaitSpan
 }
 
-// stopped reports whether it is a holder that a signal or a debugger has stopped, or whose cgroup is frozen.
-func (t *ThreadState) stopped() bool { return t.State == Stalled && halts(t.Detail.Syscall) }
+// Stopped reports whether it is a holder that a signal or a debugger has stopped, or whose cgroup is frozen.
+func (t *ThreadState) Stopped() bool { return t.State == Stalled && Halts(t.Detail.Syscall) }
 
 // Open reports whether a thread is Unknown for lack of the kernel's answer, which may still come.
-func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == reasonNotAsked }
+func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == ReasonNotAsked }
 
 // DurationNS returns for how long the thread is in its state, in ns, as far as seen.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
@@ -135,11 +135,11 @@ func (t ThreadState) SureNS() int64 {
 	return max(until-max(t.SinceNS, t.MovedNS), 0)
 }
 
-// knownNS is for how long a thread is known to have been in the one wait in IO that it is in, in ns. Where counters of the thread were not
+// KnownNS is for how long a thread is known to have been in the one wait in IO that it is in, in ns. Where counters of the thread were not
 // read in it, it is as long as samples saw.
-func (t *ThreadState) knownNS() int64 {
-	if t.stillNS > 0 {
-		return t.stillNS
+func (t *ThreadState) KnownNS() int64 {
+	if t.StillNS > 0 {
+		return t.StillNS
 	}
 	return t.DurationNS()
 }
@@ -159,8 +159,8 @@ func (t ThreadState) LeastNS() int64 {
 	case t.State == Waiting:
 		w := t.Wait()
 		return w.LeastNS
-	case t.State == IO, (t.State == Sleeping || t.State == Parked) && !queues(t.State, &t.Detail):
-		return t.stillNS
+	case t.State == IO, (t.State == Sleeping || t.State == Parked) && !InQueue(t.State, &t.Detail):
+		return t.StillNS
 	}
 	return t.SureNS()
 }
@@ -168,17 +168,17 @@ func (t ThreadState) LeastNS() int64 {
 // Wait returns the wait for the GVL that a thread is in, as far as samples tell.
 func (t *ThreadState) Wait() Wait {
 	w := Wait{Thread: t.Thread, FromNS: t.SinceNS, ToNS: t.AtNS, InProgress: true, After: t.Detail.After}
-	if w.bound(&t.wait, t.AtNS, 0); t.wait.byNS == 0 {
+	if w.SetBounds(&t.Span, t.AtNS, 0); t.Span.ByNS == 0 {
 		w.LeastNS = w.MostNS // it is known exactly
 	} else {
-		w.LeastNS = min(t.wait.stillNS(), w.MostNS)
+		w.LeastNS = min(t.Span.stillNS(), w.MostNS)
 	}
 	return w
 }
 
 // WaitsExactly lets a thread that waits for the GVL wait since a time that is known exactly.
 func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
-	t.SinceNS, t.AtNS, t.wait = fromNS, max(atNS, t.AtNS), waitSpan{}
+	t.SinceNS, t.AtNS, t.Span = fromNS, max(atNS, t.AtNS), WaitSpan{}
 }
 
 // waited is for how long a thread has waited for the GVL so far.
@@ -187,7 +187,7 @@ func (t *ThreadState) waited() Bounded {
 	if w.Cut && w.LeastNS > 0 {
 		return Bounded{w.LeastNS, AtLeast} // it began before samples saw it
 	}
-	return boundedOf(w.LeastNS, w.MostNS, false)
+	return BoundedOf(w.LeastNS, w.MostNS, false)
 }
 
 // JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/states.md,
@@ -241,7 +241,7 @@ func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 			m["fd"] = d.FD
 		}
 		if d.Peer != 0 && dict != nil {
-			m["peer"] = peerJSON(dict.Peer(d.Peer))
+			m["peer"] = PeerJSON(dict.Peer(d.Peer))
 		}
 	}
 	if d.DeadlineNS != 0 {
@@ -250,8 +250,8 @@ func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 	return m
 }
 
-func peerJSON(p sampler.Peer) map[string]any {
-	m := map[string]any{"kind": peerKindWord(p.Kind)}
+func PeerJSON(p sampler.Peer) map[string]any {
+	m := map[string]any{"kind": PeerKindWord(p.Kind)}
 	if p.Remote != "" {
 		m["remote"] = p.Remote
 	}
@@ -270,7 +270,7 @@ func peerJSON(p sampler.Peer) map[string]any {
 	return m
 }
 
-func peerKindWord(k sampler.PeerKind) string {
+func PeerKindWord(k sampler.PeerKind) string {
 	switch k {
 	case sampler.PeerTCP:
 		return "tcp"

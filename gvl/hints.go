@@ -71,8 +71,8 @@ type frameHint struct {
 	h     hint
 }
 
-// of returns the hint of the innermost frame; the zero hint when it says nothing.
-func (t *hintTable) of(stack sampler.StackID) hint {
+// hintOf returns the hint of the innermost frame; the zero hint when it says nothing.
+func (t *hintTable) hintOf(stack sampler.StackID) hint {
 	if t.dict == nil {
 		return hint{}
 	}

@@ -28,7 +28,7 @@ type histCell struct {
 	count  uint32
 }
 
-func histBucket(ns int64) int {
+func Bucket(ns int64) int {
 	if ns < 1<<histMinBits {
 		return 0
 	}
@@ -40,8 +40,8 @@ func histBucket(ns int64) int {
 	return 1 + (exp-histMinBits)*histSub + sub
 }
 
-// histUpper is the upper edge of a bucket, in ns.
-func histUpper(b int) int64 {
+// BucketUpper is the upper edge of a bucket, in ns.
+func BucketUpper(b int) int64 {
 	if b == 0 {
 		return 1 << histMinBits
 	}
@@ -50,19 +50,26 @@ func histUpper(b int) int64 {
 	return 1<<exp + int64(sub+1)<<(exp-histSubBits)
 }
 
-// histLower is the lower edge of a bucket, in ns.
-func histLower(b int) int64 {
+// BucketLower is the lower edge of a bucket, in ns.
+func BucketLower(b int) int64 {
 	if b == 0 {
 		return 0
 	}
-	return histUpper(b - 1)
+	return BucketUpper(b - 1)
 }
 
 // Add counts a duration in ns.
 func (h *Histogram) Add(ns int64) {
-	h.count(uint16(histBucket(ns)), 1)
+	h.count(uint16(Bucket(ns)), 1)
 	h.n++
 	h.maxNS = max(h.maxNS, ns)
+}
+
+// AddBucket counts n durations of one bucket.
+func (h *Histogram) AddBucket(bucket uint16, n int64) {
+	h.count(bucket, uint32(n))
+	h.n += n
+	h.maxNS = max(h.maxNS, BucketUpper(int(bucket)))
 }
 
 func (h *Histogram) count(bucket uint16, n uint32) {
@@ -112,7 +119,7 @@ func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	var sum int64
 	for _, c := range h.cells {
 		if sum += int64(c.count); sum >= rank && rank < h.n {
-			return histLower(int(c.bucket)), min(histUpper(int(c.bucket)), h.maxNS)
+			return BucketLower(int(c.bucket)), min(BucketUpper(int(c.bucket)), h.maxNS)
 		}
 	}
 	return h.maxNS, h.maxNS
@@ -123,7 +130,7 @@ func (h *Histogram) quantile(q float64) (lower, upper int64) {
 func (h *Histogram) Counts(edges, out []int64) {
 	for _, c := range h.cells {
 		b := int(c.bucket)
-		mid := (histLower(b) + histUpper(b)) / 2
+		mid := (BucketLower(b) + BucketUpper(b)) / 2
 		i, at := slices.BinarySearch(edges, mid)
 		if at {
 			i++

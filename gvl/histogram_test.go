@@ -30,11 +30,11 @@ func TestHistogram(t *testing.T) {
 		}
 	}
 	for b := 1; b < histBuckets; b++ {
-		if lower := histUpper(b - 1); histBucket(lower) != b || histBucket(histUpper(b)-1) != b {
-			t.Fatalf("bucket %d: edges %d, %d belong to %d, %d", b, lower, histUpper(b), histBucket(lower), histBucket(histUpper(b)-1))
+		if lower := BucketUpper(b - 1); Bucket(lower) != b || Bucket(BucketUpper(b)-1) != b {
+			t.Fatalf("bucket %d: edges %d, %d belong to %d, %d", b, lower, BucketUpper(b), Bucket(lower), Bucket(BucketUpper(b)-1))
 		}
 	}
-	if (&Histogram{}).Quantile(.5) != 0 || histBucket(1<<60) != histBuckets-1 {
+	if (&Histogram{}).Quantile(.5) != 0 || Bucket(1<<60) != histBuckets-1 {
 		t.Error("edges")
 	}
 }

@@ -1,6 +1,10 @@
 package gvl
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"cmp"
+
+	"github.com/ddtop/ddtop/sampler"
+)
 
 // Interval is a stretch of time in which a thread was in one state, with one stack, for one request or none. The intervals of a
 // thread follow each other without a gap and without overlap from when it was listed first until it was listed no more.
@@ -43,7 +47,7 @@ type Wait struct {
 	// Cut: samples did not see where it began or ended, so that it can be longer than MostNS.
 	Cut bool
 	// uncounted: nothing proves how long the wait was, since no counters of the thread were ever read.
-	uncounted bool
+	Uncounted bool
 	// After is what the thread did before it wanted the GVL; Unknown when that was not seen.
 	After State
 	// Before is the state that ended when the wait began, Unknown when there was none: its DurationNS is how long it
@@ -73,26 +77,26 @@ func (w *Wait) Open() bool { return w.InProgress || w.Cut }
 
 // SureNS is for how long the wait is known to be one, in ns. A wait of a thread without counters counts with what samples saw of it.
 func (w *Wait) SureNS() int64 {
-	if w.uncounted {
+	if w.Uncounted {
 		return w.NS()
 	}
 	return min(w.LeastNS, w.MostNS)
 }
 
 // Told is the wait's length as it is told.
-func (w *Wait) Told() Bounded { return boundedOf(min(w.LeastNS, w.MostNS), w.MostNS, w.Open()) }
+func (w *Wait) Told() Bounded { return BoundedOf(min(w.LeastNS, w.MostNS), w.MostNS, w.Open()) }
 
-// bound takes the bounds of a wait, of which samples say what span holds, that ended by byNS. seenNS is since when there was no
+// SetBounds takes the bounds of a wait, of which samples say what span holds, that ended by byNS. seenNS is since when there was no
 // gap in the samples.
-func (w *Wait) bound(span *waitSpan, byNS, seenNS int64) {
+func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	if w.Exact {
 		w.LeastNS, w.MostNS = w.NS(), w.NS()
 		return
 	}
 	from := w.FromNS
-	w.uncounted = span.uncounted
+	w.Uncounted = span.uncounted
 	switch {
-	case span.byNS == 0: // nothing but that it waited is known
+	case span.ByNS == 0: // nothing but that it waited is known
 	case span.afterNS == 0 || span.afterNS < seenNS:
 		w.Cut = true
 	default:
@@ -220,3 +224,49 @@ func (Ignore) Ended(int, int64) {}
 
 // Tick does nothing.
 func (Ignore) Tick(*Tick) {}
+
+// Quality is what the stretch from the last sample to this one adds to what figures rest on.
+func (k *Tick) Quality() sampler.Quality {
+	q := sampler.Quality{Samples: 1}
+	if k.Depth == sampler.StackTick {
+		q.Stacks = 1
+	}
+	if k.First || k.Gap {
+		return q
+	}
+	q.SpanNS = k.ToNS - k.FromNS
+	switch {
+	case k.Exact:
+	case k.Slow:
+		q.IdleNS = q.SpanNS
+	default:
+		q.PolledNS, q.PolledSteps = q.SpanNS, 1
+	}
+	return q
+}
+
+// MaxTimeNS bounds the times of samples, which a damaged recording can hold anything for: 73 years.
+const MaxTimeNS = 1 << 61
+
+// TimeOf is a sample's time, made harmless.
+func TimeOf(s *sampler.Sample) int64 { return min(max(s.TimeNS, 0), MaxTimeNS) }
+
+func Ratio(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// TopKey returns the key with the largest value; of equal ones the smallest.
+func TopKey[K cmp.Ordered](m map[K]int64) (key K, value int64) {
+	for k, v := range m {
+		if v > value || v == value && k < key {
+			key, value = k, v
+		}
+	}
+	return key, value
+}
+
+// TimeSliceNS is the time slice after which Ruby code lets others run (RUBY_THREAD_TIMESLICE's default, 100 ms; thread.c).
+const TimeSliceNS = 100e6

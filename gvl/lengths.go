@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// plainParts says when a length is told as a number: if its two bounds differ by less than one in so many parts of the upper one. The
+// PlainParts says when a length is told as a number: if its two bounds differ by less than one in so many parts of the upper one. The
 // upper bound is then right to 6 %, about two buckets of a Histogram.
-const plainParts = 16
+const PlainParts = 16
 
 // Bound says what a number is of the length that it stands for.
 type Bound uint8
@@ -71,9 +71,9 @@ func (f Bounded) Duration() string { return f.Bound.Sign() + units.Duration(f.NS
 // Prose writes the figure for a sentence.
 func (f Bounded) Prose() string { return f.Bound.Sign() + units.ProseDuration(f.NS) }
 
-// boundedOf returns how a length between two bounds is told; open: it can become longer, or was longer than seen.
-func boundedOf(leastNS, mostNS int64, open bool) Bounded {
-	vague := mostNS-leastNS > mostNS/plainParts
+// BoundedOf returns how a length between two bounds is told; open: it can become longer, or was longer than seen.
+func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
+	vague := mostNS-leastNS > mostNS/PlainParts
 	switch {
 	case open && (!vague || leastNS >= mostNS/2) && mostNS > 0:
 		return Bounded{leastNS, AtLeast}
@@ -95,14 +95,14 @@ type Lengths struct {
 
 // Add counts a wait. One that goes on counts with what it has lasted so far.
 func (l *Lengths) Add(w *Wait) {
-	l.add(min(w.LeastNS, w.MostNS), w.NS(), w.MostNS)
+	l.AddBounds(min(w.LeastNS, w.MostNS), w.NS(), w.MostNS)
 	l.sure.Add(w.SureNS())
 	if w.Open() {
 		l.open++
 	}
 }
 
-func (l *Lengths) add(leastNS, likelyNS, mostNS int64) {
+func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.least.Add(leastNS)
 	l.likely.Add(likelyNS)
 	l.most.Add(mostNS)
@@ -126,8 +126,8 @@ func (l *Lengths) Reset() {
 	l.open = 0
 }
 
-// clone returns a copy.
-func (l *Lengths) clone() Lengths {
+// Clone returns a copy.
+func (l *Lengths) Clone() Lengths {
 	return Lengths{least: l.least.clone(), likely: l.likely.clone(), most: l.most.clone(), sure: l.sure.clone(), open: l.open}
 }
 
@@ -147,8 +147,8 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 		least, _ := l.least.quantile(q)
 		most := l.most.Quantile(q)
 		// As long as a wait can become longer, so can each of the lengths; a part of one is told only of those that are the longest.
-		open := l.open > 0 && (most-least <= most/plainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
-		f := boundedOf(least, most, open)
+		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
+		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
 			// A lower bound that is below the number before it says less than the upper bound.
 			if before := out[n-1]; before.Bound == AtMost {
@@ -164,6 +164,14 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 
 // Quantile returns the length that a share of the waits did not exceed.
 func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
+
+// Limits returns what is known of the length that a share of the waits did not exceed, in ns: that of which an alarm may be made, the
+// least and the most.
+func (l *Lengths) Limits(q float64) (sureNS, leastNS, mostNS int64) {
+	sureNS, _ = l.sure.quantile(q)
+	leastNS, _ = l.least.quantile(q)
+	return sureNS, leastNS, l.most.Quantile(q)
+}
 
 // Counts adds how many waits lie between edges to out, as Histogram.Counts.
 func (l *Lengths) Counts(edges, out []int64) { l.likely.Counts(edges, out) }

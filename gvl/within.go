@@ -22,11 +22,11 @@ type within struct {
 	text  string
 }
 
-// of looks at the main thread's frames. The outermost frame of a program is its file, <main>: only what Ruby calls at the end of the
+// wordsOf looks at the main thread's frames. The outermost frame of a program is its file, <main>: only what Ruby calls at the end of the
 // program has a block there, unless a fiber runs. In a process that was forked by a thread other than the main one, the thread's own block
 // is there: a call of fork above it shows that. And some C functions call no blocks: one above them was called by Ruby, when a signal or a
 // finalizer was due.
-func (w *within) of(dict *sampler.Dictionary, t *sampler.Thread) string {
+func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {
 		return ""

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -236,7 +237,7 @@ func servedSummary(s *scene.Served, b *strings.Builder) {
 	b.WriteString("\nRequests and jobs, as far as seen:\n\n| endpoint | ended | running | p50 | p95 | longest | blame |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for i := range list {
 		e := &list[i]
-		name, p50, p95, longest := "(others)", "–", "–", scene.LengthText(gvl.Length(e.LongestNS, e.SlackNS))
+		name, p50, p95, longest := "(others)", "–", "–", scene.LengthText(account.Length(e.LongestNS, e.SlackNS))
 		if !e.Other {
 			name = scene.EndpointName(e.Kind, e.Name)
 		}

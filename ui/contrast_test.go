@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
@@ -79,7 +80,7 @@ func TestStatesCanBeToldApart(t *testing.T) {
 				theme, weak = theme.In16(), 0.4 // no share is mixed into the ground
 			}
 			look := func(s gvl.State) (rune, string) {
-				c := gvl.Cell{Dominant: s, Share: weak, SpanNS: 1}
+				c := timeline.Cell{Dominant: s, Share: weak, SpanNS: 1}
 				c.NS[s] = 1
 				r, st := theme.StateCell(&c, false, nil)
 				return r, fmt.Sprint(profile.Convert(st.BG))

@@ -8,7 +8,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/widget"
@@ -92,9 +93,9 @@ func originOf(m *Model) origin {
 }
 
 // goTo opens the page that shows what a finding is about.
-func goTo(m *Model, f *gvl.Finding) tea.Cmd {
+func goTo(m *Model, f *findings.Finding) tea.Cmd {
 	if f.Object != 0 {
-		for _, l := range gvl.Locks(m.States) {
+		for _, l := range account.Locks(m.States) {
 			if l.Object == f.Object {
 				return openLock(m, &l)
 			}
@@ -116,8 +117,8 @@ func goTo(m *Model, f *gvl.Finding) tea.Cmd {
 }
 
 // openLock shows the locks with the cursor on one of them.
-func openLock(m *Model, l *gvl.Contended) tea.Cmd {
-	if p, ok := m.pages[scene.PageLocks].(interface{ SelectLock(*gvl.Contended) }); ok {
+func openLock(m *Model, l *account.Contended) tea.Cmd {
+	if p, ok := m.pages[scene.PageLocks].(interface{ SelectLock(*account.Contended) }); ok {
 		p.SelectLock(l)
 	}
 	return m.Open(scene.PageLocks)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/ui/page/locks"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/widget"
@@ -59,7 +60,7 @@ func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 	for _, size := range screenSizes {
 		s := deadlockScreen(t, size[0], size[1], scene.Options{})
 		m := s.model
-		of := slices.IndexFunc(m.Findings.List, func(f gvl.Finding) bool { return f.Object != 0 })
+		of := slices.IndexFunc(m.Findings.List, func(f findings.Finding) bool { return f.Object != 0 })
 		if of < 0 {
 			t.Fatalf("no finding names a lock: %+v", m.Findings.List)
 		}
@@ -70,9 +71,9 @@ func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 		s.press("esc")
 
 		stack := m.States[slices.IndexFunc(m.States, func(x gvl.ThreadState) bool { return codeOf(m.Dict, x.Stack) != "" })].Stack
-		line := gvl.Finding{ID: "of_a_line", Title: "Line", Text: "text", Stack: stack}
-		whole := gvl.Finding{ID: "gc_pressure", Title: "Whole", Text: "text"}
-		m.Findings.List = []gvl.Finding{line, whole}
+		line := findings.Finding{ID: "of_a_line", Title: "Line", Text: "text", Stack: stack}
+		whole := findings.Finding{ID: "gc_pressure", Title: "Whole", Text: "text"}
+		m.Findings.List = []findings.Finding{line, whole}
 		goToFinding(m, scene.FindingID{Rule: line.ID})
 		if m.Page != scene.PageLive || m.Flame.Search == nil || !strings.Contains(m.Flame.Search.String(), codeOf(m.Dict, stack)) {
 			t.Errorf("a line leads to view %s, %v", m.Page, m.Flame.Search)
@@ -81,7 +82,7 @@ func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 		if m.Flame.Search != nil {
 			t.Error("the search stays")
 		}
-		m.Findings.List = []gvl.Finding{line, whole}
+		m.Findings.List = []findings.Finding{line, whole}
 		goToFinding(m, scene.FindingID{Rule: whole.ID})
 		if m.Page != scene.PageMemory {
 			t.Errorf("a finding of the collector leads to view %s", m.Page)
@@ -123,9 +124,9 @@ func TestFindingsCanBeClicked(t *testing.T) {
 		t.Error("a click beside the list leaves it open")
 	}
 
-	long := gvl.Finding{ID: "a", Title: "Title", Text: strings.Repeat("long text ", 20)}
+	long := findings.Finding{ID: "a", Title: "Title", Text: strings.Repeat("long text ", 20)}
 	small := hogged(t, 80, 24)
-	small.model.Findings.List = []gvl.Finding{long, {ID: "b", Title: "Other"}, {ID: "c", Title: "Third"}}
+	small.model.Findings.List = []findings.Finding{long, {ID: "b", Title: "Other"}, {ID: "c", Title: "Third"}}
 	small.model.Draw()
 	x, y := small.at("more: !")
 	small.click(x, y)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
@@ -108,7 +109,7 @@ func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 	out := []widget.OverlayLine{helpHead("timeline: a column is the state with most of it", t)}
 	for _, s := range stateHelp {
 		out = append(out, helpText(s.text, textX, w, t, func(a canvas.Area) {
-			c := gvl.Cell{Dominant: s.state, Share: 1, SpanNS: 1}
+			c := timeline.Cell{Dominant: s.state, Share: 1, SpanNS: 1}
 			c.NS[s.state] = 1
 			r, st := t.StateCell(&c, ascii, nil)
 			a.Rune(1, 0, r, st)
@@ -117,7 +118,7 @@ func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 		})...)
 	}
 	out = append(out, helpText("a cut block or an underlined letter: in that column it also waited for the GVL", 4, w, t, func(a canvas.Area) {
-		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1}
+		c := timeline.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1}
 		c.NS[gvl.Running], c.NS[gvl.Waiting] = 3, 1
 		r, st := t.StateCell(&c, ascii, nil)
 		a.Rune(1, 0, r, st)

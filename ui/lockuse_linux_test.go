@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -53,8 +55,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer src.Close()
-		var holds gvl.LockHolds
-		states, class := gvl.NewStream(src.Process()), gvl.NewClassifier(src.Process(), src.Dictionary())
+		var holds account.LockHolds
+		states, class := stream.New(src.Process()), gvl.NewClassifier(src.Process(), src.Dictionary())
 		states.Attach(&holds)
 		var times []int64
 		ctx, stop := context.WithCancel(t.Context())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
@@ -169,7 +170,7 @@ func loadFindings(m *Model, r *store.Reading) {
 	m.Findings.List = m.ShowableFindings(m.store, m.Findings.List)
 	if k := r.Marks.LastBefore(m.AtNS); k != nil {
 		if h := scene.HaltOf(&k.Proc); h != nil {
-			m.Findings.List = append([]gvl.Finding{h.Finding}, m.Findings.List...)
+			m.Findings.List = append([]findings.Finding{h.Finding}, m.Findings.List...)
 		}
 	}
 }

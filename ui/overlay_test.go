@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 )
 
 // TestAllFindingsCanBeRead: what has no room in the lines of the head stands in full, with what to do, under "!".
@@ -42,11 +42,11 @@ func TestAllFindingsCanBeRead(t *testing.T) {
 // TestTheHeadSaysThatThereAreMoreFindings than it has room for.
 func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s := hogged(t, 80, 24)
-	f := gvl.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: gvl.SeverityWarn}
-	s.model.Findings.List = []gvl.Finding{f, f, f}
+	f := findings.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: findings.SeverityWarn}
+	s.model.Findings.List = []findings.Finding{f, f, f}
 	draw(s.model)
 	s.sees("+2 more: !")
-	s.model.Findings.List = []gvl.Finding{{Title: "Short", Text: "text"}, {Title: "Second", Text: "text"}}
+	s.model.Findings.List = []findings.Finding{{Title: "Short", Text: "text"}, {Title: "Second", Text: "text"}}
 	draw(s.model)
 	s.sees("Short: text", "Second: text")
 	s.misses("more: !")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
@@ -139,7 +140,7 @@ func TestRequestsAreSearched(t *testing.T) {
 	s.sees("GET orders#show")
 	s.search("no such route")
 	s.sees("none of what is in progress matches")
-	w, path := widget.RequestRow{Request: &gvl.Request{Work: sampler.Work{Values: "/carts/7?q=x"}}}, regexp.MustCompile("q=x")
+	w, path := widget.RequestRow{Request: &account.Request{Work: sampler.Work{Values: "/carts/7?q=x"}}}, regexp.MustCompile("q=x")
 	if !w.Matches(path, &s.model.Scene) {
 		t.Error("not found by its path")
 	}

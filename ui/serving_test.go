@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
 )
@@ -13,7 +14,7 @@ import (
 func TestSummaryOfRequests(t *testing.T) {
 	var lengths gvl.Histogram
 	lengths.Add(20e6)
-	s := scene.Served{WaitNS: 4e9, Endpoints: []gvl.Endpoint{
+	s := scene.Served{WaitNS: 4e9, Endpoints: []account.Endpoint{
 		{Kind: sampler.WorkRequest, Name: "GET /a|b/:id", Ended: 7, Running: 2, Durations: lengths, LongestNS: 3e9, LongestAtLeast: true, BlameNS: 1e9},
 		{Kind: sampler.WorkJob, Ended: 1, LongestNS: 1e9},
 		{Other: true},

@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -89,7 +90,7 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 	if err != nil {
 		return nil, err
 	}
-	class, stream := gvl.NewClassifier(process, dict), gvl.NewStream(process)
+	class, stream := gvl.NewClassifier(process, dict), stream.New(process)
 	collector := flamegraph.NewCollector(stream, nil, rolling)
 	collector.BySpan(dict, rolling.Crowded)
 	collector.ByGC()

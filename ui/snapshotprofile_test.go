@@ -11,7 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/google/pprof/profile"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -30,7 +30,7 @@ func TestSnapshotProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	measure := gvl.NewMeasure(store.Process(), store.Dict, nil)
+	measure := measure.New(store.Process(), store.Dict, nil)
 	work := store.Dict.InternWork(sampler.Work{Number: 7, Kind: sampler.WorkRequest, Endpoint: "GET orders#index", SinceNS: 1})
 	for _, x := range record(t, d) {
 		if x.GC.During {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
 	"github.com/ddtop/ddtop/sampler"
@@ -19,10 +20,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// kept keeps what a gvl.Stream makes of the samples of a process whose changes of the GVL are known.
+// kept keeps what a stream.Stream makes of the samples of a process whose changes of the GVL are known.
 type kept struct {
 	gvl.Ignore
-	measure   *gvl.Measure
+	measure   *measure.Measure
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
@@ -79,7 +80,7 @@ func (k *kept) Tick(x *gvl.Tick) {
 // follow begins to keep what samples of a process say.
 func (k *kept) follow(s *live.Source) {
 	k.tids, k.noCPU = make(map[sampler.ThreadID]int32), make(map[threadAt]int64)
-	k.measure = gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+	k.measure = measure.New(s.Process(), s.Dictionary(), nil)
 	k.measure.Stream().Attach(k)
 }
 

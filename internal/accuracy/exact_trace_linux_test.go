@@ -16,6 +16,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
 	"github.com/ddtop/ddtop/recording"
@@ -62,23 +63,23 @@ func (k *told) words(stack sampler.StackID) string {
 	return b.String()
 }
 
-// stream is what is made of samples: a trace, and the exact waits.
-type stream struct {
-	*gvl.Stream
+// traced is what is made of samples: a trace, and the exact waits.
+type traced struct {
+	*stream.Stream
 	class *gvl.Classifier
 	trace *export.Trace
 	told
 }
 
-func newStream(p sampler.Process, d *sampler.Dictionary) *stream {
-	s := &stream{Stream: gvl.NewStream(p), class: gvl.NewClassifier(p, d), trace: export.NewTrace(d)}
+func newTraced(p sampler.Process, d *sampler.Dictionary) *traced {
+	s := &traced{Stream: stream.New(p), class: gvl.NewClassifier(p, d), trace: export.NewTrace(d)}
 	s.dict = d
 	s.Attach(s.trace)
 	s.Attach(&s.told)
 	return s
 }
 
-func (s *stream) feed(x *sampler.Sample) { s.Feed(x, s.class.Classify(x)) }
+func (s *traced) feed(x *sampler.Sample) { s.Feed(x, s.class.Classify(x)) }
 
 // traceExactly follows a process exactly for a while and returns Chrome's trace of it, when that begins, CLOCK_MONOTONIC in ns, and how
 // often samples were too far apart. What a recording of it says is compared with what the process said.
@@ -86,14 +87,14 @@ func traceExactly(t *testing.T, pid int, d time.Duration) (trace []byte, beginNS
 	t.Helper()
 	var file bytes.Buffer
 	var w *recording.Writer
-	var s *stream
+	var s *traced
 	var m export.Measured
 	begin := func(src *live.Source) {
 		var err error
 		if w, err = recording.NewWriter(&file, src.Process(), src.Dictionary()); err != nil {
 			t.Fatal(err)
 		}
-		s = newStream(src.Process(), src.Dictionary())
+		s = newTraced(src.Process(), src.Dictionary())
 		m = export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: new(flamegraph.Snapshot), Trace: s.trace}
 	}
 	report = followExactly(t, pid, d, live.ExactOptions{MaxCost: 1}, begin, func(x *sampler.Sample) {
@@ -127,7 +128,7 @@ func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	all := newStream(r.Process(), r.Dictionary())
+	all := newTraced(r.Process(), r.Dictionary())
 	if err := r.Range(math.MinInt64, math.MaxInt64, all.feed); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	want = slices.DeleteFunc(want, cut)
 	all.waits = slices.DeleteFunc(all.waits, cut)
 	sameWaits(t, "a recording", all.waits, want)
-	half := newStream(r.Process(), r.Dictionary())
+	half := newTraced(r.Process(), r.Dictionary())
 	fromNS := int64(0)
 	if err := r.Range(first+(last-first)/2, math.MaxInt64, func(x *sampler.Sample) {
 		if fromNS == 0 {

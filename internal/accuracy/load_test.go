@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
 	"github.com/ddtop/ddtop/sampler"
@@ -71,13 +73,13 @@ func start(t *testing.T, r rubytest.Ruby, name string, logged bool) running {
 
 // watch samples a process for a while and folds the samples; it ends with the first sample that is d after the first one.
 // each, if not nil, sees every sample with its states.
-func watch(t *testing.T, pid int, rate float64, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) gvl.Stat {
+func watch(t *testing.T, pid int, rate float64, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) account.Stat {
 	t.Helper()
 	return watchWith(t, pid, live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate}, d, each)
 }
 
 // watchWith is watch with other options than a rate.
-func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) gvl.Stat {
+func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) account.Stat {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, o)
 	if err != nil {
@@ -88,7 +90,7 @@ func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func
 			t.Error(err)
 		}
 	}()
-	measure := gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+	measure := measure.New(s.Process(), s.Dictionary(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var first int64

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
 )
 
@@ -49,7 +49,7 @@ func sharesOf(running, waiting, released, gc, window int64) shares {
 }
 
 // groupsOf takes ddtop's states together. Unknown is a released thread whose reason is not told (no gaps: see check).
-func groupsOf(n gvl.StatStates, window int64) shares {
+func groupsOf(n account.StatStates, window int64) shares {
 	return sharesOf(n.Running+n.Stalled, n.Waiting, n.Native+n.IO+n.Lock+n.Parked+n.Sleeping+n.Unknown, n.GC, window)
 }
 
@@ -59,9 +59,9 @@ func truthOf(n eventlog.Times, window int64) shares {
 
 // errorsOf compares the threads of a load and returns the mean over them and the largest absolute error, by group, in
 // points.
-func errorsOf(t *testing.T, p running, got gvl.Stat, want map[uint32]eventlog.Times) (mean, largest shares) {
+func errorsOf(t *testing.T, p running, got account.Stat, want map[uint32]eventlog.Times) (mean, largest shares) {
 	t.Helper()
-	byTID := make(map[int32]gvl.StatThread)
+	byTID := make(map[int32]account.StatThread)
 	for _, th := range got.Threads {
 		if th.TID != nil {
 			byTID[*th.TID] = th
@@ -86,7 +86,7 @@ func errorsOf(t *testing.T, p running, got gvl.Stat, want map[uint32]eventlog.Ti
 
 // waitsOf says how ddtop's sum of all waiting and its longest wait compare with those of Ruby's events, and by how much the share
 // of it that a thread is blamed for differs at most, in points; nobody is one of them.
-func waitsOf(got gvl.Stat, want eventlog.Waits) string {
+func waitsOf(got account.Stat, want eventlog.Waits) string {
 	if want.TotalNS == 0 || got.Blame.TotalNS == 0 {
 		return fmt.Sprintf("waiting %d ms, by events %d", got.Blame.TotalNS/1e6, want.TotalNS/1e6)
 	}

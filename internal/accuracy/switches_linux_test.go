@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -165,11 +166,11 @@ func TestSwitchesShares(t *testing.T) {
 		<-began
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		var stats [3]gvl.Stat
+		var stats [3]account.Stat
 		var all sync.WaitGroup
 		for i, s := range sources[1:] {
 			all.Go(func() {
-				m := gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+				m := measure.New(s.Process(), s.Dictionary(), nil)
 				if err := s.Run(ctx, func(x *sampler.Sample) { m.Feed(x) }); err != nil {
 					t.Error(err)
 				}
@@ -185,7 +186,7 @@ func TestSwitchesShares(t *testing.T) {
 		if _, err := sources[0].EndExact(); err != nil {
 			t.Error(err)
 		}
-		off := func(s *gvl.Stat) (mean [3]float64) {
+		off := func(s *account.Stat) (mean [3]float64) {
 			truth := exactly.times(s.StartNS, s.EndNS)
 			for i := range s.Threads {
 				th := &s.Threads[i]

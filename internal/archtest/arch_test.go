@@ -45,20 +45,26 @@ var rules = map[string][]string{
 	"sampler/switches/tracer":      {"sampler/bpf", "sampler/switches"},
 	"sampler/live":                 {"attach", "sampler", "sampler/bpf", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel", "sampler/own", "sampler/redact", "sampler/switches", "sampler/switches/tracer"},
 	"gvl":                          {"sampler", "internal/units"},
-	"flamegraph":                   {"sampler", "gvl", "internal/units"},
-	"export":                       {"sampler", "gvl", "flamegraph", "internal/units"},
+	"gvl/code":                     {"sampler"},
+	"gvl/stream":                   {"sampler", "gvl", "gvl/code"},
+	"gvl/account":                  {"sampler", "gvl", "gvl/code", "gvl/stream", "internal/units"},
+	"gvl/timeline":                 {"sampler", "gvl", "gvl/stream"},
+	"gvl/findings":                 {"sampler", "gvl", "gvl/account", "gvl/code", "gvl/stream", "internal/units"},
+	"gvl/measure":                  {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "gvl/timeline", "internal/units"},
+	"flamegraph":                   {"sampler", "gvl", "gvl/stream", "internal/units"},
+	"export":                       {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "internal/units"},
 	"recording":                    {"sampler", "sampler/own", "sampler/redact"},
 	"push":                         {"internal/safefile"},
-	"ui": {"sampler", "sampler/redact", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page",
+	"ui": {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "gvl/timeline", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page",
 		"ui/scene", "ui/store", "ui/style", "ui/widget"},
-	"ui/page":                {"sampler", "sampler/redact", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style", "ui/widget"},
-	"ui/widget":              {"sampler", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style"},
-	"ui/scene":               {"sampler", "sampler/redact", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/store", "ui/style"},
+	"ui/page":                {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style", "ui/widget"},
+	"ui/widget":              {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style"},
+	"ui/scene":               {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/store", "ui/style"},
 	"ui/internal/canvas":     {},
 	"ui/internal/demosource": {"sampler", "ui"},
-	"ui/store":               {"sampler", "sampler/redact", "gvl", "flamegraph", "recording", "internal/safefile", "internal/units", "ui/style"},
-	"ui/style":               {"sampler", "gvl", "flamegraph", "internal/units", "ui/internal/canvas"},
-	"internal/cli":           {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
+	"ui/store":               {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "recording", "internal/safefile", "internal/units", "ui/style"},
+	"ui/style":               {"sampler", "gvl", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas"},
+	"internal/cli":           {"attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
 	"internal/workload":      {},
 	"internal/safefile":      {},
 	"internal/rubytest":      {},
@@ -79,7 +85,8 @@ var rules = map[string][]string{
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
-var pure = []string{"sampler", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "flamegraph", "export", "recording", "internal/units"}
+var pure = []string{"sampler", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
+	"gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "export", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}
@@ -357,6 +364,11 @@ func TestViolationsAreFound(t *testing.T) {
 		{"export", []string{module + "/gvl", module + "/flamegraph"}, nil, ""},
 		{"flamegraph", []string{module + "/gvl"}, nil, ""},
 		{"gvl", []string{module + "/flamegraph"}, nil, "gvl imports flamegraph"},
+		{"gvl", []string{module + "/gvl/stream"}, nil, "gvl imports gvl/stream"},
+		{"gvl/stream", []string{module + "/gvl", module + "/gvl/internal/listed"}, nil, ""},
+		{"gvl/stream", []string{module + "/gvl/account"}, nil, "gvl/stream imports gvl/account"},
+		{"gvl/account", []string{module + "/gvl/findings"}, nil, "gvl/account imports gvl/findings"},
+		{"gvl/findings", []string{module + "/gvl/measure"}, nil, "gvl/findings imports gvl/measure"},
 		{"flamegraph/svg", []string{module + "/flamegraph"}, nil, ""},
 		{"sampler", []string{module + "/attach"}, nil, "sampler imports attach"},
 		{"sampler", []string{module + "/sampler/ruby"}, nil, "sampler imports sampler/ruby"},

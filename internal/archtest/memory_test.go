@@ -24,7 +24,7 @@ var memoryLimits = []struct {
 	{"sampler/ruby/stackbytes.go", "maxStackBytes", 1},
 	{"sampler/ruby/waiting.go", "waitingBytes", 1},
 	{"ui/store/history.go", "historyBytes", 2}, // for an hour
-	{"gvl/timeline.go", "MaxTimelineBytes", 1},
+	{"gvl/timeline/timeline.go", "MaxTimelineBytes", 1},
 	{"flamegraph/rolling.go", "MaxHistoryBytes", 1},
 	{"flamegraph/rolling.go", "MaxKeys", 160},       // an entry, with its place in the map
 	{"ui/store/store.go", "maxPendingThreads", 200}, // a sampler.Thread

@@ -17,7 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -385,7 +385,7 @@ func TestOwnCostOfAShortMeasurement(t *testing.T) {
 	for _, length := range []string{"0.5", "0.05"} {
 		r := run(t, "stat", "-p", strconv.Itoa(p.PID), "-d", length, "--json")
 		r.want(t, 0)
-		var s gvl.Stat
+		var s account.Stat
 		if err := json.Unmarshal([]byte(r.out), &s); err != nil {
 			t.Fatal(err)
 		}

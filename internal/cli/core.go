@@ -8,7 +8,8 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -46,7 +47,7 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 }
 
 // dump writes the dump of the instant that the core file holds.
-func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own, asJSON bool) error {
+func (f *coreFlags) dump(ctx context.Context, rules *findings.Rules, std Streams, own, asJSON bool) error {
 	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.redactor(), Values: f.readValues, OwnCode: std.own.rules(), Progress: layoutProgress(std.redact)})
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own
 	if missing := src.Missing(); missing > 0 {
 		std.say("%s was cut short by %d bytes: what they held is missing here", printable(f.core), missing)
 	}
-	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
+	m := measure.New(src.Process(), src.Dictionary(), rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
 	d.FoldLibraries(own)
 	addFibers(ctx, d, src)

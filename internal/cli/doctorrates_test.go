@@ -4,19 +4,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // TestDoctorRates: a rate that is well below what was asked for is no green tick, and what it is too low for is said with what mends it.
 func TestDoctorRates(t *testing.T) {
 	const second = int64(1e9)
-	polled := func(lockHz, stackHz float64, idle int64) gvl.StatQuality {
+	polled := func(lockHz, stackHz float64, idle int64) account.StatQuality {
 		q := sampler.Quality{SpanNS: 2 * second, IdleNS: idle, Samples: int64(2 * lockHz), Stacks: int64(2 * stackHz)}
 		if idle == 0 {
 			q.PolledNS, q.PolledSteps = 2*second, q.Samples
 		}
-		return gvl.StatQuality{Of: q, ApartNS: q.ApartNS()}
+		return account.StatQuality{Of: q, ApartNS: q.ApartNS()}
 	}
 	for _, c := range []struct {
 		name        string
@@ -35,8 +35,8 @@ func TestDoctorRates(t *testing.T) {
 	} {
 		d := doctor{target: target{names: &redaction{}}}
 		d.overhead = defaultOverhead
-		s := gvl.Stat{DurationNS: 2 * second, Quality: polled(c.lock, c.stack, c.idle)}
-		s.Rate = gvl.StatRates{Stack: gvl.StatRate{Asked: 100, Achieved: c.stack}, Lock: gvl.StatRate{Asked: 1000, Achieved: c.lock}}
+		s := account.Stat{DurationNS: 2 * second, Quality: polled(c.lock, c.stack, c.idle)}
+		s.Rate = account.StatRates{Stack: account.StatRate{Asked: 100, Achieved: c.stack}, Lock: account.StatRate{Asked: 1000, Achieved: c.lock}}
 		s.Self.Lowered = c.lowered
 		d.examineRates(&s, "1.0 % of one CPU")
 		got := d.checks[0]

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -109,7 +109,7 @@ const keepEvery = 250 * time.Millisecond
 // make measures for the length of time, if any, and takes the dump of the instant after that. note says why it measured for
 // less, "" when it did not.
 func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, note string, err error) {
-	m := gvl.NewMeasure(src.Process(), src.Dictionary(), f.rules)
+	m := measure.New(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
 	var kept *sampler.Sample // the last one with stacks, up to keepEvery old
 	if length > 0 {

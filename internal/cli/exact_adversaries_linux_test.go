@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -51,7 +51,7 @@ func tooEarly(r result) bool {
 }
 
 // end ends it as ctrl-c does, and returns what it has seen, which has to be trustworthy; nil when it had not begun to measure.
-func (b *beside) end(t *testing.T) *gvl.Stat {
+func (b *beside) end(t *testing.T) *account.Stat {
 	t.Helper()
 	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func (b *beside) end(t *testing.T) *gvl.Stat {
 		return nil
 	}
 	got.want(t, 0)
-	var stat gvl.Stat
+	var stat account.Stat
 	if err := json.Unmarshal([]byte(got.out), &stat); err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +399,7 @@ $stdin.gets
 					t.Fatal(err)
 				}
 				got := finish(t, b.cmd, b.out, b.errs)
-				var stat gvl.Stat
+				var stat account.Stat
 				if tooEarly(got) {
 					t.Logf("it said %q", got.err)
 				} else if err := json.Unmarshal([]byte(got.out), &stat); err != nil {

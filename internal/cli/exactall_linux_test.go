@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
@@ -72,12 +72,12 @@ func TestExactEverywhere(t *testing.T) {
 		// What a recording tells of the same time is exact, too.
 		report := run(t, "report", in("x.ddtop"), "--json")
 		report.want(t, 0)
-		var told gvl.Stat
+		var told account.Stat
 		if err := json.Unmarshal([]byte(report.out), &told); err != nil {
 			t.Fatal(err)
 		}
 		// Of one that had begun when the recording did, or went on at its end, an end is not known.
-		exactly := func(w gvl.StatWait) bool { return w.Exact }
+		exactly := func(w account.StatWait) bool { return w.Exact }
 		if told.ExactNS <= 0 || told.ExactNS > told.DurationNS || !slices.ContainsFunc(told.LongestWaits, exactly) {
 			t.Errorf("of %d ns %d are exact, of the longest waits %+v", told.DurationNS, told.ExactNS, told.LongestWaits)
 		}
@@ -244,7 +244,7 @@ func TestExactEndsInTheMidst(t *testing.T) {
 		p = start()
 		stat := cheap(func(*startedDdtop) {}, "stat", "--json")
 		stat.want(t, 0, "exact mode ended itself")
-		var s gvl.Stat
+		var s account.Stat
 		if err := json.Unmarshal([]byte(stat.out), &s); err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // fillExact adds how exact mode went, if it was on, and ends it.
-func fillExact(stat *gvl.Stat, src sampler.Source) error {
+func fillExact(stat *account.Stat, src sampler.Source) error {
 	from, ok := src.(exactSource)
 	if !ok || from.ExactStatus().SinceNS == 0 {
 		return nil
@@ -18,9 +18,9 @@ func fillExact(stat *gvl.Stat, src sampler.Source) error {
 	if r.Hits == 0 && !r.Wrong { // nothing shows that a change would have been seen
 		r.Ended, r.Wrong = "no thread came past a probe", true
 	}
-	stat.Exact = &gvl.StatExact{
+	stat.Exact = &account.StatExact{
 		StartNS: r.FromNS, EndNS: r.ToNS, DurationNS: r.ToNS - r.FromNS, Ended: r.Ended, Wrong: r.Wrong,
-		Probes: gvl.StatProbes{
+		Probes: account.StatProbes{
 			Hits: r.Hits, Records: r.Checks.Records, Lost: r.Lost, CostNS: r.CostNS, CPUNS: r.CPUNS, HitNS: r.HitNS,
 			Agreed: r.Checks.Agreed, Disagreed: r.Checks.Disagreed,
 		},

@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 )
 
 // judgement is how a measurement is judged: by which rules, and which waits are listed.
 type judgement struct {
-	rules *gvl.Rules
+	rules *findings.Rules
 	// wait is the shortest wait that is listed.
 	wait duration
 	// endpoint says which requests and jobs are told of.
@@ -18,7 +18,7 @@ type judgement struct {
 }
 
 func newJudgement() judgement {
-	return judgement{rules: gvl.NewRules(), wait: duration{max: time.Hour}}
+	return judgement{rules: findings.NewRules(), wait: duration{max: time.Hour}}
 }
 
 // addRules adds the flag that changes the findings' rules.
@@ -36,12 +36,12 @@ func addWait(cmd *cobra.Command, wait *duration) {
 
 // screenRules are the rules of a screen's findings: as the file of settings has them, changed by flags.
 type screenRules struct {
-	rules *gvl.Rules
+	rules *findings.Rules
 	// given are the flags' settings, which beat the file's.
 	given []string
 }
 
-func newScreenRules() *screenRules { return &screenRules{rules: gvl.NewRules()} }
+func newScreenRules() *screenRules { return &screenRules{rules: findings.NewRules()} }
 
 // setting takes one of the file's. What flags say still holds.
 func (s *screenRules) setting(text string) error {
@@ -58,7 +58,7 @@ func (s *screenRules) setting(text string) error {
 
 // ruleFlag is a flag's value that changes a rule each time it is given.
 type ruleFlag struct {
-	rules *gvl.Rules
+	rules *findings.Rules
 	// given, if not nil, collects what was given.
 	given *[]string
 }

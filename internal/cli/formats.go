@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -51,8 +52,8 @@ type job struct {
 	own      bool
 	stamped  bool // samples with times (pprofFlags)
 	endpoint *endpointFlag
-	rules    *gvl.Rules     // of the findings; nil: as they are
-	notes    []sampler.Note // of a recording
+	rules    *findings.Rules // of the findings; nil: as they are
+	notes    []sampler.Note  // of a recording
 	// noted is told why the measurement of a process ended early, "" when it did not.
 	noted func(note string)
 	out   output

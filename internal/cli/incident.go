@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -26,7 +27,7 @@ var errAbandoned = fmt.Errorf("the disk has not answered for %v", abandonAfter)
 // incident writes the recording of an incident, out of the history, on a goroutine of its own: the clock waits for no disk.
 type incident struct {
 	of      *watched
-	cause   gvl.Cause
+	cause   measure.Cause
 	fromNS  int64 // of the first sample
 	beganNS int64
 	orders  chan order    // the newest only
@@ -55,7 +56,7 @@ type order struct {
 }
 
 // startIncident begins to write an incident.
-func (w *watched) startIncident(cause gvl.Cause, fromNS, beganNS int64, findings []gvl.Finding) *incident {
+func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, findings []findings.Finding) *incident {
 	first, _ := w.history.Span()
 	in := &incident{of: w, cause: cause, fromNS: max(fromNS, first), beganNS: beganNS, orders: make(chan order, 1), done: make(chan struct{}), started: time.Now()}
 	in.writtenNS = in.fromNS
@@ -172,7 +173,7 @@ func (in *incident) copy(rec *recording.Writer, toNS int64) error {
 }
 
 // event is something that happened to a process.
-func (w *watched) event(what string, cause gvl.Cause) export.WatchEvent {
+func (w *watched) event(what string, cause measure.Cause) export.WatchEvent {
 	p := w.src.Process()
 	return export.WatchEvent{Time: time.Now(), Event: what, PID: p.PID, Program: p.Title, Condition: cause.Condition.String(), Text: cause.Text}
 }

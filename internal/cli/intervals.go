@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -102,7 +103,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 		return "", err
 	}
 	aside := writeAside(file, giveUp)
-	class, stream := gvl.NewClassifier(src.Process(), src.Dictionary()), gvl.NewStream(src.Process())
+	class, stream := gvl.NewClassifier(src.Process(), src.Dictionary()), stream.New(src.Process())
 	lines := export.NewIntervals(aside, stream, src.Process(), src.Dictionary(), Version)
 	for _, n := range notes {
 		lines.Note(n)

@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -35,7 +35,7 @@ func watchNative(src sampler.Source) nativeThreads {
 // others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of Ruby's
 // threads in the measurement. A Ruby thread may have been started since its last sample: one more sample, taken after the
 // threads were listed, has it.
-func (n *nativeThreads) others(ctx context.Context, known map[int32]bool) []gvl.StatNative {
+func (n *nativeThreads) others(ctx context.Context, known map[int32]bool) []account.StatNative {
 	if n.src == nil {
 		return nil
 	}
@@ -53,22 +53,22 @@ func (n *nativeThreads) others(ctx context.Context, known map[int32]bool) []gvl.
 }
 
 // unknownOf leaves out the threads of a sample that was taken after the list, and those known.
-func unknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []gvl.StatNative {
+func unknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []account.StatNative {
 	ruby := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {
 		ruby[s.Threads[i].TID] = true
 	}
-	var out []gvl.StatNative
+	var out []account.StatNative
 	for _, t := range list {
 		if !ruby[t.TID] && !known[t.TID] {
-			out = append(out, gvl.StatNative{TID: t.TID, Name: printable(t.Name), CPUNS: t.CPUNS - before[t.TID]})
+			out = append(out, account.StatNative{TID: t.TID, Name: printable(t.Name), CPUNS: t.CPUNS - before[t.TID]})
 		}
 	}
 	return out
 }
 
 // rubyTIDs are the tids of a Stat's threads.
-func rubyTIDs(s *gvl.Stat) map[int32]bool {
+func rubyTIDs(s *account.Stat) map[int32]bool {
 	known := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {
 		if tid := s.Threads[i].TID; tid != nil {

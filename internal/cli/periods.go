@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -19,7 +20,7 @@ type periods struct {
 	lengthNS int64
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
-	ended    *gvl.EndedCounts
+	ended    *account.EndedCounts
 	// done is called with each period, and with how many requests and jobs ended in it by route or class, not to wait in.
 	done func(m export.Measured, ended map[string]int64)
 	// also gives what takes a period's intervals, too; nil: nothing does.
@@ -35,7 +36,7 @@ func newPeriods(src sampler.Source, of needs, length, firstly time.Duration, don
 	return &periods{
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),
-		ended: gvl.NewEndedCounts(src.Dictionary()),
+		ended: account.NewEndedCounts(src.Dictionary()),
 		// The period that was ended last may still be written out.
 		keeper: sampler.NewKeeper(src.Dictionary(), 2*int64(length)+int64(time.Minute)),
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -177,7 +178,7 @@ type processFigures struct {
 	of     *service
 	lastNS int64 // the last sample of the period; 0: there was none
 	// quality is what figures rest on since the process was found.
-	quality gvl.QualityMeter
+	quality account.QualityMeter
 }
 
 // begin is called at the beginning of a period: a process can have another service by then.

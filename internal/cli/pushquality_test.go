@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
@@ -15,7 +16,7 @@ func TestServiceOfFewSamples(t *testing.T) {
 	f := newServiceFigures()
 	p := f.join("shop")
 	process := streamtest.Process(1000, 100)
-	class, stream := gvl.NewClassifier(process, sampler.NewDictionary()), gvl.NewStream(process)
+	class, stream := gvl.NewClassifier(process, sampler.NewDictionary()), stream.New(process)
 	stream.Attach(p)
 	now := int64(1e9)
 	feed := func(n int, every int64) {

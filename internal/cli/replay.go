@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui"
@@ -211,7 +212,7 @@ type dumpReport struct {
 
 func (f dumpReport) write(ctx context.Context, src sampler.Source, j *job) error {
 	r := src.(*recording.Reader)
-	m := gvl.NewMeasure(r.Process(), r.Dictionary(), j.rules)
+	m := measure.New(r.Process(), r.Dictionary(), j.rules)
 	var last *sampler.Sample
 	var states []gvl.ThreadState
 	var first int64

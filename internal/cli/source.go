@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -55,13 +55,13 @@ func (t *target) checkSource() error {
 type switchSource interface{ SwitchStatus() sampler.SwitchStatus }
 
 // fillSource says in a Stat how it was learned what threads did.
-func fillSource(stat *gvl.Stat, src sampler.Source) {
+func fillSource(stat *account.Stat, src sampler.Source) {
 	from, ok := src.(switchSource)
 	if !ok {
 		return
 	}
 	s := from.SwitchStatus()
-	out := &gvl.StatSource{Kind: string(live.FromPolling), Why: s.Ended, Records: s.Records, Lost: s.Lost, FailedWords: s.Failed, KernelNS: s.BusyNS}
+	out := &account.StatSource{Kind: string(live.FromPolling), Why: s.Ended, Records: s.Records, Lost: s.Lost, FailedWords: s.Failed, KernelNS: s.BusyNS}
 	if s.SinceNS != 0 && s.Ended == "" {
 		out.Kind = s.Kind
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -70,12 +71,12 @@ probes cost.`,
 }
 
 // measureStat measures a source for a while.
-func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (gvl.Stat, string, error) {
-	m := gvl.NewMeasure(src.Process(), src.Dictionary(), j.rules)
+func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (account.Stat, string, error) {
+	m := measure.New(src.Process(), src.Dictionary(), j.rules)
 	native := watchNative(src)
 	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
 	if err != nil {
-		return gvl.Stat{}, "", err
+		return account.Stat{}, "", err
 	}
 	stat := m.Stat(j.wait.value.Nanoseconds())
 	if match := j.endpoint.match(); match != nil {

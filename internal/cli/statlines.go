@@ -10,6 +10,8 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -68,8 +70,8 @@ func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
 // measure feeds the lines of a process. note says why it ended early, "" when it did not.
 func (p linePrinter) measure(ctx context.Context, src sampler.Source, length, interval time.Duration) (note string, err error) {
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
-	stream := gvl.NewStream(src.Process())
-	lines := gvl.NewLines(stream, src.Process(), interval.Nanoseconds(), func(l gvl.StatLine) {
+	stream := stream.New(src.Process())
+	lines := account.NewLines(stream, src.Process(), interval.Nanoseconds(), func(l account.StatLine) {
 		p.Add(export.StatLine{Time: src.Process().WallTime(l.EndNS), StatLine: l})
 	})
 	note, err = sampleFor(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })

@@ -3,7 +3,7 @@ package cli
 import (
 	"math"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
 )
 
 // trigger makes incidents of seconds in which a condition holds. An incident lasts until nothing has held for a while, so that what
@@ -13,7 +13,7 @@ type trigger struct {
 	before, after, longest int64
 
 	active bool
-	cause  gvl.Cause // the first one
+	cause  measure.Cause // the first one
 	// fromNS is where its recording begins, beganNS when it was seen, lastNS when no condition held first after one did, or now: when it
 	// was over lies before that.
 	fromNS, beganNS, lastNS int64
@@ -33,7 +33,7 @@ const (
 )
 
 // step takes what holds at a time.
-func (t *trigger) step(nowNS int64, causes []gvl.Cause) turn {
+func (t *trigger) step(nowNS int64, causes []measure.Cause) turn {
 	holds := len(causes) > 0
 	if holds || t.held {
 		t.lastNS = nowNS

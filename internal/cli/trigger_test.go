@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
 )
 
 // TestTrigger plays seconds in which a condition holds or not, and says which recordings there are.
@@ -35,9 +35,9 @@ func TestTrigger(t *testing.T) {
 			if c.what == "nothing was read for an hour" && s > 100 && s < 3700 {
 				continue
 			}
-			var causes []gvl.Cause
+			var causes []measure.Cause
 			if c.holds(s) {
-				causes = []gvl.Cause{{Text: "a", FromNS: (s - 2) * second}, {Text: "b", FromNS: (s - 5) * second}}
+				causes = []measure.Cause{{Text: "a", FromNS: (s - 2) * second}, {Text: "b", FromNS: (s - 5) * second}}
 			}
 			switch tr.step(s*second, causes) {
 			case turnBegin:

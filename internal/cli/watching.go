@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
@@ -46,7 +47,7 @@ type watching struct {
 type watched struct {
 	*watching
 	src     sampler.Source
-	watch   *gvl.Watch
+	watch   *measure.Watch
 	history *recording.History
 	keeper  *sampler.Keeper
 	trigger trigger
@@ -64,14 +65,14 @@ type watched struct {
 func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 	f := w.when
 	p, dict := src.Process(), src.Dictionary()
-	keepNS := gvl.LookbackNS(f.rules, f.over.value.Nanoseconds(), f.conditions) + f.before.value.Nanoseconds() + ringSlack.Nanoseconds()
+	keepNS := measure.LookbackNS(f.rules, f.over.value.Nanoseconds(), f.conditions) + f.before.value.Nanoseconds() + ringSlack.Nanoseconds()
 	history, err := recording.NewHistory(keepNS, ringBytes)
 	if err != nil {
 		return nil, err
 	}
 	return &watched{
-		watching: w, src: src, history: history, watch: gvl.NewWatch(p, dict, f.rules, f.over.value.Nanoseconds(), f.conditions),
-		keeper:  sampler.NewKeeper(dict, max(keepNS, gvl.MaxBlameWindowNS)),
+		watching: w, src: src, history: history, watch: measure.NewWatch(p, dict, f.rules, f.over.value.Nanoseconds(), f.conditions),
+		keeper:  sampler.NewKeeper(dict, max(keepNS, account.MaxBlameWindowNS)),
 		trigger: trigger{before: f.before.value.Nanoseconds(), after: f.after.value.Nanoseconds(), longest: f.longest.value.Nanoseconds()},
 	}, nil
 }
@@ -88,7 +89,7 @@ func (w *watched) feed(s *sampler.Sample) {
 }
 
 // step takes what is seen in a second.
-func (w *watched) step(v gvl.Verdict) {
+func (w *watched) step(v measure.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
 	if turn == turnBegin {

@@ -4,6 +4,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -11,7 +12,7 @@ import (
 type weighing struct {
 	src       sampler.Source
 	rolling   *flamegraph.Rolling
-	stream    *gvl.Stream
+	stream    *stream.Stream
 	collector *flamegraph.Collector
 	trace     *export.Trace
 	stamps    *export.Timeline
@@ -29,7 +30,7 @@ func newWeighing(src sampler.Source, of needs) (*weighing, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &weighing{src: src, rolling: rolling, stream: gvl.NewStream(src.Process())}
+	w := &weighing{src: src, rolling: rolling, stream: stream.New(src.Process())}
 	sinks := []flamegraph.Sink{rolling}
 	if of.trace {
 		w.trace = export.NewTrace(src.Dictionary())

@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -36,21 +37,21 @@ const (
 
 // whenFlags are those of `record --when`.
 type whenFlags struct {
-	conditions                   []gvl.Condition
+	conditions                   []measure.Condition
 	before, after, over, longest duration
 	keep                         int
 	size                         byteSize
 	match                        matchFlag
 	user                         userFlag
-	rules                        *gvl.Rules
+	rules                        *findings.Rules
 	asJSON                       bool
 }
 
 func newWhenFlags() whenFlags {
 	return whenFlags{
 		before: duration{value: defaultBefore, max: maxBefore}, after: duration{value: defaultBefore, min: time.Second, max: time.Hour},
-		over:    duration{value: defaultOver, min: gvl.MinOverNS, max: gvl.MaxOverNS},
-		longest: duration{value: defaultLongest, min: 10 * time.Second, max: 24 * time.Hour}, keep: defaultKeep, size: defaultKept, rules: gvl.NewRules(),
+		over:    duration{value: defaultOver, min: measure.MinOverNS, max: measure.MaxOverNS},
+		longest: duration{value: defaultLongest, min: 10 * time.Second, max: 24 * time.Hour}, keep: defaultKeep, size: defaultKept, rules: findings.NewRules(),
 	}
 }
 
@@ -68,7 +69,7 @@ func (c conditionFlag) Set(text string) error {
 	if len(c.to.conditions) >= maxConditions {
 		return fmt.Errorf("there are more than %d", maxConditions)
 	}
-	x, err := gvl.ParseCondition(text)
+	x, err := measure.ParseCondition(text)
 	if err == nil {
 		c.to.conditions = append(c.to.conditions, x)
 	}
@@ -104,7 +105,7 @@ func whenHelp() string {
 	b.WriteString("With --when nothing is recorded until a condition holds, which is looked at once a second; then all from --before it\n" +
 		"to --after its end is written into the folder -o, a recording for each time. Conditions are the names of findings\n" +
 		"(docs/findings.md), any (every finding that is at least a warning), and figures with > >= < <= and a limit:\n")
-	for _, x := range gvl.Figures() {
+	for _, x := range measure.Figures() {
 		fmt.Fprintf(&b, "  %-12s%-7s%s\n", x.Name, x.Like, x.About)
 	}
 	return b.String()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -32,7 +32,7 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Parallel()
 	p := start(t, r, "calls/logged")
 	// All threads may be between two calls in the moment of the first text.
-	s := watch(t, p.PID, nil, raiseTime, func(f gvl.StatFinding) bool { return f.ID == "http_slow" && callsText.MatchString(f.Text) }, nil)
+	s := watch(t, p.PID, nil, raiseTime, func(f account.StatFinding) bool { return f.ID == "http_slow" && callsText.MatchString(f.Text) }, nil)
 	f, ok := s.finding("http_slow")
 	if !ok {
 		rubytest.TooSeldomNow(t, "not raised; seen: %v", s)
@@ -77,7 +77,7 @@ func TestSlowServiceStays(t *testing.T) {
 	t.Parallel()
 	p := start(t, rubytest.One(t), "calls/again")
 	gone, all := "", false
-	s := watch(t, p.PID, nil, stays, func(f gvl.StatFinding) bool {
+	s := watch(t, p.PID, nil, stays, func(f account.StatFinding) bool {
 		if f.ID == "http_slow" && f.UntilNS != nil && gone == "" {
 			gone = f.Text
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -115,7 +116,7 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	classifier, resting := gvl.NewClassifier(src.Process(), src.Dictionary()), gvl.NewResting(src.Dictionary())
+	classifier, resting := gvl.NewClassifier(src.Process(), src.Dictionary()), findings.NewResting(src.Dictionary())
 	ctx, cancel := context.WithTimeout(t.Context(), raiseTime)
 	defer cancel()
 	var first, last int64

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -76,7 +77,7 @@ func TestRaised(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
 	programs := names(t, "raise")
-	for _, id := range gvl.RuleIDs() {
+	for _, id := range findings.RuleIDs() {
 		if !slices.Contains(programs, id) {
 			t.Errorf("no program raises %s: there is no testdata/raise/%s.rb", id, id)
 		}
@@ -141,8 +142,8 @@ func raise(t *testing.T, p *program, id string, want raised) {
 }
 
 // says returns a finding's name and words that it has to have as a condition for watch.
-func says(id string, words []string) func(gvl.StatFinding) bool {
-	return func(f gvl.StatFinding) bool {
+func says(id string, words []string) func(account.StatFinding) bool {
+	return func(f account.StatFinding) bool {
 		return f.ID == id && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(f.Title+": "+f.Text, w) })
 	}
 }
@@ -178,7 +179,7 @@ func TestSilentService(t *testing.T) {
 		t.Parallel()
 		p := start(t, r, "silent/memcached")
 		found := map[string]bool{}
-		s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s"), raiseTime, func(f gvl.StatFinding) bool {
+		s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s"), raiseTime, func(f account.StatFinding) bool {
 			found[f.ID] = true
 			return found["http_slow"] && found["stuck_thread"]
 		}, nil)

@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -146,22 +148,22 @@ func names(t *testing.T, folder string) []string {
 
 // seen is what was found in a process.
 type seen struct {
-	findings []gvl.StatFinding
+	findings []account.StatFinding
 	// atNS is when each was first raised, in ns of the stream, and tick the number of that sample.
 	atNS map[string]int64
 	tick map[string]int
-	stat gvl.Stat
+	stat account.Stat
 	// gapNS is the longest time between two samples, stackGapNS that between two stack ticks.
 	gapNS, stackGapNS int64
 }
 
-func (s *seen) finding(id string) (gvl.StatFinding, bool) {
+func (s *seen) finding(id string) (account.StatFinding, bool) {
 	for _, f := range s.findings {
 		if f.ID == id {
 			return f, true
 		}
 	}
-	return gvl.StatFinding{}, false
+	return account.StatFinding{}, false
 }
 
 func (s *seen) String() string {
@@ -182,26 +184,26 @@ const askEvery = 25
 const askEveryNS = int64(time.Second)
 
 // is returns a finding's name as a condition for watch.
-func is(id string) func(gvl.StatFinding) bool {
-	return func(f gvl.StatFinding) bool { return f.ID == id }
+func is(id string) func(account.StatFinding) bool {
+	return func(f account.StatFinding) bool { return f.ID == id }
 }
 
 // watch samples a process for the length of time, or until there is a finding for which until, if there is one, holds. during,
 // if there is one, is called with the source and each sample's number, while sampling goes on.
-func watch(t *testing.T, pid int, rules *gvl.Rules, length time.Duration, until func(gvl.StatFinding) bool, during func(src *live.Source, n int)) *seen {
+func watch(t *testing.T, pid int, rules *findings.Rules, length time.Duration, until func(account.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	return watchBy(t, pid, live.Options{}, rules, length, until, during)
 }
 
 // watchBy is watch with options.
-func watchBy(t *testing.T, pid int, o live.Options, rules *gvl.Rules, length time.Duration, until func(gvl.StatFinding) bool, during func(src *live.Source, n int)) *seen {
+func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, length time.Duration, until func(account.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	src, err := live.Open(context.Background(), pid, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
+	m := measure.New(src.Process(), src.Dictionary(), rules)
 	var file bytes.Buffer
 	rec, err := recording.NewWriter(&file, src.Process(), src.Dictionary())
 	if err != nil {
@@ -258,14 +260,14 @@ func watchBy(t *testing.T, pid int, o live.Options, rules *gvl.Rules, length tim
 
 // checkReplay: the recording of a stream says the same of it as the stream did: findings with their words, allocations by
 // class, what the kernel says of the process.
-func checkReplay(t *testing.T, file []byte, rules *gvl.Rules, was *gvl.Stat) {
+func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *account.Stat) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "watched.ddtop")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	m := gvl.NewMeasure(r.Process(), r.Dictionary(), rules)
+	m := measure.New(r.Process(), r.Dictionary(), rules)
 	if err := r.Run(t.Context(), func(x *sampler.Sample) { m.Feed(x) }); !errors.Is(err, sampler.ErrEnded) {
 		t.Fatal(err)
 	}
@@ -293,7 +295,7 @@ func checkReplay(t *testing.T, file []byte, rules *gvl.Rules, was *gvl.Stat) {
 	}
 	for i, c := range was.Alloc.Classes {
 		share, ok := shares[c.Name]
-		if few := c.Objects < 2 || i == gvl.MaxStatClasses-1; !few && (!ok || math.Abs(share-c.Share) > .001) {
+		if few := c.Objects < 2 || i == account.MaxStatClasses-1; !few && (!ok || math.Abs(share-c.Share) > .001) {
 			t.Errorf("allocations of %s: %.4f, replayed %.4f", c.Name, c.Share, share)
 		}
 	}
@@ -322,9 +324,9 @@ func sameButRounding(a, b string) bool {
 }
 
 // rulesWith returns the rules with some changed.
-func rulesWith(t *testing.T, sets ...string) *gvl.Rules {
+func rulesWith(t *testing.T, sets ...string) *findings.Rules {
 	t.Helper()
-	r := gvl.NewRules()
+	r := findings.NewRules()
 	for _, set := range sets {
 		if err := r.Set(set); err != nil {
 			t.Fatal(err)

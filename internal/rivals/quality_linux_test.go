@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	gvlmeasure "github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/servertest"
 	"github.com/ddtop/ddtop/sampler"
@@ -92,7 +93,7 @@ type truth struct {
 	gvl.Ignore
 	times
 	tids    map[sampler.ThreadID]int32
-	measure *gvl.Measure
+	measure *gvlmeasure.Measure
 }
 
 // take takes a sample.
@@ -331,7 +332,7 @@ func exactBeside(b *testing.B, l qualityLoad) (*times, func() bool) {
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
-	k.measure = gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+	k.measure = gvlmeasure.New(s.Process(), s.Dictionary(), nil)
 	k.measure.Stream().Attach(k)
 	go func() { done <- s.Run(ctx, k.take) }()
 	time.Sleep(attachTime)

@@ -35,7 +35,7 @@ const (
 	costTauNS             = 2e9
 	leastTicks, mostTicks = 8, 256
 	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter a lock tick is never further
-	// than 0.6 s from the next: from 1 s on the time between would be unknown (gvl.Reach).
+	// than 0.6 s from the next: from 1 s on the time between would be unknown (stream.Reach).
 	leastLockHz, leastStackHz = 2.5, 0.2
 	// enoughShare is how much less than the limit the least quality must need before the limit holds again.
 	enoughShare = 0.8

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -67,7 +67,7 @@ func TestExactStacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := &exactTimes{tids: make(map[sampler.ThreadID]int32)}
-		m := gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+		m := measure.New(s.Process(), s.Dictionary(), nil)
 		m.Stream().Attach(told)
 		ctx, cancel := context.WithTimeout(t.Context(), r.Timeout())
 		defer cancel()

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// exactTimes keeps what a gvl.Stream tells, by native thread.
+// exactTimes keeps what a stream.Stream tells, by native thread.
 type exactTimes struct {
 	gvl.Ignore
 	tids      map[sampler.ThreadID]int32
@@ -197,7 +199,7 @@ func TestExactStream(t *testing.T) {
 					t.Fatal(err)
 				}
 				told := &exactTimes{tids: make(map[sampler.ThreadID]int32)}
-				m := gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+				m := measure.New(s.Process(), s.Dictionary(), nil)
 				m.Stream().Attach(told)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -239,7 +241,7 @@ func TestExactStream(t *testing.T) {
 					fed.show(t, told, truth, beginNS, endNS)
 				}
 				checkExactWaits(t, told, truth, beginNS, endNS)
-				var known gvl.StatWaits
+				var known account.StatWaits
 				for _, g := range stat.GVL {
 					known = g.Waits
 				}
@@ -326,7 +328,7 @@ func checkExactWaits(t *testing.T, told *exactTimes, truth *replayed, beginNS, e
 	}
 }
 
-// exactFed keeps what a gvl.Stream was fed, for a test that fails.
+// exactFed keeps what a stream.Stream was fed, for a test that fails.
 type exactFed struct {
 	samples []sampler.Sample
 	states  [][]gvl.ThreadState

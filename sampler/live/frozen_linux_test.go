@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -25,18 +26,18 @@ func TestFrozenWhileWatched(t *testing.T) {
 		f := rubytest.NewFreezer(t, p.PID, v2)
 		const stretchNS = 400e6
 		var c *gvl.Classifier
-		var stream *gvl.Stream
+		var of *stream.Stream
 		var got waits
 		var fromNS, frozenNS, thawNS, thawedNS int64
 		stack := 0 // readings of stacks since it was frozen; the second says so, for the first may have begun before
 		sampleUntil(t, p.PID, func(s *live.Source, x *sampler.Sample) bool {
 			if c == nil {
-				c, stream = gvl.NewClassifier(s.Process(), s.Dictionary()), gvl.NewStream(s.Process())
-				stream.Attach(&got)
+				c, of = gvl.NewClassifier(s.Process(), s.Dictionary()), stream.New(s.Process())
+				of.Attach(&got)
 				fromNS = x.TimeNS
 			}
 			states := c.Classify(x)
-			stream.Feed(x, states)
+			of.Feed(x, states)
 			switch {
 			case thawedNS != 0:
 				return x.TimeNS-thawedNS > stretchNS

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -89,8 +91,8 @@ func TestNativeWithoutACPU(t *testing.T) {
 	}
 	s := open(t, p.PID, live.Options{})
 	dict := s.Dictionary()
-	class, stream := gvl.NewClassifier(s.Process(), dict), gvl.NewStream(s.Process())
-	account := gvl.NewAccount(stream, s.Process(), dict)
+	class, of := gvl.NewClassifier(s.Process(), dict), stream.New(s.Process())
+	sums := account.New(of, s.Process(), dict)
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
 	var id sampler.ThreadID
@@ -99,7 +101,7 @@ func TestNativeWithoutACPU(t *testing.T) {
 	// mixed is what the counter grew by between two readings of which one at least found another state, or one between them.
 	var mixed int64
 	readAt, whole := int64(0), false
-	sampledAt, gapNS := int64(0), gvl.ReachOf(s.Process()).GapNS
+	sampledAt, gapNS := int64(0), stream.ReachOf(s.Process()).GapNS
 	err := s.Run(ctx, func(x *sampler.Sample) {
 		states := class.Classify(x)
 		if x.TimeNS-sampledAt > gapNS {
@@ -133,7 +135,7 @@ func TestNativeWithoutACPU(t *testing.T) {
 		if id == 0 {
 			return
 		}
-		stream.Feed(x, states)
+		of.Feed(x, states)
 		if last-first > int64(time.Second) {
 			cancel()
 		}
@@ -142,7 +144,7 @@ func TestNativeWithoutACPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := runDelay(t, p.PID, tid)
-	for _, th := range account.Stat().Threads {
+	for _, th := range sums.Stat().Threads {
 		if th.ID != id {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -127,7 +129,7 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 		t.Fatal(err)
 	}
 	defer s.Close()
-	m := gvl.NewMeasure(s.Process(), s.Dictionary(), nil)
+	m := measure.New(s.Process(), s.Dictionary(), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), forNS)
 	defer cancel()
 	var fromNS, toNS int64
@@ -153,7 +155,7 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	p.JSON(t, &log)
 	leasts, mosts := log.bounds(fromNS, toNS)
 	st := m.Stat(0)
-	i := slices.IndexFunc(st.Threads, func(th gvl.StatThread) bool { return th.Name != nil && *th.Name == "short" })
+	i := slices.IndexFunc(st.Threads, func(th account.StatThread) bool { return th.Name != nil && *th.Name == "short" })
 	if i < 0 || len(leasts) == 0 {
 		t.Fatalf("no such thread among %d, %d passes", len(st.Threads), len(log.Passes))
 	}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/recording"
@@ -288,7 +289,7 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 
 // kitchen is all that the screen keeps of a process.
 type kitchen struct {
-	fold    *gvl.Fold
+	fold    *measure.Fold
 	rolling *flamegraph.Rolling
 	history *recording.History
 	keeper  *sampler.Keeper
@@ -302,7 +303,7 @@ const (
 func newKitchen(t *testing.T, d *sampler.Dictionary) *kitchen {
 	t.Helper()
 	p := sampler.Process{PID: 1, LockRate: 1000, StackRate: 100}
-	k := &kitchen{fold: gvl.NewFold(p, d, gvl.Options{ColumnNS: 100e6, Columns: 6001})}
+	k := &kitchen{fold: measure.NewFold(p, d, measure.Options{ColumnNS: 100e6, Columns: 6001})}
 	var err error
 	if k.rolling, err = flamegraph.NewRolling(hostileHistory, 0); err != nil {
 		t.Fatal(err)
@@ -333,7 +334,7 @@ const (
 	// what leads to the threads' names.
 	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
 	// mostHostile is what may be kept at most, in bytes: the limits added up, with the keys of the flamegraph.
-	mostHostile = sampler.MaxDictionaryBytes + code.MaxKeptBytes + heap.MaxKeptBytes + maxStackBytes + hostileHistoryBytes + gvl.MaxTimelineBytes +
+	mostHostile = sampler.MaxDictionaryBytes + code.MaxKeptBytes + heap.MaxKeptBytes + maxStackBytes + hostileHistoryBytes + timeline.MaxTimelineBytes +
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/store"
@@ -55,7 +57,7 @@ const sparkColumns = 8
 func (f *Figures) Load(r *store.Reading, fromNS, toNS int64) {
 	*f = Figures{Dropped: r.Dropped, LeftOut: r.LeftOut}
 	cells := r.Timeline.Process(fromNS, toNS, sparkColumns)
-	var sum gvl.ProcCell
+	var sum timeline.ProcCell
 	for _, c := range cells {
 		sum.SpanNS += c.SpanNS
 		sum.SampledNS += c.SampledNS
@@ -240,7 +242,7 @@ func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 // then, and all of its threads seem to wait for what they did last.
 type Halt struct {
 	Word    string
-	Finding gvl.Finding
+	Finding findings.Finding
 }
 
 // HaltOf is what holds a process; nil: nothing does.
@@ -255,13 +257,13 @@ func HaltOf(p *sampler.Proc) *Halt {
 }
 
 var (
-	ProcessStopped = Halt{"stopped", gvl.Finding{
-		Severity: gvl.SeverityCrit, Title: "The process is stopped",
+	ProcessStopped = Halt{"stopped", findings.Finding{
+		Severity: findings.SeverityCrit, Title: "The process is stopped",
 		Text: "a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads: nothing runs",
 		Next: "kill -CONT lets it go on after a signal; after a debugger, its own detach",
 	}}
-	ProcessFrozen = Halt{"frozen", gvl.Finding{
-		Severity: gvl.SeverityCrit, Title: "Frozen by its cgroup",
+	ProcessFrozen = Halt{"frozen", findings.Finding{
+		Severity: findings.SeverityCrit, Title: "Frozen by its cgroup",
 		Text: "the cgroup of the process, or a parent of it, is frozen (docker pause, systemctl freeze): nothing runs",
 		Next: "docker unpause or systemctl thaw lets it go on",
 	}}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -40,7 +40,7 @@ func (f *Findings) Index(id FindingID) int {
 
 // Findings says in plain words what is wrong, the cause first, and what to do where there is room.
 type Findings struct {
-	List []gvl.Finding
+	List []findings.Finding
 	// Owners are the processes that they are about, one for each; nil: all are about the one that is shown.
 	Owners []*Member
 	// Note replaces the findings while there is nothing to judge yet.
@@ -50,8 +50,8 @@ type Findings struct {
 }
 
 // Current are the findings that go on; those that have ended come after them in the list.
-func (v *Findings) Current() []gvl.Finding {
-	n := slices.IndexFunc(v.List, func(f gvl.Finding) bool { return f.AgoNS != 0 })
+func (v *Findings) Current() []findings.Finding {
+	n := slices.IndexFunc(v.List, func(f findings.Finding) bool { return f.AgoNS != 0 })
 	if n < 0 {
 		return v.List
 	}
@@ -60,7 +60,7 @@ func (v *Findings) Current() []gvl.Finding {
 
 // Pool reports whether there is a finding that one of some threads waits for a pool.
 func (v *Findings) Pool(waiters []sampler.ThreadID) bool {
-	return slices.ContainsFunc(v.Current(), func(f gvl.Finding) bool {
+	return slices.ContainsFunc(v.Current(), func(f findings.Finding) bool {
 		return f.ID == "pool_wait" && slices.ContainsFunc(f.Threads, func(id sampler.ThreadID) bool { return slices.Contains(waiters, id) })
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
@@ -61,7 +62,7 @@ type Options struct {
 	// Keys gives keys the meaning of others, by the names that Bubble Tea gives them: "f" → "space" (see CheckKey).
 	Keys map[string]string
 	// Rules are the findings' rules; nil: all of them with their default limits. They are not to be changed any more.
-	Rules *gvl.Rules
+	Rules *findings.Rules
 	// WaitThreshold hides waits shorter than it from lists of waits; totals, shares and quantiles count all.
 	WaitThreshold time.Duration
 	// Folder is where snapshots are saved; "": the working folder.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/store"
@@ -39,7 +39,7 @@ func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 
 // ShowableFindings are findings whose texts name no directories where these are hidden: some were judged before. What they may
 // name are the files of their stacks, and their peers.
-func (sc *Scene) ShowableFindings(of *store.Store, list []gvl.Finding) []gvl.Finding {
+func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []findings.Finding {
 	if !sc.HidesNames() {
 		return list
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/store"
 	"github.com/ddtop/ddtop/ui/style"
@@ -97,7 +98,7 @@ const (
 
 // TimeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with short cells
 // moves by several of them at a time and has only whole ones, so that it stands between two moves.
-func (sc *Scene) TimeWindow(tl *gvl.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
+func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(sc.AtNS, spanNS, cells)
 	if sc.Frozen || sc.Source.Done {
 		return fromNS, toNS

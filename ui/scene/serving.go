@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -19,12 +20,12 @@ type Served struct {
 	// Seen: there were some, at any time.
 	Seen bool
 	// Running are those in progress at the moment shown, the oldest first; of is for whom threads work then.
-	Running   []gvl.Request
+	Running   []account.Request
 	ServingOf map[sampler.ThreadID]sampler.Serving
 	// Last is the one that ended last, while none is in progress; nil: none is remembered.
-	Last *gvl.Request
+	Last *account.Request
 	// Endpoints are the routes and the classes of jobs in the time shown, those with most time first.
-	Endpoints []gvl.Endpoint
+	Endpoints []account.Endpoint
 	// Lengths are those of all that began and ended in the time shown, PerSecond how many ended.
 	Lengths   gvl.Histogram
 	slackNS   int64 // by how much they can be wrong
@@ -98,7 +99,7 @@ func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
 	}
-	return LengthText(gvl.Length(s.Lengths.Quantile(q), s.slackNS))
+	return LengthText(account.Length(s.Lengths.Quantile(q), s.slackNS))
 }
 
 // LengthText writes a request's length: with ≤ where readings were too far apart to tell it from a shorter one.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -90,7 +92,7 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 
 // WaitForPool shows the threads that findings say wait for a pool as what they are. A Queue that a pool is made of is to Ruby what
 // idle workers wait for, too.
-func (l Threads) WaitForPool(findings []gvl.Finding) {
+func (l Threads) WaitForPool(findings []findings.Finding) {
 	for i := range findings {
 		if findings[i].ID != "pool_wait" {
 			continue
@@ -215,7 +217,7 @@ func (l Threads) Counted() string {
 }
 
 // lastState is what is known of a thread's state at a moment in the past: the largest share of the kept column before it.
-func lastState(tl *gvl.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
+func lastState(tl *timeline.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
 	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
 		if c.Listed() > 0 {
 			return c.Dominant, true
@@ -250,7 +252,7 @@ func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) 
 	}
 	for i := range l {
 		t := &l[i]
-		if t.ID == k.Thread || k.Thread == 0 && gvl.PoolName(t.Name) == k.Group {
+		if t.ID == k.Thread || k.Thread == 0 && findings.PoolName(t.Name) == k.Group {
 			if ids == nil {
 				ids = make(map[sampler.ThreadID]bool)
 			}
@@ -351,7 +353,7 @@ func GroupThreads(names []string) []Group {
 	byPattern := make(map[string]int, len(names))
 	out := make([]Group, 0, len(names))
 	for i, n := range names {
-		p := gvl.PoolName(n)
+		p := findings.PoolName(n)
 		at, ok := byPattern[p]
 		if !ok {
 			at = len(out)
@@ -416,7 +418,7 @@ type Row struct {
 	Open     bool
 	InGroup  bool
 	Totals   [gvl.NumStates]int64
-	Cells    []gvl.Cell
+	Cells    []timeline.Cell
 	Now      []string  // in words, the fullest form first
 	State    gvl.State // of a thread now
 	Ident    int       // of a thread in the GVL lane; 0: none

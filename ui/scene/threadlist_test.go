@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -15,7 +16,7 @@ func TestPoolWaitersDoNotRest(t *testing.T) {
 	}
 	l := Threads{{ID: 1, Known: true, State: parked("Queue")}, {ID: 2, Known: true, State: parked("Queue")},
 		{ID: 3, Known: true, State: parked("Thread")}, {ID: 4, Known: true, State: gvl.ThreadState{State: gvl.Running}}, {ID: 5}}
-	l.WaitForPool([]gvl.Finding{{ID: "gc_time", Threads: []sampler.ThreadID{2}}, {ID: "pool_wait", Threads: []sampler.ThreadID{1, 3, 4, 5}}})
+	l.WaitForPool([]findings.Finding{{ID: "gc_time", Threads: []sampler.ThreadID{2}}, {ID: "pool_wait", Threads: []sampler.ThreadID{1, 3, 4, 5}}})
 	var shown []sampler.ThreadID
 	for i := range l {
 		if l[i].State.State == gvl.Lock && l[i].Active {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -30,7 +32,7 @@ type FineRange struct{ FromNS, ToNS, ColumnNS int64 }
 // Fine is a timeline in short columns, of a stretch of the history.
 type Fine struct {
 	FineRange
-	Timeline *gvl.Timeline
+	Timeline *timeline.Timeline
 	Err      error
 }
 
@@ -38,8 +40,8 @@ type Fine struct {
 func (s *Store) Fine(of FineRange) Fine {
 	f := Fine{FineRange: of}
 	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
-	stream := gvl.NewStream(s.target)
-	f.Timeline = gvl.NewTimeline(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns)) // those of the lead are given up
+	stream := stream.New(s.target)
+	f.Timeline = timeline.New(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns)) // those of the lead are given up
 	f.Err = s.readAgain(of.FromNS, toNS, stream)
 	return f
 }
@@ -57,7 +59,7 @@ func (s *Store) knownAt(toNS int64) int64 {
 }
 
 // readAgain feeds a stream with a stretch of the history.
-func (s *Store) readAgain(fromNS, toNS int64, stream *gvl.Stream) error {
+func (s *Store) readAgain(fromNS, toNS int64, stream *stream.Stream) error {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	return s.History.Range(fromNS-fineLeadNS, toNS+1, func(x *sampler.Sample) { stream.Feed(x, class.Classify(x)) })
 }
@@ -124,7 +126,7 @@ const maxChainNS = int64(10e9)
 // WaitChain says who held the GVL during a wait.
 type WaitChain struct {
 	Of  WaitKey
-	Sum gvl.ChainSum
+	Sum stream.ChainSum
 	// LenNS is the length of the wait that it is about, cut: of its end alone.
 	LenNS int64
 	Cut   bool
@@ -139,9 +141,9 @@ func (s *Store) Chain(e *WaitEvent) WaitChain {
 	}
 	w := gvl.Wait{Thread: e.Thread, FromNS: e.EndNS - c.LenNS, ToNS: e.EndNS, Exact: e.Exact, HandoverNS: e.HandNS, NoCPUNS: e.NoCPUNS}
 	w.Before.Ractor = e.Ractor
-	stream := gvl.NewStream(s.target)
-	chain := gvl.NewChain(stream, &w, s.Dict)
-	c.Err = s.readAgain(w.FromNS, s.knownAt(w.ToNS), stream)
+	of := stream.New(s.target)
+	chain := stream.NewChain(of, &w, s.Dict)
+	c.Err = s.readAgain(w.FromNS, s.knownAt(w.ToNS), of)
 	c.Sum = chain.Sum()
 	return c
 }

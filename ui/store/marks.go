@@ -4,7 +4,8 @@ import (
 	"sort"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/style"
 )
@@ -21,7 +22,7 @@ type Mark struct {
 	Reads    sampler.Reads
 	Slow     bool
 	Classes  *sampler.AllocClasses
-	Findings []gvl.Finding
+	Findings []findings.Finding
 	Unjudged unjudged
 	Stacks   StackReads
 	// Quality is what figures rest on since the attach.
@@ -30,7 +31,7 @@ type Mark struct {
 
 // meters are of counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads of
 // the process were given a CPU.
-type meters struct{ Self, Switches gvl.Meter }
+type meters struct{ Self, Switches account.Meter }
 
 func (m *meters) feed(s *sampler.Sample) {
 	m.Self.Feed(s.Self.CPUNS, s.TimeNS)
@@ -54,7 +55,7 @@ const settleNS = int64(5 * time.Second)
 const MemoryWatchNS = int64(time.Minute)
 
 // WhyUnjudged tells it of the newest instant, with what has been measured up to it.
-func WhyUnjudged(f *gvl.Findings, measuredNS int64) unjudged {
+func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	switch {
 	case f.Early():
 		return starting
@@ -119,7 +120,7 @@ func (m *marks) due(nowNS int64) bool {
 	return len(m.ring) == 0 || nowNS-m.last().TimeNS >= MarkEachNS
 }
 
-func (m *marks) add(s *sampler.Sample, f []gvl.Finding, u unjudged, n StackReads, own meters, q sampler.Quality) {
+func (m *marks) add(s *sampler.Sample, f []findings.Finding, u unjudged, n StackReads, own meters, q sampler.Quality) {
 	x := Mark{TimeNS: s.TimeNS, GC: s.GC, Heap: s.GCDetail, Proc: s.Proc, Meters: own, Self: s.Self, Reads: s.Reads,
 		Slow: s.Slow, Classes: s.Classes, Findings: f, Unjudged: u, Stacks: n, Quality: q}
 	if len(m.ring) < m.most {

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // TestRulesReachTheScreen: a rule that is turned off raises nothing on the screen; without that it does.
 func TestRulesReachTheScreen(t *testing.T) {
-	found := func(rules *gvl.Rules) bool {
+	found := func(rules *findings.Rules) bool {
 		r, err := recording.Open("../../screenshots/recordings/hog.ddtop")
 		if err != nil {
 			t.Fatal(err)
@@ -28,13 +28,13 @@ func TestRulesReachTheScreen(t *testing.T) {
 		store.mu.Lock()
 		defer store.mu.Unlock()
 		for i := range store.marks.ring {
-			if slices.ContainsFunc(store.marks.Mark(i).Findings, func(f gvl.Finding) bool { return f.ID == "gvl_hog" }) {
+			if slices.ContainsFunc(store.marks.Mark(i).Findings, func(f findings.Finding) bool { return f.ID == "gvl_hog" }) {
 				return true
 			}
 		}
 		return false
 	}
-	off := gvl.NewRules()
+	off := findings.NewRules()
 	if err := off.Set("gvl_hog=off"); err != nil {
 		t.Fatal(err)
 	}

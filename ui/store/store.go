@@ -10,6 +10,9 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
@@ -27,7 +30,7 @@ const (
 	// ColumnNS is the length of a kept column of the timeline.
 	ColumnNS = int64(100 * time.Millisecond)
 	// minKeptNS is for how long frames and stacks are kept at least: blame and findings look back so far.
-	minKeptNS = int64(gvl.MaxBlameWindowNS)
+	minKeptNS = int64(account.MaxBlameWindowNS)
 )
 
 // Store folds the samples of a Source and holds what the views draw. The feeder does not wait for a reader: a sample that
@@ -41,16 +44,16 @@ type Store struct {
 	History *recording.History
 
 	mu        sync.Mutex // guards what follows
-	fold      *gvl.Fold
+	fold      *measure.Fold
 	rolling   *flamegraph.Rolling
 	collector *flamegraph.Collector
-	resting   *gvl.Resting // of what is read
+	resting   *findings.Resting // of what is read
 	marks     marks
 	waits     *waitLog
 	exact     ExactSpans
 	states    []gvl.ThreadState // of what is read, see Read
-	holds     gvl.LockHolds
-	quality   gvl.QualityMeter
+	holds     account.LockHolds
+	quality   account.QualityMeter
 	last      int64
 	slow      bool   // of the newest sample: the process is idle
 	unkept    uint64 // samples that the history did not take
@@ -84,7 +87,7 @@ type Options struct {
 	// History is how long the past is kept. Zero means DefaultHistory.
 	History time.Duration
 	// Rules are the rules of findings. It is nil for all of them with their default thresholds.
-	Rules *gvl.Rules
+	Rules *findings.Rules
 	// Redactor leaves out what can name somebody. It is nil if nothing is left out.
 	Redactor *redact.Redactor
 }
@@ -98,7 +101,7 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	p := o.Redactor.Process(src.Process())
 	s := &Store{Src: src, target: p, Dict: o.Redactor.View(src.Dictionary()).View(), names: o.Redactor, KeepNS: int64(history), Stirred: make(chan struct{}, 1)}
 	columns := int(s.KeepNS/ColumnNS) + 1
-	s.fold = gvl.NewFold(p, s.Dict, gvl.Options{ColumnNS: ColumnNS, Columns: columns, Rules: o.Rules})
+	s.fold = measure.NewFold(p, s.Dict, measure.Options{ColumnNS: ColumnNS, Columns: columns, Rules: o.Rules})
 	var err error
 	s.rolling, err = flamegraph.NewRolling(s.KeepNS, 0)
 	if err != nil {
@@ -258,7 +261,7 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.stacks.count(x)
 	s.meters.feed(x)
 	if s.marks.due(x.TimeNS) {
-		s.fold.Read(func(v *gvl.View) {
+		s.fold.Read(func(v *measure.View) {
 			first, _ := v.Timeline.Range()
 			s.marks.add(x, v.Findings.Told(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
 		})
@@ -279,15 +282,15 @@ func (s *Store) Stir() {
 
 // Reading is what Read gives access to, during the call only.
 type Reading struct {
-	*gvl.View
+	*measure.View
 	Rolling *flamegraph.Rolling
 	// Endpoint is the number that weights of a route or a class of jobs have; 0: there are none.
 	Endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
-	Resting  *gvl.Resting
+	Resting  *findings.Resting
 	Marks    *marks
 	Waits    *waitLog
 	Exact    ExactSpans
-	Holds    *gvl.LockHolds
+	Holds    *account.LockHolds
 	// LastNS is the time of the newest sample; 0 before the first.
 	LastNS int64
 	// Dropped counts samples that are missing, in all or in the history.
@@ -311,7 +314,7 @@ func (s *Store) Read(fn func(*Reading)) {
 	if s.Rec != nil {
 		recErr, recLost = s.Rec.err, s.Rec.W.Lost()
 	}
-	s.fold.Read(func(v *gvl.View) {
+	s.fold.Read(func(v *measure.View) {
 		lost := s.unkept
 		if v.Sample != nil {
 			lost += v.Sample.Reads.Lost

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -43,7 +44,7 @@ func TestLettersOfStatesAreLegible(t *testing.T) {
 			}
 			letters := make(map[canvas.Color]bool)
 			for _, share := range []float64{0.3, 0.5, 0.7, 1} {
-				c := gvl.Cell{Dominant: gvl.State(s), Share: share, SpanNS: 1}
+				c := timeline.Cell{Dominant: gvl.State(s), Share: share, SpanNS: 1}
 				c.NS[s] = 1
 				_, st := theme.StateCell(&c, true, nil)
 				letters[st.FG] = true

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -20,7 +21,7 @@ func TestBarsShowNothingUnderHalfAColumn(t *testing.T) {
 		if got := strings.Count(g.Text(), "w"); got != want {
 			t.Errorf("%d of 1,000: %d columns of waiting in %q", waited, got, g.Text())
 		}
-		c := gvl.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1000}
+		c := timeline.Cell{Dominant: gvl.Running, Share: 1, SpanNS: 1000}
 		c.NS[gvl.Running], c.NS[gvl.Waiting] = 1000-waited, waited
 		if _, st := theme.StateCell(&c, false, nil); (st.BG == theme.States[gvl.Waiting]) != (waited >= 1000/16) {
 			t.Errorf("%d of 1,000: a cell of the timeline has the ground %s", waited, st.BG.Hex())

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
 // FrameCell returns what a column of a row looks like while a frame is highlighted: as usual where the frame ran, the stronger
 // the more; elsewhere an empty ground that says that the row was there.
-func (t *Theme) FrameCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
+func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
 		return t.StateCell(c, ascii, beside)
 	}
@@ -35,7 +36,7 @@ func (t *Theme) Shade(c canvas.Color, strength float64) canvas.Color {
 }
 
 // ListenCell draws a cell of a thread that listens: io by its letter, at rest by its colour.
-func (t *Theme) ListenCell(c *gvl.Cell, ascii bool, _ *shades) (rune, canvas.Style) {
+func (t *Theme) ListenCell(c *timeline.Cell, ascii bool, _ *shades) (rune, canvas.Style) {
 	glyph := c.Dominant.Glyph()
 	if ascii {
 		glyph = rune(c.Dominant.Letter())
@@ -112,7 +113,7 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 // running is cut at the top, the other letters are underlined and take the colour of waiting.
 //
 // beside are the shades of the cells to its left; nil: it stands alone.
-func (t *Theme) StateCell(c *gvl.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
+func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if beside == nil {
 		beside = NewShades()
 	}
@@ -183,7 +184,7 @@ func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bo
 	widths := units.Divide(a.W, parts, units.Sum(parts), nil)
 	x := 0
 	for i, s := range BarStates {
-		c := gvl.Cell{Dominant: s, Share: 1, SpanNS: 1}
+		c := timeline.Cell{Dominant: s, Share: 1, SpanNS: 1}
 		c.NS[s] = 1
 		r, st := t.StateCell(&c, ascii, nil)
 		for range widths[i] {
@@ -219,7 +220,7 @@ func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 		if x+2+canvas.Width(word) > a.W {
 			return
 		}
-		c := gvl.Cell{Dominant: l.state, Share: 1, SpanNS: 1}
+		c := timeline.Cell{Dominant: l.state, Share: 1, SpanNS: 1}
 		c.NS[l.state] = 1
 		r, st := t.StateCell(&c, ascii, nil)
 		a.Rune(x, 0, r, st)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -14,9 +15,9 @@ import (
 func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	theme := darkTheme()
 	rng := rand.New(rand.NewPCG(1, 2))
-	cells := make([]gvl.Cell, 6*shadeRun)
+	cells := make([]timeline.Cell, 6*shadeRun)
 	for i := range cells {
-		c := gvl.Cell{Dominant: []gvl.State{gvl.Waiting, gvl.IO}[rng.IntN(2)], Share: leastDominant + rng.Float64()*(1-leastDominant), SpanNS: 100}
+		c := timeline.Cell{Dominant: []gvl.State{gvl.Waiting, gvl.IO}[rng.IntN(2)], Share: leastDominant + rng.Float64()*(1-leastDominant), SpanNS: 100}
 		c.NS[c.Dominant] = 100
 		if c.Dominant == gvl.IO {
 			c.NS[gvl.Waiting] = rng.Int64N(30)

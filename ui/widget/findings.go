@@ -7,7 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
@@ -30,7 +30,7 @@ var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
 
 // findingLines returns a finding's title and text in at most n lines of w columns, the first of them less columns shorter. What does not
 // fit is first made shorter.
-func findingLines(f *gvl.Finding, w, n, less int) []string {
+func findingLines(f *findings.Finding, w, n, less int) []string {
 	lead := strings.Repeat(" ", less) // taken off again
 	text := f.String()
 	if _, whole := style.Wrap(lead+text, w, n); !whole {
@@ -97,7 +97,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 }
 
 // FindingMark is the sign of a finding with its style: that of its severity, paler when it has ended.
-func FindingMark(f *gvl.Finding, t *style.Theme) (string, canvas.Style) {
+func FindingMark(f *findings.Finding, t *style.Theme) (string, canvas.Style) {
 	mark, color := severityMark(f.Severity, t)
 	if f.AgoNS != 0 {
 		return mark, t.Dimmed()
@@ -109,7 +109,7 @@ func FindingMark(f *gvl.Finding, t *style.Theme) (string, canvas.Style) {
 func moreText(n int) string { return fmt.Sprintf("+%d more: !", n) }
 
 // drawFindingLines draws a finding broken into lines: the sign of its severity and its title stand out.
-func drawFindingLines(a canvas.Area, f *gvl.Finding, lines []string, t *style.Theme) {
+func drawFindingLines(a canvas.Area, f *findings.Finding, lines []string, t *style.Theme) {
 	mark, st := FindingMark(f, t)
 	a.Put(1, 0, mark, st)
 	text := t.Plain()
@@ -180,11 +180,11 @@ func DrawAllFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene, o *Overl
 	o.Scroll = DrawOverlay(a, t, " findings: figures of the last 10 s ", lines, o.Scroll)
 }
 
-func severityMark(s gvl.Severity, t *style.Theme) (mark string, color canvas.Color) {
+func severityMark(s findings.Severity, t *style.Theme) (mark string, color canvas.Color) {
 	switch s {
-	case gvl.SeverityWarn:
+	case findings.SeverityWarn:
 		return "▲", t.Warn
-	case gvl.SeverityCrit:
+	case findings.SeverityCrit:
 		return "✖", t.Crit
 	}
 	return "ℹ", t.Accent

@@ -3,6 +3,7 @@ package widget
 import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -14,17 +15,17 @@ import (
 // alone, by the state that it was in.
 type frameCells struct {
 	label string
-	Cells map[scene.RowKey][]gvl.Cell
+	Cells map[scene.RowKey][]timeline.Cell
 }
 
 // LoadFrameCells finds out where a frame runs, or who works for an endpoint, for the rows that are drawn: the time whose keys are under
 // it and that weighs something.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
-	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]gvl.Cell, len(v.Visible))}
-	of := make(map[sampler.ThreadID][][]gvl.Cell)
+	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
+	of := make(map[sampler.ThreadID][][]timeline.Cell)
 	for i := range v.Visible {
 		w := &v.Visible[i]
-		cells := make([]gvl.Cell, len(w.Cells))
+		cells := make([]timeline.Cell, len(w.Cells))
 		l.Cells[w.Key] = cells
 		for _, k := range w.Members {
 			of[v.Threads[k].ID] = append(of[v.Threads[k].ID], cells)
@@ -62,7 +63,7 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 }
 
 // finishFrameCell fills in what follows from the frame's time: its share is that of the row's time.
-func finishFrameCell(c, whole *gvl.Cell) {
+func finishFrameCell(c, whole *timeline.Cell) {
 	c.SpanNS = whole.SpanNS
 	for s, ns := range c.NS {
 		if ns > c.NS[c.Dominant] {
@@ -73,11 +74,11 @@ func finishFrameCell(c, whole *gvl.Cell) {
 }
 
 // cell is a row's cell; one without time for a row that came after.
-func (l *frameCells) cell(k scene.RowKey, i int) *gvl.Cell {
+func (l *frameCells) cell(k scene.RowKey, i int) *timeline.Cell {
 	if cells := l.Cells[k]; i < len(cells) {
 		return &cells[i]
 	}
-	return &gvl.Cell{}
+	return &timeline.Cell{}
 }
 
 // draw says on the time axis, in place of the times furthest back, that the rows are a frame's.

@@ -3,14 +3,14 @@ package widget
 import (
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
 // TestNoRowIsHighlightedThatCameLater: a row without cells of its own is an empty one.
 func TestNoRowIsHighlightedThatCameLater(t *testing.T) {
-	l := &frameCells{Cells: map[scene.RowKey][]gvl.Cell{{Thread: 1}: make([]gvl.Cell, 2)}}
-	for _, c := range []*gvl.Cell{l.cell(scene.RowKey{Thread: 1}, 1), l.cell(scene.RowKey{Thread: 1}, 2), l.cell(scene.RowKey{Thread: 2}, 0)} {
+	l := &frameCells{Cells: map[scene.RowKey][]timeline.Cell{{Thread: 1}: make([]timeline.Cell, 2)}}
+	for _, c := range []*timeline.Cell{l.cell(scene.RowKey{Thread: 1}, 1), l.cell(scene.RowKey{Thread: 1}, 2), l.cell(scene.RowKey{Thread: 2}, 0)} {
 		if c == nil || c.Listed() != 0 {
 			t.Errorf("%+v", c)
 		}

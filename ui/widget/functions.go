@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// RestStates are those of weights that are rest: the weights of the screen are of gvl.Resting's states.
+// RestStates are those of weights that are rest: the weights of the screen are of findings.Resting's states.
 const RestStates = flamegraph.StateSet(1) << gvl.Parked
 
 // TopOrder is what the rows are sorted by.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
@@ -16,14 +17,14 @@ func TestListenersLookAtRest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell := func(waits int64) gvl.Cell {
-		c := gvl.Cell{Dominant: gvl.IO, Share: float64(100-waits) / 100, SpanNS: 100}
+	cell := func(waits int64) timeline.Cell {
+		c := timeline.Cell{Dominant: gvl.IO, Share: float64(100-waits) / 100, SpanNS: 100}
 		c.NS[gvl.IO], c.NS[gvl.Waiting] = 100-waits, waits
 		return c
 	}
 	ground := func(listens bool, waits int64) canvas.Color {
 		v := Timeline{Selection: new(scene.Selection), ToNS: 100}
-		w := scene.Row{Listens: listens, State: gvl.IO, Now: []string{"io"}, Cells: []gvl.Cell{cell(waits)}}
+		w := scene.Row{Listens: listens, State: gvl.IO, Now: []string{"io"}, Cells: []timeline.Cell{cell(waits)}}
 		g := scene.Regions{NameW: 8, NowW: 4, CellsX: 14, CellsW: 1}
 		var grid canvas.Grid
 		grid.Reset(20, 1)

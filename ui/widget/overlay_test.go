@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 )
 
 // TestLongAddressesGiveWay: a finding that has no room loses the first digits of an address before it loses words.
 func TestLongAddressesGiveWay(t *testing.T) {
-	f := gvl.Finding{Title: "Threads queue", Text: "6.7 threads wait for Mutex 0x7fb374889558, held by http-1, which is at its end"}
+	f := findings.Finding{Title: "Threads queue", Text: "6.7 threads wait for Mutex 0x7fb374889558, held by http-1, which is at its end"}
 	if got := strings.Join(findingLines(&f, 100, 1, 0), " "); got != f.String() {
 		t.Errorf("%q, and there was room", got)
 	}

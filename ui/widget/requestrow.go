@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -23,7 +24,7 @@ func (k WorkKey) ID() WorkKey { return k }
 
 // RequestRow is a request or job in progress.
 type RequestRow struct {
-	*gvl.Request
+	*account.Request
 	ThreadName string
 	Name       string
 	AgeNS      int64
@@ -40,7 +41,7 @@ type RequestRow struct {
 func (w *RequestRow) ID() WorkKey { return WorkKey{Number: w.Work.Number} }
 
 // NewRequestRow tells what a request is at now. i is which of the scene's threads has it, -1 if none.
-func NewRequestRow(sc *scene.Scene, q *gvl.Request, i int) *RequestRow {
+func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	w := &RequestRow{Request: q, ThreadName: canvas.Clean(gvl.ThreadName(q.Thread, sc.Dict)), Name: canvas.Clean(scene.EndpointName(q.Work.Kind, q.Work.Endpoint)),
 		AgeNS: max(min(q.ToNS, sc.AtNS)-q.FromNS, 0)}
 	at, ok := sc.Served.ServingOf[q.Thread]
@@ -90,7 +91,7 @@ func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
 			parts = append(parts, "in "+s)
 		}
 	}
-	if _, vague := gvl.Length(w.AgeNS, w.BeginSlackNS()); !w.AtLeast && !vague {
+	if _, vague := account.Length(w.AgeNS, w.BeginSlackNS()); !w.AtLeast && !vague {
 		parts = append(parts, "since "+sc.Process.WallTime(w.FromNS).Format("15:04:05.00"))
 	}
 	if w.Work.QueuedNS > 0 {
@@ -108,7 +109,7 @@ func (w *RequestRow) Age() string {
 	case w.AtLeast:
 		return "≥" + units.Duration(w.AgeNS)
 	}
-	return scene.LengthText(gvl.Length(w.AgeNS, w.BeginSlackNS()))
+	return scene.LengthText(account.Length(w.AgeNS, w.BeginSlackNS()))
 }
 
 // Values are its path or its arguments, where they are shown.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -42,7 +43,7 @@ type Timeline struct {
 	FrameCells   *frameCells        // nil: the rows show all states
 	ids          []sampler.ThreadID // of cellsOf
 	// past are the cells of the rows of the last picture, shown those of this one while it is loaded.
-	past, shown map[scene.RowKey]*gvl.RowCells
+	past, shown map[scene.RowKey]*timeline.RowCells
 }
 
 func newTimelineView(s *scene.Selection) Timeline {
@@ -53,7 +54,7 @@ func newTimelineView(s *scene.Selection) Timeline {
 type lane struct {
 	label  string
 	ractor sampler.RactorID
-	cells  []gvl.OwnerCell
+	cells  []timeline.OwnerCell
 	owner  []int // ident of each cell's owner
 	Own    bool  // they are of another stretch of time than the threads' totals
 }
@@ -144,7 +145,7 @@ func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) 
 	v.Visible = v.Scroll(rows)
 	v.loadLanes(r, cols)
 	if v.shown == nil {
-		v.shown, v.past = make(map[scene.RowKey]*gvl.RowCells), make(map[scene.RowKey]*gvl.RowCells)
+		v.shown, v.past = make(map[scene.RowKey]*timeline.RowCells), make(map[scene.RowKey]*timeline.RowCells)
 	}
 	clear(v.shown)
 	defer func() { v.past, v.shown = v.shown, v.past }()
@@ -177,14 +178,14 @@ func (v *Timeline) selectGroup() {
 	}
 }
 
-func (v *Timeline) cellsOf(r *store.Reading, w *scene.Row, cols int) []gvl.Cell {
+func (v *Timeline) cellsOf(r *store.Reading, w *scene.Row, cols int) []timeline.Cell {
 	v.ids = v.ids[:0]
 	for _, m := range w.Members {
 		v.ids = append(v.ids, v.Threads[m].ID)
 	}
 	past := v.past[w.Key]
 	if past == nil {
-		past = new(gvl.RowCells)
+		past = new(timeline.RowCells)
 	}
 	v.shown[w.Key] = past
 	return r.Timeline.UpdateRows(past, v.ids, v.FromNS, v.ToNS, cols)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -62,9 +64,9 @@ func (k lockKey) ID() lockKey { return k }
 // lockRow and placeRow are rows of the tables.
 type (
 	lockRow struct {
-		*gvl.Contended
+		*account.Contended
 		// use is how it was used in the time shown, of which overNS were watched; of a lock alone.
-		use    gvl.LockUse
+		use    account.LockUse
 		overNS int64
 		// taken is where the holder took it or, where that can't be told, where the one that waits longest wants it.
 		taken lockPlace
@@ -105,7 +107,7 @@ func New(c *widget.Parts) *Page {
 func (p *Page) Found() string { return units.Plural(len(p.Both.Rows), "row", "rows") }
 
 // SelectLock puts the cursor on a lock.
-func (p *Page) SelectLock(l *gvl.Contended) { *p.Both.Cursor = lockRow{Contended: l}.ID() }
+func (p *Page) SelectLock(l *account.Contended) { *p.Both.Cursor = lockRow{Contended: l}.ID() }
 
 func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	if p.Both.Height = p.ByPlace.Height; p.Locks.Index() >= 0 {
@@ -140,10 +142,10 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if i := p.Both.Index(); i >= 0 {
 		p.Both.At = i // a click has moved the cursor, too
 	}
-	all := gvl.Locks(sc.States)
+	all := account.Locks(sc.States)
 	now := len(all)
 	for _, l := range r.Holds.Recent(sc.AtNS-sc.WindowNS, sc.AtNS) {
-		if !slices.ContainsFunc(all[:now], func(x gvl.Contended) bool { return x.Object == l.Object }) {
+		if !slices.ContainsFunc(all[:now], func(x account.Contended) bool { return x.Object == l.Object }) {
 			all = append(all, l)
 		}
 	}
@@ -185,7 +187,7 @@ func (p *Page) loadCycles(states []gvl.ThreadState) {
 	for i := range states {
 		byID[states[i].Thread] = &states[i]
 	}
-	for _, c := range gvl.Deadlocks(states) {
+	for _, c := range findings.Deadlocks(states) {
 		links := make([]deadLink, 0, len(c))
 		for i, id := range c {
 			next := c[(i+1)%len(c)]

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -118,7 +119,7 @@ func (p *Page) Figures(sc *scene.Scene) []figure {
 			put("now", gc.Mode.String())
 		}
 	}
-	if text := allocatedText(gvl.AllocOf(p.from.Classes, p.At.Classes)); text != "" {
+	if text := allocatedText(account.AllocOf(p.from.Classes, p.At.Classes)); text != "" {
 		put("new objects", text)
 	}
 	d := &p.At.Heap
@@ -177,7 +178,7 @@ const (
 )
 
 // allocatedText names the classes that most objects were made of, an estimate; "" when too little was seen.
-func allocatedText(a gvl.StatAlloc) string {
+func allocatedText(a account.StatAlloc) string {
 	if a.Instants < minAllocInstants || len(a.Classes) == 0 {
 		return ""
 	}

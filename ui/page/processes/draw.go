@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -201,7 +202,7 @@ func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 }
 
 // drawFinding writes a finding's title, with the sign of its severity; more is how many there are besides.
-func (p *Page) drawFinding(a canvas.Area, f gvl.Finding, t *style.Theme, more int) {
+func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, more int) {
 	mark, st := widget.FindingMark(&f, t)
 	suffix := ""
 	if more > 0 {

@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
@@ -95,7 +95,7 @@ type processRow struct {
 	end     string // how and when it ended
 	figures scene.Figures
 	// findings are those of the moment shown, the worst first.
-	findings []gvl.Finding
+	findings []findings.Finding
 	// lane is the share of the time that the GVL was held, over the time shown: that of the ractor whose was held most.
 	lane []float64
 }
@@ -116,7 +116,7 @@ func (w *processRow) ID() processKey {
 // processFinding is a finding and whose it is.
 type processFinding struct {
 	of *scene.Member
-	gvl.Finding
+	findings.Finding
 }
 
 type findingKey struct {

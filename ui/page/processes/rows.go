@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -92,7 +92,7 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	}
 	// What explains most comes first; here it is the worst that counts.
 	w.findings = sc.ShowableFindings(w.Of.Store, w.findings)
-	slices.SortStableFunc(w.findings, func(x, y gvl.Finding) int { return worseFirst(&x, &y) })
+	slices.SortStableFunc(w.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
 	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
 }
 
@@ -169,7 +169,7 @@ func (p *Page) sameProcess(k processKey) processKey {
 }
 
 // worseFirst orders findings of several processes: what goes on before what has ended, then by severity.
-func worseFirst(x, y *gvl.Finding) int {
+func worseFirst(x, y *findings.Finding) int {
 	return cmp.Or(cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)), cmp.Compare(y.Severity, x.Severity))
 }
 

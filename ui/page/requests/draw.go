@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -82,7 +83,7 @@ func endpointColumns() []widget.Column[*endpointRow] {
 		case w.LongestAtLeast:
 			return "≥" + units.Duration(w.LongestNS)
 		}
-		return scene.LengthText(gvl.Length(w.LongestNS, w.SlackNS))
+		return scene.LengthText(account.Length(w.LongestNS, w.SlackNS))
 	}
 	return []widget.Column[*endpointRow]{
 		{Title: "route", Width: widget.Wide(widget.Rest), Least: 18, Order: "name", Compare: func(x, y *endpointRow) int { return strings.Compare(x.Title, y.Title) },
@@ -175,7 +176,7 @@ func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *sc
 const maxParts = 4
 
 // drawParts names the states that time went to, as many as there is room for; the peer where all of them have room.
-func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []gvl.PeerNS, sc *scene.Scene) {
+func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene) {
 	x := 0
 	for _, s := range PartsOf(totals, fiberNS, peers, sc, a.W > 2*len("native 00  ")) {
 		if x+canvas.Width(s) > a.W {
@@ -186,7 +187,7 @@ func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers
 }
 
 // PartsOf is what time went to, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8".
-func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []gvl.PeerNS, sc *scene.Scene, named bool) []string {
+func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene, named bool) []string {
 	type part struct {
 		text string
 		ns   int64

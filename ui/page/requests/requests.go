@@ -8,7 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -46,7 +46,7 @@ type Page struct {
 
 // endpointRow is a route or a class of jobs.
 type endpointRow struct {
-	*gvl.Endpoint
+	*account.Endpoint
 	Title string
 	Blame float64 // the share of all waiting for the GVL that is behind it
 }

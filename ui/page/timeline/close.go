@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
@@ -129,7 +130,7 @@ func (p *Page) loadClose() {
 }
 
 // cellAtCursor is a row's cell under the cursor, or else the last one.
-func (p *Page) cellAtCursor(w *scene.Row) *gvl.Cell {
+func (p *Page) cellAtCursor(w *scene.Row) *timeline.Cell {
 	i := len(w.Cells) - 1
 	if p.CursorNS >= p.Span[0] && p.CursorNS < p.Span[1] && p.Span[1] > p.Span[0] {
 		i = int((p.CursorNS - p.Span[0]) * int64(len(w.Cells)) / (p.Span[1] - p.Span[0]))
@@ -141,7 +142,7 @@ func (p *Page) cellAtCursor(w *scene.Row) *gvl.Cell {
 }
 
 // cellForms say which states a cell has, the fullest form first: "waiting 60 % · running 40 %".
-func cellForms(c *gvl.Cell) []string {
+func cellForms(c *timeline.Cell) []string {
 	if c.Share >= 0.995 {
 		return []string{c.Dominant.String()}
 	}

@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -39,7 +40,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 // drawProcess draws the lanes of the collector, the CPU and the waiting on the axis of the threads.
 func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 	t, g := &sc.Theme, &sc.Regions
-	var sum gvl.ProcCell
+	var sum timeline.ProcCell
 	cpuTop, waitTop := 1.0, 1.0
 	for _, c := range p.process {
 		sum.SampledNS += c.SampledNS
@@ -51,16 +52,16 @@ func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 	lanes := [processLanes]struct {
 		name, value string
 		top         float64
-		of          func(gvl.ProcCell) float64
+		of          func(timeline.ProcCell) float64
 		color       canvas.Color
 	}{
-		{"GC", units.Percent(style.Share(sum.GCNS, sum.SampledNS)) + " of the time", 1, gvl.ProcCell.GC, t.Readable(t.States[gvl.GC])},
-		{"CPU", units.Percent(style.Share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, gvl.ProcCell.CPU, t.Text},
-		{"waiting", waitingText(style.Share(sum.WaitNS, sum.SampledNS), waitTop, g.NowW), waitTop, gvl.ProcCell.Waiters, t.Readable(t.States[gvl.Waiting])},
+		{"GC", units.Percent(style.Share(sum.GCNS, sum.SampledNS)) + " of the time", 1, timeline.ProcCell.GC, t.Readable(t.States[gvl.GC])},
+		{"CPU", units.Percent(style.Share(sum.CPUNS, sum.SampledNS)) + " of a core", cpuTop, timeline.ProcCell.CPU, t.Text},
+		{"waiting", waitingText(style.Share(sum.WaitNS, sum.SampledNS), waitTop, g.NowW), waitTop, timeline.ProcCell.Waiters, t.Readable(t.States[gvl.Waiting])},
 	}
 	if p.Close.On() { // the counters are read more rarely than the columns are long, and so is whether a collection goes on
 		for i := range lanes[:2] {
-			lanes[i].value, lanes[i].of = "–", func(gvl.ProcCell) float64 { return 0 }
+			lanes[i].value, lanes[i].of = "–", func(timeline.ProcCell) float64 { return 0 }
 		}
 	}
 	for i, l := range lanes {

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -46,7 +47,7 @@ type Page struct {
 	rowCount int
 	laneRows int      // height of each of the lanes of the process
 	Span     [2]int64 // the edges of the axis
-	process  []gvl.ProcCell
+	process  []timeline.ProcCell
 }
 
 // instant is what the threads did at a moment of the history.

@@ -1,0 +1,310 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxGoneThreads is how many ended threads an Account keeps apart; those that end later are summed into their ractor
+// only and counted in Stat.ThreadsOmitted.
+const maxGoneThreads = 10_000
+
+// threadTotals is one thread's totals, as far as its time is settled.
+type threadTotals struct {
+	id     sampler.ThreadID
+	ractor sampler.RactorID
+	tid    int32
+	main   bool
+	gone   bool
+
+	// What each sample looks at stands side by side, before the sums.
+	waitedAtRead bool
+	inRead       bool      // stateRead holds
+	stateRead    gvl.State // at the last reading
+
+	cpuAtNS, cpuNS, delayNS          int64 // the last reading
+	cpuSumNS, delaySumNS, waitDelayN int64
+	// cpuKnown: the counters were read twice, so that the sums say something.
+	cpuKnown bool
+
+	ns     [gvl.NumStates]int64
+	waitNS [gvl.NumWaitKinds]int64
+	// afterNS is the waiting time by the state before the wait.
+	afterNS [gvl.NumStates]int64
+	hist    gvl.Lengths
+
+	// noCPUNS is what of the delay lies between two readings that both found the thread in that state.
+	noCPUNS [gvl.NumStates]int64
+}
+
+// ractorTotals sums the threads of a ractor that are no longer kept apart.
+type ractorTotals struct {
+	id      sampler.RactorID
+	ns      [gvl.NumStates]int64
+	waitNS  [gvl.NumWaitKinds]int64
+	afterNS [gvl.NumStates]int64
+	delay   int64
+	hist    gvl.Lengths
+}
+
+// Account totals a whole run: what `ddtop stat` prints. It is a Consumer and not safe for concurrent use.
+type Account struct {
+	gvl.Ignore
+	proc    sampler.Process
+	dict    *sampler.Dictionary
+	stream  *stream.Stream
+	threads []threadTotals // by Interval.Slot; those without a thread have no id
+	gone    []threadTotals
+	omitted int
+	longest waitList
+	// short is of the threads that no sample listed, all together.
+	short   threadTotals
+	maxID   sampler.ThreadID
+	ractors []ractorTotals
+
+	startNS, lastNS     int64
+	samples, stackTicks uint64
+	gcNS                int64
+	firstGC, lastGC     sampler.GC
+	// firstClasses and lastClasses are the estimates of allocations at the begin and the end; nil: none.
+	firstClasses, lastClasses *sampler.AllocClasses
+	gc                        gcAccount
+	firstHeap, lastHeap       sampler.GCDetail
+	firstProc, lastProc       sampler.Proc
+	// stoppedNS and frozenNS are for how long the process was held from outside.
+	stoppedNS, frozenNS int64
+	lastSelf            sampler.Self
+	lowered             bool // at any time, the rates
+	// sampledNS is the time of so many steps between samples of which not every change of the GVL is known.
+	sampledNS, sampledSteps int64
+	quality                 sampler.Quality
+	exactNS                 int64 // of which every one is
+	firstReads, lastRead    sampler.Reads
+	self, switches          Meter
+	pauses                  pauseTotals
+}
+
+// New returns an Account of a stream of the target p. Names come from dict, which may be nil.
+func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary) *Account {
+	a := &Account{proc: p, dict: dict, stream: s, gc: newGCAccount()}
+	s.Attach(a)
+	return a
+}
+
+// Interval adds a stretch of a thread's time.
+func (a *Account) Interval(i *gvl.Interval) { a.threads[i.Slot].add(i) }
+
+// Waited counts a wait.
+func (a *Account) Waited(w *gvl.Wait) {
+	t := &a.short
+	if w.Slot >= 0 {
+		t = &a.threads[w.Slot]
+	}
+	t.hist.Add(w)
+	a.longest.add(w)
+}
+
+// Lock adds what threads that no sample listed had of a GVL: they have no intervals.
+func (a *Account) Lock(i *gvl.LockInterval) {
+	a.short.ractor = i.Ractor
+	if i.Unlisted.Holds {
+		a.short.ns[gvl.Running] += i.NS()
+	}
+	ns := i.Unlisted.Waiters * i.NS()
+	a.short.ns[gvl.Waiting] += ns
+	a.short.waitNS[gvl.WaitQueue] += ns
+	a.short.afterNS[gvl.Unknown] += ns
+}
+
+// Collecting adds time inside the collector.
+func (a *Account) Collecting(i *gvl.GCInterval) {
+	a.gcNS += i.NS()
+	a.gc.pay(i.Stack, i.Mode, i.NS())
+}
+
+// Ended keeps the totals of a thread that has ended.
+func (a *Account) Ended(slot int, _ int64) {
+	a.retire(&a.threads[slot])
+	a.threads[slot] = threadTotals{}
+}
+
+// Tick adds what a sample counts. In the steady state nothing is allocated.
+func (a *Account) Tick(k *gvl.Tick) {
+	a.tickProcess(k)
+	a.gc.tick(k)
+	for _, i := range k.Begun {
+		for k.Slots[i] >= len(a.threads) {
+			a.threads = append(a.threads, threadTotals{})
+		}
+		a.threads[k.Slots[i]] = a.newTotals(&k.States[i])
+	}
+	for i := range k.States {
+		slot, ts := k.Slots[i], &k.States[i]
+		if slot < 0 {
+			continue
+		}
+		t := &a.threads[slot]
+		if k.Gap {
+			t.waitedAtRead, t.inRead = false, false // what the kernel counted in the gap is not part of a state that was seen
+		}
+		t.counters(&k.Threads[i], ts.State)
+	}
+}
+
+// add adds a stretch of time.
+func (t *threadTotals) add(i *gvl.Interval) {
+	d := i.NS()
+	t.ns[i.State] += d
+	if i.State == gvl.Waiting {
+		t.waitNS[i.Detail.Wait] += d
+		t.afterNS[i.Detail.After] += d
+	}
+}
+
+// newTotals returns the totals of a thread that was not in the last sample: its old ones when it was listed before, for
+// a list read in part can miss a thread for a moment. Ids are given in order, so a new thread has a higher one than any.
+func (a *Account) newTotals(ts *gvl.ThreadState) threadTotals {
+	if ts.Thread > a.maxID {
+		a.maxID = ts.Thread
+		return threadTotals{id: ts.Thread, ractor: ts.Ractor}
+	}
+	for i := len(a.gone) - 1; i >= 0; i-- {
+		if a.gone[i].id == ts.Thread {
+			t := a.gone[i]
+			a.gone = slices.Delete(a.gone, i, i+1)
+			t.gone, t.ractor = false, ts.Ractor
+			return t
+		}
+	}
+	return threadTotals{id: ts.Thread, ractor: ts.Ractor}
+}
+
+func (a *Account) tickProcess(k *gvl.Tick) {
+	s := k.Sample
+	if k.First {
+		a.startNS = k.ToNS
+		a.firstGC, a.firstReads, a.firstClasses = s.GC, s.Reads, s.Classes
+	}
+	if !a.firstGC.Valid {
+		a.firstGC = s.GC
+	}
+	if s.GC.Valid {
+		a.lastGC = s.GC
+	}
+	if s.Classes != nil {
+		a.lastClasses = s.Classes
+	}
+	if s.GCDetail.AtNS != a.lastHeap.AtNS && s.GCDetail.AtNS != 0 {
+		a.lastHeap = s.GCDetail
+		if a.firstHeap.AtNS == 0 {
+			a.firstHeap = s.GCDetail
+		}
+	}
+	if a.firstProc.AtNS == 0 {
+		a.firstProc = s.Proc
+	}
+	if !k.First && !k.Gap {
+		a.held(&a.lastProc, k.MidNS-k.FromNS)
+		a.held(&s.Proc, k.ToNS-k.MidNS)
+	}
+	a.lastProc = s.Proc
+	a.self.Feed(s.Self.CPUNS, s.TimeNS)
+	a.switches.Feed(s.Proc.Switches, s.TimeNS)
+	a.lastSelf, a.lastRead = s.Self, s.Reads
+	a.lowered = a.lowered || s.Self.Lowered
+	a.pauses.feed(s)
+	if c := &k.Changes; c.Known() && !k.First {
+		a.exactNS += c.ToNS - c.FromNS
+	}
+	if !k.First && !k.Exact {
+		a.sampledNS += k.ToNS - k.FromNS
+		a.sampledSteps++
+	}
+	q := k.Quality()
+	a.quality.Add(&q)
+	a.samples++
+	if s.Depth == sampler.StackTick {
+		a.stackTicks++
+	}
+	a.lastNS = k.ToNS
+}
+
+// held adds time in which the process was held from outside, if it was.
+func (a *Account) held(p *sampler.Proc, ns int64) {
+	if p.Stopped {
+		a.stoppedNS += ns
+	}
+	if p.Frozen {
+		a.frozenNS += ns
+	}
+}
+
+// counters adds what the kernel counted since the last reading. A new native thread starts a new count.
+func (t *threadTotals) counters(th *sampler.Thread, state gvl.State) {
+	k := &th.Kernel
+	if th.Bits&sampler.BitMain != 0 {
+		t.main = true
+	}
+	if th.TID != 0 && th.TID != t.tid {
+		t.tid, t.cpuAtNS = th.TID, 0
+	}
+	waiting := state == gvl.Waiting
+	if k.CPUAtNS == t.cpuAtNS || k.CPUAtNS == 0 || th.TID == 0 {
+		t.waitedAtRead = t.waitedAtRead && waiting
+		t.inRead = t.inRead && state == t.stateRead
+		return
+	}
+	if t.cpuAtNS != 0 && k.CPUNS >= t.cpuNS && k.RunDelayNS >= t.delayNS {
+		t.cpuSumNS, t.cpuKnown = t.cpuSumNS+k.CPUNS-t.cpuNS, true
+		delay := k.RunDelayNS - t.delayNS
+		t.delaySumNS += delay
+		if t.waitedAtRead {
+			t.waitDelayN += delay
+		}
+		if t.inRead && state == t.stateRead {
+			t.noCPUNS[state] += delay
+		}
+	}
+	t.cpuAtNS, t.cpuNS, t.delayNS = k.CPUAtNS, k.CPUNS, k.RunDelayNS
+	t.waitedAtRead = waiting
+	t.stateRead, t.inRead = state, true
+}
+
+// retire keeps the totals of a thread that has ended.
+func (a *Account) retire(t *threadTotals) {
+	t.gone = true
+	if len(a.gone) < maxGoneThreads {
+		a.gone = append(a.gone, *t)
+		return
+	}
+	a.omitted++
+	r := a.ractor(t.ractor)
+	r.add(t)
+}
+
+func (a *Account) ractor(id sampler.RactorID) *ractorTotals {
+	for i := range a.ractors {
+		if a.ractors[i].id == id {
+			return &a.ractors[i]
+		}
+	}
+	a.ractors = append(a.ractors, ractorTotals{id: id})
+	return &a.ractors[len(a.ractors)-1]
+}
+
+func (r *ractorTotals) add(t *threadTotals) {
+	for i, v := range t.ns {
+		r.ns[i] += v
+	}
+	for i, v := range t.waitNS {
+		r.waitNS[i] += v
+	}
+	for i, v := range t.afterNS {
+		r.afterNS[i] += v
+	}
+	r.delay += t.waitDelayN
+	r.hist.Merge(&t.hist)
+}

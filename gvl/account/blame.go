@@ -1,0 +1,271 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxBlameEntries bounds the holders (thread, stack, kind) kept apart over a whole run; the rest is summed.
+	maxBlameEntries = 1 << 16
+	// MaxBlameWindowNS is the longest window that Top can look back, other than the whole run.
+	MaxBlameWindowNS = 120e9
+	blameBucketNS    = 1e9
+	// maxBlameRecent bounds the holders kept apart in each second of the recent past.
+	maxBlameRecent = 4096
+	blameBuckets   = MaxBlameWindowNS/blameBucketNS + 1
+)
+
+// BlameEntry is waiting time charged to one holder of the GVL, thread·ns: 2 threads waiting 1 s make 2 s.
+type BlameEntry struct {
+	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). In entries by
+	// frame, Thread is the one charged most, in those by thread and frame Kind too.
+	Thread sampler.ThreadID
+	Stack  sampler.StackID
+	Kind   gvl.State
+	// Frame is the innermost frame of Stack; 0 when no stack was known.
+	Frame sampler.FrameID
+	// NS is the waiting time charged, Share its part of the whole waiting time of the period (0 to 1).
+	NS    int64
+	Share float64
+	// HeldNS is how long the entry held the GVL while somebody waited.
+	HeldNS int64
+}
+
+// BlameBy says what Top groups by.
+type BlameBy uint8
+
+// The groupings of Top.
+const (
+	// blameByStack: one entry for each thread, stack and kind.
+	ByStack BlameBy = iota
+	// blameByThread: one entry for each holder; Stack is the one charged most.
+	ByThread
+	// blameByFrame: one entry for each innermost frame; Stack is the one charged most.
+	ByFrame
+)
+
+// BlameReport is the waiting of a period and who caused it: TotalNS = NobodyNS + OtherNS + the NS of all entries (of
+// which Entries holds the largest).
+type BlameReport struct {
+	// TotalNS is the waiting time of all threads, thread·ns.
+	TotalNS int64
+	// NobodyNS is the part of it in which no thread held the GVL (hand-over, mostly), or the holder was stopped by a
+	// signal or a debugger.
+	NobodyNS int64
+	// OtherNS is the part charged to holders beyond the limit on entries kept, and to threads that no sample listed.
+	OtherNS int64
+	// Entries are ordered by NS, largest first.
+	Entries []BlameEntry
+}
+
+type blameKey struct {
+	thread sampler.ThreadID
+	stack  sampler.StackID
+	kind   gvl.State
+}
+
+// unlistedHolder stands for all threads that no sample listed.
+var unlistedHolder = blameKey{kind: gvl.NumStates}
+
+type blameSum struct {
+	ns, heldNS int64
+	frame      sampler.FrameID // the stack's innermost
+}
+
+// blameBucket sums one second, or the whole run. Keys with thread 0 mean that nobody held the GVL.
+type blameBucket struct {
+	second int64
+	sums   map[blameKey]blameSum
+	other  int64
+}
+
+func (b *blameBucket) add(k blameKey, ns, held int64, limit int, dict *sampler.Dictionary) {
+	if k == unlistedHolder {
+		b.other += ns
+		return
+	}
+	s, ok := b.sums[k]
+	if !ok {
+		if len(b.sums) >= limit {
+			b.other += ns
+			return
+		}
+		if dict != nil {
+			_, s.frame = dict.Stack(k.stack)
+		}
+	}
+	s.ns += ns
+	s.heldNS += held
+	b.sums[k] = s
+}
+
+// Blame charges the time that threads wait for the GVL to the code that holds it. The charges and what was waited
+// while nobody held it equal the waiting time of all threads. It is a Consumer and not safe for concurrent use.
+type Blame struct {
+	gvl.Ignore
+	dict   *sampler.Dictionary
+	stream *stream.Stream
+	run    blameBucket
+	recent []blameBucket
+	second int64 // the newest
+	// charges counts them. window is what several of the recent seconds have together, as one judgement of the findings asks for it
+	// again and again.
+	charges uint64
+	window  blameWindow
+	groups  map[blameKey]blameGroup // of the report being made
+}
+
+// blameWindow is the sum of the seconds from first to last, made when so many charges had been made.
+type blameWindow struct {
+	first, last int64
+	charges     uint64
+	sum         blameBucket
+}
+
+// NewBlame returns a Blame of a stream, whose IDs point into dict.
+func NewBlame(s *stream.Stream, dict *sampler.Dictionary) *Blame {
+	b := &Blame{dict: dict, stream: s, recent: make([]blameBucket, blameBuckets), groups: make(map[blameKey]blameGroup)}
+	b.run.sums = make(map[blameKey]blameSum)
+	for i := range b.recent {
+		b.recent[i] = blameBucket{second: -1, sums: make(map[blameKey]blameSum)}
+	}
+	s.Attach(b)
+	return b
+}
+
+// Lock charges a stretch of time of a ractor's GVL.
+func (b *Blame) Lock(i *gvl.LockInterval) {
+	if i.Waiters == 0 {
+		return
+	}
+	b.charges++
+	k, held := blameKey{}, int64(0)
+	switch {
+	case i.Unlisted.Holds:
+		k = unlistedHolder
+	case i.Blamed():
+		k, held = blameKey{i.Thread, i.Stack, i.State}, i.NS()
+	}
+	b.run.add(k, i.WaitNS(), held, maxBlameEntries, b.dict)
+	for from := i.FromNS; from < i.ToNS; {
+		second := from / blameBucketNS
+		if behind := i.ToNS/blameBucketNS - second; behind > int64(len(b.recent)) {
+			second += behind - int64(len(b.recent))
+			from = second * blameBucketNS
+		}
+		part := min(i.ToNS, (second+1)*blameBucketNS) - from
+		b.bucket(second).add(k, part*i.Waiters, min(held, part), maxBlameRecent, b.dict)
+		from += part
+	}
+}
+
+// Tick moves on to the second of a sample.
+func (b *Blame) Tick(k *gvl.Tick) { b.second = k.ToNS / blameBucketNS }
+
+// bucket returns the bucket of a second.
+func (b *Blame) bucket(second int64) *blameBucket {
+	k := &b.recent[second%int64(len(b.recent))]
+	if k.second != second {
+		clear(k.sums)
+		k.second, k.other = second, 0
+	}
+	return k
+}
+
+// Top returns the n largest entries of the last windowNS (whole seconds, the current one included; at most
+// MaxBlameWindowNS), or of the whole run with 0.
+func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
+	var rep BlameReport
+	clear(b.groups)
+	b.collect(&rep, b.sumsOf(windowNS), by)
+	for _, g := range b.groups {
+		if len(b.groups) <= n {
+			rep.Entries = append(rep.Entries, g.entry)
+			continue
+		}
+		// Of many only few are asked for.
+		if at, _ := slices.BinarySearchFunc(rep.Entries, g.entry, compareCharges); at < n {
+			rep.Entries = slices.Insert(rep.Entries, at, g.entry)
+			rep.Entries = rep.Entries[:min(len(rep.Entries), n)]
+		}
+	}
+	slices.SortFunc(rep.Entries, compareCharges)
+	for i := range rep.Entries {
+		e := &rep.Entries[i]
+		e.Share = gvl.Ratio(e.NS, rep.TotalNS)
+	}
+	return rep
+}
+
+// compareCharges has the largest first.
+func compareCharges(x, y BlameEntry) int {
+	return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Kind, y.Kind))
+}
+
+// sumsOf returns the sum of the last windowNS, or of the whole run with 0: see top. It is valid until the next call or charge.
+func (b *Blame) sumsOf(windowNS int64) *blameBucket {
+	b.stream.SettleLocks()
+	if windowNS <= 0 {
+		return &b.run
+	}
+	first := b.second - (min(windowNS, MaxBlameWindowNS)+blameBucketNS-1)/blameBucketNS + 1
+	w := &b.window
+	if w.sum.sums != nil && w.first == first && w.last == b.second && w.charges == b.charges {
+		return &w.sum
+	}
+	if w.sum.sums == nil || len(w.sum.sums) > 4*maxBlameRecent {
+		w.sum.sums = make(map[blameKey]blameSum) // what a long window took is not kept
+	}
+	clear(w.sum.sums)
+	w.first, w.last, w.charges, w.sum.other = first, b.second, b.charges, 0
+	for i := range b.recent {
+		k := &b.recent[i]
+		if k.second < first || k.second > b.second {
+			continue
+		}
+		w.sum.other += k.other
+		for key, s := range k.sums {
+			sum := w.sum.sums[key]
+			w.sum.sums[key] = blameSum{sum.ns + s.ns, sum.heldNS + s.heldNS, s.frame}
+		}
+	}
+	return &w.sum
+}
+
+type blameGroup struct {
+	entry BlameEntry
+	most  int64
+}
+
+// collect adds a bucket's sums to the groups.
+func (b *Blame) collect(rep *BlameReport, k *blameBucket, by BlameBy) {
+	rep.OtherNS += k.other
+	rep.TotalNS += k.other
+	for key, s := range k.sums {
+		rep.TotalNS += s.ns
+		if key.thread == 0 {
+			rep.NobodyNS += s.ns
+			continue
+		}
+		at := key
+		switch by {
+		case ByThread:
+			at = blameKey{thread: key.thread}
+		case ByFrame:
+			at = blameKey{stack: sampler.StackID(s.frame)}
+		}
+		g := b.groups[at]
+		g.entry.NS += s.ns
+		g.entry.HeldNS += s.heldNS
+		if s.ns > g.most || s.ns == g.most && key.stack < g.entry.Stack {
+			g.most = s.ns
+			g.entry.Thread, g.entry.Stack, g.entry.Kind, g.entry.Frame = key.thread, key.stack, key.kind, s.frame
+		}
+		b.groups[at] = g
+	}
+}

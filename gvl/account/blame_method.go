@@ -1,0 +1,98 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// culpritShare of a thread's charges must be under a method for it to be named.
+	culpritShare = .7
+	// innerShare of them must be in one C function for it to be named too.
+	innerShare = .5
+	// maxCulpritStacks bounds the stacks looked at, those charged most first.
+	maxCulpritStacks = 256
+)
+
+// Method names the code for which a thread is charged within the last windowNS (0: the whole run): the innermost method
+// that most of the charge is under, and the C function most of it is in, "Reports#build → JSON.generate"; "" when no
+// stack is known. It says more than the one stack charged most where a method does many things in turn. A method of the
+// program itself that most of the charge is under stands in the place of a library's.
+func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
+	if b.dict == nil {
+		return ""
+	}
+	type sum struct {
+		ns, depth int64 // depth is weighted with ns
+		in        int   // the stack it was last counted for
+		own       bool  // of the program itself
+	}
+	methods := make(map[string]*sum)
+	inner := make(map[string]int64)
+	var total int64
+	var frames []sampler.FrameID
+	stacks := 0
+	for _, e := range b.stacksOf(thread, windowNS) {
+		stacks++
+		total += e.NS
+		frames = b.dict.Frames(e.Stack, frames[:0])
+		for i, id := range frames {
+			f := b.dict.Frame(id)
+			label := code.Method(f.Label)
+			if f.C {
+				if i == 0 {
+					inner[label] += e.NS
+				}
+				continue
+			}
+			m := methods[label]
+			if m == nil {
+				m = new(sum)
+				methods[label] = m
+			}
+			m.own = m.own || code.IsOwn(&f, label)
+			if m.in != stacks {
+				m.in = stacks
+				m.ns += e.NS
+				m.depth += e.NS * int64(len(frames)-i)
+			}
+		}
+	}
+	best, depth := "", -1.0
+	own, ownDepth := "", -1.0
+	for label, m := range methods {
+		if float64(m.ns) < culpritShare*float64(total) {
+			continue
+		}
+		d := float64(m.depth) / float64(max(m.ns, 1))
+		if d > depth || d == depth && label < best {
+			best, depth = label, d
+		}
+		if m.own && (d > ownDepth || d == ownDepth && label < own) {
+			own, ownDepth = label, d
+		}
+	}
+	c, ns := gvl.TopKey(inner)
+	if float64(ns) < innerShare*float64(total) {
+		c = ""
+	}
+	if own == best {
+		best = "" // it was not called by a library's method that would be worth naming
+	}
+	return code.Join(own, best, c)
+}
+
+// stacksOf returns what a thread is charged for, by stack and kind: the maxCulpritStacks that are charged most, largest first.
+func (b *Blame) stacksOf(thread sampler.ThreadID, windowNS int64) []BlameEntry {
+	var out []BlameEntry
+	for k, s := range b.sumsOf(windowNS).sums {
+		if k.thread == thread && k.stack != 0 {
+			out = append(out, BlameEntry{Thread: thread, Stack: k.stack, Kind: k.kind, NS: s.ns})
+		}
+	}
+	slices.SortFunc(out, compareCharges)
+	return out[:min(len(out), maxCulpritStacks)]
+}

@@ -1,0 +1,117 @@
+package account
+
+import "github.com/ddtop/ddtop/sampler"
+
+// OtherEndpoints stands for the endpoints beyond those that EndedCounts keeps apart.
+const OtherEndpoints = "(other)"
+
+// EndedCounts counts the requests and jobs that end, by their endpoints: those whose route or class became known, each once, by
+// what was known of it last. It is what Requests counts, without remembering them: for who measures for weeks. A request shorter
+// than the time between two readings of stacks may have been missed. It is not safe for concurrent use.
+type EndedCounts struct {
+	dict *sampler.Dictionary
+	open map[sampler.WorkNumber]*countedRequest
+	// of are the requests that threads had last, so that most are found without asking the Dictionary.
+	of     map[sampler.ThreadID]servedBy
+	round  uint64
+	counts map[string]int64
+}
+
+// servedBy is the request that a thread works for.
+type servedBy struct {
+	work  sampler.WorkID
+	q     *countedRequest
+	round uint64
+}
+
+// countedRequest is a request in progress.
+type countedRequest struct {
+	work sampler.Work
+	// seenNS is when a thread worked for it last, by the reading of a round; since then there were so many readings.
+	seenNS   int64
+	round    uint64
+	readings int
+	fiber    bool // it was on a fiber that another one had resumed
+}
+
+// NewEndedCounts returns an EndedCounts of samples whose IDs point into dict.
+func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
+	return &EndedCounts{
+		dict: dict, open: make(map[sampler.WorkNumber]*countedRequest), of: make(map[sampler.ThreadID]servedBy), counts: make(map[string]int64),
+	}
+}
+
+// Feed takes the next sample. Only those that read stacks say for whom threads work.
+func (c *EndedCounts) Feed(s *sampler.Sample) {
+	if s.Depth != sampler.StackTick {
+		return
+	}
+	c.round++
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		if t.Serving.Work == 0 {
+			delete(c.of, t.ID)
+			continue
+		}
+		by := c.of[t.ID]
+		if by.work != t.Serving.Work {
+			by = servedBy{work: t.Serving.Work, q: c.find(t.Serving.Work)}
+		}
+		by.round = c.round
+		c.of[t.ID] = by
+		if by.q != nil {
+			by.q.seenNS, by.q.round, by.q.readings, by.q.fiber = s.TimeNS, c.round, 0, len(t.Resumers) > 0
+		}
+	}
+	for id, by := range c.of {
+		if by.round != c.round {
+			delete(c.of, id) // the thread has ended
+		}
+	}
+	for number, q := range c.open {
+		if q.round == c.round {
+			continue
+		}
+		if q.readings++; hasLeft(q.fiber, q.readings, s.TimeNS-q.seenNS) {
+			delete(c.open, number)
+			c.count(q.work.Endpoint)
+		}
+	}
+}
+
+// find returns the request of an ID with what is known of it now; nil where it means nothing, or there are too many. One that had
+// been counted and is worked for again, which happens where reading failed, would be counted again: a thread's next request
+// has another number, so what comes back after its end is rare.
+func (c *EndedCounts) find(id sampler.WorkID) *countedRequest {
+	w := c.dict.Work(id)
+	q := c.open[w.Number]
+	switch {
+	case w.Number == 0 || q == nil && len(c.open) >= maxOpenRequests:
+		return nil
+	case q == nil:
+		q = new(countedRequest)
+		c.open[w.Number] = q
+	}
+	q.work = w
+	return q
+}
+
+func (c *EndedCounts) count(endpoint string) {
+	if endpoint == "" {
+		return
+	}
+	if _, known := c.counts[endpoint]; !known && len(c.counts) >= maxEndpoints {
+		endpoint = OtherEndpoints
+	}
+	c.counts[endpoint]++
+}
+
+// Take returns how many have ended since the last call, by endpoint; nil: none. The map is the caller's.
+func (c *EndedCounts) Take() map[string]int64 {
+	if len(c.counts) == 0 {
+		return nil
+	}
+	out := c.counts
+	c.counts = make(map[string]int64)
+	return out
+}

@@ -1,0 +1,95 @@
+package account
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestEndedCounts: each request counts once, where it ends, by the route known of it last; what goes on counts when it ends; and
+// the parts add up to what Requests counts of the whole.
+func TestEndedCounts(t *testing.T) {
+	y := newRequestStory()
+	c := NewEndedCounts(y.dict)
+	y.also = c.Feed
+	all := make(map[string]int64)
+	takes := func(want map[string]int64) {
+		t.Helper()
+		got := c.Take()
+		if !maps.Equal(got, want) || len(want) == 0 && got != nil {
+			t.Errorf("counted %v, want %v", got, want)
+		}
+		for endpoint, n := range got {
+			all[endpoint] += n
+		}
+	}
+	y.ticks(5)
+	takes(nil)
+	w := y.work(1, "")
+	y.works[1] = w
+	y.ticks(3)
+	w.Endpoint = "GET orders#index" // it is known late
+	y.works[1] = w
+	y.works[2] = y.work(2, "GET carts#show")
+	y.ticks(3)
+	takes(nil) // both go on
+	y.works[1] = sampler.Work{}
+	y.ticks(2) // which a reading that failed looks like, too
+	y.works[1] = w
+	y.ticks(20)
+	takes(nil)
+	delete(y.works, 1)
+	y.works[2] = y.work(3, "GET carts#show") // one after the other
+	y.ticks(20)
+	takes(map[string]int64{"GET orders#index": 1, "GET carts#show": 1})
+	y.works[1] = y.work(4, "") // whose route is never known
+	y.fiber = true
+	y.works[2] = y.work(5, "MailJob")
+	y.ticks(2)
+	y.works = map[sampler.ThreadID]sampler.Work{}
+	y.ticks(int(suspendedNS / (10 * gvltest.MS)))
+	takes(map[string]int64{"GET carts#show": 1}) // of a fiber that may be resumed
+	y.ticks(20)
+	takes(map[string]int64{"MailJob": 1})
+	y.fiber = false
+	y.works[2] = y.work(6, "MailJob")
+	y.ticks(2)
+	y.ticks(20, 1) // its thread has ended with it
+	takes(map[string]int64{"MailJob": 1})
+	for _, e := range y.endpoints() {
+		if e.Name != "" && int64(e.Ended) != all[e.Name] {
+			t.Errorf("%q: %d counted, %d by Requests", e.Name, all[e.Name], e.Ended)
+		}
+	}
+	if len(c.open)+len(c.of) != 0 {
+		t.Errorf("left: %v, %v", c.open, c.of)
+	}
+}
+
+// TestEndedCountsAreBounded: endpoints without end are one from a limit on, and so are requests that never end.
+func TestEndedCountsAreBounded(t *testing.T) {
+	y := newRequestStory()
+	c := NewEndedCounts(y.dict)
+	y.also = c.Feed
+	for i := range maxEndpoints + 10 {
+		y.works[1] = y.work(sampler.WorkNumber(i+1), fmt.Sprintf("GET /%d", i))
+		y.ticks(1)
+	}
+	delete(y.works, 1)
+	y.ticks(20)
+	got := c.Take()
+	if len(got) != maxEndpoints+1 || got[OtherEndpoints] != 10 || got["GET /7"] != 1 {
+		t.Errorf("%d endpoints, %d are others", len(got), got[OtherEndpoints])
+	}
+	s := &sampler.Sample{Depth: sampler.StackTick, TimeNS: y.atNS}
+	for i := range maxOpenRequests + 10 {
+		w := y.work(sampler.WorkNumber(1e6+i), "GET /")
+		s.Threads = append(s.Threads, sampler.Thread{ID: sampler.ThreadID(i + 1), Serving: sampler.Serving{Work: y.dict.InternWork(w)}})
+	}
+	if c.Feed(s); len(c.open) != maxOpenRequests {
+		t.Errorf("%d are open", len(c.open))
+	}
+}

@@ -1,0 +1,374 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxEndpoints bounds the endpoints kept apart over a whole run, maxSecondEndpoints those in each second; what is beyond is "other".
+	maxEndpoints       = 1024
+	maxSecondEndpoints = 128
+	// maxEndpointSeconds bounds the seconds for which endpoints are told apart: 15 minutes.
+	maxEndpointSeconds = 900
+	// maxRequestSeconds bounds the seconds kept of a request in progress, until its last endpoint is known. Past it the earlier half
+	// is charged to the endpoint known then.
+	maxRequestSeconds = 64
+)
+
+// endpointKey tells endpoints apart.
+type endpointKey struct {
+	kind  sampler.WorkKind
+	name  string
+	other bool
+}
+
+func keyOf(w *sampler.Work) endpointKey { return endpointKey{kind: w.Kind, name: w.Endpoint} }
+
+// peerTime is time in io that waited for a group of peers, in ns.
+type peerTime struct {
+	group uint32 // of Requests.groups: the connections to one remote end are one
+	ns    int64
+}
+
+// peerSums is time in io by peer. Of more than maxSumPeers those with least make way: whoever has more than one part in maxSumPeers of
+// all the time is among them, with that much less than it had at most (Misra and Gries, "Finding repeated elements", 1982).
+type peerSums []peerTime
+
+func (p *peerSums) add(group uint32, ns int64) {
+	if group == 0 || ns <= 0 {
+		return
+	}
+	list := *p
+	if i := slices.IndexFunc(list, func(x peerTime) bool { return x.group == group }); i >= 0 {
+		list[i].ns += ns
+		return
+	}
+	if len(list) >= maxSumPeers {
+		less := ns
+		for i := range list {
+			less = min(less, list[i].ns)
+		}
+		for i := range list {
+			list[i].ns -= less
+		}
+		if ns -= less; ns == 0 {
+			*p = slices.DeleteFunc(list, func(x peerTime) bool { return x.ns == 0 })
+			return
+		}
+		list = slices.DeleteFunc(list, func(x peerTime) bool { return x.ns == 0 })
+	}
+	*p = append(list, peerTime{group, ns})
+}
+
+func (p *peerSums) merge(o peerSums) {
+	for i := range o {
+		p.add(o[i].group, o[i].ns)
+	}
+}
+
+// list returns those with most, the longest first.
+func (p peerSums) list() []peerTime {
+	if len(p) == 0 {
+		return nil
+	}
+	out := slices.Clone(p)
+	slices.SortStableFunc(out, func(a, b peerTime) int { return cmp.Compare(b.ns, a.ns) })
+	return out[:min(len(out), maxRequestPeers)]
+}
+
+// endpointSecond is time of threads in one second.
+type endpointSecond struct {
+	at      int64
+	ns      [gvl.NumStates]int64
+	peers   peerSums
+	blameNS int64
+	fiberNS int64
+}
+
+// add adds a charge of ns.
+func (s *endpointSecond) add(c *requestCharge, ns int64) {
+	if c.waiters > 0 {
+		s.blameNS += c.waiters * ns
+		return
+	}
+	if c.fiber {
+		s.fiberNS += ns
+		return
+	}
+	s.ns[c.state] += ns
+	s.peers.add(c.peer, ns)
+}
+
+func (s *endpointSecond) merge(o *endpointSecond) {
+	for i, ns := range o.ns {
+		s.ns[i] += ns
+	}
+	s.peers.merge(o.peers)
+	s.blameNS += o.blameNS
+	s.fiberNS += o.fiberNS
+}
+
+// bySecond calls fn with the parts of a charge in each second, the last maxRequestSeconds; the first of them has what is before.
+func (c requestCharge) bySecond(fn func(second int64, part *requestCharge)) {
+	part := c
+	last := (c.toNS - 1) / 1e9
+	for second := max(c.fromNS/1e9, last-maxRequestSeconds+1); part.fromNS < c.toNS; second++ {
+		part.toNS = min(c.toNS, (second+1)*1e9)
+		fn(second, &part)
+		part.fromNS = part.toNS
+	}
+}
+
+// secondOf returns what is kept of a second of a request.
+func (r *Requests) secondOf(q *openRequest, second int64) *endpointSecond {
+	if len(q.seconds) >= maxRequestSeconds {
+		n := maxRequestSeconds / 2
+		for i := range q.seconds[:n] {
+			r.endpoints.add(keyOf(&q.Work), &q.seconds[i])
+		}
+		q.seconds = slices.Delete(q.seconds, 0, n)
+	}
+	i, ok := slices.BinarySearchFunc(q.seconds, second, func(s endpointSecond, at int64) int { return cmp.Compare(s.at, at) })
+	if !ok {
+		q.seconds = slices.Insert(q.seconds, i, endpointSecond{at: second})
+	}
+	return &q.seconds[i]
+}
+
+// endpointSum is what is added up of an endpoint.
+type endpointSum struct {
+	endpointSecond
+	ended, running int
+	durations      gvl.Histogram
+	longestNS      int64
+	longestAtLeast bool
+	slackNS        int64 // of all durations together
+}
+
+// seen counts one of its requests.
+func (s *endpointSum) seen(q *Request) {
+	if q.InProgress {
+		s.running++
+	} else {
+		s.ended++
+		if !q.AtLeast && !q.Late {
+			s.durations.Add(q.DurationNS())
+			s.slackNS += q.SlackNS
+		}
+	}
+	if ns := q.DurationNS(); q.AtLeast || q.InProgress {
+		s.longest(max(ns-q.SlackNS, 0), true)
+	} else {
+		s.longest(ns, false)
+	}
+}
+
+func (s *endpointSum) longest(ns int64, atLeast bool) {
+	if ns > s.longestNS || ns == s.longestNS && atLeast {
+		s.longestNS, s.longestAtLeast = ns, atLeast
+	}
+}
+
+func (s *endpointSum) merge(o *endpointSum) {
+	s.endpointSecond.merge(&o.endpointSecond)
+	s.ended += o.ended
+	s.running += o.running
+	s.durations.Merge(&o.durations)
+	s.slackNS += o.slackNS
+	s.longest(o.longestNS, o.longestAtLeast)
+}
+
+// endpointTable is the endpoints of one second, or of the whole run.
+type endpointTable struct {
+	second int64
+	sums   map[endpointKey]*endpointSum
+}
+
+// sum returns the sum of an endpoint, that of "other" where there are limit of them.
+func (t *endpointTable) sum(k endpointKey, limit int) *endpointSum {
+	s := t.sums[k]
+	if other := (endpointKey{other: true}); s == nil && k != other && len(t.sums) >= limit {
+		if len(t.sums) > limit || t.sums[other] == nil {
+			k = other
+			s = t.sums[k]
+		}
+	}
+	if s == nil {
+		s = new(endpointSum)
+		t.sums[k] = s
+	}
+	return s
+}
+
+// endpointSums is what requests are charged to: their endpoints, over the run and by the second.
+type endpointSums struct {
+	run    endpointTable
+	recent []endpointTable
+}
+
+func newEndpointSums(keepNS int64) endpointSums {
+	e := endpointSums{run: endpointTable{sums: make(map[endpointKey]*endpointSum)}}
+	e.recent = make([]endpointTable, min(keepNS/1e9+2, maxEndpointSeconds))
+	for i := range e.recent {
+		e.recent[i].second = -1
+	}
+	return e
+}
+
+// recentOf returns the table of a second; nil where it is kept no more.
+func (e *endpointSums) recentOf(second int64) *endpointTable {
+	t := &e.recent[second%int64(len(e.recent))]
+	if t.second > second {
+		return nil
+	}
+	if t.second < second || t.sums == nil {
+		t.second, t.sums = second, make(map[endpointKey]*endpointSum)
+	}
+	return t
+}
+
+// add adds time of a second.
+func (e *endpointSums) add(k endpointKey, s *endpointSecond) {
+	e.run.sum(k, maxEndpoints).endpointSecond.merge(s)
+	if t := e.recentOf(s.at); t != nil {
+		t.sum(k, maxSecondEndpoints).endpointSecond.merge(s)
+	}
+}
+
+// charge adds a stretch of time.
+func (e *endpointSums) charge(k endpointKey, c *requestCharge) {
+	c.bySecond(func(second int64, part *requestCharge) {
+		s := endpointSecond{at: second}
+		s.add(part, part.toNS-part.fromNS)
+		e.add(k, &s)
+	})
+}
+
+// settle charges a request that has ended to its endpoint.
+func (e *endpointSums) settle(q *openRequest) {
+	k := keyOf(&q.Work)
+	for i := range q.seconds {
+		e.add(k, &q.seconds[i])
+	}
+	e.run.sum(k, maxEndpoints).seen(&q.Request)
+	if t := e.recentOf(q.ToNS / 1e9); t != nil {
+		t.sum(k, maxSecondEndpoints).seen(&q.Request)
+	}
+}
+
+// ToldSince returns from when on Endpoints tells of a stretch of time; all: that is its begin, or the first sample.
+func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
+	fromNS = max(fromNS, r.firstNS)
+	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9
+	if fromNS >= kept || fromNS <= r.firstNS && toNS >= r.nowNS {
+		return fromNS, true
+	}
+	return kept, false
+}
+
+// EndpointsOf returns what was seen of each endpoint in the last windowNS before the last sample, and how long that is, in ns. It looks at
+// nothing before fromNS.
+func (r *Requests) EndpointsOf(windowNS, fromNS int64) (list []Endpoint, spanNS int64) {
+	from := max((r.nowNS/1e9-windowNS/1e9)*1e9, fromNS/1e9*1e9, r.firstNS)
+	return r.Endpoints(from, r.nowNS), r.nowNS - from
+}
+
+// Endpoints returns what was seen of each endpoint between two times, in the whole seconds that hold them (with fromNS 0: since
+// the first sample), those with most time first, and what is beyond the limits last. The slice is the caller's.
+func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
+	r.stream.SettleLocks()
+	whole := fromNS <= r.firstNS && toNS >= r.nowNS
+	fromNS, toNS = max(fromNS, r.firstNS), min(toNS, r.nowNS)
+	first, last := fromNS/1e9, toNS/1e9
+	all := endpointTable{sums: make(map[endpointKey]*endpointSum)}
+	if whole {
+		for k, s := range r.endpoints.run.sums {
+			all.sum(k, maxEndpoints).merge(s)
+		}
+	} else {
+		fromNS, toNS = max(first*1e9, r.firstNS), min((last+1)*1e9, r.nowNS)
+		for i := range r.endpoints.recent {
+			if t := &r.endpoints.recent[i]; t.second >= first && t.second <= last {
+				for k, s := range t.sums {
+					all.sum(k, maxEndpoints).merge(s)
+				}
+			}
+		}
+	}
+	r.addOpen(&all, first, last, toNS)
+	if !whole {
+		r.ended.visit(func(q *Request) {
+			if q.FromNS <= toNS && q.ToNS/1e9 > last {
+				x := *q
+				x.ToNS, x.InProgress = toNS, true
+				all.sum(keyOf(&x.Work), maxEndpoints).seen(&x)
+			}
+		})
+	}
+	out := make([]Endpoint, 0, len(all.sums))
+	for k, s := range all.sums {
+		if s.ended+s.running == 0 && s.ns == [gvl.NumStates]int64{} && s.blameNS == 0 && s.fiberNS == 0 {
+			continue
+		}
+		e := Endpoint{
+			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, Running: s.running, Durations: s.durations, LongestNS: s.longestNS,
+			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: r.sumsByPeer(s.peers), BlameNS: s.blameNS, FiberNS: s.fiberNS,
+		}
+		if n, _ := s.durations.Count(); n > 0 {
+			e.SlackNS = s.slackNS / n
+		}
+		if toNS > fromNS {
+			e.PerSecond = float64(e.Ended) / (float64(toNS-fromNS) / 1e9)
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, compareEndpoints)
+	return out
+}
+
+// addOpen adds requests that have not been charged yet: their time in the seconds from first to last, and where they had begun
+// by toNS, themselves.
+func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
+	for _, q := range r.open {
+		s := all.sum(keyOf(&q.Work), maxEndpoints)
+		for i := range q.seconds {
+			if at := q.seconds[i].at; at >= first && at <= last {
+				s.endpointSecond.merge(&q.seconds[i])
+			}
+		}
+		x := q.Request
+		x.stands(q, toNS)
+		if x.FromNS <= toNS && (x.InProgress || x.ToNS/1e9 >= first) {
+			s.seen(&x)
+		}
+		if c, ok := q.waits(toNS); ok {
+			c.bySecond(func(second int64, part *requestCharge) {
+				if second >= first && second <= last {
+					s.endpointSecond.add(part, part.toNS-part.fromNS)
+				}
+			})
+		}
+	}
+	r.pending(func(q *openRequest, c *requestCharge) {
+		c.bySecond(func(second int64, part *requestCharge) {
+			if second >= first && second <= last {
+				all.sum(keyOf(&q.Work), maxEndpoints).endpointSecond.add(part, part.toNS-part.fromNS)
+			}
+		})
+	})
+}
+
+// compareEndpoints has those with most time first.
+func compareEndpoints(a, b Endpoint) int {
+	if a.Other != b.Other {
+		if a.Other {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(b.TotalNS()+b.FiberNS, a.TotalNS()+a.FiberNS), cmp.Compare(b.Ended, a.Ended), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}

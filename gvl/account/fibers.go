@@ -1,0 +1,154 @@
+package account
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// lackingLooks is how many looks at the fibers that wait must lack a request until it has ended: in one of them its fiber may have run.
+	// cutLooks is the same of looks that may lack more.
+	lackingLooks, cutLooks = 2, 4
+	// staleNS is for how long, in ns, a fiber is taken to wait still that no look says anything of: there are none while fibers cannot
+	// be looked at.
+	staleNS = int64(60e9)
+	// lookBehindNS is how far behind the time of the sample that has it a look may end, in ns: it goes on while its tick does.
+	lookBehindNS = int64(10e6)
+)
+
+// fiberLooks is what Requests knows of the looks at fibers that wait.
+type fiberLooks struct {
+	last *sampler.Fibers
+	// number counts them.
+	number int
+	// switches are the threads of which a fiber once waited for a request: what they leave may wait, until they end.
+	switches map[sampler.ThreadID]bool
+}
+
+// fiberWait is what is known of the fiber that waits for a request while no thread works for it.
+type fiberWait struct {
+	// freeNS is up to when its time is charged, that of threads too: from then on its fiber waits, if it does.
+	freeNS int64
+	// look is the number of the last look that had it, lacking how many had not since.
+	look, lacking int
+}
+
+// stale reports whether nothing was said of the fiber for too long; time in which nothing was sampled does not count.
+func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
+
+// Fibers returns the last look at the fibers that wait, and how old it is, in ns; nil: there was none. It is not to be changed.
+func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
+	if r.looks.last == nil {
+		return nil, 0
+	}
+	return r.looks.last, max(r.nowNS-r.looks.last.AtNS, 0)
+}
+
+// lookAt takes over a look at the fibers that wait.
+func (r *Requests) lookAt(look *sampler.Fibers) {
+	l := &r.looks
+	if l.last = look; look == nil {
+		return
+	}
+	l.number++
+	for i := range look.List {
+		if x := &look.List[i]; x.Serving.Work != 0 {
+			r.fiberWaits(x)
+		}
+	}
+	for _, q := range r.open {
+		if q.threads == 0 && q.wait.look != l.number && (q.Waits || q.fiber) {
+			r.lacks(q, look)
+		}
+	}
+}
+
+// fiberWaits notes that a fiber waits for a request.
+func (r *Requests) fiberWaits(x *sampler.Fiber) {
+	at := min(max(x.AtNS, 0), r.nowNS) // a recording can hold anything
+	w := r.dict.Work(x.Serving.Work)
+	if w.Number == 0 {
+		return
+	}
+	if _, listed := r.stream.SlotOf(x.Thread); listed { // Ended forgets it
+		if r.looks.switches == nil {
+			r.looks.switches = make(map[sampler.ThreadID]bool)
+		}
+		r.looks.switches[x.Thread] = true
+	}
+	q := r.open[w.Number]
+	if q == nil {
+		old := r.ended.get(w.Number)
+		if old != nil && old.ToNS >= at {
+			return // the look is older
+		}
+		if q = r.begin(w, x.Thread, at); q == nil {
+			return
+		}
+		q.AtLeast = q.AtLeast || old != nil // it came back
+		q.wait.freeNS = max(q.FromNS, r.firstNS)
+		if old != nil {
+			q.wait.freeNS = at
+		}
+	}
+	q.wait.look, q.wait.lacking = r.looks.number, 0
+	if q.threads > 0 || at <= q.wait.freeNS && q.wait.freeNS > q.FromNS {
+		return // it works for it again, or has done so since
+	}
+	r.chargeWait(q, at)
+	q.Work, q.Waits, q.fiber, q.FiberAtNS, q.Thread = w, true, false, at, x.Thread
+	q.Now, q.Serving, q.Stack = gvl.ThreadState{}, x.Serving, x.Stack
+}
+
+// lacks notes that a look has no fiber that waits for a request which one waited for, or which its thread has left for another.
+func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
+	ns := min(max(look.AtNS, 0), r.nowNS)
+	if ns < max(q.wait.freeNS, q.awayNS) {
+		return // when it was looked for cannot be told from when it was there
+	}
+	if q.wait.lacking++; q.wait.lacking == 1 && q.Waits {
+		end := min(ns+min(max(look.ReadNS, 0), gvl.MaxTimeNS), r.nowNS+lookBehindNS)
+		q.slackNS = max(end-q.wait.freeNS, 0) / 2
+		q.awayNS = q.wait.freeNS + q.slackNS
+	}
+	if q.wait.lacking < lackingLooks || look.Cut && q.wait.lacking < cutLooks {
+		return
+	}
+	if q.Waits {
+		r.chargeWait(q, q.awayNS)
+		r.away(q, q.awayNS)
+	}
+	q.Waits, q.fiber = false, false
+}
+
+// chargeWait charges a request with the time in which its fiber waited, up to a time.
+func (r *Requests) chargeWait(q *openRequest, toNS int64) {
+	if c := (requestCharge{fromNS: q.wait.freeNS, toNS: toNS, fiber: true}); c.toNS > c.fromNS {
+		q.add(&c)
+		c.bySecond(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
+		q.wait.freeNS = toNS
+	}
+}
+
+// resumes notes time of a thread that works for a request: up to its begin its fiber waited, if it did.
+func (r *Requests) resumes(q *openRequest, c *requestCharge) {
+	if q.Waits && q.threads == 0 {
+		r.chargeWait(q, c.fromNS)
+	}
+	q.wait.freeNS = max(q.wait.freeNS, c.toNS)
+}
+
+// skipWaits leaves out time of which nothing is known.
+func (r *Requests) skipWaits(toNS int64) {
+	for _, q := range r.open {
+		if q.Waits {
+			q.wait.freeNS = max(q.wait.freeNS, toNS)
+		}
+	}
+}
+
+// waits is what is not charged yet of a request's wait, up to a time; ok is false where there is nothing.
+func (q *openRequest) waits(toNS int64) (c requestCharge, ok bool) {
+	c = requestCharge{fromNS: q.wait.freeNS, toNS: min(toNS, q.wait.freeNS+staleNS), fiber: true}
+	return c, q.Waits && q.threads == 0 && q.wait.lacking == 0 && c.toNS > c.fromNS
+}

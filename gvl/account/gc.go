@@ -1,0 +1,227 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxGCStacks bounds the stacks kept apart of those that start or pay collections; what exceeds it is counted as not
+	// known.
+	maxGCStacks = 4096
+	// maxStatGC is how many places a Stat lists as starting collections, and as paying for them.
+	maxStatGC = 10
+)
+
+// gcAccount counts collections by reason, and by the code that starts them and that pays for them. Two different things:
+// lazy sweeping and incremental marking are paid by whoever allocates next (docs/internals/gc.md#whether-it-runs).
+type gcAccount struct {
+	known    bool
+	count    uint64
+	triggers map[sampler.StackID]gcStarts
+	payers   map[sampler.StackID]int64
+	// lost and lostNS are starts and time of stacks beyond maxGCStacks.
+	lost   uint64
+	lostNS int64
+	// byTrigger and byMajor count cycles by the words of their reason; missed are those whose reason was overwritten by
+	// the next one's before it was read.
+	byTrigger [len(gcTriggers) + 1]uint64
+	byMajor   [len(gcMajors) + 1]uint64
+	missed    uint64
+	phaseNS   [4]int64
+}
+
+// gcStarts are the cycles that began in a stack: those that still went on when they were seen, and those that were over,
+// which began there or shortly before.
+type gcStarts struct{ seen, probable uint64 }
+
+var (
+	gcTriggers = [...]string{"newobj", "malloc", "method", "capi", "stress"}
+	gcMajors   = [...]string{"nofree", "oldgen", "shady", "force", "oldmalloc"}
+)
+
+func newGCAccount() gcAccount {
+	return gcAccount{triggers: make(map[sampler.StackID]gcStarts), payers: make(map[sampler.StackID]int64)}
+}
+
+// tick counts the cycles that began since the last sample. In the steady state it allocates nothing.
+func (g *gcAccount) tick(k *gvl.Tick) {
+	gc := &k.GC
+	if gc.Valid && g.known && gc.Count > g.count {
+		g.start(gc, gc.Count-g.count, k.Payer, k.PayerKnown && !k.Gap)
+	}
+	g.known, g.count = gc.Valid, gc.Count
+}
+
+func (g *gcAccount) pay(stack sampler.StackID, mode sampler.GCMode, ns int64) {
+	if ns <= 0 {
+		return
+	}
+	g.phaseNS[min(int(mode), len(g.phaseNS)-1)] += ns
+	if _, ok := g.payers[stack]; !ok && len(g.payers) >= maxGCStacks {
+		g.lostNS += ns
+		return
+	}
+	g.payers[stack] += ns
+}
+
+// start counts n cycles that began since the last sample. Only the last one's reason is known; the stack is known when
+// it is still in the collector, and likely when it is not.
+func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known bool) {
+	g.missed += n - 1
+	g.byTrigger[wordIndex(gcTriggers[:], sampler.GCTrigger(gc.Reason))]++
+	g.byMajor[wordIndex(gcMajors[:], sampler.GCMajorBy(gc.Reason))]++
+	t, ok := g.triggers[stack]
+	if !known || !ok && len(g.triggers) >= maxGCStacks {
+		g.lost += n
+		return
+	}
+	if gc.During && n == 1 {
+		t.seen++
+	} else {
+		t.probable += n
+	}
+	g.triggers[stack] = t
+}
+
+// wordIndex is the place of a word, or that behind the last one.
+func wordIndex(words []string, w string) int {
+	if i := slices.Index(words, w); i >= 0 {
+		return i
+	}
+	return len(words)
+}
+
+// StatGCPhases is the time inside the collector by what it did, as sampled; they sum to StatGC.NS except for gaps.
+type StatGCPhases struct {
+	Mark    int64 `json:"mark"`
+	Sweep   int64 `json:"sweep"`
+	Compact int64 `json:"compact"`
+	// Other is set-up and the updating of references after compaction.
+	Other int64 `json:"other"`
+}
+
+// StatGCBy counts collections by what started them, in Ruby's words (docs/json.md).
+type StatGCBy struct {
+	NewObj uint64 `json:"newobj"`
+	Malloc uint64 `json:"malloc"`
+	Method uint64 `json:"method"`
+	CAPI   uint64 `json:"capi"`
+	Stress uint64 `json:"stress"`
+	// Unknown cycles were followed by the next one before their reason was read.
+	Unknown uint64 `json:"unknown"`
+}
+
+// StatGCMajorBy counts major collections by why they were major ones, in Ruby's words.
+type StatGCMajorBy struct {
+	NoFree    uint64 `json:"nofree"`
+	OldGen    uint64 `json:"oldgen"`
+	Shady     uint64 `json:"shady"`
+	Force     uint64 `json:"force"`
+	OldMalloc uint64 `json:"oldmalloc"`
+}
+
+// StatGCTrigger is code in which collections began: Seen of them were still going on when they were first seen, Probable
+// were over by then, and began there or shortly before.
+type StatGCTrigger struct {
+	StatGCPlace
+	Seen     uint64 `json:"seen"`
+	Probable uint64 `json:"probable"`
+}
+
+// StatGCPayer is code whose thread was inside the collector for NS, Share (0 to 1) of the time inside it.
+type StatGCPayer struct {
+	StatGCPlace
+	NS    int64   `json:"ns"`
+	Share float64 `json:"share"`
+}
+
+// StatGCPlace is the innermost frame of a stack, and the innermost method of the program's or a library's when that is one
+// of Ruby's own ("" when it is not).
+type StatGCPlace struct {
+	Label  string `json:"label"`
+	Path   string `json:"path"`
+	Line   int32  `json:"line"`
+	Caller string `json:"caller"`
+	// Uncertain: the frame or its line can't be trusted.
+	Uncertain bool `json:"uncertain"`
+	mark      string
+}
+
+// Text is the label as people read it. That of a frame that can't be trusted ends with sampler.UncertainMark.
+func (p *StatGCPlace) Text() string { return p.Label + p.mark }
+
+// fill adds what was counted to a Stat.
+func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
+	t := &g.byTrigger
+	s.By = StatGCBy{NewObj: t[0], Malloc: t[1], Method: t[2], CAPI: t[3], Stress: t[4], Unknown: t[5] + g.missed}
+	m := &g.byMajor
+	s.MajorBy = StatGCMajorBy{NoFree: m[0], OldGen: m[1], Shady: m[2], Force: m[3], OldMalloc: m[4]}
+	s.PhaseNS = StatGCPhases{
+		Mark: g.phaseNS[sampler.GCMarking], Sweep: g.phaseNS[sampler.GCSweeping], Compact: g.phaseNS[sampler.GCCompacting],
+		Other: g.phaseNS[sampler.GCIdle],
+	}
+	starts := make(map[StatGCPlace]gcStarts)
+	for stack, n := range g.triggers {
+		p := gcPlace(dict, stack)
+		sum := starts[p]
+		starts[p] = gcStarts{sum.seen + n.seen, sum.probable + n.probable}
+	}
+	for p, n := range starts {
+		s.Triggers = append(s.Triggers, StatGCTrigger{p, n.seen, n.probable})
+	}
+	slices.SortFunc(s.Triggers, func(x, y StatGCTrigger) int {
+		return cmp.Or(cmp.Compare(y.Seen+y.Probable, x.Seen+x.Probable), comparePlaces(x.StatGCPlace, y.StatGCPlace))
+	})
+	paid, total := make(map[StatGCPlace]int64), g.lostNS
+	for stack, ns := range g.payers {
+		paid[gcPlace(dict, stack)] += ns
+		total += ns
+	}
+	for p, ns := range paid {
+		s.Payers = append(s.Payers, StatGCPayer{p, ns, gvl.Ratio(ns, total)})
+	}
+	slices.SortFunc(s.Payers, func(x, y StatGCPayer) int {
+		return cmp.Or(cmp.Compare(y.NS, x.NS), comparePlaces(x.StatGCPlace, y.StatGCPlace))
+	})
+	s.Triggers = append([]StatGCTrigger{}, s.Triggers[:min(len(s.Triggers), maxStatGC)]...)
+	s.Payers = append([]StatGCPayer{}, s.Payers[:min(len(s.Payers), maxStatGC)]...)
+}
+
+func comparePlaces(x, y StatGCPlace) int {
+	return cmp.Or(cmp.Compare(x.Label, y.Label), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Caller, y.Caller),
+		cmp.Compare(x.mark, y.mark))
+}
+
+// builtIn reports whether a frame is Ruby's own: a C function, or GC.start itself, which is written in Ruby.
+func builtIn(f *sampler.Frame) bool { return f.C || strings.HasPrefix(f.Path, "<internal:") }
+
+// gcPlace names the code of a stack.
+func gcPlace(dict *sampler.Dictionary, stack sampler.StackID) StatGCPlace {
+	if dict == nil || stack == 0 {
+		return StatGCPlace{}
+	}
+	_, id := dict.Stack(stack)
+	f := dict.Frame(id)
+	p := StatGCPlace{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, mark: f.Mark()}
+	if !builtIn(&f) {
+		return p
+	}
+	for range code.MaxNear {
+		if stack == 0 {
+			break
+		}
+		caller, id := dict.Stack(stack)
+		if f := dict.Frame(id); !builtIn(&f) {
+			p.Caller = f.Label
+			break
+		}
+		stack = caller
+	}
+	return p
+}

@@ -1,0 +1,342 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// StatLine is a line of `ddtop stat --interval`: what happened in one stretch of time. The field names are a contract. Durations
+// are in ns, *_monotonic_ns is CLOCK_MONOTONIC.
+type StatLine struct {
+	PID        int    `json:"pid"`
+	StartNS    int64  `json:"start_monotonic_ns"`
+	EndNS      int64  `json:"end_monotonic_ns"`
+	DurationNS int64  `json:"duration_ns"`
+	Samples    uint64 `json:"samples"`
+	// Threads is how many threads there were at the last sample.
+	Threads int `json:"threads"`
+	// NS is the time of all threads by state; HeldShare is what was held of the GVLs of all ractors (1: one was held all the
+	// time), WaitingMean the mean number of threads that waited for one.
+	NS          StatStates `json:"ns"`
+	HeldShare   OrNull     `json:"held_share"`
+	WaitingMean OrNull     `json:"waiting_mean"`
+	Waits       LineWaits  `json:"waits"`
+	GC          LineGC     `json:"gc"`
+	// Allocated is objects; null where they can't be counted.
+	Allocated *uint64 `json:"allocated"`
+	// CPUShare is the CPU time of the process by elapsed time (1: one CPU); null where it was not read twice.
+	CPUShare *float64 `json:"cpu_share"`
+	// RSSBytes is the process's memory; 0: not known.
+	RSSBytes int64 `json:"rss_bytes"`
+	// ExactNS is for how much of the time every change of the GVL is known.
+	ExactNS int64 `json:"exact_ns"`
+	// Lacks says by kind of figure, in a sentence, why its figures are null. It is null if they have their least quality. A line has no
+	// figures of stacks and requests.
+	Lacks LineLacks `json:"lacks"`
+}
+
+// LineLacks says what kinds of figures of a line lack (sampler.LeastQualities).
+type LineLacks struct {
+	States *string `json:"states"`
+	Waits  *string `json:"waits"`
+}
+
+// LineWaits are the waits for the GVL that ended in the time of a line.
+type LineWaits struct {
+	Count int64 `json:"count"`
+	P50NS int64 `json:"p50_ns"`
+	P99NS int64 `json:"p99_ns"`
+	MaxNS int64 `json:"max_ns"`
+	// Bounds says which of the lengths are bounds.
+	Bounds LineBounds `json:"bounds"`
+	low    bool
+}
+
+// P99 is the length that 99 % of the waits did not exceed.
+func (w *LineWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w.Bounds.P99} }
+
+// Longest is the length of the longest wait.
+func (w *LineWaits) Longest() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
+
+// LineBounds says of lengths of waits what they are: the length, or a bound of it.
+type LineBounds struct {
+	P50 gvl.Bound `json:"p50"`
+	P99 gvl.Bound `json:"p99"`
+	Max gvl.Bound `json:"max"`
+}
+
+// LineGC are the collections that began in the time of a line, and the time inside the collector.
+type LineGC struct {
+	Count uint64  `json:"count"`
+	Minor uint64  `json:"minor"`
+	Major uint64  `json:"major"`
+	NS    int64   `json:"ns"`
+	Share float64 `json:"share"`
+	// unread: there were not two readings. low: the time has less than its least quality.
+	unread, low bool
+}
+
+// MaxLineLagNS is how long a line waits at most for threads whose time is not settled yet. What comes later counts in the next
+// line.
+const MaxLineLagNS = 5_000_000_000
+
+// maxOpenLines bounds the lines that are not told yet: where nothing is read for long, the oldest are told as they are.
+const maxOpenLines = 1000
+
+// maxLineRactors bounds the ractors that are told apart in one line.
+const maxLineRactors = 256
+
+// LineSums is what is known of the time of a line so far.
+type LineSums struct {
+	startNS, endNS int64
+	NS             [gvl.NumStates]int64
+	GCNS           int64
+	// HeldNS is what was held of the GVL of each ractor.
+	HeldNS  []RactorNS
+	Waits   gvl.Lengths
+	samples uint64
+	// MissingNS is what nothing is known of.
+	MissingNS int64
+	// exactNS is that of which every change of the GVL is known.
+	exactNS int64
+	Quality sampler.Quality
+	last    *lineEnd // at the last sample in it; nil: there was none
+}
+
+// RactorNS is time of a ractor, in ns.
+type RactorNS struct {
+	ID sampler.RactorID
+	NS int64
+}
+
+// AddRactor adds time of a ractor to a list of them.
+func AddRactor(list []RactorNS, id sampler.RactorID, ns int64) []RactorNS {
+	i := slices.IndexFunc(list, func(r RactorNS) bool { return r.ID == id })
+	if i < 0 {
+		if len(list) >= maxLineRactors {
+			return list
+		}
+		i, list = len(list), append(list, RactorNS{ID: id})
+	}
+	list[i].NS += ns
+	return list
+}
+
+// lineEnd is what counts up.
+type lineEnd struct {
+	threads      int
+	gc           sampler.GC
+	cpuAt, cpuNS int64
+	rss          int64
+}
+
+// Lines cuts the time of a Stream into equal stretches and says of each what happened, when all of it is settled: up to a second
+// after its end, for the kernel's answers come late. Not safe for concurrent use.
+type Lines struct {
+	gvl.Ignore
+	proc   sampler.Process
+	length int64
+	out    func(StatLine, *LineSums)
+	open   []LineSums // in the order of time, without a gap
+	// settled is up to when the time of each slot is known; 0: there is no thread.
+	settled []int64
+	before  *lineEnd   // at the end of the last line told; nil: none was
+	gc      sampler.GC // as it was last read: in some samples it can't be
+	lastNS  int64
+}
+
+// NewLines returns Lines of a stream of the target p that calls out for each stretch of the given length in ns.
+func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(StatLine)) *Lines {
+	return NewLinesWithSums(s, p, length, func(l StatLine, _ *LineSums) { out(l) })
+}
+
+// NewLinesWithSums is NewLines that also tells of what the lines are made; out may keep it.
+func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(StatLine, *LineSums)) *Lines {
+	l := &Lines{proc: p, length: length, out: out}
+	s.Attach(l)
+	return l
+}
+
+// eachLine calls visit with the lines that a stretch of time lies in, and with what of it lies there. Time before the first open one
+// counts in that.
+func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) {
+	if len(l.open) == 0 || toNS <= fromNS {
+		return
+	}
+	if first := l.open[0].startNS; fromNS < first {
+		visit(&l.open[0], min(first, toNS)-fromNS)
+		fromNS = first
+	}
+	for i := range l.open {
+		s := &l.open[i]
+		if from, to := max(fromNS, s.startNS), min(toNS, s.endNS); to > from {
+			visit(s, to-from)
+		}
+	}
+}
+
+// reach opens the lines up to a time.
+func (l *Lines) reach(ns int64) {
+	for len(l.open) > 0 && l.open[len(l.open)-1].endNS < ns {
+		if len(l.open) >= maxOpenLines {
+			l.tell(ns)
+		}
+		from := l.open[len(l.open)-1].endNS
+		l.open = append(l.open, LineSums{startNS: from, endNS: from + l.length})
+	}
+}
+
+// Interval adds a stretch of a thread's time.
+func (l *Lines) Interval(i *gvl.Interval) {
+	l.reach(i.ToNS)
+	l.eachLine(i.FromNS, i.ToNS, func(s *LineSums, ns int64) {
+		s.NS[i.State] += ns
+		if i.State.Held() {
+			s.HeldNS = AddRactor(s.HeldNS, i.Ractor, ns)
+		}
+	})
+	l.settle(i.Slot, i.ToNS)
+}
+
+func (l *Lines) settle(slot int, ns int64) {
+	for slot >= len(l.settled) {
+		l.settled = append(l.settled, 0)
+	}
+	l.settled[slot] = ns
+}
+
+// Waited adds a wait to the line it ended in.
+func (l *Lines) Waited(w *gvl.Wait) {
+	l.reach(w.ToNS)
+	for i := range l.open {
+		if w.ToNS <= l.open[i].endNS {
+			l.open[i].Waits.Add(w)
+			return
+		}
+	}
+}
+
+// Lock adds what threads that no sample listed had of a GVL: they have no intervals.
+func (l *Lines) Lock(i *gvl.LockInterval) {
+	if i.Unlisted == (gvl.Unlisted{}) {
+		return
+	}
+	l.reach(i.ToNS)
+	l.eachLine(i.FromNS, i.ToNS, func(s *LineSums, ns int64) {
+		s.NS[gvl.Waiting] += i.Unlisted.Waiters * ns
+		if i.Unlisted.Holds {
+			s.NS[gvl.Running] += ns
+			s.HeldNS = AddRactor(s.HeldNS, i.Ractor, ns)
+		}
+	})
+}
+
+// Collecting adds time of the collector.
+func (l *Lines) Collecting(i *gvl.GCInterval) {
+	l.reach(i.ToNS)
+	l.eachLine(i.FromNS, i.ToNS, func(s *LineSums, ns int64) { s.GCNS += ns })
+}
+
+// Ended forgets a thread.
+func (l *Lines) Ended(slot int, _ int64) { l.settle(slot, 0) }
+
+// Tick tells the lines that are settled.
+func (l *Lines) Tick(t *gvl.Tick) {
+	if t.First {
+		l.open = append(l.open, LineSums{startNS: t.ToNS, endNS: t.ToNS + l.length})
+	}
+	l.reach(t.ToNS)
+	l.lastNS = t.ToNS
+	if t.Gap {
+		l.eachLine(t.FromNS, t.ToNS, func(s *LineSums, ns int64) { s.MissingNS += ns })
+	}
+	if c := &t.Changes; c.Known() && !t.First {
+		l.eachLine(c.FromNS, c.ToNS, func(s *LineSums, ns int64) { s.exactNS += ns })
+	}
+	for _, i := range t.Begun {
+		if slot := t.Slots[i]; slot >= 0 && (slot >= len(l.settled) || l.settled[slot] == 0) {
+			l.settle(slot, t.MidNS)
+		}
+	}
+	if t.GC.Valid || !l.gc.Valid {
+		l.gc = t.GC
+	}
+	end := lineEnd{threads: len(t.Threads), gc: l.gc, cpuAt: t.Proc.AtNS, cpuNS: t.Proc.UserNS + t.Proc.SystemNS, rss: t.Proc.RSSBytes}
+	if t.First {
+		before := end
+		l.before = &before
+	}
+	at := slices.IndexFunc(l.open, func(s LineSums) bool { return t.ToNS <= s.endNS })
+	s := &l.open[at]
+	if s.samples++; s.last == nil {
+		s.last = &end
+	} else {
+		*s.last = end
+	}
+	q := t.Quality()
+	s.Quality.Add(&q)
+	for len(l.open) > 1 && (l.open[0].endNS <= l.settledNS() || t.ToNS > l.open[0].endNS+MaxLineLagNS) {
+		l.tell(l.lastNS)
+	}
+}
+
+// settledNS is up to when the time of all threads is known.
+func (l *Lines) settledNS() int64 {
+	least := l.lastNS
+	for _, ns := range l.settled {
+		if ns != 0 {
+			least = min(least, ns)
+		}
+	}
+	return least
+}
+
+// Finish tells the lines that are left, after the stream has finished. The last one ends with the last sample.
+func (l *Lines) Finish() {
+	for len(l.open) > 0 && l.open[0].startNS < l.lastNS {
+		l.tell(l.lastNS)
+	}
+	l.open = nil
+}
+
+// tell says what happened in the first open line, at a time: the line ends there if it is not over.
+func (l *Lines) tell(nowNS int64) {
+	s := &l.open[0]
+	endNS := min(s.endNS, nowNS)
+	ratioOf := func(ns int64) float64 { return gvl.Ratio(ns, endNS-s.startNS) }
+	line := StatLine{
+		PID: l.proc.PID, StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,
+		NS: StatesOf(s.NS), HeldShare: OrNull(ratioOf(s.NS[gvl.Running] + s.NS[gvl.Stalled] + s.NS[gvl.GC])), WaitingMean: OrNull(ratioOf(s.NS[gvl.Waiting])),
+		ExactNS: s.exactNS,
+	}
+	told := s.Waits.Told(.5, .99, 1)
+	line.Waits = LineWaits{
+		Count: s.Waits.Count(), P50NS: told[0].NS, P99NS: told[1].NS, MaxNS: told[2].NS, Bounds: LineBounds{told[0].Bound, told[1].Bound, told[2].Bound},
+	}
+	line.GC.NS, line.GC.Share = s.GCNS, ratioOf(s.GCNS)
+	if s.last == nil { // nothing was read: what counts up stands where it stood
+		s.last = l.before
+	}
+	now, before := s.last, l.before
+	line.Threads, line.RSSBytes = now.threads, now.rss
+	line.GC.unread = !now.gc.Valid || !before.gc.Valid
+	if now.gc.Valid && before.gc.Valid {
+		line.GC.Count, line.GC.Minor, line.GC.Major = now.gc.Count-before.gc.Count, now.gc.MinorCount-before.gc.MinorCount, now.gc.MajorCount-before.gc.MajorCount
+		allocated := now.gc.Allocated - min(now.gc.Allocated, before.gc.Allocated)
+		line.Allocated = &allocated
+	}
+	if span := now.cpuAt - before.cpuAt; before.cpuAt != 0 && span > 0 {
+		share := gvl.Ratio(now.cpuNS-before.cpuNS, span)
+		line.CPUShare = &share
+	}
+	l.before = now
+	lacks := LacksOf(&s.Quality)
+	line.Lacks = LineLacks{lacks.States, lacks.Waits}
+	line.leaveOut()
+	sums := *s
+	l.open = slices.Delete(l.open, 0, 1)
+	l.out(line, &sums)
+}

@@ -1,0 +1,288 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxHolds bounds the holds that are remembered, of all locks together: 4 MB. At a thousand a second that is a minute.
+	maxHolds = 1 << 16
+	// maxHeldLocks bounds the locks that are watched at a time.
+	maxHeldLocks = 1024
+	// manyThreads is from how many threads on a stack tick looks at those that wait in turn, and turnNS how old what it knows of one
+	// may be then (sampler.StackFresh).
+	manyThreads = 32
+	turnNS      = int64(50e6)
+	// forgetLockNS is for how long a lock that nobody waits for any more is remembered.
+	forgetLockNS = int64(10e9)
+)
+
+// LockHold is one hold of a Mutex or Monitor that was seen to begin and to end. Of a lock only what happens while somebody waits
+// for it is seen: who holds it is read with the threads that wait.
+type LockHold struct {
+	Object uint64
+	Kind   string // as in Detail.Kind
+	Thread sampler.ThreadID
+	// FromNS and ToNS are its edges, CLOCK_MONOTONIC in ns, each the middle between two samples; GapNS is how far they may be off
+	// together. FromNS is 0 when the thread held the lock before somebody waited for it: how long is not known, but since SeenNS.
+	FromNS, ToNS, GapNS, SeenNS int64
+	// Perhaps: who waited was woken meanwhile, so that it may be several holds of the same thread, with others' chances between them.
+	Perhaps bool
+	// LeastNS is for how long it is known to be one hold, in ns: nobody who waited was woken, from one sample to another.
+	LeastNS int64
+}
+
+// mostNS is how long a hold that was seen to begin can have taken, in ns.
+func (h *LockHold) mostNS() int64 { return h.ToNS - h.FromNS + h.GapNS }
+
+// LockHolds watches who holds the locks that threads wait for. It is a Consumer; the zero value is ready. Who waits is read with
+// every sample, who holds a lock with those of the stacks alone.
+type LockHolds struct {
+	gvl.Ignore
+	open map[uint64]*openHold
+	// ring are the holds that ended, in the order of their ends; next is the place of the oldest once it is full.
+	ring  []LockHold
+	next  int
+	seen  []lockSeen // scratch of Tick
+	ticks uint64
+}
+
+// openHold is the hold of a lock that is going on.
+type openHold struct {
+	LockHold
+	// lastNS is when it was read last, freeNS the first sample after that without it; 0: there is none.
+	lastNS, freeNS int64
+	sureNS         int64              // the first sample since which it is known to be one hold
+	waiters        []sampler.ThreadID // at lastNS
+	left           bool               // one of them was seen elsewhere since
+	tick           uint64
+	// next is the thread that seems to hold it since nextNS, where that may have been read long before.
+	next   sampler.ThreadID
+	nextNS int64
+}
+
+// lockSeen is a thread that waits for a lock, in one sample.
+type lockSeen struct {
+	object         uint64
+	kind           string
+	holder, waiter sampler.ThreadID
+	movedNS        int64 // ThreadState.MovedNS
+}
+
+// Tick takes a sample.
+func (l *LockHolds) Tick(t *gvl.Tick) {
+	fresh := t.Sample == nil || t.Depth == sampler.StackTick
+	stale := int64(0)
+	if len(t.States) > manyThreads {
+		stale = turnNS
+	}
+	if l.open == nil {
+		l.open = make(map[uint64]*openHold)
+	}
+	if !fresh && len(l.open) == 0 {
+		return // who holds a lock is read with stacks only: nothing can be learned
+	}
+	l.ticks++
+	l.seen = l.seen[:0]
+	for i := range t.States {
+		if ts := &t.States[i]; ts.State == gvl.Lock && ts.Detail.Object != 0 {
+			l.seen = append(l.seen, lockSeen{ts.Detail.Object, ts.Detail.Kind, ts.Detail.Holder, ts.Thread, ts.MovedNS})
+		}
+	}
+	if t.Gap {
+		clear(l.open) // nothing is known of the time between
+	}
+	slices.SortFunc(l.seen, func(a, b lockSeen) int {
+		if a.object != b.object {
+			if a.object < b.object {
+				return -1
+			}
+			return 1
+		}
+		return int(a.waiter) - int(b.waiter)
+	})
+	for i := 0; i < len(l.seen); {
+		n := i + 1
+		for n < len(l.seen) && l.seen[n].object == l.seen[i].object {
+			n++
+		}
+		l.see(l.seen[i:n], t.ToNS, fresh, stale)
+		i = n
+	}
+	for object, h := range l.open {
+		if h.tick == l.ticks {
+			continue
+		}
+		if h.freeNS == 0 {
+			h.freeNS = t.ToNS
+		}
+		if t.ToNS-h.lastNS > forgetLockNS {
+			delete(l.open, object)
+		}
+	}
+}
+
+// see takes all who wait for one lock; fresh: who holds it was read, though up to stale ns before.
+func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64) {
+	object, holder, agree := waiters[0].object, sampler.ThreadID(0), true
+	for i := range waiters {
+		if id := waiters[i].holder; id != 0 {
+			agree = agree && (holder == 0 || id == holder)
+			holder = id
+		}
+	}
+	h := l.open[object]
+	if h == nil {
+		if holder == 0 || !fresh || !agree || len(l.open) >= maxHeldLocks {
+			return
+		}
+		h = &openHold{LockHold: LockHold{Object: object, Kind: waiters[0].kind, Thread: holder, SeenNS: atNS}, lastNS: atNS, sureNS: atNS}
+		l.open[object] = h
+	}
+	h.tick = l.ticks
+	for _, id := range h.waiters {
+		h.left = h.left || !slices.ContainsFunc(waiters, func(w lockSeen) bool { return w.waiter == id })
+	}
+	if !fresh || !agree {
+		return
+	}
+	if stale > 0 && holder != h.Thread && holder != 0 {
+		if h.next != holder {
+			h.next, h.nextNS = holder, atNS
+		}
+		if atNS-h.nextNS < stale {
+			return
+		}
+	}
+	switch {
+	case holder == 0: // it changes hands, or that could not be read
+		if h.freeNS == 0 {
+			h.freeNS = atNS
+		}
+		return
+	case holder != h.Thread:
+		// Who waited for it and was gone in the first sample without the old holder had it from then on.
+		until := atNS
+		if h.freeNS != 0 && slices.Contains(h.waiters, holder) {
+			until = h.freeNS
+		}
+		edge, gap := h.lastNS+(until-h.lastNS)/2, (until-h.lastNS)/2+stale
+		h.ToNS, h.GapNS = edge, h.GapNS+gap
+		l.add(h.LockHold)
+		h.LockHold = LockHold{Object: object, Kind: h.Kind, Thread: holder, FromNS: edge, SeenNS: edge, GapNS: gap}
+		h.sureNS = atNS
+	default:
+		woken := h.left
+		for i := range waiters {
+			woken = woken || waiters[i].movedNS > h.sureNS && slices.Contains(h.waiters, waiters[i].waiter)
+		}
+		if woken {
+			h.Perhaps, h.sureNS = true, atNS
+		}
+		h.LeastNS = max(h.LeastNS, atNS-h.sureNS-stale)
+	}
+	h.lastNS, h.freeNS, h.left, h.next = atNS, 0, false, 0
+	h.waiters = h.waiters[:0]
+	for i := range waiters {
+		h.waiters = append(h.waiters, waiters[i].waiter)
+	}
+}
+
+func (l *LockHolds) add(h LockHold) {
+	if len(l.ring) < maxHolds {
+		l.ring = append(l.ring, h)
+		return
+	}
+	l.ring[l.next] = h
+	l.next = (l.next + 1) % len(l.ring)
+}
+
+// LockUse is how a lock was used in a stretch of time, as far as samples tell.
+type LockUse struct {
+	// Taken is how often another thread was seen to have it than before: it was taken at least as often.
+	Taken int64
+	// Held are the lengths of those holds that were seen to begin and to end. One may consist of several, or be about as short as the
+	// time between two samples, so that shorter ones are missing: such a length is an upper bound.
+	Held gvl.Lengths
+	// HeldNow is for how long its holder has had it at the end of the time: at least, if it had it before somebody waited for it.
+	HeldNow gvl.Bounded
+	Now     sampler.ThreadID // 0: nobody, or it is not known
+}
+
+// Of sums up how a lock was used between two times.
+func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
+	var u LockUse
+	for i := range l.ring {
+		h := &l.ring[(l.next+i)%len(l.ring)]
+		if h.Object != object || h.ToNS < fromNS || h.ToNS > toNS {
+			if h.Object == object && h.ToNS > toNS && h.SeenNS <= toNS {
+				u.now(h, min(h.LeastNS, toNS-h.SeenNS), toNS)
+			}
+			continue
+		}
+		u.Taken++
+		if h.FromNS != 0 {
+			u.Held.AddBounds(min(h.LeastNS, h.mostNS()), h.ToNS-h.FromNS, h.mostNS())
+		}
+	}
+	if h := l.open[object]; h != nil && h.SeenNS <= toNS && h.freeNS == 0 {
+		u.now(&h.LockHold, max(min(h.lastNS, toNS)-h.sureNS, 0), toNS)
+	}
+	return u
+}
+
+// now is a hold that goes on at a time, and is known to have been one for leastNS.
+func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
+	u.Now = h.Thread
+	switch {
+	case h.FromNS == 0 && h.Perhaps:
+		u.HeldNow = gvl.Bounded{NS: leastNS, Bound: gvl.AtLeast}
+	case h.FromNS == 0:
+		u.HeldNow = gvl.Bounded{NS: atNS - h.SeenNS, Bound: gvl.AtLeast}
+	default:
+		u.HeldNow = gvl.BoundedOf(leastNS, atNS-h.FromNS+h.GapNS, false)
+	}
+}
+
+// FromNS is the time from which on all holds are remembered; 0: all there were.
+func (l *LockHolds) FromNS() int64 {
+	if len(l.ring) < maxHolds {
+		return 0
+	}
+	return l.ring[l.next].ToNS
+}
+
+// maxRecentLocks bounds what Recent returns.
+const maxRecentLocks = 100
+
+// Recent returns the locks that others had to wait for between two times, the one that changed hands last first: those of which a
+// hold ended then.
+func (l *LockHolds) Recent(fromNS, toNS int64) []Contended {
+	var out []Contended
+	seen := make(map[uint64]bool)
+	for i := range l.ring {
+		h := &l.ring[(l.next+len(l.ring)-1-i)%len(l.ring)]
+		if h.ToNS < fromNS || len(out) == maxRecentLocks {
+			break
+		}
+		if h.ToNS <= toNS && !seen[h.Object] {
+			seen[h.Object] = true
+			out = append(out, Contended{Kind: h.Kind, Object: h.Object, Exclusive: true})
+		}
+	}
+	return out
+}
+
+// All returns the holds of a lock that ended, in the order of their ends.
+func (l *LockHolds) All(object uint64) []LockHold {
+	var out []LockHold
+	for i := range l.ring {
+		if h := l.ring[(l.next+i)%len(l.ring)]; h.Object == object {
+			out = append(out, h)
+		}
+	}
+	return out
+}

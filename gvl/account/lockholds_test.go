@@ -1,0 +1,148 @@
+package account
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// lockTicks plays samples a millisecond apart: each says who waits for lock 0x10, and who holds it.
+type lockTicks struct {
+	holds LockHolds
+	nowNS int64
+}
+
+func (l *lockTicks) tick(n int, holder sampler.ThreadID, waiters ...sampler.ThreadID) {
+	for range n {
+		var states []gvl.ThreadState
+		for _, id := range waiters {
+			states = append(states, gvl.ThreadState{Thread: id, State: gvl.Lock, Detail: gvl.Detail{Kind: "Mutex", Object: 0x10, Holder: holder}})
+		}
+		l.nowNS += 1e6
+		l.holds.Tick(&gvl.Tick{States: states, FromNS: l.nowNS - 1e6, ToNS: l.nowNS})
+	}
+}
+
+func TestLockHolds(t *testing.T) {
+	var l lockTicks
+	l.tick(10, 1, 2, 3) // 1 held it before it was seen
+	l.tick(100, 2, 3, 4)
+	l.tick(1, 0, 3, 4) // it changes hands
+	l.tick(5, 3, 4)
+	l.tick(40, 0) // 4 has it, and nobody waits
+	l.tick(5, 4, 1)
+	u := l.holds.Of(0x10, 0, l.nowNS)
+	if n := u.Held.Count(); u.Taken != 3 || n != 2 {
+		t.Errorf("taken %d times, %d lengths", u.Taken, n)
+	}
+	// The short one is not much longer than the time between two samples.
+	for q, want := range map[float64]gvl.Bounded{0.5: {NS: 6.5e6, Bound: gvl.AtMost}, 1: {NS: 101e6, Bound: gvl.Exactly}} {
+		if got := u.Held.Quantile(q); got.NS < want.NS-1e6 || got.NS > want.NS+1.5e6 || got.Bound != want.Bound {
+			t.Errorf("held %s at %g, want %s", got.Prose(), q, want.Prose())
+		}
+	}
+	// 4 was gone from those who wait in the first sample after 3's last: from then on it has it, unless it let go while nobody waited.
+	if got := u.HeldNow; u.Now != 4 || got.NS < 44e6 || got.NS > 46.5e6 || got.Bound != gvl.AtMost {
+		t.Errorf("thread %d holds it for %s", u.Now, got.Prose())
+	}
+	if got := l.holds.Of(0x10, 0, 15e6); got.Now != 2 || got.Taken != 1 {
+		t.Errorf("in the past: %+v", got)
+	}
+	if got := l.holds.Recent(0, l.nowNS); len(got) != 1 || got[0].Object != 0x10 || got[0].Kind != "Mutex" {
+		t.Errorf("recent: %+v", got)
+	}
+	if got := l.holds.Of(0x20, 0, l.nowNS); got.Taken != 0 || got.Now != 0 {
+		t.Errorf("of another lock: %+v", got)
+	}
+}
+
+// TestOneThreadThatAlwaysWins: who waits is woken again and again while the same thread has the lock, so how long it had it at a
+// time is not known, but at most.
+func TestOneThreadThatAlwaysWins(t *testing.T) {
+	var l lockTicks
+	l.tick(1, 2, 1, 3)
+	for range 50 {
+		l.tick(10, 1, 2, 3)
+		l.tick(1, 1, 3) // 2 was woken, and comes too late
+	}
+	u := l.holds.Of(0x10, 0, l.nowNS)
+	if u.Taken != 1 || u.HeldNow.Bound != gvl.AtMost || u.HeldNow.NS < 549e6 || u.Now != 1 {
+		t.Errorf("%+v", u)
+	}
+	l.tick(10, 3, 2)
+	if u = l.holds.Of(0x10, 0, l.nowNS); u.Held.Quantile(1).Bound != gvl.AtMost || u.Taken != 2 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// TestShortHoldsAreAtMost as long as the time between two samples allows.
+func TestShortHoldsAreAtMost(t *testing.T) {
+	var l lockTicks
+	for range 20 {
+		l.tick(1, 1, 2, 3)
+		l.tick(1, 2, 1, 3)
+	}
+	if u := l.holds.Of(0x10, 0, l.nowNS); u.Held.Quantile(.5).Bound != gvl.AtMost || u.Taken != 39 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// TestHoldsAreBounded: the oldest go, and locks that nobody waits for are forgotten.
+func TestHoldsAreBounded(t *testing.T) {
+	var l lockTicks
+	for i := range maxHolds + 10 {
+		l.tick(1, sampler.ThreadID(1+i%2), 3)
+	}
+	if len(l.holds.ring) != maxHolds || l.holds.FromNS() == 0 {
+		t.Errorf("%d are kept, from %d on", len(l.holds.ring), l.holds.FromNS())
+	}
+	l.nowNS += forgetLockNS
+	l.tick(2, 0)
+	if len(l.holds.open) != 0 {
+		t.Errorf("%d locks are open", len(l.holds.open))
+	}
+}
+
+// TestHoldersThatAreReadInTurn: with many threads what is known of one may be old, so that two who wait name two holders.
+func TestHoldersThatAreReadInTurn(t *testing.T) {
+	var l LockHolds
+	now := int64(0)
+	tick := func(n int, of ...sampler.ThreadID) {
+		for range n {
+			now += 10e6
+			states := make([]gvl.ThreadState, manyThreads+1)
+			for i, holder := range of {
+				states[i] = gvl.ThreadState{Thread: sampler.ThreadID(100 + i), State: gvl.Lock, Detail: gvl.Detail{Object: 0x10, Holder: holder}}
+			}
+			l.Tick(&gvl.Tick{States: states, FromNS: now - 10e6, ToNS: now})
+		}
+	}
+	tick(2, 1, 1)
+	tick(1, 2, 1)
+	tick(1, 2, 1)
+	tick(1, 1, 0) // the first has gone, and the other was read before
+	tick(1, 2, 2)
+	if u := l.Of(0x10, 0, now); u.Taken != 0 {
+		t.Errorf("taken %d times", u.Taken)
+	}
+	tick(10, 2, 2)
+	if u := l.Of(0x10, 0, now); u.Taken != 1 || u.Now != 2 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// TestHoldFromTheFirstSample: a thread that had a lock in the first sample had it for at least the time in which it is known to be one
+// hold: once those who wait were woken in vain, that begins again.
+func TestHoldFromTheFirstSample(t *testing.T) {
+	var l lockTicks
+	l.tick(50, 1, 2, 3)
+	if got := l.holds.Of(0x10, 0, l.nowNS).HeldNow; got != (gvl.Bounded{NS: 49e6, Bound: gvl.AtLeast}) {
+		t.Errorf("held %s", got.Prose())
+	}
+	l.tick(1, 1, 3) // 2 was woken
+	l.tick(10, 1, 2, 3)
+	if got := l.holds.Of(0x10, 0, l.nowNS).HeldNow; got.Bound != gvl.AtLeast || got.NS > 10e6 || got.NS < 8e6 {
+		t.Errorf("held %s, and 10 ms ago it may have been another hold", got.Prose())
+	}
+}

@@ -1,0 +1,100 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Contended is something that threads wait for at one instant: a Mutex or Monitor with its holder, or a Queue,
+// SizedQueue, ConditionVariable, thread to join or Ractor.
+type Contended struct {
+	// Kind is the class as in Detail.Kind; "" when it is not known. Object is its address; for a joined thread 0.
+	Kind   string
+	Object uint64
+	// Exclusive: a Mutex or Monitor, whose waiters are blocked by its holder. The others are waited on, as idle workers
+	// do, and are not trouble by themselves.
+	Exclusive bool
+	// Holder is the thread that holds the lock, or the one that is joined; 0: none, or not known (a lock is free for a
+	// moment while it changes hands).
+	Holder sampler.ThreadID
+	// HolderState is what that thread does, and HolderStack where; Unknown and 0 without a Holder.
+	HolderState gvl.State
+	HolderStack sampler.StackID
+	// Waiters are the threads that wait, the longest first; LongestNS is for how long that one has, as far as seen: LongestBound
+	// says whether it may have had the lock meanwhile.
+	Waiters      []sampler.ThreadID
+	LongestNS    int64
+	LongestBound gvl.Bound
+	// Timed is how many of the waits have a deadline.
+	Timed int
+}
+
+// Longest is for how long the longest waiter has waited, as it is told.
+func (c *Contended) Longest() gvl.Bounded { return gvl.Bounded{NS: c.LongestNS, Bound: c.LongestBound} }
+
+// Locks returns what the threads of one sample wait for: locks first, then what is only waited on, each with the most
+// waiters first. It holds nothing for sleeps and I/O. Ruby 2.5's Monitor is written in Ruby and appears as the Mutex
+// in it.
+func Locks(states []gvl.ThreadState) []Contended {
+	type key struct {
+		kind   string
+		object uint64
+		joined sampler.ThreadID
+	}
+	at := make(map[key]int)
+	var out []Contended
+	byID := make(map[sampler.ThreadID]*gvl.ThreadState, len(states))
+	for i := range states {
+		byID[states[i].Thread] = &states[i]
+	}
+	for i := range states {
+		ts := &states[i]
+		d := &ts.Detail
+		if ts.State != gvl.Lock && ts.State != gvl.Parked || d.Object == 0 && d.Joined == 0 {
+			continue
+		}
+		k := key{d.Kind, d.Object, 0}
+		if d.Joined != 0 {
+			k = key{d.Kind, 0, d.Joined} // by the thread: each join has an object of its own
+		}
+		n, ok := at[k]
+		if !ok {
+			n = len(out)
+			at[k] = n
+			out = append(out, Contended{Kind: d.Kind, Object: k.object, Exclusive: ts.State == gvl.Lock})
+		}
+		c := &out[n]
+		c.Waiters = append(c.Waiters, ts.Thread)
+		if d.DeadlineNS != 0 {
+			c.Timed++
+		}
+		// A lock that changes hands is seen with and without a holder.
+		if h := max(d.Holder, d.Joined); h != 0 && c.Holder == 0 {
+			c.Holder = h
+		}
+	}
+	for i := range out {
+		c := &out[i]
+		if ts := byID[c.Holder]; ts != nil {
+			c.HolderState, c.HolderStack = ts.State, ts.Stack
+		}
+		slices.SortStableFunc(c.Waiters, func(a, b sampler.ThreadID) int {
+			return cmp.Compare(byID[b].DurationNS(), byID[a].DurationNS())
+		})
+		longest := byID[c.Waiters[0]].Lasted()
+		c.LongestNS, c.LongestBound = longest.NS, longest.Bound
+	}
+	slices.SortStableFunc(out, func(a, b Contended) int {
+		if a.Exclusive != b.Exclusive {
+			if a.Exclusive {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(len(b.Waiters), len(a.Waiters)), cmp.Compare(b.LongestNS, a.LongestNS))
+	})
+	return out
+}

@@ -1,0 +1,41 @@
+package account
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func TestContended(t *testing.T) {
+	at := func(id sampler.ThreadID, st gvl.State, since int64, d gvl.Detail) gvl.ThreadState {
+		return gvl.ThreadState{Thread: id, State: st, Detail: d, SinceNS: 1000 - since, AtNS: 1000, Stack: sampler.StackID(id)}
+	}
+	got := Locks([]gvl.ThreadState{
+		at(1, gvl.Parked, 9, gvl.Detail{Kind: "Queue", Object: 0x10}),
+		at(2, gvl.Parked, 20, gvl.Detail{Kind: "Queue", Object: 0x10, DeadlineNS: 5000}),
+		at(3, gvl.Parked, 8, gvl.Detail{Kind: "Queue", Object: 0x10}),
+		at(4, gvl.Lock, 7, gvl.Detail{Kind: "Mutex", Object: 0x20}), // seen while the lock changed hands
+		at(5, gvl.Lock, 30, gvl.Detail{Kind: "Mutex", Object: 0x20, Holder: 6}),
+		at(6, gvl.Waiting, 1, gvl.Detail{}),
+		at(7, gvl.Lock, 99, gvl.Detail{Kind: "Monitor", Object: 0x30, Holder: 6}),
+		// Two joins of one thread, each with an object of its own.
+		at(8, gvl.Parked, 1, gvl.Detail{Kind: "Thread", Object: 0x40, Joined: 1}),
+		at(9, gvl.Parked, 2, gvl.Detail{Kind: "Thread", Object: 0x41, Joined: 1}),
+		at(10, gvl.Sleeping, 2, gvl.Detail{}), at(11, gvl.IO, 2, gvl.Detail{FD: 3}),
+		at(12, gvl.Lock, 2, gvl.Detail{}), // nothing known of it
+	})
+	want := []Contended{
+		{Kind: "Mutex", Object: 0x20, Exclusive: true, Holder: 6, HolderState: gvl.Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{5, 4}, LongestNS: 30},
+		{Kind: "Monitor", Object: 0x30, Exclusive: true, Holder: 6, HolderState: gvl.Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{7}, LongestNS: 99},
+		{Kind: "Queue", Object: 0x10, Waiters: []sampler.ThreadID{2, 1, 3}, LongestNS: 20, Timed: 1},
+		{Kind: "Thread", Holder: 1, HolderState: gvl.Parked, HolderStack: 1, Waiters: []sampler.ThreadID{9, 8}, LongestNS: 2, LongestBound: gvl.AtMost},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := Locks(nil); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}

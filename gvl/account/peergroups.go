@@ -1,0 +1,83 @@
+package account
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// PeerGroups puts the connections to one remote end together.
+type PeerGroups struct {
+	Dict   *sampler.Dictionary
+	groups []uint32 // by PeerID
+	byName map[string]uint32
+	list   []PeerGroup
+}
+
+// PeerGroup is one remote end. peer and id are those of its newest connection; inbound: the other end opened it.
+type PeerGroup struct {
+	Peer    sampler.Peer
+	ID      sampler.PeerID
+	Inbound bool
+}
+
+// GroupOf returns a peer's group; 0 for none.
+func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
+	if id == 0 || g.Dict == nil {
+		return 0
+	}
+	if int(id) >= len(g.groups) {
+		_, _, peers, _, _ := g.Dict.Sizes()
+		if int(id) > peers {
+			return 0
+		}
+		g.groups = append(g.groups, make([]uint32, peers+1-len(g.groups))...)
+	}
+	if n := g.groups[id]; n != 0 {
+		return n
+	}
+	of := id
+	if g.byName == nil {
+		g.byName = make(map[string]uint32)
+		g.list = append(g.list, PeerGroup{})
+	}
+	p := g.Dict.Peer(id)
+	in := clientOf(p)
+	name := gvl.PeerKindWord(p.Kind) + " " + gvl.PeerName(p)
+	if in {
+		name = "in " + p.Local
+	}
+	n, ok := g.byName[name]
+	if !ok && len(g.list) > maxPeerGroups {
+		// The others of a kind are one group without a name.
+		p, id, in, name = sampler.Peer{Kind: p.Kind}, 0, false, gvl.PeerKindWord(p.Kind)
+		n, ok = g.byName[name]
+	}
+	if !ok {
+		n = uint32(len(g.list))
+		g.list = append(g.list, PeerGroup{})
+		g.byName[name] = n
+	}
+	// The newest stands for all: the Dictionary may have evicted those before.
+	g.list[n] = PeerGroup{Peer: p, ID: id, Inbound: in}
+	g.groups[of] = n
+	return n
+}
+
+// Group returns the group of a number that of has returned.
+func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
+
+// clientOf reports whether a connection was opened by the other end, a client that the thread serves: this end has a
+// port of its own choice, the other one the kernel's (whose number the reader leaves out).
+func clientOf(p sampler.Peer) bool {
+	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
+}
+
+func hasPort(addr string) bool {
+	i := strings.LastIndexByte(addr, ':')
+	return i > 0 && (strings.IndexByte(addr, ':') == i || strings.HasPrefix(addr, "["))
+}
+
+// maxPeerGroups bounds the remote ends that are distinguished for as long as a process is watched.
+const maxPeerGroups = 4096

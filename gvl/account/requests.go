@@ -1,0 +1,404 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxOpenRequests bounds the requests and jobs in progress that are kept apart; the time of more is "other".
+	maxOpenRequests = 4096
+	// maxEndedRequests bounds those that are remembered after their end, the last ones: 5 MB.
+	maxEndedRequests = 1 << 14
+	// maxRequestPeers bounds the peers told of one request or endpoint, maxSumPeers those that are kept to find them among; io that
+	// waited for others is in the time of io alone.
+	maxRequestPeers, maxSumPeers = 6, 16
+	// leftReadings and leftNS are how many readings of stacks without a request there must be, and for how long, until it has
+	// ended: one of them can fail.
+	leftReadings = 3
+	leftNS       = int64(100e6)
+	// suspendedNS is for how long a request whose fiber gave way to another one is waited for before it has ended.
+	suspendedNS = int64(10e9)
+)
+
+// Requests follows the requests and jobs that threads work for (sampler.Serving). A request belongs to the endpoint that was
+// known of it last, from its begin on. It is a Consumer and not safe for concurrent use.
+type Requests struct {
+	gvl.Ignore
+	dict    *sampler.Dictionary
+	groups  PeerGroups
+	stream  *stream.Stream
+	open    map[sampler.WorkNumber]*openRequest
+	slots   []requestSlot  // by Interval.Slot
+	leaving []*openRequest // no thread works for them, which may be their end
+	holder  requestSlot    // of the last LockInterval
+	spare   [][]endpointSecond
+	looks   fiberLooks
+
+	ended     endedRequests
+	endpoints endpointSums
+	// none is what threads did for nobody.
+	none           endpointSecond
+	leftOut        uint64
+	started        bool
+	firstNS, nowNS int64
+}
+
+// requestSlot is what a thread works for; q is nil where that is nobody, or could not be kept apart.
+type requestSlot struct {
+	thread sampler.ThreadID
+	work   sampler.WorkID
+	q      *openRequest
+	// left is the request last counted in Requests.leftOut.
+	left sampler.WorkNumber
+	// readNS are the times of the samples that had the thread's stack read last, the last one first.
+	readNS [2]int64
+}
+
+// openRequest is a request in progress.
+type openRequest struct {
+	Request
+	threads int // that work for it
+	// readNS is when it was last seen, awayNS when the last thread had left it, readings how many there were since.
+	readNS, awayNS int64
+	readings       int
+	slackNS        int64 // by how much awayNS can be wrong
+	fiber          bool  // it was on a fiber that another one had resumed
+	cut            bool  // when it ended is not known
+	done           bool
+	leaving        bool // it is in Requests.leaving
+	wait           fiberWait
+	peers          peerSums
+	// seconds are what no endpoint has been charged with, in order.
+	seconds []endpointSecond
+}
+
+// NewRequests returns a Requests of a stream whose samples' IDs point into dict, that tells endpoints by the second for the
+// last keepNS, maxEndpointSeconds at most.
+func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
+	r := &Requests{dict: dict, groups: PeerGroups{Dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
+	r.ended.at = make(map[sampler.WorkNumber]int)
+	s.Attach(r)
+	return r
+}
+
+// Keep makes it tell endpoints by the second for the last ns, if that is longer than now. It is for before the first sample.
+func (r *Requests) Keep(ns int64) {
+	if e := newEndpointSums(ns); len(e.recent) > len(r.endpoints.recent) {
+		r.endpoints = e
+	}
+}
+
+// LeftOut returns how many requests and jobs were not kept apart since more than maxOpenRequests were in progress: what they did is in
+// Endpoint.Other.
+func (r *Requests) LeftOut() uint64 { return r.leftOut }
+
+// Interval charges a stretch of a thread's time.
+func (r *Requests) Interval(i *gvl.Interval) {
+	var s *requestSlot
+	if i.Slot < len(r.slots) {
+		s = &r.slots[i.Slot]
+	}
+	r.charge(s, i.Thread, i.Serving.Work, r.timeCharge(i))
+}
+
+// Lock charges waiting to the request of the holder.
+func (r *Requests) Lock(i *gvl.LockInterval) {
+	if i.Waiters == 0 || !i.Blamed() {
+		return
+	}
+	id := i.Serving.Work
+	if id != r.holder.work || r.holder.q == nil || r.holder.q.done {
+		r.holder = requestSlot{work: id, q: r.find(id, i.Thread, i.FromNS)}
+	}
+	s := &r.holder
+	if s.q == nil {
+		s = nil
+	}
+	r.charge(s, i.Thread, id, requestCharge{fromNS: i.FromNS, toNS: i.ToNS, waiters: i.Waiters})
+}
+
+// requestCharge is a stretch of time: in one state, or with so many that waited for the GVL.
+type requestCharge struct {
+	fromNS, toNS int64
+	state        gvl.State
+	peer         uint32 // a group of peers
+	waiters      int64
+	fiber        bool // a fiber waited
+}
+
+func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
+	c := requestCharge{fromNS: i.FromNS, toNS: i.ToNS, state: i.State}
+	if i.State == gvl.IO {
+		c.peer = r.groups.GroupOf(i.Detail.Peer)
+	}
+	return c
+}
+
+// charge adds to a request; s is what its thread works for by the last sample, or nil.
+func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
+	if id == 0 {
+		r.none.add(&c, c.toNS-c.fromNS)
+		return
+	}
+	var q *openRequest
+	if s != nil && s.work == id && (s.q == nil || !s.q.done) {
+		q = s.q
+	} else if q = r.find(id, thread, c.fromNS); q == nil {
+		if e := r.ended.get(r.dict.Work(id).Number); e != nil { // what its thread did was told late
+			e.add(&c)
+			r.endpoints.charge(keyOf(&e.Work), &c)
+			return
+		}
+	}
+	if q == nil {
+		r.endpoints.charge(endpointKey{other: true}, &c)
+		return
+	}
+	if c.waiters == 0 {
+		r.resumes(q, &c)
+	}
+	q.add(&c)
+	c.bySecond(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
+}
+
+// find returns the request in progress with an ID, a new one where it was not known; nil where it has ended, there is no room,
+// or the ID means nothing.
+func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) *openRequest {
+	if id == 0 {
+		return nil
+	}
+	w := r.dict.Work(id)
+	if q := r.open[w.Number]; q != nil || w.Number == 0 || r.ended.get(w.Number) != nil {
+		return q
+	}
+	return r.begin(w, thread, atNS)
+}
+
+func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *openRequest {
+	if len(r.open) >= maxOpenRequests {
+		return nil
+	}
+	q := &openRequest{Request: Request{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}, readNS: atNS}
+	q.FromNS = min(beginOf(&w, atNS), r.stream.LastNS()) // a recording can hold anything
+	if n := len(r.spare); n > 0 {
+		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
+	}
+	r.open[w.Number] = q
+	r.away(q, atNS) // until a sample says whose it is
+	return q
+}
+
+// beginOf returns when a request began, as far as it is known: atNS else.
+func beginOf(w *sampler.Work, atNS int64) int64 {
+	switch {
+	case w.SinceNS > 0 && w.BeforeNS > 0 && w.BeforeNS <= w.SinceNS:
+		return w.BeforeNS + (w.SinceNS-w.BeforeNS)/2
+	case w.SinceNS > 0:
+		return w.SinceNS
+	}
+	return atNS
+}
+
+// away notes that no thread works for a request.
+func (r *Requests) away(q *openRequest, atNS int64) {
+	q.awayNS, q.readings = atNS, 0
+	if !q.leaving {
+		q.leaving = true
+		r.leaving = append(r.leaving, q)
+	}
+}
+
+// Ended lets the thread of a slot leave its request.
+func (r *Requests) Ended(slot int, atNS int64) {
+	if slot >= len(r.slots) {
+		return
+	}
+	if q := r.slots[slot].q; q != nil {
+		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // its thread has ended in a gap
+		r.leave(q, atNS)
+	}
+	delete(r.looks.switches, r.slots[slot].thread)
+	r.slots[slot] = requestSlot{}
+}
+
+func (r *Requests) leave(q *openRequest, atNS int64) {
+	if q.threads--; q.threads == 0 {
+		q.wait.lacking = 0
+		if q.wait.freeNS <= q.readNS { // else its time since then has been told
+			q.wait.freeNS = max(atNS, q.wait.freeNS)
+		}
+		r.away(q, atNS)
+	}
+}
+
+// Tick takes over for whom threads work.
+func (r *Requests) Tick(k *gvl.Tick) {
+	if !r.started {
+		r.started, r.firstNS = true, k.ToNS
+	}
+	r.nowNS = k.ToNS
+	for i, slot := range k.Slots {
+		if slot < 0 {
+			continue
+		}
+		for slot >= len(r.slots) {
+			r.slots = append(r.slots, requestSlot{})
+		}
+		t, s := &k.Threads[i], &r.slots[slot]
+		s.thread = t.ID
+		if t.Serving.Work != s.work || s.q != nil && s.q.done {
+			r.move(s, t, k)
+		}
+		read := t.Quality&sampler.StackFresh != 0
+		if q := s.q; q != nil {
+			q.Now, q.Serving, q.Stack = k.States[i], t.Serving, t.Stack
+			if k.Depth == sampler.StackTick || read {
+				q.readNS, q.fiber = k.ToNS, len(t.Resumers) > 0 || r.looks.switches[t.ID]
+			}
+		}
+		if read && t.Quality&sampler.StackFailed == 0 {
+			s.readNS[0], s.readNS[1] = k.ToNS, s.readNS[0]
+		}
+	}
+	if k.Gap {
+		r.skipWaits(k.ToNS)
+	}
+	if l := r.looks.last; k.Fibers != l {
+		if l != nil && k.Fibers != nil && l.AtNS == k.Fibers.AtNS && l.ReadNS == k.Fibers.ReadNS {
+			r.looks.last = k.Fibers // the same one, from another block of a recording
+		} else {
+			r.lookAt(k.Fibers)
+		}
+	}
+	if k.Depth == sampler.StackTick && len(r.leaving) > 0 {
+		r.leaving = slices.DeleteFunc(r.leaving, func(q *openRequest) bool { return r.gone(q, k.ToNS) })
+	}
+}
+
+// move lets a thread work for what a sample says.
+func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
+	id := t.Serving.Work
+	if q := s.q; q != nil && !q.done {
+		q.cut, q.slackNS = k.Gap, 0
+		at := q.readNS
+		if !k.Gap {
+			q.slackNS = (k.ToNS - q.readNS) / 2
+			at += q.slackNS
+			if left := r.stream.LeftWork(t.ID); left >= q.readNS && left > q.FromNS {
+				at, q.slackNS = left, 0
+			}
+		}
+		r.leave(q, at)
+	}
+	s.work, s.q = id, nil
+	if id == 0 {
+		return
+	}
+	w := r.dict.Work(id)
+	q := r.open[w.Number]
+	if q == nil && w.Number != 0 {
+		q = r.begin(w, t.ID, k.ToNS)
+		switch {
+		case q == nil && s.left != w.Number: // it is the same one when more is known of it
+			s.left = w.Number
+			r.leftOut++
+		case q == nil:
+		case r.ended.get(w.Number) != nil:
+			q.AtLeast = true // it came back
+		}
+	}
+	if q == nil {
+		return
+	}
+	if w.BeforeNS > 0 && w.BeforeNS < s.readNS[1] && w.SinceNS > s.readNS[0] && !r.looks.switches[t.ID] {
+		q.Late = true
+	}
+	if q.Waits && !k.Gap {
+		at := k.MidNS
+		if last := s.readNS[0]; last > 0 {
+			at = last + (k.ToNS-last)/2
+		}
+		r.chargeWait(q, at) // where the thread's time since is known already, that is in there
+	}
+	q.Waits = false
+	q.Work, q.Thread, q.cut = w, t.ID, false
+	q.threads++
+	s.q = q
+}
+
+// gone reports whether a request that its thread had left is no longer to be waited for: it is back, or it has ended.
+func (r *Requests) gone(q *openRequest, atNS int64) bool {
+	if q.threads > 0 {
+		q.leaving = false
+		return true
+	}
+	if q.Waits {
+		if !q.wait.stale(atNS) {
+			return false
+		}
+		q.Waits, q.cut, q.slackNS, q.awayNS = false, true, 0, q.FiberAtNS
+	}
+	q.readings++
+	if !hasLeft(q.fiber, q.readings, atNS-q.awayNS) {
+		return false
+	}
+	q.fiber, q.done = false, true
+	q.stands(q, atNS)
+	q.Now, q.Serving, q.Stack = gvl.ThreadState{}, sampler.Serving{}, 0
+	q.Peers = r.sumsByPeer(q.peers)
+	delete(r.open, q.Work.Number)
+	r.endpoints.settle(q)
+	r.spare = append(r.spare, q.seconds[:0])
+	q.seconds = nil
+	r.ended.add(&q.Request)
+	return true
+}
+
+// hasLeft reports whether a request has ended for which no thread has worked in so many readings of stacks and for so long;
+// fiber: it was on one that can be resumed.
+func hasLeft(fiber bool, readings int, awayNS int64) bool {
+	if fiber {
+		return awayNS > suspendedNS
+	}
+	return readings >= leftReadings && awayNS >= leftNS
+}
+
+// stands says of a copy of q how it is at a time.
+func (x *Request) stands(q *openRequest, atNS int64) {
+	if q.hasEnded() && q.awayNS <= atNS {
+		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut
+		x.SlackNS = q.slackNS + x.BeginSlackNS()
+		return
+	}
+	x.SlackNS = x.BeginSlackNS()
+	x.ToNS, x.InProgress, x.Suspended = max(atNS, x.FromNS), true, q.threads == 0
+	if c, ok := q.waits(atNS); ok {
+		x.FiberNS += c.toNS - c.fromNS
+	}
+}
+
+// hasEnded reports whether it is to be taken for one that has ended, though it may come back.
+func (q *openRequest) hasEnded() bool {
+	return q.threads == 0 && (!q.fiber && !q.Waits || q.wait.lacking > 0)
+}
+
+func (q *openRequest) add(c *requestCharge) {
+	q.Request.add(c)
+	q.peers.add(c.peer, c.toNS-c.fromNS)
+}
+
+func (q *Request) add(c *requestCharge) {
+	if c.waiters > 0 {
+		q.BlameNS += c.waiters * (c.toNS - c.fromNS)
+		return
+	}
+	if c.fiber {
+		q.FiberNS += c.toNS - c.fromNS
+		return
+	}
+	q.NS[c.state] += c.toNS - c.fromNS
+}

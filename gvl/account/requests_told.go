@@ -1,0 +1,175 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Running returns the requests and jobs in progress at the last sample, the oldest first. The slice is the caller's.
+func (r *Requests) Running() []Request {
+	out := r.now(func(q *openRequest) bool { return !q.hasEnded() })
+	slices.SortFunc(out, compareRequests)
+	return out
+}
+
+// now returns those in progress that fn has, as they stand.
+func (r *Requests) now(fn func(*openRequest) bool) []Request {
+	r.stream.SettleLocks()
+	more := make(map[*openRequest]*openRequest)
+	r.pending(func(q *openRequest, c *requestCharge) {
+		p := more[q]
+		if p == nil {
+			p = &openRequest{Request: Request{NS: q.NS}, peers: slices.Clone(q.peers)}
+			more[q] = p
+		}
+		p.add(c)
+	})
+	var out []Request
+	for _, q := range r.open {
+		if !fn(q) {
+			continue
+		}
+		x, peers := q.Request, q.peers
+		if p := more[q]; p != nil {
+			x.NS, peers = p.NS, p.peers
+		}
+		x.Peers = r.sumsByPeer(peers)
+		x.stands(q, r.nowNS)
+		out = append(out, x)
+	}
+	return out
+}
+
+// sumsByPeer names the peers with most time. Those past the groups that are told apart have no name, and are left out.
+func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
+	var out []PeerNS
+	for _, p := range sums.list() {
+		if id := r.groups.list[p.group].ID; id != 0 {
+			out = append(out, PeerNS{id, p.ns})
+		}
+	}
+	return out
+}
+
+// pending calls fn with what is not settled yet of the time of requests in progress.
+func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
+	one := func(s *requestSlot) func(*gvl.Interval) {
+		return func(i *gvl.Interval) {
+			q := s.q
+			if i.Serving.Work != s.work {
+				q = r.open[r.dict.Work(i.Serving.Work).Number]
+			}
+			if q != nil && i.Serving.Work != 0 {
+				c := r.timeCharge(i)
+				fn(q, &c)
+			}
+		}
+	}
+	for k := range r.slots {
+		if s := &r.slots[k]; s.thread != 0 {
+			r.stream.Pending(s.thread, one(s))
+		}
+	}
+}
+
+// compareRequests has the oldest first.
+func compareRequests(a, b Request) int {
+	return cmp.Or(cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Work.Number, b.Work.Number))
+}
+
+// At returns those that were in progress at an earlier time and are remembered, the oldest first. They are as they stand now, or
+// as they were at their end: NS is of the whole length, beyond that time.
+func (r *Requests) At(atNS int64) []Request {
+	out := r.now(func(q *openRequest) bool { return q.FromNS <= atNS && (!q.hasEnded() || q.awayNS > atNS) })
+	r.ended.visit(func(q *Request) {
+		if q.FromNS <= atNS && q.ToNS > atNS {
+			out = append(out, *q)
+		}
+	})
+	slices.SortFunc(out, compareRequests)
+	return out
+}
+
+// Last returns the one that ended last before a time, of those that are remembered; nil: none did.
+func (r *Requests) Last(atNS int64) *Request {
+	var last *Request
+	see := func(q *Request) {
+		if q.ToNS <= atNS && (last == nil || q.ToNS > last.ToNS) {
+			last = q
+		}
+	}
+	r.ended.visit(see)
+	for _, q := range r.now((*openRequest).hasEnded) {
+		see(&q)
+	}
+	if last == nil {
+		return nil
+	}
+	x := *last
+	return &x
+}
+
+// Of returns those that a thread worked for between two times and that are remembered, in the order of their begin.
+func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
+	var out []Request
+	in := func(q *Request) {
+		if q.Thread == thread && q.FromNS <= toNS && q.ToNS >= fromNS {
+			out = append(out, *q)
+		}
+	}
+	r.ended.visit(in)
+	for _, q := range r.now(func(q *openRequest) bool { return q.Thread == thread }) {
+		in(&q)
+	}
+	slices.SortFunc(out, compareRequests)
+	return out
+}
+
+// endedRequests are the last requests that ended, in the order in which that was seen.
+type endedRequests struct {
+	ring []Request
+	next int // the oldest, once it is full
+	at   map[sampler.WorkNumber]int
+}
+
+func (e *endedRequests) add(q *Request) {
+	if len(e.ring) < maxEndedRequests {
+		e.at[q.Work.Number] = len(e.ring)
+		e.ring = append(e.ring, *q)
+		return
+	}
+	if old := e.ring[e.next].Work.Number; e.at[old] == e.next {
+		delete(e.at, old)
+	}
+	e.at[q.Work.Number] = e.next
+	e.ring[e.next] = *q
+	e.next = (e.next + 1) % len(e.ring)
+}
+
+// get returns the one of a number, or nil.
+func (e *endedRequests) get(n sampler.WorkNumber) *Request {
+	if i, ok := e.at[n]; ok {
+		return &e.ring[i]
+	}
+	return nil
+}
+
+func (e *endedRequests) visit(fn func(*Request)) {
+	for i := range e.ring {
+		fn(&e.ring[(e.next+i)%len(e.ring)])
+	}
+}
+
+// Longest returns the n requests and jobs that took longest of those that are remembered, in progress or over, the longest first.
+// The slice is the caller's.
+func (r *Requests) Longest(n int) []Request {
+	all := r.Running()
+	r.ended.visit(func(q *Request) { all = append(all, *q) })
+	slices.SortFunc(all, func(x, y Request) int {
+		return cmp.Or(cmp.Compare(y.DurationNS(), x.DurationNS()), compareRequests(x, y))
+	})
+	return slices.Clone(all[:min(n, len(all))])
+}

@@ -1,0 +1,354 @@
+package account
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Stat is the JSON of `ddtop stat`: what happened over one window. The field names are a contract. Durations are in ns,
+// *_monotonic_ns is CLOCK_MONOTONIC.
+type Stat struct {
+	PID        int       `json:"pid"`
+	StartNS    int64     `json:"start_monotonic_ns"`
+	EndNS      int64     `json:"end_monotonic_ns"`
+	DurationNS int64     `json:"duration_ns"`
+	Rate       StatRates `json:"rate"`
+	// Quality is what the figures rest on, and which of them have too little of it.
+	Quality StatQuality `json:"quality"`
+	Samples uint64      `json:"samples"`
+	Torn    uint64      `json:"torn"`
+	Partial uint64      `json:"partial"`
+	Failed  uint64      `json:"failed"`
+	Retried uint64      `json:"retried"`
+	Late    uint64      `json:"late"`
+	// Lost is how many samples were given up because they could not be taken in time (sampler.Reads.Lost).
+	Lost       uint64 `json:"lost"`
+	NotSampled int64  `json:"not_sampled_ns"`
+	// ExactNS is for how much of the window every change of the GVL is known.
+	ExactNS int64 `json:"exact_ns"`
+	// NamesLeftOut is how many frames, stacks, threads and peers the Dictionary had no room for, since the attach.
+	NamesLeftOut uint64       `json:"names_left_out"`
+	GVL          []StatGVL    `json:"gvl"`
+	Threads      []StatThread `json:"threads"`
+	GC           StatGC       `json:"gc"`
+	Alloc        StatAlloc    `json:"alloc"`
+	Process      StatProcess  `json:"process"`
+	Self         StatSelf     `json:"self"`
+	Pauses       StatPauses   `json:"pauses"`
+	// ThreadsGone is how many threads ended in the window; ThreadsOmitted how many of them are missing in Threads
+	// because there were more than MaxGoneThreads.
+	ThreadsGone    int `json:"threads_gone"`
+	ThreadsOmitted int `json:"threads_omitted"`
+	// Findings are what was wrong at some time in the window, Blame who made the others wait, LongestWaits the longest
+	// single waits. Account leaves them empty; Measure fills them.
+	Findings     []StatFinding `json:"findings"`
+	Blame        StatBlame     `json:"blame"`
+	LongestWaits []StatWait    `json:"longest_waits"`
+	// NativeThreads are the process's threads that Ruby does not know (its timer thread, C libraries' pools), the
+	// busiest first. Nothing in a stream tells of them: whoever has the process at hand fills them.
+	NativeThreads []StatNative `json:"native_threads"`
+	// Requests are the requests and jobs that threads worked for; Measure fills it.
+	Requests StatRequests `json:"requests"`
+	// Exact says how exact mode went. It is nil if exact mode was not on, and of a recording. Who has the process at hand fills it.
+	Exact *StatExact `json:"exact"`
+	// Source says how it was learned what threads did. It is nil of a recording. Who has the process at hand fills it.
+	Source *StatSource `json:"source"`
+}
+
+// StatSource says how it was learned what threads did: by "switches" of threads, or by "polling".
+type StatSource struct {
+	Kind string `json:"kind"`
+	// Why says why it was not by switches, though that was asked for, or not all the time. It is empty if neither is so.
+	Why string `json:"why"`
+	// Records is how many intervals on a CPU were recorded, Lost how many had no room, FailedWords how many words of memory could not be
+	// read. KernelNS is how long the kernel took to make the records, in ns.
+	Records     uint64 `json:"records"`
+	Lost        uint64 `json:"lost"`
+	FailedWords uint64 `json:"failed_words"`
+	KernelNS    int64  `json:"kernel_ns"`
+}
+
+// StatExact says how exact mode went, which followed the process for about the same time.
+type StatExact struct {
+	StartNS    int64 `json:"start_monotonic_ns"`
+	EndNS      int64 `json:"end_monotonic_ns"`
+	DurationNS int64 `json:"duration_ns"`
+	// Ended says why it ended early. It is empty if it did not. Wrong: what the probes recorded is not to be trusted, so nothing of it is used.
+	Ended string `json:"ended"`
+	Wrong bool   `json:"wrong"`
+	// Turns is how often a thread got the GVL.
+	Turns  uint64     `json:"turns"`
+	Probes StatProbes `json:"probes"`
+}
+
+// StatProbes says what the probes of exact mode did, and what they cost.
+type StatProbes struct {
+	// Hits is how often a thread came past a probe, Records how many of the hits made a record, Lost how many records had no room.
+	Hits    uint64 `json:"hits"`
+	Records uint64 `json:"records"`
+	Lost    uint64 `json:"lost"`
+	// CostNS is the estimate of how long the probes held threads up, CPUNS the CPU time that the process took meanwhile. HitNS is what a hit
+	// without a record costs.
+	CostNS int64 `json:"cost_ns"`
+	CPUNS  int64 `json:"process_cpu_ns"`
+	HitNS  int64 `json:"hit_ns"`
+	// Agreed counts the turns in which sampling saw the GVL held by the thread that held it by the records, Disagreed the others.
+	Agreed    uint64 `json:"agreed"`
+	Disagreed uint64 `json:"disagreed"`
+}
+
+// StatRates holds the sampling rates in Hz.
+type StatRates struct {
+	Stack StatRate `json:"stack"`
+	Lock  StatRate `json:"lock"`
+}
+
+// StatRate is a rate asked for and the one achieved, in Hz. Every sample counts for the lock rate.
+type StatRate struct {
+	Asked    float64 `json:"asked"`
+	Achieved float64 `json:"achieved"`
+}
+
+// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is running + stalled + gc; WaitingMean is the mean number
+// of waiting threads, whatever the kind of waiting.
+type StatGVL struct {
+	Ractor      sampler.RactorID `json:"ractor"`
+	HeldShare   float64          `json:"held_share"`
+	WaitingMean float64          `json:"waiting_mean"`
+	Waits       StatWaits        `json:"waits"`
+	low         bool
+}
+
+// StatStates holds time by state in ns.
+type StatStates struct {
+	Running  int64 `json:"running"`
+	Stalled  int64 `json:"stalled"`
+	GC       int64 `json:"gc"`
+	Waiting  int64 `json:"waiting"`
+	Native   int64 `json:"native"`
+	IO       int64 `json:"io"`
+	Lock     int64 `json:"lock"`
+	Parked   int64 `json:"parked"`
+	Sleeping int64 `json:"sleeping"`
+	Unknown  int64 `json:"unknown"`
+	// low: the times have less than their least quality.
+	low bool
+}
+
+// StatesOf turns an array by State into the contract's form.
+func StatesOf(ns [gvl.NumStates]int64) StatStates {
+	return StatStates{
+		Running: ns[gvl.Running], Stalled: ns[gvl.Stalled], GC: ns[gvl.GC], Waiting: ns[gvl.Waiting], Native: ns[gvl.Native], IO: ns[gvl.IO],
+		Lock: ns[gvl.Lock], Parked: ns[gvl.Parked], Sleeping: ns[gvl.Sleeping], Unknown: ns[gvl.Unknown],
+	}
+}
+
+// Array returns the times by State.
+func (n *StatStates) Array() [gvl.NumStates]int64 {
+	return [gvl.NumStates]int64{
+		gvl.Running: n.Running, gvl.Stalled: n.Stalled, gvl.GC: n.GC, gvl.Waiting: n.Waiting, gvl.Native: n.Native, gvl.IO: n.IO,
+		gvl.Lock: n.Lock, gvl.Parked: n.Parked, gvl.Sleeping: n.Sleeping, gvl.Unknown: n.Unknown,
+	}
+}
+
+// Sum returns the time in all states.
+func (n *StatStates) Sum() (ns int64) {
+	for _, x := range n.Array() {
+		ns += x
+	}
+	return ns
+}
+
+// StatThread is one thread's share of the window. Its times sum to the time it was listed.
+type StatThread struct {
+	ID     sampler.ThreadID `json:"id"`
+	TID    *int32           `json:"tid"`
+	Name   *string          `json:"name"`
+	Main   bool             `json:"main"`
+	Ractor sampler.RactorID `json:"ractor"`
+	NS     StatStates       `json:"ns"`
+	// CPUNS is the native thread's time on a CPU, RunDelayNS its time runnable without one, as the kernel counts. Both are nil if the
+	// counters were not read twice in the window.
+	CPUNS      *int64    `json:"cpu_ns"`
+	RunDelayNS *int64    `json:"run_delay_ns"`
+	NoCPU      StatNoCPU `json:"no_cpu_ns"`
+	Waits      StatWaits `json:"waits"`
+	// Gone: the thread ended within the window.
+	Gone bool `json:"gone"`
+}
+
+// StatNoCPU is the part of the time in a state in which the thread was ready and had no CPU, in ns: RunDelayNS as far as it
+// lies between two readings of the counter with nothing but that state seen in between; at least so much, therefore.
+type StatNoCPU struct {
+	Running int64 `json:"running"`
+	GC      int64 `json:"gc"`
+	Native  int64 `json:"native"`
+	low     bool
+}
+
+// StatWaits describes waits for the GVL, whole episodes: from wanting it to holding it. Waits still going on at the
+// end count with what they lasted so far. Quantiles come from a histogram of 3 % resolution. Bounds says which of them are bounds;
+// AtLeast and AtMost that some are lower or upper ones. ResolutionNS is the mean time between two samples: waits much shorter
+// than that may be missed altogether (their time is right in the mean); 0: every change of the GVL was seen.
+type StatWaits struct {
+	Count        int64 `json:"count"`
+	P50NS        int64 `json:"p50_ns"`
+	P90NS        int64 `json:"p90_ns"`
+	P99NS        int64 `json:"p99_ns"`
+	MaxNS        int64 `json:"max_ns"`
+	ResolutionNS int64 `json:"resolution_ns"`
+	AtLeast      bool  `json:"at_least"`
+	AtMost       bool  `json:"at_most"`
+	InProgress   int64 `json:"in_progress"`
+	// Bounds are those of the lengths above.
+	Bounds StatBounds `json:"bounds"`
+	// The waiting time by kind; they sum to the waiting time.
+	QueueNS    int64 `json:"queue_ns"`
+	HandoverNS int64 `json:"handover_ns"`
+	YieldNS    int64 `json:"yield_ns"`
+	CPUSlotNS  int64 `json:"cpu_slot_ns"`
+	// RunDelayNS is the part of the waiting in which the thread was runnable and lacked a CPU: the operating system's
+	// share of it, not the lock's.
+	RunDelayNS int64 `json:"run_delay_ns"`
+	// AfterNS is the waiting time by what the thread did before it waited; unknown where that was not seen. It sums to the
+	// waiting time.
+	AfterNS StatStates `json:"after_ns"`
+	low     bool
+}
+
+// StatBounds says of lengths of waits what they are: the length, or a bound of it.
+type StatBounds struct {
+	P50 gvl.Bound `json:"p50"`
+	P90 gvl.Bound `json:"p90"`
+	P99 gvl.Bound `json:"p99"`
+	Max gvl.Bound `json:"max"`
+}
+
+// P50 is the length that half of the waits did not exceed.
+func (w *StatWaits) P50() gvl.Bounded { return gvl.Bounded{NS: w.P50NS, Bound: w.Bounds.P50} }
+
+// P90 is the length that 90 % of the waits did not exceed.
+func (w *StatWaits) P90() gvl.Bounded { return gvl.Bounded{NS: w.P90NS, Bound: w.Bounds.P90} }
+
+// P99 is the length that 99 % of the waits did not exceed.
+func (w *StatWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w.Bounds.P99} }
+
+// Max is the length of the longest wait.
+func (w *StatWaits) Max() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
+
+// StatGC counts collections in the window. NS is sampled time inside the collector; RubyNS is Ruby's own figure in
+// process CPU time (3.1 and later, else 0).
+type StatGC struct {
+	Valid  bool   `json:"valid"`
+	Count  uint64 `json:"count"`
+	Minor  uint64 `json:"minor"`
+	Major  uint64 `json:"major"`
+	NS     int64  `json:"ns"`
+	RubyNS uint64 `json:"ruby_ns"`
+	// Allocated is the number of objects allocated in the window: the exact difference of Ruby's counter, without those
+	// that compaction moved where the release counts them (Moved of them).
+	Allocated          uint64  `json:"allocated"`
+	AllocatedPerSecond float64 `json:"allocated_per_second"`
+	Moved              uint64  `json:"moved"`
+	// Share is NS by the length of the window (0 to 1), PhaseNS the same time by what the collector did.
+	Share   float64      `json:"share"`
+	PhaseNS StatGCPhases `json:"phase_ns"`
+	// By and MajorBy count the cycles of the window by their reasons.
+	By      StatGCBy      `json:"by"`
+	MajorBy StatGCMajorBy `json:"major_by"`
+	// Triggers are the places where collections began, Payers those whose threads did the work, most first, MaxStatGC each.
+	Triggers []StatGCTrigger `json:"triggers"`
+	Payers   []StatGCPayer   `json:"payers"`
+	// Figures are those of GC.stat at the end of the window; null where they could not be read.
+	Figures *GCFigures `json:"figures"`
+	low     bool
+}
+
+// StatProcess is what the process used in the window, by the kernel's counters.
+type StatProcess struct {
+	// SpanNS is what of the window lies between the first and the last reading of the counters: what they say is of that time.
+	// 0: too short to tell.
+	SpanNS int64 `json:"span_ns"`
+	// UserNS and SystemNS are the two parts of CPUNS.
+	UserNS   int64 `json:"user_ns"`
+	SystemNS int64 `json:"system_ns"`
+	// Switches is how often a thread was given a CPU in SwitchesSpanNS, which is what of the window lies between two readings
+	// of that, made once a second; 0: too short to tell. Threads that ended count up to a second before their end.
+	Switches       int64 `json:"context_switches"`
+	SwitchesSpanNS int64 `json:"switches_span_ns"`
+	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end; 0: not known.
+	PSSBytes    int64 `json:"pss_bytes"`
+	CPUNS       int64 `json:"cpu_ns"`
+	ThrottledNS int64 `json:"throttled_ns"`
+	RSSBytes    int64 `json:"rss_bytes"`
+	MajorFaults int64 `json:"major_faults"`
+	// SwapBytes is what was swapped out at the end.
+	SwapBytes int64        `json:"swap_bytes"`
+	Pressure  StatPressure `json:"pressure"`
+	// Stopped: at the end a signal or a debugger had stopped the process. Frozen: its cgroup was frozen then.
+	Stopped bool `json:"stopped"`
+	Frozen  bool `json:"frozen"`
+	// StoppedNS and FrozenNS are for how much of the window.
+	StoppedNS int64 `json:"stopped_ns"`
+	FrozenNS  int64 `json:"frozen_ns"`
+}
+
+// StatPressure is how long, of the window, some or all of the tasks that were not idle stood still for lack of a CPU, of
+// memory or of I/O: of the process's cgroup or of the whole machine, as Source says (a word of sampler.PressureSource).
+type StatPressure struct {
+	Source       string `json:"source"`
+	CPUSomeNS    int64  `json:"cpu_some_ns"`
+	MemorySomeNS int64  `json:"memory_some_ns"`
+	MemoryFullNS int64  `json:"memory_full_ns"`
+	IOSomeNS     int64  `json:"io_some_ns"`
+	IOFullNS     int64  `json:"io_full_ns"`
+	// unread: there were not two readings.
+	unread bool
+}
+
+// pressureOf is what came to between two readings; nothing when they are not of the same tasks.
+func pressureOf(first, last *sampler.Pressure) StatPressure {
+	if first.Source != last.Source {
+		return StatPressure{Source: sampler.PressureNone.String()}
+	}
+	return StatPressure{
+		Source: last.Source.String(), CPUSomeNS: last.CPUSomeNS - first.CPUSomeNS,
+		MemorySomeNS: last.MemorySomeNS - first.MemorySomeNS, MemoryFullNS: last.MemoryFullNS - first.MemoryFullNS,
+		IOSomeNS: last.IOSomeNS - first.IOSomeNS, IOFullNS: last.IOFullNS - first.IOFullNS,
+	}
+}
+
+// StatSelf is ddtop's own cost in the window.
+type StatSelf struct {
+	// CPUNS is the CPU time in SpanNS, which is what of the window lies between two readings of it; nil and 0 when the window was
+	// too short for two, or in a core file.
+	CPUNS       *int64 `json:"cpu_ns"`
+	SpanNS      int64  `json:"span_ns"`
+	MaxRSSBytes int64  `json:"max_rss_bytes"`
+	// Priority is what the sampling thread ran at in the end, a word of sampler.Priority; PriorityNote says in a sentence
+	// what that means for the figures, or why it is not higher; "" when there is nothing to say.
+	Priority     string `json:"priority"`
+	PriorityNote string `json:"priority_note"`
+	// Overhead is the share of one CPU that it was to take at most; nil: no limit, or not known. Halved: half of that was in force
+	// in the end, since no CPU was free. Lowered: for that its rates were lower than asked for, at the end or before.
+	Overhead *float64 `json:"overhead"`
+	Halved   bool     `json:"halved"`
+	Lowered  bool     `json:"lowered"`
+	// OverheadMost is the share that it was to take at most if Overhead was not enough for the least quality; nil: Overhead holds in any
+	// case, or it is not known. Extended: in the end more than Overhead was in force for that.
+	OverheadMost *float64 `json:"overhead_most"`
+	Extended     bool     `json:"extended"`
+}
+
+// Known says in words how exactly the waits are known.
+func (w *StatWaits) Known() string {
+	if w.ResolutionNS == 0 {
+		return "every change of the GVL was seen: all waits are there, to the microsecond"
+	}
+	text := "samples are " + units.ProseDuration(w.ResolutionNS) + " apart; shorter waits can be missed"
+	if w.AtMost {
+		text += "; ≤ stands before a length that may be several waits"
+	}
+	return text
+}

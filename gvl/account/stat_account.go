@@ -1,0 +1,223 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Totals is one thread's totals so far.
+type Totals struct {
+	Thread sampler.ThreadID
+	Ractor sampler.RactorID
+	// NS is its time by state; they sum to the time it was listed.
+	NS         [gvl.NumStates]int64
+	CPUNS      int64
+	RunDelayNS int64
+	Waits      StatWaits
+	NoCPU      StatNoCPU
+}
+
+// Thread returns one listed thread's totals so far; ok is false for a thread that is not listed.
+func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
+	slot, ok := a.stream.SlotOf(id)
+	if !ok {
+		return Totals{}, false
+	}
+	v, open := a.upToNow(&a.threads[slot])
+	return Totals{
+		Thread: id, Ractor: v.ractor, NS: v.ns, CPUNS: v.cpuSumNS, RunDelayNS: v.delaySumNS,
+		Waits: a.statWaits(&v.waitNS, &v.afterNS, &v.hist, open, v.waitDelayN), NoCPU: v.noCPU(),
+	}, true
+}
+
+// upToNow returns a copy of a listed thread's totals with what is not settled yet and the wait going on.
+func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
+	v = *t
+	a.stream.Pending(v.id, v.add)
+	if w, ok := a.stream.WaitOf(v.id); ok {
+		v.hist, open = v.hist.Clone(), 1
+		v.hist.Add(&w)
+	}
+	return v, open
+}
+
+func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]int64, h *gvl.Lengths, open, delay int64) StatWaits {
+	w := StatWaits{
+		QueueNS: ns[gvl.WaitQueue], HandoverNS: ns[gvl.WaitHandover], YieldNS: ns[gvl.WaitYield], CPUSlotNS: ns[gvl.WaitCPUSlot],
+		InProgress: open, AfterNS: StatesOf(*after),
+	}
+	// The kernel's counters are not read at the instants that waits begin and end by here, which lie between two samples.
+	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
+	if a.sampledSteps > 0 {
+		w.ResolutionNS = a.sampledNS / a.sampledSteps
+	}
+	w.Count = h.Count()
+	told := h.Told(.5, .9, .99, 1)
+	w.P50NS, w.P90NS, w.P99NS, w.MaxNS = told[0].NS, told[1].NS, told[2].NS, told[3].NS
+	w.Bounds = StatBounds{told[0].Bound, told[1].Bound, told[2].Bound, told[3].Bound}
+	for _, f := range told {
+		w.AtLeast, w.AtMost = w.AtLeast || f.Bound == gvl.AtLeast, w.AtMost || f.Bound == gvl.AtMost
+	}
+	return w
+}
+
+// Stat returns the totals so far, whatever their quality (Measure.Stat leaves out what has too little), waits still going on included. Threads are ordered by id, those that have ended too.
+func (a *Account) Stat() Stat {
+	a.stream.SettleLocks()
+	window := a.lastNS - a.startNS
+	s := Stat{
+		PID: a.proc.PID, StartNS: a.startNS, EndNS: a.lastNS, DurationNS: window, Samples: a.samples,
+		Torn: a.lastRead.Torn - a.firstReads.Torn, Partial: a.lastRead.Partial - a.firstReads.Partial,
+		Failed: a.lastRead.Failed - a.firstReads.Failed, Retried: a.lastRead.Retried - a.firstReads.Retried,
+		Late: a.lastRead.Late - a.firstReads.Late, Lost: a.lastRead.Lost - a.firstReads.Lost, NotSampled: a.stream.NotSampledNS(), ExactNS: a.exactNS,
+		GVL: []StatGVL{}, Threads: []StatThread{}, Findings: []StatFinding{}, LongestWaits: []StatWait{}, NativeThreads: []StatNative{}, Blame: StatBlame{Frames: []StatPlace{}, Threads: []StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
+	}
+	if a.dict != nil {
+		s.NamesLeftOut = a.dict.LeftOut()
+	}
+	s.Pauses = a.pauses.stat(&a.firstReads, &a.lastRead)
+	s.Rate.Stack.Asked, s.Rate.Lock.Asked = a.proc.StackRate, a.proc.LockRate
+	if window > 0 && a.samples > 1 {
+		// n samples are n-1 intervals.
+		s.Rate.Lock.Achieved = float64(a.samples-1) / (float64(window) / 1e9)
+		s.Rate.Stack.Achieved = s.Rate.Lock.Achieved * float64(a.stackTicks) / float64(a.samples)
+	}
+	s.Quality = statQuality(&a.quality)
+	a.statThreads(&s)
+	a.statProcess(&s)
+	return s
+}
+
+func (a *Account) statThreads(s *Stat) {
+	ractors := make(map[sampler.RactorID]*ractorTotals)
+	openOf := make(map[sampler.RactorID]int64)
+	ractorOf := func(id sampler.RactorID) *ractorTotals {
+		r, ok := ractors[id]
+		if !ok {
+			r = &ractorTotals{id: id}
+			ractors[id] = r
+		}
+		return r
+	}
+	for i := range a.ractors {
+		o, r := &a.ractors[i], ractorOf(a.ractors[i].id)
+		r.add(&threadTotals{ns: o.ns, waitNS: o.waitNS, afterNS: o.afterNS, hist: o.hist, waitDelayN: o.delay})
+	}
+	if a.short.ns != [gvl.NumStates]int64{} {
+		ractorOf(stream.MainRactor).add(&a.short)
+	}
+	one := func(t *threadTotals) {
+		v, open := *t, int64(0)
+		if !t.gone {
+			v, open = a.upToNow(t)
+		}
+		ractorOf(v.ractor).add(&v)
+		openOf[v.ractor] += open
+		s.Threads = append(s.Threads, a.statThread(&v, open))
+	}
+	for i := range a.gone {
+		one(&a.gone[i])
+	}
+	for i := range a.threads {
+		if a.threads[i].id != 0 {
+			one(&a.threads[i])
+		}
+	}
+	slices.SortFunc(s.Threads, func(x, y StatThread) int { return cmp.Compare(x.ID, y.ID) })
+	for id, r := range ractors {
+		s.GVL = append(s.GVL, StatGVL{
+			Ractor:      id,
+			HeldShare:   gvl.Ratio(r.ns[gvl.Running]+r.ns[gvl.Stalled]+r.ns[gvl.GC], s.DurationNS),
+			WaitingMean: gvl.Ratio(r.ns[gvl.Waiting], s.DurationNS),
+			Waits:       a.statWaits(&r.waitNS, &r.afterNS, &r.hist, openOf[id], r.delay),
+		})
+	}
+	slices.SortFunc(s.GVL, func(x, y StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
+}
+
+// noCPU is what of the time in each state the thread had no CPU. The counters are not read at the instants that states begin
+// and end by here.
+func (t *threadTotals) noCPU() StatNoCPU {
+	part := func(s gvl.State) int64 { return min(t.noCPUNS[s], t.ns[s]) }
+	return StatNoCPU{Running: part(gvl.Running), GC: part(gvl.GC), Native: part(gvl.Native)}
+}
+
+func (a *Account) statThread(v *threadTotals, open int64) StatThread {
+	t := StatThread{
+		ID: v.id, Main: v.main, Ractor: v.ractor, NS: StatesOf(v.ns),
+		Waits: a.statWaits(&v.waitNS, &v.afterNS, &v.hist, open, v.waitDelayN), Gone: v.gone, NoCPU: v.noCPU(),
+	}
+	if v.cpuKnown {
+		t.CPUNS, t.RunDelayNS = &v.cpuSumNS, &v.delaySumNS
+	}
+	if v.tid != 0 {
+		tid := v.tid
+		t.TID = &tid
+	}
+	if a.dict != nil {
+		if info, ok := a.dict.Thread(v.id); ok && info.HasName {
+			name := info.Name
+			t.Name = &name
+		}
+	}
+	return t
+}
+
+func (a *Account) statProcess(s *Stat) {
+	if a.lastGC.Valid && a.firstGC.Valid {
+		s.GC = StatGC{
+			Valid: true, Count: a.lastGC.Count - a.firstGC.Count, Minor: a.lastGC.MinorCount - a.firstGC.MinorCount,
+			Major: a.lastGC.MajorCount - a.firstGC.MajorCount, NS: a.gcNS, RubyNS: a.lastGC.TimeNS - a.firstGC.TimeNS,
+			Allocated: a.lastGC.Allocated - a.firstGC.Allocated,
+		}
+		if a.lastHeap.MovesCounted && a.lastHeap.Moved > a.firstHeap.Moved {
+			s.GC.Moved = uint64(a.lastHeap.Moved - a.firstHeap.Moved)
+			s.GC.Allocated -= min(s.GC.Allocated, s.GC.Moved)
+		}
+		if s.DurationNS > 0 {
+			s.GC.AllocatedPerSecond = float64(s.GC.Allocated) / (float64(s.DurationNS) / 1e9)
+			s.GC.Share = gvl.Ratio(s.GC.NS, s.DurationNS)
+		}
+		s.GC.Figures = FiguresOf(&a.lastHeap)
+	}
+	s.GC.Triggers, s.GC.Payers = []StatGCTrigger{}, []StatGCPayer{}
+	a.gc.fill(&s.GC, a.dict)
+	if a.firstProc.AtNS != 0 {
+		s.Process = StatProcess{
+			SpanNS:      a.lastProc.AtNS - a.firstProc.AtNS,
+			CPUNS:       a.lastProc.UserNS + a.lastProc.SystemNS - a.firstProc.UserNS - a.firstProc.SystemNS,
+			ThrottledNS: a.lastProc.ThrottledNS - a.firstProc.ThrottledNS, RSSBytes: a.lastProc.RSSBytes,
+			MajorFaults: a.lastProc.MajorFaults - a.firstProc.MajorFaults,
+			SwapBytes:   a.lastProc.SwapBytes,
+			UserNS:      a.lastProc.UserNS - a.firstProc.UserNS, SystemNS: a.lastProc.SystemNS - a.firstProc.SystemNS,
+			PSSBytes: a.lastProc.PSSBytes, Stopped: a.lastProc.Stopped, Frozen: a.lastProc.Frozen,
+			StoppedNS: a.stoppedNS, FrozenNS: a.frozenNS,
+		}
+		s.Process.Switches, s.Process.SwitchesSpanNS = a.switches.Since(new(Meter))
+	}
+	s.Alloc = AllocOf(a.firstClasses, a.lastClasses)
+	s.Process.Pressure = pressureOf(&a.firstProc.Pressure, &a.lastProc.Pressure)
+	s.Process.Pressure.unread = s.Process.SpanNS <= 0
+	s.Self.MaxRSSBytes = a.lastSelf.MaxRSSBytes
+	s.Self.Priority, s.Self.PriorityNote = a.lastSelf.Priority.String(), a.lastSelf.Priority.Words()
+	if a.lastSelf.Priority == sampler.PriorityNormal && a.proc.PriorityNote != "" {
+		s.Self.PriorityNote = a.proc.PriorityNote
+	}
+	if a.proc.Overhead > 0 {
+		s.Self.Overhead = &a.proc.Overhead
+	}
+	if a.proc.OverheadMost > 0 {
+		s.Self.OverheadMost = &a.proc.OverheadMost
+	}
+	s.Self.Halved, s.Self.Lowered, s.Self.Extended = a.lastSelf.Halved, a.lowered, a.lastSelf.Extended
+	if cpu, span := a.self.Since(new(Meter)); span > 0 {
+		s.Self.CPUNS, s.Self.SpanNS = &cpu, span
+	}
+}
+
+// Alloc returns what was allocated in the stream, by class.
+func (a *Account) Alloc() StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }

@@ -1,0 +1,213 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// StatFinding is a finding of the window, as it was at its worst.
+type StatFinding struct {
+	ID       string `json:"id"`
+	Severity string `json:"severity"`
+	Title    string `json:"title"`
+	Text     string `json:"text"`
+	Next     string `json:"next"`
+	// SinceNS and UntilNS are CLOCK_MONOTONIC in ns; UntilNS is null while it goes on.
+	SinceNS int64  `json:"since_monotonic_ns"`
+	UntilNS *int64 `json:"until_monotonic_ns"`
+	// AgoNS is how long before the window's end it ended, in ns; null while it goes on. Title and Text are in the past tense then.
+	AgoNS *int64 `json:"ago_ns"`
+	// Threads are those concerned, the culprit first.
+	Threads []sampler.ThreadID `json:"threads"`
+	// Endpoint is the route or job class that most of it is of; null: none, or it is not known.
+	Endpoint *string `json:"endpoint"`
+	// Evidence is what its figures rest on.
+	Evidence StatEvidence `json:"evidence"`
+	// Stack is the culprit's; 0: there is none.
+	Stack sampler.StackID `json:"-"`
+}
+
+// StatEvidence is what a finding rests on: the samples, and those of them that read stacks, of the ten seconds that its figures are of, and the
+// mean time between two samples, in whole µs. ApartNS is zero if changes are known without samples.
+type StatEvidence struct {
+	Samples int64 `json:"samples"`
+	Stacks  int64 `json:"stacks"`
+	ApartNS int64 `json:"apart_ns"`
+}
+
+// When says how long before the window's end it ended, before the title: "12 s ago: "; "" while it goes on.
+func (f *StatFinding) When() string {
+	if f.AgoNS == nil {
+		return ""
+	}
+	return Ago(*f.AgoNS)
+}
+
+// StatBlame is the waiting of all threads and who held the GVL meanwhile: TotalNS = NobodyNS + OtherNS + RunningNS +
+// StalledNS + GCNS, thread·ns.
+type StatBlame struct {
+	TotalNS int64 `json:"total_ns"`
+	// NobodyNS is the part in which nobody held the GVL (hand-over); OtherNS was charged to holders beyond the limit on
+	// those kept apart.
+	NobodyNS int64 `json:"nobody_ns"`
+	OtherNS  int64 `json:"other_ns"`
+	// The rest by what the holder did with it: ran, slept in the kernel, collected garbage.
+	RunningNS int64 `json:"running_ns"`
+	StalledNS int64 `json:"stalled_ns"`
+	GCNS      int64 `json:"gc_ns"`
+	// Frames are the innermost frames and Threads the threads charged most, largest first, maxStatBlame of each.
+	Frames  []StatPlace  `json:"frames"`
+	Threads []StatCharge `json:"threads"`
+	low     bool
+}
+
+// maxStatBlame is how many places and threads a Stat blames.
+const maxStatBlame = 10
+
+// StatPlace is a place in the code that made others wait.
+type StatPlace struct {
+	Label string `json:"label"`
+	Path  string `json:"path"`
+	Line  int32  `json:"line"`
+	// Caller is the innermost method written in Ruby, when Label is a C function; "" otherwise.
+	Caller string `json:"caller"`
+	// Uncertain: the frame or its line can't be trusted.
+	Uncertain bool `json:"uncertain"`
+	mark      string
+	// Thread is the one charged most for it.
+	Thread sampler.ThreadID `json:"thread"`
+	NS     int64            `json:"ns"`
+	Share  float64          `json:"share"`
+}
+
+// StatCharge is a thread that made others wait, and its method behind most of that ("" when there is none).
+type StatCharge struct {
+	Thread sampler.ThreadID `json:"thread"`
+	NS     int64            `json:"ns"`
+	Share  float64          `json:"share"`
+	Method string           `json:"method"`
+}
+
+// StatWait is one wait for the GVL.
+type StatWait struct {
+	Thread  sampler.ThreadID `json:"thread"`
+	StartNS int64            `json:"start_monotonic_ns"`
+	// NS is its length, or what Bound says it is of that. It lies between LeastNS and MostNS; MostNS is null if it can be longer than what
+	// samples saw of it.
+	NS         int64     `json:"ns"`
+	Bound      gvl.Bound `json:"bound"`
+	LeastNS    int64     `json:"least_ns"`
+	MostNS     *int64    `json:"most_ns"`
+	InProgress bool      `json:"in_progress"`
+	// Before is what the thread did before it waited; null when that was not seen.
+	Before *StatBefore `json:"before"`
+	// Method is the code in which it waited, as in "Report#build → JSON.generate", by the stack with which the wait ended (Wait.Stack); "":
+	// that is not known.
+	Method string `json:"method"`
+	// Exact and the rest are those of Wait.
+	Exact       bool             `json:"exact"`
+	HandoverNS  int64            `json:"handover_ns"`
+	NoCPUNS     int64            `json:"no_cpu_ns"`
+	FirstHolder sampler.ThreadID `json:"first_holder"`
+	LastHolder  sampler.ThreadID `json:"last_holder"`
+}
+
+// Told is the wait's length as it is told.
+func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
+
+// StatBefore is a state before a wait, its detail by the keys of docs/json.md, in words, and how long it lasted as far as
+// seen.
+type StatBefore struct {
+	State  string         `json:"state"`
+	Detail map[string]any `json:"detail"`
+	Words  string         `json:"words"`
+	NS     int64          `json:"ns"`
+}
+
+// StatNative is a native thread that Ruby does not know: its name as the kernel has it and its CPU time in the window.
+type StatNative struct {
+	TID   int32  `json:"tid"`
+	Name  string `json:"name"`
+	CPUNS int64  `json:"cpu_ns"`
+}
+
+// Text is the label as people read it. That of a frame that can't be trusted ends with sampler.UncertainMark.
+func (p *StatPlace) Text() string { return p.Label + p.mark }
+
+// FillNative sets the native threads that Ruby does not know, the busiest first.
+func (s *Stat) FillNative(list []StatNative) {
+	s.NativeThreads = append([]StatNative{}, list...)
+	slices.SortStableFunc(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
+}
+
+// Sampled takes back that waits are known exactly: the changes that said so are not to be trusted.
+func (s *Stat) Sampled() {
+	for i := range s.LongestWaits {
+		w := &s.LongestWaits[i]
+		w.Exact, w.HandoverNS, w.NoCPUNS, w.FirstHolder, w.LastHolder, w.Method = false, 0, 0, 0, 0, ""
+	}
+}
+
+// Ago says how long before now something ended, before its title: "12 s ago: ". It is empty for what goes on.
+func Ago(agoNS int64) string {
+	if agoNS == 0 {
+		return ""
+	}
+	return units.ProseDuration(max(agoNS/1e9, 1)*1e9) + " ago: "
+}
+
+// Stat returns the blame of the whole run.
+func (b *Blame) Stat() StatBlame {
+	all := b.Top(maxBlameEntries, ByStack, 0)
+	out := StatBlame{
+		TotalNS: all.TotalNS, NobodyNS: all.NobodyNS, OtherNS: all.OtherNS, Frames: []StatPlace{}, Threads: []StatCharge{},
+	}
+	for _, e := range all.Entries {
+		switch e.Kind {
+		case gvl.GC:
+			out.GCNS += e.NS
+		case gvl.Stalled:
+			out.StalledNS += e.NS
+		default:
+			out.RunningNS += e.NS
+		}
+	}
+	for _, e := range b.Top(maxStatBlame, ByFrame, 0).Entries {
+		out.Frames = append(out.Frames, b.place(e))
+	}
+	for _, e := range b.Top(maxStatBlame, ByThread, 0).Entries {
+		method := b.Method(e.Thread, 0)
+		out.Threads = append(out.Threads, StatCharge{Thread: e.Thread, NS: e.NS, Share: e.Share, Method: method})
+	}
+	return out
+}
+
+// place names the code of an entry by frame.
+func (b *Blame) place(e BlameEntry) StatPlace {
+	p := StatPlace{Thread: e.Thread, NS: e.NS, Share: e.Share}
+	if b.dict == nil || e.Frame == 0 {
+		return p
+	}
+	f := b.dict.Frame(e.Frame)
+	p.Label, p.Path, p.Line, p.Uncertain, p.mark = f.Label, f.Path, f.Line, f.Uncertain, f.Mark()
+	if !f.C {
+		return p
+	}
+	stack, _ := b.dict.Stack(e.Stack)
+	for range code.MaxNear {
+		if stack == 0 {
+			break
+		}
+		caller, id := b.dict.Stack(stack)
+		if f := b.dict.Frame(id); !f.C {
+			p.Caller = f.Label
+			break
+		}
+		stack = caller
+	}
+	return p
+}

@@ -1,0 +1,36 @@
+package account
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// folded is a Stream with what adds its intervals up.
+type folded struct {
+	Account  *Account
+	Blame    *Blame
+	Requests *Requests
+	Sample   *sampler.Sample
+	class    *gvl.Classifier
+	stream   *stream.Stream
+}
+
+func newFolded(p sampler.Process, dict *sampler.Dictionary) *folded {
+	s := stream.New(p)
+	return &folded{
+		Account: New(s, p, dict), Blame: NewBlame(s, dict), Requests: NewRequests(s, dict, MaxBlameWindowNS),
+		class: gvl.NewClassifier(p, dict), stream: s,
+	}
+}
+
+// Feed adds one sample.
+func (f *folded) Feed(s *sampler.Sample) {
+	f.stream.Feed(s, f.class.Classify(s))
+	f.Sample = s
+}
+
+// requests is what stat has of requests.
+func (f *folded) requests() StatRequests {
+	return f.Requests.Stat(f.Blame.Top(0, ByStack, 0).TotalNS, nil)
+}

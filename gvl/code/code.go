@@ -1,0 +1,211 @@
+package code
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Method is a label without what is before the method: "block (2 levels) in Foo#bar" is Foo#bar.
+func Method(label string) string {
+	if strings.HasPrefix(label, "block ") || strings.HasPrefix(label, "rescue in ") || strings.HasPrefix(label, "ensure in ") {
+		if i := strings.LastIndex(label, " in "); i >= 0 {
+			return label[i+len(" in "):]
+		}
+	}
+	return label
+}
+
+const (
+	// MaxNear is how far out a method written in Ruby is looked for.
+	MaxNear = 32
+	// MaxFrames bounds the frames of a stack that are gone through.
+	MaxFrames = 200
+)
+
+// Where names the code of a stack for a sentence: "Reports#build → JSON.generate", the innermost method written in Ruby
+// and the C function it is in; "" for an unknown stack. Where that method is a library's, the program's own that called it
+// stands in its place (ShopController#show → PG::Connection#exec), since it is what a person can change.
+func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil || stack == 0 {
+		return ""
+	}
+	var c, ruby string
+	for depth := 0; stack != 0 && depth < MaxFrames; depth++ {
+		caller, id := dict.Stack(stack)
+		f := dict.Frame(id)
+		label := Method(f.Label)
+		switch {
+		case f.C:
+			if c == "" && ruby == "" {
+				c = label
+			}
+		case IsOwn(&f, label):
+			return Join(label, ruby, c)
+		case ruby == "" && depth < MaxNear:
+			ruby = label
+		}
+		stack = caller
+	}
+	return Join("", ruby, c)
+}
+
+// IsOwn reports whether a frame is a method of the program itself, and not the top of one of its files: a server's
+// bin/puma is such a file, too. A recording that says nothing of origins has none.
+func IsOwn(f *sampler.Frame, label string) bool {
+	return f.Origin != sampler.OriginUnknown && f.Own() && !strings.HasPrefix(label, "<")
+}
+
+// OwnStack returns the part of a stack that ends with the innermost method of the program itself, or the whole stack if it has none.
+func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
+	own := stack
+	for depth := 0; own != 0 && dict != nil && depth < MaxFrames; depth++ {
+		caller, id := dict.Stack(own)
+		if f := dict.Frame(id); !f.C && IsOwn(&f, Method(f.Label)) {
+			return own
+		}
+		own = caller
+	}
+	return stack
+}
+
+// HasOwn reports whether a method of the program itself is on a stack, or whether that can't be told.
+func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
+	for depth := 0; stack != 0 && dict != nil && depth < MaxFrames; depth++ {
+		caller, id := dict.Stack(stack)
+		if f := dict.Frame(id); f.Origin == sampler.OriginUnknown || IsOwn(&f, Method(f.Label)) {
+			return true
+		}
+		stack = caller
+	}
+	return false
+}
+
+// Join joins what names a piece of code: the program's own method, the library's that it called, and the C function that
+// one is in; "" where there is none. Two of them are enough for a sentence.
+func Join(own, library, c string) string {
+	outer, inner := own, c
+	switch {
+	case own == "":
+		outer = library
+	case library != "" && (c == "" || isPrimitive(c)):
+		inner = library
+	}
+	switch {
+	case inner == "":
+		return outer
+	case outer == "":
+		return inner
+	}
+	return outer + " → " + inner
+}
+
+// primitives begin the names of C functions that every library waits in, and that say nothing of what for.
+var primitives = []string{
+	"IO#", "IO.", "Kernel#", "Thread", "Monitor#", "Process.", "BasicSocket#", "Socket", "TCPSocket", "UNIXSocket",
+	"UDPSocket", "OpenSSL::SSL::SSLSocket#",
+}
+
+func isPrimitive(c string) bool {
+	for _, p := range primitives {
+		if strings.HasPrefix(c, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Line names the place of the innermost frame written in Ruby: "app/models/order.rb:39"; "" when there is none.
+func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
+		return ""
+	}
+	for range MaxNear {
+		if stack == 0 {
+			break
+		}
+		caller, id := dict.Stack(stack)
+		if f := dict.Frame(id); !f.C && f.Path != "" {
+			return f.Path + ":" + strconv.Itoa(int(f.Line))
+		}
+		stack = caller
+	}
+	return ""
+}
+
+// OwnLine names the place of the innermost frame that is the program's own, "order.rb:39", or where there is none of the innermost
+// one written in Ruby; "" when there is none.
+func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
+		return ""
+	}
+	at := ""
+	for depth := 0; stack != 0 && depth < MaxFrames; depth++ {
+		caller, id := dict.Stack(stack)
+		f := dict.Frame(id)
+		switch {
+		case f.C || f.Path == "":
+		case f.Own():
+			return path.Base(f.Path) + ":" + strconv.Itoa(int(f.Line))
+		case at == "":
+			at = path.Base(f.Path) + ":" + strconv.Itoa(int(f.Line))
+		}
+		stack = caller
+	}
+	return at
+}
+
+// RootLine names the place of the outermost frame in its method, " (order.rb:39)"; "" when there is none.
+func RootLine(dict *sampler.Dictionary, stack sampler.StackID) string {
+	at := ""
+	for depth := 0; dict != nil && stack != 0 && depth < MaxFrames; depth++ {
+		caller, id := dict.Stack(stack)
+		if f := dict.Frame(id); !f.C && f.Path != "" {
+			at = " (" + path.Base(f.Path) + ":" + strconv.Itoa(int(f.Line)) + ")"
+		}
+		stack = caller
+	}
+	return at
+}
+
+// Root names the method a thread was started in.
+func Root(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
+		return ""
+	}
+	label := ""
+	for range MaxFrames {
+		if stack == 0 {
+			break
+		}
+		caller, id := dict.Stack(stack)
+		label = Method(dict.Frame(id).Label)
+		stack = caller
+	}
+	return label
+}
+
+// RubyMethod names the code of a stack: the innermost method written in Ruby, with the C function called in it; "" without a dict.
+func RubyMethod(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil {
+		return ""
+	}
+	inner := ""
+	for range MaxNear {
+		if stack == 0 {
+			break
+		}
+		caller, id := dict.Stack(stack)
+		f := dict.Frame(id)
+		if !f.C {
+			return Join(Method(f.Label), "", inner)
+		}
+		if inner == "" {
+			inner = Method(f.Label)
+		}
+		stack = caller
+	}
+	return inner
+}

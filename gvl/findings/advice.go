@@ -1,0 +1,196 @@
+package findings
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// effect is what a piece of advice does to the number of processes and of threads.
+type effect uint8
+
+// The changes.
+const (
+	moreProcesses effect = 1 << iota
+	fewerProcesses
+	moreThreads
+	fewerThreads
+)
+
+// against returns the changes that contradict those of c.
+func (c effect) against() (x effect) {
+	for _, pair := range [...][2]effect{{moreProcesses, fewerProcesses}, {moreThreads, fewerThreads}} {
+		if c&pair[0] != 0 {
+			x |= pair[1]
+		}
+		if c&pair[1] != 0 {
+			x |= pair[0]
+		}
+	}
+	return x
+}
+
+// advice is something to do about a finding.
+type advice struct {
+	text string
+	does effect
+	// with names the rule that must have a finding, too. It is empty if the advice holds in any case.
+	with string
+	// below: it holds only if another finding is told before this one. alone: only if there is no other one now.
+	below, alone bool
+}
+
+// leading are the rules whose advice holds whatever else is found: what their findings lack is the whole machine's.
+var leading = []string{ruleStarved, "memory_stall"}
+
+// plan chooses what each of some findings advises, in their order, so that no two contradict each other. A finding whose first advice does
+// not fit gets the next one that does. Findings that have ended come last.
+func plan(list []Finding) {
+	var done effect
+	chosen := make([]bool, len(list))
+	now := 0 // how many there are now
+	for i := range list {
+		if list[i].UntilNS == 0 {
+			now++
+		}
+	}
+	has := func(id string) bool {
+		return slices.ContainsFunc(list, func(f Finding) bool { return f.ID == id && f.UntilNS == 0 })
+	}
+	choose := func(i int) {
+		f := &list[i]
+		chosen[i] = true
+		for j := range f.advice {
+			a := &f.advice[j]
+			if a.does&done.against() != 0 || a.with != "" && !has(a.with) || a.below && (i == 0 || f.UntilNS != 0) || a.alone && (f.UntilNS != 0 || now > 1) {
+				continue
+			}
+			f.Next = a.text
+			done |= a.does
+			return
+		}
+	}
+	each := func(wanted func(f *Finding) bool) {
+		for i := range list {
+			if !chosen[i] && wanted(&list[i]) {
+				choose(i)
+			}
+		}
+	}
+	each(func(f *Finding) bool { return f.UntilNS == 0 && slices.Contains(leading, f.ID) })
+	each(func(f *Finding) bool { return f.UntilNS == 0 })
+	each(func(*Finding) bool { return true })
+}
+
+// advise sets what a finding advises, the first choice first. The last of several must fit in any case.
+func (h *hit) advise(list ...advice) { h.advice = list }
+
+// advices are all that the hit advises: next is the only one if there are no others.
+func (h *hit) advices() []advice {
+	if len(h.advice) == 0 {
+		return []advice{{text: h.next}}
+	}
+	return h.advice
+}
+
+// The advice that changes the number of processes or threads, with what fits if that does not.
+
+func starvedAdvice() []advice {
+	return []advice{
+		{text: "fewer workers on this machine, or more CPUs", does: fewerProcesses | fewerThreads},
+		{text: "see what else uses the machine's CPUs"},
+	}
+}
+
+func throttledAdvice() []advice {
+	return []advice{
+		{text: "raise the container's CPU limit, or run fewer workers in it", does: fewerProcesses | fewerThreads},
+		{text: "raise the container's CPU limit"},
+	}
+}
+
+// takesLess puts before advice that ddtop itself takes too much.
+func takesLess(list []advice) []advice {
+	for i := range list {
+		list[i].text = "let ddtop take less (--overhead 1%); then " + list[i].text
+	}
+	return list
+}
+
+func memoryStallAdvice() []advice {
+	return []advice{
+		{text: "fewer threads or processes on this machine, jemalloc or MALLOC_ARENA_MAX=2, more memory", does: fewerProcesses | fewerThreads},
+		{text: "jemalloc or MALLOC_ARENA_MAX=2, more memory"},
+	}
+}
+
+// saturatedAdvice says how many threads fill a process: with a share io of the time outside the GVL, 1/(1-io).
+func saturatedAdvice(io float64) []advice {
+	starved := advice{text: "give the process more CPU first: it keeps the GVL longer because it has none", with: ruleStarved}
+	less := advice{text: "do less in Ruby for each request: see what holds the GVL most"}
+	if io <= 0 || io > .95 {
+		return []advice{{text: "move CPU work to other processes; more threads only wait longer", does: moreProcesses}, starved, less}
+	}
+	fill := "one thread fills"
+	if n := 1 / (1 - io); n >= 1.25 {
+		fill = "about " + number(n) + " threads fill"
+	}
+	return []advice{{
+		text: "I/O is " + units.RoundPercent(io) + " of the work: " + fill + " a process; use fewer threads and more processes",
+		does: fewerThreads | moreProcesses,
+	}, starved, less}
+}
+
+func threadHogAdvice() []advice {
+	return []advice{
+		{text: "move this work to another process, lower its Thread#priority, or call Thread.pass in it", does: moreProcesses},
+		{text: "give the process more CPU first; then lower this thread's Thread#priority, or call Thread.pass in it", with: ruleStarved},
+		{text: "lower this thread's Thread#priority, or call Thread.pass in it"},
+	}
+}
+
+func routeHogAdvice() []advice {
+	return []advice{
+		{text: "move this work to another process or to a job, or call Thread.pass in it", does: moreProcesses},
+		{text: "give the process more CPU first; then call Thread.pass in this work", with: ruleStarved},
+		{text: "move this work to a job, or call Thread.pass in it"},
+	}
+}
+
+// stuckAdvice is for a holder of whom it is known where it is innermost, or not, and that is a C function or not.
+func stuckAdvice(known, c bool) []advice {
+	switch {
+	case !known:
+		return []advice{{text: "look at its stack and at what it waits for: a C function that does not release the GVL, or a page from the disk"}}
+	case c:
+		return []advice{
+			{text: "this C function does not release the GVL: upgrade its gem, do it in smaller parts, or in another process", does: moreProcesses},
+			{text: "this C function does not release the GVL: upgrade its gem, or do it in smaller parts"},
+		}
+	}
+	return []advice{
+		{text: "one step of this Ruby code takes that long: do it in smaller parts, or in another process", does: moreProcesses},
+		{text: "one step of this Ruby code takes that long: do it in smaller parts"},
+	}
+}
+
+func ioBusyAdvice() []advice {
+	return []advice{
+		{text: "ask less often or for more at once; the GVL is free meanwhile, so more threads would do more at a time", does: moreThreads},
+		{text: "ask less often or for more at once; more threads would share the same CPUs", with: ruleStarved},
+		{text: "ask less often or for more at once"},
+	}
+}
+
+func threadLeakAdvice() []advice {
+	return []advice{{text: "see why those threads do not end; start them from a pool"}}
+}
+
+func allBusyAdvice() []advice {
+	return []advice{
+		{text: "give the process more CPU first: more workers would share the same CPUs", with: ruleStarved},
+		{text: "do first what is advised above; then see whether workers still lack", below: true},
+		{text: "nothing else is found that keeps them busy: add worker processes", does: moreProcesses, alone: true},
+		{text: "see what they spend most of their time in"},
+	}
+}

@@ -1,0 +1,145 @@
+package findings
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// variants are the pieces of advice that a rule can give, for the rules that have more than one sentence. All others advise something that goes
+// with anything.
+var variants = map[string][][]advice{
+	ruleStarved:     {starvedAdvice(), throttledAdvice(), takesLess(starvedAdvice())},
+	"memory_stall":  {memoryStallAdvice()},
+	"gvl_saturated": {saturatedAdvice(0), saturatedAdvice(.1), saturatedAdvice(.5)},
+	"gvl_hog":       {threadHogAdvice(), routeHogAdvice()},
+	"gvl_stuck":     {stuckAdvice(false, false), stuckAdvice(true, true), stuckAdvice(true, false)},
+	"io_busy":       {ioBusyAdvice()},
+	"thread_leak":   {threadLeakAdvice()},
+	"all_busy":      {allBusyAdvice()},
+}
+
+// contradictions are sentences that must not be told side by side, found by their words alone.
+var contradictions = [][2]*regexp.Regexp{
+	{regexp.MustCompile(`more processes|other process|another process|add worker processes`), regexp.MustCompile(`fewer (threads or )?(processes|workers)|run fewer workers`)},
+	{regexp.MustCompile(`so more threads`), regexp.MustCompile(`fewer threads|run fewer workers`)},
+}
+
+// TestAdviceOfPairs: what two findings advise never contradicts each other, in whatever order they are told, and the first finding does not point at
+// one above it.
+func TestAdviceOfPairs(t *testing.T) {
+	finding := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].text, advice: list} }
+	var all []Finding
+	for _, r := range rules {
+		for _, list := range variants[r.id] {
+			all = append(all, finding(r.id, list))
+		}
+		if variants[r.id] == nil {
+			all = append(all, finding(r.id, []advice{{text: "what " + r.id + " says"}}))
+		}
+	}
+	check := func(list []Finding) {
+		t.Helper()
+		list = slices.Clone(list)
+		plan(list)
+		said := ""
+		for _, f := range list {
+			said += fmt.Sprintf("\n  %s (until %d): %s", f.ID, f.UntilNS, f.Next)
+		}
+		for i, f := range list {
+			fits := slices.ContainsFunc(f.advice, func(a advice) bool { return a.text == f.Next })
+			if !fits || i == 0 && strings.Contains(f.Next, "above") {
+				t.Errorf("%s advises %q in%s", f.ID, f.Next, said)
+			}
+			for _, g := range list[i+1:] {
+				for _, c := range contradictions {
+					if c[0].MatchString(f.Next) && c[1].MatchString(g.Next) || c[1].MatchString(f.Next) && c[0].MatchString(g.Next) {
+						t.Errorf("contradiction in%s", said)
+					}
+				}
+			}
+		}
+	}
+	for _, a := range all {
+		check([]Finding{a})
+		for _, b := range all {
+			if a.ID == b.ID {
+				continue
+			}
+			check([]Finding{a, b})
+			past := b
+			past.UntilNS = 1
+			check([]Finding{a, past})
+			for _, c := range all {
+				if c.ID != a.ID && c.ID != b.ID && len(a.advice)*len(b.advice)*len(c.advice) > 1 && variants[c.ID] != nil {
+					check([]Finding{a, b, c})
+				}
+			}
+		}
+	}
+}
+
+// TestAdviceHasAnEnd: the last of several pieces of advice goes with any other finding.
+func TestAdviceHasAnEnd(t *testing.T) {
+	for id, all := range variants {
+		for _, list := range all {
+			if last := list[len(list)-1]; len(list) > 1 && (last.does != 0 || last.with != "" || last.below || last.alone) {
+				t.Errorf("%s: %q does not go with everything", id, last.text)
+			}
+		}
+	}
+}
+
+// TestAdviceIsInThePlan: no rule advises another number of processes or threads past the plan.
+func TestAdviceIsInThePlan(t *testing.T) {
+	files, err := filepath.Glob("rules_*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	bad := regexp.MustCompile(`h\.next = .*(more|fewer|add|another|other) (threads|processes|process|workers)`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if bad.MatchString(line) {
+				t.Errorf("%s:%d: %s", name, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+// TestAdviceOfOne: which advice is told beside which other finding.
+func TestAdviceOfOne(t *testing.T) {
+	f := func(id string, list []advice) Finding { return Finding{ID: id, advice: list} }
+	saturated, starved, busy := f("gvl_saturated", saturatedAdvice(.5)), f(ruleStarved, starvedAdvice()), f("all_busy", allBusyAdvice())
+	io, memory := f("io_busy", ioBusyAdvice()), f("memory_stall", memoryStallAdvice())
+	past := starved
+	past.UntilNS = 1
+	for _, c := range []struct {
+		list []Finding
+		at   int
+		want string
+	}{
+		{[]Finding{saturated}, 0, "I/O is 50 % of the work"},
+		{[]Finding{starved, saturated}, 1, "give the process more CPU first"},
+		{[]Finding{saturated, starved}, 0, "give the process more CPU first"},
+		{[]Finding{saturated, past}, 0, "I/O is 50 % of the work"},
+		{[]Finding{memory, saturated}, 1, "do less in Ruby for each request"},
+		{[]Finding{io}, 0, "ask less often or for more at once; the GVL is free"},
+		{[]Finding{saturated, io}, 1, "ask less often or for more at once"},
+		{[]Finding{busy}, 0, "nothing else is found"},
+		{[]Finding{saturated, busy}, 1, "do first what is advised above"},
+		{[]Finding{starved, busy}, 1, "give the process more CPU first"},
+	} {
+		plan(c.list)
+		if got := c.list[c.at].Next; !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s of %d findings advises %q, want %q", c.list[c.at].ID, len(c.list), got, c.want)
+		}
+	}
+}

@@ -1,0 +1,455 @@
+package findings
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// hold is one turn of a thread at the GVL while others waited.
+type hold struct {
+	thread sampler.ThreadID
+	stack  sampler.StackID
+	kind   gvl.State
+	// ns is from the first waiter on, time in the collector and without a CPU left out.
+	ns      int64
+	waiters int64
+	// least: samples did not see all of it, so that it can be longer.
+	least bool
+}
+
+// second sums one second of the stream.
+type second struct {
+	at        int64
+	sums      map[sumKey]int64
+	sampledNS int64
+	// quality is what the figures of this second rest on.
+	quality sampler.Quality
+	gcNS    int64
+	waits   gvl.Lengths
+	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
+	longest hold
+	stuckNS int64
+	// pause is the longest collection, by the time it had a CPU; lackedNS is what long ones that ended here had none.
+	pause    pause
+	lackedNS int64
+	// poolNS is the longest wait for a pool's connection that went on in this second, so far; poolStack where.
+	poolNS    int64
+	poolStack sampler.StackID
+	// poolAtMost: it may have been shorter.
+	poolAtMost bool
+	// What threads had of a CPU, and what they lacked of one, while they held the GVL and while they worked without it.
+	holderCPU, holderWait int64
+	nativeCPU, nativeWait int64
+	// gc and proc are the last readings of the second.
+	gc   sampler.GC
+	proc sampler.Proc
+	self account.Meter
+}
+
+// watch is what the collector remembers of a thread.
+type watch struct {
+	id      sampler.ThreadID
+	slot    int
+	state   gvl.State
+	idle    bool
+	group   uint32 // of its peer, or groupSleep
+	flags   stackFlags
+	sinceNS int64 // when the state began
+	stillNS int64 // for how long it lasts at least (ThreadState.stillNS)
+	stack   sampler.StackID
+	stackNS int64 // since when the stack is the same
+	// moved: it was seen with another stack before, or came back to this one.
+	moved bool
+	// listens: it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
+	listens bool
+	// began: the beginning of its state was seen.
+	began bool
+	// runCPU is what of a CPU it had with this stack, once its counters were read.
+	runCPU int64
+	usual  usualStack
+	// gate is the one at which it waits; nil: none.
+	gate                 *gate
+	cpuAt, cpu, runDelay int64
+	stateAtRead          gvl.State
+	// cpuNS is what of a CPU it had and is not added up yet.
+	cpuNS int64
+}
+
+// turn follows the hold of one ractor's GVL.
+type turn struct {
+	ractor sampler.RactorID
+	hold   hold
+	fromNS int64 // from the first waiter; 0: nobody waits
+	delay0 int64
+	// cpu0 is the holder's time on a CPU when fromNS was, read at cpuAt0.
+	cpu0, cpuAt0 int64
+	stalled      bool
+	counted      bool
+	countNS      int64
+	waiters      int64
+	holderAt     int // index in the sample; -1: none
+	// head is the first in the queue, 0 when that was not seen. moved: a waiting thread has another stack than before.
+	head  sampler.ThreadID
+	moved bool
+	// doubtNS and untilNS are the begin and the end of the time in which another thread may have had the GVL, since samples were too far
+	// apart. Both are 0 if there is none, or if readings of the counters have proven that none had.
+	doubtNS, untilNS int64
+	// turns are the holder's turns on a CPU as they have been since turnsNS.
+	turns, turnsNS int64
+}
+
+// collector sums the last seconds for the rules. It is a Consumer of a Stream: times are those of intervals, and what is judged of
+// single samples is where threads are, how often they move and whose turn it is.
+type collector struct {
+	gvl.Ignore
+	stream   *stream.Stream
+	proc     sampler.Process
+	dict     *sampler.Dictionary
+	limits   *limits
+	lastNS   int64 // time of the last sample that counts
+	stops    []stop
+	sinceNS  int64 // no wait is followed further back
+	classes  *stackClasses
+	threads  []watch // by Interval.Slot; those without a thread have no id
+	tallies  []tally // the same
+	keys     []sumKey
+	slots    []int // of the sample being fed
+	ring     [findingsWindowNS/1e9 + 1]second
+	cur      *second
+	turns    []turn
+	peers    account.PeerGroups
+	gates    *gates
+	contests contests
+	// takers are the threads that were seen waiting to take from a SizedQueue last, maxTakers queues at most.
+	takers map[uint64]sampler.ThreadID
+	growth growth
+	// gcSince and gcUntil are the collection going on, as far as it is known.
+	gcSince, gcUntil int64
+	// gcThread is who collects since then; gcCPU its time on a CPU when that began, 0 while that is not known.
+	gcThread sampler.ThreadID
+	gcCPU    int64
+	gcLast   pause
+	counts   [threadCounts]threadCount
+	// self is ddtop's own time on a CPU.
+	self account.Meter
+	// startNS is when the program began, bootNS until when it is taken to be starting, CLOCK_MONOTONIC in ns.
+	startNS, bootNS int64
+}
+
+// threadCount is the number of threads at a time, for leaks.
+type threadCount struct {
+	atNS int64
+	n    int
+}
+
+const (
+	// threadCountNS is how often threads are counted, threadCounts how many counts are kept: five minutes.
+	threadCountNS = 10e9
+	threadCounts  = 31
+)
+
+func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, l *limits) *collector {
+	c := &collector{
+		stream: s, proc: p, dict: dict, limits: l, classes: newStackClasses(dict),
+		peers: account.PeerGroups{Dict: dict}, gates: newGates(dict), takers: make(map[uint64]sampler.ThreadID),
+	}
+	for i := range c.ring {
+		c.ring[i] = second{at: -1, sums: make(map[sumKey]int64)}
+	}
+	c.startNS = p.AttachedNS
+	if !p.StartedAt.IsZero() && !p.AttachedAt.IsZero() {
+		c.startNS -= p.AttachedAt.Sub(p.StartedAt).Nanoseconds()
+	}
+	c.bootNS = c.startNS + bootNS
+	s.Attach(c)
+	return c
+}
+
+// extendStartup moves the end of the program's start on while it goes on loading code. Whether it did before it was watched
+// is not known: a young one that does so in the first seconds is taken to have done so all along.
+func (c *collector) extendStartup(b *second) {
+	end := (b.at + 1) * 1e9
+	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
+		return
+	}
+	load := b.sums[sumKey{dim: dimLoad}]
+	c.pending(func(of *second, keys []sumKey, ns int64) {
+		if of == b && slices.Contains(keys, sumKey{dim: dimLoad}) {
+			load += ns
+		}
+	})
+	if float64(load) >= loadingShare*float64(max(b.sampledNS, 1)) {
+		c.bootNS = max(c.bootNS, min(end+loadedNS, c.startNS+maxBootNS))
+	}
+}
+
+// Tick adds a sample. One of a process that is stopped is left out, for what happens in one says nothing of it: the time from there
+// to the next that is not does not count.
+func (c *collector) Tick(k *gvl.Tick) {
+	wasStopped := c.stopped()
+	if !k.Gap && !wasStopped && c.cur != nil {
+		c.spread(k.FromNS, k.ToNS, func(b *second, ns int64) { b.sampledNS += ns })
+	}
+	if k.Proc.Halted() || k.Stopped {
+		c.stop(k.ToNS)
+		return
+	}
+	if wasStopped {
+		c.stops[len(c.stops)-1].toNS = k.ToNS
+	}
+	s := k.Sample
+	q, of := k.Quality(), *k
+	k = &of
+	k.First, k.Gap = c.cur == nil, k.Gap || wasStopped
+	if wasStopped {
+		k.FromNS = c.lastNS
+	}
+	c.slots, c.lastNS = k.Slots, k.ToNS
+	at := k.MidNS
+	if k.Gap || k.First {
+		c.sinceNS, at = k.ToNS, k.ToNS
+	}
+	if wasStopped || k.First {
+		c.turns = c.turns[:0]
+	}
+	c.rotate(k.ToNS / 1e9)
+	c.cur.quality.Add(&q)
+	c.beginTurns()
+	for i, slot := range k.Slots {
+		if slot < 0 {
+			continue
+		}
+		for slot >= len(c.threads) {
+			c.threads = append(c.threads, watch{})
+		}
+		w, ts := &c.threads[slot], &k.States[i]
+		fresh := w.id != ts.Thread
+		if fresh {
+			*w = watch{id: ts.Thread, slot: slot, stackNS: at, stack: ts.Stack}
+		}
+		c.one(&s.Threads[i], ts, w, i, at, fresh || k.Gap)
+	}
+	c.growth.note(s)
+	c.allocated(s, k.States)
+	c.contests.look(k.ToNS, s, k.States, c.proc.Pauses)
+	// Between two readings of all stacks, samples by thread switches have read those of few threads: who waits and who is inside does not fit
+	// together then.
+	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.look(k.ToNS, k.States, k.Slots, c.threads) {
+		for i, slot := range k.Slots {
+			if w := watched(c.threads, slot); w != nil {
+				c.rests(w, &k.States[i])
+			}
+		}
+	}
+	c.endTurns(k, at)
+	c.gcTime(k)
+	c.self.Feed(s.Self.CPUNS, s.TimeNS)
+	c.cur.gc, c.cur.proc, c.cur.self = s.GC, s.Proc, c.self
+	c.countThreads(len(s.Threads), k.ToNS)
+}
+
+// allocated counts who makes objects: what was made just before a stack was read.
+func (c *collector) allocated(s *sampler.Sample, states []gvl.ThreadState) {
+	if s.GC.Pair.Objects == 0 || len(c.cur.sums) >= maxSums {
+		return
+	}
+	for i := range states {
+		if states[i].Thread == s.GC.Pair.Thread && states[i].Stack != 0 {
+			n, id := int64(s.GC.Pair.Objects), uint64(states[i].Stack)
+			c.cur.sums[sumKey{dim: dimAlloc, id: id}] += n
+			c.cur.sums[sumKey{dim: dimAllocSquares, id: id}] += n * n
+			break
+		}
+	}
+}
+
+// Ended forgets a thread that is no longer listed.
+func (c *collector) Ended(slot int, _ int64) {
+	if slot < len(c.tallies) {
+		c.add(&c.tallies[slot])
+		c.tallies[slot] = tally{}
+	}
+	if slot < len(c.threads) {
+		c.addCPU(&c.threads[slot])
+		c.threads[slot] = watch{}
+	}
+}
+
+// addAll adds up all that is settled.
+func (c *collector) addAll() {
+	for i := range c.tallies {
+		c.add(&c.tallies[i])
+	}
+	for i := range c.threads {
+		c.addCPU(&c.threads[i])
+	}
+}
+
+// addCPU adds up a thread's time on a CPU, in the second going on.
+func (c *collector) addCPU(w *watch) {
+	if w.cpuNS != 0 && len(c.cur.sums) < maxSums {
+		c.cur.sums[sumKey{dim: dimCPU, id: uint64(w.id)}] += w.cpuNS
+	}
+	w.cpuNS = 0
+}
+
+// one looks at a thread, at the time at.
+func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int, at int64, fresh bool) {
+	changed := fresh || !ts.Unchanged
+	if t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && (ts.Stack != w.stack || fresh) {
+		w.moved = w.moved || !fresh && !w.idle
+		if !fresh {
+			w.usual.stayed(w.stack, at-w.stackNS)
+		}
+		if !fresh && w.state == gvl.Waiting && ts.State == gvl.Waiting {
+			c.turn(ts.Ractor).moved = true
+		}
+		w.stack, w.stackNS, w.runCPU = ts.Stack, at, 0
+		w.flags = withServing(c.classes.flagsOf(ts.Stack), t.Serving.Work)
+		changed = true
+	} else if fresh {
+		w.flags = withServing(c.classes.flagsOf(ts.Stack), t.Serving.Work)
+	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
+		// Another wait at the same place: what it did in between fell between two samples.
+		w.moved = w.moved || !w.idle
+		w.usual.stayed(w.stack, at-w.stackNS)
+		w.stackNS = at
+	}
+	if changed {
+		again := !fresh && (ts.State != w.state || ts.SinceNS > w.sinceNS)
+		if again && (w.state == gvl.IO || w.group == groupSleep) {
+			c.called(w, ts.SinceNS)
+		}
+		w.began = !fresh && (w.began || again)
+		w.state, w.sinceNS, w.stillNS, w.group = ts.State, ts.SinceNS, ts.StillNS, c.peers.GroupOf(ts.Detail.Peer)
+		if ts.State == gvl.Sleeping && restsAtWork(gvl.Sleeping, w.flags) {
+			w.group = groupSleep
+		}
+		c.rests(w, ts)
+		c.takes(w, ts)
+	}
+	w.listens = ts.State == gvl.IO && t.Kernel.Listens
+	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait
+		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
+		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
+			c.cur.poolNS, c.cur.poolStack, c.cur.poolAtMost = ns, ts.Stack, ts.AtMost()
+		}
+	}
+	c.counters(t, w)
+	if ts.State == gvl.Waiting || ts.State.Held() {
+		c.addTurn(ts, i)
+	}
+}
+
+// rests finds out whether a thread waits at a gate, and whether it rests.
+func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
+	w.gate = c.gates.closed(ts.State, &ts.Detail, w.stack)
+	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
+}
+
+// maxTakers is of how many queues is known who takes from them; then it is found out anew.
+const maxTakers = 256
+
+// takes notes who takes from a SizedQueue, by those that wait until there is something in it.
+func (c *collector) takes(w *watch, ts *gvl.ThreadState) {
+	d := &ts.Detail
+	if ts.State != gvl.Parked || d.Kind != "SizedQueue" || d.Object == 0 || strings.HasSuffix(innermostLabel(c.dict, w.stack), "#push") {
+		return
+	}
+	if len(c.takers) >= maxTakers {
+		clear(c.takers)
+	}
+	c.takers[d.Object] = ts.Thread
+}
+
+// waitsForPool reports whether a thread that is in a state waits for a connection of a pool.
+func (w *watch) waitsForPool(s gvl.State) bool {
+	return (w.flags&flagPool != 0 || w.gate != nil) && (s == gvl.Parked || s == gvl.Sleeping)
+}
+
+// idle reports whether a thread rests rather than works: it waits for work, a client or a clock. One that serves a request or does
+// a job works, whatever it waits for.
+func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackFlags, group uint32) bool {
+	serves := serves(flags)
+	switch s {
+	case gvl.Parked, gvl.Sleeping:
+		return flags&flagPool == 0 && !serves
+	case gvl.IO:
+		switch {
+		case serves:
+			return false
+		case d.Op == gvl.OpAccept, d.Op == gvl.OpSelect, d.Op == gvl.OpPoll && d.FDs != 1, flags&flagIdle != 0:
+			return true
+		case strings.HasPrefix(d.Syscall, "epoll_"):
+			return true // an event loop, which waits for all that its fibers or clients wait for
+		}
+		return group != 0 && c.peers.Group(group).Inbound
+	case gvl.Unknown:
+		return true
+	}
+	return false
+}
+
+// Waited counts a wait, as far as the process was followed.
+func (c *collector) Waited(w *gvl.Wait) {
+	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
+		x := *w
+		before := from - w.FromNS // it was followed in none of that
+		x.FromNS, x.LeastNS, x.MostNS = from, max(w.LeastNS-before, 0), w.MostNS-before
+		c.cur.waits.Add(&x)
+	}
+}
+
+// rotate moves on to a second.
+func (c *collector) rotate(sec int64) {
+	if c.cur == nil {
+		c.cur = c.secondAt(sec)
+	}
+	for c.cur.at < sec {
+		next := c.cur.at + 1
+		if behind := sec - next; behind > int64(len(c.ring)) {
+			next = sec - int64(len(c.ring))
+		}
+		c.addAll()
+		c.extendStartup(c.cur)
+		// Past a gap, next may have the very place of the ring that cur has.
+		gc, proc, self := c.cur.gc, c.cur.proc, c.cur.self
+		c.cur = c.secondAt(next)
+		c.cur.gc, c.cur.proc, c.cur.self = gc, proc, self
+	}
+}
+
+// counters adds CPU time and run delay of threads that held the GVL, or worked without it, at both readings.
+func (c *collector) counters(t *sampler.Thread, w *watch) {
+	k := &t.Kernel
+	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {
+		return
+	}
+	if w.cpuAt != 0 && k.CPUNS >= w.cpu && k.RunDelayNS >= w.runDelay {
+		w.cpuNS += k.CPUNS - w.cpu
+		if w.cpuAt >= w.stackNS {
+			w.runCPU += k.CPUNS - w.cpu
+		}
+		switch {
+		case w.state.Held() && w.stateAtRead.Held():
+			c.cur.holderCPU += k.CPUNS - w.cpu
+			c.cur.holderWait += k.RunDelayNS - w.runDelay
+		case w.state == gvl.Native && w.stateAtRead == gvl.Native:
+			c.cur.nativeCPU += k.CPUNS - w.cpu
+			c.cur.nativeWait += k.RunDelayNS - w.runDelay
+		}
+	}
+	w.cpuAt, w.cpu, w.runDelay, w.stateAtRead = k.CPUAtNS, k.CPUNS, k.RunDelayNS, w.state
+}
+
+func (c *collector) countThreads(n int, now int64) {
+	slot := &c.counts[(now/threadCountNS)%threadCounts]
+	if slot.atNS == 0 || now-slot.atNS > threadCountNS {
+		*slot = threadCount{now, n}
+	}
+}

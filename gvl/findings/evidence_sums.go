@@ -1,0 +1,244 @@
+package findings
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// dim says what a sum of the findings' window is about.
+type dim uint8
+
+const (
+	dimThread       dim = iota // id: thread, and its ractor; by state, idle apart
+	dimPeer                    // id: peer group; busy io
+	dimLock                    // id: object
+	dimFlag                    // id: stack flag; busy time (pool waits count as busy)
+	dimOp                      // id: opResolves or opChildren; io
+	dimRest                    // id: state; asleep or parked in the middle of a request or a job
+	dimGC                      // id: stack that collected
+	dimLoad                    // time that threads load code, or wait for the GVL to do so
+	dimCPU                     // id: thread; time on a CPU
+	dimCall                    // id: peer group, shortest and longest length; how many calls
+	dimAlloc                   // id: stack; objects made just before it was read
+	dimAllocSquares            // id: stack; the squares of these numbers
+)
+
+type sumKey struct {
+	id     uint64
+	ractor sampler.RactorID
+	dim    dim
+	state  gvl.State
+	idle   bool
+}
+
+// What dimOp counts: threads that resolve names, and those that wait for programs that they started (inChild).
+const (
+	opResolves = iota
+	opChildren
+	numOps
+)
+
+// maxSums bounds the sums of a second: 20,000 threads need three each. What comes past it, of a program that makes threads without
+// end, is added up for all of them together.
+const maxSums = 1 << 16
+
+// tally is what the intervals of a listed thread say.
+type tally struct {
+	// last is not added up yet; intervals that say the same were added to it.
+	last gvl.Interval
+	// heldNS is how long the GVL was held with that stack, since the thread is there.
+	stack  sampler.StackID
+	heldNS int64
+}
+
+// alike reports whether two intervals of a thread are added up alike.
+func alike(x, y *gvl.Interval) bool {
+	a, b := &x.Detail, &y.Detail
+	return x.State == y.State && x.Stack == y.Stack && a.Peer == b.Peer && a.Object == b.Object && a.FDs == b.FDs && a.Op == b.Op &&
+		a.Syscall == b.Syscall && a.Reason == b.Reason
+}
+
+// Interval adds a stretch of a thread's time.
+func (c *collector) Interval(i *gvl.Interval) {
+	for i.Slot >= len(c.tallies) {
+		c.tallies = append(c.tallies, tally{})
+	}
+	t := &c.tallies[i.Slot]
+	if t.last.ToNS == i.FromNS && alike(&t.last, i) {
+		t.last.ToNS = i.ToNS
+		return
+	}
+	c.add(t)
+	t.last = *i
+}
+
+// add adds up the last interval of a thread.
+func (c *collector) add(t *tally) {
+	i := &t.last
+	if i.FromNS == i.ToNS {
+		return
+	}
+	t.hold(i, c)
+	if keys := c.keysOf(i); len(keys) > 0 {
+		c.spread(i.FromNS, i.ToNS, func(b *second, ns int64) { b.add(keys, ns) })
+	}
+	i.FromNS = i.ToNS
+}
+
+// hold follows how long the GVL is held with one stack.
+func (t *tally) hold(i *gvl.Interval, c *collector) {
+	if i.Stack != t.stack {
+		t.stack, t.heldNS = i.Stack, 0
+	}
+	if i.State.Held() {
+		c.spread(i.FromNS, i.ToNS, func(_ *second, ns int64) { t.heldNS += ns })
+	}
+}
+
+// add adds time to the sums of one thread.
+func (b *second) add(keys []sumKey, ns int64) {
+	if len(b.sums) >= maxSums { // the sums of all threads stay right
+		k := keys[0]
+		k.id, k.ractor = 0, 0
+		b.sums[k] += ns
+		return
+	}
+	for _, k := range keys {
+		b.sums[k] += ns
+	}
+}
+
+// keysOf returns the sums that the time of an interval belongs to, the thread's own first; none when nothing is known of it.
+// They are valid until the next call.
+func (c *collector) keysOf(i *gvl.Interval) []sumKey {
+	if !i.Sampled() {
+		return nil
+	}
+	d, flags := &i.Detail, withServing(c.classes.flagsOf(i.Stack), i.Serving.Work)
+	group := c.peers.GroupOf(d.Peer)
+	gated := c.gates.closed(i.State, d, i.Stack) != nil
+	idle := !gated && c.idle(i.State, d, flags, group)
+	keys := append(c.keys[:0], sumKey{id: uint64(i.Thread), ractor: i.Ractor, state: i.State, idle: idle})
+	if i.State == gvl.GC && i.Stack != 0 {
+		keys = append(keys, sumKey{dim: dimGC, id: uint64(i.Stack)})
+	}
+	if flags&flagRequire != 0 && (i.State.Held() || i.State == gvl.Waiting) {
+		keys = append(keys, sumKey{dim: dimLoad})
+	}
+	switch {
+	case idle:
+	case i.State == gvl.IO:
+		if group != 0 && d.Op != gvl.OpResolve { // a name server is dns_slow's, not another service
+			keys = append(keys, sumKey{dim: dimPeer, id: uint64(group)})
+		}
+		switch {
+		case d.Op == gvl.OpResolve:
+			keys = append(keys, sumKey{dim: dimOp, id: opResolves})
+		case inChild(i.State, d, flags):
+			keys = append(keys, sumKey{dim: dimOp, id: opChildren})
+		}
+		if f := flags & (flagDB | flagRedis); f != 0 {
+			keys = append(keys, sumKey{dim: dimFlag, id: uint64(f)})
+		}
+	case i.State == gvl.Lock && d.Object != 0:
+		keys = append(keys, sumKey{dim: dimLock, id: d.Object})
+	case (i.State == gvl.Parked || i.State == gvl.Sleeping) && (gated || flags&flagPool != 0):
+		keys = append(keys, sumKey{dim: dimFlag, id: uint64(flagPool)})
+	case restsAtWork(i.State, flags):
+		keys = append(keys, sumKey{dim: dimRest, id: uint64(i.State)})
+	}
+	c.keys = keys
+	return keys
+}
+
+// pending calls fn with what belongs to sums and is not settled yet, as it stands now: what is to be added to which second.
+func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
+	for k := range c.threads {
+		if id := c.threads[k].id; id != 0 {
+			c.stream.Pending(id, func(i *gvl.Interval) {
+				if keys := c.keysOf(i); len(keys) > 0 {
+					c.spread(i.FromNS, i.ToNS, func(b *second, ns int64) { fn(b, keys, ns) })
+				}
+			})
+		}
+	}
+}
+
+// heldNS is how long a thread has held the GVL since it is where its stack is.
+func (c *collector) heldNS(x *watch) int64 {
+	t := tally{stack: x.stack}
+	if x.slot < len(c.tallies) {
+		c.add(&c.tallies[x.slot])
+		t = c.tallies[x.slot]
+	}
+	c.stream.Pending(x.id, func(i *gvl.Interval) { t.hold(i, c) })
+	if t.stack != x.stack {
+		return 0
+	}
+	return t.heldNS
+}
+
+// stop is a stretch of time in which the process was stopped.
+type stop struct{ fromNS, toNS int64 }
+
+// maxStops is how many of the times are remembered in which the process was stopped: intervals are settled a second late at most,
+// as a rule.
+const maxStops = 16
+
+// stop begins a stretch of time that does not count.
+func (c *collector) stop(atNS int64) {
+	if c.stopped() {
+		return
+	}
+	if len(c.stops) == maxStops {
+		c.stops = slices.Delete(c.stops, 0, 1)
+	}
+	c.stops = append(c.stops, stop{atNS, math.MaxInt64})
+}
+
+// stopped reports whether the process is stopped.
+func (c *collector) stopped() bool {
+	n := len(c.stops)
+	return n > 0 && c.stops[n-1].toNS == math.MaxInt64
+}
+
+// spread calls fn with the seconds of a stretch of time, and what of them counts. What no window can hold any more is left out.
+func (c *collector) spread(fromNS, toNS int64, fn func(b *second, ns int64)) {
+	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
+	for _, s := range c.stops {
+		if s.fromNS >= toNS {
+			break
+		}
+		c.bySecond(fromNS, min(s.fromNS, toNS), fn)
+		fromNS = max(fromNS, s.toNS)
+	}
+	c.bySecond(fromNS, toNS, fn)
+}
+
+func (c *collector) bySecond(fromNS, toNS int64, fn func(b *second, ns int64)) {
+	for fromNS < toNS {
+		sec := fromNS / 1e9
+		end := min(toNS, (sec+1)*1e9)
+		if b := c.secondAt(sec); b != nil {
+			fn(b, end-fromNS)
+		}
+		fromNS = end
+	}
+}
+
+// secondAt returns what is kept of a second; nil: it is too long ago.
+func (c *collector) secondAt(sec int64) *second {
+	b := &c.ring[sec%int64(len(c.ring))]
+	switch {
+	case b.at > sec:
+		return nil
+	case b.at < sec:
+		clear(b.sums)
+		b.waits.Reset()
+		*b = second{at: sec, sums: b.sums, waits: b.waits}
+	}
+	return b
+}

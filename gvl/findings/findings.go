@@ -1,0 +1,525 @@
+package findings
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Severity orders findings.
+type Severity uint8
+
+// The severities.
+const (
+	SeverityInfo Severity = iota
+	SeverityWarn
+	SeverityCrit
+)
+
+// String returns "info", "warn" or "crit".
+func (s Severity) String() string {
+	switch s {
+	case SeverityWarn:
+		return "warn"
+	case SeverityCrit:
+		return "crit"
+	}
+	return "info"
+}
+
+// Finding is something wrong, in plain words for a person who knows nothing of the GVL. docs/findings.md lists them.
+type Finding struct {
+	// ID is the rule's name: "gvl_saturated", "deadlock" …
+	ID       string
+	Severity Severity
+	// Title is a few words ("GVL saturated"), Text the figures and the culprit ("held 98 %, 6.2 threads wait; …"),
+	// Next what to do.
+	Title, Text, Next string
+	// SinceNS is when the condition became true, UntilNS when it ended (0: it goes on), CLOCK_MONOTONIC in ns. AgoNS is how long ago it
+	// ended at the moment that was asked for, at least 1; 0: it goes on. What has ended is told in the past tense, as it was at its worst.
+	SinceNS, UntilNS, AgoNS int64
+	// Threads are the threads concerned, the culprit first; Stack the culprit's stack; 0 when there is none.
+	Threads []sampler.ThreadID
+	Stack   sampler.StackID
+	Peer    sampler.PeerID
+	Object  uint64
+	// Endpoint is the route or job class that most of it is of; "": none, or it is not known.
+	Endpoint string
+	// Explains is the part of the threads' busy time (all time but rest) in the last ten seconds that the finding accounts
+	// for, 0 to 1, with the waiting of those that it kept waiting.
+	Explains float64
+	// Evidence is what the figures rest on: the samples of the ten seconds that they are of.
+	Evidence sampler.Quality
+	// advice are what Next is chosen from (plan).
+	advice []advice
+}
+
+// String returns the line of the screen: when it ended, title and text.
+func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
+
+// When says how long ago the condition ended, before the title: "12 s ago: "; "" while it goes on.
+func (f Finding) When() string { return account.Ago(f.AgoNS) }
+
+// FindingsWindowNS is the past that the figures of findings are of, in ns.
+const FindingsWindowNS = 10e9
+
+// How findings come and go, in ns of the stream's time.
+const (
+	// findingsWindowNS is the past that the rules look at, in whole seconds and the one going on.
+	findingsWindowNS = FindingsWindowNS
+	// trailNS is the end of the window by which is told that what the window still shows has ended, and endedShare the part of its
+	// limits under which it has.
+	trailNS    = 4e9
+	endedShare = .2
+	// recentNS is for how long what has gone is still told.
+	recentNS = 30e9
+	// evaluateNS is how often the rules are asked.
+	evaluateNS = 250e6
+	// raiseNS is how long a condition must hold before its finding is raised, where a rule has no time of its own.
+	raiseNS = 3e9
+	// raiseSoonNS is the same for rules whose condition is a mean over some time already.
+	raiseSoonNS = 200e6
+	// clearNS is how long it must be well under its thresholds before the finding goes.
+	clearNS = 5e9
+	// ClearShare of its threshold is well under.
+	ClearShare = 0.8
+	// bootNS is how long after its start at least a program's load says nothing about its work.
+	bootNS = 5e9
+	// maxBootNS is how long at most: a program that is loading code still is starting.
+	maxBootNS = 30e9
+	// loadingShare is the part of a second that a thread loads code (or waits for the GVL to) from which on the program is
+	// loading, and loadedNS for how long it has to have loaded none before its start is over.
+	loadingShare = .2
+	loadedNS     = 2e9
+	// minWindowNS is how much of the window must have been sampled before anything is said.
+	minWindowNS = 500e6
+)
+
+// hit is what a rule says about a window.
+type hit struct {
+	// score is the measured value in units of its threshold, of several conditions the smallest: 1 and more is true.
+	score    float64
+	severity Severity
+	// text and the rest are filled when the score is at least 1. In title and text what differs between present and past is put by tense.
+	title, text, next string
+	// advice are several things to do, of which the first is told that goes with the other findings. It is empty if next goes with all.
+	advice  []advice
+	threads []sampler.ThreadID
+	stack   sampler.StackID
+	peer    sampler.PeerID
+	object  uint64
+	// endpoint is the one that most of it is of; "": none, or it is not known.
+	endpoint string
+	// explains is the time of threads in the window, in ns, that is lost by this: its own and that of those who waited for it.
+	explains int64
+	// tell adds to text what takes long to find out: the culprit's code. It is called when somebody wants to read it, at the next
+	// judgement at the latest, while the window is still about the same; nil: nothing is missing.
+	tell func(*hit)
+}
+
+// inTense is the hit with all its words.
+func (h hit) inTense() hit {
+	if h.tell != nil {
+		h.tell(&h)
+		h.tell = nil
+	}
+	return h
+}
+
+// rank says which findings lead: a standstill whatever else there is, and of equal severity causes before symptoms.
+type rank uint8
+
+const (
+	// rankStandstill: nothing goes on before this ends, whatever else is seen.
+	rankStandstill rank = iota
+	rankCause
+	// rankSymptom: of which there is a cause, as a rule.
+	rankSymptom
+)
+
+// explainsBand is how much what a finding explains must have changed before it moves in the list: the line at the top is not to
+// jump between two that explain about as much.
+const explainsBand = .25
+
+// rule is one finding as data: its name, when it is raised and what says that it is true.
+type rule struct {
+	id string
+	// raise is how long the condition must hold; conditions that have a duration of their own need no other.
+	raise int64
+	// boot: the rule also holds while the program starts. The others look at what came after that only.
+	boot bool
+	// settled: the start must have been over for the whole of the window.
+	settled bool
+	// sparse: what is counted comes so seldom that the last seconds of the window say nothing of its end.
+	sparse bool
+	rank   rank
+	// hiddenBy names the rules that explain this one: while one of them is raised it is not shown.
+	hiddenBy []string
+	// needs are the kinds of figures that the rule compares with its limits. With less than their least quality its finding is not raised.
+	// Rules that need none go by what single samples show for long, or by counters.
+	needs []sampler.Figure
+	eval  func(*window) hit
+}
+
+// The kinds of figures that rules need.
+var (
+	needStates = []sampler.Figure{sampler.FigureStates}
+	needWaits  = []sampler.Figure{sampler.FigureStates, sampler.FigureWaits}
+)
+
+// lacks reports whether a kind of figure that the rule needs has less than its least quality in a window.
+func (r *rule) lacks(w *window) bool {
+	return slices.ContainsFunc(r.needs, func(f sampler.Figure) bool { return w.quality.Lacks(f) != "" })
+}
+
+// ruleStarved is the rule whose finding changes what the others advise.
+const ruleStarved = "cpu_starved"
+
+// rules are listed causes before symptoms, which decides where rank, severity and what they explain don't.
+var rules = [...]rule{
+	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},
+	{id: "gvl_stuck", rank: rankStandstill, eval: evalStuck},
+	{id: "log_blocked", rank: rankStandstill, boot: true, eval: evalLogBlocked},
+	{id: "memory_stall", rank: rankCause, raise: raiseNS, eval: evalMemoryStall},
+	{id: "memory_grows", rank: rankCause, eval: evalMemoryGrows},
+	{id: ruleStarved, rank: rankCause, raise: raiseNS, eval: evalCPUStarved},
+	{id: "regex_runaway", rank: rankCause, boot: true, eval: evalRegex},
+	{id: "lock_starved", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked"}, eval: evalStarved},
+	{id: "lock_convoy", rank: rankCause, raise: raiseSoonNS, boot: true, hiddenBy: []string{"deadlock", "log_blocked", "lock_starved"}, needs: needStates, eval: evalConvoy},
+	{id: "pool_wait", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalPoolWait},
+	{id: "gc_pause", rank: rankCause, boot: true, eval: evalGCPause},
+	{id: "gc_pressure", rank: rankCause, raise: raiseNS, settled: true, needs: needStates, eval: evalGCPressure},
+	{id: "gc_majors", rank: rankCause, raise: 30e9, sparse: true, needs: needStates, eval: evalGCMajors},
+	{id: "gvl_hog", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"gvl_stuck", "regex_runaway"}, needs: needWaits, eval: evalHog},
+	{id: "dns_slow", rank: rankCause, boot: true, raise: raiseNS, eval: evalDNS},
+	{id: "child_wait", rank: rankCause, boot: true, eval: evalChild},
+	{id: "sleep_wait", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalSleep},
+	{id: "thread_wait", rank: rankCause, raise: raiseNS, boot: true, hiddenBy: []string{"deadlock", "pool_wait"}, needs: needStates, eval: evalThreadWait},
+	{id: "redis_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalRedis},
+	{id: "db_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalDB},
+	{id: "http_slow", rank: rankCause, raise: raiseNS, boot: true, needs: needStates, eval: evalHTTP},
+	{id: "gvl_saturated", rank: rankSymptom, raise: raiseNS, needs: needStates, eval: evalSaturated},
+	{id: "io_busy", rank: rankSymptom, raise: raiseNS, boot: true, hiddenBy: []string{
+		"deadlock", "log_blocked", "lock_starved", "lock_convoy", "pool_wait", "dns_slow", "child_wait", "redis_slow", "db_slow", "http_slow",
+	}, needs: needStates, eval: evalIOBusy},
+	{id: "stuck_thread", rank: rankSymptom, boot: true, hiddenBy: []string{"deadlock"}, eval: evalStuckThread},
+	{id: "thread_leak", rank: rankSymptom, boot: true, eval: evalThreadLeak},
+	{id: "all_busy", rank: rankSymptom, raise: 30e9, needs: needStates, eval: evalAllBusy},
+}
+
+// ruleState is where a rule stands.
+type ruleState struct {
+	raised bool
+	trueNS int64 // since when the condition holds; 0: it does not
+	lowNS  int64 // since when it is well under its thresholds
+	// sureNS is when it was last true of the window's last seconds. endedNS is when it ended, as far as they tell, which may still be true
+	// of the whole of it; 0: it goes on.
+	sureNS, endedNS int64
+	// last is what the rule said last when it was true; its words are found when somebody reads them (finding).
+	last hit
+	// worst is the finding when its score was highest since it was raised; shown: no other hid it all along.
+	worst      Finding
+	worstScore float64
+	shown      bool
+	// lastExplains is what the finding explains, explains the same followed in steps of explainsBand.
+	lastExplains, explains float64
+	lastEvidence           sampler.Quality
+}
+
+// maxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
+const maxPastFindings = 256
+
+// Findings watches a stream for the rules of docs/findings.md. It is a Consumer and not safe for concurrent use.
+type Findings struct {
+	gvl.Ignore
+	ev     *collector
+	rules  *Rules
+	states [len(rules)]ruleState
+	nextNS int64
+	// win is the last seconds; late is those of them in which the program did not start any more, trail the last few.
+	win, late, trail window
+	past             []Finding // as they were at their worst, before they were told
+}
+
+// New returns Findings of a stream of the target p, whose IDs point into dict. b and q are of the same stream. r says which
+// rules with which limits; nil is all of them as they are.
+func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *account.Blame, q *account.Requests, r *Rules) *Findings {
+	if r == nil {
+		r = NewRules()
+	}
+	f := &Findings{ev: newCollector(s, p, dict, &r.limits), rules: r}
+	f.win.init(f.ev, b, q)
+	f.late.init(f.ev, b, q)
+	f.trail.init(f.ev, b, q)
+	s.Attach(f)
+	return f
+}
+
+// Tick asks the rules, now and then, after the collector has taken the sample.
+func (f *Findings) Tick(k *gvl.Tick) {
+	now := k.ToNS
+	if f.ev.stopped() || now < f.nextNS {
+		return
+	}
+	f.nextNS = now + evaluateNS
+	f.win.collect(k.Sample, k.States, now, 0)
+	if f.win.sampledNS < minWindowNS {
+		return
+	}
+	// Where nothing of the start is left both windows are the same.
+	late := &f.win
+	if boot := f.ev.bootNS; now-boot <= findingsWindowNS+1e9 {
+		late = &f.late
+		late.collect(k.Sample, k.States, now, boot)
+	}
+	f.trail.sampledNS = 0
+	for i := range f.states {
+		if f.states[i].raised {
+			f.trail.collect(k.Sample, k.States, now, now-trailNS)
+			break
+		}
+	}
+	for i := range rules {
+		f.judge(i, now, late)
+	}
+	for i := range rules {
+		if st := &f.states[i]; st.raised && !st.shown && !f.hidden(&rules[i]) {
+			st.shown = true
+		}
+	}
+}
+
+// Early reports whether the program was starting until so recently, by the newest sample, that most rules have judged nothing of
+// its work yet: that there is no finding then says nothing.
+func (f *Findings) Early() bool {
+	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
+}
+
+// judge asks a rule and moves its state on; late is the window without the program's start.
+func (f *Findings) judge(i int, now int64, late *window) {
+	if f.rules.off[i] {
+		return
+	}
+	r, st := &rules[i], &f.states[i]
+	var h hit
+	of := late
+	if r.boot {
+		of = &f.win
+	}
+	switch {
+	case r.lacks(of):
+	case !r.boot && (r.settled && late != &f.win || late.sampledNS < minWindowNS):
+	default:
+		h = r.eval(of)
+	}
+	if st.raised && h.score < 1 {
+		st.last = st.last.inTense() // later the window would be another one
+	}
+	switch {
+	case h.score >= 1:
+		st.lowNS = 0
+		if st.trueNS == 0 {
+			st.trueNS = now
+		}
+		if !st.raised && now-st.trueNS < f.rules.raise[i] {
+			return
+		}
+		explains := min(f.win.ofBusy(h.explains), 1)
+		if !st.raised {
+			st.sureNS = now
+		}
+		if f.trails(i, now, h.score); st.endedNS != 0 {
+			return // its figures fade
+		}
+		if !st.raised || math.Abs(explains-st.explains) > explainsBand*st.explains {
+			st.explains = explains
+		}
+		st.raised = true
+		st.last, st.lastExplains, st.lastEvidence = h, explains, of.quality
+		if h.score >= st.worstScore {
+			st.worst, st.worstScore = f.finding(i), h.score
+		}
+	case h.score >= ClearShare && st.raised:
+		st.lowNS = 0
+	default:
+		if !st.raised {
+			st.trueNS = 0
+			return
+		}
+		if st.lowNS == 0 {
+			st.lowNS = now
+		}
+		if f.trails(i, now, h.score); st.endedNS == 0 {
+			st.endedNS = st.sureNS
+		}
+		if now-st.lowNS >= clearNS {
+			if st.shown {
+				f.forget(st.ended())
+			}
+			*st = ruleState{}
+		}
+	}
+}
+
+// trails finds out whether what may still be true of the whole window, whose score is given, has ended.
+func (f *Findings) trails(i int, now int64, score float64) {
+	st := &f.states[i]
+	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {
+		score = min(score, rules[i].eval(&f.trail).score)
+	}
+	switch {
+	case score >= 1:
+		st.sureNS, st.endedNS = now, 0
+	case score < endedShare && st.endedNS == 0:
+		st.endedNS = st.sureNS
+	}
+}
+
+// ended is the finding of a rule whose condition has ended, as it was at its worst.
+func (st *ruleState) ended() Finding {
+	w := st.worst
+	w.UntilNS = st.endedNS
+	return w
+}
+
+// finding is what a rule that is raised says, before it is told.
+func (f *Findings) finding(i int) Finding {
+	st := &f.states[i]
+	st.last = st.last.inTense()
+	h := &st.last
+	list := h.advices()
+	return Finding{
+		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: list[0].text, advice: list, SinceNS: st.trueNS,
+		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Endpoint: h.endpoint, Explains: st.lastExplains,
+		Evidence: st.lastEvidence,
+	}
+}
+
+// starved reports whether the process is short of CPU.
+func (f *Findings) starved() bool {
+	for i := range rules {
+		if rules[i].id == ruleStarved {
+			return f.states[i].raised && f.states[i].endedNS == 0
+		}
+	}
+	return false
+}
+
+// forget moves a finding to the past.
+func (f *Findings) forget(r Finding) {
+	if len(f.past) >= maxPastFindings {
+		f.past = slices.Delete(f.past, 0, 1)
+	}
+	f.past = append(f.past, r)
+}
+
+// Raised returns all findings of the run: what is wrong now, in the order of Current, then those that have gone again, the last
+// first. The slice is the caller's.
+func (f *Findings) Raised() []Finding {
+	var out []Finding
+	for _, i := range f.ranked() {
+		st := &f.states[i]
+		if !st.shown {
+			continue
+		}
+		out = append(out, st.ended())
+	}
+	for _, x := range slices.Backward(f.past) {
+		out = append(out, x)
+	}
+	return f.tell(out)
+}
+
+// tell returns findings in the words for somebody who reads them now, with one plan of what to do.
+func (f *Findings) tell(list []Finding) []Finding {
+	plan(list)
+	for i := range list {
+		list[i] = list[i].inTense(f.ev.lastNS)
+	}
+	return list
+}
+
+// Current returns what is wrong now, and what was until a moment ago; empty when nothing is. What has ended comes last; of the others what
+// stands still for good comes first, then the severe ones; of equal severity causes before symptoms, and those that explain more of the
+// threads' time. The slice is the caller's.
+func (f *Findings) Current() []Finding { return f.tell(f.current()) }
+
+// current is Current before it is told.
+func (f *Findings) current() []Finding {
+	var out []Finding
+	for _, i := range f.ranked() {
+		st := &f.states[i]
+		switch {
+		case f.hidden(&rules[i]):
+		case st.endedNS != 0:
+			out = append(out, st.ended())
+		default:
+			out = append(out, f.finding(i))
+		}
+	}
+	return out
+}
+
+// Told returns what a screen tells: what is wrong now (Current), and what was in the last 30 s, each rule's last finding: the severe ones
+// first, then the last ones. The slice is the caller's.
+func (f *Findings) Told() []Finding {
+	out := f.current()
+	for _, x := range slices.Backward(f.past) {
+		again := func(y Finding) bool { return y.ID == x.ID }
+		i := slices.IndexFunc(rules[:], func(r rule) bool { return r.id == x.ID })
+		if f.ev.lastNS-x.UntilNS <= recentNS && !f.states[i].raised && !slices.ContainsFunc(out, again) {
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y Finding) int {
+		if d := cmp.Compare(min(x.UntilNS, 1), min(y.UntilNS, 1)); d != 0 || x.UntilNS == 0 {
+			return d
+		}
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(y.UntilNS, x.UntilNS))
+	})
+	return f.tell(out)
+}
+
+// ranked lists the rules that are raised in the order in which their findings are shown.
+func (f *Findings) ranked() []int {
+	var out []int
+	for i := range rules {
+		if f.states[i].raised {
+			out = append(out, i)
+		}
+	}
+	// A symptom of a lack of CPU does not lead before the lack.
+	starved := f.starved()
+	severity := func(i int) Severity {
+		if starved && rules[i].rank == rankSymptom {
+			return min(f.states[i].last.severity, SeverityWarn)
+		}
+		return f.states[i].last.severity
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		x, y := &f.states[a], &f.states[b]
+		xRank, yRank := rules[a].rank, rules[b].rank
+		ended := func(st *ruleState) int { return int(min(st.endedNS, 1)) }
+		if d := cmp.Or(cmp.Compare(ended(x), ended(y)), cmp.Compare(min(xRank, rankCause), min(yRank, rankCause))); d != 0 || xRank == rankStandstill {
+			return d
+		}
+		return cmp.Or(cmp.Compare(severity(b), severity(a)), cmp.Compare(xRank, yRank), cmp.Compare(y.explains, x.explains))
+	})
+	return out
+}
+
+func (f *Findings) hidden(r *rule) bool {
+	for _, id := range r.hiddenBy {
+		for i := range rules {
+			if rules[i].id == id && f.states[i].raised {
+				return true
+			}
+		}
+	}
+	return false
+}

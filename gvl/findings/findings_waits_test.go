@@ -1,0 +1,199 @@
+package findings
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// readers plays n threads that read from a peer nearly all the time, each on a moving stack.
+func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
+	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		var list []sampler.Thread
+		owner := sampler.ThreadID(i%(8*n) + 1) // calls of 200 ms
+		for id := sampler.ThreadID(1); int(id) <= n; id++ {
+			if id == owner {
+				list = append(list, s.at(gvltest.Holder(id), s.stack("Work#step")))
+				continue
+			}
+			list = append(list, s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 9, peer), s.stack(labels...)))
+		}
+		if int(owner) > n {
+			owner = 0
+		}
+		return owner, list
+	})
+}
+
+func TestSlowPeers(t *testing.T) {
+	tcp := func(remote, service string) sampler.Peer {
+		return sampler.Peer{Kind: sampler.PeerTCP, Remote: remote, Local: "10.0.0.1", Service: service}
+	}
+	tests := []struct {
+		name  string
+		peer  sampler.Peer
+		stack []string
+		ids   []string
+		words []string
+	}{
+		{"postgres", tcp("10.0.0.5:5432", "PostgreSQL"), []string{"c:PG::Connection#exec", "Order.find"}, []string{"db_slow"},
+			[]string{"10.0.0.5:5432 PostgreSQL", "Order.find → PG::Connection#exec", "of the busy time"}},
+		{"own database", tcp("127.0.0.1", ""), []string{"c:IO#gets", "DB#read_answer", "DB#query"}, []string{"db_slow"},
+			[]string{"127.0.0.1", "DB#read_answer"}},
+		{"local", sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:9999", Local: "127.0.0.1:41000", Process: "puma (pid 12)"},
+			[]string{"c:IO#read", "Net::BufferedIO#rbuf_fill"}, []string{"http_slow"},
+			[]string{"127.0.0.1:9999, where puma (pid 12) listens, ", " calls a second: half take ≤ 197 ms, 95 % ≤ 197 ms, the longest ≤ 197 ms"}},
+		{"redis", tcp("10.0.0.6:6379", "Redis"), []string{"c:IO#read", "RedisClient#call"}, []string{"redis_slow"}, []string{"Redis"}},
+		{"http", tcp("1.2.3.4:443", "HTTPS"), []string{"c:IO#read", "Net::BufferedIO#rbuf_fill"}, []string{"http_slow"},
+			[]string{"1.2.3.4:443 HTTPS"}},
+		{"clients", sampler.Peer{Kind: sampler.PeerTCP, Remote: "9.9.9.9", Local: "10.0.0.1:80"},
+			[]string{"c:IO#read", "Puma::Client#read"}, nil, nil},
+		{"subscriber", tcp("10.0.0.6:6379", "Redis"), []string{"c:IO#read", "Redis::SubscribedClient#loop"}, nil, nil},
+		{"pipe", sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[1]"}, []string{"c:IO#read", "X#y"}, []string{"io_busy"},
+			[]string{"pipe:[1]", "5 threads (thread)", "now in X#y → IO#read (app.rb:10)"}},
+	}
+	for _, tt := range tests {
+		s := newScene(t)
+		s.readers(9*gvltest.Sec, 5, s.dict.InternPeer(tt.peer), tt.stack...)
+		s.want(tt.name, tt.ids, tt.words...)
+	}
+}
+
+// callers plays n threads that read from a peer whenever they are looked at, 20 times a second, for d ns; their CPU counters
+// are read four times a second, and move by cpuNS a call of 400 ms.
+func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
+	const reading, call = 250 * gvltest.MS, 400 * gvltest.MS
+	stack := s.stack("c:IO#gets", "Client#ask")
+	for end := s.now + d; s.now < end; {
+		s.now += 50*gvltest.MS - sceneTick // and a tick of play
+		s.play(sceneTick, func(int) (sampler.ThreadID, []sampler.Thread) {
+			var list []sampler.Thread
+			for id := range sampler.ThreadID(n) {
+				th := s.at(gvltest.Answered(gvltest.Released(id+1), s.now, "read", 9, peer), stack)
+				th.Kernel.CPUAtNS = s.now / reading * reading
+				th.Kernel.CPUNS = th.Kernel.CPUAtNS / call * cpuNS
+				th.Kernel.StateAtNS = th.Kernel.CPUAtNS
+				list = append(list, th)
+			}
+			return 0, list
+		})
+	}
+}
+
+// TestCallsBetweenSamples: threads that call a slow service again and again, and are never seen at anything but the wait for its
+// answer, are not readers of a stream: they have had a CPU meanwhile. Nor has one of them waited for as long as it is watched.
+func TestCallsBetweenSamples(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		cpuNS int64
+		ids   []string
+	}{{"1 ms a call", gvltest.MS, []string{"http_slow"}}, {"messages never come", 0, nil}, {"stopped and continued again and again", 30_000, nil}} {
+		s := newScene(t)
+		peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:443", Local: "10.0.0.1", Service: "HTTPS"})
+		s.callers(15*gvltest.Sec, c.cpuNS, 3, peer)
+		s.want(c.what, c.ids)
+		if longest := s.f.win.state(1).DurationNS(); c.ids != nil && longest > 2*gvltest.Sec || c.ids == nil && longest < 14*gvltest.Sec {
+			t.Errorf("%s: the wait going on has lasted %v ns", c.what, longest)
+		}
+		// Seen at work at last: for twelve seconds nobody saw it, which is not that it waited so long.
+		s.readers(5*gvltest.Sec, 3, peer, "c:IO#gets", "Client#ask")
+		if c.ids != nil {
+			s.want(c.what+", then seen at work", c.ids)
+		}
+	}
+}
+
+func TestOtherWaits(t *testing.T) {
+	s := newScene(t)
+	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{
+			s.at(gvltest.Answered(gvltest.Released(1), s.now, "futex", -1, 0), s.stack("c:Addrinfo.getaddrinfo", "Http#get")), gvltest.Asleep(2, 1, sampler.BlockSleep),
+		}
+	})
+	s.want("dns", []string{"dns_slow"}, "1 thread resolves a name")
+
+	s = newScene(t)
+	nameServer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerUDP, Remote: "127.0.0.1:53", Service: "DNS"})
+	asking := []sampler.StackID{s.stack("c:Addrinfo.getaddrinfo", "A#b"), s.stack("c:Addrinfo.getaddrinfo", "A#c")}
+	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		var list []sampler.Thread
+		for id := range sampler.ThreadID(3) {
+			list = append(list, s.at(gvltest.Answered(gvltest.Released(id+1), s.now, "poll", 9, nameServer), asking[i/20%2]))
+		}
+		return 0, list
+	})
+	s.want("a name server is not another service", []string{"dns_slow"}, "3 threads resolve a name")
+
+	s = newScene(t)
+	s.named(3, "", true)
+	run := s.stack("c:Kernel#system", "Work#run")
+	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		list := []sampler.Thread{gvltest.Asleep(1, sampler.Stopped, sampler.BlockChild), gvltest.Asleep(2, sampler.Stopped, sampler.BlockChild),
+			gvltest.Asleep(3, sampler.Stopped, sampler.BlockChild), gvltest.Asleep(4, sampler.Stopped, sampler.BlockChild)}
+		for i := range list[:3] {
+			list[i].Stack = run
+		}
+		list[0].Blocked.Child = 77
+		return 0, list // the fourth has no frame: it is one of Process.detach
+	})
+	s.want("children", []string{"child_wait"}, "2 threads wait for child processes", "pid 77")
+
+	s = newScene(t)
+	poolStack := func() sampler.StackID {
+		return s.stack("c:Thread::ConditionVariable#wait", "MonitorMixin::ConditionVariable#wait",
+			"block in ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", "Order.find")
+	}
+	pool := poolStack()
+	s.play(6*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockConditionVariable), pool),
+			s.at(gvltest.Asleep(2, sampler.Stopped, sampler.BlockConditionVariable), pool)}
+	})
+	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
+
+	// Waits of 1.2 s now and then, of one in nine threads: a fifth is over whenever one asks, and all are in the window.
+	for _, c := range []struct {
+		what   string
+		waitNS int64
+		want   []string
+	}{{"short waits for a pool", 700 * gvltest.MS, []string{"io_busy"}}, {"a wait for a pool, again and again", 1200 * gvltest.MS, []string{"pool_wait"}}} {
+		s = newScene(t)
+		pool, busy := poolStack(), []sampler.StackID{s.stack("Work#a"), s.stack("Work#b")}
+		s.play(12*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			var list []sampler.Thread
+			for id := sampler.ThreadID(2); id < 10; id++ {
+				list = append(list, s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 9, 0), busy[i%2]))
+			}
+			if into := int64(i) * sceneTick % (2 * gvltest.Sec); into < c.waitNS {
+				return 0, append(list, s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockConditionVariable), pool))
+			}
+			return 1, append(list, s.at(gvltest.Holder(1), busy[i%2]))
+		})
+		s.want(c.what, c.want)
+		if slices.Contains(c.want, "pool_wait") {
+			s.play(500*gvltest.MS, func(i int) (sampler.ThreadID, []sampler.Thread) {
+				return 1, []sampler.Thread{s.at(gvltest.Holder(1), busy[i%2])}
+			})
+			s.want("between two of them", c.want, "threads waited for a connection, longest wait 1.2 s")
+		}
+	}
+
+	s = newScene(t)
+	pipe := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerPipe, Path: "pipe:[1]"})
+	writing := func(peer sampler.PeerID) {
+		s.play(3*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			behind := gvltest.Asleep(2, sampler.StoppedForever, sampler.BlockMutex)
+			behind.Blocked.Holder, behind.Blocked.Object = 1, 0xa0
+			return 0, []sampler.Thread{s.at(gvltest.Answered(gvltest.Released(1), s.now, "write", 1, peer), s.stack("c:IO#write", "X#y")), behind}
+		})
+	}
+	writing(pipe)
+	s.want("log", []string{"log_blocked"}, "stdout", "1 thread waits behind it")
+	s = newScene(t)
+	tty := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTTY, Path: "/dev/pts/1"})
+	writing(tty)
+	if slices.Contains(s.ids(), "log_blocked") {
+		t.Error("a paused terminal is not a blocked log")
+	}
+}

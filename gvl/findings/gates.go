@@ -1,0 +1,385 @@
+package findings
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// A gate is a method in which threads wait (for a Queue or a ConditionVariable) until another one has come out of it: Pool#with, that
+// takes a connection, calls the block that it was given and puts the connection back. What is known of one comes from stacks alone:
+//
+//   - A thread waits in it when no code inside of the method calls back: Queue#pop, Pool#with, Shop#order.
+//   - A thread is inside when the method has called back into a method further out: IO#read, block in Shop#order, Pool#with, Shop#order.
+//
+// Of a pool with waiters there are always as many inside. A worker that takes its jobs so ("while job = queue.pop; yield job; end")
+// has the same stacks; but as many are inside as there are jobs, and that changes while others wait.
+
+// gateID is a method, by its label and file.
+type gateID uint32
+
+type gateKey struct{ label, path string }
+
+// stackGates says of a stack in which methods it may wait, and inside of which it is.
+type stackGates struct {
+	// near are methods that no code further in has been called back from, the innermost first.
+	near []gateID
+	// through are methods that have called back a method further out.
+	through []gateID
+}
+
+const (
+	// maxNear is how many methods around a wait may be its gate: checkout within with, within a helper of the program's own.
+	maxNear = 6
+	// maxThrough is how many methods a stack may be inside of: helpers that take blocks lie between, too.
+	maxThrough = 48
+	// maxGates is how many methods are followed at a time.
+	maxGates = 16
+	// gateLookNS is how often is looked who waits and who is inside.
+	gateLookNS = 100e6
+	// gateLooks are those of the window.
+	gateLooks = findingsWindowNS / gateLookNS
+)
+
+// How a gate is told from the method in which workers wait for jobs.
+const (
+	// gateMinLooks is how many looks must have seen somebody wait.
+	gateMinLooks = 20
+	// gateChanges is how often those inside must have changed.
+	gateChanges = 3
+	// gateFewer is the part of the looks that may have seen fewer inside than there is room for, as a woken thread that has no CPU yet
+	// is not inside. gateFewerSeen is that part where threads have been seen to leave the method for good: a worker's loop is never left.
+	gateFewer, gateFewerSeen = .02, .15
+	// gateLeft is how often one must have been seen to leave it.
+	gateLeft = 3
+	// gateVain is how often one that waited must have been woken in vain: somebody put back what another one was faster to take. Who
+	// waits for a job is not woken while there is none.
+	gateVain = 5
+	// gateMore is the part that may have seen more: those on their way in or out.
+	gateMore = .25
+)
+
+// gateLook is what one look saw: how many waited, and how many were inside.
+type gateLook struct {
+	atNS            int64
+	waiting, inside int32
+	// changed: another thread was inside than before. left is how many were elsewhere that had been there, vain how many of those that
+	// waited had been woken and went on waiting.
+	changed    bool
+	left, vain int32
+}
+
+// lastWait is when a thread that waits had a CPU last, and when its wait would have ended by itself (ThreadState).
+type lastWait struct{ movedNS, deadlineNS int64 }
+
+// gate is what is known of one method.
+type gate struct {
+	id    gateID
+	looks [gateLooks]gateLook
+	next  int
+	// inside are the threads inside, since when; known are those that were seen waiting or inside.
+	inside map[sampler.ThreadID]int64
+	known  map[sampler.ThreadID]lastWait
+	// serving: those who waited at the last look were in requests or jobs, all of them. nested: one that was inside waited for another
+	// turn.
+	serving, nested bool
+	lastNS          int64
+	// open: it is a gate, as far as it is known. size is how many it lets in.
+	open bool
+	size int
+}
+
+// gates follows the methods in which threads wait for each other.
+type gates struct {
+	dict   *sampler.Dictionary
+	ids    map[gateKey]gateID
+	stacks map[sampler.StackID]stackGates
+	list   []*gate
+	nextNS int64
+	// open is how many of the list are gates, as far as it is known.
+	open int
+}
+
+func newGates(dict *sampler.Dictionary) *gates {
+	return &gates{dict: dict, ids: make(map[gateKey]gateID), stacks: make(map[sampler.StackID]stackGates)}
+}
+
+// intern returns the number of a method.
+func (g *gates) intern(k gateKey) gateID {
+	id, ok := g.ids[k]
+	if !ok {
+		id = gateID(len(g.ids) + 1)
+		g.ids[k] = id
+	}
+	return id
+}
+
+// gatesOf returns what a stack says. It goes through the maxClassFrames innermost frames.
+func (g *gates) gatesOf(stack sampler.StackID) stackGates {
+	if s, ok := g.stacks[stack]; ok {
+		return s
+	}
+	// Each method of the stack with its place, and from where on outwards it is covered: called back from further in.
+	type place struct {
+		id    gateID
+		block bool
+	}
+	var frames []place
+	innermost := make(map[gateID]int)
+	covered := [code.MaxFrames + 1]int{} // +1 where a covered stretch begins, -1 behind its end
+	covers := make(map[gateID]bool)      // its own blocks within each other are no call of another method
+	at := stack
+	for depth := 0; at != 0 && depth < code.MaxFrames; depth++ {
+		caller, id := g.dict.Stack(at)
+		at = caller
+		f := g.dict.Frame(id)
+		if f.C || f.Label == "" || strings.HasPrefix(f.Path, "<internal:") {
+			continue
+		}
+		label := code.Method(f.Label)
+		p := place{g.intern(gateKey{label, f.Path}), label != f.Label}
+		n := len(frames)
+		if j, ok := innermost[p.id]; ok {
+			covered[j+1]++
+			covered[n]--
+			covers[p.id] = covers[p.id] || n > j+1
+		} else if p.block {
+			innermost[p.id] = n
+		}
+		frames = append(frames, p)
+	}
+	var s stackGates
+	depth := 0
+	for i, p := range frames {
+		depth += covered[i]
+		switch {
+		case depth == 0 && len(s.near) < maxNear:
+			s.near = append(s.near, p.id)
+		case depth > 0 && !covers[p.id] && len(s.through) < maxThrough:
+			s.through = append(s.through, p.id)
+		}
+	}
+	g.stacks[stack] = s
+	return s
+}
+
+// closed returns the gate at which a thread waits; nil: it waits at none.
+func (g *gates) closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *gate {
+	if g.open == 0 || stack == 0 || !gvl.InQueue(s, d) {
+		return nil
+	}
+	for _, x := range g.list {
+		if x.open && has(g.gatesOf(stack).near, x.id) {
+			return x
+		}
+	}
+	return nil
+}
+
+func has(ids []gateID, id gateID) bool {
+	for _, x := range ids {
+		if x == id {
+			return true
+		}
+	}
+	return false
+}
+
+// look looks who waits where and who is inside, now and then, and reports whether what is a gate has changed. The threads' stacks are
+// those of threads, at the slots of the sample.
+func (g *gates) look(now int64, states []gvl.ThreadState, slots []int, threads []watch) bool {
+	if g.dict == nil || now < g.nextNS {
+		return false
+	}
+	g.nextNS = now + gateLookNS
+	forgot := g.forget()
+	waiting := make(map[gateID]int)
+	for i := range states {
+		if w := watched(threads, slots[i]); w != nil && w.stack != 0 && w.flags&flagIdle == 0 && gvl.InQueue(states[i].State, &states[i].Detail) {
+			for _, id := range g.gatesOf(w.stack).near {
+				waiting[id]++
+			}
+		}
+	}
+	through := make(map[gateID]bool)
+	if len(waiting) > 0 {
+		for i := range states {
+			if w := watched(threads, slots[i]); w != nil && w.stack != 0 {
+				for _, id := range g.gatesOf(w.stack).through {
+					through[id] = through[id] || waiting[id] > 1
+				}
+			}
+		}
+	}
+	for id, is := range through {
+		if is && len(g.list) < maxGates && g.find(id) == nil {
+			g.list = append(g.list, &gate{id: id, lastNS: now, inside: make(map[sampler.ThreadID]int64), known: make(map[sampler.ThreadID]lastWait)})
+		}
+	}
+	kept, open, changed := g.list[:0], 0, false
+	for _, x := range g.list {
+		if waiting[x.id] > 0 {
+			x.lastNS = now
+		}
+		if now-x.lastNS <= findingsWindowNS {
+			was := x.open
+			g.one(x, now, states, slots, threads)
+			changed = changed || x.open != was
+			kept = append(kept, x)
+		} else {
+			changed, x.open = changed || x.open, false
+		}
+		if x.open {
+			open++
+		}
+	}
+	clear(g.list[len(kept):])
+	g.list, g.open = kept, open
+	return changed || forgot
+}
+
+// forget forgets all stacks and methods when there are too many, and reports whether a gate went with them. Methods are numbered anew
+// then, so that it is done between two looks: no number of before may be kept.
+func (g *gates) forget() bool {
+	if len(g.stacks) < maxClasses && len(g.ids) < maxClasses {
+		return false
+	}
+	was := g.open > 0
+	clear(g.stacks)
+	clear(g.ids)
+	g.list, g.open = nil, 0
+	return was
+}
+
+func watched(threads []watch, slot int) *watch {
+	if slot < 0 || slot >= len(threads) {
+		return nil
+	}
+	return &threads[slot]
+}
+
+func (g *gates) find(id gateID) *gate {
+	for _, x := range g.list {
+		if x.id == id {
+			return x
+		}
+	}
+	return nil
+}
+
+// one looks at one method.
+func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, threads []watch) {
+	l := gateLook{atNS: now}
+	x.serving, x.nested = true, false
+	inside := make(map[sampler.ThreadID]int64, len(x.inside))
+	changed := false
+	for i := range states {
+		ts, w := &states[i], watched(threads, slots[i])
+		if w == nil || w.stack == 0 {
+			continue
+		}
+		s := g.gatesOf(w.stack)
+		near, through := has(s.near, x.id), has(s.through, x.id)
+		waits := near && gvl.InQueue(ts.State, &ts.Detail)
+		switch {
+		case waits:
+			l.waiting++
+			x.serving = x.serving && w.flags&(flagServer|flagServing) != 0
+			x.nested = x.nested || through
+		case !near && !through:
+			if _, ok := x.known[ts.Thread]; ok {
+				l.left++
+				delete(x.known, ts.Thread)
+			}
+			continue
+		}
+		last := lastWait{}
+		if waits {
+			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
+			// Of one that was not known yet it is not known whether its time was up.
+			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
+				l.vain++
+			}
+		}
+		x.known[ts.Thread] = last
+		if through || !waits {
+			l.inside++
+			since, was := x.inside[ts.Thread]
+			if !was {
+				since, changed = now, true
+			}
+			inside[ts.Thread] = since
+		}
+	}
+	l.changed = changed && len(x.inside) > 0
+	x.inside = inside
+	if len(x.known) > 2*len(states)+gateLooks {
+		clear(x.known)
+	}
+	x.looks[x.next] = l
+	x.next = (x.next + 1) % len(x.looks)
+	x.judge(now)
+}
+
+// judge finds out whether the method is a gate, and how many it lets in.
+func (x *gate) judge(now int64) {
+	sizes := make(map[int32]int)
+	// Of the window only: the workers of a program that has jobs to do now and then change and leave, too, in an hour.
+	n, changed, left, vain := 0, 0, 0, 0
+	for _, l := range x.looks {
+		if l.atNS <= now-findingsWindowNS {
+			continue
+		}
+		if l.waiting > 0 {
+			sizes[l.inside]++
+			n++
+		}
+		if l.changed {
+			changed++
+		}
+		left += int(l.left)
+		vain += int(l.vain)
+	}
+	size, most := topCount(sizes)
+	fewer, more := 0, n-most
+	for k, times := range sizes {
+		if k < size {
+			fewer += times
+			more -= times
+		}
+	}
+	allowed, allowedMore, moves := gateFewer, gateMore, changed >= gateChanges || left >= gateLeft || vain >= gateVain
+	if left >= gateLeft {
+		allowed = gateFewerSeen
+	}
+	if x.open { // what is known to be one stays one on less, lest a finding comes and goes
+		allowed, allowedMore, moves = gateFewerSeen, 2*gateMore, moves || changed+left+vain > 0
+	}
+	x.size = int(size)
+	x.open = n >= gateMinLooks && size > 0 && float64(more) <= allowedMore*float64(n) &&
+		(x.serving || x.nested || moves && fewer <= int(allowed*float64(n))+1)
+}
+
+// topCount is the number that was counted most often, of several the largest.
+func topCount(counts map[int32]int) (value int32, times int) {
+	for v, n := range counts {
+		if n > times || n == times && v > value {
+			value, times = v, n
+		}
+	}
+	return value, times
+}
+
+// waiting is how many have waited on average, at the looks of the window.
+func (x *gate) waiting(now int64) float64 {
+	sum, n := 0, 0
+	for _, l := range x.looks {
+		if l.atNS > now-findingsWindowNS {
+			sum += int(l.waiting)
+			n++
+		}
+	}
+	return gvl.Ratio(int64(sum), int64(n))
+}

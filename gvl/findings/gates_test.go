@@ -1,0 +1,127 @@
+package findings
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// waitsIn is a thread that waits for a Queue, and was given a CPU so many times.
+func (s *scene) waitsIn(id sampler.ThreadID, turns int64, labels ...string) sampler.Thread {
+	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockQueue)
+	th.Blocked.Object = 0xbee
+	th.Kernel.Turns, th.Kernel.CPUAtNS = turns, s.now
+	return s.at(th, s.stack(append([]string{"c:Thread::Queue#pop"}, labels...)...))
+}
+
+// TestGates: a method that lets so many in and has the others wait is told from one in which workers wait for jobs.
+func TestGates(t *testing.T) {
+	wait := []string{"Pool#with", "Shop#order", "Web#run"}
+	inside := []string{"c:IO#read", "Shop#query", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
+	for _, c := range []struct {
+		what string
+		// in are the threads inside at a time, of six; vain: who waits is woken again and again; out: those not inside are elsewhere.
+		in   func(second int64) []sampler.ThreadID
+		vain bool
+		want []string
+	}{
+		{"in turn", func(second int64) []sampler.ThreadID {
+			return []sampler.ThreadID{sampler.ThreadID(second%6) + 1, sampler.ThreadID((second+3)%6) + 1}
+		}, false, []string{"pool_wait"}},
+		{"always the same two", func(int64) []sampler.ThreadID { return []sampler.ThreadID{2, 5} }, true, []string{"pool_wait"}},
+		{"two long jobs", func(int64) []sampler.ThreadID { return []sampler.ThreadID{2, 5} }, false, nil},
+		{"as many as there are jobs", func(second int64) []sampler.ThreadID {
+			return []sampler.ThreadID{1, 2, 3, 4, 5}[:1+second*2%5]
+		}, true, nil},
+		{"jobs that each take long", func(second int64) []sampler.ThreadID {
+			return []sampler.ThreadID{sampler.ThreadID(second/12%6) + 1, sampler.ThreadID((second/12+3)%6) + 1}
+		}, false, nil},
+		{"nobody", func(int64) []sampler.ThreadID { return nil }, true, nil},
+	} {
+		s := newScene(t)
+		for id := range sampler.ThreadID(6) {
+			s.named(id+1, "web-"+itoa(int64(id)), false)
+		}
+		s.play(50*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			second := (s.now - gvltest.Base) / gvltest.Sec
+			var list []sampler.Thread
+			for id := sampler.ThreadID(1); id <= 6; id++ {
+				turns := int64(1)
+				if c.vain {
+					turns += second
+				}
+				list = append(list, s.waitsIn(id, turns, wait...))
+			}
+			for _, id := range c.in(second) {
+				list[id-1] = s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 9, 0), s.stack(inside...))
+			}
+			return 0, list
+		})
+		var got []string
+		for _, id := range s.ids() {
+			if id == "pool_wait" {
+				got = append(got, id)
+			}
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %v", c.what, s.f.Current())
+		} else if len(got) > 0 {
+			s.want(c.what, []string{"pool_wait"}, "4 of 6 web threads wait in Pool#with (app.rb:10) for one of 2", "; inside: web-")
+		}
+	}
+}
+
+// TestGatesOfStacks: in which methods a stack may wait, and inside of which it is.
+func TestGatesOfStacks(t *testing.T) {
+	s := newScene(t)
+	g := newGates(s.dict)
+	for _, c := range []struct {
+		stack         []string
+		near, through []string
+	}{
+		{[]string{"c:Thread::Queue#pop", "Pool#with", "Shop#order"}, []string{"Pool#with", "Shop#order"}, nil},
+		{[]string{"IO#read", "block in Shop#order", "Pool#with", "Shop#order"}, []string{"IO#read", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
+		// What takes a block around the wait is no gate; what waits within a Mutex is.
+		{[]string{"c:Thread::ConditionVariable#wait", "block in Pool#get", "c:Thread::Mutex#synchronize", "Pool#get", "block in Shop#order", "Log#timed", "Shop#order"},
+			[]string{"Pool#get", "Pool#get", "Shop#order", "Shop#order"}, []string{"Log#timed"}},
+		// A thread that is inside and waits for another turn.
+		{[]string{"c:Thread::Queue#pop", "Pool#with", "block in Shop#order", "Pool#with", "Shop#order"},
+			[]string{"Pool#with", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
+		// Blocks within blocks call no other method.
+		{[]string{"block (3 levels) in <main>", "block (2 levels) in <main>", "c:Kernel#loop", "block in <main>"}, []string{"<main>", "<main>"}, nil},
+	} {
+		got := g.gatesOf(s.stack(c.stack...))
+		check := func(what string, ids []gateID, want []string) {
+			if len(ids) != len(want) {
+				t.Errorf("%v: %s %v, want %v", c.stack, what, ids, want)
+				return
+			}
+			for i := range ids {
+				if ids[i] != g.ids[gateKey{want[i], "app.rb"}] {
+					t.Errorf("%v: %s %v, want %v", c.stack, what, ids, want)
+				}
+			}
+		}
+		check("near", got.near, c.near)
+		check("through", got.through, c.through)
+	}
+}
+
+// TestGatesForget: when there are too many methods, all are forgotten between two looks, and a gate goes for those who wait at it.
+func TestGatesForget(t *testing.T) {
+	s := newScene(t)
+	g := newGates(s.dict)
+	old := g.gatesOf(s.stack("Pool#with", "Shop#order"))
+	g.list, g.open = []*gate{{id: old.near[0], open: true}}, 1
+	for i := range maxClasses {
+		g.intern(gateKey{itoa(int64(i)), "app.rb"})
+	}
+	g.gatesOf(s.stack("Other#with", "Shop#order"))
+	if g.ids[gateKey{"Pool#with", "app.rb"}] != old.near[0] {
+		t.Error("methods have other numbers between two looks")
+	}
+	if !g.look(s.now, nil, nil, nil) || g.open != 0 || len(g.list) != 0 || len(g.ids) != 0 || len(g.stacks) != 0 {
+		t.Errorf("%d methods, %d stacks, %d gates are left, or nobody was told", len(g.ids), len(g.stacks), len(g.list))
+	}
+}

@@ -1,0 +1,304 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/findings.md has the sources of
+// their defaults.
+type limits struct {
+	deadlockAge                                               float64
+	stuckHold, stuckAsleep, stuckSum                          float64
+	logWrite                                                  float64
+	memoryFaults, memoryAsleep, memoryPressure                float64
+	growsTime, growsBy, growsMiB, growsMajors                 float64
+	starvedDelay, starvedDelayCrit, starvedTurns              float64
+	throttled, throttledCrit                                  float64
+	regexMatch                                                float64
+	starveWait, starveShare, starveVain                       float64
+	convoyWaiters, convoyShare, convoyMean                    float64
+	poolWait, poolShare, poolWaiting                          float64
+	gcPause                                                   float64
+	gcOfHeld, gcOfWall                                        float64
+	gcMajors, gcMajorsWaiters                                 float64
+	hogBlame, hogLead, hogHeld, hogWait, hogLost              float64
+	dnsWait, dnsSum                                           float64
+	childWait, childThreads, childShare, childMean            float64
+	sleepShare, sleepThreads, sleepLength                     float64
+	parkShare, parkThreads                                    float64
+	redisShare, redisThreads, redisCall                       float64
+	dbShare, dbThreads, dbCall                                float64
+	httpShare, httpThreads, httpCall, httpWait, httpWaiting   float64
+	fullHeld, fullHeldCrit, fullWaiters, fullLost, fullLostCr float64
+	ioShare, ioThreads                                        float64
+	stuckThread, stuckThreadCrit                              float64
+	leakFactor, leakGrowth, leakSameRoot                      float64
+	poolBusy                                                  float64
+}
+
+// limitUnit says how a limit is written.
+type limitUnit uint8
+
+const (
+	unitNumber limitUnit = iota
+	unitShare
+	unitTime
+)
+
+// limitSpec is one limit as data: its rule and name, its default, and where it is kept.
+type limitSpec struct {
+	rule, name string
+	unit       limitUnit
+	value      float64
+	at         func(*limits) *float64
+}
+
+// limitFor is the name that every rule's limit on how long its condition must hold has.
+const limitFor = "for"
+
+// limitSpecs are all limits but limitFor, in the order of rules. Read-only.
+var limitSpecs = [...]limitSpec{
+	{"deadlock", "age", unitTime, 700e6, func(l *limits) *float64 { return &l.deadlockAge }},
+	{"gvl_stuck", "hold", unitTime, 150e6, func(l *limits) *float64 { return &l.stuckHold }},
+	{"gvl_stuck", "asleep", unitTime, 20e6, func(l *limits) *float64 { return &l.stuckAsleep }},
+	{"gvl_stuck", "sum", unitTime, 300e6, func(l *limits) *float64 { return &l.stuckSum }},
+	{"log_blocked", "write", unitTime, 500e6, func(l *limits) *float64 { return &l.logWrite }},
+	{"memory_stall", "faults", unitNumber, 50, func(l *limits) *float64 { return &l.memoryFaults }},
+	{"memory_stall", "asleep", unitShare, .02, func(l *limits) *float64 { return &l.memoryAsleep }},
+	{"memory_stall", "pressure", unitShare, .05, func(l *limits) *float64 { return &l.memoryPressure }},
+	{"memory_grows", "time", unitTime, 15e9, func(l *limits) *float64 { return &l.growsTime }},
+	{"memory_grows", "growth", unitShare, .50, func(l *limits) *float64 { return &l.growsBy }},
+	{"memory_grows", "mib", unitNumber, 64, func(l *limits) *float64 { return &l.growsMiB }},
+	{"memory_grows", "majors", unitNumber, 2, func(l *limits) *float64 { return &l.growsMajors }},
+	{"cpu_starved", "delay", unitShare, .10, func(l *limits) *float64 { return &l.starvedDelay }},
+	{"cpu_starved", "delay_crit", unitShare, .25, func(l *limits) *float64 { return &l.starvedDelayCrit }},
+	{"cpu_starved", "turns", unitShare, .10, func(l *limits) *float64 { return &l.starvedTurns }},
+	{"cpu_starved", "throttled", unitShare, .40, func(l *limits) *float64 { return &l.throttled }},
+	{"cpu_starved", "throttled_crit", unitShare, .50, func(l *limits) *float64 { return &l.throttledCrit }},
+	{"regex_runaway", "match", unitTime, 1e9, func(l *limits) *float64 { return &l.regexMatch }},
+	{"lock_starved", "wait", unitTime, 2e9, func(l *limits) *float64 { return &l.starveWait }},
+	{"lock_starved", "share", unitShare, .90, func(l *limits) *float64 { return &l.starveShare }},
+	{"lock_starved", "vain", unitNumber, 10, func(l *limits) *float64 { return &l.starveVain }},
+	{"lock_convoy", "waiters", unitNumber, 3, func(l *limits) *float64 { return &l.convoyWaiters }},
+	{"lock_convoy", "share", unitShare, .20, func(l *limits) *float64 { return &l.convoyShare }},
+	{"lock_convoy", "mean", unitNumber, 1, func(l *limits) *float64 { return &l.convoyMean }},
+	{"pool_wait", "wait", unitTime, 1e9, func(l *limits) *float64 { return &l.poolWait }},
+	{"pool_wait", "share", unitShare, .25, func(l *limits) *float64 { return &l.poolShare }},
+	{"pool_wait", "waiting", unitNumber, 2, func(l *limits) *float64 { return &l.poolWaiting }},
+	{"gc_pause", "pause", unitTime, 1e9, func(l *limits) *float64 { return &l.gcPause }},
+	{"gc_pressure", "of_held", unitShare, .20, func(l *limits) *float64 { return &l.gcOfHeld }},
+	{"gc_pressure", "of_wall", unitShare, .10, func(l *limits) *float64 { return &l.gcOfWall }},
+	{"gc_majors", "majors", unitNumber, 2, func(l *limits) *float64 { return &l.gcMajors }},
+	{"gc_majors", "waiters", unitNumber, 1, func(l *limits) *float64 { return &l.gcMajorsWaiters }},
+	{"gvl_hog", "blame", unitShare, .50, func(l *limits) *float64 { return &l.hogBlame }},
+	{"gvl_hog", "lead", unitNumber, 1.5, func(l *limits) *float64 { return &l.hogLead }},
+	{"gvl_hog", "held", unitShare, .10, func(l *limits) *float64 { return &l.hogHeld }},
+	{"gvl_hog", "wait", unitTime, .8 * gvl.TimeSliceNS, func(l *limits) *float64 { return &l.hogWait }},
+	{"gvl_hog", "lost", unitShare, .10, func(l *limits) *float64 { return &l.hogLost }},
+	{"dns_slow", "wait", unitTime, 1e9, func(l *limits) *float64 { return &l.dnsWait }},
+	{"dns_slow", "sum", unitTime, 3e9, func(l *limits) *float64 { return &l.dnsSum }},
+	{"child_wait", "wait", unitTime, 5e9, func(l *limits) *float64 { return &l.childWait }},
+	{"child_wait", "threads", unitNumber, 2, func(l *limits) *float64 { return &l.childThreads }},
+	{"child_wait", "share", unitShare, .30, func(l *limits) *float64 { return &l.childShare }},
+	{"child_wait", "mean", unitNumber, 1.5, func(l *limits) *float64 { return &l.childMean }},
+	{"sleep_wait", "share", unitShare, .30, func(l *limits) *float64 { return &l.sleepShare }},
+	{"sleep_wait", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.sleepThreads }},
+	{"sleep_wait", "length", unitTime, 100e6, func(l *limits) *float64 { return &l.sleepLength }},
+	{"thread_wait", "share", unitShare, .30, func(l *limits) *float64 { return &l.parkShare }},
+	{"thread_wait", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.parkThreads }},
+	{"redis_slow", "share", unitShare, .20, func(l *limits) *float64 { return &l.redisShare }},
+	{"redis_slow", "threads", unitNumber, .5, func(l *limits) *float64 { return &l.redisThreads }},
+	{"redis_slow", "call", unitTime, 50e6, func(l *limits) *float64 { return &l.redisCall }},
+	{"db_slow", "share", unitShare, .50, func(l *limits) *float64 { return &l.dbShare }},
+	{"db_slow", "threads", unitNumber, 2, func(l *limits) *float64 { return &l.dbThreads }},
+	{"db_slow", "call", unitTime, 100e6, func(l *limits) *float64 { return &l.dbCall }},
+	{"http_slow", "share", unitShare, .30, func(l *limits) *float64 { return &l.httpShare }},
+	{"http_slow", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.httpThreads }},
+	{"http_slow", "call", unitTime, 100e6, func(l *limits) *float64 { return &l.httpCall }},
+	{"http_slow", "wait", unitTime, 5e9, func(l *limits) *float64 { return &l.httpWait }},
+	{"http_slow", "waiting", unitNumber, 2, func(l *limits) *float64 { return &l.httpWaiting }},
+	{"gvl_saturated", "held", unitShare, .85, func(l *limits) *float64 { return &l.fullHeld }},
+	{"gvl_saturated", "held_crit", unitShare, .95, func(l *limits) *float64 { return &l.fullHeldCrit }},
+	{"gvl_saturated", "waiters", unitNumber, 1, func(l *limits) *float64 { return &l.fullWaiters }},
+	{"gvl_saturated", "lost", unitShare, .30, func(l *limits) *float64 { return &l.fullLost }},
+	{"gvl_saturated", "lost_crit", unitShare, .50, func(l *limits) *float64 { return &l.fullLostCr }},
+	{"io_busy", "share", unitShare, .50, func(l *limits) *float64 { return &l.ioShare }},
+	{"io_busy", "threads", unitNumber, 1.5, func(l *limits) *float64 { return &l.ioThreads }},
+	{"stuck_thread", "unchanged", unitTime, 15e9, func(l *limits) *float64 { return &l.stuckThread }},
+	{"stuck_thread", "unchanged_crit", unitTime, 60e9, func(l *limits) *float64 { return &l.stuckThreadCrit }},
+	{"thread_leak", "factor", unitNumber, 2, func(l *limits) *float64 { return &l.leakFactor }},
+	{"thread_leak", "growth", unitNumber, 50, func(l *limits) *float64 { return &l.leakGrowth }},
+	{"thread_leak", "same_root", unitShare, .80, func(l *limits) *float64 { return &l.leakSameRoot }},
+	{"all_busy", "busy", unitShare, .85, func(l *limits) *float64 { return &l.poolBusy }},
+}
+
+// Rules are the rules of docs/findings.md with their limits, each of which can be changed and each rule turned off. It
+// is for one goroutine until it is given to Findings, and not to be changed after that.
+type Rules struct {
+	limits limits
+	off    [len(rules)]bool
+	// raise is how long each condition must hold, in ns.
+	raise [len(rules)]int64
+}
+
+// NewRules returns the rules with their defaults.
+func NewRules() *Rules {
+	r := new(Rules)
+	for i := range limitSpecs {
+		*limitSpecs[i].at(&r.limits) = limitSpecs[i].value
+	}
+	for i := range rules {
+		r.raise[i] = rules[i].raise
+	}
+	return r
+}
+
+// Set changes one rule: "gvl_hog=off" turns it off, "gvl_hog=on" on, "gvl_hog.blame=60%" changes a limit. Shares are
+// written 60% or 0.6, times 80ms or 1.5s (a bare number is seconds), numbers as they are; all are above 0. The error
+// lists what there is.
+func (r *Rules) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%q is neither RULE=off nor RULE.LIMIT=VALUE", text)
+	}
+	id, name, dotted := strings.Cut(key, ".")
+	i := slices.IndexFunc(rules[:], func(x rule) bool { return x.id == id })
+	if i < 0 {
+		return fmt.Errorf("there is no finding %q: there are %s", id, strings.Join(RuleIDs(), ", "))
+	}
+	if !dotted {
+		switch value {
+		case "off":
+			r.off[i] = true
+		case "on":
+			r.off[i] = false
+		default:
+			return fmt.Errorf("%s can be on or off, not %q; its limits are %s", id, value, strings.Join(limitNames(id), ", "))
+		}
+		return nil
+	}
+	if name == limitFor {
+		v, err := parseLimit(unitTime, value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		r.raise[i] = int64(v)
+		return nil
+	}
+	for j := range limitSpecs {
+		if s := &limitSpecs[j]; s.rule == id && s.name == name {
+			v, err := parseLimit(s.unit, value)
+			if err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+			*s.at(&r.limits) = v
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no limit %q: it has %s", id, name, strings.Join(limitNames(id), ", "))
+}
+
+// RuleIDs returns the names of all findings, causes before symptoms.
+func RuleIDs() []string {
+	out := make([]string, 0, len(rules))
+	for i := range rules {
+		out = append(out, rules[i].id)
+	}
+	return out
+}
+
+// Limit is a rule's limit as it is written: "gvl_hog.blame", "50 %".
+type Limit struct{ Name, Value string }
+
+// Limits returns the limits of a rule as they stand; nil for a rule that there is not.
+func (r *Rules) Limits(id string) []Limit {
+	var out []Limit
+	for i := range limitSpecs {
+		if s := &limitSpecs[i]; s.rule == id {
+			out = append(out, Limit{s.rule + "." + s.name, s.unit.format(*s.at(&r.limits))})
+		}
+	}
+	for i := range rules {
+		if rules[i].id == id {
+			out = append(out, Limit{id + "." + limitFor, unitTime.format(float64(r.raise[i]))})
+		}
+	}
+	return out
+}
+
+func limitNames(id string) []string {
+	var out []string
+	for i := range limitSpecs {
+		if limitSpecs[i].rule == id {
+			out = append(out, limitSpecs[i].name)
+		}
+	}
+	return append(out, limitFor)
+}
+
+func (u limitUnit) format(v float64) string {
+	switch u {
+	case unitShare:
+		return units.RoundPercent(v)
+	case unitTime:
+		return units.ProseDuration(int64(v))
+	}
+	return units.Number(v, 1)
+}
+
+// timeUnits are those that a limit may be written in, longer names before those that end alike.
+var timeUnits = []struct {
+	suffix string
+	ns     float64
+}{{"ms", 1e6}, {"µs", 1e3}, {"us", 1e3}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}}
+
+// MaxLimitTime is the longest time a limit can be, in ns: a day.
+const MaxLimitTime = 86400e9
+
+func parseLimit(u limitUnit, text string) (float64, error) {
+	word, scale, most, like := text, 1.0, 1e9, "3 or 1.5"
+	switch u {
+	case unitShare:
+		most, like = 1, "60% or 0.6"
+		if strings.HasSuffix(text, "%") {
+			word, scale = strings.TrimSuffix(text, "%"), .01
+		}
+	case unitTime:
+		most, like = MaxLimitTime, "80ms or 1.5s"
+		for _, t := range timeUnits {
+			if strings.HasSuffix(text, t.suffix) {
+				word, scale = strings.TrimSuffix(text, t.suffix), t.ns
+				break
+			}
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
+	if err != nil || math.IsNaN(v) || v*scale <= 0 || v*scale > most {
+		return 0, fmt.Errorf("%q is not a value such as %s", text, like)
+	}
+	return v * scale, nil
+}
+
+// CauseAgoNS returns how long before a rule's condition came true its cause can lie, in ns: in the window that the rule looks at, or longer
+// ago if the rule is about how long something takes.
+func (r *Rules) CauseAgoNS(id string) int64 {
+	ago := float64(findingsWindowNS)
+	for i := range limitSpecs {
+		if s := &limitSpecs[i]; s.rule == id && s.unit == unitTime && !strings.HasSuffix(s.name, "_crit") {
+			ago = max(ago, *s.at(&r.limits))
+		}
+	}
+	return int64(ago)
+}
+
+// RaiseNS returns how long a rule's condition must hold before the finding is raised, in ns.
+func (r *Rules) RaiseNS(id string) int64 {
+	return r.raise[slices.IndexFunc(rules[:], func(x rule) bool { return x.id == id })]
+}

@@ -1,0 +1,74 @@
+package findings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// lockedSince is a thread that waits for a lock another one holds and had so many turns on a CPU when that was read, at readNS.
+func lockedSince(id, holder sampler.ThreadID, turns, readNS int64) sampler.Thread {
+	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockMutex)
+	th.Blocked.Object, th.Blocked.Holder = 0xa0+uint64(holder), holder
+	th.Kernel.Turns, th.Kernel.CPUAtNS = turns, readNS
+	return th
+}
+
+// TestTurnsOfPauses: a thread that is stopped for every sample is given a CPU each time, and has not moved for that. Where nobody
+// stops it, one that is given a CPU again and again may have had the lock.
+func TestTurnsOfPauses(t *testing.T) {
+	for _, c := range []struct {
+		pauses bool
+		want   []string
+	}{{true, []string{"deadlock"}}, {false, nil}} {
+		s := newScene(t)
+		p := gvltest.ProcOf(sampler.EraSched)
+		p.AttachedNS, p.Pauses = gvltest.Base-60*gvltest.Sec, c.pauses
+		s.c = gvl.NewClassifier(p, s.dict)
+		s.watch(p, nil)
+		s.play(2*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+			return 0, []sampler.Thread{lockedSince(1, 2, int64(i), s.now), lockedSince(2, 1, int64(i), s.now)}
+		})
+		s.want("each tick a turn", c.want)
+		if about := atMost(s.f.win.state(1)); (about == "") != c.pauses {
+			t.Errorf("pauses %v: its length is said with %q", c.pauses, about)
+		}
+	}
+}
+
+// TestLockWaitsAtLoweredRates: two threads that are seen to wait for each other's lock, each of which had the lock it waits for between two
+// samples, or did not. At rates that a budget has lowered that is known from the readings of their turns on a CPU alone: until the next
+// one nothing is sure, and what stands still is found by the second.
+func TestLockWaitsAtLoweredRates(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		lowered bool
+		every   int64 // between readings
+		moves   int64 // turns for each of them
+		want    []string
+		about   bool
+	}{
+		{"standing still, read often", true, 200 * gvltest.MS, 0, []string{"deadlock"}, false},
+		{"standing still, read seldom", true, 700 * gvltest.MS, 0, []string{"deadlock"}, false},
+		{"not read again", true, 60 * gvltest.Sec, 0, nil, true},
+		{"moving, read often", true, 200 * gvltest.MS, 1, nil, true},
+		{"not lowered, standing still", false, 200 * gvltest.MS, 0, []string{"deadlock"}, false},
+	} {
+		s := newScene(t)
+		s.self.Lowered = c.lowered
+		began := s.now
+		s.play(1800*gvltest.MS, func(int) (sampler.ThreadID, []sampler.Thread) {
+			reading := (s.now - began) / c.every
+			at := began + max(reading*c.every, sceneTick)
+			return 0, []sampler.Thread{lockedSince(1, 2, 1+reading*c.moves, at), lockedSince(2, 1, 1+reading*c.moves, at)}
+		})
+		s.want(c.what, c.want)
+		ts := s.f.win.state(1)
+		if about := atMost(ts) != "" && strings.HasPrefix(ts.Lasted().Prose(), "≤"); about != c.about {
+			t.Errorf("%s: after %d ms, of which %d are sure, its length is said with %q", c.what, ts.DurationNS()/gvltest.MS, ts.SureNS()/gvltest.MS, ts.Lasted().Prose())
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package findings
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Resting distinguishes input and output that is work from a server's waiting for somebody to want something. It is for one
+// goroutine.
+type Resting struct {
+	dict    *sampler.Dictionary
+	classes *stackClasses
+	// gates are those of the findings of the same stream; nil: there are none.
+	gates *gates
+}
+
+// NewResting returns a Resting for samples whose IDs point into dict.
+func NewResting(dict *sampler.Dictionary) *Resting {
+	return &Resting{dict: dict, classes: newStackClasses(dict)}
+}
+
+// Resting returns a Resting that also knows what the findings know of pools.
+func (f *Findings) Resting() *Resting {
+	r := NewResting(f.ev.dict)
+	r.gates = f.ev.gates
+	return r
+}
+
+// IdleIO reports whether a thread that is in state IO has nothing to do: it accepts connections, waits at a listening socket, or
+// is in the loop of a server or a poller that docs/findings.md counts as rest (Puma's server and reactor, a Sidekiq processor
+// that asks for a job).
+func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) bool {
+	if st != gvl.IO {
+		return false
+	}
+	if d.Op == gvl.OpAccept || r.classes.flagsOf(stack)&flagIdle != 0 {
+		return true
+	}
+	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
+}
+
+// State is the state that a thread is shown in where only work counts: Parked alone is rest. That is what IdleIO tells of, and who sleeps
+// outside of a request or a job; Lock is who waits for others to give something back (the finding pool_wait), or for another thread in the
+// middle of a request or a job (thread_wait).
+func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
+	if r.gates != nil && r.gates.closed(st, d, stack) != nil {
+		return gvl.Lock
+	}
+	if r.IdleIO(st, d, stack) {
+		return gvl.Parked
+	}
+	if st != gvl.Parked && st != gvl.Sleeping {
+		return st
+	}
+	flags := withServing(r.classes.flagsOf(stack), work)
+	switch atWork := restsAtWork(st, flags); {
+	case atWork && st == gvl.Parked, flags&flagPool != 0:
+		return gvl.Lock
+	case atWork:
+		return gvl.Sleeping
+	}
+	return gvl.Parked
+}

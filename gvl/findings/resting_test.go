@@ -1,0 +1,59 @@
+package findings
+
+import (
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+func TestIdleIO(t *testing.T) {
+	s := newScene(t)
+	listener := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerListener, Local: "0.0.0.0:9292"})
+	client := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Local: "10.0.0.1:9292", Remote: "10.0.0.9"})
+	r := NewResting(s.dict)
+	for _, c := range []struct {
+		what string
+		ts   gvl.ThreadState
+		want bool
+	}{
+		{"accepts", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpAccept}}, true},
+		{"selects at a listening socket", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, Peer: listener}}, true},
+		{"Puma's loop", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 2}, Stack: s.stack("c:IO.select", "block in Puma::Server#handle_servers")}, true},
+		{"a job asked for", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead}, Stack: s.stack("c:IO#wait_readable", "Redis#brpop", "Sidekiq::BasicFetch#retrieve_work")}, true},
+		{"reads a request", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpRead, Peer: client}, Stack: s.stack("c:IO#read", "App#call")}, false},
+		{"selects for an answer", gvl.ThreadState{State: gvl.IO, Detail: gvl.Detail{Op: gvl.OpSelect, FDs: 1}, Stack: s.stack("c:IO.select", "Net::BufferedIO#rbuf_fill")}, false},
+		{"parked", gvl.ThreadState{State: gvl.Parked}, false},
+	} {
+		if got := r.IdleIO(c.ts.State, &c.ts.Detail, c.ts.Stack); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
+// TestWhatRests: who sleeps or waits for another thread in a request or a job does not rest, whatever says that it is in one.
+func TestWhatRests(t *testing.T) {
+	s := newScene(t)
+	r := NewResting(s.dict)
+	work := s.dict.InternWork(sampler.Work{Number: 1, Endpoint: "GET /"})
+	puma := []string{"Shop#pay", "Shop#call", "Puma::Configuration#call", "Puma::Server#process_client", "block in Puma::ThreadPool#spawn_thread"}
+	for _, c := range []struct {
+		what  string
+		state gvl.State
+		stack []string
+		work  sampler.WorkID
+		want  gvl.State
+	}{
+		{"a loop that sleeps", gvl.Sleeping, []string{"c:Kernel#sleep", "Poller#run"}, 0, gvl.Parked},
+		{"sleeps in a request", gvl.Sleeping, append([]string{"c:Kernel#sleep"}, puma...), 0, gvl.Sleeping},
+		{"sleeps in a request of a server not known by its methods", gvl.Sleeping, []string{"c:Kernel#sleep", "Falcon#call"}, work, gvl.Sleeping},
+		{"waits for another thread in one", gvl.Parked, []string{"c:Thread#join", "Falcon#call"}, work, gvl.Lock},
+		{"a worker without a request", gvl.Parked, []string{"c:ConditionVariable#wait", "block in Puma::ThreadPool#spawn_thread"}, 0, gvl.Parked},
+		{"waits for a connection", gvl.Sleeping, []string{"c:ConditionVariable#wait", "ConnectionPool#checkout"}, 0, gvl.Lock},
+		{"runs", gvl.Running, puma, 0, gvl.Running},
+	} {
+		if got := r.State(c.state, new(gvl.Detail), s.stack(c.stack...), c.work); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}

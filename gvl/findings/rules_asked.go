@@ -1,0 +1,229 @@
+package findings
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Waits that the program itself asks for: for programs that it starts, for a time to pass, for other threads.
+
+// inChild reports whether a thread in input or output waits for a program that it started: for its end, or for what it prints.
+func inChild(s gvl.State, d *gvl.Detail, flags stackFlags) bool {
+	return s == gvl.IO && (d.Op == gvl.OpChild || flags&flagChild != 0)
+}
+
+// restsAtWork reports whether a thread sleeps, or waits for another thread, in the middle of a request or a job.
+func restsAtWork(s gvl.State, flags stackFlags) bool {
+	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&flagPool == 0
+}
+
+// serves reports whether a thread is in the middle of a request or a job: it is a worker of a server's pool that does not wait for one, or
+// that was read of it.
+func serves(flags stackFlags) bool { return flags&(flagServer|flagServing) != 0 && flags&flagIdle == 0 }
+
+// withServing is what a stack says, and whom its thread works for.
+func withServing(flags stackFlags, work sampler.WorkID) stackFlags {
+	if work != 0 {
+		flags |= flagServing
+	}
+	return flags
+}
+
+// evalChild: threads wait for other programs.
+func evalChild(w *window) hit {
+	workers, long, reading := 0, 0, 0
+	ns := w.ops[opChildren]
+	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+		if !inChild(ts.State, &ts.Detail, x.flags) {
+			return false
+		}
+		// The thread of Process.detach has no frame: all that it is for is to wait.
+		if ts.Stack == 0 || w.isMain(ts.Thread) {
+			if t := w.threads[ts.Thread]; t != nil {
+				ns -= t.ns[gvl.IO]
+			}
+			return false
+		}
+		is := ts.Detail.Op == gvl.OpChild && ts.DurationNS() >= int64(w.limits.childWait)
+		if is {
+			long++
+		}
+		switch t := w.threads[ts.Thread]; {
+		case x.flags&flagChild != 0 || !consumer(x): // who reads what a program prints is no supervisor
+			reading++
+			if is {
+				workers++
+			}
+			return true
+		case t != nil:
+			ns -= t.ns[gvl.IO] // a supervisor: its time in the window was all spent there
+		}
+		return is
+	})
+	share := w.ofBusy(ns) / w.limits.childShare
+	h := hit{
+		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[opChildren])/w.limits.childShare),
+			// Somebody has to wait now: what is left of the time of supervisors that have ended is none of requests.
+			least(float64(reading), share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
+		severity: SeverityWarn, threads: ids,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = w.ops[opChildren]
+	h.title = "Waiting for other programs"
+	h.text = units.RoundPercent(w.ofBusy(w.ops[opChildren])) + " of the busy time " + tenseWaits + " for child processes"
+	if len(ids) > 0 {
+		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
+		ts := w.state(ids[0])
+		if x := w.watch(ids[0]); (x.flags&flagChild != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS {
+			h.text += "≤ " // it may have begun another one since
+		}
+		h.text += units.ProseDuration(longest)
+		h.stack = ts.Stack
+		if ts.Detail.Child > 0 {
+			h.text += " (pid " + itoa(int64(ts.Detail.Child)) + ")"
+		}
+		h.text += w.in(ts.Stack)
+		if share >= 1 {
+			h.text += "; " + units.RoundPercent(w.ofBusy(w.ops[opChildren])) + " of the busy time"
+		}
+	}
+	h.next = "look at the child process; give it a timeout, or start it from a job"
+	return h
+}
+
+// evalSleep: a server's workers sleep instead of working.
+func evalSleep(w *window) hit {
+	ns := w.resting[gvl.Sleeping]
+	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+		return ts.State == gvl.Sleeping && restsAtWork(gvl.Sleeping, x.flags)
+	})
+	h := hit{
+		score: least(w.ofBusy(ns)/w.limits.sleepShare, w.share(ns)/w.limits.sleepThreads,
+			float64(w.callLength(groupSleep))/w.limits.sleepLength),
+		severity: SeverityWarn, threads: ids,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = ns
+	h.title = "Work " + tense("sleeps", "slept")
+	h.text = "requests or jobs " + tenseSpend + " " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time in sleep"
+	if len(ids) > 0 {
+		ts := w.state(ids[0])
+		h.stack = ts.Stack
+		h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
+			w.in(ts.Stack)
+		w.serves(&h, ids[0])
+	}
+	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
+	return h
+}
+
+// evalThreadWait: a server's workers wait for other threads instead of working.
+func evalThreadWait(w *window) hit {
+	ns := w.resting[gvl.Parked]
+	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+		return ts.State == gvl.Parked && x.gate == nil && restsAtWork(gvl.Parked, x.flags)
+	})
+	h := hit{
+		score:    least(w.ofBusy(ns)/w.limits.parkShare, w.share(ns)/w.limits.parkThreads),
+		severity: SeverityWarn, threads: ids,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = ns
+	h.title = "Work " + tenseWaits + " for other threads"
+	h.text = "requests or jobs " + tenseSpend + " " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time waiting for another thread"
+	h.next = "see what that thread does; a request should not wait for more than it needs for its answer"
+	if len(ids) == 0 {
+		return h
+	}
+	ts := w.state(ids[0])
+	h.stack = ts.Stack
+	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
+		w.in(ts.Stack)
+	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
+		h.text += ": the queue " + tenseIs + " full; " + w.taker(ts)
+		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"
+	}
+	return h
+}
+
+// taker names the thread that takes from the queue at which another one waits, with what it does now: the one that was seen waiting for
+// something in it, or the one that runs code of the same class outside of requests and jobs.
+func (w *moment) taker(waits *gvl.ThreadState) string {
+	id, seen := w.ev.takers[waits.Detail.Object]
+	words := " takes from it and " + tenseIs + " "
+	if !seen || w.state(id) == nil {
+		class := w.classOf(waits.Stack)
+		if id = w.soleIn(class, waits); id == 0 {
+			return "who takes from it was not seen"
+		}
+		words = ", the other thread in " + class + ", " + tenseIs + " "
+	}
+	ts := w.state(id)
+	return w.name(id) + words + holderDoes(ts) + w.in(w.watch(id).stack)
+}
+
+// classOf is the class whose method waits: that of the innermost frame written in Ruby that is no part of Ruby itself; "" where it has none
+// of its own.
+func (w *moment) classOf(stack sampler.StackID) string {
+	for depth := 0; stack != 0 && w.dict != nil && depth < code.MaxFrames; depth++ {
+		caller, id := w.dict.Stack(stack)
+		if f := w.dict.Frame(id); !f.C && !strings.HasPrefix(f.Path, "<internal:") {
+			return ownerOf(f.Label)
+		}
+		stack = caller
+	}
+	return ""
+}
+
+// ownerOf is the class or module in a label: "Shop::Log" of "block in Shop::Log#write"; "" where every object has it.
+func ownerOf(label string) string {
+	owner := code.Method(label)
+	if i := strings.LastIndexAny(owner, "#."); i > 0 && owner[:i] != "Object" {
+		return owner[:i]
+	}
+	return ""
+}
+
+// soleIn is the one thread outside of requests and jobs in whose stack there is a method of a class and that does not wait for the same
+// queue; 0: there is none, or several.
+func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
+	var found sampler.ThreadID
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if class == "" || x == nil || serves(x.flags) || ts.Detail.Object == waits.Detail.Object {
+			continue
+		}
+		for at, depth := x.stack, 0; at != 0 && depth < code.MaxFrames; depth++ {
+			caller, id := w.dict.Stack(at)
+			if f := w.dict.Frame(id); !f.C && ownerOf(f.Label) == class {
+				if found != 0 {
+					return 0
+				}
+				found = ts.Thread
+				break
+			}
+			at = caller
+		}
+	}
+	return found
+}
+
+// innermostLabel is the label of a stack's innermost frame; "" for an unknown stack.
+func innermostLabel(dict *sampler.Dictionary, stack sampler.StackID) string {
+	if dict == nil || stack == 0 {
+		return ""
+	}
+	_, id := dict.Stack(stack)
+	return code.Method(dict.Frame(id).Label)
+}

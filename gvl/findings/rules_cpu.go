@@ -1,0 +1,231 @@
+package findings
+
+import (
+	"math"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// gcMinHeld is the held share of a CPU under which the collector's part of it means little.
+const gcMinHeld = .10
+
+// evalCPUStarved: threads that hold the GVL, and so keep all others from running, lack a CPU, or those that work without it do, or
+// the container has used up its share.
+func evalCPUStarved(w *window) hit {
+	// A short turn is seen at no two readings of its thread's counters unless it was interrupted, so the counters speak for
+	// the turns that lacked a CPU more than for the others: what was lacked is held against all time as a holder. So it is with
+	// work outside the GVL.
+	ran := max(w.holderCPU+w.holderWait, w.total.ns[gvl.Running])
+	worked := max(w.nativeCPU+w.nativeWait, w.total.ns[gvl.Native])
+	delay, delayOutside := gvl.Ratio(w.holderWait, ran), gvl.Ratio(w.nativeWait, worked)
+	first, last := &w.firstPr, &w.lastPr
+	throttled := gvl.Ratio(last.ThrottledPeriods-first.ThrottledPeriods, last.Periods-first.Periods)
+	stopped := w.share(last.ThrottledNS - first.ThrottledNS)
+	holders := least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns)
+	// Nobody waits for that work but its own thread: a little of it beside much else is not trouble.
+	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
+	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
+	// Counters of single threads are read too rarely at low rates. Those of the process are not.
+	used, lacked := w.heldWithoutCPU()
+	process := least(lacked/w.limits.starvedDelay, w.share(w.total.ns[gvl.Running]+w.total.ns[gvl.GC])/w.limits.starvedTurns)
+	h := hit{severity: SeverityWarn, score: max(holders, outside, container, process)}
+	if h.score < 1 {
+		return h
+	}
+	if holders >= 1 && delay >= w.limits.starvedDelayCrit || process >= 1 && lacked >= w.limits.starvedDelayCrit || outside >= 1 && delayOutside >= w.limits.starvedDelayCrit ||
+		container >= 1 && throttled >= w.limits.throttledCrit {
+		h.severity = SeverityCrit
+	}
+	wait := w.holderWait
+	if process >= 1 {
+		wait = max(wait, int64(lacked*float64(w.total.ns[gvl.Running]+w.total.ns[gvl.GC])))
+	}
+	h.explains = max(w.withWaiters(wait)+w.nativeWait, w.ofAll(min(stopped, 1)))
+	h.title = "Short of CPU"
+	next := starvedAdvice()
+	var said []string
+	switch {
+	case holders >= 1:
+		said = append(said, "the thread with the GVL was ready and had no CPU for "+units.RoundPercent(delay)+" of its turns")
+	case process >= 1:
+		said = append(said, "Ruby code "+tense("has", "had")+" the GVL "+units.RoundPercent(w.share(w.total.ns[gvl.Running]+w.total.ns[gvl.GC]))+
+			" of the time, and all threads together "+tense("get", "got")+" only "+units.RoundPercent(used)+" of a CPU")
+	}
+	if outside >= 1 {
+		said = append(said, "threads at work outside the GVL were ready and had no CPU for "+units.RoundPercent(delayOutside)+" of that work")
+	}
+	if throttled >= w.limits.throttled {
+		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods")
+		next = throttledAdvice()
+	}
+	if own := w.own(); own >= ownSaid {
+		said = append(said, "ddtop itself took "+units.RoundPercent(own)+" of a CPU")
+		if own >= ownMuch {
+			next = takesLess(next)
+		}
+	}
+	h.advise(next...)
+	h.text = strings.Join(said, "; ")
+	return h
+}
+
+const (
+	// counterSpanNS is the shortest time between two readings of the process's counters that a rule uses.
+	counterSpanNS = 2e9
+	// heldSigmas is how many standard deviations the measured share of the GVL's time may be too high by chance.
+	heldSigmas = 4
+)
+
+// heldWithoutCPU returns the share of one CPU that the whole process used, and the share of the time in which Ruby code held the GVL and
+// cannot have had a CPU: even if no thread used a CPU for anything else. The second is a lower bound: the number of samples limits how
+// well the time with the GVL is known. It is zero where the kernel does not say that tasks waited for a CPU (PSI), because time asleep in
+// the kernel can look like time without a CPU at low rates.
+func (w *window) heldWithoutCPU() (used, lacked float64) {
+	first, last := &w.firstPr, &w.lastPr
+	span := last.AtNS - first.AtNS
+	held := w.share(w.total.ns[gvl.Running] + w.total.ns[gvl.GC])
+	if first.AtNS == 0 || span < counterSpanNS || held == 0 || w.quality.Samples == 0 {
+		return 0, 0
+	}
+	used = gvl.Ratio(last.UserNS+last.SystemNS-first.UserNS-first.SystemNS, span)
+	if last.Pressure.Source == sampler.PressureNone || last.Pressure.Source != first.Pressure.Source ||
+		gvl.Ratio(last.Pressure.CPUSomeNS-first.Pressure.CPUSomeNS, span) < w.limits.starvedDelay {
+		return used, 0
+	}
+	// Samples within one time slice can all see the same thread.
+	n := min(float64(w.quality.Samples), float64(w.sampledNS)/gvl.TimeSliceNS)
+	most := float64(max(len(w.ractors), 1))
+	sure := held - heldSigmas*math.Sqrt(held*max(most-held, 0)/max(n, 1))
+	return used, max(sure-used, 0) / held
+}
+
+const (
+	// ownSaid is the part of a CPU from which on ddtop's own is said where CPU is short, ownMuch from which on it comes first.
+	ownSaid, ownMuch = .01, .05
+)
+
+// machineFaults is the part of the limit on major faults from which on the machine's pressure is taken for the process's
+// too: another one may be the one that lacks memory.
+const machineFaults = .1
+
+// evalMemoryStall: pages come from the disk while the GVL is held, or all tasks of the container stand still for lack of
+// memory.
+func evalMemoryStall(w *window) hit {
+	first, last := &w.firstPr, &w.lastPr
+	span := last.AtNS - first.AtNS
+	if first.AtNS == 0 || span <= 0 {
+		return hit{}
+	}
+	perSecond := float64(last.MajorFaults-first.MajorFaults) / (float64(span) / 1e9)
+	faults := perSecond / w.limits.memoryFaults
+	full, pressed := 0.0, 0.0
+	if last.Pressure.Source != sampler.PressureNone && first.Pressure.Source == last.Pressure.Source {
+		full = gvl.Ratio(last.Pressure.MemoryFullNS-first.Pressure.MemoryFullNS, span)
+		pressed = full / w.limits.memoryPressure
+		if last.Pressure.Source == sampler.PressureMachine {
+			pressed = least(pressed, faults/machineFaults)
+		}
+	}
+	h := hit{
+		score:    max(least(faults, w.share(w.total.ns[gvl.Stalled])/w.limits.memoryAsleep), pressed),
+		severity: SeverityCrit,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = max(w.withWaiters(w.total.ns[gvl.Stalled]), w.ofAll(min(full, 1)))
+	h.title = "Starved of memory"
+	h.text = number(perSecond) + " major page faults/s; the thread with the GVL " + tense("sleeps", "slept") + " in the kernel " +
+		units.RoundPercent(w.share(w.total.ns[gvl.Stalled])) + " of the time"
+	if pressed >= 1 {
+		whose := "its cgroup"
+		if last.Pressure.Source == sampler.PressureMachine {
+			whose = "the machine"
+		}
+		h.text += "; all tasks of " + whose + " that had work stood still for lack of memory " + units.RoundPercent(full) + " of the time"
+	}
+	if last.SwapBytes > 0 {
+		h.text += "; " + itoa(last.SwapBytes>>20) + " MiB swapped out"
+	}
+	h.advise(memoryStallAdvice()...)
+	return h
+}
+
+// evalGCPressure: the collector takes a large part of the time.
+func evalGCPressure(w *window) hit {
+	held := w.total.held()
+	// What collections lacked of a CPU made them long, and is the machine's doing.
+	gc, wall := gvl.Ratio(max(w.total.ns[gvl.GC]-w.gcLacked, 0), max(held-w.gcLacked, 1)), w.share(max(w.gcNS-w.gcLacked, 0))
+	// A collector that lacks a CPU takes as many times longer as its share of one is small. That is the machine's doing, and
+	// cpu_starved says it: to allocate less would not help.
+	ran := 1 - min(gvl.Ratio(w.holderWait, max(w.holderCPU+w.holderWait, held)), 1)
+	h := hit{severity: SeverityWarn}
+	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld), ran*wall/w.limits.gcOfWall)
+	stack, part := gvl.TopKey(w.gcStacks)
+	if stack != 0 && w.ev.classes.flagsOf(stack)&flagGCStart != 0 && w.total.ns[gvl.Waiting] == 0 {
+		return hit{} // collected out of band, and nobody waited for it
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.stack, h.explains = stack, w.withWaiters(int64(ran*float64(w.gcNS)))
+	h.title = "Garbage collection"
+	h.text = tense("takes", "took") + " " + units.RoundPercent(w.share(w.gcNS)) + " of the time, " + units.RoundPercent(gvl.Ratio(w.total.ns[gvl.GC], held)) + " of all Ruby work"
+	if w.firstGC.Valid && w.lastGC.Valid && w.sampledNS > 0 {
+		sec := float64(w.sampledNS) / 1e9
+		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
+			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
+	}
+	// Where collections begin in a library's own threads, they name whose object was the last straw, not whose objects keep them busy.
+	if maker, made := w.maker(); maker != 0 && !code.HasOwn(w.dict, stack) {
+		h.stack = maker
+		h.text += "; " + made
+	} else if code := w.place(stack); code != "" {
+		h.text += "; most under " + code + " (" + units.RoundPercent(gvl.Ratio(part, w.total.ns[gvl.GC])) + ")"
+	}
+	h.next = "allocate less there; then tune the heap (the autotuner gem)"
+	return h
+}
+
+// evalGCPause: one collection took a second.
+func evalGCPause(w *window) hit {
+	h := hit{score: float64(w.pause.ranNS) / w.limits.gcPause, severity: SeverityWarn, stack: w.pause.stack}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = w.withWaiters(w.pause.wallNS)
+	h.title = "Long garbage collection"
+	h.text = "one kept all Ruby code from running for " + units.ProseDuration(w.pause.wallNS)
+	if len(w.ractors) > 1 {
+		h.text = "one took " + units.ProseDuration(w.pause.wallNS) // others run while it sweeps
+	}
+	if code := w.place(w.pause.stack); code != "" {
+		h.text += " in " + code
+	}
+	h.next = "collect out of band between requests; GC.config(rgengc_allow_full_mark: false) on 3.4 and later"
+	return h
+}
+
+// evalGCMajors: full collections again and again while threads wait.
+func evalGCMajors(w *window) hit {
+	if !w.firstGC.Valid || !w.lastGC.Valid {
+		return hit{}
+	}
+	majors := float64(w.lastGC.MajorCount - w.firstGC.MajorCount)
+	h := hit{
+		score: least(majors/w.limits.gcMajors, w.share(w.total.ns[gvl.Waiting])/w.limits.gcMajorsWaiters), severity: SeverityWarn,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = w.withWaiters(w.gcNS)
+	h.title = "Frequent full collections"
+	h.text = units.Plural(int(majors), "major collection", "major collections") + " in " + units.ProseDuration(w.sampledNS) + " while " +
+		number(w.share(w.total.ns[gvl.Waiting])) + " threads " + tenseWait
+	h.next = "look for objects that live just long enough to become old; raise RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR"
+	return h
+}

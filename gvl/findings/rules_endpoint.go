@@ -1,0 +1,146 @@
+package findings
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// endpointShare is the part of what a finding is about that must belong to one endpoint for it to be named.
+	endpointShare = .5
+	// maxToldStatement is how many characters of a statement a finding tells.
+	maxToldStatement = 120
+)
+
+// then adds what is told after what is told already.
+func (h *hit) then(tell func(*hit)) {
+	before := h.tell
+	h.tell = func(h *hit) {
+		if before != nil {
+			before(h)
+		}
+		tell(h)
+	}
+}
+
+// endpoints are what requests and jobs did in the window, up to the last sample, and how long that is, in ns. Words are found a
+// little later than the window was added up, so that their shares are of this length.
+func (w *window) endpoints() (list []account.Endpoint, ns int64) {
+	r := w.requests
+	if r == nil {
+		return nil, 0
+	}
+	return r.EndpointsOf(findingsWindowNS, w.fromNS)
+}
+
+// mostly returns the endpoint that most of total belongs to by what of says of each, and that part; nil where no one is.
+func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int64) (*account.Endpoint, float64) {
+	var most *account.Endpoint
+	for i := range list {
+		if e := &list[i]; !e.Other && (most == nil || of(e) > of(most)) {
+			most = e
+		}
+	}
+	if most == nil || most.Name == "" || of(most) == 0 {
+		return nil, 0
+	}
+	share := min(gvl.Ratio(of(most), total), 1)
+	if share < endpointShare {
+		return nil, 0
+	}
+	return most, share
+}
+
+// waitsMuch is the part of its time that an endpoint waits for the GVL from which on it is named as one that suffers.
+const waitsMuch = .3
+
+// whoTakesGVL adds which endpoint most of the waiting for the GVL is behind, how much of the GVL it takes, and which other one
+// waits most.
+func (w *window) whoTakesGVL(h *hit) {
+	list, length := w.endpoints()
+	if len(list) == 0 {
+		return
+	}
+	all := w.blame.Top(0, account.ByStack, w.blamed())
+	e, _ := mostly(list, all.TotalNS, func(e *account.Endpoint) int64 { return e.BlameNS })
+	if e == nil {
+		return
+	}
+	held := e.NS[gvl.Running] + e.NS[gvl.Stalled] + e.NS[gvl.GC]
+	h.endpoint = e.Name
+	h.text += "; " + e.Name + " " + tense("takes", "took") + " " + units.RoundPercent(min(gvl.Ratio(held, length), 1)) + " of the GVL"
+	var v *account.Endpoint
+	for i := range list {
+		if x := &list[i]; x != e && x.Name != "" && (v == nil || x.NS[gvl.Waiting] > v.NS[gvl.Waiting]) {
+			v = x
+		}
+	}
+	if v == nil || e.NS[gvl.Waiting] > v.NS[gvl.Waiting] {
+		return // it waits for itself
+	}
+	if waits := gvl.Ratio(v.NS[gvl.Waiting], v.TotalNS()); waits >= waitsMuch {
+		h.text += ", " + v.Name + " " + tenseWaits + " " + units.RoundPercent(waits) + " of its time"
+	}
+}
+
+// whoAsks adds which endpoint most of the waiting for a peer group, ns in all, is of, and what is asked now.
+func (w *window) whoAsks(h *hit, group uint32, ns int64) {
+	list, length := w.endpoints()
+	e, share := mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
+		var sum int64
+		for _, p := range e.Peers {
+			if w.ev.peers.GroupOf(p.Peer) == group {
+				sum += p.NS
+			}
+		}
+		return sum
+	})
+	if e != nil {
+		h.endpoint = e.Name
+		h.text += "; " + units.RoundPercent(share) + " of that for " + e.Name
+	}
+	if len(h.threads) == 0 {
+		return
+	}
+	if asked := w.statement(h.threads[0]); asked != "" {
+		h.next = tense("it asks now: ", "it asked: ") + asked + "; " + h.next
+	}
+}
+
+// servingOf is whom a listed thread works for.
+func (w *moment) servingOf(id sampler.ThreadID) sampler.Serving {
+	if i, ok := w.threadOf[id]; ok && i < len(w.s.Threads) {
+		return w.s.Threads[i].Serving
+	}
+	return sampler.Serving{}
+}
+
+// statement is what a thread asks now; "" where that is not known.
+func (w *moment) statement(id sampler.ThreadID) string {
+	if w.dict == nil {
+		return ""
+	}
+	text := []rune(w.dict.Statement(w.servingOf(id).Statement))
+	if len(text) > maxToldStatement {
+		return string(text[:maxToldStatement-1]) + "…"
+	}
+	return string(text)
+}
+
+// endpointOf is the endpoint that a thread works for now; "" where that is not known.
+func (w *moment) endpointOf(id sampler.ThreadID) string {
+	if w.dict == nil {
+		return ""
+	}
+	return w.dict.Work(w.servingOf(id).Work).Endpoint
+}
+
+// serves adds the endpoint that a culprit works for now: ", for GET orders#index".
+func (w *moment) serves(h *hit, id sampler.ThreadID) {
+	if name := w.endpointOf(id); name != "" {
+		h.endpoint = name
+		h.text += ", for " + name
+	}
+}

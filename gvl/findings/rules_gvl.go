@@ -1,0 +1,273 @@
+package findings
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// evalSaturated: one GVL is held nearly all the time, threads queue for it, and that is a large part of their time.
+func evalSaturated(w *window) hit {
+	var h hit
+	for id, r := range w.ractors {
+		held, waiters, lost := w.share(r.held()), w.share(r.ns[gvl.Waiting]), gvl.Ratio(r.ns[gvl.Waiting], r.busy)
+		score := least(held/w.limits.fullHeld, waiters/w.limits.fullWaiters, lost/w.limits.fullLost)
+		if score <= h.score {
+			continue
+		}
+		h.score, h.severity = score, SeverityWarn
+		if held >= w.limits.fullHeldCrit && lost >= w.limits.fullLostCr {
+			h.severity = SeverityCrit
+		}
+		if score < 1 {
+			continue
+		}
+		h.explains = r.ns[gvl.Waiting]
+		h.title = "GVL saturated"
+		if len(w.ractors) > 1 {
+			h.title = "GVL of ractor " + itoa(int64(id)) + " saturated"
+		}
+		h.text = "held " + units.RoundPercent(held) + ", " + number(waiters) + " threads " + tenseWait + ", " + units.RoundPercent(lost) +
+			" of their busy time"
+		h.tell = nil
+		w.blameText(&h)
+		h.then(w.whoTakesGVL)
+		h.advise(saturatedAdvice(gvl.Ratio(r.ns[gvl.IO], r.ns[gvl.IO]+r.held()))...)
+	}
+	return h
+}
+
+// blameText adds who is behind the waiting, when somebody is in particular.
+func (w *window) blameText(h *hit) {
+	rep := w.blame.Top(1, account.ByFrame, w.blamed())
+	by := w.blame.Top(1, account.ByThread, w.blamed())
+	if len(rep.Entries) == 0 || len(by.Entries) == 0 {
+		return
+	}
+	e := by.Entries[0]
+	h.stack, h.threads = e.Stack, []sampler.ThreadID{e.Thread}
+	// One thread with several innermost frames is named by the thread, one method in many threads by itself.
+	if f := rep.Entries[0]; f.Share > e.Share {
+		h.stack, h.threads = f.Stack, nil
+		if f.Share >= .2 {
+			h.text += "; " + units.RoundPercent(f.Share) + " of the waiting " + tenseIs + " behind " + w.place(f.Stack) + " in several threads"
+		}
+		return
+	}
+	if e.Share >= .2 {
+		h.tell = func(h *hit) {
+			h.text += "; " + units.RoundPercent(e.Share) + " of the waiting " + tenseIs + " behind " + w.culprit(e)
+		}
+	}
+}
+
+// culprit names the code and thread of a charge.
+func (w *window) culprit(e account.BlameEntry) string {
+	if m := w.blame.Method(e.Thread, w.blamed()); m != "" {
+		at := ""
+		if strings.HasPrefix(code.Where(w.dict, e.Stack)+" ", m+" ") {
+			at = code.OwnLine(w.dict, e.Stack)
+		}
+		return m + " (" + join(w.name(e.Thread), at) + ")"
+	}
+	return w.behind(e.Thread, e.Stack)
+}
+
+// hogHadCPU is the part of its turns at which a thread's time on a CPU says that it lacked none to speak of.
+const hogHadCPU = .7
+
+// computes is a thread's part of the CPU time that all had for their turns; 1 where that is not known.
+func (w *window) computes(t *sums) float64 {
+	var all int64
+	for _, x := range w.threads {
+		all += min(x.cpu, x.held())
+	}
+	if all == 0 {
+		return 1
+	}
+	return gvl.Ratio(min(t.cpu, t.held()), all)
+}
+
+// usualWait is the p95 of the waits for the GVL that gvl_hog goes by, in ns. Its limit is shorter than three samples at 30 Hz, so that a lower
+// bound alone would miss most hogs at that rate: it is the estimate, of which at least half must be known.
+func (w *window) usualWait() int64 {
+	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
+}
+
+// evalHog: one thread, or one route on several, is behind most of the waiting, and each turn takes a slice.
+func evalHog(w *window) hit {
+	if h := w.threadHogs(); h.score >= 1 {
+		return h
+	}
+	return w.routeHogs()
+}
+
+// threadHogs is evalHog for one thread.
+func (w *window) threadHogs() hit {
+	rep := w.blame.Top(2, account.ByThread, w.blamed())
+	if len(rep.Entries) == 0 {
+		return hit{}
+	}
+	e := rep.Entries[0]
+	if e.Kind == gvl.GC {
+		return hit{}
+	}
+	lead := w.limits.hogLead
+	if len(rep.Entries) > 1 && rep.Entries[1].NS > 0 {
+		lead = float64(e.NS) / float64(rep.Entries[1].NS)
+	}
+	p95 := w.usualWait()
+	lost := w.ofBusy(w.total.ns[gvl.Waiting])
+	held, computes := 0.0, 1.0
+	if t := w.threads[e.Thread]; t != nil {
+		held = w.share(t.held()) // one turn that lasts makes no hog
+		if e.Kind == gvl.Running && float64(t.cpu) < hogHadCPU*float64(t.held()) {
+			// On a full machine a turn takes as long as its thread lacks a CPU: who computes most shows in the CPU it had.
+			computes = w.computes(t)
+		}
+	}
+	h := hit{
+		score: least(min(e.Share, computes)/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld, float64(p95)/w.limits.hogWait,
+			lost/w.limits.hogLost),
+		stack: e.Stack, threads: []sampler.ThreadID{e.Thread}, severity: SeverityWarn,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = e.NS
+	h.title = "One thread " + tense("hogs", "hogged") + " the GVL"
+	h.tell = func(h *hit) {
+		h.text = w.culprit(e) + " " + tense("causes", "caused") + " " + units.RoundPercent(e.Share) + " of all waiting; a turn " + tense("costs", "cost") + " others " +
+			w.waits.Quantile(.95).Prose() + " (p95)"
+	}
+	h.then(w.whoTakesGVL)
+	h.advise(threadHogAdvice()...)
+	return h
+}
+
+// hogWaits is the part of all waiting that others than the route itself must have, so that it is said to hog the GVL: where nearly all
+// requests are of one route, they wait for each other.
+const hogWaits = .3
+
+// routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads: none of them leads alone.
+func (w *window) routeHogs() hit {
+	p95, lost := w.usualWait(), w.ofBusy(w.total.ns[gvl.Waiting])
+	h := hit{score: least(float64(p95)/w.limits.hogWait, lost/w.limits.hogLost), severity: SeverityWarn}
+	if h.score < 1 || float64(w.holderCPU) < hogHadCPU*float64(w.holderCPU+w.holderWait) { // on a full machine any turn is long
+		return hit{}
+	}
+	list, length := w.endpoints()
+	all := w.blame.Top(1, account.ByFrame, w.blamed())
+	e, _ := mostly(list, all.TotalNS, func(e *account.Endpoint) int64 { return e.BlameNS })
+	if e == nil || len(all.Entries) == 0 || all.Entries[0].Kind == gvl.GC {
+		return hit{}
+	}
+	var next, waits, blamed int64
+	for i := range list {
+		x := &list[i]
+		blamed += x.BlameNS
+		if x != e {
+			next = max(next, x.BlameNS)
+			waits += x.NS[gvl.Waiting]
+		}
+	}
+	lead := w.limits.hogLead
+	if next > 0 {
+		lead = float64(e.BlameNS) / float64(next)
+	}
+	// The routes' seconds can be more than those of the blame.
+	share, held := gvl.Ratio(e.BlameNS, max(blamed, all.TotalNS)), gvl.Ratio(e.NS[gvl.Running]+e.NS[gvl.Stalled]+e.NS[gvl.GC], length)
+	h.score = least(h.score, share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld,
+		gvl.Ratio(waits, waits+e.NS[gvl.Waiting])/hogWaits)
+	if h.score < 1 {
+		return hit{}
+	}
+	h.explains, h.endpoint, h.stack = e.BlameNS, e.Name, all.Entries[0].Stack
+	h.title = "One route " + tense("hogs", "hogged") + " the GVL"
+	if e.Kind == sampler.WorkJob {
+		h.title = "One class of jobs " + tense("hogs", "hogged") + " the GVL"
+	}
+	h.text = e.Name + " " + tense("causes", "caused") + " " + units.RoundPercent(share) + " of all waiting, on several threads; a turn " +
+		tense("costs", "cost") + " others " + w.waits.Quantile(.95).Prose() + " (p95)"
+	h.then(w.whoTakesGVL)
+	h.advise(routeHogAdvice()...)
+	return h
+}
+
+// evalStuck: a holder keeps the GVL longer than Ruby code can, or sleeps in the kernel with it, while others wait.
+func evalStuck(w *window) hit {
+	l := &w.longest
+	limit := w.limits.stuckHold
+	if l.kind == gvl.Stalled {
+		limit = w.limits.stuckAsleep
+	}
+	h := hit{
+		score:    least(float64(l.ns)/limit, float64(w.stuckNS)/w.limits.stuckSum),
+		severity: SeverityCrit, stack: l.stack, threads: []sampler.ThreadID{l.thread},
+	}
+	if l.thread == 0 || h.score < 1 {
+		return h
+	}
+	h.explains = w.stuckNS * (1 + l.waiters)
+	h.title = "A thread " + tense("keeps", "kept") + " the GVL"
+	kept := gvl.Bounded{NS: l.ns}
+	if l.least {
+		kept.Bound = gvl.AtLeast
+	}
+	h.text = w.behind(l.thread, l.stack) + " kept it " + kept.Prose() + " without a break"
+	if l.kind == gvl.Stalled {
+		h.text = w.behind(l.thread, l.stack) + " slept in the kernel for " + kept.Prose() + " and kept the GVL"
+	}
+	h.text += ", " + units.Plural(int(l.waiters), "thread", "threads") + " waiting; " + units.ProseDuration(w.stuckNS) + " in " +
+		units.ProseDuration(w.sampledNS)
+	h.then(w.whoTakesGVL)
+	h.advise(stuckAdvice(w.innermost(l.stack))...)
+	return h
+}
+
+// innermost reports whether it is known where a stack is innermost, and whether that is a C function: what Ruby code itself does
+// between two looks at the timer, making a huge string say, is none's doing, and on a very slow machine the timer itself is late.
+func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
+	if w.dict == nil || stack == 0 {
+		return false, false
+	}
+	_, id := w.dict.Stack(stack)
+	f := w.dict.Frame(id)
+	return id != 0 && !f.Uncertain, f.C
+}
+
+// evalRegex: a thread has been in one regular expression match for a second of GVL time, and of CPU: without one, short
+// matches one after the other look like a long one.
+func evalRegex(w *window) hit {
+	var h hit
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || x.flags&flagRegex == 0 || !ts.State.Held() && ts.State != gvl.Waiting {
+			continue
+		}
+		ran := w.ev.heldNS(x)
+		if x.cpuAt != 0 {
+			ran = min(ran, x.runCPU)
+		}
+		if score := float64(ran) / w.limits.regexMatch; score > h.score {
+			h = hit{score: score, severity: SeverityCrit, stack: x.stack, threads: []sampler.ThreadID{ts.Thread}}
+			if score < 1 {
+				continue
+			}
+			h.explains = w.withWaiters(min(ran, w.sampledNS))
+			h.title = "Runaway regular expression"
+			h.text = w.name(ts.Thread) + " " + tense("has been", "was") + " matching one at " + code.Line(w.dict, x.stack) + " for " + units.ProseDuration(ran)
+			if x.cpuAt != 0 {
+				h.text += " of CPU"
+			}
+			w.serves(&h, ts.Thread)
+			h.next = "set Regexp.timeout (3.2 and later), rewrite the expression; look at the text it was given"
+		}
+	}
+	return h
+}

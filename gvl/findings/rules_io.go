@@ -1,0 +1,114 @@
+package findings
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// PoolName turns a thread's name into the name of the pool it belongs to: runs of digits, and the punctuation that leads to them,
+// are what distinguishes the members of a pool ("http-1" and "http-12" are "http", "puma srv tp 003" is "puma srv tp",
+// "worker[2]" is "worker"). Digits in the middle ("worker-3 of 8") stay as "#", and so do those of a name that has nothing else.
+func PoolName(thread string) string {
+	var b strings.Builder
+	inDigits := false
+	for _, r := range thread {
+		if unicode.IsDigit(r) {
+			if !inDigits {
+				b.WriteByte('#')
+			}
+			inDigits = true
+			continue
+		}
+		inDigits = false
+		b.WriteRune(r)
+	}
+	p := b.String()
+	trimmed := strings.TrimRight(p, "#-_:. /()[]")
+	if trimmed == "" {
+		return p
+	}
+	return trimmed
+}
+
+// workers are the threads of one name that work, with what they wait for.
+type workers struct {
+	name     string
+	ids      []sampler.ThreadID
+	io, lock int64
+}
+
+// pools sorts the threads by their pools' names. Those that listen are left out: their waiting is their work.
+func (w *window) pools() map[string]*workers {
+	pools := make(map[string]*workers)
+	for i := range w.states {
+		id := w.states[i].Thread
+		x, t := w.watch(id), w.threads[id]
+		if x == nil || t == nil || w.listens(x) {
+			continue
+		}
+		name := PoolName(w.name(id))
+		p := pools[name]
+		if p == nil {
+			p = &workers{name: name}
+			pools[name] = p
+		}
+		p.ids = append(p.ids, id)
+		p.io += t.ns[gvl.IO]
+		p.lock += t.ns[gvl.Lock]
+	}
+	return pools
+}
+
+// listens reports whether a thread waits for what others send it: its connection says so, it was never seen doing anything else, or it
+// comes back to the one place at which it then waits for longer than a call takes. A server's thread in a request does not.
+func (w *moment) listens(x *watch) bool {
+	if x.flags&(flagServer|flagServing) != 0 {
+		return false
+	}
+	return x.listens || consumer(x) || x.usual.matches(x.stack) && float64(x.usual.longestNS) >= usualWait*w.limits.httpWait
+}
+
+// evalIOBusy: most of a pool of threads waits, at whatever length. That is a fact, not a fault: the rules that know a fault in it
+// hide this one.
+func evalIOBusy(w *window) hit {
+	var most *workers
+	var h hit
+	for _, p := range w.pools() {
+		blocked := p.io + p.lock
+		score := least(w.share(blocked)/float64(len(p.ids))/w.limits.ioShare, w.share(blocked)/w.limits.ioThreads)
+		if score > h.score || score == h.score && most != nil && p.name < most.name {
+			most, h.score = p, score
+		}
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.threads, h.explains = most.ids, most.io+most.lock
+	share := units.RoundPercent(w.share(most.io+most.lock) / float64(len(most.ids)))
+	h.text = units.Plural(len(most.ids), "thread", "threads") + " (" + most.name + ") " + tenseSpend + " " + share + " of their time "
+	if most.lock > most.io {
+		h.title = "Threads mostly " + tenseWait + " for locks"
+		h.text += "waiting for locks"
+		h.next = "see which lock, and what is done while it is held (view 4)"
+	} else {
+		h.title = "Threads mostly " + tenseWait + " for I/O"
+		h.text += "in I/O"
+		h.advise(ioBusyAdvice()...)
+	}
+	if group, _ := w.slowest(func(_, _, _ bool) bool { return true }); group != 0 && most.io >= most.lock {
+		h.peer = w.ev.peers.Group(group).ID
+		h.text += ", most at " + gvl.PeerName(w.ev.peers.Group(group).Peer) + listener(w.ev.peers.Group(group).Peer) + w.callsText(group)
+	}
+	for _, id := range most.ids {
+		if ts := w.state(id); ts != nil && (ts.State == gvl.IO || ts.State == gvl.Lock) && ts.Stack != 0 {
+			h.stack = ts.Stack
+			h.text += "; " + tenseNow + " in " + w.place(ts.Stack)
+			break
+		}
+	}
+	return h
+}

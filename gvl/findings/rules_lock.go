@@ -1,0 +1,265 @@
+package findings
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxCycles bounds the deadlocks that Deadlocks returns.
+const maxCycles = 64
+
+// Deadlocks returns the cycles of threads that wait for each other, for a Mutex, Monitor or Thread#join without a
+// deadline: each thread waits for the next one, the last for the first. A thread that seems to wait for itself is none:
+// Ruby refuses that (ThreadError), so it was seen while its state was being written. Cycles begin with their smallest id and are
+// ordered by it.
+func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
+	next := make(map[sampler.ThreadID]sampler.ThreadID)
+	for i := range states {
+		if to := waitsFor(&states[i]); to != 0 && to != states[i].Thread {
+			next[states[i].Thread] = to
+		}
+	}
+	var cycles [][]sampler.ThreadID
+	seen := make(map[sampler.ThreadID]int) // by which walk
+	for i := range states {
+		at, walk := states[i].Thread, i+1
+		for at != 0 && seen[at] == 0 {
+			seen[at] = walk
+			at = next[at]
+		}
+		if at == 0 || seen[at] != walk || len(cycles) >= maxCycles {
+			continue
+		}
+		cycle := []sampler.ThreadID{at}
+		for to := next[at]; to != at; to = next[to] {
+			cycle = append(cycle, to)
+		}
+		low := slices.Index(cycle, slices.Min(cycle))
+		cycles = append(cycles, append(slices.Clone(cycle[low:]), cycle[:low]...))
+	}
+	slices.SortFunc(cycles, func(a, b []sampler.ThreadID) int { return int(a[0]) - int(b[0]) })
+	return cycles
+}
+
+// waitsFor is the one thread that must act before this one goes on; 0: none, or a clock can end it.
+func waitsFor(ts *gvl.ThreadState) sampler.ThreadID {
+	switch {
+	case ts.Detail.DeadlineNS != 0:
+		return 0
+	case ts.State == gvl.Lock:
+		return ts.Detail.Holder
+	case ts.State == gvl.Parked:
+		return ts.Detail.Joined
+	}
+	return 0
+}
+
+// evalDeadlock: threads wait for each other in a circle that has not moved for a second.
+func evalDeadlock(w *window) hit {
+	var h hit
+	for _, cycle := range Deadlocks(w.states) {
+		age := int64(1 << 62)
+		for _, id := range cycle {
+			if ts := w.state(id); ts != nil {
+				age = min(age, ts.SureNS())
+			}
+		}
+		if score := float64(age) / w.limits.deadlockAge; score > h.score {
+			h = hit{score: score, severity: SeverityCrit, threads: cycle}
+			if score >= 1 {
+				w.deadlockText(&h, cycle)
+			}
+		}
+	}
+	return h
+}
+
+func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
+	h.title = "Deadlock"
+	behind := w.stuckBehind(cycle)
+	h.explains = w.sampledNS * int64(len(cycle)+behind)
+	for i, id := range cycle {
+		ts := w.state(id)
+		if i == 0 {
+			h.stack, h.object = ts.Stack, ts.Detail.Object
+		} else {
+			h.text += ", "
+		}
+		holder, who := w.name(cycle[(i+1)%len(cycle)]), w.name(id)
+		if name := w.endpointOf(id); name != "" {
+			h.endpoint, who = name, who+" ("+name+")"
+		}
+		switch {
+		case ts.State == gvl.Parked:
+			h.text += who + " " + tenseWaits + " for " + holder + " to end" + w.in(ts.Stack)
+		default:
+			h.text += who + " " + tenseWaits + " for " + object(&ts.Detail) + " held by " + holder + w.in(ts.Stack)
+		}
+	}
+	if behind > 0 {
+		h.text += "; " + itoa(int64(behind)) + " more stuck behind"
+	}
+	h.next = w.deadlockEnds(cycle) + "; take the locks in one order"
+}
+
+// deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code raises
+// one when it is up, unless the program puts it off (Thread.handle_interrupt).
+func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
+	left := maxLimitFrames
+	for _, id := range cycle {
+		if ts := w.state(id); ts != nil && w.ev.classes.limited(ts.Stack, &left) {
+			return "the time limit (Timeout) around " + w.name(id) + " is to end it: save the stacks (s) before it is up"
+		}
+	}
+	return "no time limit was seen around it: Thread#raise, Thread#kill or a restart ends it; save the stacks (s) first"
+}
+
+// stuckBehind counts the threads outside a cycle that wait for one in it, through others too.
+func (w *moment) stuckBehind(cycle []sampler.ThreadID) int {
+	n := 0
+	for i := range w.states {
+		id := w.states[i].Thread
+		if slices.Contains(cycle, id) {
+			continue
+		}
+		for range len(w.states) {
+			ts := w.state(id)
+			if ts == nil {
+				break
+			}
+			if id = waitsFor(ts); id == 0 {
+				break
+			}
+			if slices.Contains(cycle, id) {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// object names a lock: "Mutex 0x7f2c10a8".
+func object(d *gvl.Detail) string {
+	s := cmp.Or(d.Kind, "a lock")
+	if d.Object != 0 {
+		s += " 0x" + strconv.FormatUint(d.Object, 16)
+	}
+	return s
+}
+
+// evalConvoy: many threads queue for one lock, or locks take much of the time.
+func evalConvoy(w *window) hit {
+	lock, ns := gvl.TopKey(w.recentLocks)
+	if lock == 0 {
+		lock, _ = gvl.TopKey(w.locks)
+	}
+	mean := gvl.Ratio(ns, w.recentNS)
+	whole := w.total.ns[gvl.Lock]
+	byShare := 0.0
+	if w.sampledNS >= raiseNS {
+		byShare = least(w.ofBusy(whole)/w.limits.convoyShare, w.share(whole)/w.limits.convoyMean)
+	}
+	h := hit{
+		score:  max(mean/w.limits.convoyWaiters, byShare),
+		object: lock, severity: SeverityWarn,
+	}
+	if lock == 0 || h.score < 1 {
+		return h
+	}
+	ids, longest := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
+		return ts.State == gvl.Lock && ts.Detail.Object == lock
+	})
+	h.threads, h.explains = ids, whole
+	h.title = "Threads " + tense("queue", "queued") + " for one lock"
+	kind := "lock"
+	var holder sampler.ThreadID
+	if len(ids) > 0 {
+		d := &w.state(ids[0]).Detail
+		kind, holder = object(d), d.Holder
+	}
+	h.text = number(mean) + " threads " + tenseWait + " for " + kind
+	if longest > 0 {
+		h.text += ", the longest for " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
+	}
+	if ts := w.state(holder); ts != nil {
+		h.threads = append([]sampler.ThreadID{holder}, ids...)
+		h.stack = ts.Stack
+		h.text += "; held by " + w.behind(holder, ts.Stack) + ", which " + tenseIs + " " + holderDoes(ts)
+		w.serves(&h, holder)
+	}
+	h.next = w.convoyNext(h.stack)
+	return h
+}
+
+// evalStarved: one thread gets a lock again and again, and those who wait for it are woken in vain.
+func evalStarved(w *window) hit {
+	var h hit
+	for _, x := range w.ev.contests.list {
+		winner, share, vain, looks := x.winner(w.nowNS)
+		ids, longest := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
+			return ts.Thread != winner && w.ev.contests.starved(x, ts)
+		})
+		score := least(float64(longest)/w.limits.starveWait, share/w.limits.starveShare, float64(vain)/w.limits.starveVain)
+		if looks < gateMinLooks || score <= h.score {
+			continue
+		}
+		h = hit{score: score, severity: SeverityWarn, object: x.object, threads: append([]sampler.ThreadID{winner}, ids...)}
+		if score < 1 {
+			continue
+		}
+		h.title = "One thread always " + tense("wins", "won") + " a lock"
+		h.explains = w.locks[x.object]
+		h.text = w.name(winner) + " had " + object(&w.state(ids[0]).Detail) + " in " + units.RoundPercent(share) + " of the looks that saw a holder"
+		if ts := w.state(winner); ts != nil {
+			h.stack = ts.Stack
+			if code := w.place(ts.Stack); code != "" {
+				h.text += ", " + tense("now ", "") + "in " + code
+			}
+			w.serves(&h, winner)
+		}
+		span := int64(looks) * gateLookNS
+		h.text += "; it " + tense("lets go and takes", "let go and took") + " it again about " + number(float64(vain)*1e9/float64(span)) + " times a second, for some " +
+			units.ProseDuration(span/vain) + " each; " + units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + ", woken in vain, the longest for " +
+			atMost(w.state(ids[0])) + units.ProseDuration(longest)
+		h.next = "Thread.pass after letting go of the lock, or do less while holding it: who lets go and takes it at once is faster than who is woken"
+	}
+	return h
+}
+
+// atMost is put before the length of a wait that may be shorter.
+func atMost(ts *gvl.ThreadState) string {
+	if ts.AtMost() {
+		return "≤ "
+	}
+	return ""
+}
+
+func holderDoes(ts *gvl.ThreadState) string {
+	switch ts.State {
+	case gvl.Waiting:
+		return "waiting for the GVL"
+	case gvl.IO:
+		return "waiting for " + cmp.Or(ts.Detail.Op, "I/O")
+	case gvl.Lock:
+		return "itself waiting for a lock"
+	case gvl.Unknown:
+		return "doing something unknown"
+	}
+	return ts.State.String()
+}
+
+func (w *window) convoyNext(stack sampler.StackID) string {
+	switch flags := w.ev.classes.flagsOf(stack); {
+	case flags&flagLog != 0:
+		return "the logger's own lock: log less, or to something that takes it faster"
+	case flags&flagRequire != 0:
+		return "code is loaded while requests run: eager_load it at the start"
+	}
+	return "do less while holding it: no I/O and no heavy work inside the lock"
+}

@@ -1,0 +1,127 @@
+package findings
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+	"math"
+)
+
+// growsMuch is by how many bytes memory grows that is told of whatever part of it that is.
+const growsMuch = 512 << 20
+
+// evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.
+func evalMemoryGrows(w *window) hit {
+	g := &w.ev.growth
+	now := g.back(0)
+	if now == nil || w.nowNS-now.atNS > 3*memoryPointNS {
+		return hit{}
+	}
+	h := w.grown(g.since(w.ev.bootNS), now)
+	if h.score < 1 {
+		h = w.grown(g.sinceLevel(w.ev.bootNS), now)
+	}
+	return h
+}
+
+// grown judges growth between two notes; from may be nil.
+func (w *window) grown(from, now *memoryPoint) hit {
+	if from == nil {
+		return hit{}
+	}
+	more, span := now.rss-from.rss, now.atNS-from.atNS
+	majors := now.gc.MajorCount - from.gc.MajorCount
+	slots := int64(0)
+	if from.slots != sampler.GCUnknown && now.slots != sampler.GCUnknown {
+		slots = now.slots - from.slots
+	}
+	tried := float64(majors) / w.limits.growsMajors
+	if now.gc.Count == from.gc.Count && slots == 0 {
+		tried = 1 // no object can be garbage: it is memory of C code
+	}
+	h := hit{
+		score:    least(max(gvl.Ratio(more, from.rss)/w.limits.growsBy, float64(more)/growsMuch), float64(more>>20)/w.limits.growsMiB, float64(span)/w.limits.growsTime, tried),
+		severity: SeverityWarn,
+	}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = w.withWaiters(w.gcNS) // the collector's work is for what stays
+	h.title = "Memory " + tense("grows", "grew")
+	h.text = units.Bytes(from.rss) + " " + tense("have become", "became") + " " + units.Bytes(now.rss) + " in " + tense("the last ", "") + units.ProseDuration(span) + " (" +
+		units.Bytes(int64(float64(more)*1e9/float64(span))) + " a second)"
+	h.next = "see what keeps them: a cache without a limit, a list that is only added to"
+	switch {
+	case 2*slots >= more:
+		h.text += ", most of it slots of objects"
+	default:
+		h.text += ", most of it outside of the objects' slots (malloc)"
+		h.next = "see what keeps large strings and lists, or what memory C code does not free"
+	}
+	if from.marked > 0 && now.marked > from.marked {
+		h.text += "; live objects " + units.Count(from.marked) + " to " + units.Count(now.marked) + " in " +
+			units.Plural(int(majors), "full collection", "full collections")
+	}
+	if stack, made := w.maker(); stack != 0 {
+		h.stack = stack
+		h.text += "; " + made
+	}
+	if classes := account.AllocOf(from.classes, now.classes).Classes; len(classes) > 0 {
+		h.text += ", most " + tenseAre + " " + classes[0].Name + " (" + units.RoundPercent(classes[0].Share) + ")"
+	}
+	return h
+}
+
+// allocs is how many objects were made just before a stack was read, and the sum of the squares of these numbers.
+type allocs struct{ objects, squares int64 }
+
+// makerSigmas is how far the place that makes most objects must be ahead of the next one, in standard errors of the difference. Of two
+// places that make about the same number, two errors name the wrong one in 2 % of all windows. If there is only one place, they take
+// four instants, which a window has on a full machine too.
+const makerSigmas = 2
+
+// maker returns the stack that makes most of the new objects of the window, and a part of a sentence about its place. The place is a line
+// of the program's own code, and what it calls if that is always the same. The stack is 0 if no place was seen, or if too few instants
+// were seen to tell one place from the next.
+func (w *window) maker() (sampler.StackID, string) {
+	type maker struct {
+		allocs
+		stacks map[sampler.StackID]int64
+	}
+	places := make(map[string]maker)
+	all := int64(0)
+	for stack, a := range w.allocs {
+		at := w.place(code.OwnStack(w.dict, stack))
+		m := places[at]
+		if m.stacks == nil {
+			m.stacks = make(map[sampler.StackID]int64)
+		}
+		m.objects, m.squares, m.stacks[stack] = m.objects+a.objects, m.squares+a.squares, a.objects
+		places[at] = m
+		all += a.objects
+	}
+	var first, second maker
+	place := ""
+	for at, m := range places {
+		switch {
+		case m.objects > first.objects || m.objects == first.objects && at < place:
+			place, first, second = at, m, first
+		case m.objects > second.objects:
+			second = m
+		}
+	}
+	if place == "" || float64(first.objects-second.objects) < makerSigmas*math.Sqrt(float64(first.squares+second.squares)) {
+		return 0, ""
+	}
+	stack, _ := gvl.TopKey(first.stacks)
+	called := w.place(stack)
+	for other := range first.stacks {
+		if w.place(other) != called {
+			called = place
+			break
+		}
+	}
+	return stack, "most objects " + tenseAre + " made in " + called + " (" + units.RoundPercent(gvl.Ratio(first.objects, all)) + ")"
+}

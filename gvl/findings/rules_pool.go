@@ -1,0 +1,152 @@
+package findings
+
+import (
+	"cmp"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// evalPoolWait: threads wait for a connection of a pool that is too small or whose connections are held too long.
+func evalPoolWait(w *window) hit {
+	share := w.ofBusy(w.flag(flagPool))
+	if h := w.gateWait(share); h.score >= 1 || w.poolNS == 0 {
+		return h
+	}
+	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool { return x.gate == nil && x.waitsForPool(ts.State) })
+	h := hit{score: max(float64(w.poolNS)/w.limits.poolWait, share/w.limits.poolShare), severity: SeverityCrit, threads: ids}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = w.flag(flagPool)
+	h.title = "Connection pool empty"
+	h.text, h.stack = "threads waited for a connection", w.poolAt
+	if len(ids) > 0 {
+		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for a connection"
+	}
+	h.text += ", longest wait "
+	if w.poolAtMost {
+		h.text += "≤ "
+	}
+	h.text += units.ProseDuration(w.poolNS) + w.in(h.stack)
+	h.text += "; " + units.RoundPercent(share) + " of the busy time"
+	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"
+	return h
+}
+
+// gateWait: most of the threads that use something wait in the program's own method that hands it out.
+func (w *window) gateWait(share float64) hit {
+	var g *gate
+	waiting := 0.0
+	for _, x := range w.ev.gates.list {
+		if n := x.waiting(w.nowNS); x.open && n > waiting {
+			g, waiting = x, n
+		}
+	}
+	h := hit{severity: SeverityCrit}
+	if g == nil {
+		return h
+	}
+	h.score = least(waiting/w.limits.poolWaiting, share/w.limits.poolShare)
+	if h.score < 1 {
+		return h
+	}
+	ids, longest := w.waiting(func(_ *gvl.ThreadState, x *watch) bool { return x.gate == g })
+	if len(ids) == 0 {
+		return hit{score: ClearShare} // in this moment
+	}
+	h.threads, h.stack, h.explains = ids, w.watch(ids[0]).stack, w.flag(flagPool)
+	h.object = w.state(ids[0]).Detail.Object
+	h.title = "Pool empty"
+	name := PoolName(w.name(ids[0]))
+	names := make(map[string]bool) // threads of several pools may wait at one gate
+	for _, id := range ids {
+		names[PoolName(w.name(id))] = true
+	}
+	all := 0
+	for i := range w.states {
+		if names[PoolName(w.name(w.states[i].Thread))] {
+			all++
+		}
+	}
+	if len(names) > 1 || name == "main" || strings.HasPrefix(name, "thread") {
+		name = ""
+	} else {
+		name += " "
+	}
+	// On average more may have waited than there are threads by now.
+	h.text = itoa(min(int64(math.Round(waiting)), int64(all))) + " of " + itoa(int64(all)) + " " + name + "threads"
+	what := "one of " + itoa(int64(g.size))
+	if g.size == 1 {
+		what = "the only one"
+	}
+	h.next = "have those inside give it back sooner, or make room for more at a time"
+	if g.nested {
+		h.next = "a thread that is inside waits for another turn: make do with one, or they all wait for good"
+	}
+	h.text += " " + tenseWait + " in " + w.gatePlace(g, h.stack) + " for " + what + ", the longest for " + atMost(w.state(ids[0])) +
+		units.ProseDuration(longest)
+	if in := w.gateInside(g); in != "" {
+		h.text += "; inside: " + in
+	}
+	return h
+}
+
+// gatePlace names a gate, with the line at which a thread with that stack is in it.
+func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
+	for at, depth := stack, 0; at != 0 && depth < code.MaxFrames; depth++ {
+		caller, id := w.dict.Stack(at)
+		f := w.dict.Frame(id)
+		label := code.Method(f.Label)
+		if !f.C && w.ev.gates.ids[gateKey{label, f.Path}] == g.id {
+			if f.Own() {
+				return label + " (" + path.Base(f.Path) + ":" + itoa(int64(f.Line)) + ")"
+			}
+			return label + ", called at " + code.OwnLine(w.dict, at)
+		}
+		at = caller
+	}
+	return w.place(stack)
+}
+
+// maxInside is how many of those inside a gate are named.
+const maxInside = 2
+
+// gateInside names those who are inside for longest, with what they do.
+func (w *window) gateInside(g *gate) string {
+	ids := make([]sampler.ThreadID, 0, len(g.inside))
+	for i := range w.states {
+		// Those on their way in or out are not listed: they have nothing, or no longer.
+		id := w.states[i].Thread
+		if x := w.watch(id); x != nil && x.stack != 0 && has(w.ev.gates.gatesOf(x.stack).through, g.id) {
+			ids = append(ids, id)
+		}
+	}
+	since := func(id sampler.ThreadID) int64 {
+		if at, ok := g.inside[id]; ok {
+			return at
+		}
+		return w.nowNS // it came in after the last look
+	}
+	slices.SortFunc(ids, func(a, b sampler.ThreadID) int {
+		return cmp.Or(cmp.Compare(since(a), since(b)), cmp.Compare(a, b))
+	})
+	var said []string
+	for _, id := range ids[:min(len(ids), maxInside)] {
+		text := w.name(id) + " for ≤ " + units.ProseDuration(max(w.nowNS-since(id), gateLookNS))
+		if code := w.place(w.watch(id).stack); code != "" {
+			text += " in " + code
+		}
+		said = append(said, text)
+	}
+	if more := len(ids) - len(said); more > 0 {
+		said = append(said, itoa(int64(more))+" more")
+	}
+	return strings.Join(said, ", ")
+}

@@ -1,0 +1,283 @@
+package findings
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// databases are the services that the kernel part names and that hold data.
+var databases = map[string]bool{
+	"PostgreSQL": true, "MySQL": true, "PgBouncer": true, "SQL Server": true, "Oracle": true, "MongoDB": true,
+	"Cassandra": true, "Neo4j": true, "InfluxDB": true, "ClickHouse": true, "CockroachDB": true, "CouchDB": true, "Redshift": true,
+}
+
+// answering are other services whose clients wait for nothing but answers: they send nothing of their own accord.
+var answering = map[string]bool{
+	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
+}
+
+// shortestCallNS is the length up to which calls are not told apart, in ns: the counters of waiting threads are read in stack ticks.
+const shortestCallNS = 10e6
+
+// asked reports whether a read from a peer group is a wait for an answer, so that no thread that does nothing else is a stream's
+// reader.
+func (w *moment) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.Group(n).Peer.Service] }
+
+// peerIs says what a peer group is: a database, a Redis, or another remote end.
+func (w *moment) peerIs(n uint32) (db, redis, other bool) {
+	g := w.ev.peers.Group(n)
+	switch {
+	case databases[g.Peer.Service]:
+		return true, false, false
+	case strings.HasPrefix(g.Peer.Service, "Redis"):
+		return false, true, false
+	}
+	return false, false, (g.Peer.Kind == sampler.PeerTCP || g.Peer.Kind == sampler.PeerUDP) && !g.Inbound
+}
+
+// waiting lists the threads that now wait in io for the peer group (0: any) and pass ok, longest first, and how long
+// the longest has waited.
+func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || !ok(ts, x) {
+			continue
+		}
+		ids = append(ids, ts.Thread)
+		if d := ts.DurationNS(); d > longest {
+			longest = d
+			ids[0], ids[len(ids)-1] = ids[len(ids)-1], ids[0]
+		}
+	}
+	return ids, longest
+}
+
+// known is for how long one of the threads is known to have been in its wait at least, in ns.
+func (w *moment) known(ids []sampler.ThreadID) (longest int64) {
+	for _, id := range ids {
+		longest = max(longest, w.state(id).KnownNS())
+	}
+	return longest
+}
+
+// slowest finds the peer group with the most busy time among those that kind accepts.
+func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, ns int64) {
+	for n, v := range w.peers {
+		if kind(w.peerIs(n)) && (v > ns || v == ns && n < group) {
+			group, ns = n, v
+		}
+	}
+	return group, ns
+}
+
+// onPeer fills a hit about one remote end.
+func (w *window) onPeer(h *hit, group uint32, ns int64) {
+	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+		return ts.State == gvl.IO && !x.idle && x.group == group
+	})
+	g := w.ev.peers.Group(group)
+	h.peer, h.threads, h.explains = g.ID, ids, ns
+	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time " + tenseWaits + " for " + gvl.PeerName(g.Peer) + listener(g.Peer) + w.callsText(group) + "; " + tenseNow + " " +
+		units.Plural(len(ids), "thread", "threads")
+	if len(ids) > 0 {
+		h.text += ", the longest " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
+		if ts := w.state(ids[0]); ts != nil {
+			h.stack = ts.Stack
+			if code := w.place(ts.Stack); code != "" {
+				h.text += " in " + code
+			}
+		}
+	}
+	h.then(func(h *hit) { w.whoAsks(h, group, ns) })
+}
+
+// listener says who listens at a remote end within the machine; "" where that is not known.
+func listener(p sampler.Peer) string {
+	if p.Process == "" {
+		return ""
+	}
+	return ", where " + p.Process + " listens"
+}
+
+// callsText says how many calls to a remote end have ended and how long they took; "" where none has.
+func (w *window) callsText(group uint32) string {
+	ended := w.calls[group]
+	if ended == nil || w.sampledNS == 0 {
+		return ""
+	}
+	h := &ended.longest
+	n, longest := h.Count()
+	text := ", " + number(float64(n)*1e9/float64(w.sampledNS)) + " calls a second: "
+	if longest <= shortestCallNS {
+		return text + "≤ " + units.ProseDuration(shortestCallNS) + " each"
+	}
+	return text + "half " + tense("take", "took") + " ≤ " + units.ProseDuration(h.Quantile(.5)) + ", 95 % ≤ " + units.ProseDuration(h.Quantile(.95)) +
+		", the longest ≤ " + units.ProseDuration(longest)
+}
+
+// evalDB: most of the work waits for one database.
+func evalDB(w *window) hit {
+	group, ns := w.slowest(func(db, _, _ bool) bool { return db })
+	byStack := w.flag(flagDB)
+	if group == 0 || byStack > ns {
+		// A database on a port of its own choice is known by the adapter's methods only.
+		if g, n := w.slowest(func(_, _, other bool) bool { return other }); g != 0 && byStack >= n/2 {
+			group, ns = g, max(ns, min(n, byStack))
+		}
+	}
+	h := hit{
+		score:    least(w.ofBusy(ns)/w.limits.dbShare, w.share(ns)/w.limits.dbThreads, float64(w.callLength(group))/w.limits.dbCall),
+		severity: SeverityWarn,
+	}
+	if group == 0 || h.score < 1 {
+		return h
+	}
+	h.title = "Database slow"
+	w.onPeer(&h, group, ns)
+	h.next = "see what the calling method asks for; look at the database's own list of running queries"
+	return h
+}
+
+// evalRedis: a store that should answer at once does not.
+func evalRedis(w *window) hit {
+	group, ns := w.slowest(func(_, redis, _ bool) bool { return redis })
+	h := hit{
+		score: least(w.ofBusy(ns)/w.limits.redisShare, w.share(ns)/w.limits.redisThreads,
+			float64(w.callLength(group))/w.limits.redisCall),
+		severity: SeverityWarn,
+	}
+	if group == 0 || h.score < 1 {
+		return h
+	}
+	h.title = "Redis slow"
+	w.onPeer(&h, group, ns)
+	h.next = "SLOWLOG on the Redis, its CPU, the size of what is fetched"
+	return h
+}
+
+// evalHTTP: another service keeps threads waiting.
+func evalHTTP(w *window) hit {
+	group, ns := w.slowest(func(_, _, other bool) bool { return other })
+	if group == 0 {
+		return hit{}
+	}
+	long := 0
+	for i := range w.states {
+		ts := &w.states[i]
+		x := w.watch(ts.Thread)
+		if x == nil || ts.State != gvl.IO || x.idle || x.group != group {
+			continue
+		}
+		if !w.asked(group) && w.listens(x) {
+			// Its time in the window was all spent there.
+			if t := w.threads[ts.Thread]; t != nil {
+				ns -= t.ns[gvl.IO]
+			}
+			continue
+		}
+		if ts.KnownNS() >= int64(w.limits.httpWait) {
+			long++
+		}
+	}
+	h := hit{
+		score: max(float64(long)/w.limits.httpWaiting,
+			least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads, float64(w.callLength(group))/w.limits.httpCall)),
+		severity: SeverityWarn,
+	}
+	if w.flag(flagDB) > ns/2 || h.score < 1 {
+		return hit{} // the database rule speaks of it
+	}
+	h.title = "Another service " + tenseIs + " slow"
+	w.onPeer(&h, group, ns)
+	h.next = "set timeouts, a circuit breaker, or move the call to a job"
+	return h
+}
+
+// consumer reports whether a thread waits by its nature: it was never seen doing anything else, and it is not a worker of a
+// server's pool. A stream's reader is one, and a supervisor with its child.
+func consumer(x *watch) bool { return !x.moved && x.flags&(flagServer|flagServing) == 0 }
+
+// evalDNS: threads wait for names to be resolved.
+func evalDNS(w *window) hit {
+	ids, longest := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
+		return ts.State == gvl.IO && ts.Detail.Op == gvl.OpResolve
+	})
+	sum := w.ops[opResolves]
+	h := hit{score: max(float64(w.known(ids))/w.limits.dnsWait, float64(sum)/w.limits.dnsSum), severity: SeverityWarn, threads: ids}
+	if h.score < 1 {
+		return h
+	}
+	h.explains = sum
+	h.title = "Name resolution slow"
+	h.text = "threads " + tense("resolve", "resolved") + " names again and again"
+	if len(ids) > 0 {
+		h.text = units.Plural(len(ids), "thread "+tense("resolves", "resolved"), "threads "+tense("resolve", "resolved")) + " a name"
+		h.text += ", the longest for " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
+		if ts := w.state(ids[0]); ts != nil {
+			h.stack, h.peer = ts.Stack, ts.Detail.Peer
+			h.text += w.in(ts.Stack)
+		}
+	}
+	h.text += "; " + units.ProseDuration(sum) + " in " + units.ProseDuration(w.sampledNS)
+	h.next = "check the resolver, ndots in /etc/resolv.conf, and keep connections alive"
+	return h
+}
+
+func (w *moment) isMain(id sampler.ThreadID) bool {
+	if w.dict == nil {
+		return false
+	}
+	info, ok := w.dict.Thread(id)
+	return ok && info.Main
+}
+
+// evalLogBlocked: writing the log does not come to an end.
+func evalLogBlocked(w *window) hit {
+	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+		if ts.State != gvl.IO || ts.Detail.Op != gvl.OpWrite {
+			return false
+		}
+		return x.flags&flagLog != 0 || (ts.Detail.FD == 1 || ts.Detail.FD == 2) && !w.terminal(ts.Detail.Peer)
+	})
+	h := hit{score: float64(w.known(ids)) / w.limits.logWrite, severity: SeverityCrit, threads: ids}
+	if len(ids) == 0 || h.score < 1 {
+		return h
+	}
+	ts := w.state(ids[0])
+	behind := 0
+	for i := range w.states {
+		if w.states[i].State == gvl.Lock && w.states[i].Detail.Holder == ids[0] {
+			behind++
+		}
+	}
+	h.stack, h.peer, h.explains = ts.Stack, ts.Detail.Peer, min(longest, w.sampledNS)*int64(1+behind)
+	h.title = "Log output stuck"
+	h.text = w.name(ids[0]) + " " + tenseIs + " in write() to " + w.target(ts) + " for " + atMost(ts) + units.ProseDuration(longest) + w.in(ts.Stack)
+	if behind > 0 {
+		h.text += ", " + units.Plural(behind, "thread "+tenseWaits, "threads "+tenseWait) + " behind it"
+	}
+	h.next = "look at what reads the log (collector, pipe), and at the disk"
+	return h
+}
+
+func (w *moment) terminal(id sampler.PeerID) bool {
+	return id != 0 && w.dict != nil && w.dict.Peer(id).Kind == sampler.PeerTTY
+}
+
+// target names what a thread writes to.
+func (w *moment) target(ts *gvl.ThreadState) string {
+	switch ts.Detail.FD {
+	case 1:
+		return "stdout"
+	case 2:
+		return "stderr"
+	}
+	if ts.Detail.Peer != 0 && w.dict != nil {
+		return gvl.PeerName(w.dict.Peer(ts.Detail.Peer))
+	}
+	return "the log"
+}

@@ -1,0 +1,185 @@
+package findings
+
+import (
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// stackFlags say what kind of work a stack is, by the methods in it.
+type stackFlags uint16
+
+const (
+	// flagIdle: waits for work: a pool's worker without a job, a server's select loop, a poller.
+	flagIdle stackFlags = 1 << iota
+	// flagPool: waits for a connection of a connection pool.
+	flagPool
+	// flagDB: in a database adapter.
+	flagDB
+	// flagRedis: in a Redis client. flagLog: in a logger. flagRequire: loads code.
+	flagRedis
+	flagLog
+	flagRequire
+	// flagRegex: the innermost frame matches a regular expression.
+	flagRegex
+	// flagServer: a worker of a server's or a job runner's pool.
+	flagServer
+	// flagGCStart: the program itself asked for the collection.
+	flagGCStart
+	// flagChild: waits for what a program that it started prints.
+	flagChild
+	// flagServing: works for a request or a job, by what was read of it (sampler.Serving): no stack says it.
+	flagServing
+)
+
+// innerFrames is how many of the innermost frames tell what a thread waits for; markers of whole stacks count at any
+// depth up to maxClassFrames.
+const (
+	innerFrames = 6
+	// maxClasses bounds the stacks whose flags are kept; then they are worked out again.
+	maxClasses = 1 << 16
+)
+
+// marker is a method, or with prefix a group of methods, that gives a stack a flag.
+type marker struct {
+	label  string
+	prefix bool
+	flag   stackFlags
+	// depth is how many of the innermost frames count; 0: all.
+	depth int
+}
+
+// markers are the methods by which stacks are distinguished. The labels are Ruby 3.4's, without "block in".
+var markers = []marker{
+	{"Puma::ThreadPool#spawn_thread", false, flagServer, 0}, {"Puma::ThreadPool#worker", false, flagServer, 0},
+	{"Sidekiq::Processor#run", false, flagServer, 0}, {"GoodJob::Scheduler", true, flagServer, 0},
+	{"SolidQueue::Pool", true, flagServer, 0},
+	{"Puma::ThreadPool#spawn_thread", false, flagIdle, 4}, {"Puma::Reactor#select_loop", false, flagIdle, 4},
+	{"Puma::Server#handle_servers", false, flagIdle, 4}, {"Puma::Single#run", false, flagIdle, innerFrames},
+	{"Puma::Cluster", true, flagIdle, innerFrames}, {"Sidekiq::BasicFetch#retrieve_work", false, flagIdle, 60},
+	{"Sidekiq::Scheduled::Poller", true, flagIdle, 10}, {"Timeout.create_timeout_thread", false, flagIdle, innerFrames},
+	{"Timeout::Request", true, flagIdle, innerFrames}, {"PG::Connection#wait_for_notify", false, flagIdle, 4},
+	{"Redis::SubscribedClient", true, flagIdle, 20}, {"Redis#subscribe", false, flagIdle, 20},
+	// Blocking pops: of redis-client and redis 5, of redis 3 and 4.
+	{"RedisClient#blocking_call", true, flagIdle, 20}, {"RedisClient::PubSub", true, flagIdle, 20},
+	{"Redis::Client#call_with_timeout", false, flagIdle, 20}, {"Listen::", true, flagIdle, 10},
+	{"WEBrick::GenericServer#start", false, flagIdle, innerFrames},
+	// Readers and pollers of message brokers, of a replica set's state, of a mailbox.
+	{"Bunny::ReaderLoop", true, flagIdle, 20}, {"Kafka::Fetcher", true, flagIdle, 40}, {"NATS::IO::Client#read_loop", false, flagIdle, 20},
+	{"Aws::SQS::Client#receive_message", false, flagIdle, 100}, {"Net::IMAP#receive_responses", false, flagIdle, 20},
+	{"Mongo::Server::Monitor", true, flagIdle, 60}, {"Mongo::Server::PushMonitor", true, flagIdle, 60},
+	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", false, flagPool, 12},
+	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#poll", false, flagPool, 12},
+	// Not TimedStack#pop, which Sidekiq's scheduler sleeps in.
+	{"ConnectionPool#checkout", false, flagPool, 12}, {"Sequel::ThreadedConnectionPool", true, flagPool, 12},
+	{"Sequel::TimedQueueConnectionPool", true, flagPool, 12},
+	{"PG::", true, flagDB, 12}, {"Mysql2::", true, flagDB, 12}, {"Trilogy", true, flagDB, 12},
+	{"SQLite3::", true, flagDB, 12}, {"Mongo::", true, flagDB, 20}, {"TinyTds::", true, flagDB, 12},
+	{"ActiveRecord::ConnectionAdapters::", true, flagDB, 20}, {"Sequel::", true, flagDB, 20},
+	{"DB#", true, flagDB, innerFrames}, {"DB.", true, flagDB, innerFrames},
+	{"RedisClient", true, flagRedis, 12}, {"Redis::", true, flagRedis, 12}, {"Redis#", true, flagRedis, 12},
+	{"Logger::LogDevice#write", false, flagLog, 12}, {"Logger#", true, flagLog, 12},
+	{"Kernel#require", false, flagRequire, 8}, {"Kernel#require_relative", false, flagRequire, 8},
+	{"Module#autoload", false, flagRequire, 8},
+	{"GC.start", false, flagGCStart, 4},
+	{"Kernel#`", false, flagChild, 1}, {"Open3.", true, flagChild, innerFrames},
+}
+
+// timeLimits are the methods that set a time limit, which another thread keeps and ends with an exception.
+var timeLimits = map[string]bool{"Timeout.timeout": true, "Timeout#timeout": true, "Rack::Timeout#call": true}
+
+// regexLabels are the C functions that match regular expressions.
+var regexLabels = map[string]bool{
+	"Regexp#match": true, "Regexp#match?": true, "Regexp#=~": true, "Regexp#===": true, "String#=~": true,
+	"String#match": true, "String#match?": true, "String#gsub": true, "String#gsub!": true, "String#sub": true,
+	"String#sub!": true, "String#scan": true, "String#split": true, "String#index": true, "String#rindex": true,
+	"String#[]": true, "String#slice": true, "String#slice!": true, "String#partition": true, "String#rpartition": true,
+	"String#start_with?": true, "Symbol#=~": true, "Symbol#match?": true, "StringScanner#scan": true,
+	"StringScanner#scan_until": true, "StringScanner#match?": true,
+}
+
+// classifier of stacks: what each frame marks is worked out once, what each stack does is kept.
+type stackClasses struct {
+	dict   *sampler.Dictionary
+	frames map[sampler.FrameID]frameMarks // IDs are never given again: a slice would grow forever
+	stacks map[sampler.StackID]stackFlags
+}
+
+type frameMarks struct {
+	regex bool
+	// at holds the flags with the depth up to which each counts.
+	at []marker
+}
+
+func newStackClasses(dict *sampler.Dictionary) *stackClasses {
+	return &stackClasses{dict: dict, frames: make(map[sampler.FrameID]frameMarks), stacks: make(map[sampler.StackID]stackFlags)}
+}
+
+func (c *stackClasses) frame(id sampler.FrameID) frameMarks {
+	if f, ok := c.frames[id]; ok {
+		return f
+	}
+	var f frameMarks
+	label := code.Method(c.dict.Frame(id).Label)
+	f.regex = regexLabels[label]
+	for _, m := range markers {
+		if label == m.label || m.prefix && strings.HasPrefix(label, m.label) {
+			f.at = append(f.at, m)
+		}
+	}
+	if len(c.frames) >= maxClasses {
+		clear(c.frames)
+	}
+	c.frames[id] = f
+	return f
+}
+
+// flagsOf returns the flags of a stack.
+func (c *stackClasses) flagsOf(stack sampler.StackID) stackFlags {
+	if stack == 0 || c.dict == nil {
+		return 0
+	}
+	if flags, ok := c.stacks[stack]; ok {
+		return flags
+	}
+	var flags stackFlags
+	at := stack
+	for depth := 0; at != 0 && depth < code.MaxFrames; depth++ {
+		caller, id := c.dict.Stack(at)
+		f := c.frame(id)
+		if depth == 0 && f.regex {
+			flags |= flagRegex
+		}
+		for _, m := range f.at {
+			if m.depth == 0 || depth < m.depth {
+				flags |= m.flag
+			}
+		}
+		at = caller
+	}
+	if len(c.stacks) >= maxClasses {
+		clear(c.stacks)
+	}
+	c.stacks[stack] = flags
+	return flags
+}
+
+// maxLimitFrames bounds the frames that are looked at for a time limit around a deadlock, in all of its threads together.
+const maxLimitFrames = 1 << 16
+
+// limited reports whether a stack is within a time limit that another thread keeps, however far out it was set. That matters for
+// few stacks, so that whole ones can be gone through. It takes what it looks at from left, and looks at no more.
+func (c *stackClasses) limited(stack sampler.StackID, left *int) bool {
+	if c.dict == nil {
+		return false
+	}
+	for ; stack != 0 && *left > 0; *left-- {
+		caller, id := c.dict.Stack(stack)
+		if timeLimits[code.Method(c.dict.Frame(id).Label)] {
+			return true
+		}
+		stack = caller
+	}
+	return false
+}

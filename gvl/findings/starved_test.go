@@ -1,0 +1,56 @@
+package findings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// TestStarvedAtLowRates plays what the default budget gives on a full machine: some samples a second, in which the counters of single
+// threads say nothing. The process's own counters say that it holds the GVL and lacks a CPU.
+func TestStarvedAtLowRates(t *testing.T) {
+	const every = 100 * gvltest.MS
+	for _, c := range []struct {
+		name string
+		// usedPercent is the process's CPU time, pressed the percentage of the time in which tasks waited for a CPU.
+		usedPercent, pressed int64
+		source               sampler.PressureSource
+		want                 string
+	}{
+		{"half a CPU", 50, 80, sampler.PressureMachine, "cpu_starved"},
+		{"half a CPU, of its cgroup", 50, 80, sampler.PressureCgroup, "cpu_starved"},
+		{"a whole CPU", 100, 80, sampler.PressureMachine, "gvl_saturated"},
+		{"no task waits for a CPU", 50, 1, sampler.PressureMachine, "gvl_saturated"},
+		{"the kernel does not count pressure", 50, 0, sampler.PressureNone, "gvl_saturated"},
+		{"within what chance can do", 95, 80, sampler.PressureMachine, "gvl_saturated"},
+	} {
+		s := newScene(t)
+		work := []sampler.StackID{s.stack("Work#a"), s.stack("Work#b")}
+		for i := 0; i < 200; i++ {
+			s.now += every
+			a, b := sampler.ThreadID(1+i%2), sampler.ThreadID(2-i%2)
+			x := gvltest.SampleAt(s.now, a, s.at(gvltest.Holder(a), work[i%2]), s.at(gvltest.Queued(b), work[1-i%2]), s.at(gvltest.Queued(3), work[0]))
+			past := s.now - gvltest.Base
+			x.Proc = sampler.Proc{
+				AtNS: s.now, UserNS: past * c.usedPercent / 100,
+				Pressure: sampler.Pressure{Source: c.source, CPUSomeNS: past * c.pressed / 100},
+			}
+			s.stream.Feed(x, s.c.Classify(x))
+		}
+		found := s.f.Current()
+		if len(found) == 0 || found[0].ID != c.want {
+			t.Errorf("%s: %v, want %s first", c.name, found, c.want)
+			continue
+		}
+		for _, f := range found {
+			if first := strings.HasPrefix(f.Next, "give the process more CPU first"); f.ID == "gvl_saturated" && first != (c.want == "cpu_starved") {
+				t.Errorf("%s: gvl_saturated advises %q", c.name, f.Next)
+			}
+		}
+		if c.want == "cpu_starved" && !strings.Contains(found[0].Text, "all threads together get only 50 % of a CPU") {
+			t.Errorf("%s: %q", c.name, found[0].Text)
+		}
+	}
+}

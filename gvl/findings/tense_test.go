@@ -1,0 +1,86 @@
+package findings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+)
+
+// TestWhatHasEndedIsToldInThePast: a few seconds after it has ended, while the window is still full of it, a finding is told in the past
+// with its age and what it said at its worst; 30 s later it is told no more.
+func TestWhatHasEndedIsToldInThePast(t *testing.T) {
+	s := newScene(t)
+	s.turns(12*gvltest.Sec, 6, 19)
+	for _, f := range s.f.Told() {
+		if f.AgoNS != 0 || strings.Contains(f.String(), " ago: ") {
+			t.Errorf("going on: %s", f)
+		}
+	}
+	ended := s.now
+	s.calm(5 * gvltest.Sec)
+	check := func(what string, want int) {
+		t.Helper()
+		told := s.f.Told()
+		if len(told) != want {
+			t.Errorf("%s: %v", what, told)
+		}
+		for _, f := range told {
+			if off := f.UntilNS - ended; off < -gvltest.Sec || float64(off) > (1-endedShare)*trailNS || f.AgoNS != s.now-f.UntilNS && f.AgoNS != s.now-sceneTick-f.UntilNS {
+				t.Errorf("%s: ended %d ms from when it did, %d ms ago: %s", what, off/gvltest.MS, f.AgoNS/gvltest.MS, f)
+			}
+			past := map[string]string{"gvl_saturated": "threads waited, ", "gvl_hog": "One thread hogged the GVL: "}[f.ID]
+			if !strings.Contains(f.String(), past) || !strings.HasPrefix(f.String(), f.When()+f.Title) || !strings.Contains(f.When(), " s ago: ") {
+				t.Errorf("%s: %s", what, f)
+			}
+		}
+	}
+	check("5 s later", 2)
+	s.calm(20 * gvltest.Sec)
+	s.want("25 s later", nil)
+	check("25 s later", 2)
+	for _, f := range s.f.Raised() {
+		if f.AgoNS == 0 || f.UntilNS == 0 {
+			t.Errorf("of the run: %s", f)
+		}
+	}
+	s.calm(20 * gvltest.Sec)
+	check("45 s later", 0)
+	s.turns(12*gvltest.Sec, 6, 19)
+	if told := s.f.Told(); len(told) != 2 || told[0].AgoNS != 0 || told[1].AgoNS != 0 {
+		t.Errorf("again: %v", told)
+	}
+}
+
+// TestGoingOnComesFirst: what has ended is told after what goes on, however grave it was.
+func TestGoingOnComesFirst(t *testing.T) {
+	f := newScene(t).f
+	for i, r := range rules {
+		switch r.id {
+		case "deadlock":
+			f.states[i] = ruleState{raised: true, shown: true, endedNS: 1, last: hit{severity: SeverityCrit}, worst: Finding{ID: r.id}}
+		case "io_busy":
+			f.states[i] = ruleState{raised: true, shown: true}
+		}
+	}
+	rules := f.Current()
+	if len(rules) != 1 || rules[0].ID != "deadlock" { // io_busy is hidden by it
+		t.Errorf("%v", rules)
+	}
+}
+
+// TestSpoken: the words of a text in both tenses, and what names of the process can do to it.
+func TestSpoken(t *testing.T) {
+	for _, c := range []struct{ text, present, past string }{
+		{"3 threads " + tenseWait + " for it, which " + tenseIs + " full", "3 threads wait for it, which is full", "3 threads waited for it, which was full"},
+		{"plain", "plain", "plain"},
+		{"cut \x01short", "cut short", "cut short"},
+		{"cut \x01a\x02b", "cut ab", "cut ab"},
+		{"\x03\x02", "\x03\x02", "\x03\x02"},
+		{"", "", ""},
+	} {
+		if a, b := spoken(c.text, false), spoken(c.text, true); a != c.present || b != c.past {
+			t.Errorf("%q: %q, %q", c.text, a, b)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package findings
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// blindNS and blindIntervals intervals (the longer of the two) between samples are enough for a thread to let the
+	// GVL go and take it again unseen: a hold is followed over them only if counters prove that no other thread had it.
+	blindNS        = 30e6
+	blindIntervals = 3
+	// readSlackNS is how long after a sample's time its counters can be read, in ns.
+	readSlackNS = 5e6
+)
+
+// beginTurns forgets who held and waited in the last sample, and the ractors where nobody did.
+func (c *collector) beginTurns() {
+	c.turns = slices.DeleteFunc(c.turns, func(t turn) bool { return t.holderAt < 0 || t.waiters == 0 })
+	for i := range c.turns {
+		c.turns[i].waiters, c.turns[i].holderAt, c.turns[i].moved = 0, -1, false
+	}
+}
+
+func (c *collector) turn(id sampler.RactorID) *turn {
+	for i := range c.turns {
+		if c.turns[i].ractor == id {
+			return &c.turns[i]
+		}
+	}
+	c.turns = append(c.turns, turn{ractor: id, holderAt: -1})
+	return &c.turns[len(c.turns)-1]
+}
+
+func (c *collector) addTurn(ts *gvl.ThreadState, i int) {
+	t := c.turn(ts.Ractor)
+	if ts.State == gvl.Waiting {
+		t.waiters++
+	} else {
+		t.holderAt = i
+	}
+}
+
+// endTurns moves the holds on: how long has each holder kept the GVL since somebody began to wait?
+func (c *collector) endTurns(k *gvl.Tick, at int64) {
+	s, states := k.Sample, k.States
+	blind := k.Gap || k.ToNS-k.FromNS > max(blindNS, blindIntervals*stream.IntervalNS(c.proc))
+	for i := range c.turns {
+		t := &c.turns[i]
+		if t.holderAt < 0 || t.waiters == 0 {
+			*t = turn{ractor: t.ractor, holderAt: -1}
+			continue
+		}
+		h, kernel := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
+		stalled := h.State == gvl.Stalled
+		head := queueHead(s, t.ractor, t.head)
+		// Another thread's turn that fell between two samples shows in the queue: who left its head has had the GVL, and so
+		// has who waits somewhere else than before. Where changes are known they say it.
+		turned := t.moved || head != t.head && t.head != 0
+		t.head = head
+		begin, blind := at, blind
+		if since, ok := c.stream.HeldSince(h.Thread); ok {
+			turned, blind = since > t.fromNS, false
+			begin = max(since, k.FromNS)
+		}
+		ended := turned || h.Thread != t.hold.thread || stalled != t.stalled || h.State == gvl.GC || t.fromNS == 0
+		lost := false // samples lost the hold: it may have ended and begun again
+		if !ended {
+			lost = t.doubts(k, blind)
+			begin = max(begin, t.untilNS)
+		}
+		if k.Gap {
+			t.countNS = k.ToNS // the gap is no part of what is looked at
+		}
+		if ended || lost {
+			if blind || t.doubtNS != 0 || lost {
+				c.cur.longest.least = c.cur.longest.least || c.cur.longest.thread == t.hold.thread && c.cur.longest.ns == t.hold.ns
+			}
+			// A hold that the collector lengthened is the collector's, and begins again after it.
+			waiters := t.waiters
+			*t = turn{ractor: t.ractor, holderAt: t.holderAt, waiters: waiters, stalled: stalled, head: head}
+			if h.State == gvl.GC {
+				continue
+			}
+			t.fromNS, t.delay0, t.countNS, t.cpu0, t.cpuAt0 = begin, kernel.RunDelayNS, begin, kernel.CPUNS, kernel.CPUAtNS
+			t.hold = hold{thread: h.Thread, least: blind || lost}
+		}
+		if kernel.Turns != t.turns || t.turnsNS == 0 {
+			t.turns, t.turnsNS = kernel.Turns, kernel.CPUAtNS
+		}
+		t.hold.stack, t.hold.kind = h.Stack, h.State
+		t.hold.waiters = max(t.hold.waiters, t.waiters)
+		to := at
+		if t.doubtNS != 0 {
+			to = t.doubtNS
+		}
+		if stalled { // the kernel's answer is believed for a while: what came after it is not known to be sleep
+			to = max(min(to, kernel.StateAtNS), t.fromNS)
+		}
+		t.hold.ns = to - t.fromNS
+		if d := kernel.RunDelayNS - t.delay0; d > 0 {
+			t.hold.ns -= d
+		}
+		if t.cpuAt0 < t.fromNS && kernel.CPUAtNS >= t.fromNS {
+			// What it had of a CPU before the turn, since its counters were read last, is none of the turn's.
+			ran := int64(0)
+			if t.cpuAt0 != 0 {
+				ran = min(max(kernel.CPUNS-t.cpu0, 0), kernel.CPUAtNS-t.fromNS)
+			}
+			t.cpu0, t.cpuAt0 = kernel.CPUNS-ran, kernel.CPUAtNS
+		}
+		if !stalled && t.cpuAt0 != 0 && kernel.CPUAtNS != 0 {
+			// The kernel counts a wait for a CPU when it is over. Until then the time on a CPU says that it goes on; both are
+			// read at stack ticks.
+			t.hold.ns = min(t.hold.ns, kernel.CPUNS-t.cpu0)
+		}
+		limit := int64(c.limits.stuckHold)
+		if stalled {
+			limit = int64(c.limits.stuckAsleep)
+		}
+		if t.hold.ns < limit {
+			continue
+		}
+		if !t.counted {
+			t.counted = true
+			c.cur.stuckNS += t.hold.ns
+		} else {
+			c.cur.stuckNS += max(to-t.countNS, 0)
+		}
+		t.countNS = max(t.countNS, to)
+		if t.hold.ns > c.cur.longest.ns {
+			c.cur.longest = t.hold
+			c.cur.longest.least = t.hold.least || t.doubtNS != 0
+		}
+	}
+}
+
+// doubts follows a hold over time in which samples were too far apart. lost: nothing proves that no other thread had the GVL.
+func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
+	s, states := k.Sample, k.States
+	if blind {
+		if t.doubtNS == 0 {
+			t.doubtNS = k.FromNS
+		}
+		t.untilNS = k.ToNS
+	}
+	if t.doubtNS == 0 {
+		return false
+	}
+	h := &s.Threads[t.holderAt].Kernel
+	// A holder that was given no CPU has not let go; nor has the GVL been with others if a thread in the queue has stood still, for the
+	// first one in it would be behind that thread now.
+	open := h.Turns != 0 && h.CPUAtNS < t.untilNS && t.turnsNS <= t.doubtNS+readSlackNS
+	proven := h.Turns != 0 && h.Turns == t.turns && t.turnsNS != 0 && t.turnsNS <= t.doubtNS+readSlackNS && h.CPUAtNS >= t.untilNS
+	for i := range states {
+		w := &states[i].Span
+		if states[i].State != gvl.Waiting || states[i].Ractor != t.ractor || s.Threads[i].Bits&sampler.BitQueued == 0 ||
+			w.SinceNS == 0 || w.SinceNS > t.doubtNS+readSlackNS {
+			continue
+		}
+		proven = proven || w.ReadNS >= t.untilNS
+		open = true // its counters are to be read
+	}
+	if proven {
+		t.doubtNS, t.untilNS = 0, 0
+	}
+	return !proven && !open
+}
+
+// queueHead is the first thread in a ractor's queue; last when the queue could not be read (or is not known: Ruby 2.5).
+func queueHead(s *sampler.Sample, id sampler.RactorID, last sampler.ThreadID) sampler.ThreadID {
+	for i := range s.Ractors {
+		if r := &s.Ractors[i]; r.ID == id {
+			if len(r.Queue) > 0 {
+				return r.Queue[0]
+			}
+			break
+		}
+	}
+	return last
+}

@@ -1,0 +1,72 @@
+package gvltest
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// GVLWorld is a GVL as Ruby hands it on: first in, first out. Each thread holds it for the length of its turn and wants it again at once.
+type GVLWorld struct {
+	Now      int64
+	turn     []int64 // by thread, from the first
+	queue    []sampler.ThreadID
+	Owner    sampler.ThreadID
+	untilNS  int64
+	Since    []int64   // since when each thread waits
+	Waits    [][]int64 // of each thread, those that are over
+	cpu, got []int64   // its CPU time and its turns on a CPU
+	seenCPU  []sampler.Kernel
+}
+
+func NewGVLWorld(turns ...int64) *GVLWorld {
+	w := &GVLWorld{Now: Base, turn: turns, Owner: 1, untilNS: Base + turns[0]}
+	n := len(turns)
+	w.Since, w.Waits, w.cpu, w.got, w.seenCPU = make([]int64, n), make([][]int64, n), make([]int64, n), make([]int64, n), make([]sampler.Kernel, n)
+	for i := range n {
+		w.Since[i], w.got[i], w.seenCPU[i].FD = Base, 1, -1
+		if i > 0 {
+			w.queue = append(w.queue, sampler.ThreadID(i+1))
+		}
+	}
+	return w
+}
+
+// Until lets time pass.
+func (w *GVLWorld) Until(at int64) {
+	for w.untilNS <= at {
+		last := int(w.Owner) - 1
+		w.cpu[last] += w.turn[last]
+		w.Now, w.Since[last] = w.untilNS, w.untilNS
+		w.queue = append(w.queue, w.Owner)
+		w.Owner, w.queue = w.queue[0], w.queue[1:]
+		i := int(w.Owner) - 1
+		w.Waits[i] = append(w.Waits[i], w.Now-w.Since[i])
+		w.got[i]++
+		w.untilNS = w.Now + w.turn[i]
+	}
+	w.Now = at
+}
+
+// Sample reads it; counters: those of all threads are read, too.
+func (w *GVLWorld) Sample(counters bool) *sampler.Sample {
+	s := &sampler.Sample{
+		TimeNS: w.Now, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: w.Owner, OwnerEnd: w.Owner, Queue: slices.Clone(w.queue)}},
+		GC: sampler.GC{Valid: true},
+	}
+	if counters {
+		s.Depth = sampler.StackTick
+	}
+	for i := range w.turn {
+		t := Queued(sampler.ThreadID(i + 1))
+		if t.ID == w.Owner {
+			t = Holder(t.ID)
+		}
+		if k := &w.seenCPU[i]; counters {
+			k.CPUAtNS, k.CPUNS, k.Turns = w.Now+20_000, w.cpu[i], w.got[i]
+		}
+		t.Kernel = w.seenCPU[i]
+		s.Threads = append(s.Threads, t)
+	}
+	return s
+}

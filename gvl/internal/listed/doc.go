@@ -1,0 +1,2 @@
+// Package listed keeps a record for each thread that samples list.
+package listed

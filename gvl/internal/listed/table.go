@@ -1,0 +1,100 @@
+package listed
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Table keeps a record for each thread that is listed. A sample lists threads in a stable order, so the record is
+// found by its place in the last sample, and by a map only when the list has changed.
+type Table[T any] struct {
+	ByID    map[sampler.ThreadID]*Record[T]
+	order   []*Record[T]
+	tick    uint64
+	Changed bool
+	n       int
+	gone    []sampler.ThreadID
+}
+
+type Record[T any] struct {
+	id   sampler.ThreadID
+	tick uint64
+	V    T
+}
+
+func New[T any]() Table[T] {
+	return Table[T]{ByID: make(map[sampler.ThreadID]*Record[T])}
+}
+
+// Begin starts a sample of n threads.
+func (t *Table[T]) Begin(n int) {
+	t.tick++
+	t.Changed = n != len(t.order)
+	t.n = n
+	if n < len(t.order) {
+		clear(t.order[n:])
+		t.order = t.order[:n]
+	}
+}
+
+// BeginSame starts a sample of the same threads as in the last one. No record is asked for.
+func (t *Table[T]) BeginSame() { t.Changed = false }
+
+// Find returns the record of the i-th thread; fresh is true when the thread was not listed before. Places must be asked
+// for in order. A thread listed twice (in a damaged recording) gets no second record, but nil.
+func (t *Table[T]) Find(i int, id sampler.ThreadID) (r *Record[T], fresh bool) {
+	if i < len(t.order) {
+		if r = t.order[i]; r.id == id && r.tick != t.tick {
+			r.tick = t.tick
+			return r, false
+		}
+	}
+	t.Changed = true
+	r, ok := t.ByID[id]
+	if !ok {
+		r = &Record[T]{id: id}
+		t.ByID[id] = r
+	}
+	again := r.tick == t.tick
+	r.tick = t.tick
+	if i < len(t.order) {
+		t.order[i] = r
+	} else {
+		t.order = append(t.order, r)
+	}
+	if again {
+		return nil, false
+	}
+	return r, !ok
+}
+
+// End finishes the sample: gone is called for each thread that is no longer listed, in order of their IDs, and its record is dropped.
+func (t *Table[T]) End(gone func(*Record[T])) {
+	if !t.Changed {
+		return
+	}
+	t.gone = t.gone[:0]
+	for id, r := range t.ByID {
+		if r.tick != t.tick {
+			t.gone = append(t.gone, id)
+		}
+	}
+	slices.Sort(t.gone)
+	for _, id := range t.gone {
+		if gone != nil {
+			gone(t.ByID[id])
+		}
+		delete(t.ByID, id)
+	}
+}
+
+// All returns the records of all threads that are listed or not yet known to be gone, in order of their IDs.
+func (t *Table[T]) All() []*Record[T] {
+	return slices.SortedFunc(maps.Values(t.ByID), func(a, b *Record[T]) int { return cmp.Compare(a.id, b.id) })
+}
+
+// Get returns the record of a listed thread, or nil.
+func (t *Table[T]) Get(id sampler.ThreadID) *Record[T] { return t.ByID[id] }

@@ -1,0 +1,299 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// figureUnit is what a figure is written in.
+type figureUnit uint8
+
+const (
+	figureTime   figureUnit = iota // ns; written 200ms, 1.5s
+	figureShare                    // 0 to 1; written 90% or 0.9
+	figureCPU                      // CPUs; written 150% or 1.5
+	figureNumber                   // written 3 or 1.5
+	figureBytes                    // written 2GB, 500MB
+)
+
+// figure is something that is measured all the time and can be compared with a limit.
+type figure struct {
+	name, about string
+	unit        figureUnit
+	// of is the figure of a stretch of time, limit what it is compared with; ok is false where there is none.
+	of func(w *figures, limit float64) (value float64, ok bool)
+	// told writes the figure where it is more than a number; nil: it is written in its unit.
+	told func(w *figures, limit float64) string
+}
+
+// allFigures are the figures that there are, in the order in which they are listed.
+var allFigures = [...]figure{
+	{"wait_p50", "half of the waits for the GVL were this long at most", figureTime, waitFigure(.5), waitTold(.5)},
+	{"wait_p95", "95 % of them", figureTime, waitFigure(.95), waitTold(.95)},
+	{"wait_p99", "99 % of them", figureTime, waitFigure(.99), waitTold(.99)},
+	{"wait_max", "the longest of them", figureTime, waitFigure(1), waitTold(1)},
+	{"held_share", "the part of the time in which the GVL was held; of several ractors that of the busiest", figureShare,
+		func(w *figures, _ float64) (float64, bool) { return w.held(), w.shares() }, nil},
+	{"gc_share", "the part of the time in which garbage was collected", figureShare,
+		func(w *figures, _ float64) (float64, bool) { return min(gvl.Ratio(w.gcNS, w.ns), 1), w.shares() }, nil},
+	{"waiting", "how many threads waited for the GVL, in the mean", figureNumber, stateFigure(gvl.Waiting), nil},
+	{"native", "how many worked without the GVL", figureNumber, stateFigure(gvl.Native), nil},
+	{"io", "how many waited for something outside", figureNumber, stateFigure(gvl.IO), nil},
+	{"lock", "how many waited for a Mutex or Monitor", figureNumber, stateFigure(gvl.Lock), nil},
+	{"stalled", "how many held the GVL and were asleep in the kernel", figureNumber, stateFigure(gvl.Stalled), nil},
+	{"threads", "how many threads there were at the end", figureNumber,
+		func(w *figures, _ float64) (float64, bool) { return float64(w.threads), true }, nil},
+	{"request_p50", "half of the requests and jobs took this long at most", figureTime, requestFigure(.5), nil},
+	{"request_p95", "95 % of them", figureTime, requestFigure(.95), nil},
+	{"request_p99", "99 % of them", figureTime, requestFigure(.99), nil},
+	{"request_max", "the longest of them", figureTime, requestFigure(1), nil},
+	{"cpu", "the CPU time of the process by elapsed time, 150% is one and a half CPUs", figureCPU,
+		func(w *figures, _ float64) (float64, bool) { return w.cpu, w.cpuKnown }, nil},
+	{"alloc", "objects made a second", figureNumber,
+		func(w *figures, _ float64) (float64, bool) {
+			return gvl.Ratio(int64(w.allocated), w.ns) * 1e9, w.allocatedKnown
+		}, nil},
+	{"rss", "the memory of the process at the end", figureBytes,
+		func(w *figures, _ float64) (float64, bool) { return float64(w.rss), w.rss > 0 }, nil},
+}
+
+// Figure is a figure that a Condition can be about.
+type Figure struct {
+	Name  string
+	About string
+	// Like is a limit as it is written.
+	Like string
+}
+
+// Figures lists them.
+func Figures() []Figure {
+	out := make([]Figure, 0, len(allFigures))
+	for _, f := range allFigures {
+		out = append(out, Figure{f.name, f.about, f.unit.like()})
+	}
+	return out
+}
+
+// comparisons are the signs between a figure and its limit, longer ones first.
+var comparisons = []string{">=", "<=", ">", "<"}
+
+// anyFinding is the condition that there is a finding that is at least a warning.
+const anyFinding = "any"
+
+// Condition is something that a Watch waits for: a finding, or a figure beyond a limit.
+type Condition struct {
+	text    string
+	finding string // the rule's ID; "": no finding
+	any     bool
+	figure  *figure
+	above   bool // the figure has to be above the limit, else below
+	equal   bool // or on it
+	limit   float64
+}
+
+// String is the condition as it was written, without blanks.
+func (c Condition) String() string { return c.text }
+
+// Name is the finding's or the figure's name: letters, digits and underscores.
+func (c Condition) Name() string {
+	switch {
+	case c.figure != nil:
+		return c.figure.name
+	case c.any:
+		return "finding"
+	}
+	return c.finding
+}
+
+// ParseCondition parses a finding's name (gvl_hog), "any" for every finding that is at least a warning, or a figure with its limit
+// (wait_p99>200ms, held_share>=90%). The error says what there is.
+func ParseCondition(text string) (Condition, error) {
+	word := strings.ReplaceAll(text, " ", "")
+	c := Condition{text: word}
+	at := strings.IndexAny(word, "<>=")
+	if at < 0 {
+		if word == anyFinding {
+			c.any = true
+			return c, nil
+		}
+		if !slices.Contains(findings.RuleIDs(), word) {
+			return Condition{}, noCondition(word)
+		}
+		c.finding = word
+		return c, nil
+	}
+	name := word[:at]
+	i := slices.IndexFunc(allFigures[:], func(f figure) bool { return f.name == name })
+	if i < 0 {
+		if slices.Contains(findings.RuleIDs(), name) {
+			return Condition{}, fmt.Errorf("%s is a finding, and has no figure to compare: write %s alone", name, name)
+		}
+		return Condition{}, noCondition(name)
+	}
+	c.figure = &allFigures[i]
+	for _, sign := range comparisons {
+		if rest, ok := strings.CutPrefix(word[at:], sign); ok {
+			c.above, c.equal = sign[0] == '>', len(sign) == 2
+			limit, err := c.figure.unit.parse(rest)
+			if err != nil {
+				return Condition{}, fmt.Errorf("%s: %w", name, err)
+			}
+			c.limit = limit
+			return c, nil
+		}
+	}
+	return Condition{}, fmt.Errorf("%q compares with none of %s", text, strings.Join(comparisons, " "))
+}
+
+// noCondition says what there is, and first what was probably meant.
+func noCondition(word string) error {
+	ids := findings.RuleIDs()
+	var names []string
+	for _, f := range allFigures {
+		names = append(names, f.name)
+	}
+	for _, f := range allFigures {
+		if f.name == word {
+			return fmt.Errorf("%s is a figure: say how much of it, as in %s>%s", word, word, f.unit.like())
+		}
+	}
+	meant := "."
+	if near := nearest(word, append(slices.Clone(ids), names...)); near != "" {
+		meant = fmt.Sprintf("; did you mean %s?", near)
+	}
+	return fmt.Errorf("there is no finding or figure %q%s The findings are %s, %s (any that is at least a warning); the figures, to be compared "+
+		"(wait_p99>200ms), %s", word, meant, strings.Join(ids, ", "), anyFinding, strings.Join(names, ", "))
+}
+
+// nearest returns the word of a list that is nearest to another one, "" where none is near: more than a third of its letters differ.
+func nearest(word string, list []string) string {
+	best, least := "", len(word)/3+1
+	for _, w := range list {
+		if d := distance(word, w); d < least {
+			best, least = w, d
+		}
+	}
+	return best
+}
+
+// maxWord bounds the words that are compared, in bytes.
+const maxWord = 64
+
+// distance is how many letters have to be put in, taken away or exchanged to make one word of another.
+func distance(a, b string) int {
+	if len(a) > maxWord || len(b) > maxWord {
+		return maxWord
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			before, row[j+1] = row[j+1], min(before+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// like is an example of a limit.
+func (u figureUnit) like() string {
+	return [...]string{figureTime: "200ms", figureShare: "90%", figureCPU: "150%", figureNumber: "3", figureBytes: "2GB"}[u]
+}
+
+// maxFigure bounds limits: numbers, and bytes; maxCPUs those of CPU time by elapsed time.
+const (
+	maxFigure = 1e15
+	maxCPUs   = 1e4
+)
+
+// suffix is what may stand behind a number, and what it stands for.
+type suffix struct {
+	suffix string
+	scale  float64
+}
+
+// figureSuffixes are those of each unit, longer ones before those that end alike.
+var figureSuffixes = [...][]suffix{
+	figureTime:   {{"ms", 1e6}, {"µs", 1e3}, {"us", 1e3}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}},
+	figureShare:  {{"%", .01}, {"", 1}},
+	figureCPU:    {{"%", .01}, {"", 1}},
+	figureNumber: {{"", 1}},
+	figureBytes:  {{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1}, {"", 1}},
+}
+
+// parse parses a limit, which is above 0.
+func (u figureUnit) parse(text string) (float64, error) {
+	suffixes, most := figureSuffixes[u], maxFigure
+	switch u {
+	case figureTime:
+		most = findings.MaxLimitTime
+	case figureShare:
+		most = 1
+	case figureCPU:
+		most = maxCPUs
+	}
+	for _, x := range suffixes {
+		number, ok := strings.CutSuffix(text, x.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseFloat(number, 64)
+		v *= x.scale
+		switch {
+		case err != nil || math.IsNaN(v) || v <= 0:
+		case v > most && u == figureShare:
+			return 0, fmt.Errorf("%q is more than all of it, which is 100%% or 1", text)
+		case v <= most:
+			return v, nil
+		}
+		break
+	}
+	return 0, fmt.Errorf("%q is not a value such as %s", text, u.like())
+}
+
+// text is a figure for people.
+func (u figureUnit) text(v float64) string {
+	switch u {
+	case figureTime:
+		return units.ProseDuration(int64(v))
+	case figureShare, figureCPU:
+		return units.RoundPercent(v)
+	case figureBytes:
+		return units.Bytes(int64(v))
+	}
+	return units.Number(v, 1)
+}
+
+// easier is the part of a limit that keeps a condition true that is true: what comes and goes at its limit is one incident.
+const easier = findings.ClearShare
+
+// holds reports whether a figure is beyond the limit; was: it was so before.
+func (c *Condition) holds(v float64, was bool) bool {
+	limit := c.limit
+	if was && c.above {
+		limit *= easier
+	} else if was {
+		limit /= easier
+	}
+	switch {
+	case v == limit:
+		return c.equal || was
+	case c.above:
+		return v > limit
+	}
+	return v < limit
+}

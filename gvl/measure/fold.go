@@ -1,0 +1,87 @@
+package measure
+
+import (
+	"sync"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/gvl/timeline"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Options sizes a Fold; zero values mean the defaults.
+type Options struct {
+	// ColumnNS and Columns are the Timeline's.
+	ColumnNS int64
+	Columns  int
+	// Rules are the findings' rules; nil: all of them with their default limits.
+	Rules *findings.Rules
+}
+
+// Fold is everything that a screen needs of a stream: a Measure, a timeline and the last sample. Feed may run in one goroutine and
+// Read in others; the parts themselves take no locks.
+type Fold struct {
+	mu       sync.Mutex
+	proc     sampler.Process
+	measure  *Measure
+	timeline *timeline.Timeline
+	states   []gvl.ThreadState
+	// sample is the last one, in memory that is kept over samples.
+	sample sampler.Sample
+	fed    bool
+}
+
+// NewFold returns a Fold for the target p, whose samples' IDs point into dict.
+func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
+	m := New(p, dict, o.Rules)
+	m.requests.Keep(int64(o.Columns) * o.ColumnNS)
+	return &Fold{proc: p, measure: m, timeline: timeline.New(m.stream, o.ColumnNS, o.Columns)}
+}
+
+// Stream is what the Fold makes of its samples, for more consumers; before the first sample.
+func (f *Fold) Stream() *stream.Stream { return f.measure.stream }
+
+// Resting says who rests in that stream, by what its findings know. It is for the stream's consumers.
+func (f *Fold) Resting() *findings.Resting {
+	return f.measure.findings.Resting()
+}
+
+// Feed is that of the Measure.
+func (f *Fold) Feed(s *sampler.Sample) []gvl.ThreadState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.states = f.measure.Feed(s)
+	f.sample.CopyFrom(s)
+	f.fed = true
+	return f.states
+}
+
+// View is what Read gives access to; it is valid during the call only.
+type View struct {
+	Process sampler.Process
+	Dict    *sampler.Dictionary
+	// Sample is the last sample; nil before the first.
+	Sample *sampler.Sample
+	// States are the states of Sample's threads, parallel to Sample.Threads.
+	States   []gvl.ThreadState
+	Account  *account.Account
+	Timeline *timeline.Timeline
+	Blame    *account.Blame
+	Findings *findings.Findings
+	Requests *account.Requests
+}
+
+// Read calls fn with the folded data while Feed is kept out. fn should be quick, for samples wait meanwhile, and must
+// keep neither the View nor its Sample and States; what Row, Top, Current and Stat return is the caller's to keep.
+func (f *Fold) Read(fn func(*View)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.measure
+	v := View{Process: f.proc, Dict: m.dict, Account: m.account, Timeline: f.timeline, Blame: m.blame, Findings: m.findings, Requests: m.requests}
+	if f.fed {
+		v.Sample, v.States = &f.sample, f.states
+	}
+	fn(&v)
+}

@@ -1,0 +1,87 @@
+package measure
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Measure is all that `ddtop stat` tells of a stream: totals, findings, blame and the longest waits, behind one Feed. It
+// is not safe for concurrent use.
+type Measure struct {
+	dict     *sampler.Dictionary
+	class    *gvl.Classifier
+	stream   *stream.Stream
+	account  *account.Account
+	blame    *account.Blame
+	findings *findings.Findings
+	requests *account.Requests
+}
+
+// New returns a Measure for the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as
+// they are.
+func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measure {
+	stream := stream.New(p)
+	blame, requests := account.NewBlame(stream, dict), account.NewRequests(stream, dict, account.MaxBlameWindowNS)
+	return &Measure{
+		dict: dict, class: gvl.NewClassifier(p, dict), stream: stream, account: account.New(stream, p, dict), blame: blame,
+		findings: findings.New(stream, p, dict, blame, requests, r), requests: requests,
+	}
+}
+
+// Stream is what the Measure makes of its samples, for more consumers; before the first sample.
+func (m *Measure) Stream() *stream.Stream { return m.stream }
+
+// LongestRequests returns the n longest requests: see Requests.Longest.
+func (m *Measure) LongestRequests(n int) []account.Request { return m.requests.Longest(n) }
+
+// Requests returns what was seen of requests and jobs in the stream, of endpoints that match says yes to; nil: of all.
+func (m *Measure) Requests(match func(endpoint string) bool) account.StatRequests {
+	return m.requests.Stat(m.blame.Top(0, account.ByStack, 0).TotalNS, match)
+}
+
+// Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time; they are
+// not kept. In the steady state nothing is allocated.
+func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
+	states := m.class.Classify(s)
+	m.stream.Feed(s, states)
+	return states
+}
+
+// Classify gives the verdict on a sample that is not part of the measurement, one taken after it.
+func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class.Classify(s) }
+
+// Alloc returns what was allocated in the stream, by class.
+func (m *Measure) Alloc() account.StatAlloc { return m.account.Alloc() }
+
+// Findings returns what was wrong in the stream: see Findings.Raised.
+func (m *Measure) Findings() []account.StatFinding {
+	out := []account.StatFinding{}
+	for _, f := range m.findings.Raised() {
+		s := account.StatFinding{
+			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
+			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: account.TextOrNil(f.Endpoint), Stack: f.Stack,
+			Evidence: account.StatEvidence{Samples: f.Evidence.Samples, Stacks: f.Evidence.Stacks, ApartNS: f.Evidence.ApartNS() / 1e3 * 1e3},
+		}
+		if f.UntilNS != 0 {
+			until, ago := f.UntilNS, f.AgoNS
+			s.UntilNS, s.AgoNS = &until, &ago
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Stat returns the totals so far with findings, blame and the longest waits of at least waitNS, maxLongestWaits at most.
+// The threshold hides waits from that list only.
+func (m *Measure) Stat(waitNS int64) account.Stat {
+	s := m.account.Stat()
+	s.Findings = m.Findings()
+	s.Blame = m.blame.Stat()
+	s.Requests = m.Requests(nil)
+	s.LongestWaits = m.account.LongestWaits(waitNS)
+	s.LeaveOut()
+	return s
+}

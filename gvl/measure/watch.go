@@ -1,0 +1,303 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// checkNS is how often a Watch looks, in ns: at the end of each second's line.
+	checkNS = 1_000_000_000
+	// MinOverNS and MaxOverNS bound the past that the figures of a Watch are of, in ns.
+	MinOverNS, MaxOverNS = checkNS, 300 * checkNS
+	// maxLookbackNS bounds how far back the cause of what is seen now is looked for.
+	maxLookbackNS = 600 * checkNS
+	// knownShare is the part of that past of which something must be known: of one with more gaps nothing is said.
+	knownShare = .5
+)
+
+// Cause is a condition that holds.
+type Cause struct {
+	Condition Condition
+	// Text says with which figure, or the finding's title and text.
+	Text string
+	// FromNS is where the past begins in which it came true, CLOCK_MONOTONIC in ns: what caused it lies behind that.
+	FromNS int64
+}
+
+// Verdict is what a Watch says of a second.
+type Verdict struct {
+	// AtNS is the time of the newest sample, CLOCK_MONOTONIC in ns.
+	AtNS int64
+	// Causes are the conditions that hold. What held a second ago, and is a figure, holds as long as it is not well on the other side
+	// of its limit.
+	Causes []Cause
+	// Findings are all that is wrong, whether asked for or not.
+	Findings []findings.Finding
+}
+
+// Watch looks once a second whether one of some conditions holds in a stream of samples. It is not safe for concurrent use.
+type Watch struct {
+	*Measure
+	rules      *findings.Rules
+	conditions []Condition
+	held       []bool // parallel: what held the last time
+	// clearNS is where the last past begins in which each figure was known not to hold; 0: there was none. It may have begun to since.
+	clearNS []int64
+	overNS  int64
+	lines   *account.Lines
+	kept    []watchLine // the last overNS
+	due     bool
+}
+
+// watchLine is a second.
+type watchLine struct {
+	line account.StatLine
+	sums *account.LineSums
+}
+
+// NewWatch returns a Watch for the target p, whose samples' IDs point into dict. r are the findings' rules, nil: as they are; overNS is
+// the past that figures are of, in whole seconds.
+func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, overNS int64, conditions []Condition) *Watch {
+	if r == nil {
+		r = findings.NewRules()
+	}
+	w := &Watch{Measure: New(p, dict, r), rules: r, conditions: conditions, held: make([]bool, len(conditions)), clearNS: make([]int64, len(conditions)),
+		overNS: min(max(overNS, MinOverNS), MaxOverNS) / checkNS * checkNS}
+	w.lines = account.NewLinesWithSums(w.stream, p, checkNS, w.line)
+	return w
+}
+
+// LookbackNS is how long before the newest sample at most a cause can lie that is told of, by the rules: for so long at least, and
+// what is wanted before it, samples have to be kept.
+func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
+	if r == nil {
+		r = findings.NewRules()
+	}
+	back := int64(0)
+	for i := range conditions {
+		c := &conditions[i]
+		switch {
+		case c.figure != nil:
+			back = max(back, 2*overNS+account.MaxLineLagNS+c.agoNS())
+		default:
+			for _, id := range findings.RuleIDs() {
+				if c.any || id == c.finding {
+					back = max(back, min(r.CauseAgoNS(id), maxLookbackNS)+r.RaiseNS(id))
+				}
+			}
+		}
+	}
+	return min(back+2*checkNS, maxLookbackNS)
+}
+
+// agoNS is how long before the past that a figure is of a cause can lie: that what ended in it had begun.
+func (c *Condition) agoNS() int64 {
+	if c.figure.unit != figureTime {
+		return 0
+	}
+	return min(int64(c.limit), maxLookbackNS)
+}
+
+func (w *Watch) line(l account.StatLine, sums *account.LineSums) {
+	w.kept = append(w.kept, watchLine{l, sums})
+	n := 0
+	for n < len(w.kept) && w.kept[n].line.EndNS <= l.EndNS-w.overNS {
+		n++
+	}
+	w.kept = slices.Delete(w.kept, 0, n)
+	w.due = true
+}
+
+// Feed adds one sample, as Measure's does. ok: a second is over, and v says what holds.
+func (w *Watch) Feed(s *sampler.Sample) (v Verdict, ok bool) {
+	w.Measure.Feed(s)
+	if !w.due {
+		return Verdict{}, false
+	}
+	w.due = false
+	return w.judge(s.TimeNS), true
+}
+
+// judge asks all conditions.
+func (w *Watch) judge(nowNS int64) Verdict {
+	v := Verdict{AtNS: nowNS, Findings: w.findings.Current()}
+	f := w.figures()
+	for i := range w.conditions {
+		c := &w.conditions[i]
+		if c.figure != nil {
+			if f == nil {
+				if w.held[i] { // nothing is known: it stands as it stood
+					v.Causes = append(v.Causes, Cause{*c, c.text + ", as far as was seen last", nowNS - w.overNS})
+				}
+				continue
+			}
+			limit := c.limit
+			if w.held[i] && c.above {
+				limit *= easier
+			}
+			f.below = !c.above
+			value, known := c.figure.of(f, limit)
+			if w.held[i] = known && c.holds(value, w.held[i]); !w.held[i] {
+				w.clearNS[i] = f.fromNS
+				continue
+			}
+			from := f.fromNS
+			if w.clearNS[i] != 0 {
+				from = max(min(from, w.clearNS[i]), nowNS-maxLookbackNS)
+			}
+			told := c.figure.unit.text(value)
+			if c.figure.told != nil {
+				told = c.figure.told(f, limit)
+			}
+			text := fmt.Sprintf("%s: %s over %s", c.text, told, figureTime.text(float64(w.overNS)))
+			v.Causes = append(v.Causes, Cause{*c, text, from - c.agoNS()})
+			continue
+		}
+		for _, x := range v.Findings {
+			if x.AgoNS != 0 || !(c.any && x.Severity >= findings.SeverityWarn || !c.any && x.ID == c.finding) {
+				continue
+			}
+			v.Causes = append(v.Causes, Cause{*c, x.String(), x.SinceNS - min(w.rules.CauseAgoNS(x.ID), maxLookbackNS)})
+			break
+		}
+	}
+	return v
+}
+
+// figures is what figures are made of: what happened in a stretch of time.
+type figures struct {
+	watch          *Watch
+	below          bool // the condition asks whether the figure is below its limit
+	fromNS, toNS   int64
+	ns             int64 // that was looked at
+	states         [gvl.NumStates]int64
+	heldNS         []account.RactorNS
+	gcNS           int64
+	waits          gvl.Lengths
+	threads        int
+	allocated      uint64
+	allocatedKnown bool
+	cpu            float64 // the mean of seconds
+	cpuKnown       bool
+	rss            int64
+	quality        sampler.Quality
+}
+
+// figures sums the last overNS; nil where too little of it is known.
+func (w *Watch) figures() *figures {
+	n := len(w.kept)
+	if n == 0 {
+		return nil
+	}
+	f := &figures{watch: w, fromNS: w.kept[0].line.StartNS, toNS: w.kept[n-1].line.EndNS}
+	if f.toNS-f.fromNS < w.overNS {
+		return nil
+	}
+	cpus, all := 0, int64(0)
+	for _, k := range w.kept {
+		l := &k.line
+		if all += l.DurationNS; l.Samples == 0 {
+			continue
+		}
+		f.ns += l.DurationNS - min(k.sums.MissingNS, l.DurationNS)
+		for s, ns := range k.sums.NS {
+			f.states[s] += ns
+		}
+		for _, r := range k.sums.HeldNS {
+			f.heldNS = account.AddRactor(f.heldNS, r.ID, r.NS)
+		}
+		f.gcNS += k.sums.GCNS
+		f.waits.Merge(&k.sums.Waits)
+		f.quality.Add(&k.sums.Quality)
+		f.threads, f.rss = l.Threads, l.RSSBytes
+		if l.Allocated != nil {
+			f.allocated, f.allocatedKnown = f.allocated+*l.Allocated, true
+		}
+		if l.CPUShare != nil {
+			f.cpu, f.cpuKnown = f.cpu+*l.CPUShare, true
+			cpus++
+		}
+	}
+	if float64(f.ns) < knownShare*float64(all) {
+		return nil
+	}
+	f.cpu /= math.Max(float64(cpus), 1)
+	return f
+}
+
+// held is what was held of the busiest ractor's GVL.
+func (f *figures) held() float64 {
+	most := int64(0)
+	for _, r := range f.heldNS {
+		most = max(most, r.NS)
+	}
+	return min(gvl.Ratio(most, f.ns), 1)
+}
+
+func stateFigure(s gvl.State) func(*figures, float64) (float64, bool) {
+	return func(f *figures, _ float64) (float64, bool) { return gvl.Ratio(f.states[s], f.ns), f.shares() }
+}
+
+// shares reports whether shares of time have their least quality.
+func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
+
+// waitsWith are the waits for the GVL that ended. Those that go on count once they are known to have lasted longer than the limit: what
+// keeps all threads for a minute is not to be told of when it is over.
+func (f *figures) waitsWith(limit float64) gvl.Lengths {
+	l := f.waits.Clone()
+	f.watch.stream.Waiting(func(w *gvl.Wait) {
+		if float64(w.SureNS()) > limit {
+			l.Add(w)
+		}
+	})
+	return l
+}
+
+// waitFigure is a quantile of the waits for the GVL, by what is known of each: with > its lower bound, with < its upper bound. waitTold
+// writes it with its bound.
+func waitFigure(q float64) func(*figures, float64) (float64, bool) {
+	return func(f *figures, limit float64) (float64, bool) {
+		l := f.waitsWith(limit)
+		sure, _, most := l.Limits(q)
+		if f.below {
+			return float64(most), l.Count() > 0
+		}
+		return float64(sure), l.Count() > 0
+	}
+}
+
+func waitTold(q float64) func(*figures, float64) string {
+	return func(f *figures, limit float64) string {
+		l := f.waitsWith(limit)
+		told := l.Quantile(q)
+		if sure, least, _ := l.Limits(q); !f.below && told.Bound == gvl.AtMost && sure == least {
+			told = gvl.Bounded{NS: sure, Bound: gvl.AtLeast}
+		}
+		return told.Prose()
+	}
+}
+
+// requestFigure is the same of requests and jobs.
+func requestFigure(q float64) func(*figures, float64) (float64, bool) {
+	return func(f *figures, limit float64) (float64, bool) {
+		var h gvl.Histogram
+		r := f.watch.requests
+		for _, e := range r.Endpoints(f.fromNS, f.toNS) {
+			h.Merge(&e.Durations)
+		}
+		for _, x := range r.Running() {
+			if ns := x.DurationNS(); float64(ns) > limit {
+				h.Add(ns)
+			}
+		}
+		n, _ := h.Count()
+		return float64(h.Quantile(q)), n > 0
+	}
+}

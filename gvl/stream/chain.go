@@ -1,0 +1,133 @@
+package stream
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxChainParts bounds the holders that a Chain keeps apart; the time behind more is ChainSum.OtherNS.
+const maxChainParts = 1024
+
+// ChainPart is the time of a wait in which one thread held the GVL in one way, in one method.
+type ChainPart struct {
+	Thread sampler.ThreadID
+	// State is how it held the GVL: Running, GC or Stalled.
+	State gvl.State
+	// Method is the innermost method written in Ruby of its stack, with the C function called in it as in "Report#build → JSON.generate";
+	// "": no stack is known. Stack is the one of most of the time.
+	Method string
+	Stack  sampler.StackID
+	NS     int64
+}
+
+// ChainSum says what the time of one wait for the GVL went into, in ns. All NS, those of Parts included, add up to the length of
+// the wait.
+type ChainSum struct {
+	// Parts are by holder, the longest first. UnlistedNS is behind threads that no sample listed, OtherNS behind more holders than are
+	// kept apart.
+	Parts      []ChainPart
+	UnlistedNS int64
+	OtherNS    int64
+	// While nobody held the GVL: NoCPUNS is the time in which the waiting thread could have run and had no CPU, HandoverNS what else
+	// passed after it had been chosen, NobodyNS the rest.
+	NoCPUNS, HandoverNS, NobodyNS int64
+	// UnknownNS is time of which no sample that was fed says anything.
+	UnknownNS int64
+}
+
+// Chain finds out who held the GVL during one wait. It is a Consumer of a Stream that is made for it and fed with the samples around
+// the wait, from one before its begin on. It is not safe for concurrent use.
+type Chain struct {
+	gvl.Ignore
+	stream *Stream
+	dict   *sampler.Dictionary
+	wait   gvl.Wait
+	ractor sampler.RactorID
+	sums   map[chainKey]chainPart
+	sum    ChainSum // without Parts
+	// toldNS is up to when the lock's intervals reach; late is time in which nobody held it after the thread had been chosen.
+	toldNS, lateNS int64
+}
+
+type chainKey struct {
+	thread sampler.ThreadID
+	state  gvl.State
+	method string
+}
+
+type chainPart struct {
+	ns, most int64
+	stack    sampler.StackID
+	stacks   map[sampler.StackID]int64
+}
+
+// NewChain returns a Chain of a wait for a ractor's GVL (Wait.Before.Ractor, or 1), which follows s. IDs point into dict, which may be
+// nil.
+func NewChain(s *Stream, w *gvl.Wait, dict *sampler.Dictionary) *Chain {
+	c := &Chain{stream: s, dict: dict, wait: *w, ractor: max(w.Before.Ractor, 1), sums: make(map[chainKey]chainPart), toldNS: w.FromNS}
+	s.Attach(c)
+	return c
+}
+
+// Lock takes what of a stretch of time lies within the wait.
+func (c *Chain) Lock(i *gvl.LockInterval) {
+	from, to := max(i.FromNS, c.toldNS), min(i.ToNS, c.wait.ToNS)
+	if i.Ractor != c.ractor || to <= from {
+		return
+	}
+	c.sum.UnknownNS += from - c.toldNS
+	c.toldNS = to
+	ns := to - from
+	switch {
+	case i.Unlisted.Holds:
+		c.sum.UnlistedNS += ns
+	case i.Thread == 0, i.Thread == c.wait.Thread: // itself: the sample that says so is not as exact as the wait
+		c.lateNS += max(to-max(from, c.wait.ToNS-c.wait.HandoverNS), 0)
+		c.sum.NobodyNS += ns
+	default:
+		c.add(i, ns)
+	}
+}
+
+func (c *Chain) add(i *gvl.LockInterval, ns int64) {
+	stack := cmp.Or(i.Turn, i.Stack)
+	k := chainKey{i.Thread, i.State, code.RubyMethod(c.dict, stack)}
+	p, ok := c.sums[k]
+	if !ok {
+		if len(c.sums) >= maxChainParts {
+			c.sum.OtherNS += ns
+			return
+		}
+		p.stacks = make(map[sampler.StackID]int64)
+	}
+	p.ns += ns
+	if len(p.stacks) < maxChainParts || p.stacks[stack] != 0 {
+		p.stacks[stack] += ns
+	}
+	if n := p.stacks[stack]; n > p.most {
+		p.most, p.stack = n, stack
+	}
+	c.sums[k] = p
+}
+
+// Sum returns what is known so far.
+func (c *Chain) Sum() ChainSum {
+	c.stream.SettleLocks()
+	s := c.sum
+	s.UnknownNS += c.wait.ToNS - c.toldNS
+	s.NoCPUNS = min(c.wait.NoCPUNS, s.NobodyNS)
+	// What passed after the thread had been chosen is without a CPU first: it is woken then.
+	s.HandoverNS = max(min(c.lateNS, s.NobodyNS)-s.NoCPUNS, 0)
+	s.NobodyNS -= s.NoCPUNS + s.HandoverNS
+	for k, p := range c.sums {
+		s.Parts = append(s.Parts, ChainPart{Thread: k.thread, State: k.state, Method: k.method, Stack: p.stack, NS: p.ns})
+	}
+	slices.SortFunc(s.Parts, func(x, y ChainPart) int {
+		return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.State, y.State), cmp.Compare(x.Method, y.Method))
+	})
+	return s
+}

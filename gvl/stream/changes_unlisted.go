@@ -1,0 +1,103 @@
+package stream
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxUnlisted bounds the threads that no sample has listed and that wait at a time; of more nothing is told.
+	maxUnlisted = 1 << 12
+	// unlistedSteps is in how many steps a thread can wait without a sample that lists it, before its end must have been missed.
+	unlistedSteps = 3
+)
+
+// unlistedWait is a wait of a thread that no sample has listed: new, or one of those that live too short a time. The thread has no slot, and
+// no time of its own; what it waits and holds is told as of all such threads together.
+type unlistedWait struct {
+	gvlWait
+	steps int
+}
+
+// changedUnlisted takes a change of a thread that no sample listed.
+func (m *mainGVL) changedUnlisted(g *sampler.Change, at int64, sure bool) {
+	l := m.lane()
+	if l.now.Unlisted.Holds && g.TID == m.unlisted && g.State != sampler.GVLHeld {
+		m.s.settleLock(l, at)
+		l.now.Unlisted.Holds, m.last, m.freedNS = false, 0, at
+	}
+	w, is := m.waits[g.TID], placeTo(g.State)
+	if w != nil {
+		w.lacked(g.NoCPUNS)
+		w.exact = w.exact && sure
+	} else if is == gvl.PlaceWaiting && len(m.waits) < maxUnlisted && g.TID != 0 {
+		m.s.settleLock(l, at)
+		l.now.Waiters++
+		l.now.Unlisted.Waiters++
+		w = new(unlistedWait)
+		m.beginWait(&w.gvlWait, nil, at, sure)
+		m.waits[g.TID] = w
+	}
+	switch {
+	case w == nil:
+	case is != gvl.PlaceWaiting:
+		if is == gvl.PlaceHeld {
+			m.waitedUnlisted(&w.gvlWait, at)
+		}
+		m.endUnlisted(g.TID, at)
+	case g.State == sampler.GVLChosen && w.chosenNS == 0:
+		w.chosenNS = at
+	}
+	if is == gvl.PlaceHeld {
+		m.oust(nil, at)
+		m.s.settleLock(l, at)
+		m.unlisted, l.now.Unlisted.Holds = g.TID, true
+	}
+}
+
+// waitedUnlisted hands out the wait of an unlisted thread that has the GVL now.
+func (m *mainGVL) waitedUnlisted(of *gvlWait, at int64) {
+	s := m.s
+	if s.unchosen {
+		of.chosenNS = m.freedNS
+	}
+	s.wait = gvl.Wait{FromNS: of.fromNS, ToNS: at, Slot: -1, Before: gvl.ThreadState{Ractor: MainRactor}}
+	if of.exact {
+		m.fill(&s.wait, of)
+	}
+	s.wait.SetBounds(&gvl.WaitSpan{}, at, 0)
+	s.handOutWait()
+}
+
+// endUnlisted forgets the wait of an unlisted thread.
+func (m *mainGVL) endUnlisted(tid int32, at int64) {
+	l := m.lane()
+	m.s.settleLock(l, at)
+	l.now.Waiters--
+	l.now.Unlisted.Waiters--
+	m.endWait(&m.waits[tid].gvlWait)
+	delete(m.waits, tid)
+}
+
+// goesOnAs lets a thread that a sample has listed in the meantime go on with the wait that it was in.
+func (e *exact) goesOnAs(w *unlistedWait) {
+	e.waitNS = w.fromNS
+	e.waiting = gvlWait{
+		exact: e.waiting.exact && w.exact, fromNS: w.fromNS, first: w.first, noCPUNS: w.noCPUNS, chosenNS: e.waiting.chosenNS,
+	}
+	if w.chosenNS != 0 {
+		e.waiting.chosenNS = w.chosenNS
+	}
+}
+
+// missedUnlisted forgets unlisted threads of which a sample would have known by now.
+func (m *mainGVL) missedUnlisted() {
+	if !m.live {
+		return
+	}
+	for tid, w := range m.waits {
+		if w.steps++; w.steps > unlistedSteps {
+			m.endUnlisted(tid, m.s.step.toNS)
+		}
+	}
+}

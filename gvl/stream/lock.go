@@ -1,0 +1,105 @@
+package stream
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxIdleLocks is how many ractors are remembered in which nobody holds or waits.
+const maxIdleLocks = 64
+
+// lockLane is one ractor's GVL: who holds it and how many wait, since now.FromNS.
+type lockLane struct {
+	now gvl.LockInterval
+	// next is filled while a sample is read.
+	next gvl.LockInterval
+}
+
+// seeLock notes a thread's part in its ractor's GVL at the sample being fed.
+func (s *Stream) seeLock(ts *gvl.ThreadState, t *sampler.Thread) {
+	l := s.lockOf(ts.Ractor, s.step.toNS)
+	if s.byChanges(l) {
+		return
+	}
+	if ts.State == gvl.Waiting {
+		l.next.Waiters++
+		return
+	}
+	l.next.Thread, l.next.Stack, l.next.State, l.next.Stopped = ts.Thread, ts.Stack, ts.State, ts.Stopped()
+	l.next.Serving, l.next.GCReason = t.Serving, ts.Detail.GCReason
+	s.stopped = s.stopped || l.next.Stopped
+	if t.Quality&sampler.StackFailed != 0 {
+		l.next.Stack = 0
+	}
+}
+
+// lockOf returns the lane of a ractor's GVL. One that is new begins at a time.
+func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
+	if s.lock < len(s.locks) && s.locks[s.lock].now.Ractor == id {
+		return &s.locks[s.lock]
+	}
+	s.lock = slices.IndexFunc(s.locks, func(l lockLane) bool { return l.now.Ractor == id })
+	if s.lock < 0 {
+		s.lock = len(s.locks)
+		s.locks = append(s.locks, lockLane{now: gvl.LockInterval{Ractor: id, FromNS: fromNS, ToNS: fromNS}, next: gvl.LockInterval{Ractor: id}})
+	}
+	return &s.locks[s.lock]
+}
+
+// byChanges reports whether a lane is moved where the GVL changes.
+func (s *Stream) byChanges(l *lockLane) bool { return s.main.live && l.now.Ractor == MainRactor }
+
+// moveLocks takes what was noted over, at the time of a step.
+func (s *Stream) moveLocks(st step, depth sampler.Depth) {
+	for i := range s.locks {
+		l := &s.locks[i]
+		if s.byChanges(l) {
+			if depth == sampler.StackTick {
+				s.settleLock(l, st.toNS)
+			}
+			continue
+		}
+		n := &l.next
+		n.FromNS, n.ToNS = l.now.FromNS, l.now.ToNS
+		if st.gap || *n != l.now {
+			at := st.midNS
+			if st.gap {
+				at = st.fromNS
+			}
+			s.settleLock(l, at)
+			if st.gap {
+				at = st.toNS // nothing is known of the time since the last sample
+			}
+			l.now, l.now.FromNS, l.now.ToNS = *n, at, at
+		}
+		if depth == sampler.StackTick {
+			s.settleLock(l, st.toNS)
+		}
+		*n = gvl.LockInterval{Ractor: n.Ractor}
+	}
+	if len(s.locks) > maxIdleLocks {
+		s.locks = slices.DeleteFunc(s.locks, func(l lockLane) bool { return l.now.Thread == 0 && l.now.Waiters == 0 })
+	}
+}
+
+// settleLock hands a stretch of a ractor's GVL out, up to a time.
+func (s *Stream) settleLock(l *lockLane, atNS int64) {
+	if atNS <= l.now.FromNS {
+		return
+	}
+	s.outLock = l.now
+	s.outLock.ToNS = atNS
+	l.now.FromNS, l.now.ToNS = atNS, atNS
+	for _, c := range s.to {
+		c.Lock(&s.outLock)
+	}
+}
+
+// SettleLocks hands out all that is known of the GVLs, up to the last sample.
+func (s *Stream) SettleLocks() {
+	for i := range s.locks {
+		s.settleLock(&s.locks[i], s.steps.lastNS)
+	}
+}

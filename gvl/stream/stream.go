@@ -1,0 +1,280 @@
+package stream
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/internal/listed"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxSegments bounds the changes of state remembered between two readings of one thread's stack. Past it what is held
+	// back goes to the last stack known: with 1 kHz and 100 Hz there are at most 10, more where a budget has lowered the latter.
+	maxSegments = 32
+	// maxUntold bounds the stacks seen in one stretch of time whose state is still to be told. Past it the last of them gets
+	// the time of those that follow.
+	maxUntold = 128
+	// maxUntoldMixed bounds them together with the time that comes after a stretch that no sample has seen.
+	maxUntoldMixed = 4096
+	// openState stands for a state that is still to be told; no Consumer sees it.
+	openState = gvl.NumStates
+)
+
+// Stream makes Intervals of samples and their states, and hands them to its consumers. Here alone time is cut. It knows the threads. What the
+// evidence says of each is its tracker's to find out:
+//
+//   - The time between two samples goes half to the state of the first, half to that of the second. A thread that is new
+//     begins in the middle, one that is gone ended there.
+//   - Where samples are too far apart, or were lost, threads are Unknown in between, unless all changes of the GVL are known.
+//   - A thread that is Unknown for lack of the kernel's answer is told by the answer, if that comes soon (Reach.BackNS).
+//   - Where all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at these. What a
+//     thread did within a stretch in which it held the GVL (GC, Stalled), and for what it had released it, is the samples' to say:
+//     the time is exact then, the kind is sampled. Of a stretch that no sample has seen the kind is that of the thread's last one
+//     before, or of the next one where there is none. Where a sample and the changes contradict each other, the changes are right.
+//   - The time between two readings of a stack is split the same way, but a stretch whose state is the state of only one of
+//     the two goes to that one's stack: a thread that ran and then began to read a socket was not reading while it ran. For
+//     whom the thread works was read with the stack, and goes with it. Where changes are known and neither reading saw the thread
+//     hold the GVL, a stretch in which it did gets the last stack with which it was seen to, for the same work; so do the others.
+//
+// An interval is therefore settled a while after its end: at the next reading of the stack, or when the answer has come. In
+// the steady state nothing is allocated but the waits of threads that no sample lists. A Stream is not safe for concurrent use.
+type Stream struct {
+	steps stepper
+	table listed.Table[thread]
+	to    []gvl.Consumer
+	tick  gvl.Tick
+	// slots and begun are those of Tick. listed has the threads of the sample, nil for one that is listed twice.
+	slots, begun []int
+	listed       []*thread
+	// step, sample and states are what is being fed. stopped: a holder of a GVL is stopped, by the sample.
+	step    step
+	sample  *sampler.Sample
+	states  []gvl.ThreadState
+	stopped bool
+	free    []int
+	used    int // slots given so far
+	out     gvl.Interval
+	// wait is the one handed out, open one that goes on.
+	wait, open gvl.Wait
+	// late are the waits of threads that consumers have not heard of yet.
+	late    []gvl.Wait
+	spare   []buffers // of threads that have ended
+	kept    int       // the segments of all threads
+	locks   []lockLane
+	lock    int // the one found last
+	outLock gvl.LockInterval
+	gc      gvl.GCInterval // what goes on while during
+	outGC   gvl.GCInterval
+	during  bool
+	missing int64
+	seenNS  int64 // since when there was no gap
+	pending gvl.Interval
+	main    mainGVL
+	notes   kernelNotes
+	// unchosen: nobody is chosen to be the next (Ruby up to 3.2).
+	unchosen bool
+}
+
+// New returns a Stream of the target p.
+func New(p sampler.Process) *Stream {
+	s := &Stream{steps: newStepper(p), table: listed.New[thread](), notes: newKernelNotes(p), unchosen: p.Era != sampler.EraSched}
+	s.main.s = s
+	return s
+}
+
+// Attach gives the stream another consumer, before the first sample. They are called in the order they came in.
+func (s *Stream) Attach(c gvl.Consumer) { s.to = append(s.to, c) }
+
+// NotSampledNS returns the total length of the gaps so far, in ns.
+func (s *Stream) NotSampledNS() int64 { return s.missing }
+
+// Feed takes one sample with its states (parallel to x.Threads). Samples must come in order of time: one that does not is
+// taken to be of the time of the last one.
+func (s *Stream) Feed(x *sampler.Sample, states []gvl.ThreadState) {
+	s.step = s.steps.next(x)
+	s.step.gap = s.step.gap && !s.main.tellsAll(x)
+	s.sample, s.states = x, states
+	st := &s.step
+	if st.first || st.gap {
+		s.seenNS = st.toNS
+	}
+	if st.gap {
+		s.missing += st.toNS - st.fromNS
+	}
+	s.list()
+	s.main.changes()
+	for i, r := range s.listed {
+		if r != nil {
+			r.by.sample(&s.states[i], &x.Threads[i])
+		}
+	}
+	s.main.missedUnlisted()
+	s.table.End(func(rec *listed.Record[thread]) { rec.V.gone(rec.V.by.goneNS(), st.gap) })
+	s.moveLocks(*st, x.Depth)
+	payer, known := s.collect(x, states, *st)
+	s.tick = gvl.Tick{
+		Sample: x, States: states, Slots: s.slots, Begun: s.begun, FromNS: st.fromNS, MidNS: st.midNS, ToNS: st.toNS, First: st.first, Gap: st.gap,
+		Exact: s.main.live, Stopped: s.stopped, Payer: payer, PayerKnown: known,
+	}
+	for _, c := range s.to {
+		c.Tick(&s.tick)
+	}
+	s.tick.Sample, s.tick.States, s.sample, s.states = nil, nil, nil, nil
+	s.handOutLate()
+}
+
+// list finds the threads of the sample, and gives those that were not listed before a slot.
+func (s *Stream) list() {
+	s.begun, s.stopped = s.begun[:0], false
+	if s.sameThreads() {
+		s.table.BeginSame()
+		return
+	}
+	s.slots, s.listed = s.slots[:0], s.listed[:0]
+	s.table.Begin(len(s.states))
+	for i := range s.states {
+		rec, fresh := s.table.Find(i, s.states[i].Thread)
+		if rec == nil {
+			s.listed, s.slots = append(s.listed, nil), append(s.slots, -1)
+			continue
+		}
+		r := &rec.V
+		if fresh {
+			s.begun = append(s.begun, i)
+			s.start(r, i)
+		}
+		s.listed, s.slots = append(s.listed, r), append(s.slots, r.slot)
+	}
+}
+
+// sameThreads reports whether the sample lists the threads that the last one listed, in the same order.
+func (s *Stream) sameThreads() bool {
+	if len(s.listed) != len(s.states) {
+		return false
+	}
+	for i, r := range s.listed {
+		if r == nil || r.id != s.states[i].Thread {
+			return false
+		}
+	}
+	return true
+}
+
+// start gives a thread that was not listed before a slot, and memory.
+func (s *Stream) start(r *thread, i int) {
+	ts := &s.states[i]
+	r.s, r.id, r.ractor, r.fresh = s, ts.Thread, ts.Ractor, true
+	r.look, r.stackState = lookAt(&s.sample.Threads[i]), ts.State
+	if n := len(s.spare); n > 0 {
+		r.buffers, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	if n := len(s.free); n > 0 {
+		r.slot, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		r.slot = s.used
+		s.used++
+	}
+	s.main.track(r)
+}
+
+// Finish settles what is held back, with the last stacks known, as if all threads had ended with the last sample: after it.
+func (s *Stream) Finish() {
+	s.table.Begin(0)
+	s.table.Changed = true
+	s.table.End(func(rec *listed.Record[thread]) { rec.V.gone(s.steps.lastNS, true) })
+	s.SettleLocks()
+	s.listed, s.locks, s.during, s.kept, s.main = s.listed[:0], s.locks[:0], false, 0, mainGVL{s: s}
+	s.steps = stepper{reach: s.steps.reach}
+}
+
+// handOutLate hands out the waits of threads that were new, of which all have heard now.
+func (s *Stream) handOutLate() {
+	if len(s.late) == 0 {
+		return
+	}
+	for i := range s.late {
+		for _, c := range s.to {
+			c.Waited(&s.late[i])
+		}
+	}
+	if s.late = s.late[:0]; cap(s.late) > keptWaits {
+		s.late = nil
+	}
+}
+
+// Waiting calls fn with each wait that goes on.
+func (s *Stream) Waiting(fn func(*gvl.Wait)) {
+	for _, rec := range s.table.ByID {
+		if w, ok := rec.V.waits(); ok {
+			fn(&w)
+		}
+	}
+}
+
+// WaitOf returns the wait for the GVL that a thread is in; ok is false when it is in none.
+func (s *Stream) WaitOf(id sampler.ThreadID) (w gvl.Wait, ok bool) {
+	if rec := s.table.Get(id); rec != nil {
+		return rec.V.waits()
+	}
+	return gvl.Wait{}, false
+}
+
+// SlotOf returns the slot of a listed thread.
+func (s *Stream) SlotOf(id sampler.ThreadID) (slot int, ok bool) {
+	rec := s.table.Get(id)
+	if rec == nil {
+		return 0, false
+	}
+	return rec.V.slot, true
+}
+
+// Pending calls fn with what is not settled yet of a listed thread's time, up to the last sample, as it stands now.
+func (s *Stream) Pending(id sampler.ThreadID, fn func(*gvl.Interval)) {
+	if rec := s.table.Get(id); rec != nil {
+		rec.V.unsettled(fn)
+	}
+}
+
+// collect hands out time inside the collector, and returns who pays for it from this sample on.
+func (s *Stream) collect(x *sampler.Sample, states []gvl.ThreadState, st step) (payer sampler.StackID, known bool) {
+	if s.during && !st.gap {
+		s.collecting(st.fromNS, st.midNS)
+	}
+	s.during = x.GC.Valid && x.GC.During
+	if x.GC.Valid {
+		payer, known = gcHolder(states)
+		s.gc.Stack, s.gc.Mode = payer, x.GC.Mode
+	}
+	if s.during && !st.gap {
+		s.collecting(st.midNS, st.toNS)
+	}
+	return payer, known
+}
+
+func (s *Stream) collecting(fromNS, toNS int64) {
+	if toNS <= fromNS {
+		return
+	}
+	s.outGC = s.gc
+	s.outGC.FromNS, s.outGC.ToNS = fromNS, toNS
+	for _, c := range s.to {
+		c.Collecting(&s.outGC)
+	}
+}
+
+// LastNS returns the time of the last sample, CLOCK_MONOTONIC in ns.
+func (s *Stream) LastNS() int64 { return s.steps.lastNS }
+
+// gcHolder is the stack of the thread that collects, or of the one that holds the GVL when none does at the moment.
+func gcHolder(states []gvl.ThreadState) (sampler.StackID, bool) {
+	var stack sampler.StackID
+	found := false
+	for i := range states {
+		if states[i].State == gvl.GC {
+			return states[i].Stack, true
+		}
+		if states[i].State.Held() && !found {
+			stack, found = states[i].Stack, true
+		}
+	}
+	return stack, found
+}

@@ -1,0 +1,345 @@
+package stream
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// segment is a stretch of time with one state. State is openState while it is still to be told.
+type segment struct {
+	fromNS, toNS, stepNS int64
+	state                gvl.State
+	// exact: the edges are those of changes, or lie within such.
+	exact  bool
+	detail gvl.Detail
+	// stack is the one that it had, where that is known by a change and need not be told from the readings around it; 0: it is not.
+	stack sampler.StackID
+}
+
+// look is what was read of a thread's frames: its stack, and for whom it worked.
+type look struct {
+	stack   sampler.StackID
+	serving sampler.Serving
+}
+
+// lookAt is what a sample has of a thread's frames.
+func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
+
+// untold is time with one reading whose state is still to be told, or that comes after such time.
+type untold struct {
+	segment
+	look
+}
+
+// thread is a thread that is listed: what it does now, and its time that is not handed out yet. Its tracker says when it does something else.
+type thread struct {
+	// What each sample is compared with comes first, in one line of the CPU's cache. state goes on since runNS, and waits in
+	// that kind, if it is Waiting; open: it is still to be told.
+	by    tracker
+	s     *Stream
+	id    sampler.ThreadID
+	slot  int
+	runNS int64
+	// sinceNS is when what it waits for began to be waited for, where that is later.
+	sinceNS int64
+	state   gvl.State
+	kind    gvl.WaitKind
+	open    bool
+	// fresh: it was not in the last sample. known: the state is the one since its last change, and there was none after that.
+	fresh, known bool
+	// unseen: there is time, since unseenNS, in which the thread was without the GVL and of which no sample has told the kind.
+	unseen bool
+
+	unseenNS int64
+	ractor   sampler.RactorID
+	detail   gvl.Detail
+	// stepNS is the length of the step that the state was seen to begin in.
+	stepNS int64
+	// stateNS is since when it is in that state, whatever it waited for in it; waitNS since when it waits for the GVL, if it
+	// does, and before what it did until then.
+	stateNS, waitNS int64
+	before          waitBefore
+	// span is what samples say of the wait.
+	span gvl.WaitSpan
+	// fromNS is the time up to which segments reach.
+	fromNS int64
+	buffers
+	// look is what was read last, in stackState.
+	look
+	stackState gvl.State
+	// looks are the last readings of it holding the GVL, waiting for it, and without it, while changes are known.
+	looks [numPlaces]pastLook
+	// most is how many segments there were at most in the last readings.
+	most, readings int
+	// changes tracks it by changes. It is nil if none were ever known.
+	changes *exact
+}
+
+// waitBefore is what a thread did before it waited for the GVL; atNS is 0 if that was not seen.
+type waitBefore struct {
+	state         gvl.State
+	stack         sampler.StackID
+	sinceNS, atNS int64
+	detail        gvl.Detail
+}
+
+// threadState returns it as the state of a thread.
+func (b *waitBefore) threadState(r *thread) gvl.ThreadState {
+	if b.atNS == 0 {
+		return gvl.ThreadState{}
+	}
+	return gvl.ThreadState{Thread: r.id, Ractor: r.ractor, State: b.state, Detail: b.detail, SinceNS: b.sinceNS, AtNS: b.atNS, Stack: b.stack}
+}
+
+// buffers are the lists of a thread: its segments since the last reading, and what is untold of earlier readings: time of the open
+// run, or from the first stretch on that no sample has seen.
+type buffers struct {
+	segments []segment
+	untold   []untold
+}
+
+// gone ends a thread that is no longer listed. cut: that it ended was not seen.
+func (r *thread) gone(atNS int64, cut bool) {
+	r.by.leave()
+	r.end(atNS, cut)
+	for _, c := range r.s.to {
+		c.Ended(r.slot, atNS)
+	}
+	r.s.free = append(r.s.free, r.slot)
+	if cap(r.segments) <= keptSegments && cap(r.untold) <= keptSegments {
+		r.s.spare = append(r.s.spare, buffers{r.segments[:0], r.untold[:0]})
+	}
+}
+
+// begin starts a thread, or starts it again after a gap.
+func (r *thread) begin(ts *gvl.ThreadState, t *sampler.Thread, atNS int64) {
+	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, waitBefore{}
+	r.run(ts, atNS)
+	r.look, r.stackState = lookAt(t), r.now()
+}
+
+// run begins a stretch of time with one state, as samples saw it.
+func (r *thread) run(ts *gvl.ThreadState, atNS int64) {
+	r.goOn(ts.State, &ts.Detail, atNS, r.s.step.lengthNS())
+	r.span = ts.Span
+}
+
+// goOn begins a stretch of time with one state, that was seen to begin within a time of some length.
+func (r *thread) goOn(state gvl.State, d *gvl.Detail, atNS, stepNS int64) {
+	r.state, r.kind, r.detail, r.open = state, d.Wait, *d, state == gvl.Unknown && d.Reason == gvl.ReasonNotAsked
+	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, stepNS
+}
+
+// now is the state for the segment that goes on.
+func (r *thread) now() gvl.State {
+	if r.open {
+		return openState
+	}
+	return r.state
+}
+
+// change ends a state and, if it was one, the wait for the GVL.
+func (r *thread) change(to gvl.State, atNS int64, byNS int64) {
+	if r.state == gvl.Waiting {
+		r.waited(atNS, byNS, false)
+	}
+	if to == gvl.Waiting {
+		r.waitNS = atNS
+		r.before = waitBefore{r.state, r.stack, r.stateNS, atNS, r.detail}
+	}
+	r.stateNS = atNS
+}
+
+// waited hands out a wait that is over: by byNS at the latest, as far as samples tell. cut: that it ended was not seen.
+func (r *thread) waited(atNS, byNS int64, cut bool) {
+	s := r.s
+	r.fill(&s.wait, atNS, byNS)
+	s.wait.Cut = s.wait.Cut || cut
+	if r.fresh {
+		s.late = append(s.late, s.wait) // nobody has heard of the thread yet
+		return
+	}
+	s.handOutWait()
+}
+
+// handOutWait gives a wait to the consumers.
+func (s *Stream) handOutWait() {
+	for _, c := range s.to {
+		c.Waited(&s.wait)
+	}
+}
+
+// fill sets a wait to the one that goes on, up to a time, at most to byNS.
+func (r *thread) fill(w *gvl.Wait, atNS, byNS int64) {
+	*w = gvl.Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before.threadState(r), Slot: r.slot}
+	r.by.wait(w)
+	w.SetBounds(&r.span, byNS, r.s.seenNS)
+}
+
+// waits returns the wait for the GVL that the thread is in; ok is false when it is in none.
+func (r *thread) waits() (w gvl.Wait, ok bool) {
+	if r.state != gvl.Waiting {
+		return gvl.Wait{}, false
+	}
+	r.fill(&r.s.open, r.s.steps.lastNS, r.s.steps.lastNS)
+	r.s.open.InProgress = true
+	return r.s.open, true
+}
+
+// unsettled calls fn with what is not settled yet of the thread's time, up to the last sample, as it stands now.
+func (r *thread) unsettled(fn func(*gvl.Interval)) {
+	i := &r.s.pending
+	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
+	one := func(g segment, of look) {
+		if g.state == openState {
+			g.state, g.detail = gvl.Unknown, notAsked
+		}
+		i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, g.stackOr(of), of.serving
+		i.FromNS, i.ToNS, i.ResolutionNS = g.fromNS, g.toNS, g.stepNS
+		if i.ToNS > i.FromNS {
+			fn(i)
+		}
+	}
+	for _, u := range r.untold {
+		one(u.segment, u.look)
+	}
+	for _, g := range r.segments {
+		one(g, r.look)
+	}
+	one(r.goesOn(r.s.steps.lastNS), r.look)
+}
+
+// goesOn is the segment that goes on, up to a time.
+func (r *thread) goesOn(atNS int64) segment {
+	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0}
+}
+
+// stackOr is the segment's own stack, or that of the reading which it goes to.
+func (g *segment) stackOr(of look) sampler.StackID {
+	if g.stack != 0 {
+		return g.stack
+	}
+	return of.stack
+}
+
+// cut lets the segment that goes on end, and the next one begin.
+func (r *thread) cut(atNS int64) {
+	if atNS <= r.fromNS {
+		return
+	}
+	if len(r.segments) >= maxSegments && !r.by.room() {
+		r.release()
+	}
+	r.segments = append(r.segments, r.goesOn(atNS))
+	r.s.kept++
+	r.fromNS = atNS
+}
+
+// tell ends an open run: the state of its time is known now, or never will be. What is not open stays as it is.
+func (r *thread) tell(state gvl.State) {
+	if !r.open {
+		return
+	}
+	r.state, r.open = state, false
+	r.tellSegments(state, &r.detail)
+}
+
+// tellSegments gives all open segments of a thread their state.
+func (r *thread) tellSegments(state gvl.State, d *gvl.Detail) {
+	r.unseen = false
+	for i := range r.untold {
+		u := &r.untold[i]
+		if u.state == openState {
+			u.state, u.detail = state, *d
+		}
+		r.handOut(&u.segment, u.look, u.fromNS, u.toNS)
+	}
+	r.untold = r.untold[:0]
+	for i := range r.segments {
+		if g := &r.segments[i]; g.state == openState {
+			g.state, g.detail = state, *d
+		}
+	}
+	if r.stackState == openState {
+		r.stackState = state
+	}
+}
+
+// giveUp ends all open time of a thread without an answer.
+func (r *thread) giveUp() {
+	r.tellSegments(gvl.Unknown, &notAsked)
+	if r.open {
+		r.state, r.detail, r.open = gvl.Unknown, notAsked, false
+	}
+}
+
+// settle hands a part of a segment out, or holds it back until its state is told.
+func (r *thread) settle(g *segment, of look, fromNS, toNS int64) {
+	if toNS <= fromNS {
+		return
+	}
+	if g.state == openState || len(r.untold) > 0 {
+		u := untold{*g, of}
+		u.fromNS, u.toNS = fromNS, toNS
+		r.hold(&u)
+		return
+	}
+	r.handOut(g, of, fromNS, toNS)
+}
+
+// handOut gives a part of a segment to the consumers.
+func (r *thread) handOut(g *segment, of look, fromNS, toNS int64) {
+	i := &r.s.out
+	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
+	i.State, i.Detail, i.Stack, i.Serving = g.state, g.detail, g.stackOr(of), of.serving
+	i.FromNS, i.ToNS, i.ResolutionNS = fromNS, toNS, g.stepNS
+	for _, c := range r.s.to {
+		c.Interval(i)
+	}
+}
+
+// hold keeps time whose state is still to be told, and what comes after it.
+func (r *thread) hold(u *untold) {
+	n := len(r.untold)
+	if n > 0 {
+		last := &r.untold[n-1]
+		full := n >= maxUntold
+		if open := last.state == openState && u.state == openState; open && (last.look == u.look && last.stackOr(last.look) == u.stackOr(u.look) || full) {
+			last.toNS = u.toNS
+			return
+		}
+		if n >= maxUntoldMixed {
+			// So long a time is not waited for.
+			r.giveUp()
+			if u.state == openState {
+				u.state, u.detail = gvl.Unknown, notAsked
+			}
+			r.handOut(&u.segment, u.look, u.fromNS, u.toNS)
+			return
+		}
+	}
+	r.untold = append(r.untold, *u)
+}
+
+// notSampled hands out a gap in the time of a thread.
+func (r *thread) notSampled() {
+	st := &r.s.step
+	r.settle(&segment{state: gvl.Unknown, detail: gvl.Detail{FD: -1, Reason: gvl.ReasonNotSampled}}, look{}, st.fromNS, st.toNS)
+}
+
+// end settles all that is held back of a thread, up to a time. cut: what it does may go on.
+func (r *thread) end(atNS int64, cut bool) {
+	r.cut(atNS)
+	r.tell(r.state)
+	if r.unseen || len(r.untold) > 0 {
+		r.giveUp()
+	}
+	r.release()
+	if r.state == gvl.Waiting {
+		byNS := r.s.steps.lastNS
+		if cut {
+			byNS = atNS
+		}
+		r.waited(atNS, byNS, cut)
+	}
+}

@@ -1,0 +1,130 @@
+package stream
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+)
+
+const (
+	// lookNS is for how long a stack stands for stretches of time that no reading saw.
+	lookNS = 5e9
+	// keptSegments is how many a thread has memory for in any case; more is given back when it has not been needed for shrinkReadings
+	// readings.
+	keptSegments, shrinkReadings = 4 * maxSegments, 64
+	// numPlaces counts the places.
+	numPlaces = gvl.PlaceReleased + 1
+)
+
+// pastLook is what was read at a time; 0: nothing.
+type pastLook struct {
+	look
+	atNS int64
+}
+
+// placeOf is where a thread in a state is.
+func placeOf(s gvl.State) gvl.Place {
+	switch {
+	case s.Held():
+		return gvl.PlaceHeld
+	case s == gvl.Waiting:
+		return gvl.PlaceWaiting
+	}
+	return gvl.PlaceReleased
+}
+
+// read shares the time since the last reading of the stack between that one and this one.
+func (r *thread) read(now look, atNS int64) {
+	r.cut(atNS)
+	state := r.now()
+	if len(r.segments) > 0 {
+		first := r.segments[0].fromNS
+		mid := first + (atNS-first)/2
+		for i := range r.segments {
+			switch g := &r.segments[i]; {
+			case g.exact:
+				r.share(g, now, state, mid)
+			case now == r.look, g.state == state && g.state != r.stackState:
+				r.settle(g, now, g.fromNS, g.toNS)
+			case g.state == r.stackState && g.state != state:
+				r.settle(g, r.look, g.fromNS, g.toNS)
+			default:
+				r.split(g, r.look, now, mid)
+			}
+		}
+		r.clear()
+	}
+	r.look, r.stackState = now, state
+}
+
+// split gives the part of a segment before a time to one reading, the rest to another one.
+func (r *thread) split(g *segment, a, b look, mid int64) {
+	at := min(max(mid, g.fromNS), g.toNS)
+	r.settle(g, a, g.fromNS, at)
+	r.settle(g, b, at, g.toNS)
+}
+
+// share gives a segment with exact edges to the last reading, to this one, or to each its part: to the one that saw the thread in the
+// same place.
+func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
+	p := placeOf(g.state)
+	was, is := placeOf(r.stackState) == p, placeOf(state) == p
+	if was && is && r.stackState != state {
+		was, is = g.state != state, g.state != r.stackState
+	}
+	a, b := r.look, now
+	switch {
+	case was && !is:
+		b = a
+	case is && !was:
+		a = b
+	case !is:
+		a, b = r.past(p, g, a), r.past(p, g, b)
+	}
+	if a == b {
+		r.settle(g, a, g.fromNS, g.toNS)
+		return
+	}
+	r.split(g, a, b, mid)
+}
+
+// past is the last reading that saw the thread in a place, before a segment that neither of the readings around it did; of is what
+// stands for it otherwise, where there is none for the same work.
+func (r *thread) past(p gvl.Place, g *segment, of look) look {
+	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
+		return l.look
+	}
+	return of
+}
+
+// release gives a thread's segments to its last stack known.
+func (r *thread) release() {
+	for i := range r.segments {
+		g, of := &r.segments[i], r.look
+		if p := placeOf(g.state); g.exact && placeOf(r.stackState) != p {
+			of = r.past(p, g, of)
+		}
+		r.settle(g, of, g.fromNS, g.toNS)
+	}
+	r.clear()
+}
+
+// clear forgets the segments of a thread, which are handed out.
+func (r *thread) clear() {
+	r.s.kept -= len(r.segments)
+	r.shrink()
+	r.segments = r.segments[:0]
+}
+
+// shrink gives memory back that a thread's segments no longer need.
+func (r *thread) shrink() {
+	if cap(r.segments) <= keptSegments {
+		return
+	}
+	r.most = max(r.most, len(r.segments))
+	if r.readings++; r.readings < shrinkReadings {
+		return
+	}
+	if r.most < cap(r.segments)/4 {
+		r.segments = make([]segment, 0, max(2*r.most, maxSegments))
+	}
+	r.most, r.readings = 0, 0
+}

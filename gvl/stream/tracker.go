@@ -1,0 +1,99 @@
+package stream
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// tracker finds out from the evidence on one thread what the thread does and since when, and has the thread's time cut there.
+type tracker interface {
+	// sample takes what a sample says of the thread, which ends Stream.step.
+	sample(ts *gvl.ThreadState, t *sampler.Thread)
+	// goneNS says when a thread ended that the sample does not list any more.
+	goneNS() int64
+	// wait adds what is known of the wait that the thread is in.
+	wait(w *gvl.Wait)
+	// room reports whether the thread may keep more than maxSegments segments.
+	room() bool
+	// leave lets go of a thread that ends. The end of a wait that it is in was not seen.
+	leave()
+}
+
+// sampled tracks a thread by samples alone: what it does changes in the middle between two of them.
+type sampled struct{ *thread }
+
+func (sampled) wait(*gvl.Wait) {}
+func (sampled) room() bool     { return false }
+func (sampled) leave()         {}
+
+func (d sampled) goneNS() int64 { return d.s.step.endNS() }
+
+func (d sampled) sample(ts *gvl.ThreadState, t *sampler.Thread) {
+	r, st := d.thread, &d.s.step
+	switch {
+	case r.fresh:
+		r.fresh = false
+		r.begin(ts, t, st.beginNS())
+	case st.gap:
+		r.end(st.endNS(), true)
+		r.notSampled()
+		r.ractor = ts.Ractor
+		r.begin(ts, t, st.beginNS())
+	default:
+		r.advance(ts)
+		if r.s.readsStack(t) {
+			r.read(lookAt(t), st.toNS)
+		}
+	}
+	if ts.State == gvl.Waiting || ts.State.Held() {
+		r.s.seeLock(ts, t)
+	}
+}
+
+// readsStack reports whether the sample has read a thread's stack.
+func (s *Stream) readsStack(t *sampler.Thread) bool {
+	return s.sample.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0
+}
+
+// advance takes a thread's state over: from the middle of the step on, if it is another one.
+func (r *thread) advance(ts *gvl.ThreadState) {
+	st := &r.s.step
+	if r.open && st.fromNS-r.runNS > r.s.steps.reach.BackNS {
+		r.tell(r.state)
+	}
+	if r.state == gvl.Waiting && ts.State == gvl.Waiting && !ts.Unchanged {
+		r.waitsAgain(ts)
+	}
+	switch {
+	case r.open && r.s.steps.reach.tells(ts, r.sinceNS, st.midNS):
+		r.detail, r.stateNS = ts.Detail, r.runNS
+		r.tell(ts.State)
+	case ts.State == r.state && ts.State != gvl.Unknown && ts.SinceNS > r.sinceNS && !r.detail.Specific():
+		// What it waits for was learned late.
+		r.detail, r.sinceNS = ts.Detail, ts.SinceNS
+	case ts.State != r.state, ts.SinceNS > r.sinceNS, ts.State == gvl.Waiting && ts.Detail.Wait != r.kind:
+		r.cut(st.midNS)
+		r.tell(r.state)
+		if r.state != ts.State {
+			r.change(ts.State, st.midNS, st.toNS)
+		}
+		r.run(ts, st.midNS)
+	case !ts.Unchanged:
+		r.detail = ts.Detail
+	}
+}
+
+// waitsAgain takes what a sample says of a wait that the last sample saw, too. If the thread is known to have had the GVL in between, the
+// wait is another one.
+func (r *thread) waitsAgain(ts *gvl.ThreadState) {
+	if ts.Span.ByNS > r.span.ByNS && r.span.ByNS != 0 {
+		at := min(max(ts.SinceNS, r.fromNS, r.waitNS), r.s.step.toNS)
+		r.cut(at)
+		r.waited(at, ts.Span.ByNS, false)
+		r.waitNS, r.stateNS = at, at
+		r.before = waitBefore{sinceNS: at, atNS: at}
+		r.run(ts, at)
+		return
+	}
+	r.span = ts.Span
+}

@@ -1,0 +1,125 @@
+package stream
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxPeers bounds the descriptors whose peers are remembered, and peerNS for how long one is believed, in ns: a descriptor can lead elsewhere
+	// by then.
+	maxPeers, peerNS = 1024, 2e9
+)
+
+// lastPeer is where a descriptor led when a sample said it last.
+type lastPeer struct {
+	peer sampler.PeerID
+	atNS int64
+}
+
+// kernelNotes is what a Stream needs to know what threads do by sampler.Doing.
+type kernelNotes struct {
+	class *gvl.Classifier
+	peers map[int32]lastPeer
+	// left is when threads came back to where they wait for work, of maxPeers threads at most.
+	left map[sampler.ThreadID]int64
+}
+
+// newKernelNotes returns those of a target.
+func newKernelNotes(p sampler.Process) kernelNotes {
+	return kernelNotes{class: gvl.NewClassifier(p, nil), peers: make(map[int32]lastPeer), left: make(map[sampler.ThreadID]int64)}
+}
+
+// notePeer remembers where a descriptor leads, by a sample.
+func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
+	if d.FD < 0 || d.Peer == 0 {
+		return
+	}
+	if len(k.peers) >= maxPeers {
+		clear(k.peers)
+	}
+	k.peers[d.FD] = lastPeer{d.Peer, atNS}
+}
+
+// does takes what a thread does from a time on, in the place at the GVL where it is.
+func (e *exact) does(d *sampler.Doing, at int64) {
+	switch placeOf(e.state) {
+	case gvl.PlaceHeld:
+		if e.main.holder == e {
+			e.main.holderDoes(e, d, at)
+		}
+	case gvl.PlaceReleased:
+		e.doesReleased(d, at)
+	}
+}
+
+// holderDoes takes what the thread that holds the GVL does.
+func (m *mainGVL) holderDoes(h *exact, d *sampler.Doing, at int64) {
+	to, detail := gvl.Running, gvl.Detail{FD: -1}
+	switch d.Kind {
+	case sampler.DoingCollects:
+		to = gvl.GC
+	case sampler.DoingSleeps:
+		to = gvl.Stalled
+		detail.Syscall, detail.FD, detail.FDs = d.Syscall, d.FD, d.FDs
+	}
+	h.told = true
+	if h.state == to {
+		return
+	}
+	now := m.lane().now
+	now.State, now.GCReason, now.Stopped = to, 0, false
+	m.goesOn(h, &now, to, &detail, at)
+}
+
+// doesReleased takes what a thread without the GVL does.
+func (e *exact) doesReleased(d *sampler.Doing, at int64) {
+	notes := &e.s.notes
+	if d.Left {
+		if len(notes.left) >= maxPeers {
+			clear(notes.left)
+		}
+		notes.left[e.id] = at
+	}
+	to, detail := notes.class.Doing(d, at)
+	switch of := &e.releasedDetail; {
+	case to == gvl.Unknown:
+		return
+	case to == gvl.Sleeping && (e.releasedFor == gvl.Sleeping || e.releasedFor == gvl.Parked):
+		// Whether a thread sleeps or waits for others with a limit its frames say alone.
+		to, detail = e.releasedFor, *of
+	case to == gvl.IO && e.releasedFor == gvl.IO && of.Syscall == detail.Syscall && (of.FD == detail.FD || detail.FD < 0):
+		detail = *of
+	case to == gvl.IO:
+		if p, ok := notes.peers[detail.FD]; ok && at-p.atNS <= peerNS {
+			detail.Peer = p.peer
+		}
+	}
+	if e.unseen && !e.open {
+		e.tellSegments(to, &detail)
+	}
+	if e.open {
+		e.detail = detail
+		e.tell(to)
+	}
+	if e.state != to || e.detail != detail {
+		e.cut(at)
+		e.runNS, e.sinceNS = at, at
+		if e.state != to {
+			e.stateNS = at
+		}
+		e.stepNS = 0
+	}
+	e.state, e.detail, e.open = to, detail, false
+	e.told, e.seen = true, false
+}
+
+// refutes reports whether what the kernel noted of a thread says something else than a sample: that it is on a CPU, or that it is not.
+func (e *exact) refutes(ts *gvl.ThreadState) bool {
+	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native))
+}
+
+// LeftWork returns when a thread came back to where it waits for work. It is zero if that is not known.
+func (s *Stream) LeftWork(id sampler.ThreadID) int64 {
+	return s.notes.left[id]
+}

@@ -1,0 +1,380 @@
+package stream
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxExactSegments bounds the changes of one thread that are remembered between two readings of its stack where all of them are
+	// known, maxKept those of all threads: 20 MB. Past it maxSegments holds.
+	maxExactSegments, maxKept = 1 << 13, 1 << 17
+	// maxAgainst samples in a row of a thread that did not change meanwhile, over againstNS at least, must contradict what changes said of
+	// it for that to be believed no longer. One can, for it is read some µs from its time. All can for as long as a thread has no CPU that
+	// lost it after it had changed the scheduler and before it gave the mutex back, where the change is recorded: with a limit on the
+	// process's CPU time that is a tenth of a second and more.
+	maxAgainst, againstNS = 3, 1e9
+	// yieldNS is for how long a thread that lets others run after its time slice is without the GVL, at most, until it is in the queue.
+	yieldNS = 1e6
+)
+
+// exact tracks a thread of the main ractor by the changes of its GVL. What it does while it holds the GVL, and for what it has released it,
+// is the samples' to say.
+type exact struct {
+	*thread
+	main *mainGVL
+	// gvl is the state that the last change brought it into, while known.
+	gvl sampler.GVLState
+	// begun: its time has begun by a change, before any sample listed it. seen: a sample has seen it in the stretch without the GVL that goes on.
+	begun, seen bool
+	// told: the kernel has noted what it does in the place that it is in.
+	told bool
+	// against counts the samples in a row that contradict gvl, up to maxAgainst, the first of them at againstNS.
+	against   uint8
+	againstNS int64
+	// releasedFor is what the thread had released the GVL for when that was known last. It is Unknown when it never was.
+	releasedFor    gvl.State
+	releasedDetail gvl.Detail
+	// endedNS is when it ended; 0: it has not.
+	endedNS int64
+	// heldNS is since when it holds the GVL, or did last, letGoNS when it gave that away.
+	heldNS, letGoNS int64
+	// waiting is the wait that it is in. waitStack is the stack with which that ends, once it does.
+	waiting   gvlWait
+	waitStack sampler.StackID
+}
+
+// byChanges returns what tracks a thread by changes.
+func (r *thread) byChanges() *exact {
+	if r.changes == nil {
+		r.changes = &exact{thread: r, main: &r.s.main}
+	}
+	return r.changes
+}
+
+// room reports whether there is room for another segment beyond maxSegments.
+func (e *exact) room() bool {
+	return e.fresh || e.known && len(e.segments) < maxExactSegments && e.s.kept < maxKept
+}
+
+func (e *exact) leave() {
+	e.main.forget(e)
+	e.waiting.exact, e.told = false, false
+}
+
+// wait adds what changes say of the wait that the thread is in.
+func (e *exact) wait(w *gvl.Wait) {
+	if e.waitStack != 0 {
+		w.Stack, w.Before.Stack = e.waitStack, e.waitStack
+	}
+	if e.waiting.exact {
+		e.main.fill(w, &e.waiting)
+	}
+}
+
+// sample takes what the sample at the end of a step says, after the changes.
+func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
+	e.endedNS = 0
+	if e.fresh && !e.begun {
+		e.beginUnchanged(ts, t)
+	} else {
+		e.compare(ts)
+	}
+	if e.main.holder == e && ts.Stopped() {
+		e.s.stopped = true
+	}
+	if !e.fresh && e.s.readsStack(t) {
+		e.read(lookAt(t), e.s.step.toNS)
+	}
+	e.fresh = false
+}
+
+// read takes a reading of the stack, and remembers where the thread was then.
+func (e *exact) read(now look, atNS int64) {
+	e.cut(atNS)
+	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
+		*p = pastLook{e.look, e.segments[0].fromNS} // read before changes were known
+	}
+	e.thread.read(now, atNS)
+	if now.stack != 0 {
+		e.looks[placeOf(e.stackState)] = pastLook{now, atNS}
+	}
+}
+
+// beginUnchanged begins the time of a thread that is new and did not change.
+func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
+	now := *ts
+	if now.State.Held() && e.main.heldByOther(e) {
+		now.State, now.Detail = gvl.Unknown, notAsked
+	}
+	at, is := e.s.step.midNS, placeOf(now.State)
+	if is != gvl.PlaceReleased {
+		at = e.s.step.toNS // the changes until then have been told
+	}
+	e.begin(&now, t, at)
+	e.arrive(is, at, false)
+}
+
+// compare takes a sample of a thread whose changes until then are known.
+func (e *exact) compare(ts *gvl.ThreadState) {
+	step := &e.s.step
+	own, is := placeOf(e.state), placeOf(ts.State)
+	switch {
+	case own == is, own == gvl.PlaceReleased && ts.State == gvl.Waiting && ts.Detail.Wait == gvl.WaitYield: // it is not in the queue yet
+		e.against = 0
+	case e.known:
+		if e.against == 0 {
+			e.againstNS = step.toNS
+		}
+		e.against = min(e.against+1, maxAgainst)
+		if e.against == maxAgainst && step.toNS-e.againstNS >= againstNS {
+			e.known, e.waiting.exact = false, false
+		}
+	}
+	switch {
+	case own == gvl.PlaceReleased && is == gvl.PlaceReleased:
+		e.seeReleased(ts)
+	case own == gvl.PlaceHeld && is == gvl.PlaceHeld:
+		if ts.State == e.state {
+			e.detail = ts.Detail
+		}
+	case e.known:
+	case own == is:
+		e.advance(ts)
+	case is == gvl.PlaceHeld && e.main.heldByOther(e):
+	default:
+		e.turnTo(ts, own, is)
+	}
+}
+
+// turnTo brings a thread of which no change is known to another place, as the sample at the end of the step saw it: since nothing
+// changed in it, it was so before or comes now.
+func (e *exact) turnTo(ts *gvl.ThreadState, was, is gvl.Place) {
+	at := e.s.step.toNS
+	e.depart(was, at)
+	if h := e.main.holder; is == gvl.PlaceHeld && h != nil {
+		h.enter(sampler.GVLReleased, at, false, false)
+		h.known, h.stepNS = false, e.s.step.lengthNS()
+	}
+	e.change(ts.State, at, at)
+	e.run(ts, at)
+	e.told = false
+	e.arrive(is, at, false)
+	if e == e.main.shown.holder {
+		e.main.showHolder(&e.main.lane().now)
+	}
+}
+
+// seeReleased takes from a sample what a thread has released the GVL for.
+func (e *exact) seeReleased(ts *gvl.ThreadState) {
+	if ts.State == gvl.IO {
+		e.s.notes.notePeer(&ts.Detail, ts.AtNS)
+	}
+	if e.refutes(ts) {
+		return
+	}
+	if e.unseen && !e.open {
+		if ts.State.Released() {
+			e.tellSegments(ts.State, &ts.Detail)
+		} else if e.s.step.fromNS-e.unseenNS > e.s.steps.reach.BackNS {
+			e.giveUp()
+		}
+	}
+	if !e.known || e.seen {
+		e.advance(ts)
+		return
+	}
+	// The first sample of the stretch says all of it.
+	e.seen, e.sinceNS = true, max(e.runNS, ts.SinceNS)
+	if e.open && !ts.Open() {
+		e.detail = ts.Detail
+		e.tell(ts.State)
+	}
+	e.state, e.detail, e.open = ts.State, ts.Detail, ts.Open()
+}
+
+// goneNS is when a thread ended that is no longer listed.
+func (e *exact) goneNS() int64 {
+	step := &e.s.step
+	if e.endedNS != 0 {
+		return e.endedNS
+	}
+	was := placeOf(e.state)
+	if was == gvl.PlaceReleased {
+		return max(step.midNS, e.fromNS, e.runNS)
+	}
+	l := e.main.lane()
+	e.s.settleLock(l, step.toNS)
+	switch {
+	case was == gvl.PlaceWaiting:
+		l.now.Waiters--
+	case e.main.holder == e:
+		l.vacate()
+	}
+	return step.toNS
+}
+
+// beginAt begins a thread's time with a change.
+func (e *exact) beginAt(at int64) {
+	e.begun = true
+	e.fromNS, e.stateNS, e.waitNS, e.before = at, at, at, waitBefore{}
+	e.goOn(gvl.Unknown, &notAsked, at, 0)
+}
+
+// waitedWith takes the stack with which a wait ended, at a time: the thread had it since it gave the GVL away.
+func (e *exact) waitedWith(stack sampler.StackID, at int64) {
+	e.cut(at)
+	for i := len(e.segments) - 1; i >= 0 && placeOf(e.segments[i].state) != gvl.PlaceHeld; i-- {
+		e.segments[i].stack = stack
+	}
+	e.waitStack = stack
+}
+
+// enter brings a thread into a state at a time, by a change. sure: that it was not in it before is sure. seen: it is held until the
+// sample at the end of the step, and that says all of it.
+func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
+	r := e.thread
+	was, is := placeOf(r.state), placeTo(to)
+	if was == is {
+		e.stays(to, at)
+		return
+	}
+	yields := is == gvl.PlaceWaiting && e.yields(at)
+	if yields {
+		e.yield(at)
+	} else {
+		e.depart(was, at)
+	}
+	switch to {
+	case sampler.GVLHeld:
+		if r.s.unchosen && was == gvl.PlaceWaiting {
+			e.waiting.chosenNS = e.main.freedNS // what came before is that the GVL was held
+		}
+		e.main.oust(e, at)
+	case sampler.GVLChosen:
+		e.waiting.chosenNS = at
+	}
+	e.main.choose(e, to, at)
+	state, d := gvl.Running, gvl.Detail{FD: -1}
+	switch is {
+	case gvl.PlaceHeld:
+		if seen {
+			state, d = e.main.shownState()
+		}
+	case gvl.PlaceWaiting:
+		state, d.Wait, d.After = gvl.Waiting, waitKind(to), r.state
+	case gvl.PlaceReleased:
+		if state, d = e.releasedFor, e.releasedDetail; state == gvl.Unknown && d.Reason == "" {
+			d = notAsked
+		}
+	}
+	r.change(state, at, at)
+	r.span, e.waitStack = gvl.WaitSpan{}, 0
+	if yields {
+		d.After = gvl.Running
+		r.before.state, r.before.sinceNS, r.before.atNS = gvl.Running, e.heldNS, e.letGoNS
+	}
+	r.goOn(state, &d, at, 0)
+	e.gvl, r.known, e.seen, e.told, e.against = to, true, false, false, 0
+	e.arrive(is, at, sure)
+}
+
+// placeTo is where a thread in a state of the GVL is.
+func placeTo(g sampler.GVLState) gvl.Place {
+	switch g {
+	case sampler.GVLHeld:
+		return gvl.PlaceHeld
+	case sampler.GVLQueued, sampler.GVLChosen:
+		return gvl.PlaceWaiting
+	}
+	return gvl.PlaceReleased
+}
+
+// stays takes a change that leaves the thread in its place.
+func (e *exact) stays(to sampler.GVLState, at int64) {
+	switch to {
+	case sampler.GVLHeld:
+		e.main.oust(e, at)
+	case sampler.GVLChosen:
+		if e.waiting.chosenNS == 0 {
+			e.waiting.chosenNS = at
+		}
+	}
+	e.main.choose(e, to, at)
+	if k := waitKind(to); e.state == gvl.Waiting && e.kind != k {
+		e.cut(at)
+		e.kind, e.detail.Wait = k, k
+		e.runNS, e.sinceNS, e.stepNS = at, at, 0
+	}
+	e.gvl, e.known, e.against = to, true, 0
+}
+
+// yields reports whether a thread that comes into the queue had not released the GVL for anything: it had a whole time slice, and is on
+// its way into the queue. No sample saw that.
+func (e *exact) yields(at int64) bool {
+	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= gvl.TimeSliceNS/2
+}
+
+// yield ends a stretch in which a thread had released the GVL for nothing but to let others run.
+func (e *exact) yield(at int64) {
+	d, state, detail := gvl.Detail{FD: -1}, e.releasedFor, e.releasedDetail
+	if e.open && !e.unseen {
+		e.detail = d
+		e.tell(gvl.Native) // a sample has cut it
+	}
+	e.state, e.detail, e.open = gvl.Native, d, false
+	e.depart(gvl.PlaceReleased, at)
+	e.releasedFor, e.releasedDetail = state, detail
+}
+
+// depart ends a thread's stretch in a place.
+func (e *exact) depart(was gvl.Place, at int64) {
+	r := e.thread
+	l := e.main.lane()
+	r.cut(at)
+	switch was {
+	case gvl.PlaceHeld:
+		r.s.settleLock(l, at)
+		e.letGoNS = at
+		e.main.letGo(e, at)
+	case gvl.PlaceWaiting:
+		r.s.settleLock(l, at)
+		l.now.Waiters--
+	case gvl.PlaceReleased:
+		switch {
+		case r.open && e.releasedFor != gvl.Unknown:
+			r.detail = e.releasedDetail
+			r.tell(e.releasedFor)
+		case r.open:
+			if r.open = false; !r.unseen && at > r.runNS {
+				r.unseen, r.unseenNS = true, r.runNS
+			}
+		case r.state != gvl.Unknown || e.releasedFor == gvl.Unknown:
+			e.releasedFor, e.releasedDetail = r.state, r.detail
+		}
+	}
+}
+
+// arrive begins a thread's stretch in a place.
+func (e *exact) arrive(is gvl.Place, at int64, sure bool) {
+	r := e.thread
+	l := e.main.lane()
+	switch is {
+	case gvl.PlaceHeld:
+		r.s.settleLock(l, at)
+		e.heldNS = at
+		e.main.hold(e)
+		of := r.look
+		if p := &r.looks[gvl.PlaceHeld]; p.atNS != 0 && at-p.atNS <= lookNS && p.serving.Work == of.serving.Work {
+			of = p.look
+		}
+		l.now.Stack, l.now.Serving = of.stack, of.serving
+	case gvl.PlaceWaiting:
+		r.s.settleLock(l, at)
+		l.now.Waiters++
+		e.main.beginWait(&e.waiting, e, at, sure)
+		if r.kind == gvl.WaitHandover {
+			e.waiting.chosenNS = at
+		}
+	}
+}

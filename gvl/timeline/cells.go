@@ -1,0 +1,239 @@
+package timeline
+
+import (
+	"math/bits"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// UnitsPerColumn is the resolution of a kept column: 2 µs of 100 ms.
+	UnitsPerColumn = 50_000
+	// chunkColumns is how many columns are stored together. A chunk whose columns are each one state from end to end,
+	// and all the same, takes a few words: idle threads cost almost nothing.
+	chunkColumns = 64
+)
+
+// packed is one kept column of a thread: its time by state in units.
+type packed [gvl.NumStates]uint16
+
+type chunk struct {
+	index int64
+	// full has a bit for each column that is wholly in state; it counts while mixed is false.
+	full  uint64
+	state gvl.State
+	mixed bool
+	cells *cells
+}
+
+// cells are the columns of a chunk that is mixed, and their sum.
+type cells struct {
+	column [chunkColumns]packed
+	sum    [gvl.NumStates]uint32
+}
+
+// openColumn is a thread's time by state in a column that is not stored.
+type openColumn struct {
+	col int64
+	ns  [gvl.NumStates]int64
+}
+
+// row is one thread's past and its open columns.
+type row struct {
+	id   sampler.ThreadID
+	lane *ractorLane
+	// listed: in the last sample. active: has an open column.
+	listed, active bool
+	// settled is the column up to which the thread's time is settled; now is the one of the last sample, as it stands.
+	// Columns between them are stored as they stand, and again when they are settled.
+	settled, now openColumn
+
+	chunks            []chunk
+	firstCol, lastCol int64
+}
+
+// newRow returns a row that keeps columns columns; none with 0: it is counted, not kept.
+func newRow(id sampler.ThreadID, columns int) *row {
+	r := &row{id: id, firstCol: -1, lastCol: -1}
+	if columns == 0 {
+		return r
+	}
+	r.chunks = make([]chunk, columns/chunkColumns+2)
+	for i := range r.chunks {
+		r.chunks[i].index = -1
+	}
+	return r
+}
+
+// store keeps a column, in the place of what was kept of it before.
+func (r *row) store(o *openColumn, columnNS int64) {
+	var sum int64
+	dominant := gvl.Unknown
+	for s, v := range o.ns {
+		sum += v
+		if v > o.ns[dominant] {
+			dominant = gvl.State(s)
+		}
+	}
+	if sum == 0 || len(r.chunks) == 0 {
+		return
+	}
+	index, i := o.col/chunkColumns, o.col%chunkColumns
+	c := &r.chunks[index%int64(len(r.chunks))]
+	switch {
+	case c.index > index:
+		return
+	case c.index < index:
+		c.index, c.full, c.mixed = index, 0, false
+	}
+	if o.ns[dominant] == columnNS && (!c.mixed && (c.full&^(1<<i) == 0 || c.state == dominant)) {
+		c.full |= 1 << i
+		c.state = dominant
+	} else {
+		c.expand()
+		cell := &c.cells.column[i]
+		for s, u := range cell {
+			c.cells.sum[s] -= uint32(u)
+		}
+		*cell = pack(&o.ns, sum, dominant, columnNS)
+		for s, u := range cell {
+			c.cells.sum[s] += uint32(u)
+		}
+	}
+	if r.firstCol < 0 {
+		r.firstCol = o.col
+	}
+	r.lastCol = max(r.lastCol, o.col)
+}
+
+// pack rounds a column to units. What rounding leaves goes to the dominant state, so that the sum is kept, and a state
+// that was seen at all keeps a unit, so that a short wait is not lost.
+func pack(ns *[gvl.NumStates]int64, sum int64, dominant gvl.State, columnNS int64) packed {
+	var p packed
+	total := (sum*UnitsPerColumn + columnNS/2) / columnNS
+	for s, v := range ns {
+		if v == 0 || gvl.State(s) == dominant {
+			continue
+		}
+		u := max((v*UnitsPerColumn+columnNS/2)/columnNS, 1)
+		p[s] = uint16(u)
+		total -= u
+	}
+	p[dominant] = uint16(max(total, 1))
+	return p
+}
+
+// expand turns a chunk of one state into cells.
+func (c *chunk) expand() {
+	if c.mixed {
+		return
+	}
+	if c.cells == nil {
+		c.cells = new(cells)
+	} else {
+		*c.cells = cells{}
+	}
+	for i := range c.cells.column {
+		if c.full&(1<<i) != 0 {
+			c.cells.column[i][c.state] = UnitsPerColumn
+		}
+	}
+	c.cells.sum[c.state] = uint32(bits.OnesCount64(c.full)) * UnitsPerColumn
+	c.mixed = true
+}
+
+// add adds num/den of a closed column to ns.
+func (r *row) add(ns *[gvl.NumStates]int64, col, num, den, columnNS int64) {
+	if len(r.chunks) == 0 {
+		return
+	}
+	c := &r.chunks[(col/chunkColumns)%int64(len(r.chunks))]
+	if c.index != col/chunkColumns {
+		return
+	}
+	i := col % chunkColumns
+	if !c.mixed {
+		if c.full&(1<<i) != 0 {
+			ns[c.state] += scale(columnNS, num, den)
+		}
+		return
+	}
+	for s, u := range c.cells.column[i] {
+		switch {
+		case u == 0:
+		case num == den:
+			ns[s] += int64(u) * columnNS / UnitsPerColumn
+		default:
+			ns[s] += scale(int64(u)*columnNS/UnitsPerColumn, num, den)
+		}
+	}
+}
+
+// addWhole adds the closed columns from first up to but not including end to ns.
+func (r *row) addWhole(ns *[gvl.NumStates]int64, first, end, columnNS int64) {
+	if len(r.chunks) == 0 || r.firstCol < 0 {
+		return
+	}
+	first, end = max(first, r.firstCol), min(end, r.lastCol+1)
+	for first < end {
+		index := first / chunkColumns
+		next := min((index+1)*chunkColumns, end)
+		c := &r.chunks[index%int64(len(r.chunks))]
+		from, n := first-index*chunkColumns, next-first
+		first = next
+		switch {
+		case c.index != index:
+		case !c.mixed:
+			if full := c.full >> from << (chunkColumns - n); full != 0 {
+				ns[c.state] += int64(bits.OnesCount64(full)) * columnNS
+			}
+		case n == chunkColumns:
+			for s, u := range c.cells.sum {
+				ns[s] += int64(u) * columnNS / UnitsPerColumn
+			}
+		case n == 1:
+			for s, u := range &c.cells.column[from] {
+				ns[s] += int64(u) * columnNS / UnitsPerColumn
+			}
+		default:
+			var sum [gvl.NumStates]uint32
+			for i := range n {
+				for s, u := range &c.cells.column[from+i] {
+					sum[s] += uint32(u)
+				}
+			}
+			for s, u := range sum {
+				ns[s] += int64(u) * columnNS / UnitsPerColumn
+			}
+		}
+	}
+}
+
+// spentIn returns for how long the thread was in a state in a closed column.
+func (r *row) spentIn(st gvl.State, col, columnNS int64) int64 {
+	var ns [gvl.NumStates]int64
+	r.addWhole(&ns, col, col+1, columnNS)
+	return ns[st]
+}
+
+// steadyFrom returns the first of the closed columns up to col that the thread spent in one state to the end of col, and
+// not before oldest; col+1 where there is none.
+func (r *row) steadyFrom(st gvl.State, col, oldest, columnNS int64) int64 {
+	if r.firstCol < 0 {
+		return col + 1
+	}
+	for oldest = max(oldest, r.firstCol); col >= oldest; {
+		index := col / chunkColumns
+		c := &r.chunks[index%int64(len(r.chunks))]
+		if c.index == index && !c.mixed && c.state == st && c.full == 1<<chunkColumns-1 {
+			col = index*chunkColumns - 1
+			continue
+		}
+		if r.spentIn(st, col, columnNS) < columnNS {
+			return col + 1
+		}
+		col--
+	}
+	return oldest
+}

@@ -1,0 +1,55 @@
+package timeline
+
+import (
+	"slices"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// RowCells are the cells of one row of a picture, kept for the next one: most of a picture is a past that does not change any
+// more. The zero value is ready to use.
+type RowCells struct {
+	of           *Timeline
+	ids          []sampler.ThreadID
+	cells        []Cell
+	fromNS, each int64
+	// finalNS is up to when the cells can't change any more.
+	finalNS int64
+	startNS int64 // the Timeline's
+}
+
+// UpdateRows is AppendRows, with what is final taken from the last call with the same RowCells. The result is valid until the
+// next.
+func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
+	t.sync()
+	cols = min(cols, maxCells)
+	each := (toNS - fromNS) / int64(max(cols, 1))
+	kept := 0 // cells from the beginning on
+	if each > 0 && each*int64(cols) == toNS-fromNS && each == c.each && t == c.of && t.startNS == c.startNS && slices.Equal(ids, c.ids) {
+		if moved := fromNS - c.fromNS; moved >= 0 && moved%each == 0 && moved/each < int64(len(c.cells)) && fromNS/t.columnNS > t.oldest() {
+			last := copy(c.cells, c.cells[moved/each:])
+			kept = int(min(max((c.finalNS-fromNS)/each, 0), int64(last), int64(cols)))
+		}
+	}
+	if kept == 0 {
+		c.ids = append(c.ids[:0], ids...)
+	}
+	c.of, c.fromNS, c.each, c.startNS = t, fromNS, each, t.startNS
+	c.cells = t.appendCells(c.cells[:kept], ids, fromNS, toNS, cols, kept)
+	c.finalNS = t.finalNS(ids)
+	return c.cells
+}
+
+// finalNS returns up to when the past of some threads does not change any more.
+func (t *Timeline) finalNS(ids []sampler.ThreadID) int64 {
+	col := t.col
+	for _, id := range ids {
+		switch r := t.rows[id]; {
+		case r == nil:
+			return 0
+		case r.active:
+			col = min(col, r.settled.col)
+		}
+	}
+	return col * t.columnNS
+}

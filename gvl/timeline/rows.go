@@ -1,0 +1,363 @@
+package timeline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Cell is a stretch of one thread's time: one column of its row.
+type Cell struct {
+	// NS is the thread's time by state. All zero: the thread was not listed (or nothing is kept of that time).
+	NS [gvl.NumStates]int64
+	// SpanNS is the length of the stretch.
+	SpanNS int64
+	// Dominant is the state with the largest share, Share its part of the time the thread was listed (0 to 1).
+	Dominant gvl.State
+	Share    float64
+}
+
+// Listed returns for how long the thread was listed in the stretch, in ns.
+func (c *Cell) Listed() int64 {
+	var sum int64
+	for _, v := range c.NS {
+		sum += v
+	}
+	return sum
+}
+
+// OwnerCell is a stretch of a ractor's GVL lane.
+type OwnerCell struct {
+	// Owner is the thread that held the GVL longest; 0: nobody held it. HeldByOwnerNS is how long it did, counted over
+	// the kept columns in which it held it longest.
+	Owner         sampler.ThreadID
+	HeldByOwnerNS int64
+	// HeldNS is how long any thread held it, GCNS the part of it inside the collector, WaitNS the summed waiting time
+	// of all threads (WaitNS/SampledNS is the mean number of waiters).
+	HeldNS, GCNS, WaitNS int64
+	// SpanNS is the length of the stretch, SampledNS the part that was sampled.
+	SpanNS, SampledNS int64
+}
+
+// ProcCell is a stretch of the process's lanes.
+type ProcCell struct {
+	// SpanNS is the length of the stretch, SampledNS the part that was sampled.
+	SpanNS, SampledNS int64
+	// WaitNS is the summed waiting time of all threads of all ractors, HeldNS the summed holding time, GCNS the time
+	// in which a collection ran.
+	WaitNS, HeldNS, GCNS int64
+	// CPUNS and ThrottledNS are the process's, spread evenly between two readings of the counters.
+	CPUNS, ThrottledNS int64
+	// RSSBytes is the last reading; 0: none in this stretch.
+	RSSBytes int64
+}
+
+// Waiters is the mean number of waiting threads.
+func (c ProcCell) Waiters() float64 { return gvl.Ratio(c.WaitNS, c.SampledNS) }
+
+// CPU is the CPU use, 1.0 a core.
+func (c ProcCell) CPU() float64 { return gvl.Ratio(c.CPUNS, c.SpanNS) }
+
+// GC is the share of time inside the collector.
+func (c ProcCell) GC() float64 { return gvl.Ratio(c.GCNS, c.SampledNS) }
+
+// maxCells bounds the cells of one row or lane; more are not given.
+const maxCells = 1 << 16
+
+// Window returns a stretch of about spanNS that ends at (or just after) toNS and divides into cols columns which are
+// multiples of a kept column and aligned to them: the picture then moves by whole columns and does not shimmer.
+func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
+	cols = max(cols, 1)
+	width := max((spanNS/int64(cols)+t.columnNS-1)/t.columnNS, 1) * t.columnNS
+	endNS = (toNS + width - 1) / width * width
+	return endNS - width*int64(cols), endNS
+}
+
+// spans calls fn for each kept column that overlaps the k-th of cols stretches between fromNS and toNS: num of the
+// den ns that the column covers lie in the stretch. (The first column began with the first sample, and the open one
+// ends with the last.)
+func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
+	width := toNS - fromNS
+	a := fromNS + scale(width, int64(k), int64(cols))
+	b := fromNS + scale(width, int64(k)+1, int64(cols))
+	first := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS)
+	for col := first; col <= t.col && col*t.columnNS < b; col++ {
+		begin, end := max(col*t.columnNS, t.startNS), min((col+1)*t.columnNS, t.lastNS)
+		if d := min(b, end) - max(a, begin); d > 0 {
+			fn(col, d, end-begin)
+		}
+	}
+	return b - a
+}
+
+// Row returns the thread's cols cells between fromNS and toNS (CLOCK_MONOTONIC ns).
+func (t *Timeline) Row(id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
+	return t.AppendRow(nil, id, fromNS, toNS, cols)
+}
+
+// AppendRow is Row into a buffer of the caller.
+func (t *Timeline) AppendRow(buf []Cell, id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
+	return t.AppendRows(buf, []sampler.ThreadID{id}, fromNS, toNS, cols)
+}
+
+// AppendRows is AppendRow for several threads as one: the cells have the sums of their times.
+func (t *Timeline) AppendRows(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
+	t.sync()
+	return t.appendCells(buf, ids, fromNS, toNS, min(cols, maxCells), 0)
+}
+
+// appendCells appends those of cols cells that are not before the first one.
+func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols, first int) []Cell {
+	start, width := len(buf), toNS-fromNS
+	t.stretches = t.stretches[:0]
+	for k := first; k < cols; k++ {
+		a, b := fromNS+scale(width, int64(k), int64(cols)), fromNS+scale(width, int64(k)+1, int64(cols))
+		t.stretches = append(t.stretches, t.stretch(a, b))
+		buf = append(buf, Cell{SpanNS: b - a})
+	}
+	out := buf[start:]
+	for _, id := range ids {
+		if r := t.rows[id]; r != nil {
+			for k := range out {
+				t.addStretch(&out[k].NS, r, &t.stretches[k])
+			}
+		}
+	}
+	for k := range out {
+		out[k].finish()
+	}
+	return buf
+}
+
+// stretch is some time as columns: those that lie in it wholly, and the parts of others.
+type stretch struct {
+	first, end int64 // the whole ones: end is the one after the last
+	parts      [2]columnPart
+	n          int // of parts
+}
+
+// columnPart is num of the den ns that a column covers.
+type columnPart struct{ col, num, den int64 }
+
+// stretch returns the columns between a and b. The open one, which is stored otherwise than those that are closed, is a
+// part.
+func (t *Timeline) stretch(a, b int64) stretch {
+	first, last := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS), min((b+t.columnNS-1)/t.columnNS-1, t.col)
+	s := stretch{first: first, end: last + 1}
+	part := func(col int64) bool {
+		begin, end := max(col*t.columnNS, t.startNS), min((col+1)*t.columnNS, t.lastNS)
+		d := min(b, end) - max(a, begin)
+		if col < t.col && d == end-begin {
+			return false
+		}
+		if d > 0 {
+			s.parts[s.n] = columnPart{col, d, end - begin}
+			s.n++
+		}
+		return true
+	}
+	if last < first {
+		return stretch{}
+	}
+	if part(first) {
+		s.first++
+	}
+	if last > first && part(last) {
+		s.end--
+	}
+	return s
+}
+
+// addStretch adds what a row has in a stretch.
+func (t *Timeline) addStretch(ns *[gvl.NumStates]int64, r *row, s *stretch) {
+	r.addWhole(ns, s.first, s.end, t.columnNS)
+	for _, p := range s.parts[:s.n] {
+		t.addCell(ns, r, p.col, p.num, p.den)
+	}
+}
+
+// addCell adds num/den of what a row has in one column.
+func (t *Timeline) addCell(ns *[gvl.NumStates]int64, r *row, col, num, den int64) {
+	if col < t.col {
+		r.add(ns, col, num, den, t.columnNS)
+		return
+	}
+	if r.now.col != col {
+		return
+	}
+	for s, v := range r.now.ns {
+		if v != 0 {
+			ns[s] += scale(v, num, den)
+		}
+	}
+}
+
+func (c *Cell) finish() {
+	sum := int64(0)
+	for s, v := range c.NS {
+		sum += v
+		if v > c.NS[c.Dominant] {
+			c.Dominant = gvl.State(s)
+		}
+	}
+	c.Share = gvl.Ratio(c.NS[c.Dominant], sum)
+}
+
+// Totals returns the thread's time by state between fromNS and toNS, in ns.
+func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumStates]int64 {
+	var ns [gvl.NumStates]int64
+	t.sync()
+	if r := t.rows[id]; r != nil {
+		s := t.stretch(fromNS, toNS)
+		t.addStretch(&ns, r, &s)
+	}
+	return ns
+}
+
+// Since returns since when a thread that is in a state at the time ns had been in it, as far as the kept columns tell;
+// not before fromNS. Within the column of ns it can't know in which order the states came, and takes this one for the last.
+func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) int64 {
+	t.sync()
+	r := t.rows[id]
+	col := min((ns-1)/t.columnNS, t.col)
+	begin := max(col*t.columnNS, t.startNS)
+	if r == nil || ns <= begin || len(r.chunks) == 0 {
+		return ns
+	}
+	var now [gvl.NumStates]int64
+	s := t.stretch(begin, ns)
+	t.addStretch(&now, r, &s)
+	if now[st] < ns-begin {
+		return max(ns-now[st], fromNS)
+	}
+	oldest := max(fromNS/t.columnNS, t.oldest())
+	first := r.steadyFrom(st, col-1, oldest, t.columnNS)
+	at := first * t.columnNS
+	if first > oldest { // the part of the column before, which ends in this state as far as one can tell
+		at -= r.spentIn(st, first-1, t.columnNS)
+	}
+	return max(min(at, begin), fromNS)
+}
+
+// Threads appends to buf the threads listed at some time between fromNS and toNS, in order of their ids.
+func (t *Timeline) Threads(buf []sampler.ThreadID, fromNS, toNS int64) []sampler.ThreadID {
+	t.sync()
+	start := len(buf)
+	for id, r := range t.rows {
+		first, last := r.firstCol, r.lastCol
+		if first < 0 {
+			first = t.col
+		}
+		if r.listed || last < 0 || r.active && r.now.col == t.col {
+			last = t.col
+		}
+		if first*t.columnNS < toNS && (last+1)*t.columnNS > fromNS {
+			buf = append(buf, id)
+		}
+	}
+	slices.SortFunc(buf[start:], func(a, b sampler.ThreadID) int { return cmp.Compare(a, b) })
+	return buf
+}
+
+// Ractors returns the ractors seen, in order of their ids.
+func (t *Timeline) Ractors() []sampler.RactorID {
+	ids := make([]sampler.RactorID, 0, len(t.ractors))
+	for _, l := range t.ractors {
+		ids = append(ids, l.id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// column returns one column of a ractor's lane.
+func (l *ractorLane) column(col int64) (ownerColumn, bool) {
+	c := l.ring[col%int64(len(l.ring))]
+	return c, c.col == col
+}
+
+// Owners returns a ractor's GVL lane: cols cells between fromNS and toNS.
+func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []OwnerCell {
+	t.sync()
+	var lane *ractorLane
+	for _, l := range t.ractors {
+		if l.id == id {
+			lane = l
+		}
+	}
+	out := make([]OwnerCell, 0, min(cols, maxCells))
+	var shares []ownerNS // of one cell
+	for k := range min(cols, maxCells) {
+		var c OwnerCell
+		shares = shares[:0]
+		c.SpanNS = t.spans(fromNS, toNS, cols, k, func(col, num, den int64) {
+			c.SampledNS += scale(t.procColumn(col).sampledNS, num, den)
+			if lane == nil {
+				return
+			}
+			o, ok := lane.column(col)
+			if !ok {
+				return
+			}
+			c.HeldNS += scale(o.heldNS, num, den)
+			c.GCNS += scale(o.gcNS, num, den)
+			c.WaitNS += scale(o.waitNS, num, den)
+			if o.owner != 0 {
+				shares = addShare(shares, o.owner, scale(o.ownerNS, num, den))
+			}
+		})
+		for _, s := range shares {
+			if s.NS > c.HeldByOwnerNS {
+				c.Owner, c.HeldByOwnerNS = s.Thread, s.NS
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func addShare(shares []ownerNS, id sampler.ThreadID, ns int64) []ownerNS {
+	for i := range shares {
+		if shares[i].Thread == id {
+			shares[i].NS += ns
+			return shares
+		}
+	}
+	return append(shares, ownerNS{id, ns})
+}
+
+// procColumn returns one column of the process's lanes.
+func (t *Timeline) procColumn(col int64) procColumn {
+	if c := t.proc.ring[col%int64(len(t.proc.ring))]; c.col == col {
+		return c
+	}
+	return procColumn{}
+}
+
+// Process returns the lanes of the whole process: waiting, GC, CPU. cols cells between fromNS and toNS.
+func (t *Timeline) Process(fromNS, toNS int64, cols int) []ProcCell {
+	t.sync()
+	out := make([]ProcCell, 0, min(cols, maxCells))
+	for k := range min(cols, maxCells) {
+		var c ProcCell
+		c.SpanNS = t.spans(fromNS, toNS, cols, k, func(col, num, den int64) {
+			p := t.procColumn(col)
+			c.SampledNS += scale(p.sampledNS, num, den)
+			c.GCNS += scale(p.gcNS, num, den)
+			c.CPUNS += scale(p.cpuNS, num, den)
+			c.ThrottledNS += scale(p.throttledNS, num, den)
+			if p.rssBytes != 0 {
+				c.RSSBytes = p.rssBytes
+			}
+			for _, l := range t.ractors {
+				if o, ok := l.column(col); ok {
+					c.WaitNS += scale(o.waitNS, num, den)
+					c.HeldNS += scale(o.heldNS, num, den)
+				}
+			}
+		})
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,240 @@
+package timeline
+
+import (
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Default sizes of a Timeline.
+const (
+	// defaultColumnNS is the length of one kept column.
+	defaultColumnNS = 100e6
+	// defaultColumns is how many are kept: ten minutes.
+	defaultColumns = 6000
+	// maxColumnNS and maxColumns are the largest that NewTimeline takes.
+	maxColumnNS = 3600e9
+	maxColumns  = 1 << 20
+	// maxTimelineRactors is how many ractors have lanes of their own; later ones share the lane of ractor 0.
+	maxTimelineRactors = 128
+	// maxTimelineThreads is how many threads a Timeline keeps rows of, those that ended within its time included;
+	// others are counted by Dropped and missing in the rows, but not in the lanes.
+	maxTimelineThreads = 4096
+	// MaxTimelineBytes bounds the memory of all columns together: those of 500 threads that change their states all the time,
+	// for ten minutes. Past it the oldest columns are given up, and Range says from when on all are there.
+	MaxTimelineBytes = 64 << 20
+)
+
+// Timeline keeps the recent past of every thread in columns of a fixed length, aligned to multiples of it, and merges
+// them for display. It is a Consumer and not safe for concurrent use.
+//
+// Memory: 20 bytes a column of a thread that changes its state, next to nothing for one that does not; at the defaults
+// at most 120 kB a thread.
+type Timeline struct {
+	gvl.Ignore
+	stream   *stream.Stream
+	columnNS int64
+	columns  int64
+	rows     map[sampler.ThreadID]*row
+	bySlot   []*row
+	// active are the rows of listed threads, and those whose last column is not stored for good.
+	active  []*row
+	dropped int
+
+	startNS, lastNS int64
+	col             int64 // the open column
+	syncedNS        int64 // up to when rows have what is not settled
+	proc            procLane
+	ractors         []*ractorLane
+	stretches       []stretch // of AppendRows
+}
+
+// New returns a Timeline of a stream that keeps columns columns of columnNS each, up to maxColumns and maxColumnNS; 0
+// means the default.
+func New(s *stream.Stream, columnNS int64, columns int) *Timeline {
+	if columnNS <= 0 {
+		columnNS = defaultColumnNS
+	}
+	if columns <= 0 {
+		columns = defaultColumns
+	}
+	columnNS, columns = min(columnNS, maxColumnNS), min(columns, maxColumns)
+	t := &Timeline{
+		stream: s, columnNS: columnNS, columns: int64(columns), rows: make(map[sampler.ThreadID]*row),
+		proc: procLane{ring: make([]procColumn, columns)},
+	}
+	s.Attach(t)
+	return t
+}
+
+// Interval adds a stretch of a thread's time.
+func (t *Timeline) Interval(i *gvl.Interval) {
+	r := t.bySlot[i.Slot]
+	t.add(r, &r.settled, i)
+}
+
+// add adds a stretch of time to a row's columns, beginning where c is.
+func (t *Timeline) add(r *row, c *openColumn, i *gvl.Interval) {
+	// Of more than all that is kept the columns that are given up are not walked.
+	from := max(i.FromNS, (i.ToNS/t.columnNS-t.columns)*t.columnNS)
+	for from < i.ToNS {
+		if col := from / t.columnNS; col != c.col {
+			r.store(c, t.columnNS)
+			*c = openColumn{col: col}
+		}
+		to := min(i.ToNS, (c.col+1)*t.columnNS)
+		c.ns[i.State] += to - from
+		from = to
+	}
+}
+
+// Ended closes the row of a thread.
+func (t *Timeline) Ended(slot int, _ int64) {
+	r := t.bySlot[slot]
+	t.bySlot[slot] = nil
+	r.listed = false
+	r.lane.listed--
+}
+
+// Tick moves on to the time of a sample. In the steady state nothing is allocated.
+func (t *Timeline) Tick(k *gvl.Tick) {
+	if k.First {
+		t.startNS, t.col = k.ToNS, k.ToNS/t.columnNS
+	}
+	t.lastNS = k.ToNS
+	for _, i := range k.Begun {
+		t.list(k.Slots[i], &k.States[i]) // before the columns of those that have ended are stored: one may be back
+	}
+	t.advance()
+	if !k.Gap {
+		t.proc.add(t.columnNS, k.FromNS, k.ToNS, func(c *procColumn, ns int64) { c.sampledNS += ns })
+	}
+	t.counters(k.Sample)
+}
+
+// Collecting adds time inside the collector.
+func (t *Timeline) Collecting(i *gvl.GCInterval) {
+	t.proc.add(t.columnNS, i.FromNS, i.ToNS, func(c *procColumn, ns int64) { c.gcNS += ns })
+}
+
+// Lock adds to the lane of a ractor.
+func (t *Timeline) Lock(i *gvl.LockInterval) { t.ractor(i.Ractor).add(t.columnNS, i) }
+
+// list notes that a thread is listed.
+func (t *Timeline) list(slot int, ts *gvl.ThreadState) {
+	for slot >= len(t.bySlot) {
+		t.bySlot = append(t.bySlot, nil)
+	}
+	r := t.rows[ts.Thread]
+	switch {
+	case r == nil && len(t.rows) >= maxTimelineThreads:
+		t.dropped++
+		r = newRow(ts.Thread, 0)
+	case r == nil:
+		r = newRow(ts.Thread, int(t.columns))
+		t.rows[ts.Thread] = r
+	}
+	t.bySlot[slot] = r
+	r.lane, r.listed = t.ractor(ts.Ractor), true
+	r.lane.listed++
+	if !r.active {
+		r.active = true
+		t.active = append(t.active, r)
+	}
+}
+
+// advance moves on to the open column, and stores the last ones of threads that have ended.
+func (t *Timeline) advance() {
+	was := t.col
+	if t.col = t.lastNS / t.columnNS; t.col == was {
+		return
+	}
+	t.active = slices.DeleteFunc(t.active, func(r *row) bool {
+		if r.active = r.listed || r.settled.col >= t.col; !r.active {
+			r.store(&r.settled, t.columnNS)
+			r.settled.ns, r.now = [gvl.NumStates]int64{}, openColumn{}
+		}
+		return !r.active
+	})
+	if t.col/chunkColumns != was/chunkColumns {
+		t.evict()
+	}
+}
+
+// sync gives the columns what is not settled yet of the threads' time, as it stands now.
+func (t *Timeline) sync() {
+	t.stream.SettleLocks()
+	if t.syncedNS == t.lastNS {
+		return
+	}
+	t.syncedNS = t.lastNS
+	for _, r := range t.active {
+		r.now = r.settled
+		if r.listed {
+			t.stream.Pending(r.id, func(i *gvl.Interval) { t.add(r, &r.now, i) })
+		}
+		if r.now.col < t.col {
+			r.store(&r.now, t.columnNS)
+		}
+	}
+}
+
+// evict drops the rows of threads and the lanes of ractors that ended before the kept time.
+func (t *Timeline) evict() {
+	t.ractors = slices.DeleteFunc(t.ractors, func(l *ractorLane) bool {
+		return l.lastCol < t.col-t.columns && l.listed == 0
+	})
+	for id, r := range t.rows {
+		if !r.listed && r.lastCol < t.col-t.columns {
+			delete(t.rows, id)
+		}
+	}
+	for t.giveUp() {
+	}
+}
+
+// giveUp gives the columns of the oldest chunk up when all of them together take too much; it is false when they don't.
+func (t *Timeline) giveUp() bool {
+	held, oldest := 0, int64(math.MaxInt64)
+	for _, r := range t.rows {
+		for i := range r.chunks {
+			if c := &r.chunks[i]; c.cells != nil {
+				held++
+				oldest = min(oldest, c.index)
+			}
+		}
+	}
+	if held <= MaxTimelineBytes/int(reflect.TypeFor[cells]().Size()) {
+		return false
+	}
+	for _, r := range t.rows {
+		for i := range r.chunks {
+			if c := &r.chunks[i]; c.index <= oldest {
+				*c = chunk{index: -1}
+			}
+		}
+	}
+	t.startNS = max(t.startNS, (oldest+1)*chunkColumns*t.columnNS)
+	return true
+}
+
+// Dropped returns how many threads have no row because of maxTimelineThreads.
+func (t *Timeline) Dropped() int { return t.dropped }
+
+// ColumnNS returns the length of one kept column.
+func (t *Timeline) ColumnNS() int64 { return t.columnNS }
+
+// Range returns the stretch of time that is kept; both 0 before the first sample.
+func (t *Timeline) Range() (fromNS, toNS int64) {
+	if t.lastNS == 0 {
+		return 0, 0
+	}
+	return max(t.startNS, t.oldest()*t.columnNS), t.lastNS
+}
+
+// oldest is the first column still kept.
+func (t *Timeline) oldest() int64 { return t.col - t.columns + 1 }
