@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 // letGoAfter is how long a read of the target is waited for after whoever wanted it has given up. A tick takes milliseconds.
@@ -149,7 +150,7 @@ func result[T any](ctx context.Context, l *lane, work func() (T, error), drop fu
 // kernel does not answer. It may be called from any goroutine.
 func (s *Source) Silent() time.Duration {
 	if began := s.tickBegan.Load(); began != 0 {
-		return time.Duration(monotonic() - began)
+		return time.Duration(pace.Monotonic() - began)
 	}
 	return 0
 }

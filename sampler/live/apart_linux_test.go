@@ -18,6 +18,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 // endsSoon waits until a thread of this process has ended, and checks that what it had changed of itself is nowhere
@@ -53,7 +54,7 @@ func changedThreads(t *testing.T) (out []string) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if a.Policy != unix.SCHED_NORMAL || a.Nice != ownNice || a.Runtime == sliceNS {
+		if a.Policy != unix.SCHED_NORMAL || a.Nice != ownNice || a.Runtime == pace.SliceNS {
 			out = append(out, fmt.Sprintf("thread %d: %+v", tid, *a))
 		}
 		slack, err := os.ReadFile(fmt.Sprintf("/proc/%d/timerslack_ns", tid)) // takes the number of any thread

@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 const (
@@ -151,7 +152,7 @@ func (x *exactRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
 	}
-	return max(ns+exactBehindNS-monotonic(), 1)
+	return max(ns+exactBehindNS-pace.Monotonic(), 1)
 }
 
 // fill adds the changes to a sample for whose time behind returns 0, and compares it with them.
@@ -184,7 +185,7 @@ func (x *exactRun) run() {
 		case <-exited:
 			x.endWith("the process exited")
 		case <-tick.C:
-			if monotonic()-x.lookedNS.Load() >= int64(watchEvery)/2 {
+			if pace.Monotonic()-x.lookedNS.Load() >= int64(watchEvery)/2 {
 				x.look()
 			}
 		}
@@ -200,7 +201,7 @@ func (x *exactRun) look() {
 	if x.closed {
 		return
 	}
-	now := monotonic()
+	now := pace.Monotonic()
 	x.lookedNS.Store(now)
 	if err := x.drain(now); err != nil {
 		x.err = err
@@ -255,7 +256,7 @@ func (x *exactRun) feed(untilNS int64) {
 	if !slices.IsSortedFunc(x.pending, byTime) {
 		slices.SortStableFunc(x.pending, byTime)
 	}
-	n, now := 0, monotonic()
+	n, now := 0, pace.Monotonic()
 	for ; n < len(x.pending) && x.pending[n].NS <= untilNS; n++ {
 		r := &x.pending[n]
 		if r.stack == nil {
@@ -377,7 +378,7 @@ func (x *exactRun) endWith(why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.withTarget = x.withTarget || x.on()
-	x.endAt(monotonic(), why, false)
+	x.endAt(pace.Monotonic(), why, false)
 }
 
 // endAt ends it, unless it has ended: nothing that happens from now on is believed, since what happens while probes are taken out is half
@@ -435,7 +436,7 @@ func (x *exactRun) status() sampler.ExactStatus {
 // close takes the probes out, if they still are in, and says how it went.
 func (x *exactRun) close() (ExactReport, error) {
 	x.mu.Lock()
-	x.endAt(monotonic(), "", false)
+	x.endAt(pace.Monotonic(), "", false)
 	x.mu.Unlock()
 	<-x.done
 	return x.report, x.err

@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -193,7 +194,7 @@ func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn fu
 	if err != nil {
 		return 0, err
 	}
-	now := rounded(monotonic())
+	now := rounded(pace.Monotonic())
 	var owner uint64
 	for _, t := range threads {
 		if t.Owner {

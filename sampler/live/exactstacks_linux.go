@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -190,7 +191,7 @@ func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 const maxCInARow = 64
 
 // nameStacks names stacks of waits. It is the clock's, between two readings.
-func (x *exactRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, monotonic()) }
+func (x *exactRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
 // withoutClock has records no longer wait for it, until it names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.over.Store(true) }

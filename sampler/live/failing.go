@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 const (
@@ -51,14 +52,14 @@ var errNoMemory = errors.New("none of its threads has memory: it is about to end
 func (s *Source) Failing() (sinceNS int64, err error) {
 	s.failing.mu.Lock()
 	defer s.failing.mu.Unlock()
-	if s.failing.sinceNS == 0 || monotonic()-s.failing.sinceNS < failingAfterNS {
+	if s.failing.sinceNS == 0 || pace.Monotonic()-s.failing.sinceNS < failingAfterNS {
 		return 0, nil
 	}
 	return s.failing.sinceNS, s.failing.err
 }
 
 // retry notes a tick that failed, and says whether Run gives up.
-func (s *Source) retry(c *clock, now int64, err error) error {
+func (s *Source) retry(c *pace.Clock, now int64, err error) error {
 	if errors.Is(err, attach.ErrGone) { // but it lives
 		err = errNoMemory
 	}
@@ -67,7 +68,7 @@ func (s *Source) retry(c *clock, now int64, err error) error {
 	case lasted >= refusedForNS && errors.Is(err, attach.ErrPermission):
 		return fmt.Errorf("all reads have failed since %s: %w", s.info.WallTime(since).Format(time.TimeOnly), err)
 	case lasted >= failingAfterNS:
-		c.wait(now + failedRestNS)
+		c.Wait(now + failedRestNS)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 // Fibers looks for the fibers that are suspended (ruby.Reader.SuspendedFibers). It is to be called after Once, in the same
@@ -23,7 +24,7 @@ func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 // followFibers adds the last look at the fibers that wait to a sample that was just read.
 func (s *Source) followFibers(sample *sampler.Sample) {
 	if sample.Depth == sampler.StackTick {
-		s.fibersNow = s.reader.FollowFibers(monotonic())
+		s.fibersNow = s.reader.FollowFibers(pace.Monotonic())
 	}
 	sample.Fibers = s.fibersNow
 }

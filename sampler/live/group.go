@@ -207,10 +207,10 @@ func (g *Group) share() {
 	n := float64(max(len(list), 1))
 	stack := min(g.opts.StackRate, max(groupStackRate, g.opts.StackRate)/n)
 	lock := min(g.opts.LockRate, max(groupLockRate, g.opts.LockRate)/n)
-	g.opts.budget.ask(stack, lock)
+	g.opts.budget.Ask(stack, lock)
 	for _, s := range list {
 		s.share(len(list))
-		s.rates.set(stack, lock)
+		s.rates.Set(stack, lock)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 // Of samples that nothing is to be added to.
@@ -92,9 +93,9 @@ func TestSamplingDoesNotWait(t *testing.T) {
 	err = s.Run(ctx, func(x *sampler.Sample) {
 		switch {
 		case from == 0:
-			from = monotonic()
+			from = pace.Monotonic()
 			time.Sleep(time.Second) // the disk, or a picture
-			to = monotonic()
+			to = pace.Monotonic()
 		case x.TimeNS > to:
 			if after++; after == 1 {
 				stop()

@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/ruby"
 	"github.com/ddtop/ddtop/sampler/switches"
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
@@ -79,7 +80,7 @@ func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*mov
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	now := monotonic()
+	now := pace.Monotonic()
 	f.atNS.Store(now)
 	f.beforeNS.Store(now)
 	return f, nil
@@ -153,7 +154,7 @@ func (f *movedFeed) catchUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.closed {
-		now := monotonic()
+		now := pace.Monotonic()
 		f.read()
 		f.rules.Pass(now-moveLateNS, f.keep)
 	}
@@ -188,7 +189,7 @@ func (f *movedFeed) looked(clock bool) (busy bool) {
 	g := &f.glance
 	*g = switches.Glance{Before33: f.scheduler.Before33, Threads: g.Threads[:0]}
 	if !f.rules.Any() {
-		g.FromNS = monotonic()
+		g.FromNS = pace.Monotonic()
 		g.ToNS, g.Sure = g.FromNS, true
 	} else if !f.readWords(g, clock) {
 		return false // the process ends, which others notice
@@ -248,9 +249,9 @@ func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 		f.ranges = append(f.ranges, attach.Range{Addr: t.addr + attach.Address(f.from), Buf: t.buf[f.from:]})
 	}
 	f.ranges = append(f.ranges, attach.Range{Addr: f.scheduler.Owner, Buf: f.words[1][:]})
-	g.FromNS = monotonic()
+	g.FromNS = pace.Monotonic()
 	_, err := f.source.proc.ReadBatch(f.ranges)
-	g.ToNS = monotonic()
+	g.ToNS = pace.Monotonic()
 	if err != nil || f.ranges[0].Failed || f.ranges[len(f.ranges)-1].Failed {
 		return false
 	}
@@ -295,7 +296,7 @@ func (f *movedFeed) Drain(emit func(*switches.Record)) error {
 	if f.closed {
 		return nil
 	}
-	if monotonic()-f.atNS.Load() > glanceLateNS {
+	if pace.Monotonic()-f.atNS.Load() > glanceLateNS {
 		f.looked(false)
 	}
 	for i := range f.records {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 // onceLimit is how long Once tries.
@@ -46,17 +47,17 @@ func (s *Source) stopWith(ctx context.Context) (undo func()) {
 func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
 	const tries = 20
 	defer s.tickBegan.Store(0)
-	s.tickBegan.Store(monotonic())
+	s.tickBegan.Store(pace.Monotonic())
 	defer s.stopWith(ctx)()
 	s.warmUp()
 	s.readSlow()
 	var bestFlaws int
 	var last error
-	var sleep sleeper // without a timer: the rests are short
+	var sleep pace.Sleeper // without a timer: the rests are short
 	for try := 0; try < tries && ctx.Err() == nil; try++ {
 		s.tickBegan.Store(0)
-		sleep.until(s.rests())
-		s.tickBegan.Store(monotonic())
+		sleep.Until(s.rests())
+		s.tickBegan.Store(pace.Monotonic())
 		var sample sampler.Sample
 		s.ticking.Lock()
 		if last = s.readTick(sampler.StackTick, &sample); last == nil {
@@ -72,7 +73,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 		}
 		// Sockets that don't know their other end yet (connecting) or may not be asked are in the kernel's tables: the
 		// next try will have them. A failure leaves them without a name.
-		_, _ = s.tasks.ResolveSockets(ctx, monotonic())
+		_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
 		if s.reader.Cut() {

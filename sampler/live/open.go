@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/own"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -65,9 +66,9 @@ type Options struct {
 	// OwnCode says which code is the program's own beyond what its paths say; nil: nothing beyond.
 	OwnCode *own.Code
 	// procs is shared by the Sources of a Group; nil makes a new one.
-	procs *processors
+	procs *pace.Processors
 	// budget is shared by the Sources of a Group; nil makes a new one.
-	budget *budget
+	budget *pace.Budget
 	// Progress is called with how far the reading of a file's debug information is, in units, for a Ruby whose layout has to be
 	// derived from it; nil: nobody.
 	Progress func(path string, done, total int)
@@ -102,12 +103,12 @@ func (o *Options) defaults() error {
 		o.Dictionary = sampler.NewDictionary()
 	}
 	if o.procs == nil {
-		o.procs = new(processors)
+		o.procs = new(pace.Processors)
 	}
 	if o.budget == nil {
-		o.budget = newBudget(o.Overhead)
-		o.budget.ask(o.StackRate, o.LockRate)
-		o.budget.extend(o.OverheadMost, cmp.Or(o.Window, sampler.QualityWindow))
+		o.budget = pace.NewBudget(o.Overhead)
+		o.budget.Ask(o.StackRate, o.LockRate)
+		o.budget.Extend(o.OverheadMost, cmp.Or(o.Window, sampler.QualityWindow))
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	s.switches.from = opts.From
 	s.switches.opening, s.switches.closing = newLane(pid), make(chan struct{})
 	s.shown = opts.OwnCode.View(s.names.View(s.dict))
-	s.rates.set(opts.StackRate, opts.LockRate)
+	s.rates.Set(opts.StackRate, opts.LockRate)
 	opened := false
 	defer func() {
 		if !opened { // also after a panic
@@ -201,7 +202,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		return err
 	}
 	s.reader, err = ruby.NewReader(vm, module, pid, s.dict, ruby.Options{
-		MaxDepth: opts.MaxDepth, Now: monotonic, Whole: opts.Pause, Values: opts.Values && opts.Redactor == nil, Frugal: opts.Overhead > 0,
+		MaxDepth: opts.MaxDepth, Now: pace.Monotonic, Whole: opts.Pause, Values: opts.Values && opts.Redactor == nil, Frugal: opts.Overhead > 0,
 		NoRequests: opts.NoRequests,
 		TIDs:       s.hostTID,
 		InnerPID:   int32(s.proc.NamespacePID()),
@@ -217,7 +218,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		s.reader.DisableGC()
 	}
 	s.findPublished(maps)
-	s.view = newKernelView(s.tasks, s.proc, monotonic, s.reader.RecheckOwner)
+	s.view = newKernelView(s.tasks, s.proc, pace.Monotonic, s.reader.RecheckOwner)
 	s.view.first = newFirstStack(s.proc)
 	if opts.Window != 0 {
 		s.view.oldestNS = min(oldestCPUNS, int64(opts.Window)/endParts)
@@ -230,7 +231,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		}
 	}
 	s.info = s.names.Process(s.describe(pid, version, description, found, opts))
-	s.info.PriorityNote = priorityNote()
+	s.info.PriorityNote = pace.PriorityNote()
 	return nil
 }
 
@@ -307,7 +308,7 @@ func (s *Source) describe(pid int, version, description string, found ruby.Found
 		RubyVersion: version, RubyDescription: description, JIT: jitOf(description), Era: s.reader.Era(),
 		Machine: found.VM.Table.Machine, Layout: found.VM.Table.Name, LayoutNote: found.Note, CPUs: runtime.NumCPU(),
 		StackRate: opts.StackRate, LockRate: opts.LockRate, Overhead: opts.Overhead, OverheadMost: opts.OverheadMost,
-		AttachedAt: time.Now(), AttachedNS: monotonic(), Pauses: opts.Pause,
+		AttachedAt: time.Now(), AttachedNS: pace.Monotonic(), Pauses: opts.Pause,
 	}
 	if args, err := s.proc.CommandLine(); err == nil {
 		info.CommandLine = args

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 // PauseLimit is for how long the target stands still at most for one sample. What has not been read by then is read while
@@ -53,7 +54,7 @@ func newPauses(p *attach.Process, s *Source) (*pauses, error) {
 	if err := checkPause(); err != nil {
 		return nil, err
 	}
-	pauser, err := p.NewPauser(PauseLimit, raisePriority)
+	pauser, err := p.NewPauser(PauseLimit, pace.RaisePriority)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
 	z.sample, z.cut = nil, pause.Cut
-	z.restNS = monotonic() + pauseRest*pause.NS
+	z.restNS = pace.Monotonic() + pauseRest*pause.NS
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
 // sliceOf is the kernel's word on a thread's time slice in ns; 0 before Linux 6.12.
@@ -40,8 +41,8 @@ func TestShortSlice(t *testing.T) {
 	tid, n := 0, 0
 	err = s.clocked(ctx, func(x *sampler.Sample) {
 		tid = unix.Gettid()
-		if got := sliceOf(t, 0); got != sliceNS {
-			t.Errorf("a slice of %d ns in tick %d, want %d", got, n, sliceNS)
+		if got := sliceOf(t, 0); got != pace.SliceNS {
+			t.Errorf("a slice of %d ns in tick %d, want %d", got, n, pace.SliceNS)
 		}
 		if n++; n == 10 {
 			cancel()
@@ -75,15 +76,15 @@ func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 			got <- answer{err: errno}
 			return
 		}
-		raisePriority()
+		pace.RaisePriority()
 		a, err := unix.SchedGetAttr(0, 0)
 		if err != nil {
 			got <- answer{err: err}
 			return
 		}
-		got <- answer{slice: a.Runtime, said: kernelPriority()}
+		got <- answer{slice: a.Runtime, said: pace.KernelPriority()}
 	}()
-	if a := <-got; a.err != nil || a.slice != sliceNS || a.said != sampler.PriorityShortSlice {
+	if a := <-got; a.err != nil || a.slice != pace.SliceNS || a.said != sampler.PriorityShortSlice {
 		t.Errorf("without privileges: a slice of %d ns, said to be %v (%v)", a.slice, a.said, a.err)
 	}
 }

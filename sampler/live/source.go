@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
@@ -54,10 +55,10 @@ type Source struct {
 	pauses *pauses
 	// priority is what the kernel says of the sampling thread.
 	priority sampler.Priority
-	rates    rates
-	procs    *processors
-	budget   *budget
-	press    press // of Run
+	rates    pace.Rates
+	procs    *pace.Processors
+	budget   *pace.Budget
+	press    pace.Press // of Run
 
 	slow *kernel.Slow
 	// slowNow is what was read of slow last; nil: nothing yet.
@@ -200,37 +201,37 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 
 // run is clocked, on a thread that ends with it.
 func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
-	raisePriority()
-	s.priority = kernelPriority()
-	defer s.procs.enter()()
+	pace.RaisePriority()
+	s.priority = pace.KernelPriority()
+	defer s.procs.Enter()()
 	defer s.beside()()
 	defer s.tickBegan.Store(0)
-	s.tickBegan.Store(monotonic())
+	s.tickBegan.Store(pace.Monotonic())
 	undo := s.stopWith(ctx)
 	defer undo()
 	s.running.Store(true)
 	defer s.running.Store(false)
 	s.warmUp()
-	sleep := newSleeper(s.pauses != nil) // a timer ends a pause that takes too long
-	defer sleep.close()
-	c := newClock(s.info.StackRate, s.info.LockRate, monotonic())
-	s.budget.count(+1, 0)
+	sleep := pace.NewSleeper(s.pauses != nil) // a timer ends a pause that takes too long
+	defer sleep.Close()
+	c := pace.NewClock(s.info.StackRate, s.info.LockRate, pace.Monotonic())
+	s.budget.Count(+1, 0)
 	defer func() {
-		s.budget.leave(&s.press)
-		if c.slow {
-			s.budget.count(0, -1)
+		s.budget.Leave(&s.press)
+		if c.Slow {
+			s.budget.Count(0, -1)
 		} else {
-			s.budget.count(-1, 0)
+			s.budget.Count(-1, 0)
 		}
-		if c.exact {
-			s.budget.countExact(false)
+		if c.Exact {
+			s.budget.CountExact(false)
 		}
 	}()
 	var tracer func() int
 	if s.pauses != nil {
 		tracer = s.pauses.pauser.Thread
 	}
-	cost := newMeter(tracer)
+	cost := pace.NewMeter(tracer)
 	exited := s.proc.Exited()
 	over := func() bool {
 		select {
@@ -243,21 +244,21 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 	var sample sampler.Sample
 	s.failing.succeeded()
-	seen := monotonic()
+	seen := pace.Monotonic()
 	var stackNS int64 // CPU time of the last reading of stacks
 	var glances *switchRun
 	var after int64 // CPU time of what came after the last reading: it is none of a look's
 	for {
 		s.tickBegan.Store(0)
-		due := c.next
+		due := c.Next
 		if s.switches.is() && s.glances() == nil {
 			every := int64(workEveryNS)
-			if c.slow {
+			if c.Slow {
 				every = slowWorkEveryNS
 			}
-			due = min(due, monotonic()+every)
+			due = min(due, pace.Monotonic()+every)
 		}
-		sleep.unless(due, over)
+		sleep.Unless(due, over)
 		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
 		select {
 		case <-ctx.Done():
@@ -271,31 +272,31 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			return s.finish("exited")
 		default:
 		}
-		now := monotonic()
+		now := pace.Monotonic()
 		s.tickBegan.Store(now)
-		stackEvery, lockEvery := s.rates.intervals()
-		if exact := s.exact.is() || s.switches.is(); exact != c.exact {
-			c.exact = exact
-			s.budget.countExact(exact)
+		stackEvery, lockEvery := s.rates.Intervals()
+		if exact := s.exact.is() || s.switches.is(); exact != c.Exact {
+			c.Exact = exact
+			s.budget.CountExact(exact)
 		}
 		if had := glances != nil; had != (s.glances() != nil) {
-			s.budget.lockAnew()
+			s.budget.LockAnew()
 		}
 		glances = s.glances()
 		switch {
 		case glances != nil:
-			lockEvery = min(stackEvery, glanceNS)
-		case c.exact:
+			lockEvery = min(stackEvery, pace.GlanceNS)
+		case c.Exact:
 			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.oldestNS))) // changes come by themselves, counters do not
 		}
-		s.budget.pace(c, stackEvery, lockEvery)
-		between := now < c.next
-		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.share)) {
+		s.budget.Pace(c, stackEvery, lockEvery)
+		between := now < c.Next
+		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.Share)) {
 			continue
 		}
 		depth, late := sampler.LockTick, uint64(0)
 		if !between {
-			depth, late = c.tick(now)
+			depth, late = c.Tick(now)
 		}
 		s.reader.LookAt(s.beginning)
 		s.beginning = s.beginning[:0]
@@ -310,40 +311,40 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.reader.Reads().Late += late
 		if glances != nil {
 			glances.catchUp()
-			_ = cost.since() // it is not for how often is looked
+			_ = cost.Since() // it is not for how often is looked
 			moving := glances.glance()
 			switch {
 			case depth == sampler.StackTick:
-			case now-seen >= glanceGapNS:
+			case now-seen >= pace.GlanceGapNS:
 				paid = sampler.StackTick // it costs no look
 			default:
 				s.ticking.Unlock()
-				all, stacks := s.budget.spent(depth, cost.since(), stackNS, monotonic(), ownCPU)
-				c.wait(all)
-				c.rest(max(s.rests(), stacks))
+				all, stacks := s.budget.Spent(depth, cost.Since(), stackNS, pace.Monotonic(), pace.OwnCPU)
+				c.Wait(all)
+				c.Rest(max(s.rests(), stacks))
 				s.note(c, now, moving)
 				continue
 			}
 		}
 		err := s.readTick(depth, &sample)
 		if err == nil {
-			sample.Slow = c.slow
+			sample.Slow = c.Slow
 			if depth == sampler.StackTick {
 				s.view.frozen = s.counts.Frozen()
 			}
 			s.view.fill(&sample, false)
 			s.followFibers(&sample)
-			s.listThreads(c.exact)
-			if x := s.exact.now.Load(); x != nil && c.exact {
+			s.listThreads(c.Exact)
+			if x := s.exact.now.Load(); x != nil && c.Exact {
 				x.nameStacks()
 			}
-			if x := s.switches.now.Load(); x != nil && c.exact {
+			if x := s.switches.now.Load(); x != nil && c.Exact {
 				x.nameStacks()
 				x.sampled(&sample)
 			}
 		}
 		s.ticking.Unlock()
-		spent := cost.since() + after
+		spent := cost.Since() + after
 		after = 0
 		if paid == sampler.StackTick {
 			stackNS = spent
@@ -351,9 +352,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		if between {
 			s.looks.spend(spent) // the budget finds that beside the ticks
 		} else {
-			all, stacks := s.budget.spent(paid, spent, stackNS, monotonic(), ownCPU)
-			c.wait(all)
-			c.rest(max(s.rests(), stacks))
+			all, stacks := s.budget.Spent(paid, spent, stackNS, pace.Monotonic(), pace.OwnCPU)
+			c.Wait(all)
+			c.Rest(max(s.rests(), stacks))
 		}
 		if cause := err; err != nil {
 			if now-s.lastCheck > failCheckNS {
@@ -383,20 +384,20 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.tickBegan.Store(0)
 		emit(&sample)
 		if glances != nil {
-			after = cost.since()
+			after = cost.Since()
 		}
 	}
 }
 
 // note tells the clock whether anything runs, waits or collects garbage, and the budget how fast the clock is by that.
-func (s *Source) note(c *clock, now int64, busy bool) {
-	slow := c.slow
-	c.note(now, busy)
+func (s *Source) note(c *pace.Clock, now int64, busy bool) {
+	slow := c.Slow
+	c.Note(now, busy)
 	switch {
-	case slow && !c.slow:
-		s.budget.count(+1, -1)
-	case !slow && c.slow:
-		s.budget.count(-1, +1)
+	case slow && !c.Slow:
+		s.budget.Count(+1, -1)
+	case !slow && c.Slow:
+		s.budget.Count(-1, +1)
 	}
 }
 
@@ -461,7 +462,7 @@ func (s *Source) beside() func() {
 				return
 			case <-tick.C:
 				// A failure leaves sockets without a name, which shows.
-				_, _ = s.tasks.ResolveSockets(ctx, monotonic())
+				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 				s.readSlow()
 				s.findPublishedAgain()
 			}
@@ -471,7 +472,7 @@ func (s *Source) beside() func() {
 }
 
 func (s *Source) readSlow() {
-	now := s.slow.Read(monotonic())
+	now := s.slow.Read(pace.Monotonic())
 	s.slowNow.Store(&now)
 }
 
@@ -508,7 +509,7 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 			s.procNow = p
 			s.view.frozen = p.Frozen
 			if !all { // of a single sample nothing follows
-				s.budget.look(now, kernel.IdleNS, p.Pressure, &s.press)
+				s.budget.Look(now, kernel.IdleNS, p.Pressure, &s.press)
 			}
 		}
 	}
@@ -529,8 +530,8 @@ func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
 	}
 	sample.Self.Priority = s.priority
-	sample.Self.Halved, sample.Self.Lowered = s.budget.says()
-	sample.Self.Extended = s.budget.takesMore()
+	sample.Self.Halved, sample.Self.Lowered = s.budget.Says()
+	sample.Self.Extended = s.budget.TakesMore()
 }
 
 // gone turns a failed read into the end of the target, if that is why: nil means that the target lives.
@@ -551,7 +552,7 @@ func (s *Source) finish(reason string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
-		s.end, s.ended = sampler.End{AtNS: monotonic(), Reason: reason}, true
+		s.end, s.ended = sampler.End{AtNS: pace.Monotonic(), Reason: reason}, true
 		s.exact.over("the process " + reason)
 		s.switches.over("the process " + reason)
 	}

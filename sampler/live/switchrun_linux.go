@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/ruby"
 	"github.com/ddtop/ddtop/sampler/switches"
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
@@ -165,7 +166,7 @@ func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error 
 // again reports whether it has ended because there were too many records, and may be tried again.
 func (x *switchRun) again() bool {
 	to := x.toNS.Load()
-	return to != 0 && x.overloaded.Load() && monotonic()-to > overloadAgainNS
+	return to != 0 && x.overloaded.Load() && pace.Monotonic()-to > overloadAgainNS
 }
 
 // on reports whether what happens now is followed.
@@ -176,7 +177,7 @@ func (x *switchRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
 	}
-	return max(ns+switchBehindNS-monotonic(), 1)
+	return max(ns+switchBehindNS-pace.Monotonic(), 1)
 }
 
 // fill adds the changes to a sample for whose time behind returns 0. It only notes the sample if told is false.
@@ -208,7 +209,7 @@ func (x *switchRun) run() {
 			x.end("the process exited")
 		case <-timer.C:
 			every := time.Duration(x.everyNS.Load())
-			if monotonic()-x.lookedNS.Load() >= int64(every)/2 {
+			if pace.Monotonic()-x.lookedNS.Load() >= int64(every)/2 {
 				x.look()
 			}
 			timer.Reset(time.Duration(x.everyNS.Load()))
@@ -224,7 +225,7 @@ func (x *switchRun) look() {
 	if x.closed {
 		return
 	}
-	now := monotonic()
+	now := pace.Monotonic()
 	x.lookedNS.Store(now)
 	if err := x.drain(now); err != nil {
 		x.err = err
@@ -249,7 +250,7 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 		return nil, nil
 	}
 	defer x.mu.Unlock()
-	now := monotonic()
+	now := pace.Monotonic()
 	if x.closed || !x.on() || now-x.lostAtNS < lostNS || x.drain(now) != nil {
 		return nil, nil // look says so
 	}
@@ -290,7 +291,7 @@ func (x *switchRun) drain(now int64) error {
 		return err
 	}
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
-		x.load.add(span, counts.Records-x.counts.Records, x.source.budget.share)
+		x.load.add(span, counts.Records-x.counts.Records, x.source.budget.Share)
 		rate := float64(counts.Records-x.counts.Records) / float64(span)
 		x.everyNS.Store(int64(min(max(tracer.RingRecords/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
 	}
@@ -342,7 +343,7 @@ type stackOnItsWay struct {
 
 // Ready reports whether it has its name, or is not to be waited for any longer.
 func (s *stackOnItsWay) Ready() bool {
-	return s.taken.unnamed == nil || s.run.stacks.ready(s.taken.unnamed, monotonic())
+	return s.taken.unnamed == nil || s.run.stacks.ready(s.taken.unnamed, pace.Monotonic())
 }
 
 // Name returns its name. A name of before the Dictionary was emptied is none.
@@ -358,7 +359,7 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 }
 
 // nameStacks names stacks. It is the clock's, between two readings.
-func (x *switchRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, monotonic()) }
+func (x *switchRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
 // withoutClock has changes no longer wait for it, until it names stacks again.
 func (x *switchRun) withoutClock() { x.stacks.over.Store(true) }
@@ -369,14 +370,14 @@ func (x *switchRun) judge() {
 	seen := c.Agreed + c.Disagreed
 	switch {
 	case x.ractors:
-		x.endAt(monotonic(), "the process has made ractors, and the threads of one alone can be followed")
-	case x.busy > mostBusy && x.source.budget.share != 0:
-		x.endAt(monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to record that took the kernel %.0f %% of a CPU", x.rate, 100*x.busy))
-	case x.moved == nil && x.load.over(x.source.budget.share):
+		x.endAt(pace.Monotonic(), "the process has made ractors, and the threads of one alone can be followed")
+	case x.busy > mostBusy && x.source.budget.Share != 0:
+		x.endAt(pace.Monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to record that took the kernel %.0f %% of a CPU", x.rate, 100*x.busy))
+	case x.moved == nil && x.load.over(x.source.budget.Share):
 		x.overloaded.Store(true)
-		x.endAt(monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to follow that takes more than --overhead allows", x.load.rate))
+		x.endAt(pace.Monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to follow that takes more than --overhead allows", x.load.rate))
 	case seen >= checkFrom && float64(c.Disagreed) > wrongFrom*float64(seen):
-		x.endAt(monotonic(), fmt.Sprintf("what thread switches tell does not agree with what sampling sees (%d of %d times)", c.Disagreed, seen))
+		x.endAt(pace.Monotonic(), fmt.Sprintf("what thread switches tell does not agree with what sampling sees (%d of %d times)", c.Disagreed, seen))
 	}
 }
 
@@ -397,7 +398,7 @@ func (x *switchRun) forgetGone(atNS int64) {
 func (x *switchRun) end(why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.endAt(monotonic(), why)
+	x.endAt(pace.Monotonic(), why)
 }
 
 func (x *switchRun) endAt(now int64, why string) {

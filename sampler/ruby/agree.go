@@ -57,7 +57,7 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 // of the frames, so a frame that is the same in both was the same then, and it was on the stack then if it does not lie inward of
 // that context's own innermost frame. A frame that was popped before keeps its bytes, so that it is the same in all copies;
 // without the look at the context it would stand on top of frames that were pushed after that.
-func (r *Reader) agree(a *stackArea, copies []stackCopy) (drop int) {
+func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	for i := range copies[1:] {
 		drop = max(drop, r.differ(a, copies[0].frames, &copies[i+1]))
 	}
@@ -69,8 +69,8 @@ func (r *Reader) agree(a *stackArea, copies []stackCopy) (drop int) {
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
 // differ compares the first copy of the frames with another one.
-func (r *Reader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
-	n, fs := a.size(), r.o.code.FrameSize
+func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
+	n, fs := a.size(), r.o.Code.FrameSize
 	low, end, cfp, ok := r.window(c.ec[:])
 	if !ok || low != a.low || end != a.end {
 		return n

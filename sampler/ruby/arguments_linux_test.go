@@ -73,7 +73,7 @@ func TestArguments(t *testing.T) {
 // wrongArguments says what is wrong with the arguments of the threads' innermost functions.
 func wrongArguments(rd *Reader) (wrong []string) {
 	calls := 0
-	for _, th := range rd.order {
+	for _, th := range rd.list.order {
 		info, _ := rd.dict.Thread(th.id)
 		call, ok := strings.CutPrefix(info.Name, "call ")
 		if !ok {
@@ -114,7 +114,7 @@ func wrongArguments(rd *Reader) (wrong []string) {
 
 // argumentsOf are those of a thread's innermost function, if it is one of C that Ruby code has called. "…" is neither String nor Integer.
 func argumentsOf(rd *Reader, th *thread) (list []string, ok bool) {
-	size, kept := rd.o.code.FrameSize, th.stack.kept
+	size, kept := rd.o.Code.FrameSize, th.stack.kept
 	if len(kept) < 2*size {
 		return nil, false
 	}

@@ -42,6 +42,13 @@ type blockedState struct {
 	owner *thread
 }
 
+// blockReader reads what threads wait for.
+type blockReader struct {
+	*target
+	list              *threadList
+	mProcess, cRactor uint64
+}
+
 // forget drops what was known: the thread runs, or wants to.
 func (b *blockedState) forget() {
 	if b.known || b.value.FD != -1 {
@@ -50,7 +57,7 @@ func (b *blockedState) forget() {
 }
 
 // planHolder adds the owner field of the mutex that a thread waits for to the plan.
-func (r *Reader) planHolder(t *thread) {
+func (r *blockReader) planHolder(t *thread) {
 	b := &t.blocked
 	b.read = false
 	if b.known && b.payload != 0 {
@@ -60,26 +67,26 @@ func (r *Reader) planHolder(t *thread) {
 }
 
 // mutexOwnerField is where rb_mutex_struct names its owner: a fiber from 3.0 to 3.4, a thread before and after.
-func (r *Reader) mutexOwnerField() int {
-	if r.o.mutexFiber >= 0 {
-		return r.o.mutexFiber
+func (r *blockReader) mutexOwnerField() int {
+	if r.o.MutexFiber >= 0 {
+		return r.o.MutexFiber
 	}
-	return r.o.mutexThread
+	return r.o.MutexThread
 }
 
 // describeBlocked works out from a released thread's own fields and from the receivers of its innermost frames what it
 // waits for (docs/internals/threads.md#what-a-thread-waits-for). While the evidence stays the same only a mutex's holder is
 // looked at again.
-func (r *Reader) describeBlocked(t *thread) {
+func (r *blockReader) describeBlocked(t *thread) {
 	b := &t.blocked
-	status := sampler.Status(r.o.thStatus.In(t.buf))
-	region := le64(t.buf[r.o.thRegion:]) != 0
-	mutex := le64(t.buf[r.o.thLockingMutex:])
+	status := sampler.Status(r.o.ThStatus.In(t.buf))
+	region := le64(t.buf[r.o.ThRegion:]) != 0
+	mutex := le64(t.buf[r.o.ThLockingMutex:])
 	var nt uint64
-	if r.o.thNT >= 0 {
-		nt = le64(t.buf[r.o.thNT:])
+	if r.o.ThNT >= 0 {
+		nt = le64(t.buf[r.o.ThNT:])
 	}
-	if b.known && b.stack == t.stack.version && b.mutex == mutex && b.status == status && b.region == region && b.nt == nt && (nt != 0 || r.o.thNT < 0) {
+	if b.known && b.stack == t.stack.version && b.mutex == mutex && b.status == status && b.region == region && b.nt == nt && (nt != 0 || r.o.ThNT < 0) {
 		if b.payload != 0 && b.read {
 			b.value.Holder = r.holderThread(b)
 		}
@@ -126,8 +133,8 @@ func parkedOnCondition(t *thread, types *[4]string, v *sampler.Blocked) bool {
 }
 
 // monitorOf returns the Monitor whose mutex a thread waits for, 0 if it is a plain Mutex.
-func (r *Reader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
-	if r.o.monitorMutex < 0 {
+func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
+	if r.o.MonitorMutex < 0 {
 		return 0
 	}
 	for i, self := range t.stack.topSelf {
@@ -135,7 +142,7 @@ func (r *Reader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
 			continue
 		}
 		var w [8]byte
-		if p := r.payload(self); p != 0 && r.mem.Read(p+attach.Address(r.o.monitorMutex), w[:]) == nil && le64(w[:]) == mutex {
+		if p := r.payload(self); p != 0 && r.mem.Read(p+attach.Address(r.o.MonitorMutex), w[:]) == nil && le64(w[:]) == mutex {
 			return self
 		}
 	}
@@ -144,23 +151,23 @@ func (r *Reader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
 
 // scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a descriptor,
 // and until when it waits at most, whatever for.
-func (r *Reader) scheduledIO(t *thread, v *sampler.Blocked) bool {
-	if r.o.thNT < 0 || le64(t.buf[r.o.thNT:]) != 0 || !r.o.thWaitFlags.Known() {
+func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
+	if r.o.ThNT < 0 || le64(t.buf[r.o.ThNT:]) != 0 || !r.o.ThWaitFlags.Known() {
 		return false
 	}
-	flags := r.o.thWaitFlags.In(t.buf)
-	if flags&waitTimeout != 0 && r.o.thWaitTimeout >= 0 {
-		v.DeadlineNS = int64(le64(t.buf[r.o.thWaitTimeout:]))
+	flags := r.o.ThWaitFlags.In(t.buf)
+	if flags&waitTimeout != 0 && r.o.ThWaitTimeout >= 0 {
+		v.DeadlineNS = int64(le64(t.buf[r.o.ThWaitTimeout:]))
 	}
 	if flags&(waitRead|waitWrite) == 0 {
 		return false
 	}
-	v.Kind, v.FD = sampler.BlockIO, int32(r.o.thWaitFD.In(t.buf))
+	v.Kind, v.FD = sampler.BlockIO, int32(r.o.ThWaitFD.In(t.buf))
 	return true
 }
 
 // receiverWait finds what a thread waits for by the receiver of the innermost frame, when that is a C function.
-func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status sampler.Status, v *sampler.Blocked) bool {
+func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, status sampler.Status, v *sampler.Blocked) bool {
 	if status == sampler.Runnable {
 		return false
 	}
@@ -185,7 +192,7 @@ func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status s
 			v.Kind, v.Object = sampler.BlockRactor, self
 			return true
 		case name == "VM/thread" && !region && r.inMethodOf(t, "Thread#"):
-			if other := r.threadOf(self); other != nil && other != t {
+			if other := r.list.threadOf(self); other != nil && other != t {
 				v.Kind, v.Object, v.Holder = sampler.BlockJoin, self, other.id
 				return true
 			}
@@ -201,7 +208,7 @@ func (r *Reader) receiverWait(t *thread, types *[4]string, region bool, status s
 // inMethodOf reports whether the thread is in a method of the class, by the labels of its innermost frames: a receiver alone
 // does not say what a thread waits for. The block of a Ractor has the Ractor for its receiver, and a subclass of Queue may
 // have methods that sleep. True where the names are not known.
-func (r *Reader) inMethodOf(t *thread, class string) bool {
+func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	known := false
 	stack := t.stack.id
 	for range t.stack.topSelf {
@@ -220,16 +227,16 @@ func (r *Reader) inMethodOf(t *thread, class string) bool {
 }
 
 // payload is the address of a typed data object's struct; 0 when it could not be read.
-func (r *Reader) payload(value uint64) attach.Address {
+func (r *target) payload(value uint64) attach.Address {
 	var header [heap.DataHeader]byte
 	if r.mem.Read(attach.Address(value), header[:]) != nil {
 		return 0
 	}
-	return r.o.objects.Data(attach.Address(value), header[:])
+	return r.o.Objects.Data(attach.Address(value), header[:])
 }
 
 // threadOf finds the thread whose Thread object is value.
-func (r *Reader) threadOf(value uint64) *thread {
+func (r *threadList) threadOf(value uint64) *thread {
 	for _, t := range r.order {
 		if t.self == value {
 			return t
@@ -239,16 +246,16 @@ func (r *Reader) threadOf(value uint64) *thread {
 }
 
 // holderThread is the thread that a mutex's owner field names; 0 when nobody holds it or it is none of ours.
-func (r *Reader) holderThread(b *blockedState) sampler.ThreadID {
+func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	word := attach.Address(le64(b.holder[:]))
 	if word == 0 {
 		b.owner = nil
 		return 0
 	}
-	if r.o.mutexFiber < 0 {
-		b.owner = r.threads[word]
-	} else if ec := word + attach.Address(r.o.fiberSavedEC); b.owner == nil || b.owner.stack.ec != ec {
-		b.owner = r.threadOfFiber(ec)
+	if r.o.MutexFiber < 0 {
+		b.owner = r.list.threads[word]
+	} else if ec := word + attach.Address(r.o.FiberSavedEC); b.owner == nil || b.owner.stack.ec != ec {
+		b.owner = r.list.threadOfFiber(ec)
 	}
 	if b.owner == nil {
 		return 0
@@ -257,14 +264,14 @@ func (r *Reader) holderThread(b *blockedState) sampler.ThreadID {
 }
 
 // threadOfFiber finds the thread that runs a fiber or, if the fiber is suspended, that it belongs to.
-func (r *Reader) threadOfFiber(ec attach.Address) *thread {
+func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 	for _, t := range r.order {
 		if t.stack.ec == ec {
 			return t
 		}
 	}
 	var w [8]byte
-	if r.mem.Read(ec+attach.Address(r.o.ecThread), w[:]) != nil {
+	if r.mem.Read(ec+attach.Address(r.o.ECThread), w[:]) != nil {
 		return nil
 	}
 	return r.threads[attach.Address(le64(w[:]))]
@@ -276,8 +283,8 @@ var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thre
 // childWait finds a thread among those that wait for child processes where no receiver tells it (2.6 to 3.2): Kernel#system
 // has the receiver that it was called on, and the thread of Process.detach has no frame. The many that are in sleep are not
 // looked up.
-func (r *Reader) childWait(t *thread, v *sampler.Blocked) bool {
-	if r.o.vmWaitingPids < 0 {
+func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
+	if r.o.VMWaitingPids < 0 {
 		return false
 	}
 	if _, frame := r.dict.Stack(t.stack.id); sleepers[r.dict.Frame(frame).Label] {
@@ -291,8 +298,8 @@ func (r *Reader) childWait(t *thread, v *sampler.Blocked) bool {
 }
 
 // waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); ok is false when it isn't there.
-func (r *Reader) waitedChild(t *thread) (pid int32, ok bool) {
-	for _, off := range [2]int{r.o.vmWaitingPids, r.o.vmWaitingGrps} {
+func (r *blockReader) waitedChild(t *thread) (pid int32, ok bool) {
+	for _, off := range [2]int{r.o.VMWaitingPids, r.o.VMWaitingGrps} {
 		if off < 0 {
 			continue
 		}

@@ -103,7 +103,7 @@ func TestThreadsOfAllRactors(t *testing.T) {
 		}
 		for _, limit := range []int{1, 6, 8, 20, 21} {
 			rd := openReader(t, p.PID)
-			rd.maxThreads = limit
+			rd.list.maxThreads = limit
 			for range 5 {
 				readTick(t, rd, &s)
 				if len(s.Threads) != limit || (s.Reads.Failed > 0) != (limit < 21) || len(s.Ractors) != 5 {
@@ -113,7 +113,7 @@ func TestThreadsOfAllRactors(t *testing.T) {
 		}
 		for _, limit := range []int{1, 3, 4, 5} {
 			rd := openReader(t, p.PID)
-			rd.maxRactors = limit
+			rd.list.maxRactors = limit
 			for range 5 {
 				readTick(t, rd, &s)
 				if len(s.Ractors) != limit || (s.Reads.Failed > 0) != (limit < 5) || len(s.Threads) != 1+5*(limit-1) {
@@ -145,17 +145,17 @@ func TestStackBytes(t *testing.T) {
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)
 		const limit = 1 << 20
-		rd.maxStackBytes, rd.cutAt = limit, limit
+		rd.stacks.maxStackBytes, rd.stacks.cutAt = limit, limit
 		var s sampler.Sample
 		for range 20 {
 			readTick(t, rd, &s)
-			rd.countStacks()
-			if rd.stackBytes > 3*limit {
-				t.Fatalf("stacks take %d bytes of %d", rd.stackBytes, limit)
+			rd.stacks.countStacks()
+			if rd.stacks.stackBytes > 3*limit {
+				t.Fatalf("stacks take %d bytes of %d", rd.stacks.stackBytes, limit)
 			}
 		}
-		if rd.maxDepth >= 1000 || len(s.Threads) != 61 {
-			t.Fatalf("%d frames of %d threads", rd.maxDepth, len(s.Threads))
+		if rd.stacks.maxDepth >= 1000 || len(s.Threads) != 61 {
+			t.Fatalf("%d frames of %d threads", rd.stacks.maxDepth, len(s.Threads))
 		}
 		for i := range s.Threads {
 			th := &s.Threads[i]
@@ -173,8 +173,8 @@ func TestStackBytes(t *testing.T) {
 		p.Send(t, "")
 		p.Expect(t, "gone")
 		readTick(t, rd, &s)
-		if before := rd.maxDepth; rd.stackBytes > limit/8 || before == minDepth {
-			t.Errorf("%d bytes and %d frames after the threads are gone", rd.stackBytes, before)
+		if before := rd.stacks.maxDepth; rd.stacks.stackBytes > limit/8 || before == minDepth {
+			t.Errorf("%d bytes and %d frames after the threads are gone", rd.stacks.stackBytes, before)
 		}
 	})
 }

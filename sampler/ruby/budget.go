@@ -39,24 +39,24 @@ type budget struct {
 
 // Stop ends the tick under way, within some reads of memory, and lets no other begin: they return an error. It may be
 // called from any goroutine.
-func (r *Reader) Stop() { r.budget.stopped.Store(true) }
+func (r *target) Stop() { r.budget.stopped.Store(true) }
 
 // Resume takes Stop back.
-func (r *Reader) Resume() { r.budget.stopped.Store(false) }
+func (r *target) Resume() { r.budget.stopped.Store(false) }
 
 // Cut reports whether the last tick has used up its time: stacks, and of others who resumed their fibers and what they wait for,
 // can be missing in its sample. It belongs to who calls Read.
-func (r *Reader) Cut() bool { return r.budget.cut }
+func (r *target) Cut() bool { return r.budget.cut }
 
 // begin starts the time of a tick.
-func (r *Reader) begin() {
+func (r *target) begin() {
 	now := r.now()
 	r.budget.endNS, r.budget.cut, r.budget.spent = now+tickBudget, false, true
 	r.budget.walkEndNS = now + max(tickBudget, r.budget.walkNS)
 }
 
 // walkOver is the error of a walk over the lists that is to end: the tick was told to, or the walks' time is up.
-func (r *Reader) walkOver() error {
+func (r *target) walkOver() error {
 	switch {
 	case r.budget.stopped.Load():
 		return view.ErrStopped
@@ -67,7 +67,7 @@ func (r *Reader) walkOver() error {
 }
 
 // over reports whether the tick has used up its time, or was told to end.
-func (r *Reader) over() bool {
+func (r *target) over() bool {
 	r.budget.spent = false
 	if !r.budget.cut && (r.budget.stopped.Load() || r.now() > r.budget.endNS) {
 		r.budget.cut = true

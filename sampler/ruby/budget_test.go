@@ -160,7 +160,7 @@ func TestWalkIsBounded(t *testing.T) {
 				r.now = func() int64 { now++; return now }
 				r.mem = &slowMemory{Memory: h, call: func() { now += each }}
 				h.threads = c.threads
-				r.order = nil
+				r.list.order = nil
 				var s sampler.Sample
 				failed := uint64(0)
 				for range 10 {

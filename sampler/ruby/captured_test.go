@@ -7,10 +7,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // processOf is what of a process goes with its captured memory.
-func processOf(live *target) memtest.Process {
+func processOf(live *realTarget) memtest.Process {
 	return memtest.Process{Version: live.vm.Version, Machine: live.mod.Machine, JmpBuf: live.mod.JmpBuf(),
 		VM: live.vm.Addr, MainThread: live.vm.MainThread, Symbols: live.vm.Symbols}
 }
@@ -25,11 +26,11 @@ func open(p *memtest.Process, mem attach.Memory) (*VM, *code.Decoder, *sampler.D
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	vm, err := newVM(mem, table, p.Version, release)
+	vm, err := rubyvm.NewVM(mem, table, p.Version, release)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	vm.Addr, vm.MainThread, vm.Symbols = p.VM, p.MainThread, p.Symbols
 	dict := sampler.NewDictionary()
-	return vm, newDecoder(vm, dict), dict, nil
+	return vm, vm.NewDecoder(dict), dict, nil
 }

@@ -7,14 +7,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
+// collector reads what the garbage collector counts, around the frames of the thread that it is charged to.
+type collector struct {
+	*target
+	list *threadList
+	// around is the thread whose frames the counters of objects were read around in this tick's first call; nil: none's.
+	around *thread
+}
+
 // bracket is the thread before whose frames the counters are to be read: the only one that held a GVL the last time it
 // was looked. nil: none, or several at once, whose allocations can't be distinguished, or no pair is due.
-func (r *Reader) bracket() *thread {
+func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
 	}
 	var found *thread
-	for _, rc := range r.ractors {
+	for _, rc := range r.list.ractors {
 		t := rc.owners[1]
 		if t == nil {
 			continue
@@ -34,8 +42,8 @@ func (r *Reader) bracket() *thread {
 // and they were not before its frames in the first call. If they were, that difference counts, however often the frames
 // have to be read until two copies agree: they agree most easily while the target stands still, so taking the difference
 // of the reading that succeeded would underrate the code that makes most calls.
-func (r *Reader) countsAround(t *thread) bool {
-	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.soleOwner() != t {
+func (r *collector) countsAround(t *thread) bool {
+	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false
 	}
 	r.gc.Pair()
@@ -44,7 +52,7 @@ func (r *Reader) countsAround(t *thread) bool {
 
 // soleOwner is the thread that held a GVL in this tick; nil when there was none or several ractors had one. Of two that
 // held one ractor's, the later.
-func (r *Reader) soleOwner() *thread {
+func (r *threadList) soleOwner() *thread {
 	var found *thread
 	for _, rc := range r.ractors {
 		t := rc.owners[1]
@@ -69,19 +77,19 @@ func newGCReader(vm *VM, objspace attach.Address, objects *heap.Objects, now fun
 }
 
 // listRactors tells the collector's reader where the ractors are.
-func (r *Reader) listRactors() {
+func (r *collector) listRactors() {
 	if r.gc == nil {
 		return
 	}
-	list := make([]attach.Address, len(r.ractors))
-	for i, rc := range r.ractors {
+	list := make([]attach.Address, len(r.list.ractors))
+	for i, rc := range r.list.ractors {
 		list[i] = rc.addr
 	}
 	r.gc.SetRactors(list)
 }
 
 // readGCDetail gives the sample the details of the collector.
-func (r *Reader) readGCDetail(s *sampler.Sample) {
+func (r *collector) readGCDetail(s *sampler.Sample) {
 	s.GCDetail = sampler.GCDetail{}
 	if r.gc != nil && !r.gc.ReadDetail(s) {
 		r.gc = nil
@@ -89,12 +97,12 @@ func (r *Reader) readGCDetail(s *sampler.Sample) {
 }
 
 // pair charges the difference of the counters to the owner.
-func (r *Reader) pair(depth sampler.Depth, s *sampler.Sample) {
+func (r *collector) pair(depth sampler.Depth, s *sampler.Sample) {
 	s.GC.Pair = sampler.AllocPair{}
 	if r.gc == nil {
 		return
 	}
-	t := r.soleOwner()
+	t := r.list.soleOwner()
 	if objects, ok := r.gc.EndPair(depth, s, t != nil); ok {
 		s.GC.Pair = sampler.AllocPair{Thread: t.id, Objects: objects}
 	}

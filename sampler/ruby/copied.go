@@ -19,6 +19,12 @@ type CopiedStack struct {
 	Running bool
 }
 
+// copier names stacks that somebody else has copied.
+type copier struct {
+	*target
+	stacks *stackReader
+}
+
 // StackProof says for how long the name of a CopiedStack holds.
 type StackProof struct {
 	proof      code.Proof
@@ -30,15 +36,15 @@ var errNotFrames = errors.New("what was copied are no control frames")
 
 // Contexts says where an rb_thread_t has the pointer to its execution context, in bytes. ok: stacks that are copied can be named. With
 // ZJIT they can't: a part of its frames lies elsewhere.
-func (r *Reader) Contexts() (at int, ok bool) { return r.o.thEC, !r.vm.ZJITFrames && r.o.thEC >= 0 }
+func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
 // CopiedKey appends to key what the name of a copied stack depends on, so that those with equal keys have the same name for as long as the
 // proof of one of them holds: of each frame its code, the place in it, and the method that its environment names. Where an environment has
 // outlived its frame it is on the heap, and its code says enough but for one case: a method whose body several classes share (def in a
 // hook that several modules run) can then have the class of another of them. It needs nothing of the Reader that changes, and is for any
 // goroutine.
-func (r *Reader) CopiedKey(s *CopiedStack, key []byte) []byte {
-	size := r.o.code.FrameSize
+func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
+	size := r.o.Code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {
 		key = append(key, f[code.FramePC:code.FramePC+8]...)
 		key = append(key, f[code.FrameISeq:code.FrameISeq+8]...)
@@ -56,9 +62,9 @@ func (r *Reader) CopiedKey(s *CopiedStack, key []byte) []byte {
 
 // NameCopied names a copied stack; whole: nothing that belongs to the names could not be read. It is for the goroutine that reads, between
 // two calls of Read.
-func (r *Reader) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
-	size := r.o.code.FrameSize
-	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.maxDepth {
+func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
+	size := r.o.Code.FrameSize
+	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {
 		return 0, StackProof{}, false, errNotFrames
 	}
 	generation := r.dict.Generation()
@@ -71,12 +77,12 @@ func (r *Reader) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProo
 }
 
 // Holds reports whether a stack would get the name again that it got with a proof. It is for the goroutine that reads.
-func (r *Reader) Holds(p StackProof) bool {
+func (r *copier) Holds(p StackProof) bool {
 	return p.generation == r.dict.Generation() && r.dec.Holds(p.proof)
 }
 
 // Revision is another one when a StackProof may have ceased to hold. It is for the goroutine that reads.
-func (r *Reader) Revision() Revision { return Revision{r.dict.Generation(), r.dec.Generation()} }
+func (r *copier) Revision() Revision { return Revision{r.dict.Generation(), r.dec.Generation()} }
 
 // Revision tells two times apart between which a StackProof may have ceased to hold.
 type Revision struct {

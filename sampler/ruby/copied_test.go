@@ -14,7 +14,7 @@ func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.St
 	if _, err := ticks(r, 9); err != nil {
 		t.Fatal(err)
 	}
-	for _, th := range r.order {
+	for _, th := range r.list.order {
 		s := &th.stack
 		if s.id == 0 || len(s.kept) == 0 || s.quality&sampler.StackFailed != 0 {
 			continue
@@ -106,7 +106,7 @@ func FuzzCopied(f *testing.F) {
 			}
 			s.Values = s.Values[:max(len(s.Values)-int(cut), 0)]
 		}
-		size := r.o.code.FrameSize
+		size := r.o.Code.FrameSize
 		if key := r.CopiedKey(&s, nil); len(key) != 24*(len(s.Frames)/size) {
 			t.Errorf("a key of %d bytes for %d of frames", len(key), len(s.Frames))
 		}

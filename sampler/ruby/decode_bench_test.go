@@ -55,7 +55,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			calls := 0
 			for b.Loop() {
-				d := newDecoder(g.vm, sampler.NewDictionary())
+				d := g.vm.NewDecoder(sampler.NewDictionary())
 				calls = decode(b, d).Calls
 			}
 			b.ReportMetric(float64(calls), "calls")

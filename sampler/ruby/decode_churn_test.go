@@ -70,7 +70,7 @@ func churnTimes(t *testing.T) int {
 	return n
 }
 
-func churn(t *testing.T, g *target) {
+func churn(t *testing.T, g *realTarget) {
 	gcAt := func(field string) attach.Address {
 		at := g.vm.Table.Offset("rb_vm_struct.objspace")
 		if at < 0 {

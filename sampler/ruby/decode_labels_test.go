@@ -17,7 +17,7 @@ type labelled struct {
 }
 
 // labelledFrames are the frames of the parked program's threads, innermost first, by the names of the threads.
-func labelledFrames(t *testing.T, g *target, truth rubytest.Truth) map[string][]labelled {
+func labelledFrames(t *testing.T, g *realTarget, truth rubytest.Truth) map[string][]labelled {
 	t.Helper()
 	all := make(map[string][]labelled)
 	for _, thread := range g.threads(t) {

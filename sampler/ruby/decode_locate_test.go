@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/memtest"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // TestLocateWithoutSymbols finds VM and symbol table by what they look like alone, on every release, and compares with what
@@ -18,13 +19,13 @@ func TestLocateWithoutSymbols(t *testing.T) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
 		p.Expect(t, "ready")
 		g := openTarget(t, p.PID)
-		vm, err := newVM(g.proc, g.vm.Table, g.vm.Version, g.vm.Release)
+		vm, err := rubyvm.NewVM(g.proc, g.vm.Table, g.vm.Version, g.vm.Release)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := newLocator(vm, g.mod)
-		l.symbol = func(string) (attach.Symbol, bool) { return attach.Symbol{}, false }
-		if err := l.locate(vm); err != nil {
+		l := rubyvm.NewLocator(vm, g.mod)
+		l.Symbol = func(string) (attach.Symbol, bool) { return attach.Symbol{}, false }
+		if err := l.Locate(vm); err != nil {
 			t.Fatal(err)
 		}
 		if vm.Addr != g.vm.Addr || vm.MainThread != g.vm.MainThread || vm.Symbols != g.vm.Symbols {
@@ -76,7 +77,7 @@ func TestLocateNoVM(t *testing.T) {
 		g := openTarget(t, p.PID)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, err := LocateVM(ctx, new(memtest.Pages), g.mod, g.vm.Table, g.vm.Version)
+		_, err := rubyvm.LocateVM(ctx, new(memtest.Pages), g.mod, g.vm.Table, g.vm.Version)
 		if err == nil {
 			t.Error("a VM was found in empty memory")
 		}

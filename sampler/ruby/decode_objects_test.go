@@ -57,7 +57,7 @@ func TestObjects(t *testing.T) {
 		names := make(map[string]bool)
 		for _, thread := range g.threads(t) {
 			nameAt := uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name")))
-			if nameAt == g.vm.o.objects.Nil {
+			if nameAt == g.vm.Places.Objects.Nil {
 				continue
 			}
 			name, ok := g.dec.Objects.String(nameAt)
@@ -92,7 +92,7 @@ func TestObjects(t *testing.T) {
 				t.Errorf("no thread is called %.20q", want)
 			}
 		}
-		for _, v := range []uint64{0, 1, g.vm.o.objects.Nil, 0x24, 0x34, 20, 0x0c, 7, 1 << 40, uint64(g.vm.Addr)} {
+		for _, v := range []uint64{0, 1, g.vm.Places.Objects.Nil, 0x24, 0x34, 20, 0x0c, 7, 1 << 40, uint64(g.vm.Addr)} {
 			if name, ok := g.dec.Objects.ClassName(v); ok {
 				t.Errorf("%#x has class %q", v, name)
 			}
@@ -108,7 +108,7 @@ func TestObjects(t *testing.T) {
 
 // selfClass returns the self of the innermost frame whose class has the wanted name, 0 for none. It checks on the way that
 // objects of anonymous classes have no class name.
-func selfClass(g *target, raw *code.Stack, want *string) uint64 {
+func selfClass(g *realTarget, raw *code.Stack, want *string) uint64 {
 	for f := raw.Frames; len(f) >= g.dec.FrameSize(); f = f[g.dec.FrameSize():] {
 		self := le64(f[frameSelf:])
 		if name, ok := g.dec.Objects.ClassName(self); ok && want != nil && name == *want {

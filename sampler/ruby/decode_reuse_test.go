@@ -102,11 +102,11 @@ func noStaleNames(t *testing.T, p *rubytest.Process, rd *Reader, kind, mode stri
 		if got.Label != name || got.Path != path || got.Line != line {
 			if stale++; stale < 4 {
 				t.Errorf("%s %s, step %d: %s at %s:%d (quality %b), not %s at %s:%d: %v", kind, mode, n, got.Label, got.Path, got.Line, s.Threads[0].Quality,
-					name, path, line, rd.lastDecodeError)
+					name, path, line, rd.stacks.lastDecodeError)
 			}
 		}
-		kept := rd.order[0].stack.kept
-		for off := 0; off+rd.o.code.FrameSize <= len(kept); off += rd.o.code.FrameSize {
+		kept := rd.list.order[0].stack.kept
+		for off := 0; off+rd.o.Code.FrameSize <= len(kept); off += rd.o.Code.FrameSize {
 			code := le64(kept[off+frameISeq:])
 			if base, _, ok := rd.dec.Known(attach.Address(code)); ok && strings.HasPrefix(base, "churn") {
 				if places[code] {

@@ -57,7 +57,7 @@ func compareSuffix(t *testing.T, rd *Reader) {
 		}
 		return out
 	}
-	rd.decode = func(raw *code.Stack) (sampler.StackID, code.Info, error) {
+	rd.stacks.decode = func(raw *code.Stack) (sampler.StackID, code.Info, error) {
 		whole := func() (sampler.StackID, code.Info, error) {
 			all := *raw
 			all.Kept = nil
@@ -69,7 +69,7 @@ func compareSuffix(t *testing.T, rd *Reader) {
 			return id, info, err
 		}
 		compared++
-		frames, reused = frames+len(raw.Frames)/rd.o.code.FrameSize, reused+info.Reused
+		frames, reused = frames+len(raw.Frames)/rd.o.Code.FrameSize, reused+info.Reused
 		want, wantInfo, err := whole()
 		if err == nil && wantInfo.Frames == info.Frames && wantInfo.FailedNames == info.FailedNames {
 			if want == id || raw.Live() && rd.dec.JITOn() && sameButTop(rd.dict, id, want) {
@@ -86,7 +86,7 @@ func compareSuffix(t *testing.T, rd *Reader) {
 			return id, info, nil
 		}
 		if wrong++; wrong < 5 {
-			t.Errorf("%d of %d frames taken over (%+v, %+v):\n  %q\nnot\n  %q", info.Reused, len(raw.Frames)/rd.o.code.FrameSize,
+			t.Errorf("%d of %d frames taken over (%+v, %+v):\n  %q\nnot\n  %q", info.Reused, len(raw.Frames)/rd.o.Code.FrameSize,
 				info, wantInfo, labels(id), labels(want))
 		}
 		return id, info, nil

@@ -95,7 +95,7 @@ func TestDecodeFibers(t *testing.T) {
 	})
 }
 
-func compareThreads(t *testing.T, g *target, truth rubytest.Truth, values bool) {
+func compareThreads(t *testing.T, g *realTarget, truth rubytest.Truth, values bool) {
 	t.Helper()
 	found := make(map[string]bool)
 	frames := 0

@@ -8,10 +8,11 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// target is a real process with a Decoder for it, and a walk of its threads of its own: slow, simple, for parked threads.
-type target struct {
+// realTarget is a real process with a Decoder for it, and a walk of its threads of its own: slow, simple, for parked threads.
+type realTarget struct {
 	proc *attach.Process
 	mod  *attach.Module
 	vm   *VM
@@ -19,7 +20,7 @@ type target struct {
 	dec  *code.Decoder
 }
 
-func openTarget(t testing.TB, pid int) *target {
+func openTarget(t testing.TB, pid int) *realTarget {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -37,13 +38,13 @@ func openTarget(t testing.TB, pid int) *target {
 	must(err)
 	table, _, err := layout.For(version, m.Machine, m.JmpBuf())
 	must(err)
-	vm, err := LocateVM(context.Background(), p, m, table, version)
+	vm, err := rubyvm.LocateVM(context.Background(), p, m, table, version)
 	must(err)
 	dict := sampler.NewDictionary()
-	return &target{proc: p, mod: m, vm: vm, dict: dict, dec: newDecoder(vm, dict)}
+	return &realTarget{proc: p, mod: m, vm: vm, dict: dict, dec: vm.NewDecoder(dict)}
 }
 
-func (g *target) word(t testing.TB, a attach.Address) attach.Address {
+func (g *realTarget) word(t testing.TB, a attach.Address) attach.Address {
 	t.Helper()
 	var b [8]byte
 	if err := g.proc.Read(a, b[:]); err != nil {
@@ -52,7 +53,7 @@ func (g *target) word(t testing.TB, a attach.Address) attach.Address {
 	return attach.Address(le64(b[:]))
 }
 
-func (g *target) off(t testing.TB, field string) attach.Address {
+func (g *realTarget) off(t testing.TB, field string) attach.Address {
 	t.Helper()
 	n := g.vm.Table.Offset(field)
 	if n < 0 {
@@ -62,7 +63,7 @@ func (g *target) off(t testing.TB, field string) attach.Address {
 }
 
 // each follows a circular list from its head, giving the address of each node.
-func (g *target) each(t testing.TB, head attach.Address, f func(node attach.Address)) {
+func (g *realTarget) each(t testing.TB, head attach.Address, f func(node attach.Address)) {
 	t.Helper()
 	for n, i := g.word(t, head), 0; n != head; n, i = g.word(t, n), i+1 {
 		if i > 1<<16 {
@@ -73,7 +74,7 @@ func (g *target) each(t testing.TB, head attach.Address, f func(node attach.Addr
 }
 
 // threads lists the rb_thread_t of all threads of all ractors.
-func (g *target) threads(t testing.TB) []attach.Address {
+func (g *realTarget) threads(t testing.TB) []attach.Address {
 	t.Helper()
 	var out []attach.Address
 	if !g.vm.Release.AtLeast(3, 0) {
@@ -92,13 +93,13 @@ func (g *target) threads(t testing.TB) []attach.Address {
 }
 
 // name is Thread#name; "" for nil.
-func (g *target) name(t testing.TB, thread attach.Address) string {
+func (g *realTarget) name(t testing.TB, thread attach.Address) string {
 	s, _ := g.dec.Objects.String(uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name"))))
 	return s
 }
 
 // stack reads the stack of an execution context, with its values when asked for.
-func (g *target) stack(t testing.TB, ec attach.Address, values bool) (code.Stack, bool) {
+func (g *realTarget) stack(t testing.TB, ec attach.Address, values bool) (code.Stack, bool) {
 	t.Helper()
 	low, words, cfp := g.word(t, ec), g.word(t, ec+8), g.word(t, ec+16)
 	if low == 0 || cfp == 0 {
@@ -119,13 +120,13 @@ func (g *target) stack(t testing.TB, ec attach.Address, values bool) (code.Stack
 	return raw, true
 }
 
-func (g *target) threadStack(t testing.TB, thread attach.Address, values bool) (code.Stack, bool) {
+func (g *realTarget) threadStack(t testing.TB, thread attach.Address, values bool) (code.Stack, bool) {
 	t.Helper()
 	return g.stack(t, g.word(t, thread+g.off(t, "rb_thread_struct.ec")), values)
 }
 
 // frames are the frames of a stack, innermost first.
-func (g *target) frames(id sampler.StackID) []sampler.Frame {
+func (g *realTarget) frames(id sampler.StackID) []sampler.Frame {
 	var out []sampler.Frame
 	for _, f := range g.dict.Frames(id, nil) {
 		out = append(out, g.dict.Frame(f))

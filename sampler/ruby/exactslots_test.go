@@ -12,7 +12,7 @@ import (
 func TestExactReadingKnowsItsSlots(t *testing.T) {
 	m := wordMemory{}
 	r := zjitReader(m)
-	r.maxDepth, r.maxStackBytes, r.cutAt = 8, 1<<30, 1<<30
+	r.stacks.maxDepth, r.stacks.maxStackBytes, r.stacks.cutAt = 8, 1<<30, 1<<30
 	const low, end, ec, th = 0x10000, 0x20000 - 0x20000%56%8, 0x900000, 0xa00000
 	slot := func(b int) attach.Address { return attach.Address(0x70000000 - b*0x100) }
 	set := func(depth int) {
@@ -34,21 +34,21 @@ func TestExactReadingKnowsItsSlots(t *testing.T) {
 		t.Helper()
 		set(depth)
 		s.ec, s.keptEC, s.low, s.end, s.cfp = ec, ec, low, end, attach.Address(end-depth*56)
-		if !r.planAndRead(&r.exact, x) {
+		if !r.stacks.planAndRead(&r.stacks.exact, x) {
 			t.Fatal("not read")
 		}
-		area, outcome := r.locate(x, r.exact.ranges[s.plan.at:][:s.plan.size])
+		area, outcome := r.stacks.locate(x, r.stacks.exact.ranges[s.plan.at:][:s.plan.size])
 		if outcome != stackFound {
 			t.Fatalf("depth %d: outcome %d", depth, outcome)
 		}
-		if drop, outcome := r.compare(&r.exact, x, &area, false); drop != 0 || outcome != stackAgreed {
+		if drop, outcome := r.stacks.compare(&r.stacks.exact, x, &area, false); drop != 0 || outcome != stackAgreed {
 			t.Errorf("depth %d, %d inner and %d outer frames: drop %d, outcome %d; want 0, %d", depth, area.inner, area.outer, drop, outcome, stackAgreed)
 		}
 	}
 	for _, depth := range []int{40, 40, 41, 60, 39} { // cut
 		read(depth)
 	}
-	r.maxDepth = 100
+	r.stacks.maxDepth = 100
 	*s = stackState{}
 	for _, depth := range []int{40, 41, 90, 20} {
 		read(depth)

@@ -6,6 +6,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
+// fiberReader reads the stacks of fibers that do not run, and for whom they work.
+type fiberReader struct {
+	*target
+	list    *threadList
+	stacks  *stackReader
+	serving *workReader
+	fiber   fiberRead
+	links   []link // for readResumers
+}
+
 // fiberRead is what the stacks of fibers that do not run are read into (docs/internals/stacks.md#fibers).
 type fiberRead struct {
 	owner  [8]byte
@@ -20,22 +30,22 @@ type link struct{ addr, says attach.Address }
 
 // readResumers reads the stacks of the fibers that resumed the running one, outward. They don't run
 // while that one does; what was read while it did not any more is left out, and counted as torn.
-func (r *Reader) readResumers(t *thread) {
+func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers, st.fibersOf = st.fibers[:0], st.version
-	if st.ec == 0 || r.o.thRootFiber < 0 || st.quality&sampler.StackFailed != 0 {
+	if st.ec == 0 || r.o.ThRootFiber < 0 || st.quality&sampler.StackFailed != 0 {
 		return
 	}
-	root := attach.Address(le64(t.buf[r.o.thRootFiber:]))
-	saved := attach.Address(r.o.fiberSavedEC)
+	root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
+	saved := attach.Address(r.o.FiberSavedEC)
 	fiber := st.ec - saved
 	if root == 0 || fiber == root {
 		return
 	}
-	links := append(r.fiberLinks[:0], link{t.addr + attach.Address(r.o.thEC), st.ec})
+	links := append(r.links[:0], link{t.addr + attach.Address(r.o.ThEC), st.ec})
 	for range maxFibers {
 		var w [8]byte
-		at := fiber + attach.Address(r.o.fiberPrev)
+		at := fiber + attach.Address(r.o.FiberPrev)
 		if r.mem.Read(at, w[:]) != nil {
 			break
 		}
@@ -55,24 +65,24 @@ func (r *Reader) readResumers(t *thread) {
 		}
 		fiber = prev
 	}
-	r.fiberLinks = links
+	r.links = links
 }
 
 // runsRoot reports whether a thread runs the fiber that it began with.
-func (r *Reader) runsRoot(t *thread) bool {
-	if t.stack.ec == 0 || r.o.thRootFiber < 0 {
+func (r *target) runsRoot(t *thread) bool {
+	if t.stack.ec == 0 || r.o.ThRootFiber < 0 {
 		return false
 	}
-	root := attach.Address(le64(t.buf[r.o.thRootFiber:]))
-	return root == 0 || t.stack.ec-attach.Address(r.o.fiberSavedEC) == root
+	root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
+	return root == 0 || t.stack.ec-attach.Address(r.o.FiberSavedEC) == root
 }
 
 // fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what leads to it.
-func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
+func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
 	c := &f.copies
 	batch := append(r.scratch[:0], attach.Range{Addr: ec, Buf: c[0].ec[:]},
-		attach.Range{Addr: ec + attach.Address(r.o.ecThread), Buf: f.owner[:]})
+		attach.Range{Addr: ec + attach.Address(r.o.ECThread), Buf: f.owner[:]})
 	r.scratch = batch
 	if r.readAll(batch) != nil || attach.Address(le64(f.owner[:])) != t.addr {
 		return 0, false
@@ -81,14 +91,14 @@ func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler
 	if !ok {
 		return 0, false
 	}
-	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.code.FrameSize}
-	if area.inner > r.maxDepth+1 {
+	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.Code.FrameSize}
+	if area.inner > r.stacks.maxDepth+1 {
 		return 0, false
 	}
-	p := &r.exact
+	p := &r.stacks.exact
 	p.reset()
 	f.planLinks(p, 0, links)
-	r.addCopies(p, &stackPlan{kind: stackExact, area: area}, ec, c[:], nil)
+	r.stacks.addCopies(p, &stackPlan{kind: stackExact, area: area}, ec, c[:], nil)
 	f.planLinks(p, 1, links)
 	if r.readAll(p.ranges) != nil {
 		return 0, false
@@ -100,10 +110,10 @@ func (r *Reader) fiberStack(t *thread, ec attach.Address, links []link) (sampler
 	id, info, err := r.dec.Decode(&code.Stack{End: end, CFP: cfp, Frames: c[0].frames})
 	f.handlers = info.Handlers
 	if err != nil {
-		r.lastDecodeError = err
+		r.stacks.lastDecodeError = err
 		return 0, false
 	}
-	r.ways[wayFiber]++
+	r.stacks.ways[wayFiber]++
 	return id, true
 }
 

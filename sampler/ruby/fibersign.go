@@ -23,24 +23,24 @@ type fiberSign struct {
 }
 
 // seen asks about some threads, if it is time, and reports whether one has switched. It reports that one has if Ruby keeps no such word.
-func (g *fiberSign) seen(r *Reader, nowNS int64) bool {
+func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	at, ok := r.savedStackPointer()
 	if !ok {
 		return true
 	}
-	if nowNS < g.nextNS || len(r.order) == 0 {
+	if nowNS < g.nextNS || len(r.list.order) == 0 {
 		return false
 	}
 	g.nextNS = nowNS + signEveryNS
 	g.ranges = g.ranges[:0]
-	for range min(signBatch, len(r.order)) {
-		t := r.order[g.next%len(r.order)]
+	for range min(signBatch, len(r.list.order)) {
+		t := r.list.order[g.next%len(r.list.order)]
 		g.next++
-		root := attach.Address(le64(t.buf[r.o.thRootFiber:]))
+		root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
 		if root == 0 {
 			continue // Ruby sets it before the first switch
 		}
-		if t.stack.ec != 0 && t.stack.ec != root+attach.Address(r.o.fiberSavedEC) {
+		if t.stack.ec != 0 && t.stack.ec != root+attach.Address(r.o.FiberSavedEC) {
 			return true // it runs another one
 		}
 		g.ranges = append(g.ranges, attach.Range{Addr: root + attach.Address(at), Buf: g.words[len(g.ranges)][:]})
@@ -62,8 +62,8 @@ func (g *fiberSign) seen(r *Reader, nowNS int64) bool {
 }
 
 // savedStackPointer is where a fiber keeps its saved stack pointer: the context stands behind the bits of the status on all releases.
-func (r *Reader) savedStackPointer() (offset int, ok bool) {
-	f := r.waiting.finder
+func (r *waitingFibers) savedStackPointer() (offset int, ok bool) {
+	f := r.finder
 	if f == nil || !r.vm.Release.AtLeast(2, 6) {
 		return 0, false
 	}

@@ -6,19 +6,38 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
+// sampleMaker makes Samples from what the parts of a Reader have read.
+type sampleMaker struct {
+	*target
+	list     *threadList
+	stacks   *stackReader
+	names    *threadNamer
+	fibers   *fiberReader
+	blocking *blockReader
+	serving  *workReader
+	// filled are the threads of the Sample that the last tick filled, fresh those it called fresh in a lock tick; allFresh: it
+	// was a stack tick.
+	filled   []sampler.Thread
+	fresh    []*thread
+	allFresh bool
+}
+
+// forget drops what is known of the last Sample: the threads were listed again.
+func (r *sampleMaker) forget() { r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true }
+
 // fill makes the Sample from what was read.
-func (r *Reader) fill(depth sampler.Depth, s *sampler.Sample) {
+func (r *sampleMaker) fill(depth sampler.Depth, s *sampler.Sample) {
 	s.Depth = depth
 	s.Ractors = s.Ractors[:0]
-	for _, rc := range r.ractors {
+	for _, rc := range r.list.ractors {
 		s.Ractors = appendRactor(s.Ractors)
 		r.fillRactor(rc, &s.Ractors[len(s.Ractors)-1])
 	}
 	if depth == sampler.LockTick && r.filledBefore(s) {
 		r.fillRead(s)
 	} else {
-		s.Threads = slices.Grow(s.Threads[:0], len(r.order))[:len(r.order)]
-		for i, t := range r.order {
+		s.Threads = slices.Grow(s.Threads[:0], len(r.list.order))[:len(r.list.order)]
+		for i, t := range r.list.order {
 			r.fillThread(depth, t, &s.Threads[i])
 		}
 	}
@@ -42,7 +61,7 @@ func appendRactor(list []sampler.Ractor) []sampler.Ractor {
 	return append(list, sampler.Ractor{})
 }
 
-func (r *Reader) fillRactor(rc *ractor, out *sampler.Ractor) {
+func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.ID = rc.id
 	if t := rc.owners[0]; t != nil {
 		out.OwnerStart = t.id
@@ -51,7 +70,7 @@ func (r *Reader) fillRactor(rc *ractor, out *sampler.Ractor) {
 		out.OwnerEnd = t.id
 	}
 	if r.era == sampler.EraFlag {
-		out.Waiting = int32(le64(rc.buf[r.o.gvlWaiting:]))
+		out.Waiting = int32(le64(rc.buf[r.o.GVLWaiting:]))
 		return
 	}
 	if !rc.queue.known {
@@ -71,14 +90,14 @@ func (r *Reader) fillRactor(rc *ractor, out *sampler.Ractor) {
 }
 
 // filledBefore reports whether the threads of s are those that the last tick left there. A walk makes others of them.
-func (r *Reader) filledBefore(s *sampler.Sample) bool {
+func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
-	return n > 0 && n == len(r.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
+	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
 }
 
 // fillRead fills in the threads that this lock tick has read. Of the others nothing has changed but that their stacks are
 // no longer fresh.
-func (r *Reader) fillRead(s *sampler.Sample) {
+func (r *sampleMaker) fillRead(s *sampler.Sample) {
 	if r.allFresh {
 		for i := range s.Threads {
 			s.Threads[i].Quality &^= sampler.StackFresh
@@ -87,18 +106,18 @@ func (r *Reader) fillRead(s *sampler.Sample) {
 	for _, t := range r.fresh {
 		s.Threads[t.index].Quality &^= sampler.StackFresh
 	}
-	for _, t := range r.read {
+	for _, t := range r.list.read {
 		r.fillThread(sampler.LockTick, t, &s.Threads[t.index])
 	}
 }
 
 // noteFresh notes whose stacks this tick has called fresh.
-func (r *Reader) noteFresh(depth sampler.Depth) {
+func (r *sampleMaker) noteFresh(depth sampler.Depth) {
 	r.fresh, r.allFresh = r.fresh[:0], depth == sampler.StackTick
 	if r.allFresh {
 		return
 	}
-	for _, t := range r.read {
+	for _, t := range r.list.read {
 		if t.stack.quality&sampler.StackFresh != 0 {
 			r.fresh = append(r.fresh, t)
 		}
@@ -107,18 +126,18 @@ func (r *Reader) noteFresh(depth sampler.Depth) {
 
 // age takes the mark off the stacks that the last tick called fresh. In a stack tick those not read keep it: they were
 // looked at less than maxStackAgeNS ago, and have not taken part since.
-func (r *Reader) age(depth sampler.Depth) {
+func (r *sampleMaker) age(depth sampler.Depth) {
 	switch {
 	case depth == sampler.StackTick:
-		for _, t := range r.order {
-			if t.readIn == r.ticks {
+		for _, t := range r.list.order {
+			if t.readIn == r.list.ticks {
 				t.stack.quality &^= sampler.StackFresh
 			} else {
 				t.stack.quality |= sampler.StackFresh
 			}
 		}
 	case r.allFresh:
-		for _, t := range r.order {
+		for _, t := range r.list.order {
 			t.stack.quality &^= sampler.StackFresh
 		}
 	default:
@@ -128,31 +147,31 @@ func (r *Reader) age(depth sampler.Depth) {
 	}
 }
 
-func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread) {
+func (r *sampleMaker) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread) {
 	fresh := t.stack.quality&sampler.StackFresh != 0
 	late := (fresh || depth == sampler.StackTick) && r.over()
 	if depth == sampler.StackTick && !late || t.info.ID == 0 {
-		r.identify(t)
+		r.names.identify(t)
 	}
 	st := &t.stack
 	*out = sampler.Thread{}
 	out.ID, out.Ractor, out.TID = t.id, t.ractor.id, t.tid
-	out.Status = sampler.Status(r.o.thStatus.In(t.buf))
+	out.Status = sampler.Status(r.o.ThStatus.In(t.buf))
 	out.Stack, out.Quality, out.Omitted, out.Serving = st.id, st.quality, st.omitted, t.serves.serving()
 	if r.queued(t) {
 		out.Bits |= sampler.BitQueued
 	}
 	owns := t.owns()
-	if r.era == sampler.EraSched && linked(t, r.o.thRunningNode) || r.era != sampler.EraSched && owns {
+	if r.era == sampler.EraSched && linked(t, r.o.ThRunningNode) || r.era != sampler.EraSched && owns {
 		out.Bits |= sampler.BitLinked
 	}
 	if owns && r.gc != nil {
 		out.Bits |= r.gc.LockBits(t.ractor.addr)
 	}
-	if le64(t.buf[r.o.thRegion:]) != 0 {
+	if le64(t.buf[r.o.ThRegion:]) != 0 {
 		out.Bits |= sampler.BitBlockingRegion
 	}
-	if r.o.thNT >= 0 && le64(t.buf[r.o.thNT:]) == 0 {
+	if r.o.ThNT >= 0 && le64(t.buf[r.o.ThNT:]) == 0 {
 		out.Bits |= sampler.BitUnmounted
 	}
 	if t.main {
@@ -167,10 +186,10 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 	if r.era == sampler.EraFlag {
 		out.Bits |= sampler.BitInferred
 	}
-	if fresh && t.readIn == r.ticks {
+	if fresh && t.readIn == r.list.ticks {
 		r.count(st.quality)
 		if !late {
-			r.readResumers(t)
+			r.fibers.readResumers(t)
 			out.Serving = t.serves.serving() // those can say it, too
 		}
 	}
@@ -182,13 +201,13 @@ func (r *Reader) fillThread(depth sampler.Depth, t *thread, out *sampler.Thread)
 		out.Status == sampler.Runnable && out.Bits&sampler.BitBlockingRegion == 0 || late && t.blocked.stack != st.version {
 		t.blocked.forget()
 	} else if fresh && !late {
-		r.describeBlocked(t)
+		r.blocking.describeBlocked(t)
 	}
 	out.Blocked = t.blocked.value
 	out.Kernel = sampler.Kernel{FD: -1}
 }
 
-func (r *Reader) count(q sampler.StackQuality) {
+func (r *sampleMaker) count(q sampler.StackQuality) {
 	if q&sampler.StackPartial != 0 {
 		r.reads.Partial++
 	}

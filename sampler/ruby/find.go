@@ -6,117 +6,81 @@ import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// FindOptions of Find. The zero value keeps no derived tables and says nothing.
-type FindOptions struct {
-	// PID is the process's; it is not read.
-	PID int
-	// Still: the target does not change (a core file), so that one look is enough.
-	Still bool
-	// Cache is the folder for tables derived from debug information; "": none.
-	Cache string
-	// Progress is called now and then with how far the reading of a file's debug information is, in units.
-	Progress func(path string, done, total int)
-}
+// These are package rubyvm's, which finds the VM, for callers outside.
+type (
+	// VM is a Ruby virtual machine found in a target's memory.
+	VM = rubyvm.VM
+	// FindOptions are those of Find.
+	FindOptions = rubyvm.FindOptions
+	// Found is a VM with what is to be said about its layout.
+	Found = rubyvm.Found
+)
 
-// Found is a VM with what is to be said about its layout.
-type Found struct {
-	VM *VM
-	// Note says, for the person, in what way the layout is not one made for this very release; "" when it is.
-	Note string
-}
+// Errors of Find.
+var (
+	ErrBooting = rubyvm.ErrBooting
+	ErrNoVM    = rubyvm.ErrNoVM
+	ErrLayout  = rubyvm.ErrLayout
+)
+
+// CacheFolder is where tables derived from debug information are kept between runs; "" where the user has no cache folder.
+func CacheFolder() string { return rubyvm.CacheFolder() }
+
+// maxVerifyTries is how often all threads are read until one read has no flaw: a busy process tears some.
+const maxVerifyTries = 20
 
 // Find chooses the layout for a Ruby and locates its VM. A layout that was not made for this release is verified on the
 // target; one that does not fit, even if its release is known (a patched build), gives way to one derived from the
 // module's debug information. Errors: layout.ErrUnknownRelease and ErrLayout, with what would help; those of LocateVM.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions) (Found, error) {
-	table, match, err := layout.For(version, module.Machine, module.JmpBuf())
-	var unfit error
+	return rubyvm.Find(ctx, mem, module, version, o, func(vm *VM) error { return verifyThreads(vm, module, o.PID) })
+}
+
+// verifyThreads reads all threads as the sampling will, until one read has no flaw.
+func verifyThreads(vm *VM, module *attach.Module, pid int) error {
+	var last error
+	for range maxVerifyTries {
+		r, err := NewReader(vm, module, pid, sampler.NewDictionary(), Options{})
+		if err != nil {
+			return err
+		}
+		var s sampler.Sample
+		if last = r.Read(sampler.StackTick, &s); rubyvm.Unreadable(last) {
+			return last
+		}
+		if last == nil {
+			if last = flawIn(&s, r.dec); last == nil {
+				return nil
+			}
+		}
+	}
+	return last
+}
+
+// flawIn says what is wrong with a sample of all threads.
+func flawIn(s *sampler.Sample, dec *code.Decoder) error {
+	main, named := false, false
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		main = main || t.Bits&sampler.BitMain != 0
+		named = named || t.Stack != 0
+		if t.Quality&sampler.StackFailed != 0 && t.Bits&sampler.BitStarting == 0 {
+			return fmt.Errorf("the stack of thread %d of %d can't be read", i+1, len(s.Threads))
+		}
+	}
 	switch {
-	case err == nil:
-		vm, err := tryLayout(ctx, mem, module, version, table, !match.Exact, o)
-		if err == nil {
-			return Found{vm, verifiedNote(match)}, nil
-		}
-		if unreadable(err) || ctx.Err() != nil {
-			return Found{}, err
-		}
-		unfit = err
-		if !match.Exact {
-			unfit = fmt.Errorf("%s: %w", match.Note, asUnfit(err))
-		}
-	case errors.Is(err, layout.ErrUnknownRelease):
-		unfit = err
-	default:
-		return Found{}, err
+	case !main:
+		return fmt.Errorf("the main thread is not among the %d threads", len(s.Threads))
+	case !named:
+		return errors.New("no thread has a frame")
 	}
-	derived, source, err := deriveTable(ctx, module, version, o)
-	if ctx.Err() != nil {
-		return Found{}, context.Cause(ctx)
+	if err := dec.LastNameError(); err != nil {
+		return fmt.Errorf("a frame has no name: %w", err)
 	}
-	if err != nil {
-		return Found{}, noLayout(unfit, err, version)
-	}
-	if table != nil && !layout.Conflict(derived, table) {
-		// The layout was right: something else is wrong, such as a VM that is not ready yet.
-		return Found{}, unfit
-	}
-	vm, err := tryLayout(ctx, mem, module, version, derived, true, o)
-	if err != nil {
-		if unreadable(err) || ctx.Err() != nil {
-			return Found{}, err
-		}
-		return Found{}, fmt.Errorf("%w; the layout derived from the debug information in %s fails too: %w", unfit, source, err)
-	}
-	note := fmt.Sprintf("Ruby %s is not known; its layout comes from the debug information in %s, verified on this process", version, source)
-	if match.Exact {
-		note = fmt.Sprintf("this Ruby %s is built otherwise than the release; its layout comes from the debug information in %s, verified on this process", version, source)
-	}
-	return Found{vm, note}, nil
-}
-
-// tryLayout locates the VM with a layout and, where that is not certain to be right, verifies it.
-func tryLayout(ctx context.Context, mem attach.Memory, module *attach.Module, version string, table *layout.Table, verify bool, o FindOptions) (*VM, error) {
-	patience := bootPatience
-	if o.Still {
-		patience = 0
-	}
-	vm, err := locateVM(ctx, mem, module, table, version, patience)
-	if err != nil {
-		return nil, err
-	}
-	if verify {
-		err = vm.verify(module, o.PID)
-	}
-	return vm, err
-}
-
-func verifiedNote(m layout.Match) string {
-	if m.Exact || m.Note == "" {
-		return ""
-	}
-	return m.Note + ", verified on this process"
-}
-
-// asUnfit says of a layout made for another release that it does not fit, where no VM is found by it: one that was found
-// wanting by LocateVM looks like a VM that is not ready yet.
-func asUnfit(err error) error {
-	if errors.Is(err, ErrLayout) {
-		return err
-	}
-	return fmt.Errorf("%w, or %w", ErrLayout, err)
-}
-
-// noLayout says that neither a table nor debug information is there. A release that is known keeps its own error: what
-// the debug information would have told matters to those only whose build is another.
-func noLayout(unfit, noDebug error, version string) error {
-	switch {
-	case errors.Is(unfit, layout.ErrUnknownRelease):
-		return fmt.Errorf("%w, or the debug information of this Ruby (its -dbgsym package, or a build with -g), from which ddtop derives the layout: %w", unfit, noDebug)
-	case errors.Is(unfit, ErrLayout):
-		return fmt.Errorf("%w; to derive the right one the debug information of this Ruby %s is needed (its -dbgsym package, or a build with -g): %w", unfit, version, noDebug)
-	}
-	return unfit
+	return nil
 }

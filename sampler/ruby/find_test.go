@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +14,11 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // parkedTarget starts a program that waits, with some threads, and opens it.
-func parkedTarget(t *testing.T, r rubytest.Ruby) *target {
+func parkedTarget(t *testing.T, r rubytest.Ruby) *realTarget {
 	t.Helper()
 	p := r.Start(t, "3.times { |i| Thread.new { [1].each { sleep } } }; STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
 	p.Expect(t, "ready")
@@ -52,7 +52,7 @@ func TestFindUnknownPatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, noDebug := deriveTable(t.Context(), g.mod, version, FindOptions{})
+		_, _, noDebug := rubyvm.DeriveTable(t.Context(), g.mod, version, FindOptions{})
 		found, err := Find(context.Background(), g.proc, g.mod, version, FindOptions{PID: g.proc.PID()})
 		if err != nil {
 			// 4.0.6 moved what 4.0.5 has elsewhere.
@@ -84,7 +84,7 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		g := parkedTarget(t, r)
-		if err := g.vm.verify(g.mod, g.proc.PID()); err != nil {
+		if err := g.vm.Verify(g.mod, func() error { return verifyThreads(g.vm, g.mod, g.proc.PID()) }); err != nil {
 			t.Errorf("its own table: %v", err)
 		}
 		tried, passed := 0, make(map[string]bool)
@@ -103,7 +103,7 @@ func TestVerifyRefuses(t *testing.T) {
 			tried++
 			// With the rules of the Ruby at hand, as for a patched build, and with those of the table's release.
 			for _, version := range []string{g.vm.Version, other.Version} {
-				vm, err := tryLayout(stopped(), g.proc, g.mod, version, table, true, FindOptions{PID: g.proc.PID(), Still: true})
+				vm, err := rubyvm.TryLayout(stopped(), g.proc, g.mod, version, table, true, FindOptions{PID: g.proc.PID(), Still: true}, proven(g))
 				if err != nil {
 					continue
 				}
@@ -120,8 +120,13 @@ func TestVerifyRefuses(t *testing.T) {
 	})
 }
 
+// proven reads all threads as Find does.
+func proven(g *realTarget) func(vm *VM) error {
+	return func(vm *VM) error { return verifyThreads(vm, g.mod, g.proc.PID()) }
+}
+
 // picture writes down all threads that a VM's layout leads to, with their frames.
-func picture(t *testing.T, vm *VM, g *target) string {
+func picture(t *testing.T, vm *VM, g *realTarget) string {
 	t.Helper()
 	dict := sampler.NewDictionary()
 	r, err := NewReader(vm, g.mod, g.proc.PID(), dict, Options{})
@@ -147,7 +152,7 @@ func picture(t *testing.T, vm *VM, g *target) string {
 
 // TestFindUnknownRelease says what would help where there is neither a table nor debug information.
 func TestFindUnknownRelease(t *testing.T) {
-	var g *target
+	var g *realTarget
 	for _, r := range rubytest.All(t) {
 		if g = parkedTarget(t, r); !g.mod.HasDWARF() {
 			break
@@ -178,7 +183,7 @@ func TestFindByDebugInformation(t *testing.T) {
 		}
 		units := 0
 		o := FindOptions{PID: p.PID, Cache: t.TempDir(), Progress: func(_ string, done, total int) { units = done }}
-		derived, source, err := deriveTable(t.Context(), g.mod, g.vm.Version, o)
+		derived, source, err := rubyvm.DeriveTable(t.Context(), g.mod, g.vm.Version, o)
 		if errors.Is(err, layout.ErrIncomplete) {
 			rubytest.Skip(t, "its C part was built without debug information") // package layout tests that this is why
 		}
@@ -188,18 +193,18 @@ func TestFindByDebugInformation(t *testing.T) {
 		if units == 0 || source == "" {
 			t.Errorf("%d units read, source %q", units, source)
 		}
-		vm, err := tryLayout(stopped(), g.proc, g.mod, g.vm.Version, derived, true, o)
+		vm, err := rubyvm.TryLayout(stopped(), g.proc, g.mod, g.vm.Version, derived, true, o, proven(g))
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.vm, g.dec = vm, newDecoder(vm, g.dict)
+		g.vm, g.dec = vm, vm.NewDecoder(g.dict)
 		compareThreads(t, g, truth, true)
 
 		if g.mod.BuildID == "" {
 			t.Log("it was linked without a build id: nothing is cached")
 			return
 		}
-		again, source, err := deriveTable(t.Context(), g.mod, g.vm.Version, o)
+		again, source, err := rubyvm.DeriveTable(t.Context(), g.mod, g.vm.Version, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,29 +218,11 @@ func TestFindByDebugInformation(t *testing.T) {
 		if err := os.WriteFile(source, []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, from, err := deriveTable(t.Context(), g.mod, g.vm.Version, o); err != nil || from == source {
+		if _, from, err := rubyvm.DeriveTable(t.Context(), g.mod, g.vm.Version, o); err != nil || from == source {
 			t.Errorf("from a damaged cache: %s, %v", from, err)
 		}
-		if _, from, err := deriveTable(t.Context(), g.mod, "3.2.99", o); err != nil || from == source {
+		if _, from, err := rubyvm.DeriveTable(t.Context(), g.mod, "3.2.99", o); err != nil || from == source {
 			t.Errorf("for another release: %s, %v", from, err)
 		}
 	})
-}
-
-// TestCachePath keeps a target's build id from leading anywhere else.
-func TestCachePath(t *testing.T) {
-	for id, want := range map[string]string{"": "", "../../etc/passwd": "", "0123456789abcdef": filepath.Join("/c", "v2", "0123456789abcdef.json")} {
-		if got := cachePath("/c", id); got != want {
-			t.Errorf("%q: %q, want %q", id, got, want)
-		}
-	}
-	if got := cachePath("", "0123456789abcdef"); got != "" {
-		t.Errorf("without a folder: %q", got)
-	}
-	if _, err := readCached("", "3.4.0", "x86_64"); err == nil {
-		t.Error("a table from nowhere")
-	}
-	if err := writeCached("", nil); err == nil {
-		t.Error("a table to nowhere")
-	}
 }

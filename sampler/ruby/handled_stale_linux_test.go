@@ -77,8 +77,8 @@ func TestHandledInARequestThatEnds(t *testing.T) {
 				t.Fatalf("in the first request it handles %q in %q", exception, w.Values)
 			}
 		}
-		st := &rd.order[0].stack
-		m := &betweenMemory{Memory: rd.mem, at: st.cfp, end: st.keptEnd, ec: st.ec, thread: rd.order[0].addr, run: func() {
+		st := &rd.list.order[0].stack
+		m := &betweenMemory{Memory: rd.mem, at: st.cfp, end: st.keptEnd, ec: st.ec, thread: rd.list.order[0].addr, run: func() {
 			p.Send(t, "")
 			p.Expect(t, "in 2")
 		}}

@@ -16,6 +16,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // Where the made-up parts of a hostile memory lie. Captured addresses have 47 bits; from 2^56 on nothing is read.
@@ -39,7 +40,7 @@ const (
 // in circles.
 type hostile struct {
 	pages *memtest.Pages
-	o     *offsets
+	o     *rubyvm.Offsets
 	vm    attach.Address
 	// kept are the ranges whose words stay as they are: the structs of threads and scheduler.
 	kept []attach.Range
@@ -160,29 +161,29 @@ func put(buf []byte, at, base attach.Address, off int, w attach.Address) {
 
 // patch puts the made-up threads and ractors in front of the first captured one.
 func (h *hostile) patch(at attach.Address, buf []byte) {
-	node := attach.Address(h.o.thNode)
+	node := attach.Address(h.o.ThNode)
 	if h.threads > 0 {
-		head := h.ractor + attach.Address(h.o.ractorSet)
-		if h.o.vmRactorSet < 0 {
-			head = h.vm + attach.Address(h.o.vmLiving)
+		head := h.ractor + attach.Address(h.o.RactorSet)
+		if h.o.VMRactorSet < 0 {
+			head = h.vm + attach.Address(h.o.VMLiving)
 		}
 		put(buf, at, head, 0, hostileThreads+node)
-		put(buf, at, h.template, h.o.thNode+8, hostileThreads+(h.threads-1)*cloneStride+node)
+		put(buf, at, h.template, h.o.ThNode+8, hostileThreads+(h.threads-1)*cloneStride+node)
 	}
-	if h.ractors > 0 && h.o.vmRactorSet >= 0 {
-		head := h.vm + attach.Address(h.o.vmRactorSet)
-		put(buf, at, head, 0, h.ractor+attach.Address(h.o.ractorNode))
-		put(buf, at, head, 8, hostileRactors+(h.ractors-1)*cloneStride+attach.Address(h.o.ractorNode))
+	if h.ractors > 0 && h.o.VMRactorSet >= 0 {
+		head := h.vm + attach.Address(h.o.VMRactorSet)
+		put(buf, at, head, 0, h.ractor+attach.Address(h.o.RactorNode))
+		put(buf, at, head, 8, hostileRactors+(h.ractors-1)*cloneStride+attach.Address(h.o.RactorNode))
 		put(buf, at, head, 16, h.ractors+1)
-		put(buf, at, h.ractor, h.o.ractorNode, hostileRactors+attach.Address(h.o.ractorNode))
+		put(buf, at, h.ractor, h.o.RactorNode, hostileRactors+attach.Address(h.o.RactorNode))
 	}
-	if h.circle && h.o.thReadyNode >= 0 && at <= h.template && h.template < at+attach.Address(len(buf)) {
-		self := h.template + attach.Address(h.o.thReadyNode)
-		put(buf, at, h.template, h.o.thReadyNode, hostileThreads+attach.Address(h.o.thReadyNode))
-		put(buf, at, h.template, h.o.thReadyNode+8, self)
+	if h.circle && h.o.ThReadyNode >= 0 && at <= h.template && h.template < at+attach.Address(len(buf)) {
+		self := h.template + attach.Address(h.o.ThReadyNode)
+		put(buf, at, h.template, h.o.ThReadyNode, hostileThreads+attach.Address(h.o.ThReadyNode))
+		put(buf, at, h.template, h.o.ThReadyNode+8, self)
 	}
 	if h.fresh {
-		put(buf, at, h.template, h.o.thSelf, 0x7f0000001000+h.epoch<<24)
+		put(buf, at, h.template, h.o.ThSelf, 0x7f0000001000+h.epoch<<24)
 	}
 }
 
@@ -195,19 +196,19 @@ func (h *hostile) readClone(addr attach.Address, buf []byte) error {
 		}
 		base := hostileRactors + k*cloneStride
 		link := func(k attach.Address) attach.Address {
-			return hostileRactors + k*cloneStride + attach.Address(h.o.ractorNode)
+			return hostileRactors + k*cloneStride + attach.Address(h.o.RactorNode)
 		}
 		next, prev := link(k+1), link(k-1)
 		if k == 0 {
-			prev = h.ractor + attach.Address(h.o.ractorNode)
+			prev = h.ractor + attach.Address(h.o.RactorNode)
 		}
 		if k+1 == h.ractors {
-			next = h.vm + attach.Address(h.o.vmRactorSet)
+			next = h.vm + attach.Address(h.o.VMRactorSet)
 		}
-		put(buf, addr, base, h.o.ractorNode, next)
-		put(buf, addr, base, h.o.ractorNode+8, prev)
-		put(buf, addr, base, h.o.ractorID, k+2)
-		set := base + attach.Address(h.o.ractorSet) // no threads of its own
+		put(buf, addr, base, h.o.RactorNode, next)
+		put(buf, addr, base, h.o.RactorNode+8, prev)
+		put(buf, addr, base, h.o.RactorID, k+2)
+		set := base + attach.Address(h.o.RactorSet) // no threads of its own
 		put(buf, addr, set, 0, set)
 		put(buf, addr, set, 8, set)
 		return nil
@@ -220,24 +221,24 @@ func (h *hostile) readClone(addr attach.Address, buf []byte) error {
 	base := hostileThreads + k*cloneStride
 	next, prev := base+cloneStride, base-cloneStride
 	if k == 0 {
-		prev = h.ractor + attach.Address(h.o.ractorSet-h.o.thNode)
-		if h.o.vmRactorSet < 0 {
-			prev = h.vm + attach.Address(h.o.vmLiving-h.o.thNode)
+		prev = h.ractor + attach.Address(h.o.RactorSet-h.o.ThNode)
+		if h.o.VMRactorSet < 0 {
+			prev = h.vm + attach.Address(h.o.VMLiving-h.o.ThNode)
 		}
 	}
 	if k+1 == h.threads {
 		next = h.template
 	}
-	put(buf, addr, base, h.o.thNode, next+attach.Address(h.o.thNode))
-	put(buf, addr, base, h.o.thNode+8, prev+attach.Address(h.o.thNode))
+	put(buf, addr, base, h.o.ThNode, next+attach.Address(h.o.ThNode))
+	put(buf, addr, base, h.o.ThNode+8, prev+attach.Address(h.o.ThNode))
 	self := 0x7f0000002000 + k*64
 	if h.fresh {
 		self += h.epoch << 24
 	}
-	put(buf, addr, base, h.o.thSelf, self)
-	if h.o.thReadyNode >= 0 && h.circle {
-		put(buf, addr, base, h.o.thReadyNode, base+cloneStride+attach.Address(h.o.thReadyNode))
-		put(buf, addr, base, h.o.thReadyNode+8, base-cloneStride+attach.Address(h.o.thReadyNode))
+	put(buf, addr, base, h.o.ThSelf, self)
+	if h.o.ThReadyNode >= 0 && h.circle {
+		put(buf, addr, base, h.o.ThReadyNode, base+cloneStride+attach.Address(h.o.ThReadyNode))
+		put(buf, addr, base, h.o.ThReadyNode+8, base-cloneStride+attach.Address(h.o.ThReadyNode))
 	}
 	return nil
 }
@@ -262,13 +263,13 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 		t.Fatal(err)
 	}
 	keep := func(a attach.Address, n int) { h.kept = append(h.kept, attach.Range{Addr: a, Buf: make([]byte, n)}) }
-	keep(g.VM, max(r.vm.Table.Size("rb_vm_struct"), r.o.vmGVL+256, r.o.vmObjspace+8, r.o.vmRactorSet+24))
-	for _, rc := range r.ractors {
-		keep(rc.addr, max(r.o.ractorMain, r.o.ractorNode+16, 64))
+	keep(g.VM, max(r.vm.Table.Size("rb_vm_struct"), r.o.VMGVL+256, r.o.VMObjspace+8, r.o.VMRactorSet+24))
+	for _, rc := range r.list.ractors {
+		keep(rc.addr, max(r.o.RactorMain, r.o.RactorNode+16, 64))
 		h.ractor = rc.addr
 	}
-	for i, th := range r.order {
-		keep(th.addr, r.o.thSpan)
+	for i, th := range r.list.order {
+		keep(th.addr, r.o.ThSpan)
 		keep(th.ecAt, ecSpan)
 		if th.stack.end > th.stack.low {
 			h.stacks = append(h.stacks, attach.Range{Addr: th.stack.low, Buf: make([]byte, th.stack.end-th.stack.low)})
@@ -363,7 +364,7 @@ func TestHostileMemory(t *testing.T) {
 				k := newKitchen(t, r.dict)
 				before := heapAlloc()
 				c.set(h)
-				r.order = nil
+				r.list.order = nil
 				now := r.now()
 				r.now = func() int64 { now += 150_000; return now } // the list of 20,000 threads takes 3 s
 				var s sampler.Sample
@@ -385,7 +386,7 @@ func TestHostileMemory(t *testing.T) {
 				}
 				most = max(most, heapAlloc()-before)
 				t.Logf("%d ticks, %d failed, %d threads: %d MB, %d reads a tick; dictionary %d MB, %d left out, stacks %d MB, history %d MB",
-					c.ticks, failed, len(r.order), most>>20, mostReads, r.dict.Bytes()>>20, r.dict.LeftOut(), r.stackBytes>>20, k.history.Bytes()>>20)
+					c.ticks, failed, len(r.list.order), most>>20, mostReads, r.dict.Bytes()>>20, r.dict.LeftOut(), r.stacks.stackBytes>>20, k.history.Bytes()>>20)
 				if most > mostHostile {
 					t.Errorf("%d MB are kept; %d MB are the sum of the limits", most>>20, int64(mostHostile)>>20)
 				}
@@ -395,7 +396,7 @@ func TestHostileMemory(t *testing.T) {
 				if failed == c.ticks {
 					t.Errorf("all of %d ticks failed", failed)
 				}
-				if n := len(r.ractors); n > maxRactors || h.ractors > maxRactors && r.o.vmRactorSet >= 0 && (n < maxRactors || r.reads.Failed == 0) {
+				if n := len(r.list.ractors); n > maxRactors || h.ractors > maxRactors && r.o.VMRactorSet >= 0 && (n < maxRactors || r.reads.Failed == 0) {
 					t.Errorf("%d ractors are followed, %d failed reads", n, r.reads.Failed)
 				}
 				runtime.KeepAlive(k)

@@ -10,8 +10,26 @@ import (
 // maxNameTries is how many stack ticks a thread's name is tried to be read before it is left empty until it changes.
 const maxNameTries = 50
 
+// threadNamer reads the names and native threads of threads.
+type threadNamer struct {
+	*target
+	list *threadList
+	// tids is as in Options.
+	tids func(int32) (int32, bool)
+	// pthreadTID is where libc's struct pthread has the tid, in bytes; -1: it is not known. pthreadTriedNS is when it was searched for last.
+	pthreadTID     int
+	pthreadTriedNS int64
+}
+
+func newThreadNamer(tg *target, list *threadList, tids func(int32) (int32, bool)) *threadNamer {
+	if tids == nil {
+		tids = func(v int32) (int32, bool) { return v, true }
+	}
+	return &threadNamer{target: tg, list: list, tids: tids, pthreadTID: -1}
+}
+
 // identify keeps a thread's native thread id and name up to date and tells the dictionary.
-func (r *Reader) identify(t *thread) {
+func (r *threadNamer) identify(t *thread) {
 	changed := t.info.ID == 0
 	if tid := r.hostTID(t); tid != t.tid {
 		t.tid = tid
@@ -20,8 +38,8 @@ func (r *Reader) identify(t *thread) {
 		}
 		changed = true
 	}
-	if nameVal := le64(t.buf[r.o.thName:]); nameVal != t.nameVal {
-		if nameVal == r.o.objects.Nil || nameVal == 0 {
+	if nameVal := le64(t.buf[r.o.ThName:]); nameVal != t.nameVal {
+		if nameVal == r.o.Objects.Nil || nameVal == 0 {
 			t.info.Name, t.info.HasName = "", false
 			t.nameVal, changed = nameVal, true
 		} else if name, ok := r.dec.Objects.String(nameVal); ok && r.stillNamed(t, nameVal) {
@@ -46,21 +64,21 @@ func (r *Reader) identify(t *thread) {
 
 // stillNamed reports whether a thread lives and has that name, read anew: nothing keeps the name of one that has ended, and the String can be
 // another by now.
-func (r *Reader) stillNamed(t *thread, name uint64) bool {
+func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 	again := make([]byte, len(t.buf))
-	return r.mem.Read(t.addr, again) == nil && le64(again[r.o.thSelf:]) == le64(t.buf[r.o.thSelf:]) && le64(again[r.o.thName:]) == name &&
-		sampler.Status(r.o.thStatus.In(again)) != sampler.Killed
+	return r.mem.Read(t.addr, again) == nil && le64(again[r.o.ThSelf:]) == le64(t.buf[r.o.ThSelf:]) && le64(again[r.o.ThName:]) == name &&
+		sampler.Status(r.o.ThStatus.In(again)) != sampler.Killed
 }
 
 // hostTID finds the thread's native thread (docs/internals/threads.md#native-threads): in rb_native_thread from 3.2 on, in
 // rb_thread_t in 3.1, in libc's struct pthread before. The number is the target's own; translated to ours, and refused if no
 // such task exists. After a fork 3.1 and 3.2 keep the parent's tid: the one that libc keeps is right there, too. Which thread is the main one
 // says nothing about its tid: a program can have begun Ruby in any of its threads.
-func (r *Reader) hostTID(t *thread) int32 {
+func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
-	case r.o.thNT >= 0:
-		nt := le64(t.buf[r.o.thNT:])
+	case r.o.ThNT >= 0:
+		nt := le64(t.buf[r.o.ThNT:])
 		if nt == 0 {
 			t.nt = 0
 			return 0
@@ -69,19 +87,19 @@ func (r *Reader) hostTID(t *thread) int32 {
 			return t.tid
 		}
 		var b [4]byte
-		if r.mem.Read(attach.Address(nt)+attach.Address(r.o.ntTID), b[:]) != nil {
+		if r.mem.Read(attach.Address(nt)+attach.Address(r.o.NTTID), b[:]) != nil {
 			return 0
 		}
 		t.nt = nt
 		stored = int32(le32(b[:]))
-	case r.o.thTID >= 0:
-		stored = int32(le32(t.buf[r.o.thTID:]))
+	case r.o.ThTID >= 0:
+		stored = int32(le32(t.buf[r.o.ThTID:]))
 		if uint64(stored) == t.nt && t.tid != 0 {
 			return t.tid
 		}
 		t.nt = uint64(stored)
 	default:
-		pthread := le64(t.buf[r.o.thPthread:])
+		pthread := le64(t.buf[r.o.ThPthread:])
 		if pthread == t.nt && t.tid != 0 {
 			return t.tid
 		}
@@ -98,7 +116,7 @@ func (r *Reader) hostTID(t *thread) int32 {
 }
 
 // pthreadOf returns a thread's pthread_t, the address of libc's struct pthread; 0 if it is not known.
-func (r *Reader) pthreadOf(t *thread) attach.Address {
+func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 	if len(t.buf) == 0 {
 		return 0
 	}
@@ -125,7 +143,7 @@ var tidPlaces = []int{0x2d0, 0xd0, 0x30, 0x20, 0x38}
 
 // tidOfPthread returns the tid, in our PID namespace, that libc keeps in a struct pthread; 0 if that is not found or no such task exists, as
 // when the thread has ended.
-func (r *Reader) tidOfPthread(pthread attach.Address) int32 {
+func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
 	if pthread == 0 {
 		return 0
 	}
@@ -141,7 +159,7 @@ func (r *Reader) tidOfPthread(pthread attach.Address) int32 {
 }
 
 // taskOf reads a word as a tid, and returns it in our PID namespace.
-func (r *Reader) taskOf(word []byte) (host int32, ok bool) {
+func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 	stored := le32(word)
 	if stored == 0 || stored > maxTID {
 		return 0, false
@@ -155,7 +173,7 @@ func (r *Reader) taskOf(word []byte) (host int32, ok bool) {
 // findPthreadTID finds where libc keeps the tid in struct pthread: where each thread's has the id of a task, and no two threads' the same one.
 // That can be so of several places, because glibc has a 1 (multiple_threads) in every thread's, which is a task in a container. Then it is
 // one that is known of a C library. It returns the tid of the struct at wanted; 0 if that is not certain.
-func (r *Reader) findPthreadTID(wanted attach.Address) int32 {
+func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
 	now := r.now() // of a core it stands still
@@ -163,7 +181,7 @@ func (r *Reader) findPthreadTID(wanted attach.Address) int32 {
 		return 0
 	}
 	r.pthreadTriedNS = now
-	for _, t := range r.order {
+	for _, t := range r.list.order {
 		if len(blocks) == maxPthreads {
 			break
 		}
@@ -206,7 +224,7 @@ func (r *Reader) findPthreadTID(wanted attach.Address) int32 {
 
 // readPthread reads what is searched of a struct pthread, less where memory ends before: musl has the main thread's at the
 // end of its variables.
-func (r *Reader) readPthread(at attach.Address) []byte {
+func (r *threadNamer) readPthread(at attach.Address) []byte {
 	const page = 4096
 	buf := make([]byte, pthreadSearch)
 	if at == 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // pthreads is a memory with two struct pthreads, of which the main thread's is cut short by the end of what is mapped.
@@ -47,16 +48,16 @@ func TestThreadIDInPthread(t *testing.T) {
 			binary.LittleEndian.PutUint32(other[test.tid:], 12)
 			buf := make([]byte, 16)
 			binary.LittleEndian.PutUint64(buf[8:], mainAt)
-			r := &Reader{mem: pthreads{mainAt: main, otherAt: other}, innerPID: 1, pthreadTID: -1, pid: 4711, now: func() int64 { return 0 },
-				tids: func(tid int32) (int32, bool) { return 4710 + tid, tid == 1 || tid == 12 }}
-			r.o = &offsets{thPthread: 8, thNT: -1, thTID: -1}
-			r.order = []*thread{{main: true, buf: buf}}
+			r := newReader(&target{mem: pthreads{mainAt: main, otherAt: other}, pid: 4711, now: func() int64 { return 0 },
+				o: &rubyvm.Offsets{ThPthread: 8, ThNT: -1, ThTID: -1}},
+				Options{TIDs: func(tid int32) (int32, bool) { return 4710 + tid, tid == 1 || tid == 12 }})
+			r.list.order = []*thread{{main: true, buf: buf}}
 			theirs := &thread{buf: make([]byte, 16)}
 			binary.LittleEndian.PutUint64(theirs.buf[8:], otherAt)
-			if got := r.hostTID(theirs); got != 4722 || r.pthreadTID != test.tid {
-				t.Errorf("thread %d by the id at %#x, want 4722 by %#x", got, r.pthreadTID, test.tid)
+			if got := r.names.hostTID(theirs); got != 4722 || r.names.pthreadTID != test.tid {
+				t.Errorf("thread %d by the id at %#x, want 4722 by %#x", got, r.names.pthreadTID, test.tid)
 			}
-			if got := r.hostTID(r.order[0]); got != 4711 {
+			if got := r.names.hostTID(r.list.order[0]); got != 4711 {
 				t.Errorf("the main thread is %d, want the process's own 4711", got)
 			}
 		})

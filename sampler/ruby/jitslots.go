@@ -131,7 +131,7 @@ func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 // take finds the values of the slots of frames in a batch that was read. drop is the number of innermost frames whose slot
 // was not read or did not hold the same in all copies; torn is true in the second case. The innermost frame's own slot may
 // change as long as it names the same code: its pc moves on.
-func (j *jitSlots) take(r *Reader, batch []attach.Range, frames []byte) (drop int, torn bool) {
+func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = r.dec.JITSlots(frames, j.now[:0])
 	n := len(j.now)
 	j.values = slices.Grow(j.values[:0], n)[:n]
@@ -155,7 +155,7 @@ func (j *jitSlots) take(r *Reader, batch []attach.Range, frames []byte) (drop in
 
 // value is what all copies of a slot hold; 0 when they differ, or one could not be read. The innermost frame's may differ
 // as long as they name the same code.
-func (j *jitSlots) value(r *Reader, batch []attach.Range, p slotPlace, innermost bool) (v attach.Address, read bool) {
+func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, innermost bool) (v attach.Address, read bool) {
 	for k := range j.copies[:j.taken] {
 		c := &j.copies[k]
 		if batch[c.first+p.span].Failed {
@@ -174,7 +174,7 @@ func (j *jitSlots) value(r *Reader, batch []attach.Range, p slotPlace, innermost
 func (j *jitSlots) unchanged(drop int) bool { return drop == 0 && slices.Equal(j.values, j.kept) }
 
 // sameCode reports whether two JIT frames are of the same iseq.
-func (r *Reader) sameCode(a, b attach.Address) bool {
+func (r *stackReader) sameCode(a, b attach.Address) bool {
 	off := attach.Address(jitFrameISeq)
 	var one, two [8]byte
 	batch := append(r.scratch[:0], attach.Range{Addr: a + off, Buf: one[:]}, attach.Range{Addr: b + off, Buf: two[:]})

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // wordMemory is a memory of 8-byte words; what is not there can't be read.
@@ -39,8 +40,8 @@ func (m wordMemory) ReadBatch(ranges []attach.Range) (int, error) {
 // zjitReader is a Reader of head's ZJIT over such a memory.
 func zjitReader(m wordMemory) *Reader {
 	vm := &VM{Mem: m, Release: places.Release{Major: 4, Minor: 1}, ZJITFrames: true}
-	vm.o = &offsets{code: code.Places{FrameSize: 56, FrameJIT: 48}}
-	return &Reader{vm: vm, mem: m, dec: newDecoder(vm, nil), o: vm.o}
+	vm.Places = &rubyvm.Offsets{Code: code.Places{FrameSize: 56, FrameJIT: 48}}
+	return newReader(&target{vm: vm, mem: m, dec: vm.NewDecoder(nil), o: vm.Places}, Options{})
 }
 
 // controlFrames makes control frames whose jit_return fields hold the given values.
@@ -73,7 +74,7 @@ func TestJITSlots(t *testing.T) {
 		if _, err := r.mem.ReadBatch(batch[before:]); err != nil {
 			t.Fatal(err)
 		}
-		drop, torn := j.take(r, batch, frames)
+		drop, torn := j.take(r.stacks, batch, frames)
 		return j, drop, torn
 	}
 	tests := []struct {
@@ -118,7 +119,7 @@ func TestJITSlots(t *testing.T) {
 		if _, err := r.mem.ReadBatch(batch); err != nil {
 			t.Fatal(err)
 		}
-		if drop, torn := j.take(r, batch, more); drop != 1 || torn {
+		if drop, torn := j.take(r.stacks, batch, more); drop != 1 || torn {
 			t.Errorf("%d frames dropped, torn %v; want the innermost, which was not read", drop, torn)
 		}
 	}
@@ -196,7 +197,7 @@ func TestAgree(t *testing.T) {
 			for _, o := range c.others {
 				copies = append(copies, stackCopy{ec(o.depth), append(make([]byte, 2*size), o.frames...)})
 			}
-			if drop := r.agree(&c.area, copies); drop != c.drop {
+			if drop := r.stacks.agree(&c.area, copies); drop != c.drop {
 				t.Errorf("%d frames dropped, want %d", drop, c.drop)
 			}
 		})

@@ -12,10 +12,10 @@ const stillNS = 1_000_000_000
 
 // SetMoves has Read leave out the stacks of threads that have not moved since these were read. They count as fresh. moves is nil if it is not
 // known who has moved. It is for the goroutine that reads.
-func (r *Reader) SetMoves(moves Moves) { r.moves = moves }
+func (r *Reader) SetMoves(moves Moves) { r.choice.moves = moves }
 
 // standsStill reports whether what was read of a thread's stack last is its stack still.
-func (r *Reader) standsStill(t *thread) bool {
+func (r *selection) standsStill(t *thread) bool {
 	st := &t.stack
 	switch {
 	case r.moves == nil || t.tid == 0 || t.asked() || st.id == 0 || t.ractor.owners[1] == t:
@@ -36,15 +36,15 @@ type Entered struct {
 
 // LookAt has the next Read, of whatever depth, read the stacks of some threads, and for whom they work. What it finds new there has begun between
 // the times that are said. It is for the goroutine that reads.
-func (r *Reader) LookAt(list []Entered) { r.entered = append(r.entered[:0], list...) }
+func (r *Reader) LookAt(list []Entered) { r.choice.entered = append(r.choice.entered[:0], list...) }
 
 // takeEntered notes which threads the tick under way is to look at.
-func (r *Reader) takeEntered() {
-	for _, t := range r.order {
+func (r *selection) takeEntered() {
+	for _, t := range r.list.order {
 		t.entered = Entered{}
 	}
 	for _, e := range r.entered {
-		for _, t := range r.order {
+		for _, t := range r.list.order {
 			if t.tid == e.TID {
 				t.entered = e
 			}

@@ -25,7 +25,7 @@ func TestMoves(t *testing.T) {
 					t.Fatal(err)
 				}
 				stacks = make(map[*thread]bool)
-				for _, x := range r.order {
+				for _, x := range r.list.order {
 					if x.stack.plan.at >= 0 {
 						stacks[x] = true
 					}
@@ -44,7 +44,7 @@ func TestMoves(t *testing.T) {
 					t.Errorf("%+v, and was %+v", a, b)
 				}
 			}
-			for _, x := range r.order {
+			for _, x := range r.list.order {
 				if x.tid == 0 || x.owns() || x.stack.id == 0 || x.stack.quality != sampler.StackFresh {
 					continue
 				}

@@ -10,12 +10,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // allPlaces are the places of all tags.
 func allPlaces(t *testing.T) (list []places.Place) {
 	tags := gc.Tags()
-	for _, tag := range places.Tagged(new(offsets), new(heap.Places), new(code.Places), new(fiberPlaces)) {
+	for _, tag := range places.Tagged(new(rubyvm.Offsets), new(heap.Places), new(code.Places), new(fiberPlaces)) {
 		tags = append(tags, tag)
 	}
 	for _, tag := range tags {
@@ -102,12 +103,12 @@ func TestTablesResolve(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			vm, err := newVM(nil, table, r.Version, rel)
+			vm, err := rubyvm.NewVM(nil, table, r.Version, rel)
 			if err != nil {
 				t.Error(err)
 				continue
 			}
-			if err := vm.resolve(new(fiberPlaces)); err != nil {
+			if err := vm.Resolve(new(fiberPlaces)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -131,7 +132,7 @@ func TestEveryLayout(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := resolveOffsets(table, release)
+			o, err := rubyvm.ResolveOffsets(table, release)
 			if err != nil {
 				t.Error(err)
 				continue
@@ -143,8 +144,8 @@ func TestEveryLayout(t *testing.T) {
 			case release.AtLeast(3, 1) && !release.AtLeast(3, 3):
 				size = 64
 			}
-			if o.code.FrameSize != size {
-				t.Errorf("%s: control frames of %d bytes, want %d", r.Version, o.code.FrameSize, size)
+			if o.Code.FrameSize != size {
+				t.Errorf("%s: control frames of %d bytes, want %d", r.Version, o.Code.FrameSize, size)
 			}
 		}
 	}
@@ -154,7 +155,7 @@ func TestEveryLayout(t *testing.T) {
 }
 
 func TestMissingFieldsAreNamed(t *testing.T) {
-	_, err := resolveOffsets(new(layout.Table), places.Release{Major: 3, Minor: 4})
+	_, err := rubyvm.ResolveOffsets(new(layout.Table), places.Release{Major: 3, Minor: 4})
 	if err == nil {
 		t.Fatal("an empty table has all")
 	}

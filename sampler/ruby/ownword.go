@@ -30,7 +30,7 @@ type nativeWord struct {
 
 // nativeWords are the words of threads: pointers to their execution contexts; specific: to themselves. Of those that have not begun, or can't
 // be read, there are none. ok: each has a native thread of its own.
-func (r *Reader) nativeWords(threads []*thread, specific bool) (words []nativeWord, ok bool) {
+func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nativeWord, ok bool) {
 	for _, t := range threads[:min(len(threads), maxLearned)] {
 		native := r.native(t)
 		if native.At == 0 && native.Pointer == 0 {
@@ -39,7 +39,7 @@ func (r *Reader) nativeWords(threads []*thread, specific bool) (words []nativeWo
 			}
 			return nil, false
 		}
-		own := nativeWord{thread: native.Pointer, word: le64(t.buf[r.o.thEC:]), main: int(t.tid) == r.pid}
+		own := nativeWord{thread: native.Pointer, word: le64(t.buf[r.o.ThEC:]), main: int(t.tid) == r.pid}
 		if native.At != 0 {
 			own.thread = attach.Address(r.wordAt(native.At))
 		}
@@ -55,7 +55,7 @@ func (r *Reader) nativeWords(threads []*thread, specific bool) (words []nativeWo
 
 // ownWord finds how far from its thread pointer each native thread has its word, in bytes; looked is of how many threads it was
 // found anywhere. specific: the word is a value of pthread_getspecific, in the thread's block, not a variable.
-func (r *Reader) ownWord(threads []nativeWord, specific bool) (at int64, looked int, ok bool) {
+func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, looked int, ok bool) {
 	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
 	isThread := func(thread attach.Address) bool {
 		return r.wordAt(thread+selfOfGlibc) == uint64(thread) || r.isMusl(thread)
@@ -159,7 +159,7 @@ func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low 
 }
 
 // wordAt reads a word; 0 where it can't be read.
-func (r *Reader) wordAt(at attach.Address) uint64 {
+func (r *target) wordAt(at attach.Address) uint64 {
 	var b [8]byte
 	if r.mem.Read(at, b[:]) != nil {
 		return 0
@@ -168,13 +168,13 @@ func (r *Reader) wordAt(at attach.Address) uint64 {
 }
 
 // isMusl reports whether a thread's block begins as musl's does: with its own address. On aarch64 glibc's never does.
-func (r *Reader) isMusl(thread attach.Address) bool {
+func (r *scheduling) isMusl(thread attach.Address) bool {
 	return r.wordAt(thread+selfOfMusl) == uint64(thread)
 }
 
 // blockSize finds how large the C library's blocks of threads are on aarch64. The thread pointer is behind the block: it is
 // recognized by the thread's vector of modules, which has the address of the first one's variables.
-func (r *Reader) blockSize(threads []nativeWord) (size int64, ok bool) {
+func (r *scheduling) blockSize(threads []nativeWord) (size int64, ok bool) {
 	found := make(votes)
 	threads = threads[:min(len(threads), maxBlocks)]
 	for _, t := range threads {
@@ -194,7 +194,7 @@ func (r *Reader) blockSize(threads []nativeWord) (size int64, ok bool) {
 }
 
 // endsBlock reports whether the thread pointer of a thread is so far behind the beginning of its block.
-func (r *Reader) endsBlock(thread attach.Address, size int64) bool {
+func (r *scheduling) endsBlock(thread attach.Address, size int64) bool {
 	pointer, musl := thread+attach.Address(size), r.isMusl(thread)
 	at := pointer
 	if musl {
@@ -206,7 +206,7 @@ func (r *Reader) endsBlock(thread attach.Address, size int64) bool {
 // isVector reports whether at an address is the vector of a thread on aarch64 that has a thread pointer: with glibc their number (two words
 // before), the generation, and the addresses of blocks of variables, two words each; with musl their number, and a word each. The variables
 // of the first begin 16 bytes behind the thread pointer, or as much later as they are aligned.
-func (r *Reader) isVector(vector, pointer attach.Address, musl bool) bool {
+func (r *scheduling) isVector(vector, pointer attach.Address, musl bool) bool {
 	if vector < 4096 || vector%8 != 0 {
 		return false
 	}

@@ -38,7 +38,7 @@ func TestOwnWordOfARM(t *testing.T) {
 		if specific != (s.ThreadOfEC < 0) {
 			t.Errorf("%+v", s)
 		}
-		threads, ok := rd.nativeWords(rd.ractors[0].threads, specific)
+		threads, ok := rd.nativeWords(rd.list.ractors[0].threads, specific)
 		if !ok || len(threads) != 4 {
 			t.Fatalf("%v, %t", threads, ok)
 		}

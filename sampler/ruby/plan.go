@@ -90,7 +90,7 @@ func (p *plan) String() string {
 }
 
 // readPlan makes the call.
-func (r *Reader) readPlan(p *plan) error {
+func (r *target) readPlan(p *plan) error {
 	calls, err := r.mem.ReadBatch(p.ranges)
 	r.reads.Calls += uint64(calls)
 	r.budget.spent = true

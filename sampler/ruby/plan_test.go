@@ -36,7 +36,7 @@ func (g *tickTarget) planned(t *testing.T) *Reader {
 	}
 	mem.Memory = sealed{t}
 	r.begin()
-	r.sample++
+	r.list.sample++
 	return r
 }
 
@@ -74,7 +74,7 @@ func TestPlanOfTick(t *testing.T) {
 				t.Errorf("stacks of %d threads of %d are planned", len(stacks), len(g.Names))
 			}
 			if text := r.plan.String(); strings.Count(text, "\n") != len(r.plan.parts) ||
-				!strings.Contains(text, fmt.Sprintf("of thread %d: still, copies: 1", r.order[1].id)) {
+				!strings.Contains(text, fmt.Sprintf("of thread %d: still, copies: 1", r.list.order[1].id)) {
 				t.Errorf("the plan says\n%s", text)
 			}
 			if _, err := g.Pages.ReadBatch(r.plan.ranges); err != nil {
@@ -84,9 +84,9 @@ func TestPlanOfTick(t *testing.T) {
 			if outcome := r.interpret(&s, r.now(), false); outcome != tickRead {
 				t.Fatalf("the outcome is %d", outcome)
 			}
-			once := r.ways[wayOnce]
+			once := r.stacks.ways[wayOnce]
 			r.finishStacks(sampler.StackTick)
-			if n := r.ways[wayOnce] - once; n != uint64(len(g.Names)) || !s.GC.Valid {
+			if n := r.stacks.ways[wayOnce] - once; n != uint64(len(g.Names)) || !s.GC.Valid {
 				t.Errorf("%d stacks of %d are the same, the collector is valid: %v", n, len(g.Names), s.GC.Valid)
 			}
 		})
@@ -137,23 +137,23 @@ func TestStackOutcomes(t *testing.T) {
 		} {
 			t.Run(g.Version+" "+c.name, func(t *testing.T) {
 				r := g.planned(t)
-				th := r.order[slices.Index(g.Names, "deep")]
+				th := r.list.order[slices.Index(g.Names, "deep")]
 				s := &th.stack
 				if c.forget {
 					s.kept, s.resting = nil, restingStack{}
 				}
 				r.plan.reset()
-				r.planStack(&r.plan, th, c.kind)
+				r.stacks.planStack(&r.plan, th, c.kind)
 				if _, err := g.Pages.ReadBatch(r.plan.ranges); err != nil {
 					t.Fatal(err)
 				}
 				if c.change != nil {
-					c.change(reading{s, r.plan.ranges, r.o.code.FrameSize})
+					c.change(reading{s, r.plan.ranges, r.o.Code.FrameSize})
 				}
-				area, outcome := r.locate(th, r.plan.ranges[s.plan.at:][:s.plan.size])
+				area, outcome := r.stacks.locate(th, r.plan.ranges[s.plan.at:][:s.plan.size])
 				drop := 0
 				if outcome == stackFound {
-					drop, outcome = r.compare(&r.plan, th, &area, false)
+					drop, outcome = r.stacks.compare(&r.plan, th, &area, false)
 				}
 				if outcome != c.want || outcome == stackPartly && drop != c.drop {
 					t.Errorf("the outcome of %v is %d, %d frames are dropped; want %d, %d", &s.plan, outcome, drop, c.want, c.drop)

@@ -48,7 +48,7 @@ func TestPoppedFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		var deep *thread
-		for _, th := range rd.order {
+		for _, th := range rd.list.order {
 			if rd.dict.Depth(th.stack.id) >= depth {
 				deep = th
 			}
@@ -57,7 +57,7 @@ func TestPoppedFrames(t *testing.T) {
 			t.Fatal("the deep stack was not read")
 		}
 		st := &deep.stack
-		memory, fs, whole := rd.mem, rd.o.code.FrameSize, *st
+		memory, fs, whole := rd.mem, rd.o.Code.FrameSize, *st
 		kept := bytes.Clone(st.kept)
 		frames := len(kept) / fs
 		// The control frames further in than a_99 are those of the method that waits.
@@ -84,7 +84,7 @@ func TestPoppedFrames(t *testing.T) {
 				if c.more {
 					st.restless = 1
 				}
-				rd.maxDepth = c.limit
+				rd.stacks.maxDepth = c.limit
 				m := &poppedMemory{Memory: memory, ec: st.ec, by: c.popped * fs, first: c.planned}
 				rd.mem = m
 				defer func() { rd.mem = memory }()
@@ -93,11 +93,11 @@ func TestPoppedFrames(t *testing.T) {
 					kind = stackMoving
 				}
 				rd.plan.reset()
-				rd.planStack(&rd.plan, deep, kind)
+				rd.stacks.planStack(&rd.plan, deep, kind)
 				if err := rd.readPlan(&rd.plan); err != nil {
 					t.Fatal(err)
 				}
-				ok := rd.finishStack(&rd.plan, deep, true, true)
+				ok := rd.stacks.finishStack(&rd.plan, deep, true, true)
 				dropped := c.popped
 				if outer := c.limit/4 + 1; c.popped > c.limit {
 					dropped = frames - outer // all but the outer part

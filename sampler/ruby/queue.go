@@ -41,36 +41,50 @@ type queue struct {
 	fetched    int
 }
 
+// gvlReader reads who owns the GVLs and who queues for them.
+type gvlReader struct {
+	*target
+	list *threadList
+	// rest is for readRest.
+	rest []*thread
+	// currentEC is where 2.5 names the current execution context (ruby_current_execution_context_ptr); 0 on other releases.
+	// currentECBuf receives what it points to.
+	currentEC    attach.Address
+	currentECBuf [8]byte
+}
+
 // forget drops what is known. The threads' places are the caller's to take back.
 func (q *queue) forget() {
 	q.members, q.known = q.members[:0], false
 }
 
-func (r *Reader) nextInQueue(t *thread) attach.Address {
-	return attach.Address(le64(t.buf[r.o.thReadyNode:]))
+func (r *gvlReader) nextInQueue(t *thread) attach.Address {
+	return attach.Address(le64(t.buf[r.o.ThReadyNode:]))
 }
 
-func (r *Reader) prevInQueue(t *thread) attach.Address {
-	return attach.Address(le64(t.buf[r.o.thReadyNode+8:]))
+func (r *gvlReader) prevInQueue(t *thread) attach.Address {
+	return attach.Address(le64(t.buf[r.o.ThReadyNode+8:]))
 }
 
-func (r *Reader) queueNode(t *thread) attach.Address { return t.addr + attach.Address(r.o.thReadyNode) }
+func (r *gvlReader) queueNode(t *thread) attach.Address {
+	return t.addr + attach.Address(r.o.ThReadyNode)
+}
 
 // threadOfNode finds the thread of a node in a queue; nil: it is none of ours.
-func (r *Reader) threadOfNode(node attach.Address) *thread {
-	return r.threads[node-attach.Address(r.o.thReadyNode)]
+func (r *threadList) threadOfNode(node attach.Address) *thread {
+	return r.threads[node-attach.Address(r.o.ThReadyNode)]
 }
 
 // walkQueue takes the queue from a tick that has read everybody.
-func (r *Reader) walkQueue(rc *ractor) {
+func (r *gvlReader) walkQueue(rc *ractor) {
 	q := &rc.queue
-	off := r.gvlOff(r.o.gvlQueue)
+	off := r.gvlOff(r.o.GVLQueue)
 	head := rc.base + attach.Address(off)
 	prev, node := head, attach.Address(le64(rc.buf[off:]))
 	q.next = q.next[:0]
 	known := true
 	for node != head {
-		t := r.threadOfNode(node)
+		t := r.list.threadOfNode(node)
 		if t == nil || len(q.next) >= len(rc.threads) || r.prevInQueue(t) != prev {
 			known = false
 			q.next = q.next[:0]
@@ -83,11 +97,11 @@ func (r *Reader) walkQueue(rc *ractor) {
 }
 
 // setQueue makes next the queue.
-func (r *Reader) setQueue(rc *ractor, next []*thread, known bool) {
+func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 	q := &rc.queue
 	for _, t := range next {
 		if t.place < 0 {
-			t.movedNS = r.tickNS
+			t.movedNS = r.list.tickNS
 		}
 	}
 	for _, t := range q.members {
@@ -101,10 +115,10 @@ func (r *Reader) setQueue(rc *ractor, next []*thread, known bool) {
 
 // followQueue works out into queue.next how the queue has gone on since the last tick, from its ends and the threads that
 // this tick has read. A thread that is new at an end and was not read is read now: its links prove that it was there.
-func (r *Reader) followQueue(rc *ractor) queueOutcome {
+func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
-	off := r.gvlOff(r.o.gvlQueue)
+	off := r.gvlOff(r.o.GVLQueue)
 	head := rc.base + attach.Address(off)
 	first, last := attach.Address(le64(rc.buf[off:])), attach.Address(le64(rc.buf[off+8:]))
 	kept, behind, ok := r.followTail(rc, head, last)
@@ -125,7 +139,7 @@ func (r *Reader) followQueue(rc *ractor) queueOutcome {
 	for i := len(q.tail) - 1; i >= 0; i-- {
 		q.next = append(q.next, q.tail[i])
 	}
-	if f := r.o.gvlQueueCount; f.Known() {
+	if f := r.o.GVLQueueCount; f.Known() {
 		f.Offset = r.gvlOff(f.Offset)
 		if int(f.In(rc.buf)) != len(q.next) {
 			return queueMoved
@@ -133,7 +147,7 @@ func (r *Reader) followQueue(rc *ractor) queueOutcome {
 	}
 	for i := lead; i < lead+kept+1-from; i++ {
 		t := q.next[i]
-		if t.readIn != r.ticks {
+		if t.readIn != r.list.ticks {
 			continue
 		}
 		prev, next := head, head
@@ -153,12 +167,12 @@ func (r *Reader) followQueue(rc *ractor) queueOutcome {
 // followTail goes from the last node inwards to the last member that is where it stood, whose place is kept, -1: there is
 // none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head. ok is false when it can't
 // be followed.
-func (r *Reader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
+func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]
 	kept, behind = len(q.members)-1, head
 	for node := last; node != head; {
-		t := r.threadOfNode(node)
+		t := r.list.threadOfNode(node)
 		if t == nil || len(q.tail) > len(rc.threads) {
 			return 0, 0, false
 		}
@@ -179,12 +193,12 @@ func (r *Reader) followTail(rc *ractor, head, last attach.Address) (kept int, be
 
 // followFront goes from the first node inwards to the first member that is where it stood, and returns its place. Those in
 // front of it are put in queue.next. ok is false when there is none, or it can't be followed.
-func (r *Reader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
+func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
 	for node := first; node != head; {
-		t := r.threadOfNode(node)
-		if t == nil || t.met == r.ticks || len(q.next) > len(rc.threads) {
+		t := r.list.threadOfNode(node)
+		if t == nil || t.met == r.list.ticks || len(q.next) > len(rc.threads) {
 			return 0, false
 		}
 		if t.place >= 0 && t.place <= kept && q.members[t.place] == t {
@@ -200,14 +214,14 @@ func (r *Reader) followFront(rc *ractor, head, first attach.Address, kept int) (
 }
 
 // followGone looks at the members that are in the queue no more: they have to be read.
-func (r *Reader) followGone(parts ...[]*thread) queueOutcome {
+func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	missing := false
 	for _, part := range parts {
 		for _, t := range part {
 			switch {
-			case t.met == r.ticks:
-			case t.readIn != r.ticks:
-				t.wanted = r.sample
+			case t.met == r.list.ticks:
+			case t.readIn != r.list.ticks:
+				t.wanted = r.list.sample
 				missing = true
 			case r.queued(t):
 				return queueMoved
@@ -221,13 +235,13 @@ func (r *Reader) followGone(parts ...[]*thread) queueOutcome {
 }
 
 // hasLeft reports whether a member is known not to stand where it stood.
-func (r *Reader) hasLeft(t *thread) bool {
-	return t.met == r.ticks || t.readIn == r.ticks && !r.queued(t)
+func (r *gvlReader) hasLeft(t *thread) bool {
+	return t.met == r.list.ticks || t.readIn == r.list.ticks && !r.queued(t)
 }
 
 // inPlace reports whether a member of the queue is where it stood, behind those before it, as far as it was read.
-func (r *Reader) inPlace(t *thread, before []*thread, head attach.Address) bool {
-	if t.readIn != r.ticks {
+func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
+	if t.readIn != r.list.ticks {
 		return true
 	}
 	prev := r.prevInQueue(t)
@@ -236,35 +250,35 @@ func (r *Reader) inPlace(t *thread, before []*thread, head attach.Address) bool 
 
 // meet notes a thread that is new in its place in the queue, and reads it if this tick has not. It reports whether the thread is in
 // the queue.
-func (r *Reader) meet(rc *ractor, t *thread) bool {
-	if t.readIn != r.ticks {
+func (r *gvlReader) meet(rc *ractor, t *thread) bool {
+	if t.readIn != r.list.ticks {
 		if t.ractor != rc || rc.queue.fetched >= maxFetched {
 			return false
 		}
 		rc.queue.fetched++
 		r.reads.Calls++
-		if r.mem.Read(t.addr, t.buf) != nil || le64(t.buf[r.o.thSelf:]) != t.self {
+		if r.mem.Read(t.addr, t.buf) != nil || le64(t.buf[r.o.ThSelf:]) != t.self {
 			return false
 		}
-		t.readIn, t.stack.plan.at = r.ticks, -1
-		r.read = append(r.read, t)
+		t.readIn, t.stack.plan.at = r.list.ticks, -1
+		r.list.read = append(r.list.read, t)
 	}
 	if !r.queued(t) {
 		return false
 	}
-	t.met = r.ticks
+	t.met = r.list.ticks
 	return true
 }
 
 // queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with the
 // list of threads to be unblocked, which it is on while unblock.func is set
 // (docs/internals/threads.md#the-gvl-and-its-queue).
-func (r *Reader) queued(t *thread) bool {
-	off := r.o.thReadyNode
+func (r *target) queued(t *thread) bool {
+	off := r.o.ThReadyNode
 	if off < 0 || !linked(t, off) {
 		return false
 	}
-	return r.era == sampler.EraSched || le64(t.buf[r.o.thUnblockFunc:]) == 0
+	return r.era == sampler.EraSched || le64(t.buf[r.o.ThUnblockFunc:]) == 0
 }
 
 // linked: a removed node points at itself, a never used one is zero.

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // Places within the structs of a queueModel.
@@ -102,43 +103,43 @@ func (m *queueModel) step(rnd *rand.Rand, oddly bool) {
 func newQueueModel(era sampler.Era, counted bool) (*queueModel, *Reader, *ractor) {
 	const threads = 24
 	m := &queueModel{threads: make(map[attach.Address]*[modelSpan]byte)}
-	o := &offsets{vmRactorSet: -1, gvlOwner: modelQueue, gvlQueue: modelQueue, thSelf: modelSelf, thReadyNode: modelNode, thUnblockFunc: modelSelf,
-		thSpan: modelSpan, gvlQueueCount: layout.Field{Offset: -1}}
+	o := &rubyvm.Offsets{VMRactorSet: -1, GVLOwner: modelQueue, GVLQueue: modelQueue, ThSelf: modelSelf, ThReadyNode: modelNode, ThUnblockFunc: modelSelf,
+		ThSpan: modelSpan, GVLQueueCount: layout.Field{Offset: -1}}
 	if counted {
-		o.gvlQueueCount = layout.Field{Offset: modelCount, Size: 4}
+		o.GVLQueueCount = layout.Field{Offset: modelCount, Size: 4}
 	}
-	r := &Reader{mem: m, o: o, era: era, threads: make(map[attach.Address]*thread), vm: &VM{Table: &layout.Table{}}}
+	r := newReader(&target{mem: m, o: o, era: era, vm: &VM{Table: &layout.Table{}}}, Options{})
 	rc := &ractor{id: 1, base: modelHead, buf: make([]byte, len(m.head))}
-	r.ractors = []*ractor{rc}
+	r.list.ractors = []*ractor{rc}
 	for i := range threads {
 		addr := attach.Address(0x10000 + 0x100*i)
 		m.threads[addr] = new([modelSpan]byte)
 		t := &thread{addr: addr, id: sampler.ThreadID(i + 1), ractor: rc, self: uint64(addr) + 1, buf: make([]byte, modelSpan), index: i, among: i, place: -1}
-		r.threads[addr] = t
-		r.order = append(r.order, t)
+		r.list.threads[addr] = t
+		r.list.order = append(r.list.order, t)
 	}
-	rc.threads = r.order
+	rc.threads = r.list.order
 	m.link()
 	return m, r, rc
 }
 
 // tick takes the queue as a tick does that reads everybody, or the threads asked for.
 func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) bool) error {
-	r.sample++
+	r.list.sample++
 	for {
-		r.ticks++
-		r.read = r.read[:0]
+		r.list.ticks++
+		r.list.read = r.list.read[:0]
 		copy(rc.buf, m.head[:])
-		for _, t := range r.order {
-			if whole || t.wanted == r.sample || t.place >= 0 && t.place < queueLead || also(t) {
-				t.readIn = r.ticks
-				r.read = append(r.read, t)
+		for _, t := range r.list.order {
+			if whole || t.wanted == r.list.sample || t.place >= 0 && t.place < queueLead || also(t) {
+				t.readIn = r.list.ticks
+				r.list.read = append(r.list.read, t)
 				if err := m.Read(t.addr, t.buf); err != nil {
 					return err
 				}
 			}
 		}
-		if r.takeQueue(rc, !whole) {
+		if r.gvl.takeQueue(rc, !whole) {
 			return nil
 		}
 	}
@@ -168,7 +169,7 @@ func TestFollowQueue(t *testing.T) {
 					if whole || !oddly {
 						t.Fatalf("tick %d: a queue that stands still is torn (everybody read: %v)", i, whole)
 					}
-					for _, th := range r.order {
+					for _, th := range r.list.order {
 						if r.queued(th) != slices.Contains(m.queue, th.addr) {
 							t.Fatalf("tick %d: torn, and %v is wrongly in the queue or not", i, th)
 						}

@@ -104,7 +104,7 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 	}
 	last := map[sampler.ThreadID]sampler.StackID{}
 	samples, raced, stacks, resumed, wrong := 0, 0, 0, 0, 0
-	missing := func() int { return slices.IndexFunc(want, func(w way) bool { return rd.ways[w] == 0 }) }
+	missing := func() int { return slices.IndexFunc(want, func(w way) bool { return rd.stacks.ways[w] == 0 }) }
 	began := time.Now()
 	enough := func() bool {
 		return missing() < 0 && (raced >= chainSamples || raced >= chainSamples/racedShare && time.Since(began) > chainTime)
@@ -152,7 +152,7 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 		}
 	}
 	t.Logf("%d samples, %d raced, %d stacks, %d of resumers: %d impossible; ways %s; torn %d, retried %d, partial %d, failed %d",
-		samples, raced, stacks, resumed, wrong, rd.waysTaken(), rd.reads.Torn, rd.reads.Retried, rd.reads.Partial, rd.reads.Failed)
+		samples, raced, stacks, resumed, wrong, rd.stacks.waysTaken(), rd.reads.Torn, rd.reads.Retried, rd.reads.Partial, rd.reads.Failed)
 	if raced < chainSamples/racedShare {
 		rubytest.TooSeldom(t, "only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
 	}
@@ -175,7 +175,7 @@ func impossibleResume(fiber, resumer []string) string {
 }
 
 // waysTaken says how many stacks were read in each way.
-func (r *Reader) waysTaken() string {
+func (r *stackReader) waysTaken() string {
 	out := ""
 	for w, n := range r.ways {
 		out += fmt.Sprintf("%s %d ", way(w), n)

@@ -38,7 +38,7 @@ func (s *seenRequest) odd(thread string) string {
 }
 
 // readRequest reads the request that a scope serves, its exception, and one of its fiber's variables.
-func readRequest(g *target, ec attach.Address, scopes []code.Scope, at *code.Scope, into *seenRequest) error {
+func readRequest(g *realTarget, ec attach.Address, scopes []code.Scope, at *code.Scope, into *seenRequest) error {
 	o := g.dec.Objects
 	*into = seenRequest{texts: into.texts[:0]}
 	text := func(v uint64, err error) error {
@@ -109,7 +109,7 @@ func TestNoMixedValues(t *testing.T) {
 	})
 }
 
-func readRequests(t *testing.T, g *target, r rubytest.Ruby) {
+func readRequests(t *testing.T, g *realTarget, r rubytest.Ruby) {
 	t.Helper()
 	type thread struct {
 		name   string

@@ -1,14 +1,13 @@
 package ruby
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/trace"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
@@ -35,121 +34,26 @@ type Options struct {
 	Frugal bool
 }
 
-// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, and readNumber the calls of Read, each
-// of which may take several of both.
-type (
-	walkNumber uint64
-	tickNumber uint64
-	readNumber uint64
-)
-
-// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. It is used by one goroutine.
+// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. It is used by one goroutine. Its parts read a
+// subject each and keep what is known of it from tick to tick. A Reader decides what a tick reads, and in which order.
 type Reader struct {
-	pid  int
-	vm   *VM
-	mem  attach.Memory
-	dec  *code.Decoder
-	dict *sampler.Dictionary
-	o    *offsets
-	era  sampler.Era
-	now  func() int64
-	tids func(int32) (int32, bool)
-
-	innerPID          int32
-	pthreadTID        int
-	pthreadTriedNS    int64          // when it was searched for last
-	currentEC         attach.Address // 2.5: ruby_current_execution_context_ptr
-	mProcess, cRactor uint64
-	gc                *gc.Reader // nil: the collector can't be read
-	// around is the thread whose frames the counters of objects were read around in this tick's first call; nil: none's.
-	around     *thread
-	maxDepth   int
-	maxThreads int
-	maxRactors int
-	// stackBytes is what copies of stacks take, up to maxStackBytes; past cutAt maxDepth, which fullDepth is as long as there is
-	// room, is halved. shrink: it was, and what is deeper is to be given back.
-	stackBytes, maxStackBytes, cutAt, fullDepth int
-	shrink                                      bool
-	// sharers is how many processes are read at once, as Share was told, and shared by how many the limits are divided now.
+	*target
+	*scheduling
+	*copier
+	list     *threadList
+	gvl      *gvlReader
+	choice   *selection
+	stacks   *stackReader
+	fibers   *fiberReader
+	blocking *blockReader
+	serving  *workReader
+	waiting  *waitingFibers
+	names    *threadNamer
+	samples  *sampleMaker
+	counting *collector
+	retry    []*thread // whose stacks are to be read again
+	// sharers is how many processes are read at once, as Share was told.
 	sharers atomic.Int32
-	shared  int
-	// collecting: a thread collects garbage in the tick under way.
-	collecting bool
-
-	ractors []*ractor
-	threads map[attach.Address]*thread
-	order   []*thread
-	// pieces are the structs of all threads, by their addresses.
-	pieces []piece
-	// open is the piece that the range under way in addPieces begins with, and openUntil its end; few are the places in
-	// pieces of a tick that reads few.
-	open      *piece
-	openUntil int
-	few       []int
-	walks     walkNumber
-	ticks     tickNumber
-	sample    readNumber
-	// tickNS is when the last tick's memory was read.
-	tickNS int64
-	// beganNS is when the reading of the tick under way began. moves says when threads had a CPU last. It is nil if that is not known.
-	beganNS int64
-	moves   Moves
-	// entered are for the next Read, and lookAt: the one under way has some.
-	entered []Entered
-	lookAt  bool
-	// read are the threads whose words the tick under way has read.
-	read []*thread
-	// rest is for readRest.
-	rest []*thread
-	// filled are the threads of the Sample that the last tick filled, fresh those it called fresh in a lock tick; allFresh: it
-	// was a stack tick.
-	filled   []sampler.Thread
-	fresh    []*thread
-	allFresh bool
-	// turn counts stack ticks.
-	turn uint
-	// allRead: every thread was read since the segments were laid out.
-	allRead bool
-	// whole: stack ticks read every thread.
-	whole  bool
-	lastID sampler.ThreadID
-
-	// vmHead is the head of the list of ractors, and their number, as a tick reads it; walkedHead as the last walk did.
-	vmHead, walkedHead [20]byte
-	// ractorsCut: the list goes on beyond maxRactors.
-	ractorsCut bool
-	// currentECBuf receives what currentEC points to.
-	currentECBuf [8]byte
-	// plan is that of the tick's call under way, or of the last one; exact that of readExact.
-	plan, exact plan
-	scratch     []attach.Range
-	retry       []*thread
-	// fiber receives the frames of fibers that don't run, fiberLinks is for readResumers.
-	fiber      fiberRead
-	fiberLinks []link
-	// leads is for findWork. lookNS and lookSinceNS are when what findWork looks at was read, as in work.Frames.
-	leads               []work.Lead
-	lookNS, lookSinceNS int64
-	reads               sampler.Reads
-	budget              budget
-	// ways counts the stacks read in each way.
-	ways [ways]uint64
-
-	// tracer finds the active spans of threads; published says where threads publish theirs, nil where they don't.
-	tracer    *trace.Finder
-	published atomic.Pointer[trace.Published]
-	// finder finds for whom threads work; with frugal it looks for new requests no longer than it is allowed to, last at workedNS.
-	finder *work.Finder
-	frugal bool
-	// noRequests: it does not.
-	noRequests bool
-	workedNS   int64
-	// waiting are the fibers that wait.
-	waiting waitingFibers
-
-	lastDecodeError error
-	// decode, in tests alone, decodes in place of dec.Decode.
-	decode func(raw *code.Stack) (sampler.StackID, code.Info, error)
 }
 
 // Exports finds exported variables: an *attach.Module does.
@@ -160,59 +64,76 @@ type Exports interface {
 // NewReader prepares the reading of a located VM, whose frames, stacks and threads are interned in dict. Errors name the fields
 // that the layout table lacks.
 func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts Options) (*Reader, error) {
-	o, dec := vm.o, newDecoder(vm, dict)
-	r := &Reader{
-		pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o,
-		now: opts.Now, tids: opts.TIDs, innerPID: opts.InnerPID, pthreadTID: -1,
-		threads: make(map[attach.Address]*thread), maxDepth: opts.MaxDepth, maxThreads: maxThreads, maxRactors: maxRactors, whole: opts.Whole,
-	}
-	if r.maxDepth <= 0 {
-		r.maxDepth = defaultMaxDepth
-	}
-	r.fullDepth, r.maxStackBytes, r.cutAt = r.maxDepth, maxStackBytes, maxStackBytes
-	if r.now == nil {
+	o, dec := vm.Places, vm.NewDecoder(dict)
+	tg := &target{pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o, now: opts.Now}
+	if tg.now == nil {
 		start := time.Now()
 		base := start.UnixNano()
-		r.now = func() int64 { return base + int64(time.Since(start)) }
+		tg.now = func() int64 { return base + int64(time.Since(start)) }
 	}
-	if r.tids == nil {
-		r.tids = func(v int32) (int32, bool) { return v, true }
-	}
-	if r.innerPID == 0 {
-		r.innerPID = int32(pid)
+	innerPID := opts.InnerPID
+	if innerPID == 0 {
+		innerPID = int32(pid)
 	}
 	switch {
-	case o.gvlAcquired >= 0:
-		r.era = sampler.EraFlag
-	case o.thRunningNode >= 0:
-		r.era = sampler.EraSched
+	case o.GVLAcquired >= 0:
+		tg.era = sampler.EraFlag
+	case o.ThRunningNode >= 0:
+		tg.era = sampler.EraSched
 	default:
-		r.era = sampler.EraOwner
+		tg.era = sampler.EraOwner
 	}
-	dec.Objects.View.Stopped = &r.budget.stopped
+	dec.Objects.View.Stopped = &tg.budget.stopped
 	word := func(symbol string) uint64 {
-		var b [8]byte
-		if sym, ok := module.Exported(symbol); ok && r.mem.Read(sym.Addr, b[:]) == nil {
-			return le64(b[:])
+		if sym, ok := module.Exported(symbol); ok {
+			return tg.wordAt(sym.Addr)
 		}
 		return 0
 	}
-	r.tracer = trace.NewFinder(vm.Mem, dec.Objects, word("rb_cObject"), int(r.innerPID))
-	r.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values, r.now)
-	r.frugal, r.noRequests = opts.Frugal, opts.NoRequests
-	r.mProcess, r.cRactor = word("rb_mProcess"), word("rb_cRactor")
+	r := newReader(tg, opts)
+	r.serving.tracer = trace.NewFinder(vm.Mem, dec.Objects, word("rb_cObject"), int(innerPID))
+	r.serving.finder = work.NewFinder(vm.Mem, dec, dict, opts.Values, tg.now)
+	r.blocking.mProcess, r.blocking.cRactor = word("rb_mProcess"), word("rb_cRactor")
 	if r.era == sampler.EraFlag {
 		sym, ok := module.Exported("ruby_current_execution_context_ptr")
 		if !ok {
 			return nil, fmt.Errorf("process %d: ruby %s does not export ruby_current_execution_context_ptr: the GVL's owner can't be read", pid, vm.Version)
 		}
-		r.currentEC = sym.Addr
+		r.gvl.currentEC = sym.Addr
 	}
 	var b [8]byte
-	if r.mem.Read(vm.Addr+attach.Address(o.vmObjspace), b[:]) == nil {
+	if r.mem.Read(vm.Addr+attach.Address(o.VMObjspace), b[:]) == nil {
 		r.gc = newGCReader(vm, attach.Address(le64(b[:])), r.dec.Objects, r.now, &r.reads)
 	}
 	return r, nil
+}
+
+// newReader puts a Reader's parts together, which read nothing yet.
+func newReader(tg *target, opts Options) *Reader {
+	list := newThreadList(tg)
+	gvl := &gvlReader{target: tg, list: list}
+	stacks := newStackReader(tg, list, opts.MaxDepth)
+	serving := &workReader{target: tg, list: list, frugal: opts.Frugal, noRequests: opts.NoRequests}
+	fibers := &fiberReader{target: tg, list: list, stacks: stacks, serving: serving}
+	names := newThreadNamer(tg, list, opts.TIDs)
+	blocking := &blockReader{target: tg, list: list}
+	return &Reader{
+		target:     tg,
+		scheduling: &scheduling{target: tg, list: list},
+		copier:     &copier{target: tg, stacks: stacks},
+		list:       list,
+		gvl:        gvl,
+		choice:     &selection{target: tg, list: list, gvl: gvl, whole: opts.Whole},
+		stacks:     stacks,
+		fibers:     fibers,
+		blocking:   blocking,
+		serving:    serving,
+		waiting:    &waitingFibers{target: tg, list: list, stacks: stacks, serving: serving},
+		names:      names,
+		samples: &sampleMaker{target: tg, list: list, stacks: stacks, names: names, fibers: fibers, blocking: blocking,
+			serving: serving},
+		counting: &collector{target: tg, list: list},
+	}
 }
 
 // Share says that n processes are read at once, which divide the limits on threads, on copies of stacks and on what is decoded
@@ -226,18 +147,20 @@ func (r *Reader) keepShare() {
 		return
 	}
 	r.shared = n
-	r.maxThreads = sampler.Share(maxThreads, n)
-	r.maxStackBytes = sampler.Share(maxStackBytes, n)
+	r.list.maxThreads = sampler.Share(maxThreads, n)
+	r.stacks.maxStackBytes = sampler.Share(maxStackBytes, n)
 	r.dec.Share(n)
-	r.order = nil // the threads are listed again, and with them the stacks counted
+	r.list.order = nil // the threads are listed again, and with them the stacks counted
 }
 
-// Era says which generation of scheduler the target has.
-func (r *Reader) Era() sampler.Era { return r.era }
+// SuspendedFibers looks through the heap for fibers that are suspended or were never resumed, which no thread leads to, and reads
+// the stacks of the suspended ones. It costs a reading of all small objects: it is for a dump, and not for a tick. It belongs
+// behind a Read. A fiber that nothing refers to any more is among them until the collector has freed it. Its errors are ctx's,
+// those of reading the list of the heap's pages, and one that says that this release's table does not lead to fibers.
+func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
+	return r.fibers.suspended(ctx)
+}
 
-// Reads counts what happened to reads so far.
-func (r *Reader) Reads() *sampler.Reads { return &r.reads }
-
-// live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in compiled
-// code (code.Stack.Live).
-func (r *Reader) live(running bool) bool { return running && !r.collecting }
+// FollowFibers goes on looking at the fibers that wait, for as long as its allowance lasts, and returns the last look at all of them;
+// nil: there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC in ns. What can't be read is left out.
+func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

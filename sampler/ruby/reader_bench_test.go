@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // benchThreads parks n threads in a stack of so many frames.
@@ -43,7 +44,7 @@ func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	vm, err := LocateVM(context.Background(), p, m, table, version)
+	vm, err := rubyvm.LocateVM(context.Background(), p, m, table, version)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func BenchmarkTick(b *testing.B) {
 		b.Run(name("unchanged-floor"), floor)
 		b.Run(name("decoded"), func(b *testing.B) {
 			tick(b, sampler.StackTick, func() {
-				for _, t := range rd.order {
+				for _, t := range rd.list.order {
 					t.stack.kept, t.stack.quiet, t.stack.rests = t.stack.kept[:0], 0, false // as of one at work
 				}
 			})

@@ -31,7 +31,7 @@ type restingStack struct {
 }
 
 // swapResting exchanges the kept stack for the resting one.
-func (r *Reader) swapResting(s *stackState) {
+func (r *stackReader) swapResting(s *stackState) {
 	o := &s.resting
 	o.asideIn = r.dict.Generation()
 	s.kept, o.frames = o.frames, s.kept
@@ -53,7 +53,7 @@ func (r *Reader) swapResting(s *stackState) {
 
 // probe reports whether one copy of a thread's frames may be enough because it waits where it waited before, and makes that the
 // place to read. (The slots of ZJIT's frames are learned from the frames last read, which were others.)
-func (r *Reader) probe(s *stackState) bool {
+func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
 	}
@@ -69,7 +69,7 @@ func (r *Reader) probe(s *stackState) bool {
 
 // unchanged reports whether frames that end at end are those kept, or those that rest, which are kept then. live: the thread
 // may be executing them.
-func (r *Reader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
+func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true
 	}
@@ -81,14 +81,14 @@ func (r *Reader) unchanged(s *stackState, frames []byte, end attach.Address, dro
 }
 
 // fits reports whether there is a resting stack of the execution context and VM stack at hand.
-func (r *Reader) fits(s *stackState, end attach.Address) bool {
+func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 	o := &s.resting
 	return o.rests && o.ec == s.ec && o.end == end && o.asideIn == r.dict.Generation()
 }
 
 // same reports whether frames are those kept, and still mean what they did. Where a JIT is on, the innermost one's line depends
 // on whether the thread executes it.
-func (r *Reader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
+func (r *stackReader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if live != s.live && r.dec.JITOn() && !s.topC[0] {
 		return false
 	}

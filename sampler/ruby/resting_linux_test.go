@@ -43,7 +43,7 @@ func TestRestingStacks(t *testing.T) {
 				depth = sampler.StackTick
 			}
 			before := make(map[*thread]sampler.StackID)
-			for _, th := range rd.order {
+			for _, th := range rd.list.order {
 				if th.stack.resting.rests {
 					before[th] = th.stack.resting.id
 				}
@@ -51,7 +51,7 @@ func TestRestingStacks(t *testing.T) {
 			if rd.Read(depth, &s) != nil {
 				continue // a thread list that changed; the next read tells
 			}
-			for i, th := range rd.order {
+			for i, th := range rd.list.order {
 				st := &s.Threads[i]
 				if st.Quality&(sampler.StackFresh|sampler.StackFailed|sampler.StackPartial) != sampler.StackFresh || rd.active(th) {
 					continue

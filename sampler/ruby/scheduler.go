@@ -52,14 +52,20 @@ type SchedulerThread struct {
 	Owner, Queued, Linked bool
 }
 
+// scheduling says how the main ractor's scheduler can be followed from record to record.
+type scheduling struct {
+	*target
+	list *threadList
+}
+
 // Scheduler finds the main ractor's scheduler. It is called after a Read, by the goroutine that reads. The error is ErrNoScheduler where
 // it can't be followed, or that of reading.
-func (r *Reader) Scheduler() (Scheduler, error) { return r.scheduler(true) }
+func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
 // UnprobedScheduler is Scheduler for who puts no breakpoints into the process.
-func (r *Reader) UnprobedScheduler() (Scheduler, error) { return r.scheduler(false) }
+func (r *scheduling) UnprobedScheduler() (Scheduler, error) { return r.scheduler(false) }
 
-func (r *Reader) scheduler(breakpoints bool) (Scheduler, error) {
+func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	none := func(format string, args ...any) (Scheduler, error) {
 		return Scheduler{}, fmt.Errorf("process %d: %w: %s", r.pid, ErrNoScheduler, fmt.Sprintf(format, args...))
 	}
@@ -71,22 +77,22 @@ func (r *Reader) scheduler(breakpoints bool) (Scheduler, error) {
 		return none("children that Ruby %s forks can wait for ever for a mutex that nobody holds (https://bugs.ruby-lang.org/issues/21860), which breakpoints "+
 			"make likely; 3.4.9 has it mended", r.vm.Version)
 	}
-	if o.gvlLock < 0 || o.thReadyNode < 0 || r.era == sampler.EraSched && (o.thRunningNode < 0 || o.ntTID < 0) {
+	if o.GVLLock < 0 || o.ThReadyNode < 0 || r.era == sampler.EraSched && (o.ThRunningNode < 0 || o.NTTID < 0) {
 		return none("where this build of Ruby %s has its parts is not known", r.vm.Version)
 	}
-	if len(r.ractors) == 0 {
+	if len(r.list.ractors) == 0 {
 		return none("its threads have not been read yet")
 	}
-	if len(r.ractors) > 1 {
-		return none("the process has %d ractors, and the threads of one alone can be followed", len(r.ractors))
+	if len(r.list.ractors) > 1 {
+		return none("the process has %d ractors, and the threads of one alone can be followed", len(r.list.ractors))
 	}
-	rc := r.ractors[0]
+	rc := r.list.ractors[0]
 	at := func(off int) attach.Address { return rc.base + attach.Address(r.gvlOff(off)) }
 	s := Scheduler{
 		Before33: r.era == sampler.EraOwner,
-		Lock:     at(o.gvlLock), Owner: at(o.gvlOwner), QueueTail: at(o.gvlQueue) + 8,
-		ReadyNode: o.thReadyNode, RunningNode: o.thRunningNode, ThreadOfEC: o.ecThread,
-		Region: o.thRegion, Unblock: o.thUnblockFunc, Status: o.thStatus, Context: o.thEC, Mutex: o.thLockingMutex,
+		Lock:     at(o.GVLLock), Owner: at(o.GVLOwner), QueueTail: at(o.GVLQueue) + 8,
+		ReadyNode: o.ThReadyNode, RunningNode: o.ThRunningNode, ThreadOfEC: o.ECThread,
+		Region: o.ThRegion, Unblock: o.ThUnblockFunc, Status: o.ThStatus, Context: o.ThEC, Mutex: o.ThLockingMutex,
 	}
 	if r.gc != nil {
 		s.Collector, s.Collects = r.gc.Collects()
@@ -99,7 +105,7 @@ func (r *Reader) scheduler(breakpoints bool) (Scheduler, error) {
 		return none("at %v, where its mutex is in the layout of Ruby %s, is none (% x)", s.Lock, r.vm.Version, mutex)
 	}
 	// Before 3.0 there is no thread-local variable, but the thread is a value of pthread_getspecific, in the thread's block.
-	specific := o.vmRactorSet < 0
+	specific := o.VMRactorSet < 0
 	threads, ok := r.nativeWords(rc.threads, specific)
 	if !ok {
 		return none("its threads share native threads (M:N, RUBY_MN_THREADS)")
@@ -135,15 +141,15 @@ func isMutex(b *[mutexSize]byte) bool {
 
 // SchedulerThreads reads the main ractor's threads as they are now. It is called after a Read, by the goroutine that reads. Threads that
 // have no native thread, or can't be read, are left out.
-func (r *Reader) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
-	if len(r.ractors) == 0 {
+func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
+	if len(r.list.ractors) == 0 {
 		return nil, nil
 	}
-	threads := r.ractors[0].threads
-	words := make([]byte, r.o.thSpan*len(threads)+8)
+	threads := r.list.ractors[0].threads
+	words := make([]byte, r.o.ThSpan*len(threads)+8)
 	ranges := make([]attach.Range, 0, len(threads)+1)
 	for i, t := range threads {
-		ranges = append(ranges, attach.Range{Addr: t.addr, Buf: words[i*r.o.thSpan:][:r.o.thSpan]})
+		ranges = append(ranges, attach.Range{Addr: t.addr, Buf: words[i*r.o.ThSpan:][:r.o.ThSpan]})
 	}
 	owned := words[len(words)-8:]
 	ranges = append(ranges, attach.Range{Addr: s.Owner, Buf: owned})
@@ -194,14 +200,14 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 // Listed calls each with the threads that the last Read listed, and how many they are, unless they are those of a listing that the caller
 // has. tid is 0 while a thread has no native one. It returns the listing's number, which is not 0. It is called by the goroutine that
 // reads.
-func (r *Reader) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
-	if n := uint64(r.walks); n == known {
+func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
+	if n := uint64(r.list.walks); n == known {
 		return n
 	}
-	for _, t := range r.order {
-		each(len(r.order), t.addr, t.id, t.tid)
+	for _, t := range r.list.order {
+		each(len(r.list.order), t.addr, t.id, t.tid)
 	}
-	return uint64(r.walks)
+	return uint64(r.list.walks)
 }
 
 // forgetsMutex reports whether a release does not make all its mutexes anew in a child that it forks (Ruby's Bug #21860: 3.4.0 to

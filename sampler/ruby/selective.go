@@ -37,12 +37,26 @@ const (
 	maxSelectiveTries = 3
 )
 
+// selection decides which threads a tick reads.
+type selection struct {
+	*target
+	list *threadList
+	gvl  *gvlReader
+	// whole: stack ticks read every thread.
+	whole bool
+	// moves says when threads had a CPU last. It is nil if that is not known.
+	moves Moves
+	// entered are for the next Read, and lookAt: the one under way has some.
+	entered []Entered
+	lookAt  bool
+}
+
 // maySelect reports whether a tick may read less than everything.
-func (r *Reader) maySelect(depth sampler.Depth) bool {
-	if r.era == sampler.EraFlag || !r.allRead {
+func (r *selection) maySelect(depth sampler.Depth) bool {
+	if r.era == sampler.EraFlag || !r.list.allRead {
 		return false
 	}
-	for _, rc := range r.ractors {
+	for _, rc := range r.list.ractors {
 		if !rc.queue.known {
 			return false
 		}
@@ -51,17 +65,17 @@ func (r *Reader) maySelect(depth sampler.Depth) bool {
 		return false
 	}
 	if depth == sampler.StackTick {
-		return len(r.order) > turnsAbove && !r.whole
+		return len(r.list.order) > turnsAbove && !r.whole
 	}
-	return len(r.order) > selectiveAbove
+	return len(r.list.order) > selectiveAbove
 }
 
 // tooLate reports whether a tick at nowNS comes so long after the one before that the middle of a queue may be another one.
-func (r *Reader) tooLate(nowNS int64) bool {
-	if nowNS-r.tickNS <= selectiveGap {
+func (r *selection) tooLate(nowNS int64) bool {
+	if nowNS-r.list.tickNS <= selectiveGap {
 		return false
 	}
-	for _, rc := range r.ractors {
+	for _, rc := range r.list.ractors {
 		if len(rc.queue.members) > queueLead {
 			return true
 		}
@@ -72,58 +86,58 @@ func (r *Reader) tooLate(nowNS int64) bool {
 // peek reads the schedulers ahead of a selective tick, to learn whom it has to read. What the tick says is what it sees
 // itself, a moment later: taking the time of another reading only when an unexpected thread holds the GVL would make such
 // threads' turns look shorter than they are.
-func (r *Reader) peek() {
-	r.ticks++
-	r.read = r.read[:0]
+func (r *selection) peek() {
+	r.list.ticks++
+	r.list.read = r.list.read[:0]
 	r.plan.reset()
 	r.plan.begin(forSchedulers, nil)
-	for _, rc := range r.ractors {
+	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
 	if r.readPlan(&r.plan) != nil {
 		return // the tick will say so
 	}
-	for i, rc := range r.ractors {
+	for i, rc := range r.list.ractors {
 		if r.plan.ranges[i].Failed {
 			continue
 		}
-		t := r.threads[attach.Address(le64(rc.buf[r.gvlOff(r.o.gvlOwner):]))]
+		t := r.list.threads[attach.Address(le64(rc.buf[r.gvlOff(r.o.GVLOwner):]))]
 		rc.owners = [2]*thread{t, t}
 		if t != nil {
-			t.wanted = r.sample
+			t.wanted = r.list.sample
 		}
-		r.followQueue(rc) // what it can't follow the tick will find torn, or not
-		for _, t := range r.read {
-			t.wanted = r.sample
+		r.gvl.followQueue(rc) // what it can't follow the tick will find torn, or not
+		for _, t := range r.list.read {
+			t.wanted = r.list.sample
 		}
 	}
 }
 
 // planThreads adds the thread structs to the batch: all, or those that take part and, in a stack tick, those whose turn it is.
-func (r *Reader) planThreads(depth sampler.Depth, selective bool) {
+func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
 	if depth == sampler.StackTick {
-		r.turn++
+		r.list.turn++
 	}
-	r.read = r.read[:0]
-	for i, t := range r.order {
+	r.list.read = r.list.read[:0]
+	for i, t := range r.list.order {
 		if !selective || r.needs(t, i, depth, now) {
-			t.readIn = r.ticks
+			t.readIn = r.list.ticks
 			if depth == sampler.StackTick {
 				t.stackNS = now
 			}
-			r.read = append(r.read, t)
+			r.list.read = append(r.list.read, t)
 		}
 	}
 	r.plan.begin(forThreads, nil)
-	r.addPieces(depth == sampler.StackTick)
+	r.list.addPieces(depth == sampler.StackTick)
 }
 
 // needs reports whether a selective tick has to read a thread.
-func (r *Reader) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
+func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
 	stacks := depth == sampler.StackTick
 	switch {
-	case t.wanted == r.sample, t.asked():
+	case t.wanted == r.list.sample, t.asked():
 		return true
 	case stacks && r.moves != nil && !t.wasActive && t.place < 0:
 		return !r.standsStill(t)
@@ -133,25 +147,25 @@ func (r *Reader) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
 	case t.wasActive, t.hotUntil > now:
 		return true
 	case t.warmUntil > now:
-		return stacks || (readNumber(i)+r.sample)%warmTurns == 0
+		return stacks || (readNumber(i)+r.list.sample)%warmTurns == 0
 	}
 	return stacks && r.dueAt(t, i, now)
 }
 
 // dueAt reports whether a stack tick has to look at a thread that does not take part in the scheduling.
-func (r *Reader) dueAt(t *thread, i int, now int64) bool {
+func (r *selection) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
 // turnOf reports whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be corrected.
-func (r *Reader) turnOf(t *thread, i int, now int64) bool {
-	return (uint(i)+r.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
+func (r *selection) turnOf(t *thread, i int, now int64) bool {
+	return (uint(i)+r.list.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
 // takeQueue takes a ractor's queue from what a tick has read, and reports whether that was enough: every thread was read that has to
 // be.
-func (r *Reader) takeQueue(rc *ractor, selective bool) (enough bool) {
+func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
 		return true
 	}
@@ -161,16 +175,16 @@ func (r *Reader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	}
 	missing := false
 	for _, t := range rc.owners {
-		if t != nil && t.readIn != r.ticks {
-			t.wanted = r.sample
+		if t != nil && t.readIn != r.list.ticks {
+			t.wanted = r.list.sample
 			missing = true
 		}
 	}
 	outcome := r.followQueue(rc)
 	switch {
 	case missing, outcome == queueLacksThread:
-		for _, t := range r.read {
-			t.wanted = r.sample
+		for _, t := range r.list.read {
+			t.wanted = r.list.sample
 		}
 		return false
 	case outcome == queueMoved:
@@ -184,11 +198,11 @@ func (r *Reader) takeQueue(rc *ractor, selective bool) (enough bool) {
 
 // readRest reads a ractor's threads that this tick has not read, when its queue can't be followed: their own words say whether
 // they are in it. That is a little later than the rest, and drops nothing.
-func (r *Reader) readRest(rc *ractor) {
+func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
 	for _, t := range rc.threads {
-		if t.readIn != r.ticks {
+		if t.readIn != r.list.ticks {
 			batch = append(batch, attach.Range{Addr: t.addr, Buf: t.buf})
 			r.rest = append(r.rest, t)
 		}
@@ -200,20 +214,20 @@ func (r *Reader) readRest(rc *ractor) {
 		return // the next tick will say so
 	}
 	for i, t := range r.rest {
-		if !batch[i].Failed && le64(t.buf[r.o.thSelf:]) == t.self {
-			t.readIn, t.stack.plan.at = r.ticks, -1
-			r.read = append(r.read, t)
+		if !batch[i].Failed && le64(t.buf[r.o.ThSelf:]) == t.self {
+			t.readIn, t.stack.plan.at = r.list.ticks, -1
+			r.list.read = append(r.list.read, t)
 		}
 	}
 }
 
 // selectionIntact checks the lists as far as a selective tick has read them: the heads, the counts, and the links of the
 // threads read. A thread that came or went changes a count or the end of a list.
-func (r *Reader) selectionIntact() bool {
+func (r *threadList) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false
 	}
-	node := attach.Address(r.o.thNode)
+	node := attach.Address(r.o.ThNode)
 	for _, rc := range r.ractors {
 		n := len(rc.threads)
 		if n == 0 || rc.cut {
@@ -239,8 +253,8 @@ func (r *Reader) selectionIntact() bool {
 		if t.among < n-1 {
 			next = rc.threads[t.among+1].addr + node
 		}
-		if attach.Address(le64(t.buf[r.o.thNode:])) != next || attach.Address(le64(t.buf[r.o.thNode+8:])) != prev ||
-			le64(t.buf[r.o.thSelf:]) != t.self {
+		if attach.Address(le64(t.buf[r.o.ThNode:])) != next || attach.Address(le64(t.buf[r.o.ThNode+8:])) != prev ||
+			le64(t.buf[r.o.ThSelf:]) != t.self {
 			return false
 		}
 	}
@@ -248,10 +262,10 @@ func (r *Reader) selectionIntact() bool {
 }
 
 // listCount is how many threads a ractor says it has (32 bits; on 2.5, 64).
-func (r *Reader) listCount(rc *ractor) int {
-	off := r.o.vmLivingNum
-	if r.o.vmRactorSet >= 0 {
-		off = r.o.ractorCnt - r.o.ractorSet
+func (r *threadList) listCount(rc *ractor) int {
+	off := r.o.VMLivingNum
+	if r.o.VMRactorSet >= 0 {
+		off = r.o.RactorCnt - r.o.RactorSet
 	}
 	return int(le32(rc.buf[off:]))
 }

@@ -45,21 +45,21 @@ func TestTurns(t *testing.T) {
 				}
 			}
 			looked := make(map[*thread]bool)
-			for _, th := range rd.order {
-				if th.readIn == rd.ticks {
+			for _, th := range rd.list.order {
+				if th.readIn == rd.list.ticks {
 					looked[th] = true
 				}
 			}
 			return looked
 		}
-		if n := len(read()); n != len(rd.order) {
-			t.Fatalf("the first stack tick looked at %d of %d threads", n, len(rd.order))
+		if n := len(read()); n != len(rd.list.order) {
+			t.Fatalf("the first stack tick looked at %d of %d threads", n, len(rd.list.order))
 		}
 		for range quietAfter {
 			read()
 		}
 		// The main thread may still be on its way from saying that all is ready into its read.
-		active := func() bool { return slices.ContainsFunc(rd.order, rd.active) }
+		active := func() bool { return slices.ContainsFunc(rd.list.order, rd.active) }
 		for deadline := time.Now().Add(time.Minute); active(); read() {
 			if time.Now().After(deadline) {
 				t.Fatal("a thread stays active that should wait")
@@ -74,7 +74,7 @@ func TestTurns(t *testing.T) {
 				seen[th]++
 			}
 		}
-		for _, th := range rd.order {
+		for _, th := range rd.list.order {
 			if seen[th] != 1 {
 				t.Errorf("%v was looked at %d times in %d stack ticks", th, seen[th], turns)
 			}
@@ -100,12 +100,12 @@ func TestTurns(t *testing.T) {
 			}
 		}
 		clock += maxStackAgeNS + 1
-		if n := len(read()); n != len(rd.order) {
-			t.Errorf("after %d ms a stack tick looked at %d of %d threads", maxStackAgeNS/1_000_000+1, n, len(rd.order))
+		if n := len(read()); n != len(rd.list.order) {
+			t.Errorf("after %d ms a stack tick looked at %d of %d threads", maxStackAgeNS/1_000_000+1, n, len(rd.list.order))
 		}
-		rd.whole = true
-		if n := len(read()); n != len(rd.order) {
-			t.Errorf("a stack tick that is to read all looked at %d of %d threads", n, len(rd.order))
+		rd.choice.whole = true
+		if n := len(read()); n != len(rd.list.order) {
+			t.Errorf("a stack tick that is to read all looked at %d of %d threads", n, len(rd.list.order))
 		}
 	})
 }

@@ -36,7 +36,7 @@ func TestSelectiveQueue(t *testing.T) {
 			rubytest.Skip(t, "this release has no queue to read")
 		}
 		whole := func(s *sampler.Sample) bool {
-			all.allRead = false
+			all.list.allRead = false
 			return all.Read(sampler.LockTick, s) == nil && !s.Ractors[0].Torn
 		}
 		var before, between, after sampler.Sample
@@ -51,7 +51,7 @@ func TestSelectiveQueue(t *testing.T) {
 			if i%10 == 0 {
 				depth = sampler.StackTick
 			}
-			maySelect := selective.maySelect(depth)
+			maySelect := selective.choice.maySelect(depth)
 			if !whole(&before) || selective.Read(depth, &between) != nil || !whole(&after) {
 				continue
 			}
@@ -64,7 +64,7 @@ func TestSelectiveQueue(t *testing.T) {
 				continue
 			}
 			compared++
-			if maySelect && len(selective.read) < len(selective.order) {
+			if maySelect && len(selective.list.read) < len(selective.list.order) {
 				selectiveTicks++
 			}
 			if !slices.Equal(want, last) {
@@ -72,7 +72,7 @@ func TestSelectiveQueue(t *testing.T) {
 				last = append(last[:0], want...)
 			}
 			if !slices.Equal(want, got) {
-				t.Fatalf("tick %d: threads %v are queued, a tick that read %d of %d says %v", i, want, len(selective.read), len(selective.order), got)
+				t.Fatalf("tick %d: threads %v are queued, a tick that read %d of %d says %v", i, want, len(selective.list.read), len(selective.list.order), got)
 			}
 			for j := range between.Threads {
 				th := &between.Threads[j]

@@ -2,6 +2,7 @@ package ruby
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -20,6 +21,24 @@ const (
 
 // ntPthread is how far before its tid a rb_native_thread has its pthread_t, in bytes (vm_core.h, 3.2 to 4.0).
 const ntPthread = 8
+
+// workReader reads for whom threads work.
+type workReader struct {
+	*target
+	list *threadList
+	// leads is for findWork. lookNS and lookSinceNS are when what findWork looks at was read, as in work.Frames.
+	leads               []work.Lead
+	lookNS, lookSinceNS int64
+	// tracer finds the active spans of threads; published says where threads publish theirs, nil where they don't.
+	tracer    *trace.Finder
+	published atomic.Pointer[trace.Published]
+	// finder finds for whom threads work; with frugal it looks for new requests no longer than it is allowed to, last at workedNS.
+	finder *work.Finder
+	frugal bool
+	// noRequests: it does not.
+	noRequests bool
+	workedNS   int64
+}
 
 // servingState is what is known, from tick to tick, of for whom a thread works.
 type servingState struct {
@@ -76,7 +95,7 @@ func (s *servingState) unplan() {
 }
 
 // planWork adds what said for whom a thread works to the tick's call, behind its stack.
-func (r *Reader) planWork(t *thread) {
+func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
 	}
@@ -89,7 +108,7 @@ func (r *Reader) planWork(t *thread) {
 
 // dropUnreadWork has looked up anew for whom those threads work of which the tick's call could not read all that planWork has added:
 // what is in a buffer then is of no time, or nothing.
-func (r *Reader) dropUnreadWork() {
+func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
 		to := len(p.ranges)
@@ -105,26 +124,27 @@ func (r *Reader) dropUnreadWork() {
 // SetPublished says where threads publish their spans for readers outside: variable is their pointer to a record, keys are the
 // names of attributes by their numbers. It may be called from any goroutine.
 func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
-	r.published.Store(trace.NewPublished(variable, keys))
+	r.serving.published.Store(trace.NewPublished(variable, keys))
 }
 
 // native says which native thread a thread runs on.
-func (r *Reader) native(t *thread) trace.Native {
-	if r.o.thNT < 0 {
-		if r.o.thPthread < 0 {
+func (r *target) native(t *thread) trace.Native {
+	if r.o.ThNT < 0 {
+		if r.o.ThPthread < 0 {
 			return trace.Native{}
 		}
-		return trace.Native{Pointer: attach.Address(le64(t.buf[r.o.thPthread:]))}
+		return trace.Native{Pointer: attach.Address(le64(t.buf[r.o.ThPthread:]))}
 	}
-	nt := attach.Address(le64(t.buf[r.o.thNT:]))
+	nt := attach.Address(le64(t.buf[r.o.ThNT:]))
 	if nt == 0 {
 		return trace.Native{}
 	}
-	return trace.Native{At: nt + attach.Address(r.o.ntTID) - ntPthread}
+	return trace.Native{At: nt + attach.Address(r.o.NTTID) - ntPthread}
 }
 
-// findWork finds for whom the threads work whose stacks this tick has read. What is known of the others is as old as their stacks.
-func (r *Reader) findWork(nowNS, sinceNS int64) {
+// findWork finds for whom the threads work whose stacks this tick has read. What is known of the others is as old as their stacks. born is
+// waitingFibers.born.
+func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec attach.Address) int64) {
 	if r.noRequests {
 		return
 	}
@@ -142,9 +162,9 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 	}
 	published := r.published.Load()
 	// Who is looked at first has more of that time: another one each time.
-	first := int(r.turn) % max(len(r.read), 1)
-	for i := range r.read {
-		t := r.read[(first+i)%len(r.read)]
+	first := int(r.list.turn) % max(len(r.list.read), 1)
+	for i := range r.list.read {
+		t := r.list.read[(first+i)%len(r.list.read)]
 		st := &t.stack
 		if st.quality&sampler.StackFresh == 0 {
 			continue
@@ -171,11 +191,11 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 				return
 			}
 		}
-		r.leads = append(r.leads[:0], work.Lead{At: t.addr + attach.Address(r.o.thEC), Says: st.keptEC})
+		r.leads = append(r.leads[:0], work.Lead{At: t.addr + attach.Address(r.o.ThEC), Says: st.keptEC})
 		frames := work.Frames{EC: st.keptEC, InnermostAt: st.keptEC + ecCFP, Leads: r.leads, CFP: st.cfp, End: st.keptEnd,
-			Raw: st.kept, Size: r.o.code.FrameSize, Stack: st.id,
+			Raw: st.kept, Size: r.o.Code.FrameSize, Stack: st.id,
 			Partial: st.quality&sampler.StackPartial != 0, Truncated: st.quality&sampler.StackTruncated != 0,
-			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS, BornNS: r.born(t, st.keptEC)}
+			Handlers: st.handlers, Version: uint64(st.version), NowNS: nowNS, SinceNS: sinceNS, BornNS: born(t, st.keptEC)}
 		if t.asked() {
 			frames.BornNS, frames.ByNS = max(frames.BornNS, t.entered.FromNS), t.entered.ByNS
 			r.finder.Unbounded(func() { calls, err = r.finder.Look(&t.serves.work, &frames) })
@@ -194,25 +214,25 @@ func (r *Reader) findWork(nowNS, sinceNS int64) {
 
 // findOuterWork finds for whom a thread works whose running fiber does not say it, by the stack of one that has resumed it, which was
 // just read; links lead to that.
-func (r *Reader) findOuterWork(t *thread, ec attach.Address, links []link) {
+func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
-	if r.noRequests || !s.work.Idle() || r.over() {
+	if r.serving.noRequests || !s.work.Idle() || r.over() {
 		return
 	}
 	if frames, ok := r.fiberFrames(ec, links); ok {
-		calls, _ := r.finder.LookOutward(&s.work, s.outerOf(ec), &frames)
+		calls, _ := r.serving.finder.LookOutward(&s.work, s.outerOf(ec), &frames)
 		r.reads.Calls += uint64(calls) // where the target is gone the next tick will say so
 	}
 }
 
 // fiberServing finds for whom a fiber waits whose stack was just read; links lead to that.
-func (r *Reader) fiberServing(ec attach.Address, links []link) sampler.Serving {
+func (r *fiberReader) fiberServing(ec attach.Address, links []link) sampler.Serving {
 	var s work.State
 	frames, ok := r.fiberFrames(ec, links)
-	if r.noRequests || !ok {
+	if r.serving.noRequests || !ok {
 		return sampler.Serving{}
 	}
-	calls, err := r.finder.Look(&s, &frames)
+	calls, err := r.serving.finder.Look(&s, &frames)
 	r.reads.Calls += uint64(calls)
 	if err != nil {
 		return sampler.Serving{}
@@ -221,13 +241,13 @@ func (r *Reader) fiberServing(ec attach.Address, links []link) sampler.Serving {
 }
 
 // fiberFrames are the frames of the fiber whose stack was read last.
-func (r *Reader) fiberFrames(ec attach.Address, links []link) (frames work.Frames, ok bool) {
+func (r *fiberReader) fiberFrames(ec attach.Address, links []link) (frames work.Frames, ok bool) {
 	c := &r.fiber.copies[0]
 	_, end, cfp, ok := r.window(c.ec[:])
-	r.leads = r.leads[:0]
+	r.serving.leads = r.serving.leads[:0]
 	for _, l := range links {
-		r.leads = append(r.leads, work.Lead{At: l.addr, Says: l.says})
+		r.serving.leads = append(r.serving.leads, work.Lead{At: l.addr, Says: l.says})
 	}
-	return work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: r.leads, CFP: cfp, End: end, Raw: c.frames, Size: r.o.code.FrameSize,
-		Handlers: r.fiber.handlers, Version: 1, NowNS: r.lookNS, SinceNS: r.lookSinceNS}, ok
+	return work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: r.serving.leads, CFP: cfp, End: end, Raw: c.frames, Size: r.o.Code.FrameSize,
+		Handlers: r.fiber.handlers, Version: 1, NowNS: r.serving.lookNS, SinceNS: r.serving.lookSinceNS}, ok
 }

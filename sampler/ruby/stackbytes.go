@@ -14,7 +14,7 @@ const (
 
 // grow returns memory for n bytes of a thread's stack, b's own where that is large enough. When all of it together gets too
 // much, stacks are read less deep from now on.
-func (r *Reader) grow(b []byte, n int) []byte {
+func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
 	}
@@ -29,10 +29,10 @@ func (r *Reader) grow(b []byte, n int) []byte {
 }
 
 // boundStacks keeps what stacks take within maxStackBytes. It is called between ticks.
-func (r *Reader) boundStacks() {
+func (r *stackReader) boundStacks() {
 	if r.shrink {
 		// What was read deeper than from now on is read again.
-		for _, t := range r.order {
+		for _, t := range r.list.order {
 			s := &t.stack
 			s.values, s.kept, s.keptEC = nil, nil, 0
 			s.resting, s.outer = restingStack{}, code.Kept{}
@@ -46,9 +46,9 @@ func (r *Reader) boundStacks() {
 }
 
 // countStacks adds up what the stacks of the threads listed take.
-func (r *Reader) countStacks() {
+func (r *stackReader) countStacks() {
 	sum := 0
-	for _, t := range r.order {
+	for _, t := range r.list.order {
 		s := &t.stack
 		sum += cap(s.values) + cap(s.kept) + cap(s.resting.frames) + s.outer.Bytes()
 		for i := range s.copies {
@@ -59,7 +59,7 @@ func (r *Reader) countStacks() {
 }
 
 // deepenStacks lets stacks be read deeper when few threads are left.
-func (r *Reader) deepenStacks() {
+func (r *stackReader) deepenStacks() {
 	r.countStacks()
 	if r.stackBytes < r.maxStackBytes/8 && r.maxDepth < r.fullDepth {
 		r.maxDepth = min(2*r.maxDepth, r.fullDepth)

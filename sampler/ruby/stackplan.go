@@ -56,9 +56,9 @@ func (p *stackPlan) String() string {
 
 // decide makes p the plan of how a thread's stack is read next, from what is known of it
 // (docs/internals/stacks.md#racing-reads).
-func (p *stackPlan) decide(r *Reader, t *thread, kind stackKind) {
-	s, fs := &t.stack, r.o.code.FrameSize
-	*p = stackPlan{kind: kind, copies: 1, bare: kind == stackStill && s.ec == t.ecAt && t.ecIn == r.ticks}
+func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
+	s, fs := &t.stack, r.o.Code.FrameSize
+	*p = stackPlan{kind: kind, copies: 1, bare: kind == stackStill && s.ec == t.ecAt && t.ecIn == r.list.ticks}
 	if kind == stackMoving || kind == stackExact {
 		p.copies = 2
 		if s.restless > 0 {
@@ -98,7 +98,7 @@ func (p *stackPlan) decide(r *Reader, t *thread, kind stackKind) {
 }
 
 // valuesTo is how many bytes of a stack's values are read where its stack pointer is; 0: they would be too many.
-func (r *Reader) valuesTo(s *stackState, sp attach.Address) int {
+func (r *stackReader) valuesTo(s *stackState, sp attach.Address) int {
 	n := int(sp-s.low) + valueSlack
 	if sp < s.low || n > min(maxValues, r.maxDepth*valueBytes) || s.low+attach.Address(n) > s.end {
 		return 0
@@ -107,7 +107,7 @@ func (r *Reader) valuesTo(s *stackState, sp attach.Address) int {
 }
 
 // planStack adds a thread's stack to a plan.
-func (r *Reader) planStack(p *plan, t *thread, kind stackKind) {
+func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 	s := &t.stack
 	of := &s.plan
 	of.decide(r, t, kind)
@@ -121,7 +121,7 @@ func (r *Reader) planStack(p *plan, t *thread, kind stackKind) {
 	}
 	r.addCopies(p, of, s.ec, s.copies[:of.copies], s.values)
 	if of.copies > 1 {
-		p.add(t.addr+attach.Address(r.o.thEC), s.th2[:])
+		p.add(t.addr+attach.Address(r.o.ThEC), s.th2[:])
 	}
 	of.size = len(p.ranges) - of.at
 	if r.vm.ZJITFrames {
@@ -130,8 +130,8 @@ func (r *Reader) planStack(p *plan, t *thread, kind stackKind) {
 }
 
 // addCopies adds copies of a stack's context, at ec, and of its frames to a plan, and the values behind the first one.
-func (r *Reader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte) {
-	a, fs := &of.area, r.o.code.FrameSize
+func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte) {
+	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs
 	for i := range copies {
 		c := &copies[i]

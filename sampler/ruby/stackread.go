@@ -3,6 +3,16 @@ package ruby
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+)
+
+// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and what
+// follows there): measured on running processes.
+const (
+	// rb_control_frame_t and struct zjit_jit_frame
+	frameSP, frameISeq, frameSelf, jitFrameISeq = code.FrameSP, code.FrameISeq, code.FrameSelf, code.JITFrameISeq
+	// rb_execution_context_t: its first three words (docs/internals/stacks.md#the-vm-stack)
+	ecVMStack, ecVMStackSize, ecCFP, ecSpan = 0, 8, 16, 24
 )
 
 // stackOutcome is what a reading of a stack has come to.
@@ -36,7 +46,7 @@ const (
 
 // window says where the stack of an execution context lies; ok is false when it has none (not started, or ended) or when
 // its numbers can't be those of a stack.
-func (r *Reader) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
+func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	low = attach.Address(le64(ec[ecVMStack:]))
 	words := le64(ec[ecVMStackSize:])
 	cfp = attach.Address(le64(ec[ecCFP:]))
@@ -44,14 +54,14 @@ func (r *Reader) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 		return 0, 0, 0, false
 	}
 	end = low + attach.Address(words)*8
-	if cfp < low || cfp >= end || int(end-cfp)%r.o.code.FrameSize != 0 {
+	if cfp < low || cfp >= end || int(end-cfp)%r.o.Code.FrameSize != 0 {
 		return 0, 0, 0, false
 	}
 	return low, end, cfp, true
 }
 
 // locate says, by the plan of a reading and what has come back, where the frames are that the first context names.
-func (r *Reader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome) {
+func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome) {
 	p := &t.stack.plan
 	if p.kind == stackExact {
 		if got[0].Failed {
@@ -74,7 +84,7 @@ func (r *Reader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome)
 	if a.inner > 0 && a.cfp == cfp && a.end == end && a.low == low && !got[0].Failed {
 		return *a, stackFound // as planned, as nearly all of those that stand still are
 	}
-	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.code.FrameSize}
+	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.Code.FrameSize}
 	switch {
 	case area.inner > r.maxDepth+2*frameSlack:
 		return area, stackDeep
@@ -87,9 +97,9 @@ func (r *Reader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome)
 }
 
 // compare says what the frames found are to be believed on: what is kept, or copies that agree but for the drop innermost frames.
-func (r *Reader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
+func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
-	frames := s.found(area, r.o.code.FrameSize)
+	frames := s.found(area, r.o.Code.FrameSize)
 	dropJIT, tornJIT := 0, false
 	if r.vm.ZJITFrames {
 		dropJIT, tornJIT = s.jit.take(r, p.ranges, frames)
@@ -135,7 +145,7 @@ func (s *stackState) found(area *stackArea, frameSize int) []byte {
 }
 
 // finishStack takes what a planned read received. It is false when the stack is to be read again. A last reading is not.
-func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
+func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	s := &t.stack
 	s.next = stackMoving
 	area, outcome := r.locate(t, p.ranges[s.plan.at:][:s.plan.size])
@@ -145,7 +155,7 @@ func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
 		s.cfp = area.cfp
 		if outcome != stackSame {
 			s.quiet = 0
-			s.noteSP(s.found(&area, r.o.code.FrameSize))
+			s.noteSP(s.found(&area, r.o.Code.FrameSize))
 			s.reach.note(s.cfp, s.sp)
 		}
 	}
@@ -190,7 +200,7 @@ func (r *Reader) finishStack(p *plan, t *thread, running, last bool) bool {
 
 // readExact reads a stack of which it is known by now where it is, at once and in a call of its own: it is large, and how deep the
 // next one may be depends on how much this one takes (Reader.grow).
-func (r *Reader) readExact(t *thread, running, last bool) bool {
+func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {
 			t.stack.fail()
@@ -202,7 +212,7 @@ func (r *Reader) readExact(t *thread, running, last bool) bool {
 
 // planAndRead plans an exact reading and reads it; false when that fails. With ZJIT it does so twice: until the first one the slots
 // known are those of other frames.
-func (r *Reader) planAndRead(p *plan, t *thread) bool {
+func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {
 		reads = 2

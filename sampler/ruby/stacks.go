@@ -30,6 +30,36 @@ const (
 	maxFibers = 64
 )
 
+// stackReader reads and decodes the stacks of threads.
+type stackReader struct {
+	*target
+	list *threadList
+	// maxDepth is how many frames of a stack are read. stackBytes is what copies of stacks take, up to maxStackBytes; past cutAt
+	// maxDepth, which fullDepth is as long as there is room, is halved. shrink: it was, and what is deeper is to be given back.
+	maxDepth                                    int
+	stackBytes, maxStackBytes, cutAt, fullDepth int
+	shrink                                      bool
+	// exact is the plan of readExact.
+	exact plan
+	// ways counts the stacks read in each way.
+	ways [ways]uint64
+
+	lastDecodeError error
+	// decode, in tests alone, decodes in place of dec.Decode.
+	decode func(raw *code.Stack) (sampler.StackID, code.Info, error)
+}
+
+func newStackReader(tg *target, list *threadList, maxDepth int) *stackReader {
+	if maxDepth <= 0 {
+		maxDepth = defaultMaxDepth
+	}
+	return &stackReader{target: tg, list: list, maxDepth: maxDepth, fullDepth: maxDepth, maxStackBytes: maxStackBytes, cutAt: maxStackBytes}
+}
+
+// live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in compiled
+// code (code.Stack.Live).
+func (r *stackReader) live(running bool) bool { return running && !r.collecting }
+
 // stackVersion changes with each decoded stack of a thread.
 type stackVersion uint64
 
@@ -114,7 +144,7 @@ func grow(b []byte, n int) []byte {
 	return b[:n]
 }
 
-func (r *Reader) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }
+func (r *target) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }
 
 // noteSP notes where the stack pointer of the innermost frame is, or may be: a JIT's can be stale.
 func (s *stackState) noteSP(frames []byte) {
@@ -126,8 +156,8 @@ func (s *stackState) noteSP(frames []byte) {
 
 // decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID; false when
 // they could not be decoded. last: the stack is not read again.
-func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
-	s, fs := &t.stack, r.o.code.FrameSize
+func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
+	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]
 	raw := code.Stack{End: s.end, EC: s.ec, Kept: &s.outer, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
 		Partial: partial, Again: running && !last}
@@ -144,7 +174,7 @@ func (r *Reader) decodeStack(t *thread, area *stackArea, drop int, running, last
 }
 
 // accept decodes frames that are believed, and keeps them. It is false when they could not be decoded.
-func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
+func (r *stackReader) accept(t *thread, raw *code.Stack, how way) bool {
 	s := &t.stack
 	taken := s.outer.Bytes()
 	decode := r.dec.Decode
@@ -170,7 +200,7 @@ func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 	s.omitted, s.handlers = 0, info.Handlers
 	if raw.Cut > 0 {
 		s.quality |= sampler.StackTruncated
-		s.omitted = uint32((int(s.end-s.cfp)-len(raw.Frames))/r.o.code.FrameSize + info.Placeless)
+		s.omitted = uint32((int(s.end-s.cfp)-len(raw.Frames))/r.o.Code.FrameSize + info.Placeless)
 	}
 	r.ways[how]++
 	if info.Reused > 0 {
@@ -187,7 +217,7 @@ func (r *Reader) accept(t *thread, raw *code.Stack, how way) bool {
 	s.kept = append(r.grow(s.kept, len(raw.Frames))[:0], raw.Frames...)
 	s.keptEnd, s.keptEC, s.proof = s.end, s.ec, info.Proof
 	s.jit.kept = append(s.jit.kept[:0], raw.JIT...)
-	s.noteTop(raw.Frames, r.o.code.FrameSize, r.dec)
+	s.noteTop(raw.Frames, r.o.Code.FrameSize, r.dec)
 	return true
 }
 

@@ -26,7 +26,7 @@ const fiberType = "fiber"
 // fiberFinder finds the fibers of a process by their objects: nothing else leads to a suspended one, of which threads, schedulers
 // and programs hold no common list.
 type fiberFinder struct {
-	r *Reader
+	*target
 	fiberPlaces
 	types map[attach.Address]bool
 	// active are the fibers that run, and those that resumed them.
@@ -42,20 +42,17 @@ type fiberPlaces struct {
 	suspended uint64       `layout:"FIBER_SUSPENDED"`
 }
 
-func newFiberFinder(r *Reader) (*fiberFinder, error) {
+func newFiberFinder(r *target) (*fiberFinder, error) {
 	if r.gc == nil {
 		return nil, errors.New("this collector's heap can't be read")
 	}
-	f := &fiberFinder{r: r, types: make(map[attach.Address]bool), active: make(map[attach.Address]bool)}
-	return f, r.vm.resolve(&f.fiberPlaces)
+	f := &fiberFinder{target: r, types: make(map[attach.Address]bool), active: make(map[attach.Address]bool)}
+	return f, r.vm.Resolve(&f.fiberPlaces)
 }
 
-// SuspendedFibers looks through the heap for fibers that are suspended or were never resumed, which no thread leads to, and reads
-// the stacks of the suspended ones. It costs a reading of all small objects: it is for a dump, and not for a tick. It belongs
-// behind a Read. A fiber that nothing refers to any more is among them until the collector has freed it. Its errors are ctx's,
-// those of reading the list of the heap's pages, and one that says that this release's table does not lead to fibers.
-func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
-	f, err := newFiberFinder(r)
+// suspended is Reader.SuspendedFibers.
+func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
+	f, err := newFiberFinder(r.target)
 	if err != nil {
 		return sampler.Fibers{}, err
 	}
@@ -65,7 +62,7 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 		return sampler.Fibers{}, err
 	}
 	f.cut = f.cut || cut
-	for _, t := range r.order {
+	for _, t := range r.list.order {
 		f.thread(t)
 	}
 	slices.SortFunc(f.found, func(a, b attach.Address) int { return cmp.Compare(a, b) })
@@ -73,13 +70,13 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	if len(f.found) > maxSuspended {
 		f.found, f.cut = f.found[:maxSuspended], true
 	}
-	out := sampler.Fibers{AtNS: r.lookNS}
-	r.finder.Unbounded(func() {
+	out := sampler.Fibers{AtNS: r.serving.lookNS}
+	r.serving.finder.Unbounded(func() {
 		for _, addr := range f.found {
 			if f.active[addr] || ctx.Err() != nil {
 				continue
 			}
-			if fiber, ok := f.read(addr); ok {
+			if fiber, ok := r.read(&f.fiberPlaces, addr); ok {
 				out.List = append(out.List, fiber)
 			}
 		}
@@ -93,21 +90,20 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 
 // thread notes which fibers of a thread are active, and its first one, which has no object until somebody asks for it.
 func (f *fiberFinder) thread(t *thread) {
-	r := f.r
 	if t.stack.ec == 0 {
 		return
 	}
-	fiber := t.stack.ec - attach.Address(r.o.fiberSavedEC)
+	fiber := t.stack.ec - attach.Address(f.o.FiberSavedEC)
 	for hops := 0; hops < maxFibers && fiber != 0; hops++ {
 		f.active[fiber] = true
 		var w [8]byte
-		if r.mem.Read(fiber+attach.Address(r.o.fiberPrev), w[:]) != nil {
+		if f.mem.Read(fiber+attach.Address(f.o.FiberPrev), w[:]) != nil {
 			break
 		}
 		fiber = attach.Address(le64(w[:]))
 	}
-	if r.o.thRootFiber >= 0 {
-		if root := attach.Address(le64(t.buf[r.o.thRootFiber:])); root != 0 {
+	if f.o.ThRootFiber >= 0 {
+		if root := attach.Address(le64(t.buf[f.o.ThRootFiber:])); root != 0 {
 			f.found = append(f.found, root)
 		}
 	}
@@ -115,7 +111,7 @@ func (f *fiberFinder) thread(t *thread) {
 
 // page notes the fibers among the objects of a page.
 func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
-	objects := &f.r.o.objects
+	objects := &f.o.Objects
 	for at := 0; at+size <= len(page.Buf); at += size {
 		slot, addr := page.Buf[at:at+size], page.Addr+attach.Address(at)
 		if typ, ok := objects.DataType(slot); !ok || !f.isFiber(typ, uint64(addr)) {
@@ -138,7 +134,7 @@ func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	is, known := f.types[typ]
 	if !known {
-		name := f.r.dec.Objects.DataTypeName(value)
+		name := f.dec.Objects.DataTypeName(value)
 		is = name == fiberType
 		if name != "" && len(f.types) < maxDataTypes { // else it changed meanwhile
 			f.types[typ] = is
@@ -148,19 +144,18 @@ func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 }
 
 // read reads a fiber's stack; ok is false when it is not suspended, or no fiber any more.
-func (f *fiberFinder) read(addr attach.Address) (out sampler.Fiber, ok bool) {
-	r := f.r
-	saved := attach.Address(r.o.fiberSavedEC)
-	own := link{addr + saved + attach.Address(r.o.ecFiber), addr}
+func (r *fiberReader) read(f *fiberPlaces, addr attach.Address) (out sampler.Fiber, ok bool) {
+	saved := attach.Address(r.o.FiberSavedEC)
+	own := link{addr + saved + attach.Address(r.o.ECFiber), addr}
 	for range maxStackTries {
-		buf := make([]byte, max(f.status.Offset+8, r.o.fiberSavedEC+r.o.ecThread+8, r.o.fiberSavedEC+r.o.ecFiber+8))
+		buf := make([]byte, max(f.status.Offset+8, r.o.FiberSavedEC+r.o.ECThread+8, r.o.FiberSavedEC+r.o.ECFiber+8))
 		if r.mem.Read(addr, buf) != nil {
 			return out, false
 		}
 		context := buf[saved:]
-		t := r.threads[attach.Address(le64(context[r.o.ecThread:]))]
+		t := r.list.threads[attach.Address(le64(context[r.o.ECThread:]))]
 		status := f.status.In(buf)
-		if t == nil || status != f.suspended && status != f.created || attach.Address(le64(context[r.o.ecFiber:])) != addr {
+		if t == nil || status != f.suspended && status != f.created || attach.Address(le64(context[r.o.ECFiber:])) != addr {
 			return out, false
 		}
 		out = sampler.Fiber{Thread: t.id, Created: status == f.created}

@@ -32,6 +32,53 @@ var ErrListTorn = errors.New("the list of threads changed while it was read")
 
 var errNotMapped = errors.New("not mapped")
 
+// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, and readNumber the calls of Read, each
+// of which may take several of both.
+type (
+	walkNumber uint64
+	tickNumber uint64
+	readNumber uint64
+)
+
+// threadList is the list of ractors and threads that are followed, and where their structs are read to.
+type threadList struct {
+	*target
+	maxThreads, maxRactors int
+
+	ractors []*ractor
+	threads map[attach.Address]*thread
+	order   []*thread
+	lastID  sampler.ThreadID
+	walks   walkNumber
+	// vmHead is the head of the list of ractors, and their number, as a tick reads it; walkedHead as the last walk did.
+	vmHead, walkedHead [20]byte
+	// ractorsCut: the list goes on beyond maxRactors.
+	ractorsCut bool
+
+	// pieces are the structs of all threads, by their addresses.
+	pieces []piece
+	// open is the piece that the range under way in addPieces begins with, and openUntil its end; few are the places in
+	// pieces of a tick that reads few.
+	open      *piece
+	openUntil int
+	few       []int
+
+	ticks  tickNumber
+	sample readNumber
+	// tickNS is when the last tick's memory was read, beganNS when the reading of the tick under way began.
+	tickNS, beganNS int64
+	// turn counts stack ticks.
+	turn uint
+	// read are the threads whose words the tick under way has read.
+	read []*thread
+	// allRead: every thread was read since the segments were laid out.
+	allRead bool
+}
+
+func newThreadList(tg *target) *threadList {
+	return &threadList{target: tg, threads: make(map[attach.Address]*thread), maxThreads: maxThreads, maxRactors: maxRactors}
+}
+
 // ractor is one GVL domain: a ractor from 3.0 on, the VM before.
 type ractor struct {
 	addr attach.Address
@@ -115,16 +162,16 @@ type piece struct {
 
 // walkVM rebuilds the list of ractors and threads. It is run at the start and whenever a tick sees that the lists have
 // changed. When they change while they are walked, whole is false, and nothing is changed but what was newly found.
-func (r *Reader) walkVM() (whole bool, err error) {
+func (r *threadList) walkVM() (whole bool, err error) {
 	r.walks++
 	var ractors []*ractor
 	var headWords [20]byte
 	cut := false
-	if r.o.vmRactorSet < 0 {
+	if r.o.VMRactorSet < 0 {
 		rc := r.ractorAt(r.vm.Addr, 1)
 		ractors = append(ractors, rc)
 	} else {
-		head := r.vm.Addr + attach.Address(r.o.vmRactorSet)
+		head := r.vm.Addr + attach.Address(r.o.VMRactorSet)
 		if err := r.mem.Read(head, headWords[:]); err != nil {
 			return false, err
 		}
@@ -141,11 +188,11 @@ func (r *Reader) walkVM() (whole bool, err error) {
 				r.reads.Failed++
 				break
 			}
-			addr := node - attach.Address(r.o.ractorNode)
+			addr := node - attach.Address(r.o.RactorNode)
 			var link [16]byte
 			var id [4]byte
 			r.scratch = append(r.scratch[:0], attach.Range{Addr: node, Buf: link[:]},
-				attach.Range{Addr: addr + attach.Address(r.o.ractorID), Buf: id[:]})
+				attach.Range{Addr: addr + attach.Address(r.o.RactorID), Buf: id[:]})
 			if err := r.readAll(r.scratch); err != nil {
 				return false, err
 			}
@@ -174,34 +221,34 @@ func (r *Reader) walkVM() (whole bool, err error) {
 }
 
 // ractorAt returns the known ractor of that address, or a new one.
-func (r *Reader) ractorAt(addr attach.Address, id sampler.RactorID) *ractor {
+func (r *threadList) ractorAt(addr attach.Address, id sampler.RactorID) *ractor {
 	for _, rc := range r.ractors {
 		if rc.addr == addr && rc.id == id {
 			return rc
 		}
 	}
 	rc := &ractor{addr: addr, id: id}
-	if r.o.vmRactorSet < 0 {
+	if r.o.VMRactorSet < 0 {
 		rc.base = addr
-		rc.buf = make([]byte, max(r.o.vmLiving+16, r.o.vmLivingNum+8, r.o.vmGVL+256))
+		rc.buf = make([]byte, max(r.o.VMLiving+16, r.o.VMLivingNum+8, r.o.VMGVL+256))
 	} else {
-		rc.base = addr + attach.Address(r.o.ractorSet)
-		rc.buf = make([]byte, r.o.ractorMain-r.o.ractorSet)
+		rc.base = addr + attach.Address(r.o.RactorSet)
+		rc.buf = make([]byte, r.o.RactorMain-r.o.RactorSet)
 	}
 	return rc
 }
 
 // listHead is the address of the head of a ractor's list of threads.
-func (r *Reader) listHead(rc *ractor) attach.Address {
-	if r.o.vmRactorSet < 0 {
-		return rc.addr + attach.Address(r.o.vmLiving)
+func (r *threadList) listHead(rc *ractor) attach.Address {
+	if r.o.VMRactorSet < 0 {
+		return rc.addr + attach.Address(r.o.VMLiving)
 	}
-	return rc.addr + attach.Address(r.o.ractorSet)
+	return rc.addr + attach.Address(r.o.RactorSet)
 }
 
 // walkThreads follows a ractor's circular list, checking each link backwards and that each thread belongs to the VM, up to a
 // number of threads. whole is false when it changed meanwhile, or could not be read.
-func (r *Reader) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
+func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
 	var first [16]byte
 	if err := r.mem.Read(head, first[:]); err != nil {
@@ -209,7 +256,7 @@ func (r *Reader) walkThreads(rc *ractor, limit int) (list []*thread, whole bool,
 	}
 	rc.cut = false
 	prev, node := head, attach.Address(le64(first[:]))
-	buf := make([]byte, r.o.thSpan)
+	buf := make([]byte, r.o.ThSpan)
 	for node != head {
 		if node == 0 {
 			return nil, false, nil
@@ -222,18 +269,18 @@ func (r *Reader) walkThreads(rc *ractor, limit int) (list []*thread, whole bool,
 			r.reads.Failed++
 			break
 		}
-		addr := node - attach.Address(r.o.thNode)
+		addr := node - attach.Address(r.o.ThNode)
 		if err := r.mem.Read(addr, buf); err != nil {
 			return nil, false, nil
 		}
-		if attach.Address(le64(buf[r.o.thNode+8:])) != prev || attach.Address(le64(buf[r.o.thVM:])) != r.vm.Addr {
+		if attach.Address(le64(buf[r.o.ThNode+8:])) != prev || attach.Address(le64(buf[r.o.ThVM:])) != r.vm.Addr {
 			return nil, false, nil
 		}
-		if r.o.thRactor >= 0 && attach.Address(le64(buf[r.o.thRactor:])) != rc.addr {
+		if r.o.ThRactor >= 0 && attach.Address(le64(buf[r.o.ThRactor:])) != rc.addr {
 			return nil, false, nil
 		}
 		list = append(list, r.threadAt(addr, rc, buf))
-		prev, node = node, attach.Address(le64(buf[r.o.thNode:]))
+		prev, node = node, attach.Address(le64(buf[r.o.ThNode:]))
 	}
 	return list, true, nil
 }
@@ -241,20 +288,20 @@ func (r *Reader) walkThreads(rc *ractor, limit int) (list []*thread, whole bool,
 // threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects and tids
 // are all used again (docs/internals/threads.md#a-thread-has-no-lasting-identity): a thread is the same while it stays in the
 // list with the same Thread object and, where it has a native thread of its own, the same tid.
-func (r *Reader) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
-	self := le64(buf[r.o.thSelf:])
+func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
+	self := le64(buf[r.o.ThSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
 		t.ractor = rc
 		t.seq = r.walks
-		t.ecAt = attach.Address(le64(buf[r.o.thEC:]))
+		t.ecAt = attach.Address(le64(buf[r.o.ThEC:]))
 		return t
 	}
 	r.lastID++
-	return &thread{addr: addr, id: r.lastID, ractor: rc, self: self, seq: r.walks, ecAt: attach.Address(le64(buf[r.o.thEC:]))}
+	return &thread{addr: addr, id: r.lastID, ractor: rc, self: self, seq: r.walks, ecAt: attach.Address(le64(buf[r.o.ThEC:]))}
 }
 
 // adopt makes a complete walk the current state: numbers new threads, says goodbye to the gone ones, lays out segments.
-func (r *Reader) adopt(ractors []*ractor, all []*thread) {
+func (r *threadList) adopt(ractors []*ractor, all []*thread) {
 	for addr, t := range r.threads {
 		if t.seq != r.walks {
 			r.gone(t)
@@ -277,13 +324,10 @@ func (r *Reader) adopt(ractors []*ractor, all []*thread) {
 		}
 	}
 	r.ractors, r.order = ractors, all
-	r.listRactors()
-	r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true
 	r.layoutSegments()
-	r.deepenStacks()
 }
 
-func (r *Reader) gone(t *thread) {
+func (r *threadList) gone(t *thread) {
 	t.info.GoneNS = r.now()
 	if t.info.ID != 0 {
 		r.dict.SetThread(t.info)
@@ -291,9 +335,9 @@ func (r *Reader) gone(t *thread) {
 }
 
 // mainThread asks the VM for its main thread: after a fork it is the thread that forked.
-func (r *Reader) mainThread() attach.Address {
+func (r *threadList) mainThread() attach.Address {
 	var b [8]byte
-	if r.mem.Read(r.vm.Addr+attach.Address(r.o.vmMainThread), b[:]) != nil {
+	if r.mem.Read(r.vm.Addr+attach.Address(r.o.VMMainThread), b[:]) != nil {
 		return r.vm.MainThread
 	}
 	return attach.Address(le64(b[:]))
@@ -301,10 +345,10 @@ func (r *Reader) mainThread() attach.Address {
 
 // layoutSegments gives structs that lie close together a common buffer, so that any of them that are neighbours can be read
 // as one range (see addPieces).
-func (r *Reader) layoutSegments() {
+func (r *threadList) layoutSegments() {
 	r.pieces = r.pieces[:0]
 	for _, t := range r.order {
-		r.pieces = append(r.pieces, piece{addr: t.addr, t: t, size: r.o.thSpan})
+		r.pieces = append(r.pieces, piece{addr: t.addr, t: t, size: r.o.ThSpan})
 		t.ecBuf, t.pieces[1] = nil, -1
 		if t.ecAt != 0 {
 			r.pieces = append(r.pieces, piece{addr: t.ecAt, t: t, ec: true, size: ecSpan})
@@ -338,7 +382,7 @@ func (r *Reader) layoutSegments() {
 
 // addPieces adds the structs of the threads that this tick reads to the batch, and their execution contexts if ecs: one range
 // for those between which nothing else lies but a gap that is cheaper to copy than to leave out.
-func (r *Reader) addPieces(ecs bool) {
+func (r *threadList) addPieces(ecs bool) {
 	r.open, r.openUntil = nil, 0
 	if len(r.read) < len(r.order)/fewPieces {
 		r.few = r.few[:0]
@@ -364,7 +408,7 @@ func (r *Reader) addPieces(ecs bool) {
 	}
 }
 
-func (r *Reader) addPiece(p *piece) {
+func (r *threadList) addPiece(p *piece) {
 	if p.ec {
 		p.t.ecIn = r.ticks
 	}
@@ -379,7 +423,7 @@ func (r *Reader) addPiece(p *piece) {
 }
 
 // listIntact checks the freshly read structs against the order known: every node must link to the next one and back.
-func (r *Reader) listIntact() bool {
+func (r *threadList) listIntact() bool {
 	if !r.ractorsIntact() {
 		return false
 	}
@@ -388,11 +432,11 @@ func (r *Reader) listIntact() bool {
 		off := int(head - rc.base)
 		prev, next := head, attach.Address(le64(rc.buf[off:]))
 		for _, t := range rc.threads {
-			if next != t.addr+attach.Address(r.o.thNode) || attach.Address(le64(t.buf[r.o.thNode+8:])) != prev ||
-				le64(t.buf[r.o.thSelf:]) != t.self {
+			if next != t.addr+attach.Address(r.o.ThNode) || attach.Address(le64(t.buf[r.o.ThNode+8:])) != prev ||
+				le64(t.buf[r.o.ThSelf:]) != t.self {
 				return false
 			}
-			prev, next = next, attach.Address(le64(t.buf[r.o.thNode:]))
+			prev, next = next, attach.Address(le64(t.buf[r.o.ThNode:]))
 		}
 		if !rc.cut && (next != head || attach.Address(le64(rc.buf[off+8:])) != prev) {
 			return false
@@ -402,21 +446,21 @@ func (r *Reader) listIntact() bool {
 }
 
 // ractorsIntact checks the VM's list of ractors against the order known.
-func (r *Reader) ractorsIntact() bool {
-	if r.o.vmRactorSet < 0 {
+func (r *threadList) ractorsIntact() bool {
+	if r.o.VMRactorSet < 0 {
 		return true
 	}
 	if r.ractorsCut { // those that are not followed come and go, too; the count tells
 		return r.vmHead == r.walkedHead
 	}
 	first, last := r.ractors[0], r.ractors[len(r.ractors)-1]
-	node := attach.Address(r.o.ractorNode)
+	node := attach.Address(r.o.RactorNode)
 	return attach.Address(le64(r.vmHead[:])) == first.addr+node && attach.Address(le64(r.vmHead[8:])) == last.addr+node &&
 		int(le32(r.vmHead[16:])) == len(r.ractors)
 }
 
 // readAll reads ranges of which none may fail.
-func (r *Reader) readAll(ranges []attach.Range) error {
+func (r *target) readAll(ranges []attach.Range) error {
 	calls, err := r.mem.ReadBatch(ranges)
 	r.reads.Calls += uint64(calls)
 	if err != nil {

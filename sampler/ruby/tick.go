@@ -36,13 +36,13 @@ const (
 // said. Nothing in s holds then.
 func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	r.keepShare()
-	r.boundStacks()
+	r.stacks.boundStacks()
 	r.begin()
 	for range maxListTries {
 		if r.budget.stopped.Load() {
 			return r.failed(view.ErrStopped)
 		}
-		if len(r.order) == 0 {
+		if len(r.list.order) == 0 {
 			whole, err := r.walk()
 			if err != nil {
 				return r.failed(err)
@@ -52,13 +52,13 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 				continue
 			}
 		}
-		r.sample++
-		if r.lookAt || len(r.entered) > 0 {
-			r.takeEntered()
+		r.list.sample++
+		if r.choice.lookAt || len(r.choice.entered) > 0 {
+			r.choice.takeEntered()
 		}
-		selective := r.maySelect(depth)
+		selective := r.choice.maySelect(depth)
 		if selective {
-			r.peek()
+			r.choice.peek()
 		}
 		outcome, err := r.snapshot(depth, s, selective)
 		for again := 0; outcome == tickLacksThread; again++ {
@@ -76,7 +76,7 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 		if err != nil {
 			return r.failed(err)
 		}
-		r.fill(depth, s)
+		r.samples.fill(depth, s)
 		return nil
 	}
 	return r.failed(ErrListTorn)
@@ -85,9 +85,12 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 // walk is walkVM, and decides how long the next tick's may take: twice as long as this one did, or was allowed to.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
-	whole, err = r.walkVM()
+	whole, err = r.list.walkVM()
 	switch {
 	case whole:
+		r.counting.listRactors()
+		r.samples.forget()
+		r.stacks.deepenStacks()
 		r.budget.walkNS = min(2*(r.now()-began), maxWalkBudget)
 	case errors.Is(err, errLongWalk):
 		r.budget.walkNS = min(2*max(tickBudget, r.budget.walkNS), maxWalkBudget)
@@ -97,7 +100,7 @@ func (r *Reader) walk() (whole bool, err error) {
 
 func (r *Reader) failed(err error) error {
 	r.reads.Failed++
-	r.filled = nil
+	r.samples.filled = nil
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
@@ -113,7 +116,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 		return tickRead, err
 	}
 	s.TimeNS, s.ReadNS = t0+(t1-t0)/2, t1-t0
-	r.beganNS = t0
+	r.list.beganNS = t0
 	s.TimeNS -= s.TimeNS % 1000 // whole µs take less room in a recording, and the read took tens of them
 	if outcome := r.interpret(s, t1, selective); outcome != tickRead {
 		return outcome, nil
@@ -121,89 +124,89 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	if err := r.dec.Revalidate(t1, s.GC); err != nil {
 		return tickRead, err
 	}
-	r.dropUnreadWork()
+	r.serving.dropUnreadWork()
 	r.finishStacks(depth)
-	r.findWork(s.TimeNS, t0)
-	r.pair(depth, s)
-	r.readGCDetail(s)
+	r.serving.findWork(s.TimeNS, t0, r.waiting.born)
+	r.counting.pair(depth, s)
+	r.counting.readGCDetail(s)
 	return tickRead, nil
 }
 
 // planTick plans the call of a tick. What is read of it is decided here alone: which threads by needs, how each stack by stackPlan.decide.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
-	r.ticks++
+	r.list.ticks++
 	r.plan.reset()
 	r.plan.begin(forSchedulers, nil)
-	if r.o.vmRactorSet >= 0 {
-		r.add(r.vm.Addr+attach.Address(r.o.vmRactorSet), r.vmHead[:])
+	if r.o.VMRactorSet >= 0 {
+		r.add(r.vm.Addr+attach.Address(r.o.VMRactorSet), r.list.vmHead[:])
 	}
-	if r.currentEC != 0 {
-		r.add(r.currentEC, r.currentECBuf[:])
+	if r.gvl.currentEC != 0 {
+		r.add(r.gvl.currentEC, r.gvl.currentECBuf[:])
 	}
 	// The owners, the threads' own words and the owners again stand side by side, before the stacks: a thread's state is its
 	// own words with the owner of the same instant, and what is read in between is time in which the GVL moves on.
-	for _, rc := range r.ractors {
+	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
-	r.planThreads(depth, selective)
+	r.choice.planThreads(depth, selective)
 	r.plan.begin(forOwners, nil)
-	for _, rc := range r.ractors {
-		if r.currentEC != 0 {
-			r.add(rc.base+attach.Address(r.gvlOff(r.o.gvlAcquired)), rc.end[:])
-			r.add(r.currentEC, rc.end2[:])
+	for _, rc := range r.list.ractors {
+		if r.gvl.currentEC != 0 {
+			r.add(rc.base+attach.Address(r.gvlOff(r.o.GVLAcquired)), rc.end[:])
+			r.add(r.gvl.currentEC, rc.end2[:])
 			continue
 		}
-		r.add(rc.base+attach.Address(r.gvlOff(r.o.gvlOwner)), rc.end[:])
+		r.add(rc.base+attach.Address(r.gvlOff(r.o.GVLOwner)), rc.end[:])
 	}
 	r.plan.needed = len(r.plan.ranges)
-	around := r.bracket()
+	around := r.counting.bracket()
 	if around != nil && around.stack.ec == 0 {
 		around = nil
 	}
 	counted := r.gc == nil
-	r.around = around
+	r.counting.around = around
 	if depth == sampler.StackTick {
-		for _, t := range r.order {
-			r.planHolder(t)
+		for _, t := range r.list.order {
+			r.blocking.planHolder(t)
 		}
 	}
-	for _, t := range r.read {
+	for _, t := range r.list.read {
 		t.stack.plan.at = -1
 		t.serves.unplan()
-		t.still = r.standsStill(t)
+		t.still = r.choice.standsStill(t)
 		if t.stack.ec == 0 || t.still {
 			continue
 		}
 		owner := t.ractor.owners[1] == t
 		if t == around {
-			r.countBefore()
+			r.counting.countBefore()
 		}
 		if owner || t.asked() || depth == sampler.StackTick && t.stack.quiet < quietAfter && !t.stack.rests {
-			r.planStack(&r.plan, t, stackMoving)
+			r.stacks.planStack(&r.plan, t, stackMoving)
 		} else if depth == sampler.StackTick {
-			r.planStack(&r.plan, t, stackStill)
+			r.stacks.planStack(&r.plan, t, stackStill)
 		}
 		if t.stack.plan.at >= 0 {
-			r.planWork(t)
+			r.serving.planWork(t)
 		}
 		if t == around {
-			r.countAfter()
+			r.counting.countAfter()
 			counted = true
 		}
 	}
 	if !counted {
-		r.countBefore()
-		r.countAfter()
+		r.counting.countBefore()
+		r.counting.countAfter()
 	}
 }
 
 // countBefore and countAfter plan the collector's counters, before and behind what the objects allocated meanwhile are charged to.
-func (r *Reader) countBefore() {
+func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
 }
 
-func (r *Reader) countAfter() {
+func (r *collector) countAfter() {
 	r.plan.begin(forCountersAgain, nil)
 	r.plan.ranges = r.gc.PlanAfter(r.plan.ranges)
 }
@@ -211,17 +214,17 @@ func (r *Reader) countAfter() {
 // interpret takes from what a tick has read all but the stacks: lists, owners, queues, holders of Mutexes, the collector. It reads
 // nothing but threads that turn up in a queue (meet, readRest).
 func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickOutcome {
-	if r.plan.failed(0, r.plan.needed) || selective && !r.selectionIntact() || !selective && !r.listIntact() {
+	if r.plan.failed(0, r.plan.needed) || selective && !r.list.selectionIntact() || !selective && !r.list.listIntact() {
 		return tickTorn
 	}
-	if selective && r.tooLate(nowNS) {
+	if selective && r.choice.tooLate(nowNS) {
 		return tickHeldUp
 	}
-	r.allRead = r.allRead || !selective
-	r.tickNS = nowNS
-	for _, rc := range r.ractors {
-		r.readOwners(rc, r.currentECBuf[:])
-		if !r.takeQueue(rc, selective) {
+	r.list.allRead = r.list.allRead || !selective
+	r.list.tickNS = nowNS
+	for _, rc := range r.list.ractors {
+		r.gvl.readOwners(rc, r.gvl.currentECBuf[:])
+		if !r.gvl.takeQueue(rc, selective) {
 			return tickLacksThread
 		}
 	}
@@ -239,18 +242,18 @@ func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickO
 }
 
 // gvlOff turns an offset within the struct that holds the scheduler into one within a ractor's block.
-func (r *Reader) gvlOff(off int) int {
-	if r.o.vmRactorSet >= 0 {
-		return off - r.o.ractorSet
+func (r *target) gvlOff(off int) int {
+	if r.o.VMRactorSet >= 0 {
+		return off - r.o.RactorSet
 	}
 	return off
 }
 
 // readOwners finds the owner at the start and at the end of the call.
-func (r *Reader) readOwners(rc *ractor, currentEC []byte) {
+func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 	if r.era != sampler.EraFlag {
-		rc.owners[0] = r.threads[attach.Address(le64(rc.buf[r.gvlOff(r.o.gvlOwner):]))]
-		rc.owners[1] = r.threads[attach.Address(le64(rc.end[:]))]
+		rc.owners[0] = r.list.threads[attach.Address(le64(rc.buf[r.gvlOff(r.o.GVLOwner):]))]
+		rc.owners[1] = r.list.threads[attach.Address(le64(rc.end[:]))]
 		return
 	}
 	// 2.5 has a flag; who runs is who has the current execution context.
@@ -259,13 +262,13 @@ func (r *Reader) readOwners(rc *ractor, currentEC []byte) {
 			return nil
 		}
 		for _, t := range rc.threads {
-			if attach.Address(le64(t.buf[r.o.thEC:])) == ec {
+			if attach.Address(le64(t.buf[r.o.ThEC:])) == ec {
 				return t
 			}
 		}
 		return nil
 	}
-	rc.owners[0] = find(le64(rc.buf[r.o.gvlAcquired:]), attach.Address(le64(currentEC)))
+	rc.owners[0] = find(le64(rc.buf[r.o.GVLAcquired:]), attach.Address(le64(currentEC)))
 	rc.owners[1] = find(le64(rc.end[:]), attach.Address(le64(rc.end2[:])))
 }
 
@@ -274,23 +277,23 @@ func (r *Reader) readOwners(rc *ractor, currentEC []byte) {
 func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
-	r.age(depth)
-	first := min(r.budget.from, len(r.read))
+	r.samples.age(depth)
+	first := min(r.budget.from, len(r.list.read))
 	r.budget.from = 0
-	for i := range r.read {
+	for i := range r.list.read {
 		place := first + i
-		if place >= len(r.read) {
-			place -= len(r.read)
+		if place >= len(r.list.read) {
+			place -= len(r.list.read)
 		}
-		t := r.read[place]
+		t := r.list.read[place]
 		if r.budget.spent && r.over() {
 			// What was known of the rest stays, without the mark of what is fresh.
-			r.reads.Failed += uint64(len(r.read) - i)
+			r.reads.Failed += uint64(len(r.list.read) - i)
 			r.budget.from = place
 			break
 		}
 		st := &t.stack
-		ec := attach.Address(le64(t.buf[r.o.thEC:]))
+		ec := attach.Address(le64(t.buf[r.o.ThEC:]))
 		owner := t.owns()
 		want, active := depth == sampler.StackTick || owner || t.asked(), r.active(t)
 		if !want && t.wasActive && !active && released < maxReleased {
@@ -299,10 +302,10 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 			want = true
 		}
 		if active || t.wasActive {
-			t.hotUntil, t.warmUntil = r.tickNS+hotNS, r.tickNS+warmNS
+			t.hotUntil, t.warmUntil = r.list.tickNS+hotNS, r.list.tickNS+warmNS
 		}
 		if active && t.place < 0 {
-			t.movedNS = r.tickNS
+			t.movedNS = r.list.tickNS
 		}
 		t.wasActive = active
 		if t.still && (owner || ec != st.ec) {
@@ -322,14 +325,14 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		}
 		if ec != st.ec || st.plan.at < 0 {
 			st.ec, st.next = ec, stackMoving
-			if !t.wasActive && r.probe(st) {
+			if !t.wasActive && r.stacks.probe(st) {
 				st.next, tries = stackResting, maxStackTries+1
 			}
 			t.serves.unplan()
 			r.retry = append(r.retry, t)
 			continue
 		}
-		if !r.finishStack(&r.plan, t, owner, false) {
+		if !r.stacks.finishStack(&r.plan, t, owner, false) {
 			t.serves.unplan()
 			r.retry = append(r.retry, t)
 		}
@@ -337,9 +340,9 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	for try := 1; len(r.retry) > 0 && try <= tries; try++ {
 		r.readAgain(try == tries)
 	}
-	for _, t := range r.read {
+	for _, t := range r.list.read {
 		if !t.still && t.stack.quality&sampler.StackFresh != 0 {
-			t.lookNS, t.serves.looks = r.beganNS, 0
+			t.lookNS, t.serves.looks = r.list.beganNS, 0
 		}
 	}
 }
@@ -349,14 +352,14 @@ func (r *Reader) readAgain(last bool) {
 	r.plan.reset()
 	bracketed := false
 	for _, t := range r.retry {
-		around := r.countsAround(t)
+		around := r.counting.countsAround(t)
 		if around {
-			r.countBefore()
+			r.counting.countBefore()
 			bracketed = true
 		}
-		r.planStack(&r.plan, t, t.stack.next)
+		r.stacks.planStack(&r.plan, t, t.stack.next)
 		if around {
-			r.countAfter()
+			r.counting.countAfter()
 		}
 	}
 	err := r.readPlan(&r.plan)
@@ -370,7 +373,7 @@ func (r *Reader) readAgain(last bool) {
 			r.reads.Failed++
 		} else if err != nil {
 			t.stack.fail()
-		} else if !r.finishStack(&r.plan, t, t.owns(), last) {
+		} else if !r.stacks.finishStack(&r.plan, t, t.owns(), last) {
 			left = append(left, t)
 		}
 	}
@@ -381,30 +384,30 @@ func (r *Reader) readAgain(last bool) {
 func (t *thread) owns() bool { return t.ractor.owners[0] == t || t.ractor.owners[1] == t }
 
 // active reports, by a thread's own fields, whether it holds the GVL or wants it.
-func (r *Reader) active(t *thread) bool {
+func (r *target) active(t *thread) bool {
 	return t.owns() || r.queued(t) ||
-		sampler.Status(r.o.thStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.thRegion:]) == 0
+		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
 // RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named: what the
 // kernel said in between about that thread holds then for an owner: the state stalled needs it.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
-	for _, rc := range r.ractors {
+	for _, rc := range r.list.ractors {
 		if rc.id != ractor {
 			continue
 		}
 		var w, ec [8]byte
 		if r.era == sampler.EraFlag {
-			if r.mem.Read(rc.base+attach.Address(r.o.gvlAcquired), w[:]) != nil || r.mem.Read(r.currentEC, ec[:]) != nil || le64(w[:]) == 0 {
+			if r.mem.Read(rc.base+attach.Address(r.o.GVLAcquired), w[:]) != nil || r.mem.Read(r.gvl.currentEC, ec[:]) != nil || le64(w[:]) == 0 {
 				return false
 			}
 			t := rc.owners[1]
 			return t != nil && t.id == id && t.stack.ec == attach.Address(le64(ec[:]))
 		}
-		if r.mem.Read(rc.base+attach.Address(r.gvlOff(r.o.gvlOwner)), w[:]) != nil {
+		if r.mem.Read(rc.base+attach.Address(r.gvlOff(r.o.GVLOwner)), w[:]) != nil {
 			return false
 		}
-		t := r.threads[attach.Address(le64(w[:]))]
+		t := r.list.threads[attach.Address(le64(w[:]))]
 		return t != nil && t.id == id
 	}
 	return false

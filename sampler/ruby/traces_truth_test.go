@@ -33,7 +33,7 @@ func spanSaid(s trace.Span) toldSpan {
 }
 
 // finder returns a Finder of a process, which has asked for its tracers.
-func (g *target) finder(t testing.TB, pid int) *trace.Finder {
+func (g *realTarget) finder(t testing.TB, pid int) *trace.Finder {
 	t.Helper()
 	symbol, ok := g.mod.Exported("rb_cObject")
 	if !ok {
@@ -46,13 +46,13 @@ func (g *target) finder(t testing.TB, pid int) *trace.Finder {
 	return f
 }
 
-func (g *target) ec(t testing.TB, thread attach.Address) attach.Address {
+func (g *realTarget) ec(t testing.TB, thread attach.Address) attach.Address {
 	t.Helper()
 	return g.word(t, thread+g.off(t, "rb_thread_struct.ec"))
 }
 
 // planned reads what a State asks for, as a tick does.
-func (g *target) planned(t testing.TB, s *trace.State) {
+func (g *realTarget) planned(t testing.TB, s *trace.State) {
 	t.Helper()
 	if _, err := g.proc.ReadBatch(s.Plan(nil)); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func (g *target) planned(t testing.TB, s *trace.State) {
 // after collections and a compaction, after a fork, and with code that a JIT has compiled.
 func TestActiveSpans(t *testing.T) {
 	compared := 0
-	compare := func(t *testing.T, g *target, f *trace.Finder, states map[string]*trace.State, truth map[string]toldSpan) {
+	compare := func(t *testing.T, g *realTarget, f *trace.Finder, states map[string]*trace.State, truth map[string]toldSpan) {
 		t.Helper()
 		found := 0
 		for _, thread := range g.threads(t) {

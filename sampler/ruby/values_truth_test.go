@@ -39,7 +39,7 @@ type toldThread struct {
 
 // values reads a program's values and compares them with what it says.
 type values struct {
-	g        *target
+	g        *realTarget
 	o        *heap.Objects
 	compared int
 }
@@ -59,7 +59,7 @@ func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 	}
 	switch want.T {
 	case "nil":
-		if v != c.g.vm.o.objects.Nil {
+		if v != c.g.vm.Places.Objects.Nil {
 			return fmt.Sprintf("%#x is not nil", v), nil
 		}
 	case "true", "false":

@@ -59,7 +59,10 @@ func (a *allowance) earn(nowNS, share int64) {
 // waitingFibers follow the fibers of a process that wait: a look at all of them goes on over as many ticks as its allowance makes
 // it, and then is published as one.
 type waitingFibers struct {
-	r *Reader
+	*target
+	list    *threadList
+	stacks  *stackReader
+	serving *workReader
 	// finder tells fibers among the objects of a page; nil: this process's heap can't be read, or that was not tried yet.
 	finder *fiberFinder
 	tried  bool
@@ -100,7 +103,7 @@ type waitingFibers struct {
 	hot          []attach.Address
 	hotFirst     int
 	// filling are pages that were being filled since they were searched last.
-	filling, now []attach.Address
+	filling, nowFilling []attach.Address
 	// scans are when pages were searched last, by their addresses.
 	scans map[attach.Address]int64
 
@@ -155,7 +158,7 @@ type fiberHead struct {
 }
 
 // ready prepares the following of fibers, and reports whether they can be followed.
-func (w *waitingFibers) ready(r *Reader) bool {
+func (w *waitingFibers) ready() bool {
 	if w.tried {
 		return w.finder != nil
 	}
@@ -163,11 +166,11 @@ func (w *waitingFibers) ready(r *Reader) bool {
 	var places struct {
 		self int `layout:"rb_fiber_struct.cont.self"`
 	}
-	f, err := newFiberFinder(r)
-	if err != nil || r.vm.resolve(&places) != nil || r.o.thRootFiber < 0 {
+	f, err := newFiberFinder(w.target)
+	if err != nil || w.vm.Resolve(&places) != nil || w.o.ThRootFiber < 0 {
 		return false // not told from outside on this release; a dump says why
 	}
-	w.r, w.finder, w.self = r, f, places.self
+	w.finder, w.self = f, places.self
 	w.known, w.scans = make(map[attach.Address]*waitingFiber), make(map[attach.Address]int64)
 	w.rootTasks, w.byHash = make(map[uint64]work.TaskID), make(map[uint64]*waitingFiber)
 	for i := range w.slots {
@@ -180,28 +183,26 @@ func (w *waitingFibers) ready(r *Reader) bool {
 
 // headSize is how much of a fiber's struct is read.
 func (w *waitingFibers) headSize() int {
-	o, saved := w.r.o, w.r.o.fiberSavedEC
-	return max(w.finder.status.Offset+8, o.fiberPrev+8, saved+ecSpan, saved+o.ecThread+8, saved+o.ecFiber+8, w.self+8)
+	o, saved := w.o, w.o.FiberSavedEC
+	return max(w.finder.status.Offset+8, o.FiberPrev+8, saved+ecSpan, saved+o.ECThread+8, saved+o.ECFiber+8, w.self+8)
 }
 
 func (w *waitingFibers) headOf(b []byte) fiberHead {
-	o, ec := w.r.o, b[w.r.o.fiberSavedEC:]
+	o, ec := w.o, b[w.o.FiberSavedEC:]
 	return fiberHead{self: le64(b[w.self:]), low: le64(ec[ecVMStack:]), size: le64(ec[ecVMStackSize:]), cfp: le64(ec[ecCFP:]),
-		thread: le64(ec[o.ecThread:]), fiber: le64(ec[o.ecFiber:]), prev: le64(b[o.fiberPrev:]),
+		thread: le64(ec[o.ECThread:]), fiber: le64(ec[o.ECFiber:]), prev: le64(b[o.FiberPrev:]),
 		statusWord: le64(b[w.finder.status.Offset:]), status: w.finder.status.In(b)}
 }
 
-// FollowFibers goes on looking at the fibers that wait, for as long as its allowance lasts, and returns the last look at all of them;
-// nil: there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC in ns. What can't be read is left out.
-func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers {
-	w := &r.waiting
-	if r.noRequests || !w.ready(r) {
+// follow is Reader.FollowFibers.
+func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
+	if w.serving.noRequests || !w.ready() {
 		return nil
 	}
-	processes := int64(max(r.shared, 1))
+	processes := int64(max(w.shared, 1))
 	share := int64(searchShare)
 	switch {
-	case !w.switched && !w.sign.seen(r, nowNS):
+	case !w.switched && !w.sign.seen(w, nowNS):
 		share = unsignedShare
 	case !w.switched:
 		w.switched, w.search = true, allowance{} // what is there is told soon
@@ -214,34 +215,34 @@ func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers {
 		w.search.atNS = nowNS // nothing is saved up
 	}
 	w.search.earn(nowNS, share*processes)
-	for _, t := range r.read {
+	for _, t := range w.list.read {
 		w.noteThread(t)
 	}
 	w.noteFilling()
-	end := r.now() + waitingSlice
+	end := w.now() + waitingSlice
 	spend := func(a *allowance, step func(nowNS int64) bool) {
-		for more := true; more && a.ns > 0 && !r.budget.stopped.Load(); {
-			from := r.now()
+		for more := true; more && a.ns > 0 && !w.budget.stopped.Load(); {
+			from := w.now()
 			if from >= end {
 				return
 			}
 			more = step(from)
-			a.ns -= min(r.now()-from, maxStepNS)
+			a.ns -= min(w.now()-from, maxStepNS)
 		}
 	}
-	r.finder.Unbounded(func() {
+	w.serving.finder.Unbounded(func() {
 		spend(&w.look, w.lookOn)
 		spend(&w.search, w.searchOn)
 	})
-	r.budget.spent = true
+	w.budget.spent = true
 	return w.published
 }
 
 // noteThread has the fiber that a thread runs followed, and remembers what its first fiber works for.
 func (w *waitingFibers) noteThread(t *thread) {
 	st := &t.stack
-	root := attach.Address(le64(t.buf[w.r.o.thRootFiber:]))
-	saved := attach.Address(w.r.o.fiberSavedEC)
+	root := attach.Address(le64(t.buf[w.o.ThRootFiber:]))
+	saved := attach.Address(w.o.FiberSavedEC)
 	if st.ec == 0 || st.quality&sampler.StackFailed != 0 {
 		return
 	}
@@ -263,7 +264,7 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 		return
 	}
 	b := w.slots[0].heads[0]
-	if w.r.mem.Read(addr, b) != nil {
+	if w.mem.Read(addr, b) != nil {
 		return
 	}
 	h := w.headOf(b)
@@ -277,13 +278,12 @@ func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
 // born returns a time at which a fiber's context, which a thread runs, served none of what is new to the thread, as in work.Frames;
 // 0: none is known.
-func (r *Reader) born(t *thread, ec attach.Address) int64 {
-	w := &r.waiting
-	if w.finder == nil || r.o.thRootFiber < 0 || le64(t.buf[r.o.thRootFiber:]) == 0 {
+func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
+	if w.finder == nil || w.o.ThRootFiber < 0 || le64(t.buf[w.o.ThRootFiber:]) == 0 {
 		return 0
 	}
-	addr := ec - attach.Address(r.o.fiberSavedEC)
-	if addr == attach.Address(le64(t.buf[r.o.thRootFiber:])) {
+	addr := ec - attach.Address(w.o.FiberSavedEC)
+	if addr == attach.Address(le64(t.buf[w.o.ThRootFiber:])) {
 		return 0
 	}
 	w.meet(t, addr)
@@ -291,7 +291,7 @@ func (r *Reader) born(t *thread, ec attach.Address) int64 {
 	if f == nil {
 		return 0
 	}
-	return recent(max(f.bornNS, f.state.LookedNS(ec)), r.lookNS)
+	return recent(max(f.bornNS, f.state.LookedNS(ec)), w.serving.lookNS)
 }
 
 // recent is a time that a request's begin may be told to be after; 0 where that was too long ago to tell anything.
@@ -303,7 +303,7 @@ func recent(ns, nowNS int64) int64 {
 }
 
 func (w *waitingFibers) isFull() bool {
-	w.full = len(w.known) >= maxWaiting/max(w.r.shared, 1)
+	w.full = len(w.known) >= maxWaiting/max(w.shared, 1)
 	return w.full
 }
 
@@ -320,7 +320,7 @@ func (w *waitingFibers) add(addr attach.Address, bornNS int64) {
 // drop ends the following of a fiber.
 func (w *waitingFibers) drop(f *waitingFiber) {
 	f.gone = true
-	w.r.finder.Forget(&f.state)
+	w.serving.finder.Forget(&f.state)
 	w.keep(f, nil)
 	if w.known[f.addr] == f {
 		delete(w.known, f.addr)
@@ -330,7 +330,7 @@ func (w *waitingFibers) drop(f *waitingFiber) {
 // keep remembers a fiber's frames, where there is room.
 func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes -= len(f.kept)
-	if w.bytes+len(frames) > waitingBytes/max(w.r.shared, 1) {
+	if w.bytes+len(frames) > waitingBytes/max(w.shared, 1) {
 		frames = nil
 	}
 	f.kept = append(f.kept[:0], frames...)
@@ -343,7 +343,7 @@ func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 		if nowNS < w.nextNS || len(w.known) == 0 && (w.published == nil || len(w.published.List) == 0) {
 			return false
 		}
-		w.looking, w.beganNS, w.generation, w.missed = true, nowNS, w.r.dict.Generation(), false
+		w.looking, w.beganNS, w.generation, w.missed = true, nowNS, w.dict.Generation(), false
 		w.fill, w.hotAt, w.at, w.until, w.out = len(w.filling), 0, 0, -1, w.out[:0]
 		w.nextNS = nowNS + waitingEveryNS
 	}
@@ -375,7 +375,7 @@ func (w *waitingFibers) publish(nowNS int64) {
 	}
 	clear(w.order[len(order):])
 	w.order = order
-	if w.r.dict.Generation() != w.generation {
+	if w.dict.Generation() != w.generation {
 		w.nextNS = nowNS // what was found first may be evicted before that what is published now is
 		return
 	}
@@ -388,8 +388,8 @@ func (w *waitingFibers) noteFilling() {
 	if len(w.known) == 0 {
 		return
 	}
-	w.now = w.r.gc.FillingPages(w.now[:0])
-	for _, page := range w.now {
+	w.nowFilling = w.gc.FillingPages(w.nowFilling[:0])
+	for _, page := range w.nowFilling {
 		if len(w.filling) < maxFilling && !slices.Contains(w.filling, page) {
 			w.filling = append(w.filling, page)
 		}
@@ -400,7 +400,7 @@ func (w *waitingFibers) noteFilling() {
 func (w *waitingFibers) searchFilling(nowNS int64) {
 	n := min(w.fill, len(w.filling), searchBatch)
 	w.fill -= n
-	_ = w.r.gc.ReadPages(w.filling[:n], maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
+	_ = w.gc.ReadPages(w.filling[:n], maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
 		if w.searchPage(page, size, nowNS) {
 			w.heat(header)
 		}
@@ -415,7 +415,7 @@ func (w *waitingFibers) searchHot(nowNS int64, n int) {
 	to := min(from+min(searchBatch, n-w.hotAt), len(w.hot))
 	batch := append([]attach.Address(nil), w.hot[from:to]...)
 	found := make(map[attach.Address]bool)
-	_ = w.r.gc.ReadPages(batch, maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
+	_ = w.gc.ReadPages(batch, maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
 		found[header] = w.searchPage(page, size, nowNS)
 		return true
 	})
@@ -473,7 +473,7 @@ func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 		if nowNS < w.nextSearchNS {
 			return false
 		}
-		list, cut, err := w.r.gc.Pages()
+		list, cut, err := w.gc.Pages()
 		w.nextSearchNS = nowNS + searchEveryNS
 		if err != nil || len(list) == 0 {
 			return false // the next search may do
@@ -482,7 +482,7 @@ func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 		return true
 	}
 	to := min(w.page+searchBatch, len(w.pages))
-	_ = w.r.gc.ReadPages(w.pages[w.page:to], maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
+	_ = w.gc.ReadPages(w.pages[w.page:to], maxFiberSlot, func(header attach.Address, page attach.Range, size int) bool {
 		if w.searchPage(page, size, nowNS) {
 			w.heat(header)
 		}

@@ -14,9 +14,8 @@ func (noMemory) ReadBatch([]attach.Range) (int, error) { return 0, attach.ErrGon
 
 // TestWaitingLookEnds: a look ends though fibers are met faster than it looks at them, and says so where some could not be read.
 func TestWaitingLookEnds(t *testing.T) {
-	r := &Reader{dict: sampler.NewDictionary(), mem: noMemory{}}
-	w := &r.waiting
-	w.r, w.searched, w.known, w.scans = r, true, map[attach.Address]*waitingFiber{}, map[attach.Address]int64{}
+	w := newReader(&target{dict: sampler.NewDictionary(), mem: noMemory{}}, Options{}).waiting
+	w.searched, w.known, w.scans = true, map[attach.Address]*waitingFiber{}, map[attach.Address]int64{}
 	meet := func(n int) {
 		for range n {
 			w.add(attach.Address(4096*(len(w.order)+1)), 0)

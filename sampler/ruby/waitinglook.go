@@ -13,7 +13,7 @@ import (
 // lookAt looks at some fibers, waitingBatch at most, in one call for those that stand where they stood. sinceNS is a time at which
 // nothing of them was read yet.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
-	r, p := w.r, &w.plan
+	p := &w.plan
 	p.reset()
 	for i, f := range list {
 		if f.gone {
@@ -31,7 +31,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 		p.add(f.addr, s.heads[1])
 		s.to = len(p.ranges)
 	}
-	err := r.readPlan(p)
+	err := w.readPlan(p)
 	w.missed = w.missed || err != nil
 	for i, f := range list {
 		if f.gone {
@@ -56,7 +56,7 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 		return
 	}
 	h := w.headOf(s.heads[0])
-	t := w.r.threads[attach.Address(h.thread)]
+	t := w.list.threads[attach.Address(h.thread)]
 	switch {
 	case t == nil, attach.Address(h.fiber) != f.addr:
 		w.drop(f)
@@ -69,7 +69,7 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 		return
 	}
 	f.seenNS = sinceNS
-	if attach.Address(le64(t.buf[w.r.o.thRootFiber:])) == f.addr {
+	if attach.Address(le64(t.buf[w.o.ThRootFiber:])) == f.addr {
 		return // its thread's first one, which runs the others
 	}
 	if h.status != w.finder.suspended {
@@ -98,7 +98,7 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 // isOf reports whether the object that a fiber's struct names still is that fiber's: memory that was given back says for a while what
 // it said.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
-	objects := &w.r.o.objects
+	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
 	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
 }
@@ -107,20 +107,19 @@ func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
 	// One that runs has its context named by its thread.
 	var ec [8]byte
-	if w.r.mem.Read(t.addr+attach.Address(w.r.o.thEC), ec[:]) != nil {
+	if w.mem.Read(t.addr+attach.Address(w.o.ThEC), ec[:]) != nil {
 		return false
 	}
-	return attach.Address(le64(ec[:])) != f.addr+attach.Address(w.r.o.fiberSavedEC) && h.cfp == 0
+	return attach.Address(le64(ec[:])) != f.addr+attach.Address(w.o.FiberSavedEC) && h.cfp == 0
 }
 
 // active reports whether a fiber is the one that its thread runs, or has resumed that.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
-	r := w.r
 	var word [8]byte
-	if r.mem.Read(t.addr+attach.Address(r.o.thEC), word[:]) != nil {
+	if w.mem.Read(t.addr+attach.Address(w.o.ThEC), word[:]) != nil {
 		return true
 	}
-	fiber := attach.Address(le64(word[:])) - attach.Address(r.o.fiberSavedEC)
+	fiber := attach.Address(le64(word[:])) - attach.Address(w.o.FiberSavedEC)
 	for range maxFibers {
 		if fiber == addr {
 			return true
@@ -128,7 +127,7 @@ func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 		if fiber == 0 {
 			return false
 		}
-		if r.mem.Read(fiber+attach.Address(r.o.fiberPrev), word[:]) != nil {
+		if w.mem.Read(fiber+attach.Address(w.o.FiberPrev), word[:]) != nil {
 			return true
 		}
 		fiber = attach.Address(le64(word[:]))
@@ -139,13 +138,12 @@ func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 // readStack reads and decodes the stack of a fiber that waits, twice in one call, between two looks at its head. It is false where it
 // could not be read, or goes on meanwhile.
 func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
-	r := w.r
 	w.keep(f, nil)
 	end := attach.Address(h.low) + attach.Address(h.size)*8
 	cfp := attach.Address(h.cfp)
-	fs := attach.Address(r.o.code.FrameSize)
+	fs := attach.Address(w.o.Code.FrameSize)
 	if h.low == 0 || h.size == 0 || h.size > maxStackWords || cfp < attach.Address(h.low) || cfp >= end || (end-cfp)%fs != 0 ||
-		int((end-cfp)/fs) > r.maxDepth+1 {
+		int((end-cfp)/fs) > w.stacks.maxDepth+1 {
 		return false
 	}
 	n := int(end - cfp)
@@ -154,14 +152,14 @@ func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 		own.heads[i] = grow(own.heads[i], w.headSize())
 		w.copies[i] = grow(w.copies[i], n)
 	}
-	p := &r.exact
+	p := &w.stacks.exact
 	p.reset()
 	p.add(f.addr, own.heads[0])
 	p.add(cfp, w.copies[0][:n])
 	p.add(cfp, w.copies[1][:n])
 	p.add(attach.Address(h.self), own.object[:])
 	p.add(f.addr, own.heads[1])
-	if r.readAll(p.ranges) != nil {
+	if w.readAll(p.ranges) != nil {
 		return false
 	}
 	frames := w.copies[0][:n]
@@ -170,12 +168,12 @@ func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 		return false
 	}
 	if w.headOf(own.heads[0]) != *h || w.headOf(own.heads[1]) != *h || !bytes.Equal(frames, w.copies[1][:n]) {
-		r.reads.Torn++
+		w.reads.Torn++
 		return false
 	}
-	id, info, err := r.dec.Decode(&code.Stack{End: end, CFP: cfp, Frames: frames})
+	id, info, err := w.dec.Decode(&code.Stack{End: end, CFP: cfp, Frames: frames})
 	if err != nil {
-		r.lastDecodeError = err
+		w.stacks.lastDecodeError = err
 		return false
 	}
 	f.head, f.stack, f.handlers, f.generation = *h, id, info.Handlers, w.generation
@@ -187,31 +185,30 @@ func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 
 // enumerates reports whether a stack is that of an Enumerator's fiber, which calls each.
 func (w *waitingFibers) enumerates(id sampler.StackID) bool {
-	frames := w.r.dict.Frames(id, nil)
+	frames := w.dict.Frames(id, nil)
 	if len(frames) == 0 {
 		return false
 	}
-	f := w.r.dict.Frame(frames[len(frames)-1])
+	f := w.dict.Frame(frames[len(frames)-1])
 	return f.C && strings.HasPrefix(f.Label, "Enumerator") && strings.HasSuffix(f.Label, "#each")
 }
 
 // serve finds for whom a fiber waits, whose frames are those kept, and tells of it.
 func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
-	r := w.r
 	frames := f.kept
 	if len(frames) == 0 { // there is no room for them
 		frames = w.copies[0][:(f.head.low+f.head.size*8)-f.head.cfp]
 	}
-	now := r.now()
+	now := w.now()
 	now -= now % 1000
-	ec := f.addr + attach.Address(r.o.fiberSavedEC)
-	r.leads = append(r.leads[:0], work.Lead{At: ec + attach.Address(r.o.ecFiber), Says: f.addr},
+	ec := f.addr + attach.Address(w.o.FiberSavedEC)
+	w.serving.leads = append(w.serving.leads[:0], work.Lead{At: ec + attach.Address(w.o.ECFiber), Says: f.addr},
 		work.Lead{At: f.addr + attach.Address(w.finder.status.Offset), Says: attach.Address(f.head.statusWord)})
-	fr := work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: r.leads, CFP: attach.Address(f.head.cfp),
-		End: attach.Address(f.head.low + f.head.size*8), Raw: frames, Size: r.o.code.FrameSize, Stack: f.stack, Handlers: f.handlers,
+	fr := work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: w.serving.leads, CFP: attach.Address(f.head.cfp),
+		End: attach.Address(f.head.low + f.head.size*8), Raw: frames, Size: w.o.Code.FrameSize, Stack: f.stack, Handlers: f.handlers,
 		Version: f.version, NowNS: max(now, sinceNS), SinceNS: sinceNS, BornNS: recent(f.bornNS, now)}
-	calls, err := r.finder.Look(&f.state, &fr)
-	r.reads.Calls += uint64(calls)
+	calls, err := w.serving.finder.Look(&f.state, &fr)
+	w.reads.Calls += uint64(calls)
 	if err != nil {
 		w.missed = true
 		return // the target's: the next tick will say so

@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"errors"
@@ -24,45 +24,45 @@ const (
 // where it may be 4 ms late, and 35 times, for 0.08 %, where it may be 20 ms late.
 const monitorSlackNS = 10_000_000
 
-// sleeper sleeps for one goroutine that has a thread of its own. docs/reading.md#what-it-costs has the reasons for its two ways, with
+// Sleeper sleeps for one goroutine that has a thread of its own. docs/reading.md#what-it-costs has the reasons for its two ways, with
 // figures.
 //
 // Go's scheduler is not told of a short one: the thread keeps its processor, and Run adds one for that. A longer one must not keep it:
 // where Go's monitor thread could be slowed down it is an ordinary system call, elsewhere a timer that is a descriptor ends it.
-type sleeper struct {
+type Sleeper struct {
 	told  bool     // Go's scheduler is told of sleeps that are not short
 	timer *os.File // nil: there is none
 	fd    int
 }
 
-// newSleeper returns a sleeper, after an attempt to slow the monitor thread down; not where timers have to be exact: a thread that the
+// NewSleeper returns a sleeper, after an attempt to slow the monitor thread down; not where timers have to be exact: a thread that the
 // monitor thread starts is as slow.
-func newSleeper(exactTimers bool) sleeper {
+func NewSleeper(exactTimers bool) Sleeper {
 	if !exactTimers && slowMonitor() == nil {
-		return sleeper{told: true}
+		return Sleeper{told: true}
 	}
 	return newUntold()
 }
 
 // newUntold returns a sleeper for a monitor thread that looks every 20 µs; without a timer where the kernel gives none (no
 // descriptors left), which works as well and costs more.
-func newUntold() sleeper {
+func newUntold() Sleeper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
-		return sleeper{}
+		return Sleeper{}
 	}
-	return sleeper{timer: os.NewFile(uintptr(fd), "timer"), fd: fd}
+	return Sleeper{timer: os.NewFile(uintptr(fd), "timer"), fd: fd}
 }
 
-func (z *sleeper) close() {
+func (z *Sleeper) Close() {
 	if z.timer != nil {
 		_ = z.timer.Close() // nothing is lost
 	}
 }
 
-// until sleeps until CLOCK_MONOTONIC reaches ns.
-func (z *sleeper) until(ns int64) {
-	d := ns - monotonic()
+// Until sleeps until CLOCK_MONOTONIC reaches ns.
+func (z *Sleeper) Until(ns int64) {
+	d := ns - Monotonic()
 	switch {
 	case z.told && d > toldSleepNS:
 		sleepTold(ns)
@@ -74,7 +74,7 @@ func (z *sleeper) until(ns int64) {
 }
 
 // wait waits for the timer; false: it can't.
-func (z *sleeper) wait(ns int64) bool {
+func (z *Sleeper) wait(ns int64) bool {
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(ns)}
 	if unix.TimerfdSettime(z.fd, unix.TFD_TIMER_ABSTIME, &at, nil) != nil {
 		return false
@@ -89,7 +89,7 @@ func sleepTold(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
 		err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
-		if err != unix.EINTR || monotonic() >= ns {
+		if err != unix.EINTR || Monotonic() >= ns {
 			return
 		}
 	}
@@ -102,7 +102,7 @@ func sleepShort(ns int64) {
 	for {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 		// monotonic is a call that may be preempted: it is where a goroutine gives way to garbage collection.
-		if errno != unix.EINTR || monotonic() >= ns {
+		if errno != unix.EINTR || Monotonic() >= ns {
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package ruby
+package rubyvm
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
@@ -14,8 +13,6 @@ import (
 var ErrLayout = errors.New("the layout does not fit this process")
 
 const (
-	// maxVerifyTries is how often all threads are read until one read has no flaw: a busy process tears some.
-	maxVerifyTries = 20
 	// The VM stack of a thread is 16 KiB to 1 GiB long, in words (RUBY_THREAD_VM_STACK_SIZE; vm_core.h).
 	minVMStack, maxVMStack = 1 << 11, 1 << 27
 )
@@ -26,13 +23,13 @@ var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }
 
-// verify proves on the target itself that the VM's layout is right, for a layout that was not made for this very build.
+// Verify proves on the target itself that the VM's layout is right, for a layout that was not made for this very build.
 // LocateVM has proven that VM, main thread, its execution context and main ractor refer to each other. This adds: control
 // frames fill the main thread's stack without a remainder; Ruby's description of itself is found among the constants; a
 // known method is found in its class and its definition says its name; and all threads can be read, their frames named.
 // ErrLayout says which of it fails; other errors are the target's.
-func (vm *VM) verify(module *attach.Module, pid int) error {
-	l := newLocator(vm, module)
+func (vm *VM) Verify(module *attach.Module, threads func() error) error {
+	l := NewLocator(vm, module)
 	for _, step := range []struct {
 		name string
 		do   func() error
@@ -40,9 +37,9 @@ func (vm *VM) verify(module *attach.Module, pid int) error {
 		{"the main thread's frames", func() error { return l.verifyFrames(vm) }},
 		{"the constant RUBY_DESCRIPTION", func() error { return verifyDescription(vm) }},
 		{"a method's and a class's name", l.verifyMethod},
-		{"all threads", func() error { return verifyThreads(vm, module, pid) }},
+		{"all threads", threads},
 	} {
-		if err := step.do(); unreadable(err) {
+		if err := step.do(); Unreadable(err) {
 			return err
 		} else if err != nil {
 			return fmt.Errorf("%w: checking %s: %w", ErrLayout, step.name, err)
@@ -54,7 +51,7 @@ func (vm *VM) verify(module *attach.Module, pid int) error {
 // verifyFrames checks the arithmetic of the main thread's control frames, which grow down from the end of its VM stack.
 // When the thread runs, the pointer moves between reads and stays within.
 func (l *locator) verifyFrames(vm *VM) error {
-	ec, err := l.word(vm.MainThread + attach.Address(l.o.thEC))
+	ec, err := l.word(vm.MainThread + attach.Address(l.o.ThEC))
 	if err != nil {
 		return err
 	}
@@ -66,7 +63,7 @@ func (l *locator) verifyFrames(vm *VM) error {
 	}
 	start, size, frame := words[0], words[1], words[2]
 	end := start + 8*size
-	frameSize := uint64(l.o.code.FrameSize)
+	frameSize := uint64(l.o.Code.FrameSize)
 	if start == 0 || start&7 != 0 || size < minVMStack || size > maxVMStack || frame < start || frame >= end || (end-frame)%frameSize != 0 {
 		return fmt.Errorf("a stack of %d words at %#x with a frame of %d bytes at %#x", size, start, frameSize, frame)
 	}
@@ -84,7 +81,7 @@ func (l *locator) verifyMethod() error {
 	found := false
 	var first error
 	for _, m := range provenMethods {
-		s, ok := l.symbol(m.variable)
+		s, ok := l.Symbol(m.variable)
 		if !ok {
 			continue
 		}
@@ -92,7 +89,7 @@ func (l *locator) verifyMethod() error {
 			return fmt.Errorf("%s: %w", m.variable, err)
 		}
 		err := l.objects.Read(func() error { return l.findMethod(s.Addr, m.method) })
-		if unreadable(err) {
+		if Unreadable(err) {
 			return err
 		}
 		if found = found || err == nil; err != nil && first == nil {
@@ -136,48 +133,4 @@ func (l *locator) findMethod(variable attach.Address, name string) error {
 		err = fmt.Errorf("its definition says %q", got)
 	}
 	return err
-}
-
-// verifyThreads reads all threads as the sampling will, until one read has no flaw.
-func verifyThreads(vm *VM, module *attach.Module, pid int) error {
-	var last error
-	for range maxVerifyTries {
-		r, err := NewReader(vm, module, pid, sampler.NewDictionary(), Options{})
-		if err != nil {
-			return err
-		}
-		var s sampler.Sample
-		if last = r.Read(sampler.StackTick, &s); unreadable(last) {
-			return last
-		}
-		if last == nil {
-			if last = flawIn(&s, r.dec); last == nil {
-				return nil
-			}
-		}
-	}
-	return last
-}
-
-// flawIn says what is wrong with a sample of all threads.
-func flawIn(s *sampler.Sample, dec *code.Decoder) error {
-	main, named := false, false
-	for i := range s.Threads {
-		t := &s.Threads[i]
-		main = main || t.Bits&sampler.BitMain != 0
-		named = named || t.Stack != 0
-		if t.Quality&sampler.StackFailed != 0 && t.Bits&sampler.BitStarting == 0 {
-			return fmt.Errorf("the stack of thread %d of %d can't be read", i+1, len(s.Threads))
-		}
-	}
-	switch {
-	case !main:
-		return fmt.Errorf("the main thread is not among the %d threads", len(s.Threads))
-	case !named:
-		return errors.New("no thread has a frame")
-	}
-	if err := dec.LastNameError(); err != nil {
-		return fmt.Errorf("a frame has no name: %w", err)
-	}
-	return nil
 }

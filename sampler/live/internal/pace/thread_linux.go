@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"math"
@@ -47,22 +47,22 @@ func readMonotonic() int64 {
 	return ts.Nano()
 }
 
-// monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
-func monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
+// Monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
+func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 
-// raisePriority gives the calling OS thread a higher priority where it may, a short time slice, and exact timers.
+// RaisePriority gives the calling OS thread a higher priority where it may, a short time slice, and exact timers.
 // Nothing takes them back: they are for a thread that ends with its work (attach.OnOwnThread). What such a thread
 // starts would inherit them, but Go starts no thread from one that is locked to its goroutine.
-func raisePriority() {
+func RaisePriority() {
 	tid := unix.Gettid()
 	// The default slack of 50 µs would bunch ticks of 1 kHz.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // exactness only
 	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice)
-	_ = setSlice(tid, sliceNS) // what is shown is the kernel's word
+	_ = setSlice(tid, SliceNS) // what is shown is the kernel's word
 }
 
-// priorityNote says what keeps the sampling thread at normal priority; "" when nothing does.
-func priorityNote() string {
+// PriorityNote says what keeps the sampling thread at normal priority; "" when nothing does.
+func PriorityNote() string {
 	var limit unix.Rlimit
 	if unix.Geteuid() == 0 {
 		return ""
@@ -85,8 +85,8 @@ func threadCPU(tid int) (int64, error) {
 	return ts.Nano(), nil
 }
 
-// kernelPriority is what the kernel says of the calling thread.
-func kernelPriority() sampler.Priority {
+// KernelPriority is what the kernel says of the calling thread.
+func KernelPriority() sampler.Priority {
 	a, err := unix.SchedGetAttr(0, 0)
 	switch {
 	case err != nil:
@@ -95,7 +95,7 @@ func kernelPriority() sampler.Priority {
 		return sampler.PriorityRealTime
 	case a.Nice < 0:
 		return sampler.PriorityRaised
-	case a.Runtime == sliceNS: // told from Linux 6.12 on
+	case a.Runtime == SliceNS: // told from Linux 6.12 on
 		return sampler.PriorityShortSlice
 	}
 	return sampler.PriorityNormal

@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"runtime"
@@ -44,11 +44,11 @@ func TestMeter(t *testing.T) {
 	}
 	own, helper := unix.Gettid(), first
 	from := sum(own, first)
-	m := newMeter(func() int { return helper })
+	m := NewMeter(func() int { return helper })
 	to := sum(own, first)
 	check := func(what string, began, ended int64, tids ...int) {
 		least := sum(tids...) - ended
-		got := m.since()
+		got := m.Since()
 		if most := sum(tids...) - began; got < least || got > most {
 			t.Errorf("%s: %d ns, not %d to %d", what, got, least, most)
 		}
@@ -59,13 +59,13 @@ func TestMeter(t *testing.T) {
 	check("one helper", from, to, own, first)
 	// Another one takes its place: all that it took counts.
 	from = sum(own)
-	m.since()
+	m.Since()
 	to = sum(own)
 	helper = second
 	check("another helper", from, to, own, second)
 	helper = 0
 	from = sum(own)
-	m.since()
+	m.Since()
 	to = sum(own)
 	workFirst()
 	check("no helper", from, to, own)

@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"golang.org/x/sys/unix"
@@ -15,15 +15,15 @@ type meter struct {
 	lastOwn, lastOther int64
 }
 
-// newMeter returns the meter of the calling thread, and of the one whose tid helper, which may be nil, returns.
-func newMeter(helper func() int) *meter {
+// NewMeter returns the meter of the calling thread, and of the one whose tid helper, which may be nil, returns.
+func NewMeter(helper func() int) *meter {
 	m := &meter{helper: helper}
-	m.since()
+	m.Since()
 	return m
 }
 
-// since is the CPU time since the last call, in ns.
-func (m *meter) since() int64 {
+// Since is the CPU time since the last call, in ns.
+func (m *meter) Since() int64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
 		return 0 // can't fail with this clock
@@ -48,8 +48,8 @@ func (m *meter) since() int64 {
 	return d
 }
 
-// ownCPU is the CPU time of ddtop in ns; 0 where it can't be told.
-func ownCPU() int64 {
+// OwnCPU is the CPU time of ddtop in ns; 0 where it can't be told.
+func OwnCPU() int64 {
 	ns, err := kernel.SelfCPU()
 	if err != nil {
 		return 0

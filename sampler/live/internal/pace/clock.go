@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"math/rand/v2"
@@ -22,54 +22,54 @@ const (
 	slowestAfterNS    = 10_000_000_000
 	// slowExactNS is the time between ticks while nothing runs or waits and changes are known without them.
 	slowExactNS = 125_000_000
-	// glanceNS is the time between two looks at the words of threads that move (moved_linux.go). 90 % of the time that threads of Rails are
+	// GlanceNS is the time between two looks at the words of threads that move (moved_linux.go). 90 % of the time that threads of Rails are
 	// without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest time between two samples, whatever looks say.
-	glanceNS    = 10_000_000
-	glanceGapNS = 500_000_000
+	GlanceNS    = 10_000_000
+	GlanceGapNS = 500_000_000
 )
 
-// clock decides when the next tick is due and what it reads.
-type clock struct {
+// Clock decides when the next tick is due and what it reads.
+type Clock struct {
 	lockNS, stackNS float64
 	// slowLockNS and slowStackNS are the same while nothing runs or waits.
 	slowLockNS, slowStackNS float64
-	next, nextStack         int64
+	Next, nextStack         int64
 	// restNS is the time before which no stacks are read.
 	restNS   int64
 	lastBusy int64
-	slow     bool
-	// exact: each change of the GVL is known.
-	exact bool
+	Slow     bool
+	// Exact: each change of the GVL is known.
+	Exact bool
 	// ticks counts those before the first sign of life; -1: there was one.
 	ticks int
 	rng   *rand.Rand
 }
 
-func newClock(stackRate, lockRate float64, now int64) *clock {
-	return &clock{
+func NewClock(stackRate, lockRate float64, now int64) *Clock {
+	return &Clock{
 		lockNS: 1e9 / lockRate, stackNS: 1e9 / stackRate,
 		slowLockNS: slowIntervalNS, slowStackNS: 2 * slowIntervalNS,
-		next: now, nextStack: now, lastBusy: now,
+		Next: now, nextStack: now, lastBusy: now,
 		rng: rand.New(rand.NewPCG(uint64(now), 0x9e3779b97f4a7c15)),
 	}
 }
 
 // jitter draws an interval between half and one and a half times the nominal one.
-func (c *clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
+func (c *Clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
 
-// tick is called when the clock woke up at now: it says what to read, and how many ticks it was too late for.
-func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
+// Tick is called when the clock woke up at now: it says what to read, and how many ticks it was too late for.
+func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	interval, stack := c.lockNS, c.stackNS
-	if c.slow {
+	if c.Slow {
 		interval, stack = max(interval, c.slowLockNS), max(stack, c.slowStackNS)
 		if now-c.lastBusy > slowestAfterNS {
 			interval, stack = max(interval, slowestIntervalNS), max(stack, 2*slowestIntervalNS)
 		}
-		if c.exact {
+		if c.Exact {
 			interval, stack = max(interval, slowExactNS), max(stack, 2*slowExactNS)
 		}
 	}
-	if behind := float64(now - c.next); behind > interval {
+	if behind := float64(now - c.Next); behind > interval {
 		late = uint64(behind / interval)
 	}
 	if now >= c.nextStack {
@@ -79,26 +79,26 @@ func (c *clock) tick(now int64) (depth sampler.Depth, late uint64) {
 			c.nextStack = now + c.jitter(stack)
 		}
 	}
-	c.next += c.jitter(interval)
-	if c.next <= now {
-		c.next = now + c.jitter(interval)
+	c.Next += c.jitter(interval)
+	if c.Next <= now {
+		c.Next = now + c.jitter(interval)
 	}
 	return depth, late
 }
 
-// rest puts the next reading of stacks off until a time at least.
-func (c *clock) rest(until int64) { c.restNS, c.nextStack = until, max(c.nextStack, until) }
+// Rest puts the next reading of stacks off until a time at least.
+func (c *Clock) Rest(until int64) { c.restNS, c.nextStack = until, max(c.nextStack, until) }
 
-// wait puts the next tick off until a time at least.
-func (c *clock) wait(until int64) { c.next = max(c.next, until) }
+// Wait puts the next tick off until a time at least.
+func (c *Clock) Wait(until int64) { c.Next = max(c.Next, until) }
 
-// note takes what a tick saw. The first sign of life brings the full rate back at once.
-func (c *clock) note(now int64, busy bool) {
+// Note takes what a tick saw. The first sign of life brings the full rate back at once.
+func (c *Clock) Note(now int64, busy bool) {
 	if busy {
 		c.lastBusy, c.ticks = now, -1
-		if c.slow {
-			c.slow = false
-			c.next, c.nextStack = now+c.jitter(c.lockNS), max(now+c.jitter(c.lockNS), c.restNS)
+		if c.Slow {
+			c.Slow = false
+			c.Next, c.nextStack = now+c.jitter(c.lockNS), max(now+c.jitter(c.lockNS), c.restNS)
 		}
 		return
 	}
@@ -108,7 +108,7 @@ func (c *clock) note(now int64, busy bool) {
 			after = firstSlowNS
 		}
 	}
-	if !c.slow && now-c.lastBusy > after && c.lockNS < c.slowLockNS {
-		c.slow = true
+	if !c.Slow && now-c.lastBusy > after && c.lockNS < c.slowLockNS {
+		c.Slow = true
 	}
 }

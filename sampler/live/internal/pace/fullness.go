@@ -1,4 +1,4 @@
-package live
+package pace
 
 import "github.com/ddtop/ddtop/sampler"
 
@@ -27,15 +27,15 @@ const (
 	fullLooks = 2
 )
 
-// press says whether CPUs are scarce in the cgroup of one process.
-type press struct {
+// Press says whether CPUs are scarce in the cgroup of one process.
+type Press struct {
 	is bool
 	// someNS is the last Pressure.CPUSomeNS of the cgroup, at a time.
 	someNS, atNS int64
 }
 
 // take takes the pressure at a time.
-func (q *press) take(now int64, p sampler.Pressure) {
+func (q *Press) take(now int64, p sampler.Pressure) {
 	if q.atNS != 0 && now-q.atNS < lookNS*9/10 {
 		return
 	}
@@ -43,7 +43,7 @@ func (q *press) take(now int64, p sampler.Pressure) {
 	if p.Source == sampler.PressureCgroup {
 		some = p.CPUSomeNS
 	}
-	*q = press{is: q.someNS != 0 && float64(some-q.someNS)/float64(now-q.atNS) > pressed, someNS: some, atNS: now}
+	*q = Press{is: q.someNS != 0 && float64(some-q.someNS)/float64(now-q.atNS) > pressed, someNS: some, atNS: now}
 }
 
 // look takes the idle time of all CPUs at a time.
@@ -70,10 +70,10 @@ func (f *fullness) look(now, idleNS int64) {
 	}
 }
 
-// look takes the pressure of a process, whose last one of is, and looks whether the machine has a CPU to spare where it is time for
+// Look takes the pressure of a process, whose last one of is, and looks whether the machine has a CPU to spare where it is time for
 // that.
-func (b *budget) look(now int64, idle func() (int64, error), p sampler.Pressure, of *press) {
-	if b.share == 0 {
+func (b *Budget) Look(now int64, idle func() (int64, error), p sampler.Pressure, of *Press) {
+	if b.Share == 0 {
 		return
 	}
 	b.mu.Lock()
@@ -97,12 +97,12 @@ func (b *budget) look(now int64, idle func() (int64, error), p sampler.Pressure,
 	b.full.look(now, ns)
 }
 
-// leave forgets the pressure of a process.
-func (b *budget) leave(of *press) {
+// Leave forgets the pressure of a process.
+func (b *Budget) Leave(of *Press) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.full.count(of.is, false)
-	*of = press{}
+	*of = Press{}
 }
 
 // count counts a process that was pressed, or not, and is, or not.

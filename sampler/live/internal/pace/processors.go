@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"runtime"
@@ -8,21 +8,21 @@ import (
 // maxExtraProcessors bounds the processors added to the Go scheduler for sampling goroutines.
 const maxExtraProcessors = 8
 
-// processors adds a processor to the Go scheduler for each sampling goroutine, which keeps one while it sleeps between
+// Processors adds a processor to the Go scheduler for each sampling goroutine, which keeps one while it sleeps between
 // ticks (see sleeper). The Sources of a Group share one, since raising the number is read and write.
-type processors struct {
+type Processors struct {
 	mu      sync.Mutex
 	running int
 	added   int
 }
 
-// enter adds a processor; the returned function takes it back.
-func (p *processors) enter() (leave func()) {
+// Enter adds a processor; the returned function takes it back.
+func (p *Processors) Enter() (leave func()) {
 	p.change(+1)
 	return func() { p.change(-1) }
 }
 
-func (p *processors) change(n int) {
+func (p *Processors) change(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running += n

@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"os"
@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-func newTold() sleeper { return sleeper{told: true} }
+func newTold() Sleeper { return Sleeper{told: true} }
 
 // TestMonitorThread: the thread that is slowed down runs no goroutine, and sleeps as the scheduler's monitor thread does. (Others
 // may sleep like that for a moment, when they look for work.)
@@ -36,7 +36,7 @@ func TestMonitorThread(t *testing.T) {
 			case <-over:
 				return
 			default:
-				sleepTold(monotonic() + timerSleepNS)
+				sleepTold(Monotonic() + timerSleepNS)
 			}
 		}
 	}()
@@ -86,7 +86,7 @@ func workingThreads() (tids []int) {
 func TestSleepLetsTheCollectorGo(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, c := range map[string]struct {
-		sleeper func() sleeper
+		sleeper func() Sleeper
 		ns      int64
 	}{"short": {newUntold, timerSleepNS}, "timer": {newUntold, 3 * timerSleepNS}, "told": {newTold, timerSleepNS}} {
 		t.Run(name, func(t *testing.T) {
@@ -99,10 +99,10 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 				defer close(done)
 				runtime.LockOSThread()
 				sleep := c.sleeper()
-				defer sleep.close()
+				defer sleep.Close()
 				for i := int64(1); !over.Load(); i++ {
 					sleeping.Store(i)
-					sleep.until(monotonic() + c.ns)
+					sleep.Until(Monotonic() + c.ns)
 					sleeping.Store(0)
 				}
 			}()
@@ -130,11 +130,11 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 // TestSleepWithoutATimer: where there is no descriptor for one, it sleeps as long.
 func TestSleepWithoutATimer(t *testing.T) {
 	broken := newUntold()
-	broken.close()
-	for _, sleep := range []sleeper{{}, broken} {
-		at := monotonic() + 2*timerSleepNS
-		sleep.until(at)
-		if early := at - monotonic(); early > 10_000 {
+	broken.Close()
+	for _, sleep := range []Sleeper{{}, broken} {
+		at := Monotonic() + 2*timerSleepNS
+		sleep.Until(at)
+		if early := at - Monotonic(); early > 10_000 {
 			t.Errorf("woke up %v too early", time.Duration(early))
 		}
 	}
@@ -142,23 +142,23 @@ func TestSleepWithoutATimer(t *testing.T) {
 
 // TestSleepIsNotShort: a sleep that signals end goes on until its time.
 func TestSleepIsNotShort(t *testing.T) {
-	for name, sleeper := range map[string]func() sleeper{"told": newTold, "untold": newUntold} {
+	for name, sleeper := range map[string]func() Sleeper{"told": newTold, "untold": newUntold} {
 		t.Run(name, func(t *testing.T) { sleepsLongEnough(t, sleeper) })
 	}
 }
 
-func sleepsLongEnough(t *testing.T, sleeper func() sleeper) {
+func sleepsLongEnough(t *testing.T, sleeper func() Sleeper) {
 	t.Helper()
 	done := make(chan int64)
 	go func() {
 		runtime.LockOSThread()
 		sleep := sleeper()
-		defer sleep.close()
+		defer sleep.Close()
 		worst := int64(0)
 		for i := range 20 {
-			at := monotonic() + int64(1+i*3)*1_000_000
-			sleep.until(at)
-			worst = min(worst, monotonic()-at)
+			at := Monotonic() + int64(1+i*3)*1_000_000
+			sleep.Until(at)
+			worst = min(worst, Monotonic()-at)
 		}
 		done <- worst
 	}()
@@ -177,15 +177,15 @@ func sleepsLongEnough(t *testing.T, sleeper func() sleeper) {
 
 // TestSleepEnds: a long sleep ends when it is not wanted any more.
 func TestSleepEnds(t *testing.T) {
-	for name, sleeper := range map[string]func() sleeper{"told": newTold, "untold": newUntold} {
+	for name, sleeper := range map[string]func() Sleeper{"told": newTold, "untold": newUntold} {
 		t.Run(name, func(t *testing.T) {
 			sleep := sleeper()
-			defer sleep.close()
+			defer sleep.Close()
 			asked := 0
-			sleep.unless(monotonic()+int64(time.Hour), func() bool { asked++; return asked == 2 })
-			at := monotonic() + longestSleepNS + timerSleepNS
-			sleep.unless(at, func() bool { return false })
-			if early := at - monotonic(); early > 10_000 {
+			sleep.Unless(Monotonic()+int64(time.Hour), func() bool { asked++; return asked == 2 })
+			at := Monotonic() + longestSleepNS + timerSleepNS
+			sleep.Unless(at, func() bool { return false })
+			if early := at - Monotonic(); early > 10_000 {
 				t.Errorf("woke up %v too early", time.Duration(early))
 			}
 		})

@@ -1,9 +1,10 @@
-package ruby
+package rubyvm
 
 import (
 	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // maxScan bounds the variables of a Ruby library that are looked through, in bytes. Ruby's own are some 130 KiB.
@@ -62,7 +63,7 @@ func (l *locator) readable(at attach.Address, n int) []byte {
 // are searched for what names '!', '+', '-' and '<' by their own IDs. It is never exported.
 func (l *locator) findSymbols() (attach.Address, error) {
 	for _, name := range []string{"ruby_global_symbols", "global_symbols"} {
-		if s, ok := l.symbol(name); ok && !s.TLS {
+		if s, ok := l.Symbol(name); ok && !s.TLS {
 			if ok, err := l.objects.ProvesSymbols(s.Addr); ok || err != nil {
 				return s.Addr, err
 			}
@@ -87,10 +88,10 @@ func (l *locator) findShapes() (attach.Address, error) {
 	if !l.objects.HasShapeTree() {
 		return 0, nil
 	}
-	if s, ok := l.symbol("rb_shape_tree"); ok && !s.TLS {
+	if s, ok := l.Symbol("rb_shape_tree"); ok && !s.TLS {
 		return s.Addr, nil
 	}
-	if s, ok := l.symbol("rb_shape_tree_ptr"); ok && !s.TLS {
+	if s, ok := l.Symbol("rb_shape_tree_ptr"); ok && !s.TLS {
 		w, err := l.word(s.Addr)
 		return attach.Address(w), err
 	}
@@ -113,7 +114,7 @@ func (l *locator) eachVariable(f func(at attach.Address, word uint64)) error {
 	spans, err := l.variables()
 	for _, sp := range spans {
 		for i := 0; i+8 <= len(sp.data); i += 8 {
-			f(sp.at+attach.Address(i), le64(sp.data[i:]))
+			f(sp.at+attach.Address(i), view.U64(sp.data[i:]))
 		}
 	}
 	return err

@@ -1,11 +1,10 @@
-package ruby
+package rubyvm
 
 import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // VM is a Ruby virtual machine found in a target's memory. It does not change: the VM keeps its address for the life of
@@ -32,17 +31,13 @@ type VM struct {
 	EarlyFrames bool
 	// Description is RUBY_DESCRIPTION, what `ruby -v` prints for this process, its JIT included; "" when it can't be read.
 	Description string
-	// o are the places by Table.
-	o *offsets
+	// Places are where the release keeps what, by Table.
+	Places *Offsets
 	// variables calls f with all words of the library's variables; nil: of a captured process.
 	variables func(f func(at attach.Address, word uint64)) error
 	// jits are the JITs that the process may use.
 	jits []code.JIT
 }
 
-// resolve sets the fields with a layout tag of the struct that into points to. Its error names all that the table lacks.
-func (vm *VM) resolve(into any) error { return places.Resolve(vm.Table, vm.Release, into) }
-
-// le32 and le64 read the little-endian number that b starts with; the caller has checked the length.
-func le32(b []byte) uint32 { return view.U32(b) }
-func le64(b []byte) uint64 { return view.U64(b) }
+// Resolve sets the fields with a layout tag of the struct that into points to. Its error names all that the table lacks.
+func (vm *VM) Resolve(into any) error { return places.Resolve(vm.Table, vm.Release, into) }

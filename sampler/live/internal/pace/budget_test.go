@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 
 // spender is a process of ddtop in virtual time: Sources that share a budget, and what takes CPU time beside them.
 type spender struct {
-	b       *budget
-	sources []*clock
+	b       *Budget
+	sources []*Clock
 	last    []int64 // what the last stack tick of each took
 	// lock and stack are the CPU time of a tick of either kind, in ns, at a time, of a Source.
 	lock, stack func(source int, now int64) float64
@@ -37,12 +37,12 @@ type spending struct {
 }
 
 func newSpender(share float64, n int) *spender {
-	s := &spender{b: newBudget(share)}
-	s.b.ask(100, 1000)
+	s := &spender{b: NewBudget(share)}
+	s.b.Ask(100, 1000)
 	for i := range n {
-		c := newClock(100, 1000, int64(i))
+		c := NewClock(100, 1000, int64(i))
 		s.sources, s.last = append(s.sources, c), append(s.last, 0)
-		s.b.count(+1, 0)
+		s.b.Count(+1, 0)
 	}
 	s.lock = func(int, int64) float64 { return 50e3 }
 	s.stack = func(int, int64) float64 { return 300e3 }
@@ -54,12 +54,12 @@ func (s *spender) run(until int64) {
 	for {
 		at := 0
 		for i, c := range s.sources {
-			if c.next < s.sources[at].next {
+			if c.Next < s.sources[at].Next {
 				at = i
 			}
 		}
 		c := s.sources[at]
-		now := c.next
+		now := c.Next
 		if now >= until {
 			return
 		}
@@ -67,8 +67,8 @@ func (s *spender) run(until int64) {
 		if s.exact {
 			lockHz = s.b.stackHz
 		}
-		s.b.pace(c, 1e9/s.b.stackHz, 1e9/lockHz)
-		depth, _ := c.tick(now)
+		s.b.Pace(c, 1e9/s.b.stackHz, 1e9/lockHz)
+		depth, _ := c.Tick(now)
 		cost := s.lock(at, now) // of each tick
 		if depth == sampler.StackTick {
 			cost = s.stack(at, now)
@@ -86,9 +86,9 @@ func (s *spender) run(until int64) {
 		if depth == sampler.StackTick {
 			s.last[at] = int64(cost)
 		}
-		wait, stacks := s.b.spent(depth, int64(cost), s.last[at], now+int64(cost), func() int64 { return int64(all) })
-		c.wait(wait)
-		c.rest(stacks)
+		wait, stacks := s.b.Spent(depth, int64(cost), s.last[at], now+int64(cost), func() int64 { return int64(all) })
+		c.Wait(wait)
+		c.Rest(stacks)
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *spender) most(window int64) float64 {
 // rates are those of the first Source between two times, of all ticks and of those with stacks, in Hz.
 func (s *spender) rates(from int64) (lock, stack float64) {
 	ticks, stacks := len(s.ticks), s.stk
-	now := s.sources[0].next
+	now := s.sources[0].Next
 	s.run(now + from)
 	d := float64(from) / 1e9
 	return float64(len(s.ticks)-ticks) / d, float64(s.stk-stacks) / d
@@ -228,8 +228,8 @@ func TestBudgetOfMany(t *testing.T) {
 	one.run(20e9)
 	want, _ := one.rates(10e9)
 	s := newSpender(0.03, 2)
-	s.sources[1].next = math.MaxInt64 // as good as idle
-	s.b.count(-1, +1)
+	s.sources[1].Next = math.MaxInt64 // as good as idle
+	s.b.Count(-1, +1)
 	s.run(20e9)
 	if got, _ := s.rates(10e9); got < 0.8*want {
 		t.Errorf("%.0f Hz beside one that is idle, %.0f alone", got, want)
@@ -240,12 +240,12 @@ func TestBudgetOfMany(t *testing.T) {
 func (s *spender) idle(from int, now int64) {
 	for i, c := range s.sources {
 		switch slow := i >= from; {
-		case slow && !c.slow:
-			s.b.count(-1, +1)
-			c.slow = true
-		case !slow && c.slow:
-			s.b.count(+1, -1)
-			c.note(now, true)
+		case slow && !c.Slow:
+			s.b.Count(-1, +1)
+			c.Slow = true
+		case !slow && c.Slow:
+			s.b.Count(+1, -1)
+			c.Note(now, true)
 		}
 	}
 }
@@ -255,13 +255,13 @@ func (s *spender) idle(from int, now int64) {
 func TestBudgetOfIdle(t *testing.T) {
 	const ten, share = 10e9, 0.015
 	s := newSpender(share, 40)
-	s.b.ask(10, 100)
+	s.b.Ask(10, 100)
 	s.idle(0, 0)
 	s.run(600e9)
 	if got, bound := s.most(ten), share*(1+2*burstNS/ten)+300e3/ten; got > bound {
 		t.Errorf("%.3f %% of a CPU in ten seconds, more than %.3f", 100*got, 100*bound)
 	}
-	if _, lowered := s.b.says(); !lowered {
+	if _, lowered := s.b.Says(); !lowered {
 		t.Error("40 that are idle want more than there is, and it doesn't show")
 	}
 	s.idle(4, 600e9)
@@ -280,7 +280,7 @@ func TestBudgetOfIdle(t *testing.T) {
 // TestBudgetForgives: what the lowest rates have overdrawn for long is made good within seconds once there is room.
 func TestBudgetForgives(t *testing.T) {
 	s := newSpender(0.01, 8)
-	s.b.ask(50, 500)
+	s.b.Ask(50, 500)
 	s.lock = func(_ int, now int64) float64 {
 		if now < 300e9 {
 			return 5e6
@@ -294,7 +294,7 @@ func TestBudgetForgives(t *testing.T) {
 		return 5e3
 	}
 	s.run(299e9)
-	if _, lowered := s.b.says(); !lowered {
+	if _, lowered := s.b.Says(); !lowered {
 		t.Error("all is overdrawn, and it doesn't show")
 	}
 	s.run(330e9)
@@ -302,35 +302,35 @@ func TestBudgetForgives(t *testing.T) {
 		t.Errorf("half a minute after ticks became a thousand times as cheap: %.1f and %.1f Hz", lock, stack)
 	}
 	s.run(400e9)
-	if _, lowered := s.b.says(); lowered {
+	if _, lowered := s.b.Says(); lowered {
 		t.Error("nothing is owed, and it says so still")
 	}
 }
 
 // TestBudgetOff: without one nothing is stretched and nothing is asked.
 func TestBudgetOff(t *testing.T) {
-	b := newBudget(0)
-	c := newClock(100, 1000, 0)
-	b.pace(c, 1e7, 1e6)
-	all, stacks := b.spent(sampler.StackTick, 1e9, 1e9, 1e9, func() int64 { t.Error("asked"); return 0 })
+	b := NewBudget(0)
+	c := NewClock(100, 1000, 0)
+	b.Pace(c, 1e7, 1e6)
+	all, stacks := b.Spent(sampler.StackTick, 1e9, 1e9, 1e9, func() int64 { t.Error("asked"); return 0 })
 	if c.stackNS != 1e7 || c.lockNS != 1e6 || c.slowLockNS != slowIntervalNS || all != 0 || stacks != 0 {
 		t.Error("no budget was asked for and there is one")
 	}
-	b.look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{}, new(press))
+	b.Look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{}, new(Press))
 }
 
 // TestBudgetOfAFullMachine: half of it is in force from the second look on at which no CPU is free, and all of it again from the
 // second on at which one is.
 func TestBudgetOfAFullMachine(t *testing.T) {
-	b, now, idle := newBudget(0.03), int64(0), int64(0)
-	var own press
+	b, now, idle := NewBudget(0.03), int64(0), int64(0)
+	var own Press
 	pressure := sampler.Pressure{Source: sampler.PressureCgroup, CPUSomeNS: 1}
 	second := func(free, pressed float64) bool {
 		now += 1e9
 		idle += int64(free * 1e9)
 		pressure.CPUSomeNS += int64(pressed * 1e9)
-		b.look(now, func() (int64, error) { return idle, nil }, pressure, &own)
-		halved, _ := b.says()
+		b.Look(now, func() (int64, error) { return idle, nil }, pressure, &own)
+		halved, _ := b.Says()
 		return halved
 	}
 	for i, c := range []struct {
@@ -344,9 +344,9 @@ func TestBudgetOfAFullMachine(t *testing.T) {
 			t.Errorf("after %d looks, the last with %g CPUs idle and %g of the time pressed: halved is %v", i+1, c.free, c.pressed, got)
 		}
 	}
-	b.look(now+1e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure, &own)
-	b.look(now+2e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure, &own)
-	if halved, _ := b.says(); halved {
+	b.Look(now+1e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure, &own)
+	b.Look(now+2e9, func() (int64, error) { return 0, errors.New("no /proc/uptime") }, pressure, &own)
+	if halved, _ := b.Says(); halved {
 		t.Error("halved for want of an answer")
 	}
 }
@@ -354,17 +354,17 @@ func TestBudgetOfAFullMachine(t *testing.T) {
 // TestBudgetOfSeveralCgroups: each process's pressure is compared with its own, whoever looks at the machine; one that is pressed is
 // enough, until it ends. The machine is asked once for all.
 func TestBudgetOfSeveralCgroups(t *testing.T) {
-	b, now, asked := newBudget(0.03), int64(0), 0
-	var own [2]press
+	b, now, asked := NewBudget(0.03), int64(0), 0
+	var own [2]Press
 	some := [2]int64{1, 1e15}
 	second := func(pressed float64) bool {
 		now += 1e9
 		some[1] += int64(pressed * 1e9)
 		for i := range own {
 			p := sampler.Pressure{Source: sampler.PressureCgroup, CPUSomeNS: some[i]}
-			b.look(now+int64(i), func() (int64, error) { asked++; return 8 * now, nil }, p, &own[i])
+			b.Look(now+int64(i), func() (int64, error) { asked++; return 8 * now, nil }, p, &own[i])
 		}
-		halved, _ := b.says()
+		halved, _ := b.Says()
 		return halved
 	}
 	for range 4 {
@@ -381,12 +381,12 @@ func TestBudgetOfSeveralCgroups(t *testing.T) {
 	if !second(0.9) {
 		t.Error("not halved, and one of two processes waits for a CPU")
 	}
-	b.leave(&own[1])
+	b.Leave(&own[1])
 	for range 3 {
 		now += 1e9
-		b.look(now, func() (int64, error) { return 8 * now, nil }, sampler.Pressure{Source: sampler.PressureCgroup, CPUSomeNS: some[0]}, &own[0])
+		b.Look(now, func() (int64, error) { return 8 * now, nil }, sampler.Pressure{Source: sampler.PressureCgroup, CPUSomeNS: some[0]}, &own[0])
 	}
-	if halved, _ := b.says(); halved {
+	if halved, _ := b.Says(); halved {
 		t.Error("halved for a process that has ended")
 	}
 }
@@ -412,7 +412,7 @@ func TestBudgetHasNoBias(t *testing.T) {
 			p := newPhases(meanNS, c.until)
 			s := newSpender(0.03, 1)
 			if c.stacks {
-				s.b.ask(100, 100)
+				s.b.Ask(100, 100)
 			}
 			var seen []bool // by each tick
 			var looks []int // which of them count
@@ -509,17 +509,17 @@ func TestBudgetInExactMode(t *testing.T) {
 		s := newSpender(0.05, 1) // at full rates they take 8 % of a CPU, at the stack rate 3 %
 		s.exact = exact
 		if exact {
-			s.b.countExact(true)
+			s.b.CountExact(true)
 		}
 		s.run(20e9)
-		if _, lowered := s.b.says(); lowered == exact {
+		if _, lowered := s.b.Says(); lowered == exact {
 			t.Errorf("exact %v: lowered %v", exact, lowered)
 		}
 		if exact {
-			s.b.countExact(false)
+			s.b.CountExact(false)
 			s.exact = false
 			s.run(40e9)
-			if _, lowered := s.b.says(); !lowered {
+			if _, lowered := s.b.Says(); !lowered {
 				t.Error("after exact mode the rates are those asked for, which take too much")
 			}
 		}
@@ -550,10 +550,10 @@ func TestBudgetForQuality(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			const share, second = 0.03, 1e9
 			s := newSpender(share, c.sources)
-			s.b.extend(c.most, sampler.QualityWindow)
+			s.b.Extend(c.most, sampler.QualityWindow)
 			s.b.full.is, s.beside, s.exact = c.full, c.beside, c.exact
 			if c.exact {
-				s.b.countExact(true)
+				s.b.CountExact(true)
 			}
 			s.lock, s.stack = func(int, int64) float64 { return c.lock }, func(int, int64) float64 { return c.stack }
 			s.run(10 * second)
@@ -568,7 +568,7 @@ func TestBudgetForQuality(t *testing.T) {
 			if got := lock >= least/2 && stack >= stackHz/2; got != c.enough {
 				t.Errorf("%.1f samples and %.1f stacks a second, for the least quality %.1f and %.1f: enough is %v", lock, stack, least/2, stackHz/2, got)
 			}
-			if got := s.b.takesMore(); got != c.more {
+			if got := s.b.TakesMore(); got != c.more {
 				t.Errorf("it takes more than usual: %v", got)
 			}
 			most := share

@@ -1,4 +1,4 @@
-package ruby
+package rubyvm
 
 import (
 	"context"
@@ -19,9 +19,9 @@ const cacheVersion = "2"
 // maxCacheFile bounds a cached table in bytes; one has some 80 kB.
 const maxCacheFile = 8 << 20
 
-// deriveTable makes a table from the module's debug information, or takes the one it made before from the cache. source
+// DeriveTable makes a table from the module's debug information, or takes the one it made before from the cache. source
 // is the file that it comes from.
-func deriveTable(ctx context.Context, module *attach.Module, version string, o FindOptions) (t *layout.Table, source string, err error) {
+func DeriveTable(ctx context.Context, module *attach.Module, version string, o FindOptions) (t *layout.Table, source string, err error) {
 	cached := cachePath(o.Cache, module.BuildID)
 	if t, err := readCached(cached, version, module.Machine); err == nil {
 		return t, cached, nil

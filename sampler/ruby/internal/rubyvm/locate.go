@@ -1,4 +1,4 @@
-package ruby
+package rubyvm
 
 import (
 	"context"
@@ -34,9 +34,9 @@ const (
 type locator struct {
 	mem    attach.Memory
 	module *attach.Module
-	// symbol finds the module's symbols; tests hide them.
-	symbol func(name string) (attach.Symbol, bool)
-	o      *offsets
+	// Symbol finds the module's symbols; tests hide them.
+	Symbol func(name string) (attach.Symbol, bool)
+	o      *Offsets
 	// objects reads those of the VM being looked for.
 	objects *heap.Objects
 }
@@ -55,20 +55,20 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	if err != nil {
 		return nil, err
 	}
-	vm, err := newVM(mem, table, version, release)
+	vm, err := NewVM(mem, table, version, release)
 	if err != nil {
 		return nil, err
 	}
-	l := newLocator(vm, module)
+	l := NewLocator(vm, module)
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(bootPoll)
 	defer tick.Stop()
 	for {
-		err := l.locate(vm)
+		err := l.Locate(vm)
 		if err == nil {
 			return vm, nil
 		}
-		if unreadable(err) {
+		if Unreadable(err) {
 			return nil, err
 		}
 		if !errors.Is(err, ErrBooting) && !errors.Is(err, ErrNoVM) {
@@ -85,8 +85,8 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	}
 }
 
-// unreadable reports whether an error is one after which no further look helps.
-func unreadable(err error) bool {
+// Unreadable reports whether an error is one after which no further look helps.
+func Unreadable(err error) bool {
 	for _, end := range []error{attach.ErrGone, attach.ErrReplaced, attach.ErrZombie, attach.ErrNoProcess, attach.ErrPermission} {
 		if errors.Is(err, end) {
 			return true
@@ -95,28 +95,28 @@ func unreadable(err error) bool {
 	return false
 }
 
-// newVM returns a VM that is still to be found. The error names what the layout lacks.
-func newVM(mem attach.Memory, table *layout.Table, version string, release places.Release) (*VM, error) {
-	o, err := resolveOffsets(table, release)
+// NewVM returns a VM that is still to be found. The error names what the layout lacks.
+func NewVM(mem attach.Memory, table *layout.Table, version string, release places.Release) (*VM, error) {
+	o, err := ResolveOffsets(table, release)
 	if err != nil {
 		return nil, err
 	}
-	return &VM{Mem: mem, Table: table, Version: version, Release: release, o: o}, nil
+	return &VM{Mem: mem, Table: table, Version: version, Release: release, Places: o}, nil
 }
 
-func newLocator(vm *VM, module *attach.Module) *locator {
-	return &locator{mem: vm.Mem, module: module, symbol: module.Symbol, o: vm.o,
-		objects: heap.New(view.New(vm.Mem), &vm.o.objects, vm.Addr, vm.Symbols)}
+func NewLocator(vm *VM, module *attach.Module) *locator {
+	return &locator{mem: vm.Mem, module: module, Symbol: module.Symbol, o: vm.Places,
+		objects: heap.New(view.New(vm.Mem), &vm.Places.Objects, vm.Addr, vm.Symbols)}
 }
 
-// locate fills in vm, or says what is missing.
-func (l *locator) locate(vm *VM) error {
+// Locate fills in vm, or says what is missing.
+func (l *locator) Locate(vm *VM) error {
 	addr, err := l.findVM()
 	if err != nil {
 		return err
 	}
 	vm.Addr, l.objects.VM = addr, addr
-	main, err := l.word(addr + attach.Address(l.o.vmMainThread))
+	main, err := l.word(addr + attach.Address(l.o.VMMainThread))
 	if err != nil {
 		return err
 	}
@@ -128,19 +128,19 @@ func (l *locator) locate(vm *VM) error {
 		return err
 	}
 	vm.variables = l.eachVariable
-	if s, ok := l.symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
+	if s, ok := l.Symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
 		// Exported by 4.0 too, where frames are ordinary nevertheless.
 		entry, err := l.word(s.Addr)
 		if err != nil {
 			return err
 		}
-		vm.ZJITFrames = entry != 0 && l.o.code.FrameJIT >= 0
+		vm.ZJITFrames = entry != 0 && l.o.Code.FrameJIT >= 0
 	}
 	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
 	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
-	vm.jits = code.JITs(l.symbol, vm.Release, vm.Description, &vm.o.code)
+	vm.jits = code.JITs(l.Symbol, vm.Release, vm.Description, &vm.Places.Code)
 	return nil
 }
 
@@ -149,12 +149,12 @@ func (l *locator) word(a attach.Address) (uint64, error) {
 	if err := l.mem.Read(a, b[:]); err != nil {
 		return 0, err
 	}
-	return le64(b[:]), nil
+	return view.U64(b[:]), nil
 }
 
 // findVM returns the address of a VM that is ready.
 func (l *locator) findVM() (attach.Address, error) {
-	if s, ok := l.symbol("ruby_current_vm_ptr"); ok && !s.TLS {
+	if s, ok := l.Symbol("ruby_current_vm_ptr"); ok && !s.TLS {
 		v, err := l.word(s.Addr)
 		if err != nil {
 			return 0, err
@@ -179,7 +179,7 @@ func (l *locator) findVM() (attach.Address, error) {
 	var candidates []attach.Address
 	for _, w := range words {
 		for b := w.data; len(b) >= 8; b = b[8:] {
-			v := attach.Address(le64(b))
+			v := attach.Address(view.U64(b))
 			if v&7 == 0 && v >= 1<<16 && v < 1<<56 && !seen[v] {
 				seen[v] = true
 				candidates = append(candidates, v)
@@ -212,7 +212,7 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 		}
 		left := ps[:0]
 		for i := range ranges {
-			if !ranges[i].Failed && keep(i, le64(ranges[i].Buf)) {
+			if !ranges[i].Failed && keep(i, view.U64(ranges[i].Buf)) {
 				left = append(left, ps[i])
 			}
 		}
@@ -227,13 +227,13 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 		keep func(p *proof, w attach.Address) bool
 	}
 	steps := []step{
-		{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.vmMainThread) },
+		{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.VMMainThread) },
 			func(p *proof, w attach.Address) bool { p.thread = w; return w&7 == 0 && w >= 1<<12 }},
-		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.thVM) },
+		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.ThVM) },
 			func(p *proof, w attach.Address) bool { return w == p.vm }},
-		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.thEC) },
+		{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.ThEC) },
 			func(p *proof, w attach.Address) bool { p.ec = w; return w != 0 }},
-		{func(p *proof) attach.Address { return p.ec + attach.Address(l.o.ecThread) },
+		{func(p *proof) attach.Address { return p.ec + attach.Address(l.o.ECThread) },
 			func(p *proof, w attach.Address) bool { return w == p.thread }},
 		{func(p *proof) attach.Address { return p.ec + attach.Address(l.o.ecFrame) },
 			func(p *proof, w attach.Address) bool { return w != 0 }},
@@ -242,9 +242,9 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 		steps = append(steps, []step{
 			{func(p *proof) attach.Address { return p.vm + attach.Address(l.o.vmMainRactor) },
 				func(p *proof, w attach.Address) bool { p.ractor = w; return w != 0 }},
-			{func(p *proof) attach.Address { return p.ractor + attach.Address(l.o.ractorMain) },
+			{func(p *proof) attach.Address { return p.ractor + attach.Address(l.o.RactorMain) },
 				func(p *proof, w attach.Address) bool { return w == p.thread }},
-			{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.thRactor) },
+			{func(p *proof) attach.Address { return p.thread + attach.Address(l.o.ThRactor) },
 				func(p *proof, w attach.Address) bool { return w == p.ractor }},
 		}...)
 	}
@@ -267,7 +267,7 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 // description returns the constant RUBY_DESCRIPTION, which names the JIT in use (ruby_description in the library does not);
 // "" when it can't be found.
 func (l *locator) description() string {
-	s, ok := l.symbol("rb_cObject")
+	s, ok := l.Symbol("rb_cObject")
 	if !ok {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package live
+package pace
 
 import "testing"
 
@@ -8,13 +8,13 @@ func TestClockHasNoPeriod(t *testing.T) {
 	const bins = 8
 	for _, period := range []int64{1e6, 4e6, 10e6} {
 		for _, depth := range []string{"lock", "stack"} {
-			c := newClock(100, 1000, 0)
+			c := NewClock(100, 1000, 0)
 			var seen [bins]int
 			n := 0
 			for now := int64(0); now < 200e9; {
-				now = c.next
-				d, _ := c.tick(now)
-				c.note(now, true)
+				now = c.Next
+				d, _ := c.Tick(now)
+				c.Note(now, true)
 				if depth == "stack" && d != 1 {
 					continue
 				}

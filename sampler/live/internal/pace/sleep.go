@@ -1,17 +1,17 @@
-package live
+package pace
 
 // longestSleepNS is for how long it sleeps at most without a look whether that is wanted still, in ns: much less than letGoAfter.
 const longestSleepNS = 100_000_000
 
-// unless sleeps until CLOCK_MONOTONIC reaches ns, or over is true: a sleep longer than longestSleepNS asks.
-func (z *sleeper) unless(ns int64, over func() bool) {
+// Unless sleeps until CLOCK_MONOTONIC reaches ns, or over is true: a sleep longer than longestSleepNS asks.
+func (z *Sleeper) Unless(ns int64, over func() bool) {
 	for {
-		now := monotonic()
+		now := Monotonic()
 		if ns-now <= longestSleepNS {
-			z.until(ns)
+			z.Until(ns)
 			return
 		}
-		z.until(now + longestSleepNS)
+		z.Until(now + longestSleepNS)
 		if over() {
 			return
 		}

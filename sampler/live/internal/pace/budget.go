@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"math"
@@ -41,14 +41,14 @@ const (
 	enoughShare = 0.8
 )
 
-// budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a Group,
+// Budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a Group,
 // since it is for all of ddtop. What it decides depends on what it is told alone.
 //
 // Lock ticks and what stack ticks take beyond them have half of the income each, and what one doesn't need the other has. So have
 // the Sources that are awake and those that are idle.
-type budget struct {
-	// share is of one CPU; 0: no limit.
-	share float64
+type Budget struct {
+	// Share is of one CPU; 0: no limit.
+	Share float64
 	// tuneAtNS is when the rates are decided next; it is never put forward.
 	tuneAtNS atomic.Int64
 
@@ -111,27 +111,27 @@ func (c *tickCost) settle() {
 	c.sum, c.of = 0, 0
 }
 
-func newBudget(share float64) *budget {
-	return &budget{share: share, stretch: stretch{1, 1, 1}}
+func NewBudget(share float64) *Budget {
+	return &Budget{Share: share, stretch: stretch{1, 1, 1}}
 }
 
-// ask says what rates are asked for of each Source, in Hz.
-func (b *budget) ask(stackHz, lockHz float64) {
+// Ask says what rates are asked for of each Source, in Hz.
+func (b *Budget) Ask(stackHz, lockHz float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stackHz, b.lockHz = stackHz, lockHz
 }
 
-// count says that Sources begin (+) or end (-) to tick at the rates asked for, and to be idle.
-func (b *budget) count(awake, idle int) {
+// Count says that Sources begin (+) or end (-) to tick at the rates asked for, and to be idle.
+func (b *Budget) Count(awake, idle int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.awake += awake
 	b.idle += idle
 }
 
-// countExact says that a Source begins, or ends, to tick at the stack rate alone.
-func (b *budget) countExact(begins bool) {
+// CountExact says that a Source begins, or ends, to tick at the stack rate alone.
+func (b *Budget) CountExact(begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if begins {
@@ -141,16 +141,16 @@ func (b *budget) countExact(begins bool) {
 	}
 }
 
-// lockAnew says that from now on lock ticks read something else, so that what they cost before says nothing.
-func (b *budget) lockAnew() {
+// LockAnew says that from now on lock ticks read something else, so that what they cost before says nothing.
+func (b *Budget) LockAnew() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lock = tickCost{}
 	b.stretch.lock = 1
 }
 
-// extend says how much may be taken for the least quality of figures of a window, a share of one CPU.
-func (b *budget) extend(most float64, window time.Duration) {
+// Extend says how much may be taken for the least quality of figures of a window, a share of one CPU.
+func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mostShare, b.window = most, window
@@ -158,7 +158,7 @@ func (b *budget) extend(most float64, window time.Duration) {
 
 // leastRates are the rates of lock ticks and of stack ticks that the least quality takes, the mean of the Sources that are awake. They are zero if
 // the limit holds in any case.
-func (b *budget) leastRates() (lockHz, stackHz float64) {
+func (b *Budget) leastRates() (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
 	}
@@ -169,30 +169,30 @@ func (b *budget) leastRates() (lockHz, stackHz float64) {
 }
 
 // lockRate is the rate asked for of lock ticks, in Hz, the mean of the Sources that are awake.
-func (b *budget) lockRate() float64 {
+func (b *Budget) lockRate() float64 {
 	e := min(float64(b.exact)/float64(max(b.awake, 1)), 1)
 	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
 // usual is the share of a CPU that is enough if figures have their least quality with it: half of what was asked for where no CPU is free.
-func (b *budget) usual() float64 {
+func (b *Budget) usual() float64 {
 	if b.full.is {
-		return b.share / 2
+		return b.Share / 2
 	}
-	return b.share
+	return b.Share
 }
 
 // limit is the share of a CPU in force.
-func (b *budget) limit() float64 {
+func (b *Budget) limit() float64 {
 	if b.extended {
 		return max(b.usual(), min(b.needs, b.mostShare))
 	}
 	return b.usual()
 }
 
-// says reports whether half of the budget is in force, and whether rates are lower than asked for.
-func (b *budget) says() (halved, lowered bool) {
-	if b.share == 0 {
+// Says reports whether half of the budget is in force, and whether rates are lower than asked for.
+func (b *Budget) Says() (halved, lowered bool) {
+	if b.Share == 0 {
 		return false, false
 	}
 	b.mu.Lock()
@@ -200,17 +200,17 @@ func (b *budget) says() (halved, lowered bool) {
 	return b.full.is, b.held || b.stretch.lock > 1 || b.stretch.stack > 1 || b.stretch.idle > 1
 }
 
-// takesMore reports whether more than the usual share is in force for the least quality of figures.
-func (b *budget) takesMore() bool {
+// TakesMore reports whether more than the usual share is in force for the least quality of figures.
+func (b *Budget) TakesMore() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.extended
 }
 
-// pace sets a clock's intervals from those asked for, as the budget allows them.
-func (b *budget) pace(c *clock, stackNS, lockNS float64) {
+// Pace sets a clock's intervals from those asked for, as the budget allows them.
+func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	now := stretch{1, 1, 1}
-	if b.share != 0 {
+	if b.Share != 0 {
 		b.mu.Lock()
 		now = b.stretch
 		b.mu.Unlock()
@@ -222,12 +222,12 @@ func (b *budget) pace(c *clock, stackNS, lockNS float64) {
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
-// spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and those that
+// Spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and those that
 // read stacks. last is what the Source's last reading of stacks took, this one where it did so: its next one does not wait for that, or
 // what is dear to read would be followed by longer intervals, and seen for too long (docs/states.md#rates-that-fall); the one behind
 // that does. own is asked for the CPU time of all of ddtop when the rates are to be decided.
-func (b *budget) spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
-	if b.share == 0 {
+func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
+	if b.Share == 0 {
 		return 0, 0
 	}
 	var ownNS int64
@@ -269,16 +269,16 @@ func (b *budget) spent(depth sampler.Depth, ns, last, now int64, own func() int6
 }
 
 // most is the most that is saved up.
-func (b *budget) most() float64 { return b.limit() * burstNS }
+func (b *Budget) most() float64 { return b.limit() * burstNS }
 
 // income is what the ticks may take of a CPU.
-func (b *budget) income() float64 {
+func (b *Budget) income() float64 {
 	limit := b.limit()
 	return limit - min(b.beside, besideShare*limit)
 }
 
 // tune decides the rates.
-func (b *budget) tune(now, own int64) {
+func (b *Budget) tune(now, own int64) {
 	d := float64(now - b.tunedNS)
 	beside := max(float64(own-b.ownNS-(b.ticksNS-b.tunedTicksNS)), 0) / d
 	b.tunes++

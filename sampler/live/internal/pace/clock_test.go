@@ -1,4 +1,4 @@
-package live
+package pace
 
 import (
 	"testing"
@@ -7,20 +7,20 @@ import (
 )
 
 // run drives a clock for a virtual second and counts.
-func run(c *clock, from int64, ns int64, busy bool, delay func(i int) int64) (ticks, stacks int, late uint64) {
+func run(c *Clock, from int64, ns int64, busy bool, delay func(i int) int64) (ticks, stacks int, late uint64) {
 	now := from
 	for i := 0; now < from+ns; i++ {
-		if now < c.next {
-			now = c.next
+		if now < c.Next {
+			now = c.Next
 		}
 		now += delay(i)
-		depth, l := c.tick(now)
+		depth, l := c.Tick(now)
 		ticks++
 		late += l
 		if depth == sampler.StackTick {
 			stacks++
 		}
-		c.note(now, busy)
+		c.Note(now, busy)
 	}
 	return ticks, stacks, late
 }
@@ -28,7 +28,7 @@ func run(c *clock, from int64, ns int64, busy bool, delay func(i int) int64) (ti
 func none(int) int64 { return 0 }
 
 func TestClockKeepsItsRates(t *testing.T) {
-	c := newClock(100, 1000, 0)
+	c := NewClock(100, 1000, 0)
 	ticks, stacks, late := run(c, 0, 10e9, true, none)
 	if ticks < 9700 || ticks > 10300 {
 		t.Errorf("%d ticks in 10 s at 1 kHz", ticks)
@@ -42,7 +42,7 @@ func TestClockKeepsItsRates(t *testing.T) {
 }
 
 func TestClockSkipsWhatItMissed(t *testing.T) {
-	c := newClock(100, 1000, 0)
+	c := NewClock(100, 1000, 0)
 	ticks, _, late := run(c, 0, 1e9, true, func(i int) int64 {
 		if i == 100 {
 			return 200e6
@@ -58,54 +58,54 @@ func TestClockSkipsWhatItMissed(t *testing.T) {
 }
 
 func TestClockSlowsDownAndComesBack(t *testing.T) {
-	c := newClock(100, 1000, 0)
+	c := NewClock(100, 1000, 0)
 	run(c, 0, 2e9, false, none)
-	if !c.slow {
+	if !c.Slow {
 		t.Fatal("nothing ran for 2 s and the clock is still fast")
 	}
-	ticks, _, _ := run(c, c.next, 10e9, false, none)
+	ticks, _, _ := run(c, c.Next, 10e9, false, none)
 	if ticks < 160 || ticks > 220 {
 		t.Errorf("%d ticks in 10 idle seconds", ticks)
 	}
-	ticks, stacks, _ := run(c, c.next, 10e9, false, none)
+	ticks, stacks, _ := run(c, c.Next, 10e9, false, none)
 	if ticks < 90 || ticks > 110 || stacks < 40 || stacks > 60 {
 		t.Errorf("%d ticks, %d of stacks, in the next 10 idle seconds", ticks, stacks)
 	}
-	now := c.next
-	c.tick(now)
-	c.note(now, true)
-	if c.slow || c.next > now+2e6 {
-		t.Errorf("a sign of life at %d: slow %v, next tick at +%d ns", now, c.slow, c.next-now)
+	now := c.Next
+	c.Tick(now)
+	c.Note(now, true)
+	if c.Slow || c.Next > now+2e6 {
+		t.Errorf("a sign of life at %d: slow %v, next tick at +%d ns", now, c.Slow, c.Next-now)
 	}
 }
 
 // TestClockSlowsDownSoonerAtTheStart: what was idle from the first look on is looked at less often after a tenth of the time,
 // but not before it was looked at firstTicks times, and what has run once only after all of it.
 func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
-	c := newClock(100, 1000, 0)
+	c := NewClock(100, 1000, 0)
 	run(c, 0, 90e6, false, none)
-	if c.slow {
+	if c.Slow {
 		t.Error("slow after 90 ms")
 	}
-	ticks, _, _ := run(c, c.next, 910e6, false, none)
-	if !c.slow || ticks > 60 {
-		t.Errorf("slow %v, %d ticks in the rest of the first second", c.slow, ticks)
+	ticks, _, _ := run(c, c.Next, 910e6, false, none)
+	if !c.Slow || ticks > 60 {
+		t.Errorf("slow %v, %d ticks in the rest of the first second", c.Slow, ticks)
 	}
-	c = newClock(100, 1000, 0)
+	c = NewClock(100, 1000, 0)
 	run(c, 0, 200e6, false, func(i int) int64 {
 		if i == 0 {
 			return 180e6 // the first look reads every name
 		}
 		return 0
 	})
-	if c.slow {
+	if c.Slow {
 		t.Error("slow after some 20 ticks")
 	}
-	c = newClock(100, 1000, 0)
-	c.tick(c.next)
-	c.note(0, true)
-	run(c, c.next, 900e6, false, none)
-	if c.slow {
+	c = NewClock(100, 1000, 0)
+	c.Tick(c.Next)
+	c.Note(0, true)
+	run(c, c.Next, 900e6, false, none)
+	if c.Slow {
 		t.Error("slow 900 ms after something ran")
 	}
 }

@@ -1,0 +1,19 @@
+package pace
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// Rates are those in use, in Hz: the ones asked for, or less of them where several processes share a budget.
+type Rates struct{ stack, lock atomic.Uint64 }
+
+func (r *Rates) Set(stack, lock float64) {
+	r.stack.Store(math.Float64bits(stack))
+	r.lock.Store(math.Float64bits(lock))
+}
+
+// Intervals are the nominal times between two ticks, in ns.
+func (r *Rates) Intervals() (stackNS, lockNS float64) {
+	return 1e9 / math.Float64frombits(r.stack.Load()), 1e9 / math.Float64frombits(r.lock.Load())
+}

@@ -1,0 +1,12 @@
+package rubyvm
+
+import (
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+)
+
+// NewDecoder returns a Decoder for a VM whose frames and stacks are interned in dict.
+func (vm *VM) NewDecoder(dict *sampler.Dictionary) *code.Decoder {
+	return code.NewDecoder(code.Target{Mem: vm.Mem, Release: vm.Release, Code: &vm.Places.Code, Objects: &vm.Places.Objects,
+		VM: vm.Addr, Symbols: vm.Symbols, Shapes: vm.Shapes, Variables: vm.variables, ZJITFrames: vm.ZJITFrames, EarlyFrames: vm.EarlyFrames, JITs: vm.jits}, dict)
+}
