@@ -19,8 +19,8 @@ const (
 	maxNativeRows   = 8
 )
 
-// smallShare is the share from which on a part of the waiting is named.
-const smallShare = .01
+// SmallShare is the share from which on a part of the waiting is named.
+const SmallShare = .01
 
 // waitingText says what the waiting consists of: what came before it, and the part that was not the lock's.
 func waitingText(b *strings.Builder, w *gvl.StatWaits) {
@@ -34,8 +34,8 @@ func waitingText(b *strings.Builder, w *gvl.StatWaits) {
 		text string
 	}{{w.HandoverNS, "of it hand-over"}, {w.YieldNS, "at the end of a time slice"}, {w.CPUSlotNS, "for a CPU slot"},
 		{w.RunDelayNS, "without a CPU"}} {
-		if float64(p.ns) >= smallShare*float64(total) {
-			parts = append(parts, share(p.ns, total)+" "+p.text)
+		if float64(p.ns) >= SmallShare*float64(total) {
+			parts = append(parts, Share(p.ns, total)+" "+p.text)
 		}
 	}
 	if after := afterText(&w.AfterNS, total); after != "" {
@@ -61,8 +61,8 @@ func afterText(n *gvl.StatStates, total int64) string {
 	})
 	var words []string
 	for _, s := range list {
-		if float64(s.ns) >= smallShare*float64(total) {
-			words = append(words, s.word+" "+share(s.ns, total))
+		if float64(s.ns) >= SmallShare*float64(total) {
+			words = append(words, s.word+" "+Share(s.ns, total))
 		}
 	}
 	return strings.Join(words, ", ")
@@ -135,18 +135,18 @@ func statBlame(b *strings.Builder, s gvl.Stat) {
 		text string
 	}{{s.Blame.RunningNS, "while the holder ran"}, {s.Blame.StalledNS, "while it slept in the kernel"},
 		{s.Blame.GCNS, "while it collected garbage"}, {s.Blame.NobodyNS, "while nobody held it"}} {
-		if float64(k.ns) >= smallShare*float64(s.Blame.TotalNS) {
-			fmt.Fprintf(b, ", %s %s", share(k.ns, s.Blame.TotalNS), k.text)
+		if float64(k.ns) >= SmallShare*float64(s.Blame.TotalNS) {
+			fmt.Fprintf(b, ", %s %s", Share(k.ns, s.Blame.TotalNS), k.text)
 		}
 	}
 	fmt.Fprintln(b, ")")
 	for _, p := range places {
-		fmt.Fprintf(b, "  %5s  %s  %s\n", units.Percent(p.Share), placeText(p), name(p.Thread))
+		fmt.Fprintf(b, "  %5s  %s  %s\n", units.Percent(p.Share), PlaceText(p), name(p.Thread))
 	}
 	fmt.Fprintln(b)
 }
 
-func placeText(p gvl.StatPlace) string {
+func PlaceText(p gvl.StatPlace) string {
 	text := p.Text()
 	switch {
 	case text == "":
@@ -210,7 +210,7 @@ func statNative(b *strings.Builder, s gvl.Stat) {
 		if i > 0 {
 			fmt.Fprint(b, ", ")
 		}
-		fmt.Fprintf(b, "%s (tid %d) %s of a CPU", flamegraph.Printable(n.Name), n.TID, share(n.CPUNS, s.DurationNS))
+		fmt.Fprintf(b, "%s (tid %d) %s of a CPU", flamegraph.Printable(n.Name), n.TID, Share(n.CPUNS, s.DurationNS))
 	}
 	fmt.Fprint(b, "\n\n")
 }

@@ -51,7 +51,7 @@ func (u *underMerged) has(k Key) bool {
 	switch {
 	case k.Stack == 0:
 		if at.n != nil {
-			at = u.step(at, at.n.Child(FuncKey{Label: noStackLabel, Kind: NoStackNode}))
+			at = u.step(at, at.n.Child(FuncKey{Label: NoStack, Kind: NoStackNode}))
 		}
 	case u.opt.Inverted:
 		for _, frame := range u.dict.Frames(k.Stack, nil) {

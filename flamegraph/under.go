@@ -117,7 +117,7 @@ func (u *under) keep(stack sampler.StackID) bool {
 	if !ok {
 		caller, id := u.dict.Stack(stack)
 		f := u.dict.Frame(id)
-		keep = frameMatches(u.opt.Keep, f.Label, frameFile(&f)) || u.keep(caller)
+		keep = frameMatches(u.opt.Keep, f.Label, f.File()) || u.keep(caller)
 		u.keeps[stack] = keep
 	}
 	return keep

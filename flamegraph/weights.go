@@ -1,6 +1,8 @@
 package flamegraph
 
 import (
+	"cmp"
+
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -32,6 +34,12 @@ type Key struct {
 	// GC is why the collection began, gvl.Detail.GCReason, of gvl.GC where a Collector tells reasons apart (Collector.ByGC).
 	GC       uint16
 	Endpoint EndpointID
+}
+
+// Compare orders keys by thread, stack, state, whom they are for, and why a collection began.
+func (k *Key) Compare(o *Key) int {
+	return cmp.Or(cmp.Compare(k.Thread, o.Thread), cmp.Compare(k.Stack, o.Stack), cmp.Compare(k.State, o.State),
+		cmp.Compare(k.Endpoint, o.Endpoint), cmp.Compare(k.GC, o.GC))
 }
 
 // Weights are the accounts of a Key. All only grow, except by a Rolling's expiry.

@@ -47,9 +47,14 @@ var rules = map[string][]string{
 	"gvl":                          {"sampler", "internal/units"},
 	"flamegraph":                   {"sampler", "gvl", "internal/units"},
 	"export":                       {"sampler", "gvl", "flamegraph", "internal/units"},
+	"export/profile":               {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/trace"},
+	"export/trace":                 {"sampler", "gvl", "flamegraph", "internal/units", "export"},
+	"export/page":                  {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/trace"},
+	"export/diff":                  {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/page", "export/profile"},
+	"export/snapshot":              {"flamegraph", "export", "export/profile"},
 	"recording":                    {"sampler", "sampler/own", "sampler/redact"},
 	"push":                         {"internal/safefile"},
-	"ui": {"sampler", "sampler/redact", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page",
+	"ui": {"sampler", "sampler/redact", "gvl", "flamegraph", "export", "export/profile", "export/snapshot", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page",
 		"ui/scene", "ui/store", "ui/style", "ui/widget"},
 	"ui/page":                {"sampler", "sampler/redact", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style", "ui/widget"},
 	"ui/widget":              {"sampler", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style"},
@@ -58,11 +63,12 @@ var rules = map[string][]string{
 	"ui/internal/demosource": {"sampler", "ui"},
 	"ui/store":               {"sampler", "sampler/redact", "gvl", "flamegraph", "recording", "internal/safefile", "internal/units", "ui/style"},
 	"ui/style":               {"sampler", "gvl", "flamegraph", "internal/units", "ui/internal/canvas"},
-	"internal/cli":           {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
+	"internal/cli":           {"attach", "sampler", "gvl", "flamegraph", "export", "export/diff", "export/page", "export/profile", "export/trace", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
 	"internal/workload":      {},
 	"internal/safefile":      {},
 	"internal/rubytest":      {},
 	"internal/elftest":       {},
+	"internal/exporttest":    {"sampler", "gvl", "flamegraph", "internal/streamtest"},
 	"internal/stuckfs":       {},
 	"internal/archtest":      {},
 	"internal/accuracy":      {},
@@ -74,12 +80,12 @@ var rules = map[string][]string{
 	"internal/servertest":    {"internal/rubytest"},
 	"internal/streamtest":    {"sampler"},
 	"internal/units":         {},
-	"screenshots":            {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
+	"screenshots":            {"attach", "sampler", "gvl", "flamegraph", "export/page", "export/snapshot", "recording", "ui", "internal/workload"},
 }
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
-var pure = []string{"sampler", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "flamegraph", "export", "recording", "internal/units"}
+var pure = []string{"sampler", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "flamegraph", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}

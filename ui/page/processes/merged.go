@@ -162,7 +162,7 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 			at, ok := ofFrame[id]
 			if !ok {
 				f := g.Dict.Frame(id)
-				k := widget.TopKey{Label: f.Label, File: cmp.Or(f.AbsolutePath, f.Path), Line: f.FirstLine}
+				k := widget.TopKey{Label: f.Label, File: f.File(), Line: f.FirstLine}
 				if f.C {
 					k = widget.TopKey{Label: f.Label}
 				}

@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -268,7 +267,7 @@ func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	if f == nil {
 		return
 	}
-	path := cmp.Or(f.AbsolutePath, f.Path)
+	path := f.File()
 	a.Put(1, 0, canvas.CutLeft(" "+path+" ", a.W-2), t.Bold())
 	file := p.sources.get(f.AbsolutePath)
 	rows := a.Sub(0, 1, a.W, a.H-1)

@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -269,7 +268,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	if f.C {
 		rest = "C function, called from " + style.LineIn(f.Path, f.Line, f.Uncertain)
 	} else if f.Path != "" {
-		rest = fmt.Sprintf("%s  %s %s", style.LineIn(cmp.Or(f.AbsolutePath, f.Path), f.Line, f.Uncertain), rest, f.Gem)
+		rest = fmt.Sprintf("%s  %s %s", style.LineIn(f.File(), f.Line, f.Uncertain), rest, f.Gem)
 	}
 	return f.Label, rest
 }

@@ -289,7 +289,7 @@ func (p *Page) rowOf(dict *sampler.Dictionary, id sampler.FrameID) widget.RowOfF
 	}
 	f := dict.Frame(id)
 	from := style.ProvenanceOf(f)
-	file := cmp.Or(f.AbsolutePath, f.Path)
+	file := f.File()
 	var k widget.TopKey
 	switch {
 	case p.Kind == TopGems:
