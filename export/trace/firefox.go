@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -112,19 +113,20 @@ type firefoxThread struct {
 	PausedRanges    []struct{} `json:"pausedRanges"`
 	ShowMarkers     bool       `json:"showMarkersInTimeline"`
 
-	Samples       firefoxSamples       `json:"samples"`
-	Stacks        firefoxStacks        `json:"stackTable"`
-	Frames        firefoxFrames        `json:"frameTable"`
-	Funcs         firefoxFuncs         `json:"funcTable"`
-	Resources     firefoxResources     `json:"resourceTable"`
-	NativeSymbols firefoxNativeSymbols `json:"nativeSymbols"`
-	Markers       firefoxMarkers       `json:"markers"`
-	Strings       []string             `json:"stringArray"`
+	Samples firefoxSamples `json:"samples"`
+	Stacks  firefoxTable   `json:"stackTable"`
+	Frames  firefoxTable   `json:"frameTable"`
+	Funcs   firefoxTable   `json:"funcTable"`
+	// Resources hold what functions come from: gems.
+	Resources     firefoxTable `json:"resourceTable"`
+	NativeSymbols firefoxTable `json:"nativeSymbols"`
+	Markers       firefoxTable `json:"markers"`
+	Strings       []string     `json:"stringArray"`
 }
 
 type firefoxSamples struct {
-	Length int    `json:"length"`
-	Stack  []*int `json:"stack"`
+	Length int   `json:"length"`
+	Stack  []int `json:"stack"`
 	// Time is the end of the stretch that a sample stands for, in ms, Weight its length.
 	Time       []float64 `json:"time"`
 	Weight     []float64 `json:"weight"`
@@ -133,62 +135,35 @@ type firefoxSamples struct {
 	CPUDelta []int64 `json:"threadCPUDelta"`
 }
 
-type firefoxStacks struct {
-	Length int    `json:"length"`
-	Prefix []*int `json:"prefix"`
-	Frame  []int  `json:"frame"`
+// firefoxTable is a table as the profiler keeps them: a list for each column.
+type firefoxTable struct {
+	names   []string
+	columns [][]any
 }
 
-type firefoxFrames struct {
-	Length         int    `json:"length"`
-	Address        []int  `json:"address"`
-	InlineDepth    []int  `json:"inlineDepth"`
-	Category       []int  `json:"category"`
-	Subcategory    []int  `json:"subcategory"`
-	Func           []int  `json:"func"`
-	NativeSymbol   []*int `json:"nativeSymbol"`
-	InnerWindowID  []int  `json:"innerWindowID"`
-	Implementation []*int `json:"implementation"`
-	Line           []*int `json:"line"`
-	Column         []*int `json:"column"`
+func newFirefoxTable(names ...string) firefoxTable {
+	return firefoxTable{names, make([][]any, len(names))}
 }
 
-type firefoxFuncs struct {
-	Length        int    `json:"length"`
-	Name          []int  `json:"name"`
-	IsJS          []bool `json:"isJS"`
-	RelevantForJS []bool `json:"relevantForJS"`
-	Resource      []int  `json:"resource"`
-	FileName      []*int `json:"fileName"`
-	LineNumber    []*int `json:"lineNumber"`
-	ColumnNumber  []*int `json:"columnNumber"`
+// add adds a row, and returns its number.
+func (t *firefoxTable) add(values ...any) int {
+	for i, v := range values {
+		t.columns[i] = append(t.columns[i], v)
+	}
+	return len(t.columns[0]) - 1
 }
 
-// firefoxResources hold what functions come from: gems.
-type firefoxResources struct {
-	Length int    `json:"length"`
-	Lib    []*int `json:"lib"`
-	Name   []int  `json:"name"`
-	Host   []*int `json:"host"`
-	Type   []int  `json:"type"`
-}
-
-type firefoxNativeSymbols struct {
-	Length       int    `json:"length"`
-	Address      []int  `json:"address"`
-	FunctionSize []*int `json:"functionSize"`
-	LibIndex     []int  `json:"libIndex"`
-	Name         []int  `json:"name"`
-}
-
-type firefoxMarkers struct {
-	Length    int             `json:"length"`
-	Category  []int           `json:"category"`
-	Data      []firefoxMarker `json:"data"`
-	Name      []int           `json:"name"`
-	StartTime []float64       `json:"startTime"`
-	EndTime   []*float64      `json:"endTime"`
-	Phase     []int           `json:"phase"`
+// MarshalJSON writes the number of rows and the columns.
+func (t firefoxTable) MarshalJSON() ([]byte, error) {
+	out := strconv.AppendInt([]byte(`{"length":`), int64(len(t.columns[0])), 10)
+	for i, name := range t.names {
+		column, err := json.Marshal(append([]any{}, t.columns[i]...))
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(append(out, `,"`...), name...), `":`...), column...)
+	}
+	return append(out, '}'), nil
 }
 
 type firefoxMarker struct {
@@ -323,7 +298,7 @@ func (p *firefoxProfile) addProcess(t *Trace, base int64) {
 		if n.AtNS < base {
 			continue
 		}
-		main.Markers.add(0, notes.of("Note"), "Note", flamegraph.Printable(n.Text), firefoxMS(n.AtNS-base), nil)
+		main.mark(0, notes.of("Note"), "Note", flamegraph.Printable(n.Text), firefoxMS(n.AtNS-base), nil)
 	}
 	if points := t.memory; len(points) > 0 {
 		c := &firefoxCounter{Name: "memory", Category: "Memory", Description: "Resident memory of the process", Color: "grey", PID: main.PID, MainThreadIndex: first}
@@ -340,18 +315,13 @@ func (p *firefoxProfile) addProcess(t *Trace, base int64) {
 
 func firefoxMS(ns int64) float64 { return float64(ns) / 1e6 }
 
-func (m *firefoxMarkers) add(category, name int, kind, what string, start float64, end *float64) {
+// mark adds a marker; end is nil for an instant.
+func (t *firefoxThread) mark(category, name int, kind, what string, start float64, end any) {
 	phase := firefoxInstant
 	if end != nil {
 		phase = firefoxInterval
 	}
-	m.Length++
-	m.Category = append(m.Category, category)
-	m.Name = append(m.Name, name)
-	m.Data = append(m.Data, firefoxMarker{kind, what})
-	m.StartTime = append(m.StartTime, start)
-	m.EndTime = append(m.EndTime, end)
-	m.Phase = append(m.Phase, phase)
+	t.Markers.add(category, firefoxMarker{kind, what}, name, start, end, phase)
 }
 
 // firefoxStrings numbers a thread's strings.

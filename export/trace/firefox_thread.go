@@ -41,7 +41,14 @@ func newFirefoxBuilder(t *Trace, th *traceThread, base int64) *firefoxBuilder {
 	out := &firefoxThread{
 		Name: flamegraph.Printable(gvl.ThreadName(th.id, dict)), Main: info.Main, PID: strconv.Itoa(t.process.PID), TID: tidOf(th.id, info),
 		ProcessName: report.ProgramName(t.process), ProcessType: "default", PausedRanges: []struct{}{}, Strings: []string{},
-		Register: firefoxMS(th.spans[0].fromNS - base),
+		Samples:       firefoxSamples{WeightType: "tracing-ms"},
+		Stacks:        newFirefoxTable("prefix", "frame"),
+		Frames:        newFirefoxTable("address", "inlineDepth", "category", "subcategory", "func", "nativeSymbol", "innerWindowID", "implementation", "line", "column"),
+		Funcs:         newFirefoxTable("name", "isJS", "relevantForJS", "resource", "fileName", "lineNumber", "columnNumber"),
+		Resources:     newFirefoxTable("lib", "name", "host", "type"),
+		NativeSymbols: newFirefoxTable("address", "functionSize", "libIndex", "name"),
+		Markers:       newFirefoxTable("category", "data", "name", "startTime", "endTime", "phase"),
+		Register:      firefoxMS(th.spans[0].fromNS - base),
 	}
 	if info.GoneNS != 0 {
 		gone := firefoxMS(max(info.GoneNS, th.spans[len(th.spans)-1].toNS) - base)
@@ -51,7 +58,6 @@ func newFirefoxBuilder(t *Trace, th *traceThread, base int64) *firefoxBuilder {
 		t: t, dict: dict, base: base, out: out, strings: firefoxStrings{out, make(map[string]int)}, stacks: make(map[firefoxStackKey]int),
 		frames: make(map[firefoxFrameKey]int), funcs: make(map[flamegraph.FuncKey]int), gems: make(map[string]int),
 	}
-	out.empty()
 	// The profiler ignores the first sample's CPU time, which has no sample before it: one of no length begins.
 	first := th.spans[0]
 	b.sample(traceSpan{fromNS: first.fromNS, toNS: first.fromNS, stack: first.stack, state: first.state})
@@ -67,23 +73,10 @@ func newFirefoxBuilder(t *Trace, th *traceThread, base int64) *firefoxBuilder {
 	return b
 }
 
-// empty makes every list one that JSON shows as [] where nothing comes.
-func (t *firefoxThread) empty() {
-	t.Samples = firefoxSamples{Stack: []*int{}, Time: []float64{}, Weight: []float64{}, WeightType: "tracing-ms", CPUDelta: []int64{}}
-	t.Stacks = firefoxStacks{Prefix: []*int{}, Frame: []int{}}
-	t.Frames = firefoxFrames{Address: []int{}, InlineDepth: []int{}, Category: []int{}, Subcategory: []int{}, Func: []int{}, NativeSymbol: []*int{},
-		InnerWindowID: []int{}, Implementation: []*int{}, Line: []*int{}, Column: []*int{}}
-	t.Funcs = firefoxFuncs{Name: []int{}, IsJS: []bool{}, RelevantForJS: []bool{}, Resource: []int{}, FileName: []*int{}, LineNumber: []*int{}, ColumnNumber: []*int{}}
-	t.Resources = firefoxResources{Lib: []*int{}, Name: []int{}, Host: []*int{}, Type: []int{}}
-	t.NativeSymbols = firefoxNativeSymbols{Address: []int{}, FunctionSize: []*int{}, LibIndex: []int{}, Name: []int{}}
-	t.Markers = firefoxMarkers{Category: []int{}, Data: []firefoxMarker{}, Name: []int{}, StartTime: []float64{}, EndTime: []*float64{}, Phase: []int{}}
-}
-
 func (b *firefoxBuilder) sample(s traceSpan) {
 	x := &b.out.Samples
-	stack := b.stack(s.stack, int(s.state))
 	x.Length++
-	x.Stack = append(x.Stack, &stack)
+	x.Stack = append(x.Stack, b.stack(s.stack, int(s.state)))
 	x.Time = append(x.Time, firefoxMS(s.toNS-b.base))
 	x.Weight = append(x.Weight, firefoxMS(s.toNS-s.fromNS))
 	x.CPUDelta = append(x.CPUDelta, s.cpuNS)
@@ -113,73 +106,40 @@ func (b *firefoxBuilder) stack(id sampler.StackID, state int) int {
 func (b *firefoxBuilder) node(k firefoxStackKey) int {
 	n, ok := b.stacks[k]
 	if !ok {
-		t := &b.out.Stacks
-		n = t.Length
-		t.Length++
+		n = b.out.Stacks.add(orNull(k.prefix, 0), k.frame)
 		b.stacks[k] = n
-		t.Prefix = append(t.Prefix, indexOrNull(k.prefix))
-		t.Frame = append(t.Frame, k.frame)
 	}
 	return n
 }
 
-// indexOrNull is null for a negative number.
-func indexOrNull(n int) *int {
-	if n < 0 {
+// orNull is a number, null if it is below the least one.
+func orNull[T int | int32](n, least T) any {
+	if n < least {
 		return nil
 	}
-	return &n
+	return n
 }
 
 func (b *firefoxBuilder) frame(f sampler.Frame, category int) int {
 	k := firefoxFrameKey{b.function(f), int(f.Line), category}
 	n, ok := b.frames[k]
 	if !ok {
-		t := &b.out.Frames
-		n = t.Length
-		t.Length++
+		n = b.out.Frames.add(-1, 0, category, 0, k.fn, nil, 0, nil, orNull(f.Line, 1), nil)
 		b.frames[k] = n
-		t.Address = append(t.Address, -1)
-		t.InlineDepth = append(t.InlineDepth, 0)
-		t.Category = append(t.Category, category)
-		t.Subcategory = append(t.Subcategory, 0)
-		t.Func = append(t.Func, k.fn)
-		t.NativeSymbol = append(t.NativeSymbol, nil)
-		t.InnerWindowID = append(t.InnerWindowID, 0)
-		t.Implementation = append(t.Implementation, nil)
-		t.Line = append(t.Line, lineOrNull(f.Line))
-		t.Column = append(t.Column, nil)
 	}
 	return n
-}
-
-func lineOrNull(line int32) *int {
-	if line <= 0 {
-		return nil
-	}
-	n := int(line)
-	return &n
 }
 
 func (b *firefoxBuilder) function(f sampler.Frame) int {
 	k := flamegraph.FuncKey{Label: flamegraph.Printable(f.Label), File: flamegraph.Printable(f.File()), Line: f.FirstLine}
 	n, ok := b.funcs[k]
 	if !ok {
-		t := &b.out.Funcs
-		n = t.Length
-		t.Length++
-		b.funcs[k] = n
 		file := -1
 		if k.File != "" {
 			file = b.strings.of(k.File)
 		}
-		t.Name = append(t.Name, b.strings.of(k.Label))
-		t.IsJS = append(t.IsJS, false)
-		t.RelevantForJS = append(t.RelevantForJS, false)
-		t.Resource = append(t.Resource, b.resource(f))
-		t.FileName = append(t.FileName, indexOrNull(file))
-		t.LineNumber = append(t.LineNumber, lineOrNull(f.FirstLine))
-		t.ColumnNumber = append(t.ColumnNumber, nil)
+		n = b.out.Funcs.add(b.strings.of(k.Label), false, false, b.resource(f), orNull(file, 0), orNull(f.FirstLine, 1), nil)
+		b.funcs[k] = n
 	}
 	return n
 }
@@ -191,14 +151,8 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	}
 	n, ok := b.gems[f.Gem]
 	if !ok {
-		t := &b.out.Resources
-		n = t.Length
-		t.Length++
+		n = b.out.Resources.add(nil, b.strings.of("gem "+f.Gem), nil, firefoxResourceLibrary)
 		b.gems[f.Gem] = n
-		t.Lib = append(t.Lib, nil)
-		t.Name = append(t.Name, b.strings.of("gem "+f.Gem))
-		t.Host = append(t.Host, nil)
-		t.Type = append(t.Type, firefoxResourceLibrary)
 	}
 	return n
 }
@@ -221,12 +175,11 @@ func (b *firefoxBuilder) marker(e stateSpan, w *traceWait) {
 	default:
 		return
 	}
-	end := firefoxMS(e.toNS - b.base)
 	what := b.t.text(e.words)
 	if w != nil {
 		what += b.waited(w)
 	}
-	b.out.Markers.add(int(e.state), b.strings.of(kind), kind, flamegraph.Printable(what), firefoxMS(e.fromNS-b.base), &end)
+	b.out.mark(int(e.state), b.strings.of(kind), kind, flamegraph.Printable(what), firefoxMS(e.fromNS-b.base), firefoxMS(e.toNS-b.base))
 }
 
 // waited says of a wait who held the GVL, and what it was made of: ", held by report-2 and last by main, 20 µs of hand-over, 3 ms without a
