@@ -24,7 +24,7 @@ type funcInfo struct {
 	f          sampler.Frame
 	own        bool
 	library    string // "" of own code
-	from       provenance
+	from       sampler.Origin
 	// function numbers the frame's FuncKey when merging by function, and by line; 0: not numbered yet.
 	function, line int32
 }
@@ -327,7 +327,7 @@ func (b *Builder) info(id sampler.FrameID) *funcInfo {
 	if !in.known {
 		in.f = b.dict.Frame(id)
 		in.known = true
-		if in.from, in.own = provenanceOf(&in.f), in.f.Own(); !in.own {
+		if in.from, in.own = in.f.From(), in.f.Own(); !in.own {
 			in.library = in.f.Library()
 		}
 		in.hide = b.opt.Hide != nil && b.opt.Hide(&in.f)

@@ -89,7 +89,7 @@ func (v *flameBase) addDiff(d *flamegraph.DiffNode, own map[string]float64) {
 // blindness.
 func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	const full = 0.2 // of the whole
-	grey := t.Background.Mix(t.Flame[style.FromThread], 0.45)
+	grey := t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.45)
 	d := v.change(n)
 	s := min(math.Sqrt(math.Abs(d)/full), 1)
 	if d < 0 {

@@ -97,7 +97,7 @@ type Flame struct {
 	flameBase
 	flamePicture
 	Builder  *flamegraph.Builder
-	origins  map[sampler.FrameID]style.Provenance
+	origins  map[sampler.FrameID]sampler.Origin
 	Endpoint flamegraph.EndpointID // of which it shows the time; 0: of all
 	Filter   string                // what is shown, when not all threads are
 	// Everything is what is shown otherwise; "": all threads.
@@ -154,7 +154,7 @@ func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, th
 	width, rows int) {
 	if v.Builder == nil {
 		v.Builder = flamegraph.NewBuilder(dict)
-		v.origins = make(map[sampler.FrameID]style.Provenance)
+		v.origins = make(map[sampler.FrameID]sampler.Origin)
 	}
 	o := flamegraph.Options{Metric: v.Metric, Threads: threads, Root: root}
 	if !v.ShowIdle && v.Metric == flamegraph.Wall {
@@ -211,7 +211,7 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 			row[i].Node = n
 			if n.Frame != 0 {
 				if _, ok := v.origins[n.Frame]; !ok {
-					v.origins[n.Frame] = style.ProvenanceOf(dict.Frame(n.Frame))
+					v.origins[n.Frame] = style.OriginOf(dict.Frame(n.Frame))
 				}
 			}
 		}

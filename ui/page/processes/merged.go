@@ -119,7 +119,7 @@ func (t *translation) frame(to, from *sampler.Dictionary, id sampler.FrameID) sa
 // mergedRow is a function over all processes shown.
 type mergedRow struct {
 	widget.TopKey
-	from                        style.Provenance
+	from                        sampler.Origin
 	Self, total                 int64
 	processes, stampOf, stampIn int // the number of processes it ran in; marks of the last process and stack counted
 }
@@ -132,7 +132,7 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 		skip = widget.RestStates
 	}
 	index := make(map[widget.TopKey]int32)
-	row := func(k widget.TopKey, from style.Provenance) int32 {
+	row := func(k widget.TopKey, from sampler.Origin) int32 {
 		at, ok := index[k]
 		if !ok {
 			at = int32(len(rows))
@@ -166,15 +166,15 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 				if f.C {
 					k = widget.TopKey{Label: f.Label}
 				}
-				from := style.ProvenanceOf(f)
-				at = widget.RowOfFrame{Row: row(k, from), Own: f.Own(), Core: from == style.FromCore, Library: f.Library()}
+				from := style.OriginOf(f)
+				at = widget.RowOfFrame{Row: row(k, from), Own: f.Own(), Core: from == sampler.OriginCore, Library: f.Library()}
 				ofFrame[id] = at
 			}
 			places = append(places, at)
 		}
 		kept = kept[:0]
 		if library := widget.OwnRows(places, true, own, &kept); len(kept) == 0 && len(places) > 0 {
-			kept = append(kept, row(widget.TopKey{Label: widget.LibraryRow + library}, style.FromGem))
+			kept = append(kept, row(widget.TopKey{Label: widget.LibraryRow + library}, sampler.OriginGem))
 		}
 		for i, at := range kept {
 			r := &rows[at]

@@ -264,7 +264,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	if p.Frames.Rows[p.Frames.Index()].Folded {
 		return f.Label, "c shows them"
 	}
-	rest = style.ProvenanceOf(*f).String()
+	rest = style.OriginOf(*f).String()
 	if f.C {
 		rest = "C function, called from " + style.LineIn(f.Path, f.Line, f.Uncertain)
 	} else if f.Path != "" {

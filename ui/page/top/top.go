@@ -73,7 +73,7 @@ var TopKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
 // topRow is what a function, line, gem or file weighs: self and total in the time before and in the recent part.
 type topRow struct {
 	widget.TopKey
-	from        style.Provenance
+	from        sampler.Origin
 	self, total [2]int64
 	blame       int64
 	stamp       int  // the last stack that was counted in total
@@ -266,7 +266,7 @@ func (p *Page) rowsOf(dict *sampler.Dictionary, frames []sampler.FrameID) []*top
 		p.places = append(p.places, p.rowOf(dict, f))
 	}
 	if library := widget.OwnRows(p.places, p.Kind == TopFunctions, true, &p.indexes); len(p.indexes) == 0 && len(frames) > 0 {
-		p.indexes = append(p.indexes, p.rowNamed(widget.TopKey{Label: widget.LibraryRow + library}, style.FromGem))
+		p.indexes = append(p.indexes, p.rowNamed(widget.TopKey{Label: widget.LibraryRow + library}, sampler.OriginGem))
 	}
 	return p.pointers(p.indexes)
 }
@@ -288,13 +288,13 @@ func (p *Page) rowOf(dict *sampler.Dictionary, id sampler.FrameID) widget.RowOfF
 		return at
 	}
 	f := dict.Frame(id)
-	from := style.ProvenanceOf(f)
+	from := style.OriginOf(f)
 	file := f.File()
 	var k widget.TopKey
 	switch {
 	case p.Kind == TopGems:
 		k.Label = from.String()
-		if f.Gem != "" && from == style.FromGem {
+		if f.Gem != "" && from == sampler.OriginGem {
 			k.Label = f.Gem
 		}
 	case f.C && p.Kind != TopFunctions:
@@ -311,7 +311,7 @@ func (p *Page) rowOf(dict *sampler.Dictionary, id sampler.FrameID) widget.RowOfF
 	default:
 		k = widget.TopKey{Label: f.Label, File: file, Line: f.FirstLine}
 	}
-	at := widget.RowOfFrame{Row: p.rowNamed(k, from), Uncertain: p.Kind == TopLines && f.Uncertain, Own: f.Own(), Core: from == style.FromCore, Library: f.Library()}
+	at := widget.RowOfFrame{Row: p.rowNamed(k, from), Uncertain: p.Kind == TopLines && f.Uncertain, Own: f.Own(), Core: from == sampler.OriginCore, Library: f.Library()}
 	p.row[id] = at
 	r := &p.rows[at.Row]
 	r.uncertain = r.uncertain || at.Uncertain
@@ -319,7 +319,7 @@ func (p *Page) rowOf(dict *sampler.Dictionary, id sampler.FrameID) widget.RowOfF
 }
 
 // rowNamed returns the index of a row, which is made at its first sight.
-func (p *Page) rowNamed(k widget.TopKey, from style.Provenance) int32 {
+func (p *Page) rowNamed(k widget.TopKey, from sampler.Origin) int32 {
 	i, ok := p.index[k]
 	if !ok {
 		i = len(p.rows)
