@@ -128,8 +128,8 @@ type flameBase struct {
 type flamePicture struct {
 	// Whole is the tree of all frames, Tree the one shown: Whole, or that of own.
 	Whole, Tree *flamegraph.Tree
-	own         *flamegraph.Folded // nil: libraries are not folded
-	Fold        *folded
+	own         *flamegraph.Folded          // nil: libraries are not folded
+	Fold        *flamegraph.Folded          // nil: runs without a branch are not folded
 	gaps        map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
 	Picture     flamegraph.Picture
 	Matches     flamegraph.Matches
@@ -178,10 +178,12 @@ func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, th
 func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	zoom, _ := v.Tree.Find(v.Zoom)
 	v.findMatches(zoom)
-	if v.Fold = noFold(v.Tree); v.Folding != FoldLibraries && v.Folding != FoldNothing {
-		v.Fold = foldTree(v.Tree, zoom, func(n *flamegraph.Node) bool { return v.Matches.Nodes[n] })
+	tree := v.Tree
+	if v.Fold = nil; v.Folding != FoldLibraries && v.Folding != FoldNothing {
+		v.Fold = flamegraph.FoldStraight(tree, zoom, func(n *flamegraph.Node) bool { return v.Matches.Nodes[n] })
+		tree = v.Fold.Tree
 	}
-	v.Picture = flamegraph.Layout(v.Fold.tree, v.Fold.show(zoom), width, maxPictureRows)
+	v.Picture = flamegraph.Layout(tree, v.drawn(zoom), width, maxPictureRows)
 	if len(v.Zoom) == 0 && len(v.Picture.Rows) > 0 { // the root's row says nothing that the rule does not
 		v.Picture.Rows = v.Picture.Rows[1:]
 	}
@@ -192,7 +194,7 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 			v.Selected, ok = flamegraph.PathOf(n), true
 		}
 		if ok {
-			v.SelNode = v.Fold.OriginalOf(v.Fold.show(n))
+			v.SelNode = v.original(v.drawn(n))
 		}
 	}
 	v.gaps = make(map[*flamegraph.Node]string)
@@ -203,7 +205,7 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 			if n == nil {
 				continue
 			}
-			whole := v.Fold.OriginalOf(n)
+			whole := v.original(n)
 			if n.Kind != whole.Kind {
 				v.gaps[whole] = n.Label
 			}
@@ -291,11 +293,11 @@ func heaviest(n *flamegraph.Node) *flamegraph.Node {
 
 // callerOf and calleeOf go by the rows of the picture, where a run of frames may be one row; nil at the ends.
 func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
-	return v.Fold.OriginalOf(v.Fold.show(n).Parent)
+	return v.original(v.drawn(n).Parent)
 }
 
 func (v *flamePicture) calleeOf(n *flamegraph.Node) *flamegraph.Node {
-	return v.Fold.OriginalOf(heaviest(v.Fold.show(n)))
+	return v.original(heaviest(v.drawn(n)))
 }
 
 func (v *flamePicture) SelectParent() {

@@ -1,18 +1,16 @@
-package widget
+package flamegraph
 
 import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// tree builds a tree from lines of "a;b;c weight".
-func tree(t *testing.T, lines ...string) *flamegraph.Tree {
+// treeOf builds a tree from lines of "a;b;c weight".
+func treeOf(t *testing.T, lines ...string) *Tree {
 	t.Helper()
-	root := &flamegraph.Node{FuncKey: flamegraph.FuncKey{Label: "all", Kind: flamegraph.RootNode}}
-	out := &flamegraph.Tree{Root: root, Nodes: 1}
+	root := &Node{FuncKey: FuncKey{Label: "all", Kind: RootNode}}
+	out := &Tree{Root: root, Nodes: 1}
 	for _, l := range lines {
 		var stack string
 		var w int64
@@ -22,10 +20,10 @@ func tree(t *testing.T, lines ...string) *flamegraph.Tree {
 		n := root
 		n.Total += w
 		for _, label := range strings.Split(stack, ";") {
-			k := flamegraph.FuncKey{Label: label}
+			k := FuncKey{Label: label}
 			c := n.Child(k)
 			if c == nil {
-				c = &flamegraph.Node{FuncKey: k, Parent: n, Depth: n.Depth + 1}
+				c = &Node{FuncKey: k, Parent: n, Depth: n.Depth + 1}
 				n.Children = append(n.Children, c)
 				out.Nodes++
 			}
@@ -38,7 +36,7 @@ func tree(t *testing.T, lines ...string) *flamegraph.Tree {
 }
 
 // outline prints a tree on one line.
-func outline(n *flamegraph.Node) string {
+func outline(n *Node) string {
 	s := n.Label
 	if len(n.Children) == 0 {
 		return s
@@ -53,8 +51,9 @@ func outline(n *flamegraph.Node) string {
 	return s + ">(" + strings.Join(parts, " ") + ")"
 }
 
-func TestFoldTree(t *testing.T) {
-	never := func(*flamegraph.Node) bool { return false }
+// TestFoldStraight: branches, time of their own, the way to the zoom and what was found stay.
+func TestFoldStraight(t *testing.T) {
+	never := func(*Node) bool { return false }
 	for _, tc := range []struct {
 		name  string
 		lines []string
@@ -71,40 +70,40 @@ func TestFoldTree(t *testing.T) {
 		{"what was found stays", []string{"a;b;c;d;e;f;g;h;i 10"}, "", "e", "all>a>⋯ 3 frames>e>f>⋯ 2 frames>i"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			whole := tree(t, tc.lines...)
+			whole := treeOf(t, tc.lines...)
 			stay := never
 			if tc.stay != "" {
-				stay = func(n *flamegraph.Node) bool { return n.Label == tc.stay }
+				stay = func(n *Node) bool { return n.Label == tc.stay }
 			}
-			f := foldTree(whole, byLabel(whole.Root, tc.keep), stay)
-			if got := outline(f.tree.Root); got != tc.want {
+			f := FoldStraight(whole, byLabel(whole.Root, tc.keep), stay)
+			if got := outline(f.Tree.Root); got != tc.want {
 				t.Errorf("folded %s\n got  %s\n want %s", outline(whole.Root), got, tc.want)
 			}
-			checkFolded(t, whole.Root, f)
+			checkStraight(t, whole.Root, f)
 		})
 	}
 }
 
-// checkFolded holds what must be true of every folded tree: totals are the whole tree's, every node of the whole tree
+// checkStraight holds what must be true of every folded tree: totals are the whole tree's, every node of the whole tree
 // has a place, and there and back again is the same node.
-func checkFolded(t *testing.T, n *flamegraph.Node, f *folded) {
+func checkStraight(t *testing.T, n *Node, f *Folded) {
 	t.Helper()
-	s := f.shown[n]
+	s := f.Shown(n)
 	if s == nil {
 		t.Fatalf("%s has no place in the folded tree", n.Label)
 	}
-	if s.Total != n.Total && s.Kind != flamegraph.CutNode {
+	if s.Total != n.Total && s.Kind != CutNode {
 		t.Errorf("%s has %d, folded %d", n.Label, n.Total, s.Total)
 	}
-	if s.Kind != flamegraph.CutNode && f.original[s] != n {
+	if s.Kind != CutNode && f.Of(s)[0] != n {
 		t.Errorf("%s leads to another node and back", n.Label)
 	}
 	for _, c := range n.Children {
-		checkFolded(t, c, f)
+		checkStraight(t, c, f)
 	}
 }
 
-func byLabel(n *flamegraph.Node, label string) *flamegraph.Node {
+func byLabel(n *Node, label string) *Node {
 	if n.Label == label {
 		return n
 	}
