@@ -17,7 +17,6 @@ import (
 // loadAgainst compares the whole tree with that of another recording, of as much time: by the names of functions alone, for a deploy
 // moves files and lines.
 func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
-	v.Diff, v.diffSelf, v.Changes = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64), nil
 	x := v.Against
 	o.Root = x.RootLike(o.Root, weights, dict)
 	before := x.Builder.Build(&x.Weights, o)
@@ -26,17 +25,7 @@ func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, 
 	if whole == 0 {
 		whole = float64(before.Root.Total) * factor
 	}
-	if whole == 0 {
-		return
-	}
-	own := make(map[string]float64)
-	flamegraph.DiffByName(before, v.Whole, factor, func(after *flamegraph.Node, label string, self, total float64) {
-		own[label] += self / whole
-		if after != nil {
-			v.Diff[after], v.diffSelf[after] = total/whole, self/whole
-		}
-	})
-	v.takeChanges(own)
+	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: whole / factor, AfterWhole: whole, ByName: true})
 }
 
 // Comparing reports whether what is shown is compared with something. Of single threads, or of a route, another recording has none.
