@@ -130,20 +130,28 @@ func statBlame(b *strings.Builder, s gvl.Stat) {
 		what = "one place causes"
 	}
 	fmt.Fprintf(b, "%s %s of the waiting for the GVL (all of it: %s", what, units.Percent(sum), units.ProseDuration(s.Blame.TotalNS))
-	for _, k := range []struct {
-		ns   int64
-		text string
-	}{{s.Blame.RunningNS, "while the holder ran"}, {s.Blame.StalledNS, "while it slept in the kernel"},
-		{s.Blame.GCNS, "while it collected garbage"}, {s.Blame.NobodyNS, "while nobody held it"}} {
-		if float64(k.ns) >= SmallShare*float64(s.Blame.TotalNS) {
-			fmt.Fprintf(b, ", %s %s", Share(k.ns, s.Blame.TotalNS), k.text)
-		}
+	for _, part := range BlameParts(&s.Blame) {
+		fmt.Fprintf(b, ", %s", part)
 	}
 	fmt.Fprintln(b, ")")
 	for _, p := range places {
 		fmt.Fprintf(b, "  %5s  %s  %s\n", units.Percent(p.Share), PlaceText(p), name(p.Thread))
 	}
 	fmt.Fprintln(b)
+}
+
+// BlameParts says what holders of the GVL did while others waited, with shares of the waiting.
+func BlameParts(x *gvl.StatBlame) (parts []string) {
+	for _, k := range []struct {
+		ns   int64
+		text string
+	}{{x.RunningNS, "while the holder ran"}, {x.StalledNS, "while it slept in the kernel"},
+		{x.GCNS, "while it collected garbage"}, {x.NobodyNS, "while nobody held it"}} {
+		if float64(k.ns) >= SmallShare*float64(x.TotalNS) {
+			parts = append(parts, Share(k.ns, x.TotalNS)+" "+k.text)
+		}
+	}
+	return parts
 }
 
 func PlaceText(p gvl.StatPlace) string {

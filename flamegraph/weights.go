@@ -111,23 +111,14 @@ const (
 	Allocations
 )
 
+var metricNames = [...]string{Wall: "wall", CPU: "cpu", Wait: "gvl wait", Blame: "blame", Samples: "samples", Allocations: "allocations"}
+
 // String gives the word used on the screen.
 func (m Metric) String() string {
-	switch m {
-	case Wall:
-		return "wall"
-	case CPU:
-		return "cpu"
-	case Wait:
-		return "gvl wait"
-	case Blame:
-		return "blame"
-	case Samples:
-		return "samples"
-	case Allocations:
-		return "allocations"
+	if int(m) >= len(metricNames) {
+		return "unknown"
 	}
-	return "unknown"
+	return metricNames[m]
 }
 
 // IsTime reports whether the metric is in ns.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -58,27 +59,16 @@ func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, 
 	return c, c.check()
 }
 
-// sampleTypesOf are the names that a metric has in profiles: ddtop's first, then those of others.
-func sampleTypesOf(metric flamegraph.Metric) []string {
-	switch metric {
-	case flamegraph.CPU:
-		return []string{"cpu-time", "cpu"}
-	case flamegraph.Wait:
-		return []string{"gvl-wait"}
-	case flamegraph.Blame:
-		return []string{"blame"}
-	case flamegraph.Samples:
-		return []string{"samples", "cpu-samples"}
-	case flamegraph.Allocations:
-		return []string{"alloc-objects", "alloc-samples"}
-	}
-	return []string{"wall-time", "wall"}
+// sampleTypes are the names that metrics have in profiles: ddtop's first, then those of others.
+var sampleTypes = map[flamegraph.Metric][]string{
+	flamegraph.Wall: {"wall-time", "wall"}, flamegraph.CPU: {"cpu-time", "cpu"}, flamegraph.Wait: {"gvl-wait"}, flamegraph.Blame: {"blame"},
+	flamegraph.Samples: {"samples", "cpu-samples"}, flamegraph.Allocations: {"alloc-objects", "alloc-samples"},
 }
 
 // CompareProfile makes a pprof profile comparable: ddtop's, Datadog's, or another one that has the metric.
 func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, error) {
 	at := -1
-	for _, name := range sampleTypesOf(metric) {
+	for _, name := range sampleTypes[metric] {
 		if at < 0 {
 			at = slices.IndexFunc(p.SampleType, func(v *profile.ValueType) bool { return v.Type == name })
 		}
@@ -132,34 +122,22 @@ func (c *Comparable) check() error {
 	return nil
 }
 
-// compared is a value of each of the two, a second of elapsed time.
-type compared struct {
-	name string
-	v    [2]float64
-}
-
-func (c *compared) delta() float64 { return c.v[1] - c.v[0] }
-
-// comparison adds values up by a name.
-type comparison map[string]*compared
+// comparison adds values up by a name: a value of each of the two, a second of elapsed time.
+type comparison map[string]*[2]float64
 
 func (c comparison) add(of int, name string, v float64) {
 	if c[name] == nil {
-		c[name] = &compared{name: name}
+		c[name] = new([2]float64)
 	}
-	c[name].v[of] += v
+	c[name][of] += v
 }
 
-// sorted are the rows, those that differ most first.
-func (c comparison) sorted() []*compared {
-	rows := slices.SortedFunc(maps.Keys(c), strings.Compare)
-	out := make([]*compared, len(rows))
-	for i, name := range rows {
-		out[i] = c[name]
-	}
-	size := func(r *compared) float64 { return max(r.delta(), -r.delta()) }
-	slices.SortStableFunc(out, func(x, y *compared) int { return cmp.Compare(size(y), size(x)) })
-	return out
+// sorted are the names, those that differ most first.
+func (c comparison) sorted() []string {
+	size := func(name string) float64 { return math.Abs(c[name][1] - c[name][0]) }
+	return slices.SortedFunc(maps.Keys(c), func(x, y string) int {
+		return cmp.Or(cmp.Compare(size(y), size(x)), strings.Compare(x, y))
+	})
 }
 
 // idleState reports whether functions are not told of time in a state: as in the flamegraph, of elapsed time.
@@ -215,25 +193,26 @@ func writeCompared(b *strings.Builder, title string, c comparison, most int) {
 	rows := c.sorted()
 	fmt.Fprintf(b, "\n%12s %12s %12s %8s  %s\n", "A", "B", "B − A", "", title)
 	shown := 0
-	for _, r := range rows {
-		if shown == most || max(r.delta(), -r.delta()) < leastDelta {
-			break
-		}
-		shown++
-		sign, size := "+", r.delta()
+	for _, name := range rows {
+		v := c[name]
+		sign, size := "+", v[1]-v[0]
 		if size < 0 {
 			sign, size = "−", -size
 		}
-		change := sign + units.Percent(size/r.v[0])
-		switch {
-		case r.v[0] == 0:
-			change = "new"
-		case r.v[1] == 0:
-			change = "gone"
-		case r.v[1] > 10*r.v[0]:
-			change = "× " + comparedNumber(r.v[1]/r.v[0])
+		if shown == most || size < leastDelta {
+			break
 		}
-		fmt.Fprintf(b, "%12s %12s %12s %8s  %s\n", comparedNumber(r.v[0]), comparedNumber(r.v[1]), sign+comparedNumber(size), change, r.name)
+		shown++
+		change := sign + units.Percent(size/v[0])
+		switch {
+		case v[0] == 0:
+			change = "new"
+		case v[1] == 0:
+			change = "gone"
+		case v[1] > 10*v[0]:
+			change = "× " + comparedNumber(v[1]/v[0])
+		}
+		fmt.Fprintf(b, "%12s %12s %12s %8s  %s\n", comparedNumber(v[0]), comparedNumber(v[1]), sign+comparedNumber(size), change, name)
 	}
 	if left := len(rows) - shown; left > 0 {
 		fmt.Fprintf(b, "%48s%s\n", "", units.Plural(left, "row that differs less", "rows that differ less"))

@@ -45,7 +45,7 @@ func TestHTMLDifference(t *testing.T) {
 	for i, s := range data["states"].([]any) {
 		for side := range 2 {
 			got := data["byState"].([]any)[i].([]any)[side].(float64)
-			if w := want[s.(string)]; w == nil || got < w.v[side]-float64(len(a.stacks)) || got > w.v[side]+float64(len(a.stacks)) {
+			if w := want[s.(string)]; w == nil || got < w[side]-float64(len(a.stacks)) || got > w[side]+float64(len(a.stacks)) {
 				t.Errorf("%v: %v, want %v", s, got, w)
 			}
 		}

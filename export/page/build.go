@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -397,12 +398,14 @@ func (b *incidentBuilder) gvlText(r report.DumpRactor, several bool) string {
 
 // lockText names what is waited for.
 func lockText(l *gvl.Contended) string {
-	kind := l.Kind
-	if kind == "" {
-		kind = "lock"
+	return fmt.Sprintf("%s, longest %s", lockName(l.Kind, l.Object), l.Longest().Prose())
+}
+
+// lockName is the class of a lock, and its address where that is known.
+func lockName(kind string, object uint64) string {
+	name := cmp.Or(kind, "lock")
+	if a := report.Address(object); a != nil {
+		name += " " + *a
 	}
-	if a := report.Address(l.Object); a != nil {
-		kind += " " + *a
-	}
-	return fmt.Sprintf("%s, longest %s", kind, l.Longest().Prose())
+	return name
 }

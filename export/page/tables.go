@@ -77,17 +77,7 @@ func (b *incidentBuilder) addBlame() {
 	s := &b.n.stat
 	b.out.Blame, b.out.Waits = []incidentCharge{}, []incidentWait{}
 	if s.Blame.TotalNS > 0 {
-		var parts []string
-		for _, k := range []struct {
-			ns   int64
-			text string
-		}{{s.Blame.RunningNS, "while the holder ran"}, {s.Blame.StalledNS, "while it slept in the kernel"}, {s.Blame.GCNS, "while it collected garbage"},
-			{s.Blame.NobodyNS, "while nobody held it"}} {
-			if float64(k.ns) >= report.SmallShare*float64(s.Blame.TotalNS) {
-				parts = append(parts, report.Share(k.ns, s.Blame.TotalNS)+" "+k.text)
-			}
-		}
-		b.out.Blamed = units.ProseDuration(s.Blame.TotalNS) + " of waiting for the GVL, of all threads together: " + strings.Join(parts, ", ")
+		b.out.Blamed = units.ProseDuration(s.Blame.TotalNS) + " of waiting for the GVL, of all threads together: " + strings.Join(report.BlameParts(&s.Blame), ", ")
 	}
 	for _, p := range s.Blame.Frames {
 		label := p.Label
@@ -163,16 +153,9 @@ func (b *incidentBuilder) addLocks() {
 	b.out.Locks = []incidentLockRow{}
 	list := b.n.locks.longest()
 	for _, l := range list[:min(len(list), shownLocks)] {
-		kind := l.key.kind
-		if kind == "" {
-			kind = "lock"
-		}
-		if a := report.Address(l.key.object); a != nil {
-			kind += " " + *a
-		}
 		waiters, owners := mostOf(l.waiters, maxLockNames), mostOf(l.owners, maxLockNames)
 		x := incidentLockRow{
-			Name: kind, FromNS: b.n.since(l.fromNS), ToNS: b.n.since(l.toNS), NS: l.ns, Words: units.ProseDuration(l.ns), Func: -1,
+			Name: lockName(l.key.kind, l.key.object), FromNS: b.n.since(l.fromNS), ToNS: b.n.since(l.toNS), NS: l.ns, Words: units.ProseDuration(l.ns), Func: -1,
 			Waiters: b.threadList(waiters), Owners: b.threadList(owners), Waited: b.parties(l.waiters, waiters, l.ns), Owned: b.parties(l.owners, owners, l.ns),
 		}
 		for _, stack := range mostOf(l.stacks, 1) {

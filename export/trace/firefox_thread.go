@@ -159,7 +159,7 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 
 // marker adds what a thread waited for; w is the wait that it is a part of, where that is known exactly. Running and idling are not
 // markers: the samples show them.
-func (b *firefoxBuilder) marker(e stateSpan, w *traceWait) {
+func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	var kind string
 	switch e.state {
 	case gvl.Waiting:

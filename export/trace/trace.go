@@ -330,24 +330,18 @@ func (t *Trace) ordered() []*traceThread {
 	return out
 }
 
-// stateSpan is a stretch of time in which a thread was in one state, with one description.
-type stateSpan struct {
-	fromNS, toNS int64
-	stack        sampler.StackID // the last one
-	words        uint32
-	state        gvl.State
-}
-
-// stateSpans returns a thread's time by state: spans that follow each other are one, whatever the stack.
-func (th *traceThread) stateSpans() []stateSpan {
-	var out []stateSpan
+// stateSpans returns a thread's time by state: spans that follow each other are one, whatever the stack, which is
+// then the last one. They have no CPU time.
+func (th *traceThread) stateSpans() []traceSpan {
+	var out []traceSpan
 	for _, s := range th.spans {
 		if n := len(out); n > 0 && out[n-1].toNS == s.fromNS && out[n-1].state == s.state && out[n-1].words == s.words {
 			out[n-1].toNS, out[n-1].stack = s.toNS, s.stack
 			continue
 		}
 		if s.toNS > s.fromNS {
-			out = append(out, stateSpan{s.fromNS, s.toNS, s.stack, s.words, s.state})
+			s.cpuNS = 0
+			out = append(out, s)
 		}
 	}
 	return out
@@ -355,7 +349,7 @@ func (th *traceThread) stateSpans() []stateSpan {
 
 // wait returns the exact wait that a span is, or is a part of; nil: there is none. from is the place in waits to begin at, for spans
 // that come in order, and what to give for the next one is returned.
-func (th *traceThread) wait(s *stateSpan, from int) (w *traceWait, next int) {
+func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	if s.state != gvl.Waiting {
 		return nil, from
 	}
