@@ -24,7 +24,7 @@ func statAlloc(b *strings.Builder, a *account.StatAlloc) {
 	}
 	var parts []string
 	for _, c := range a.Classes[:min(len(a.Classes), maxAllocText)] {
-		if c.Share < smallShare {
+		if c.Share < SmallShare {
 			break
 		}
 		text := units.Percent(c.Share) + " " + flamegraph.Printable(c.Name)

@@ -65,7 +65,7 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 			}
 			w := DumpWait{Thread: id, Kind: kind, HeldBy: c[(i+1)%len(c)]}
 			if detail.Joined == 0 {
-				w.Object = address(detail.Object)
+				w.Object = Address(detail.Object)
 			}
 			dead.Waits = append(dead.Waits, w)
 		}
@@ -73,7 +73,7 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	}
 	for _, l := range account.Locks(states) {
 		out := DumpLock{
-			Kind: nonEmpty(l.Kind), Object: address(l.Object), Exclusive: l.Exclusive, Waiting: l.Waiters,
+			Kind: nonEmpty(l.Kind), Object: Address(l.Object), Exclusive: l.Exclusive, Waiting: l.Waiters,
 			LongestNS: l.LongestNS, LongestBound: l.LongestBound, Timed: l.Timed,
 		}
 		if l.Holder != 0 {
@@ -87,8 +87,8 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	}
 }
 
-// address writes an object's address as Detail.JSON does; null for 0.
-func address(object uint64) *string {
+// Address writes an object's address as Detail.JSON does; null for 0.
+func Address(object uint64) *string {
 	if object == 0 {
 		return nil
 	}

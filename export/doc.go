@@ -1,5 +1,3 @@
-// Package export turns what ddtop measured into what other tools and people read: pprof profiles, collapsed stacks,
-// speedscope, thread dumps, stat's table, a picture of the screen, and the snapshot folder that holds them together. It
-// consumes Samples, states and weights, and never touches a process or the clock; only WriteSnapshot and WriteFile
-// touch the disk.
+// Package export has the packages that turn what ddtop measured into what other tools and people read. It says what a thread dump and
+// stat are, as text and as JSON. No package below it touches a process or the clock.
 package export

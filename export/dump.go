@@ -168,9 +168,9 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		GC:      dumpGC(s),
 		Reads:   DumpReads{s.Reads.Torn, s.Reads.Partial, s.Reads.Failed, s.Reads.Retried, s.Reads.Pauses, s.Reads.PausesCut},
 	}
-	verdict := verdicts(s, states)
+	verdict := Verdicts(s, states)
 	for i := range s.Ractors {
-		d.Ractors = append(d.Ractors, dumpRactor(&s.Ractors[i], s, verdict))
+		d.Ractors = append(d.Ractors, NewDumpRactor(&s.Ractors[i], s, verdict))
 	}
 	all := make([]gvl.ThreadState, len(s.Threads))
 	for i := range s.Threads {
@@ -184,8 +184,8 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 	return d
 }
 
-// verdicts gives the verdict on each thread of a sample: unknown if states has none.
-func verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.ThreadState {
+// Verdicts gives the verdict on each thread of a sample: unknown if states has none.
+func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.ThreadState {
 	return func(i int) gvl.ThreadState {
 		if i < len(states) {
 			return states[i]
@@ -217,7 +217,7 @@ func (d *Dump) SetMeasured(ns int64, findings []account.StatFinding) {
 	d.Findings = append([]account.StatFinding{}, findings...)
 }
 
-func dumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) DumpRactor {
+func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) DumpRactor {
 	g := DumpGVL{Waiting: append([]sampler.ThreadID{}, r.Queue...), WaitingCount: int(r.Waiting), Torn: r.Torn}
 	listed := false
 	for i := range s.Threads {

@@ -9,9 +9,15 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/exporttest"
 	"github.com/ddtop/ddtop/internal/golden"
 	"github.com/ddtop/ddtop/sampler"
 )
+
+// shopDump is a dump of the made-up shop.
+func shopDump() *Dump { return dumpOf(exporttest.NewShop()) }
+
+func dumpOf(s exporttest.Shop) *Dump { return NewDump(s.Proc, s.Dict, s.Sample, s.States) }
 
 func dumpJSON(t *testing.T, d *Dump) []byte {
 	t.Helper()
@@ -23,7 +29,7 @@ func dumpJSON(t *testing.T, d *Dump) []byte {
 }
 
 func TestDumpGolden(t *testing.T) {
-	d := newShop().dump()
+	d := shopDump()
 	golden.Check(t, "dump.json", dumpJSON(t, d))
 	var b bytes.Buffer
 	if err := d.WriteText(&b); err != nil {
@@ -44,7 +50,7 @@ var contract = []string{
 
 func TestDumpContract(t *testing.T) {
 	var v any
-	if err := json.Unmarshal(dumpJSON(t, newShop().dump()), &v); err != nil {
+	if err := json.Unmarshal(dumpJSON(t, shopDump()), &v); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range contract {
@@ -212,16 +218,39 @@ func FuzzDump(f *testing.F) {
 
 // TestDumpOfPauses: stops that were cut short make the dump no instant, and it says so.
 func TestDumpOfPauses(t *testing.T) {
-	s := newShop()
-	s.sample.PauseNS, s.sample.Reads.Pauses = 2_500_000, 3
+	s := exporttest.NewShop()
+	s.Sample.PauseNS, s.Sample.Reads.Pauses = 2_500_000, 3
 	for cut, want := range map[uint64]string{0: "\nstopped for 2500 µs; read in ", 1: "\nstopped for 2500 µs; 1 of 3 stops cut short; read in "} {
-		s.sample.Reads.PausesCut = cut
+		s.Sample.Reads.PausesCut = cut
 		var b strings.Builder
-		if err := s.dump().WriteText(&b); err != nil {
+		if err := dumpOf(s).WriteText(&b); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%d cut: no %q in\n%s", cut, want, b.String())
 		}
+	}
+}
+
+// TestDumpOnlyEndpoints: a dump leaves out the threads that work for nothing that matches.
+func TestDumpOnlyEndpoints(t *testing.T) {
+	d := shopDump()
+	d.OnlyEndpoints(func(name string) bool { return name == "MailJob" })
+	var text, asJSON bytes.Buffer
+	if err := d.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.WriteJSON(&asJSON); err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Threads []struct{ Name string } `json:"threads"`
+	}
+	if err := json.Unmarshal(asJSON.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Threads) != 1 || v.Threads[0].Name != "cart" || strings.Contains(text.String(), "DB#query") || !strings.Contains(text.String(), "serves MailJob") ||
+		!strings.Contains(text.String(), `GVL: held by "worker-3"`) {
+		t.Errorf("%+v\n%s", v, text.String())
 	}
 }

@@ -155,7 +155,7 @@ func (t *dumpText) thread(th *DumpThread, i int) {
 	t.printf(" %s\n", th.Status)
 	t.printf("  %s\n", t.d.texts[i])
 	t.serving(th.Serving)
-	for _, note := range threadNotes(th) {
+	for _, note := range ThreadNotes(th) {
 		t.printf("  (%s)\n", note)
 	}
 	t.frames(th.Frames)
@@ -173,18 +173,18 @@ func (t *dumpText) serving(q *account.StatServing) {
 		return
 	}
 	if q.Number != 0 {
-		t.printf("  serves %s for %s", servingName(q), ageText(q))
+		t.printf("  serves %s for %s", ServingName(q), AgeText(q))
 		if q.QueuedNS != nil {
 			t.printf(", queued for %s before", units.ProseDuration(*q.QueuedNS))
 		}
 		t.printf("\n")
 	}
-	for _, text := range tellings(q) {
+	for _, text := range Tellings(q) {
 		t.printf("  %s\n", text)
 	}
 }
 
-func threadNotes(th *DumpThread) []string {
+func ThreadNotes(th *DumpThread) []string {
 	var n []string
 	if th.Failed {
 		n = append(n, "the stack could not be read")

@@ -81,13 +81,13 @@ func (t *dumpText) gc() {
 		}
 	}
 	if f := g.Figures; f != nil {
-		t.printf("%s", heapText(f))
+		t.printf("%s", HeapText(f))
 	}
 	t.printf("\n")
 }
 
-// heapText says how full the heap is and how close the next collection.
-func heapText(f *account.GCFigures) string {
+// HeapText says how full the heap is and how close the next collection.
+func HeapText(f *account.GCFigures) string {
 	var b strings.Builder
 	known := func(n ...*int64) bool {
 		for _, v := range n {
@@ -98,7 +98,7 @@ func heapText(f *account.GCFigures) string {
 		return true
 	}
 	if known(f.Live, f.Available) && !f.Uncounted {
-		fmt.Fprintf(&b, "; %s of %s slots used", countText(float64(*f.Live)), countText(float64(*f.Available)))
+		fmt.Fprintf(&b, "; %s of %s slots used", CountText(float64(*f.Live)), CountText(float64(*f.Available)))
 	}
 	if known(f.Malloc, f.MallocLimit) && *f.MallocLimit > 0 {
 		fmt.Fprintf(&b, "; malloc %s of %s until the next", units.FineBytes(*f.Malloc), units.FineBytes(*f.MallocLimit))
@@ -115,9 +115,9 @@ func heapText(f *account.GCFigures) string {
 	return b.String()
 }
 
-// countText writes a number of objects: 950, 41.2 k, 3.4 M, 1.2 G. It takes what a rate may be: in a damaged recording that is
+// CountText writes a number of objects: 950, 41.2 k, 3.4 M, 1.2 G. It takes what a rate may be: in a damaged recording that is
 // more than an integer holds, and what a conversion makes of that differs between processors.
-func countText(v float64) string {
+func CountText(v float64) string {
 	switch {
 	case v >= 1e9:
 		return fmt.Sprintf("%.1f G", v/1e9)
@@ -138,7 +138,7 @@ func statGC(b *strings.Builder, s account.Stat) {
 	}
 	fmt.Fprintf(b, "GC   %d (%d minor, %d major), ", g.Count, g.Minor, g.Major)
 	if s.Quality.Lacks.States == nil {
-		fmt.Fprintf(b, "%s = %s of the time", units.ProseDuration(g.NS), share(g.NS, s.DurationNS))
+		fmt.Fprintf(b, "%s = %s of the time", units.ProseDuration(g.NS), Share(g.NS, s.DurationNS))
 	} else {
 		fmt.Fprint(b, "– of the time")
 	}
@@ -146,17 +146,17 @@ func statGC(b *strings.Builder, s account.Stat) {
 		fmt.Fprintf(b, "; %d objects allocated", g.Allocated)
 	}
 	if g.AllocatedPerSecond >= 1 {
-		fmt.Fprintf(b, ", %s/s", countText(g.AllocatedPerSecond))
+		fmt.Fprintf(b, ", %s/s", CountText(g.AllocatedPerSecond))
 	}
 	fmt.Fprintln(b)
-	if reasons := reasonsText(g); reasons != "" {
+	if reasons := ReasonsText(g); reasons != "" {
 		fmt.Fprintf(b, "     started by %s\n", reasons)
 	}
 	for _, p := range g.Triggers[:min(len(g.Triggers), maxGCPlaces)] {
 		if p.Label == "" {
 			continue
 		}
-		fmt.Fprintf(b, "     %d began in %s", p.Seen+p.Probable, gcPlaceText(&p.StatGCPlace))
+		fmt.Fprintf(b, "     %d began in %s", p.Seen+p.Probable, GCPlaceText(&p.StatGCPlace))
 		switch {
 		case p.Seen == 0:
 			fmt.Fprint(b, ", or shortly before it")
@@ -166,18 +166,18 @@ func statGC(b *strings.Builder, s account.Stat) {
 		fmt.Fprintln(b)
 	}
 	for _, p := range g.Payers[:min(len(g.Payers), maxGCPlaces)] {
-		if p.Label != "" && p.Share >= smallShare {
-			fmt.Fprintf(b, "     %s of the time in it was spent under %s\n", units.Percent(p.Share), gcPlaceText(&p.StatGCPlace))
+		if p.Label != "" && p.Share >= SmallShare {
+			fmt.Fprintf(b, "     %s of the time in it was spent under %s\n", units.Percent(p.Share), GCPlaceText(&p.StatGCPlace))
 		}
 	}
 	if f := g.Figures; f != nil {
-		if text := strings.TrimPrefix(heapText(f), "; "); text != "" {
+		if text := strings.TrimPrefix(HeapText(f), "; "); text != "" {
 			fmt.Fprintf(b, "     heap: %s\n", text)
 		}
 	}
 }
 
-func gcPlaceText(p *account.StatGCPlace) string {
+func GCPlaceText(p *account.StatGCPlace) string {
 	text := p.Text()
 	if p.Caller != "" {
 		text += " of " + p.Caller
@@ -188,7 +188,7 @@ func gcPlaceText(p *account.StatGCPlace) string {
 	return flamegraph.Printable(text)
 }
 
-func reasonsText(g *account.StatGC) string {
+func ReasonsText(g *account.StatGC) string {
 	var parts []string
 	for _, r := range []struct {
 		n    uint64

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/exporttest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -27,10 +28,10 @@ func TestDumpGC(t *testing.T) {
 		{"compaction", sampler.GC{Valid: true, MajorCount: 1, Reason: 0x3a408}, "GC: 0 minor, 1 major; last: major with compaction, by GC.compact"},
 		{"full", sampler.GC{Valid: true, MajorCount: 1, Reason: 0x101}, "GC: 0 minor, 1 major; last: major (the heap was full), by no free slot"},
 	} {
-		s := newShop()
-		s.sample.GC, s.sample.GCDetail = c.gc, sampler.GCDetail{}
+		s := exporttest.NewShop()
+		s.Sample.GC, s.Sample.GCDetail = c.gc, sampler.GCDetail{}
 		var b strings.Builder
-		if err := s.dump().WriteText(&b); err != nil {
+		if err := dumpOf(s).WriteText(&b); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), "\n"+c.want+"\n") {
@@ -71,7 +72,7 @@ func TestStatGC(t *testing.T) {
 // TestCountText: also what is more than an integer holds, which a damaged recording's counters can be a second.
 func TestCountText(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 9999: "9999", 41_200: "41.2 k", 3.4e6: "3.4 M", 1.2e9: "1.2 G", 3e19: "30000000000.0 G"} {
-		if got := countText(v); got != want {
+		if got := CountText(v); got != want {
 			t.Errorf("%g: %q, want %q", v, got, want)
 		}
 	}

@@ -19,10 +19,14 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// writeCompactJSON is WriteJSON for files that programs read: in one line, with HTML escaped.
-func writeCompactJSON(w io.Writer, v any) error {
+// WriteCompactJSON is WriteJSON for files that programs read: in one line, with HTML escaped.
+func WriteCompactJSON(w io.Writer, v any) error {
 	return json.NewEncoder(asciiControls{w}).Encode(v)
 }
+
+// ASCIIControls returns a writer that escapes in JSON what a terminal must not get. A value has to come in one call, as
+// json.Encoder writes it.
+func ASCIIControls(w io.Writer) io.Writer { return asciiControls{w} }
 
 // asciiControls escapes what a terminal must not get in JSON that it hands on. A value has to come in one call, as
 // json.Encoder does it; what is below U+0020 is JSON's own white space, since its strings have none.

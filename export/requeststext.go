@@ -24,8 +24,8 @@ const (
 	maxWhereParts   = 4
 )
 
-// unknownOf stands for the route or the class of a kind of work where that could not be told.
-func unknownOf(kind string) string {
+// UnknownOf stands for the route or the class of a kind of work where that could not be told.
+func UnknownOf(kind string) string {
 	if kind == sampler.WorkJob.String() {
 		return "(job, class not known)"
 	}
@@ -53,10 +53,10 @@ func statRequests(b *strings.Builder, s account.Stat) {
 	for i := range list {
 		e := &list[i]
 		rows = append(rows, []string{
-			"  " + endpointName(e), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), endpointSpan(e, e.P50NS),
-			endpointSpan(e, e.P95NS), longestText(e), share(e.NS.Sum(), total), units.Percent(e.BlameShare),
+			"  " + endpointName(e), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), EndpointSpan(e, e.P50NS),
+			EndpointSpan(e, e.P95NS), LongestText(e), Share(e.NS.Sum(), total), units.Percent(e.BlameShare),
 		})
-		tails = append(tails, whereText(&e.NS, e.FiberNS, e.Peers))
+		tails = append(tails, WhereText(&e.NS, e.FiberNS, e.Peers))
 	}
 	var t strings.Builder
 	writeTable(&t, rows)
@@ -88,13 +88,13 @@ func endpointName(e *account.StatEndpoint) string {
 	case e.Other:
 		return "(others)"
 	case e.Endpoint == nil:
-		return unknownOf(e.Kind)
+		return UnknownOf(e.Kind)
 	}
 	return ansi.Truncate(flamegraph.Printable(*e.Endpoint), endpointWidth, "…")
 }
 
-// endpointSpan is a quantile of the lengths of requests that were seen whole.
-func endpointSpan(e *account.StatEndpoint, ns int64) string {
+// EndpointSpan is a quantile of the lengths of requests that were seen whole.
+func EndpointSpan(e *account.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
 	}
@@ -109,8 +109,8 @@ func lengthText(e *account.StatEndpoint, ns int64) string {
 	return units.ProseDuration(ns)
 }
 
-// longestText is the longest request, of those seen in part too.
-func longestText(e *account.StatEndpoint) string {
+// LongestText is the longest request, of those seen in part too.
+func LongestText(e *account.StatEndpoint) string {
 	switch {
 	case e.LongestNS == 0:
 		return "–"
@@ -120,9 +120,9 @@ func longestText(e *account.StatEndpoint) string {
 	return lengthText(e, e.LongestNS)
 }
 
-// whereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber
+// WhereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber
 // waited and no thread worked for it.
-func whereText(n *account.StatStates, fiberNS int64, peers []account.StatPeerTime) string {
+func WhereText(n *account.StatStates, fiberNS int64, peers []account.StatPeerTime) string {
 	type part struct {
 		word string
 		ns   int64
@@ -133,10 +133,10 @@ func whereText(n *account.StatStates, fiberNS int64, peers []account.StatPeerTim
 	total := n.Sum() + fiberNS
 	var words []string
 	for _, p := range list[:maxWhereParts] {
-		if p.ns == 0 || float64(p.ns) < smallShare*float64(total) {
+		if p.ns == 0 || float64(p.ns) < SmallShare*float64(total) {
 			continue
 		}
-		word := p.word + " " + share(p.ns, total)
+		word := p.word + " " + Share(p.ns, total)
 		if p.word == "io" && len(peers) > 0 && 2*peers[0].NS > p.ns && peers[0].Name != "" {
 			word += " (" + flamegraph.Printable(peers[0].Name) + ")"
 		}
@@ -165,8 +165,8 @@ func statRunning(b *strings.Builder, s account.Stat) {
 		case q.Suspended:
 			words = "suspended: its thread works for others"
 		}
-		fmt.Fprintf(b, "  %9s  %s  %s  %s%s\n", ageText(&q.StatServing), servingName(&q.StatServing), name(q.Thread), flamegraph.Printable(words),
-			joined("  ", tellings(&q.StatServing)))
+		fmt.Fprintf(b, "  %9s  %s  %s  %s%s\n", AgeText(&q.StatServing), ServingName(&q.StatServing), name(q.Thread), flamegraph.Printable(words),
+			joined("  ", Tellings(&q.StatServing)))
 	}
 	if n := len(list) - maxRunningRows; n > 0 {
 		fmt.Fprintf(b, "  and %d more\n", n)
@@ -174,9 +174,9 @@ func statRunning(b *strings.Builder, s account.Stat) {
 	fmt.Fprintln(b)
 }
 
-// ageText is for how long a request has been going on: "≤20 ms" where the readings at its begin were too far apart to tell, "new"
+// AgeText is for how long a request has been going on: "≤20 ms" where the readings at its begin were too far apart to tell, "new"
 // where nothing is known yet.
-func ageText(q *account.StatServing) string {
+func AgeText(q *account.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:
 		return "new"
@@ -190,9 +190,9 @@ func ageText(q *account.StatServing) string {
 	return units.ProseDuration(ns)
 }
 
-// servingName is what a request is called, with its path or arguments where values were read.
-func servingName(q *account.StatServing) string {
-	name := unknownOf(q.Kind)
+// ServingName is what a request is called, with its path or arguments where values were read.
+func ServingName(q *account.StatServing) string {
+	name := UnknownOf(q.Kind)
 	if q.Endpoint != nil {
 		name = flamegraph.Printable(*q.Endpoint)
 	}
@@ -202,8 +202,8 @@ func servingName(q *account.StatServing) string {
 	return name
 }
 
-// tellings are what a thread asks and handles, in words.
-func tellings(q *account.StatServing) []string {
+// Tellings are what a thread asks and handles, in words.
+func Tellings(q *account.StatServing) []string {
 	var out []string
 	if q.Statement != nil {
 		out = append(out, ansi.Truncate(flamegraph.Printable(*q.Statement), statementWidth, "…"))

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
-	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl/account"
@@ -18,9 +17,6 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
-
-// labelPID is the label of a pprof sample that says which process it is of, where a profile holds several.
-const labelPID = "pid"
 
 // ProcessStat is what was measured of one of several processes.
 type ProcessStat struct {
@@ -108,7 +104,7 @@ func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, f
 	writeProcessTable(&b, rows)
 	writeRelatives(&b, relatives, forgotten)
 	for i := range list {
-		fmt.Fprintf(&b, "\n── %s ──\n", processName(list[i].Process))
+		fmt.Fprintf(&b, "\n── %s ──\n", ProcessName(list[i].Process))
 		if _, err := io.WriteString(w, b.String()); err != nil {
 			return err
 		}
@@ -128,7 +124,7 @@ func WriteDumps(w io.Writer, list []ProcessDump, relatives []sampler.Relative, f
 		if i > 0 {
 			gap = "\n"
 		}
-		if _, err := fmt.Fprintf(w, "%s── %s ──\n", gap, processName(p.Process)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s── %s ──\n", gap, ProcessName(p.Process)); err != nil {
 			return err
 		}
 		if err := p.Dump.WriteText(w); err != nil {
@@ -144,8 +140,17 @@ func WriteDumps(w io.Writer, list []ProcessDump, relatives []sampler.Relative, f
 	return err
 }
 
-func processName(p sampler.Process) string {
-	return fmt.Sprintf("%s  pid %d", mappingFile(p), p.PID)
+// ProgramName is the program's name, printable.
+func ProgramName(p sampler.Process) string {
+	if p.Title != "" {
+		return flamegraph.Printable(p.Title)
+	}
+	return "ruby"
+}
+
+// ProcessName names a process among several.
+func ProcessName(p sampler.Process) string {
+	return fmt.Sprintf("%s  pid %d", ProgramName(p), p.PID)
 }
 
 // titleWidth is the widest a program's name gets in the table, in columns.
@@ -157,7 +162,7 @@ func processRow(p *ProcessStat) []string {
 	if p.Process.JIT != "" {
 		ruby += " +" + p.Process.JIT
 	}
-	row := []string{ansi.Truncate(mappingFile(p.Process), titleWidth, "…"), strconv.Itoa(p.Process.PID), ruby,
+	row := []string{ansi.Truncate(ProgramName(p.Process), titleWidth, "…"), strconv.Itoa(p.Process.PID), ruby,
 		strconv.Itoa(len(s.Threads))}
 	held, waiting, p99 := 0.0, 0.0, "–"
 	for _, g := range s.GVL { // the busiest ractor's, and all ractors' waiting, as on the screen
@@ -184,7 +189,7 @@ func processRow(p *ProcessStat) []string {
 	if s.Quality.Lacks.Waits != nil {
 		p99 = "–"
 	}
-	return append(row, heldText, waitingText, p99, cpuText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
+	return append(row, heldText, waitingText, p99, CPUText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
 }
 
 // worstFinding is the first of the highest severity.
@@ -227,73 +232,4 @@ func writeRelatives(b *strings.Builder, list []sampler.Relative, forgotten int) 
 	if forgotten > 0 {
 		fmt.Fprintf(b, "and %d more that have ended\n", forgotten)
 	}
-}
-
-// Profiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first begin to
-// the last end.
-func Profiles(list []Measured) (*profile.Profile, error) {
-	var all []*profile.Profile
-	var from, to int64
-	for i, m := range list {
-		p, err := Profile(m)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range p.Sample {
-			s.Label[labelPID] = []string{strconv.Itoa(m.Process.PID)}
-		}
-		end := p.TimeNanos + p.DurationNanos
-		if i == 0 {
-			from, to = p.TimeNanos, end
-		}
-		from, to = min(from, p.TimeNanos), max(to, end)
-		all = append(all, p)
-	}
-	sameTypes(all)
-	merged, err := profile.Merge(all)
-	if err != nil {
-		return nil, fmt.Errorf("pprof profile of %d processes: %w", len(list), err)
-	}
-	merged.TimeNanos, merged.DurationNanos = from, to-from
-	return merged, nil
-}
-
-// sameTypes leaves out the estimate of allocations where not every process has one, because a profile has one list of types.
-func sameTypes(all []*profile.Profile) {
-	least := len(all[0].SampleType)
-	for _, p := range all {
-		least = min(least, len(p.SampleType))
-	}
-	for _, p := range all {
-		p.SampleType = p.SampleType[:least]
-		for _, s := range p.Sample {
-			s.Value = s.Value[:least]
-		}
-	}
-}
-
-// WriteProfiles writes Profiles' result.
-func WriteProfiles(w io.Writer, list []Measured) error {
-	p, err := Profiles(list)
-	if err != nil {
-		return err
-	}
-	return p.Write(w)
-}
-
-// WriteCollapsedOf writes collapsed stacks of several processes: the first frame of each line is "program [PID]".
-func WriteCollapsedOf(w io.Writer, list []Measured, metric flamegraph.Metric) error {
-	for _, m := range list {
-		var b bytes.Buffer
-		if err := WriteCollapsed(&b, m, metric); err != nil {
-			return err
-		}
-		prefix := collapsedName(fmt.Sprintf("%s [%d]", mappingFile(m.Process), m.Process.PID)) + ";"
-		for line := range bytes.Lines(b.Bytes()) {
-			if _, err := fmt.Fprintf(w, "%s%s", prefix, line); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

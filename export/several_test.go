@@ -3,7 +3,6 @@ package export
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,89 +11,6 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
-
-// twoShops is the made-up shop twice, under two PIDs, the second half a second later.
-func twoShops() []Measured {
-	first, second := newShop().measured(), newShop().measured()
-	first.Process.PID, second.Process.PID = 11, 12
-	second.Process.AttachedAt = second.Process.AttachedAt.Add(500 * time.Millisecond)
-	return []Measured{first, second}
-}
-
-func TestProfilesOfSeveralProcesses(t *testing.T) {
-	list := twoShops()
-	one, err := Profile(list[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := Profiles(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := all.CheckValid(); err != nil {
-		t.Error(err)
-	}
-	sums := make(map[string]int64)
-	for _, s := range all.Sample {
-		if len(s.Label[labelPID]) != 1 {
-			t.Fatalf("labels %v", s.Label)
-		}
-		sums[s.Label[labelPID][0]] += s.Value[0]
-	}
-	var want int64
-	for _, s := range one.Sample {
-		want += s.Value[0]
-	}
-	if len(sums) != 2 || sums["11"] != want || sums["12"] != want || want == 0 {
-		t.Errorf("wall time %v, want %d each", sums, want)
-	}
-	if all.TimeNanos != one.TimeNanos || all.DurationNanos != one.DurationNanos+int64(500*time.Millisecond) {
-		t.Errorf("from %d for %d ns; one: from %d for %d ns", all.TimeNanos, all.DurationNanos, one.TimeNanos, one.DurationNanos)
-	}
-	if len(all.SampleType) > len(one.SampleType) {
-		t.Errorf("%d sample types, one has %d", len(all.SampleType), len(one.SampleType))
-	}
-}
-
-func TestCollapsedAndSpeedscopeOfSeveralProcesses(t *testing.T) {
-	list := twoShops()
-	var one, all bytes.Buffer
-	if err := WriteCollapsed(&one, list[0], 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteCollapsedOf(&all, list, 0); err != nil {
-		t.Fatal(err)
-	}
-	title := mappingFile(list[0].Process)
-	var want strings.Builder
-	for _, pid := range []int{11, 12} {
-		for line := range strings.Lines(one.String()) {
-			fmt.Fprintf(&want, "%s [%d];%s", title, pid, line)
-		}
-	}
-	if all.String() != want.String() || one.Len() == 0 {
-		t.Errorf("collapsed:\n%s\nwant\n%s", all.String(), want.String())
-	}
-
-	all.Reset()
-	if err := WriteSpeedscopeOf(&all, list, 0); err != nil {
-		t.Fatal(err)
-	}
-	var f speedscopeFile
-	if err := json.Unmarshal(all.Bytes(), &f); err != nil {
-		t.Fatal(err)
-	}
-	half := len(f.Profiles) / 2
-	for i, p := range f.Profiles {
-		pid := 11 + i/max(half, 1)
-		if !strings.HasPrefix(p.Name, fmt.Sprintf("%s [%d] ", title, pid)) || p.EndValue != f.Profiles[i%max(half, 1)].EndValue {
-			t.Errorf("profile %d is %q with %d", i, p.Name, p.EndValue)
-		}
-	}
-	if half == 0 || len(f.Profiles) != 2*half {
-		t.Errorf("%d profiles", len(f.Profiles))
-	}
-}
 
 func TestTextsOfSeveralProcesses(t *testing.T) {
 	start := time.Date(2026, 5, 4, 14, 2, 52, 0, time.UTC)

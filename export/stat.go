@@ -85,9 +85,9 @@ func statHead(b *strings.Builder, s account.Stat) {
 	statGC(b, s)
 	statAlloc(b, &s.Alloc)
 	statHalted(b, &s.Process)
-	fmt.Fprintf(b, "CPU  %s", cpuText(&s.Process))
+	fmt.Fprintf(b, "CPU  %s", CPUText(&s.Process))
 	if s.Process.CPUNS > 0 {
-		fmt.Fprintf(b, " (%s in the kernel)", share(s.Process.SystemNS, s.Process.SpanNS))
+		fmt.Fprintf(b, " (%s in the kernel)", Share(s.Process.SystemNS, s.Process.SpanNS))
 	}
 	if n, d := s.Process.Switches, s.Process.SwitchesSpanNS; n > 0 && d > 0 {
 		fmt.Fprintf(b, ", %.0f context switches a second", float64(n)/(float64(d)/1e9))
@@ -114,29 +114,29 @@ const tooShort = "too short to tell"
 // cpuTickNS is the unit of a process's CPU time (USER_HZ, proc_pid_stat(5)); user and system time are rounded down each.
 const cpuTickNS = 10e6
 
-// cpuText is how much of a CPU the process had, with how exactly that is known where the rounding shows in the figure.
-func cpuText(p *account.StatProcess) string {
+// CPUText is how much of a CPU the process had, with how exactly that is known where the rounding shows in the figure.
+func CPUText(p *account.StatProcess) string {
 	if p.SpanNS <= 0 {
 		return tooShort
 	}
-	text := share(p.CPUNS, p.SpanNS)
+	text := Share(p.CPUNS, p.SpanNS)
 	if off := float64(2*cpuTickNS) / float64(p.SpanNS); off >= .01 {
 		text += " ± " + units.Percent(off)
 	}
 	return text
 }
 
-// selfText is how much of a CPU ddtop took.
-func selfText(self *account.StatSelf) string {
+// SelfText is how much of a CPU ddtop took.
+func SelfText(self *account.StatSelf) string {
 	if self.CPUNS == nil {
 		return "CPU: " + tooShort
 	}
-	return share(*self.CPUNS, self.SpanNS) + " of a CPU"
+	return Share(*self.CPUNS, self.SpanNS) + " of a CPU"
 }
 
-// overheadText says what ddtop was to take of a CPU at most, and what that meant: "it may take 1.5 % (half of --overhead 3%, since
+// OverheadText says what ddtop was to take of a CPU at most, and what that meant: "it may take 1.5 % (half of --overhead 3%, since
 // no CPU is free), for which it read less often".
-func overheadText(self *account.StatSelf) string {
+func OverheadText(self *account.StatSelf) string {
 	most, why := *self.Overhead, "--overhead"
 	if self.Halved {
 		most, why = most/2, fmt.Sprintf("half of --overhead %g%%, since no CPU is free", 100*most)
@@ -181,8 +181,8 @@ func statPressure(b *strings.Builder, s *account.Stat) {
 	if p.CPUSomeNS+p.MemorySomeNS+p.IOSomeNS == 0 {
 		return
 	}
-	fmt.Fprintf(b, "; pressure on the %s: CPU %s, memory %s (all tasks %s), I/O %s (%s)", p.Source, share(p.CPUSomeNS, s.DurationNS),
-		share(p.MemorySomeNS, s.DurationNS), share(p.MemoryFullNS, s.DurationNS), share(p.IOSomeNS, s.DurationNS), share(p.IOFullNS, s.DurationNS))
+	fmt.Fprintf(b, "; pressure on the %s: CPU %s, memory %s (all tasks %s), I/O %s (%s)", p.Source, Share(p.CPUSomeNS, s.DurationNS),
+		Share(p.MemorySomeNS, s.DurationNS), Share(p.MemoryFullNS, s.DurationNS), Share(p.IOSomeNS, s.DurationNS), Share(p.IOFullNS, s.DurationNS))
 }
 
 // statColumn is one column of the table.
@@ -199,7 +199,7 @@ func stateColumn(head string, of func(*account.StatStates) int64) statColumn {
 		if of(&t.NS) == 0 {
 			return "·" // a table full of "0 %" hides what there is
 		}
-		return share(of(&t.NS), t.NS.Sum())
+		return Share(of(&t.NS), t.NS.Sum())
 	}}
 }
 
@@ -223,7 +223,7 @@ func statColumns() []statColumn {
 			if ns == 0 {
 				return "·"
 			}
-			return share(ns, t.NS.Sum())
+			return Share(ns, t.NS.Sum())
 		}},
 		{"cpu", func(t *account.StatThread) string {
 			if t.CPUNS == nil {
@@ -237,14 +237,14 @@ func statColumns() []statColumn {
 			}
 			return fmt.Sprint(t.Waits.Count)
 		}},
-		{"p50", func(t *account.StatThread) string { return waitSpan(t, t.Waits.P50()) }},
-		{"p90", func(t *account.StatThread) string { return waitSpan(t, t.Waits.P90()) }},
-		{"p99", func(t *account.StatThread) string { return waitSpan(t, t.Waits.P99()) }},
-		{"max", func(t *account.StatThread) string { return waitSpan(t, t.Waits.Max()) }},
+		{"p50", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.P50()) }},
+		{"p90", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.P90()) }},
+		{"p99", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.P99()) }},
+		{"max", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.Max()) }},
 	}
 }
 
-func waitSpan(t *account.StatThread, f gvl.Bounded) string {
+func WaitSpan(t *account.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
 	}
@@ -351,7 +351,7 @@ func statSource(b *strings.Builder, s *account.Stat) {
 
 func statFoot(b *strings.Builder, s account.Stat) {
 	fmt.Fprintf(b, "sampled %d times: %s stacks, %s lock; torn %d, retried %d, partial %d, failed %d, late %d", s.Samples,
-		rateText(s.Rate.Stack), rateText(s.Rate.Lock), s.Torn, s.Retried, s.Partial, s.Failed, s.Late)
+		RateText(s.Rate.Stack), RateText(s.Rate.Lock), s.Torn, s.Retried, s.Partial, s.Failed, s.Late)
 	if s.Lost > 0 {
 		fmt.Fprintf(b, ", lost %d", s.Lost)
 	}
@@ -372,7 +372,7 @@ func statFoot(b *strings.Builder, s account.Stat) {
 			}
 			fmt.Fprint(b, g.Waits.Known())
 			if s.ExactNS > 0 && g.Waits.ResolutionNS > 0 {
-				fmt.Fprintf(b, ", but for %s of the time, of which every change of the GVL was seen", share(s.ExactNS, s.DurationNS))
+				fmt.Fprintf(b, ", but for %s of the time, of which every change of the GVL was seen", Share(s.ExactNS, s.DurationNS))
 			}
 			fmt.Fprintln(b)
 			break
@@ -380,18 +380,18 @@ func statFoot(b *strings.Builder, s account.Stat) {
 	}
 	if p := s.Pauses; p.Count > 0 {
 		fmt.Fprintf(b, "stopped the process %d times: p50 %s, p99 %s, max %s, in all %s of the time", p.Count, units.ProseDuration(p.P50NS), units.ProseDuration(p.P99NS),
-			units.ProseDuration(p.MaxNS), share(p.TotalNS, s.DurationNS))
+			units.ProseDuration(p.MaxNS), Share(p.TotalNS, s.DurationNS))
 		if p.Cut > 0 {
 			fmt.Fprintf(b, "; %d of them cut short", p.Cut)
 		}
 		fmt.Fprintln(b)
 	}
-	fmt.Fprintf(b, "ddtop itself: %s, %s memory", selfText(&s.Self), units.FineBytes(s.Self.MaxRSSBytes))
+	fmt.Fprintf(b, "ddtop itself: %s, %s memory", SelfText(&s.Self), units.FineBytes(s.Self.MaxRSSBytes))
 	if s.Self.PriorityNote != "" {
 		fmt.Fprintf(b, "; %s", s.Self.PriorityNote)
 	}
 	if s.Self.Overhead != nil {
-		fmt.Fprintf(b, "; %s", overheadText(&s.Self))
+		fmt.Fprintf(b, "; %s", OverheadText(&s.Self))
 	}
 	fmt.Fprintln(b)
 }
@@ -429,4 +429,4 @@ func moreQuality(self *account.StatSelf) string {
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }
 
-func rateText(r account.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }
+func RateText(r account.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

@@ -185,11 +185,21 @@ func TestShortWindowsSayTooShort(t *testing.T) {
 		}
 	}
 	s.Process.CPUNS, s.Process.SpanNS = 120e6, 250e6
-	if got := cpuText(&s.Process); got != "48 % ± 8 %" {
+	if got := CPUText(&s.Process); got != "48 % ± 8 %" {
 		t.Errorf("30 ticks in a quarter of a second are %q", got)
 	}
 	b.Reset()
 	if err := WriteStatJSON(&b, s); err != nil || !strings.Contains(b.String(), `"cpu_ns": null`) {
 		t.Errorf("%v: no null in %s", err, b.String())
+	}
+}
+
+// TestStatWithoutRequests: a program that serves nobody has no part about requests.
+func TestStatWithoutRequests(t *testing.T) {
+	s := demoStat()
+	s.Requests = account.StatRequests{}
+	var b bytes.Buffer
+	if err := WriteStat(&b, s); err != nil || strings.Contains(b.String(), "requests") {
+		t.Errorf("%v\n%s", err, b.String())
 	}
 }

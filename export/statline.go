@@ -75,4 +75,4 @@ func WriteStatLine(w io.Writer, l StatLine, several bool) error {
 func column(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 // WriteStatLineJSON writes a line as JSON.
-func WriteStatLineJSON(w io.Writer, l StatLine) error { return writeCompactJSON(w, l) }
+func WriteStatLineJSON(w io.Writer, l StatLine) error { return WriteCompactJSON(w, l) }

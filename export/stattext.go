@@ -20,8 +20,8 @@ const (
 	maxNativeRows   = 8
 )
 
-// smallShare is the share from which on a part of the waiting is named.
-const smallShare = .01
+// SmallShare is the share from which on a part of the waiting is named.
+const SmallShare = .01
 
 // waitingText says what the waiting consists of: what came before it, and the part that was not the lock's.
 func waitingText(b *strings.Builder, w *account.StatWaits) {
@@ -35,8 +35,8 @@ func waitingText(b *strings.Builder, w *account.StatWaits) {
 		text string
 	}{{w.HandoverNS, "of it hand-over"}, {w.YieldNS, "at the end of a time slice"}, {w.CPUSlotNS, "for a CPU slot"},
 		{w.RunDelayNS, "without a CPU"}} {
-		if float64(p.ns) >= smallShare*float64(total) {
-			parts = append(parts, share(p.ns, total)+" "+p.text)
+		if float64(p.ns) >= SmallShare*float64(total) {
+			parts = append(parts, Share(p.ns, total)+" "+p.text)
 		}
 	}
 	if after := afterText(&w.AfterNS, total); after != "" {
@@ -62,8 +62,8 @@ func afterText(n *account.StatStates, total int64) string {
 	})
 	var words []string
 	for _, s := range list {
-		if float64(s.ns) >= smallShare*float64(total) {
-			words = append(words, s.word+" "+share(s.ns, total))
+		if float64(s.ns) >= SmallShare*float64(total) {
+			words = append(words, s.word+" "+Share(s.ns, total))
 		}
 	}
 	return strings.Join(words, ", ")
@@ -131,23 +131,31 @@ func statBlame(b *strings.Builder, s account.Stat) {
 		what = "one place causes"
 	}
 	fmt.Fprintf(b, "%s %s of the waiting for the GVL (all of it: %s", what, units.Percent(sum), units.ProseDuration(s.Blame.TotalNS))
-	for _, k := range []struct {
-		ns   int64
-		text string
-	}{{s.Blame.RunningNS, "while the holder ran"}, {s.Blame.StalledNS, "while it slept in the kernel"},
-		{s.Blame.GCNS, "while it collected garbage"}, {s.Blame.NobodyNS, "while nobody held it"}} {
-		if float64(k.ns) >= smallShare*float64(s.Blame.TotalNS) {
-			fmt.Fprintf(b, ", %s %s", share(k.ns, s.Blame.TotalNS), k.text)
-		}
+	for _, part := range BlameParts(&s.Blame) {
+		fmt.Fprintf(b, ", %s", part)
 	}
 	fmt.Fprintln(b, ")")
 	for _, p := range places {
-		fmt.Fprintf(b, "  %5s  %s  %s\n", units.Percent(p.Share), placeText(p), name(p.Thread))
+		fmt.Fprintf(b, "  %5s  %s  %s\n", units.Percent(p.Share), PlaceText(p), name(p.Thread))
 	}
 	fmt.Fprintln(b)
 }
 
-func placeText(p account.StatPlace) string {
+// BlameParts says what holders of the GVL did while others waited, with shares of the waiting.
+func BlameParts(x *account.StatBlame) (parts []string) {
+	for _, k := range []struct {
+		ns   int64
+		text string
+	}{{x.RunningNS, "while the holder ran"}, {x.StalledNS, "while it slept in the kernel"},
+		{x.GCNS, "while it collected garbage"}, {x.NobodyNS, "while nobody held it"}} {
+		if float64(k.ns) >= SmallShare*float64(x.TotalNS) {
+			parts = append(parts, Share(k.ns, x.TotalNS)+" "+k.text)
+		}
+	}
+	return parts
+}
+
+func PlaceText(p account.StatPlace) string {
 	text := p.Text()
 	switch {
 	case text == "":
@@ -211,7 +219,7 @@ func statNative(b *strings.Builder, s account.Stat) {
 		if i > 0 {
 			fmt.Fprint(b, ", ")
 		}
-		fmt.Fprintf(b, "%s (tid %d) %s of a CPU", flamegraph.Printable(n.Name), n.TID, share(n.CPUNS, s.DurationNS))
+		fmt.Fprintf(b, "%s (tid %d) %s of a CPU", flamegraph.Printable(n.Name), n.TID, Share(n.CPUNS, s.DurationNS))
 	}
 	fmt.Fprint(b, "\n\n")
 }

@@ -105,7 +105,7 @@ func (t *dumpText) fibersServe(list []account.StatServing) {
 	var names []string
 	for i := range list {
 		if q := &list[i]; q.Number != 0 {
-			name := servingName(q)
+			name := ServingName(q)
 			if counts[name]++; counts[name] == 1 {
 				names = append(names, name)
 			}

@@ -57,4 +57,4 @@ func WriteWatchEvent(w io.Writer, e WatchEvent) error {
 }
 
 // WriteWatchEventJSON writes a line as JSON.
-func WriteWatchEventJSON(w io.Writer, e WatchEvent) error { return writeCompactJSON(w, e) }
+func WriteWatchEventJSON(w io.Writer, e WatchEvent) error { return WriteCompactJSON(w, e) }

@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-func share(part, whole int64) string {
+func Share(part, whole int64) string {
 	if whole <= 0 {
 		return "–"
 	}

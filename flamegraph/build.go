@@ -11,9 +11,10 @@ import (
 
 // Texts of the nodes that are not frames.
 const (
-	rootLabel    = "all"
-	cutLabel     = "… (cut)"
-	noStackLabel = "(no stack)"
+	rootLabel = "all"
+	cutLabel  = "… (cut)"
+	// NoStack is the label under which time is whose stack was never read.
+	NoStack = "(no stack)"
 )
 
 // funcInfo is what a Builder keeps of a frame.
@@ -23,7 +24,7 @@ type funcInfo struct {
 	f          sampler.Frame
 	own        bool
 	library    string // "" of own code
-	from       provenance
+	from       sampler.Origin
 	// function numbers the frame's FuncKey when merging by function, and by line; 0: not numbered yet.
 	function, line int32
 }
@@ -201,7 +202,7 @@ func (b *Builder) leaf(e *Entry) int32 {
 		}
 	}
 	if e.Key.Stack == 0 {
-		return b.special(root, noStackLabel, NoStackNode)
+		return b.special(root, NoStack, NoStackNode)
 	}
 	if b.opt.Inverted {
 		return b.inverted(root, e.Key.Stack)
@@ -293,18 +294,11 @@ func frameKey(f *sampler.Frame, byLine bool) FuncKey {
 	if f.C {
 		return k
 	}
-	k.File, k.Line = frameFile(f), f.FirstLine
+	k.File, k.Line = f.File(), f.FirstLine
 	if byLine {
 		k.Line = f.Line
 	}
 	return k
-}
-
-func frameFile(f *sampler.Frame) string {
-	if f.AbsolutePath != "" {
-		return f.AbsolutePath
-	}
-	return f.Path
 }
 
 // newNode makes a node; slab is how many to allocate at once when there are none left.
@@ -333,11 +327,11 @@ func (b *Builder) info(id sampler.FrameID) *funcInfo {
 	if !in.known {
 		in.f = b.dict.Frame(id)
 		in.known = true
-		if in.from, in.own = provenanceOf(&in.f), in.f.Own(); !in.own {
+		if in.from, in.own = in.f.From(), in.f.Own(); !in.own {
 			in.library = in.f.Library()
 		}
 		in.hide = b.opt.Hide != nil && b.opt.Hide(&in.f)
-		in.keep = b.opt.Keep != nil && frameMatches(b.opt.Keep, in.f.Label, frameFile(&in.f))
+		in.keep = b.opt.Keep != nil && frameMatches(b.opt.Keep, in.f.Label, in.f.File())
 	}
 	return in
 }

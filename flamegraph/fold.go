@@ -39,19 +39,23 @@ type run struct {
 // Fold folds a tree. Runs that open says stay open: under them are their frames. open may be nil; it is called with a node whose
 // Parents are set, before it has children.
 func Fold(t *Tree, open func(run *Node) bool) *Folded {
-	tree := *t
-	f := &Folded{Tree: &tree, Whole: t, of: make(map[*Node][]*Node), in: make(map[*Node]*Node, t.Nodes), leaf: make(map[*Node]*Node)}
-	b := folder{Folded: f, open: open}
-	tree.Nodes, tree.MaxDepth = 0, 0
-	tree.Root = b.merge([]*Node{t.Root}, nil)
-	b.fill(tree.Root, []*Node{t.Root})
-	return f
+	b := newFolder(t)
+	b.open = open
+	b.Tree.Root = b.merge([]*Node{t.Root}, nil)
+	b.fill(b.Tree.Root, []*Node{t.Root})
+	return b.Folded
 }
 
 // folder is a Folded that is being made. How deep it calls itself is bounded by the depth of the tree.
 type folder struct {
 	*Folded
 	open func(*Node) bool
+}
+
+func newFolder(t *Tree) *folder {
+	tree := *t
+	tree.Nodes, tree.MaxDepth = 0, 0
+	return &folder{Folded: &Folded{Tree: &tree, Whole: t, of: make(map[*Node][]*Node), in: make(map[*Node]*Node, t.Nodes), leaf: make(map[*Node]*Node)}}
 }
 
 // merge makes one node of equal ones, without children.

@@ -234,19 +234,6 @@ func (r *Rolling) unpack(s *slot) {
 	s.number = noSlot
 }
 
-// reset forgets everything.
-func (r *Rolling) reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.slots {
-		r.slots[i] = slot{number: noSlot, packed: r.slots[i].packed[:0]}
-	}
-	r.current = r.current[:0]
-	clear(r.index)
-	r.entries, r.free = r.entries[:0], r.free[:0]
-	r.newest, r.oldest, r.firstNS, r.lastNS, r.overflow, r.dropped = noSlot, 0, 0, 0, 0, Weights{}
-}
-
 // Entry is one Key with its Weights.
 type Entry struct {
 	Key     Key

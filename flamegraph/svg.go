@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // svgScript is the picture's behaviour. It holds no data: names reach the page as escaped attributes and text only.
@@ -243,18 +244,20 @@ func (s *svgWriter) details(n *Node) string {
 	return b.String()
 }
 
-// provenanceColors are hue, saturation and lightness by origin, apart in lightness too for eyes that see no hue.
-var provenanceColors = [numProvenances][3]int{
-	fromApp: {28, 85, 66}, fromGem: {205, 60, 72}, fromStdlib: {140, 32, 76}, fromCore: {50, 55, 82},
-	fromEval: {330, 55, 78}, fromNone: {60, 4, 84},
+// originColors are hue, saturation and lightness by origin, apart in lightness too for eyes that see no hue. OriginUnknown stands for
+// what is no frame.
+var originColors = [sampler.NumOrigins][3]int{
+	sampler.OriginApp: {28, 85, 66}, sampler.OriginGem: {205, 60, 72}, sampler.OriginStdlib: {140, 32, 76}, sampler.OriginCore: {50, 55, 82},
+	sampler.OriginEval: {330, 55, 78}, sampler.OriginUnknown: {60, 4, 84},
 }
 
 func (s *svgWriter) fill(n *Node) (color string, white bool) {
 	if s.colors != nil {
 		return s.colors.Fill(n)
 	}
-	c := provenanceColors[n.provenance()]
+	c := originColors[sampler.OriginUnknown]
 	if n.IsFrame() { // neighbours differ a little; the same label always looks the same
+		c = originColors[n.from]
 		h := fnv.New32a()
 		h.Write([]byte(n.Label)) // never fails (hash.Hash)
 		c[2] += int(h.Sum32()%9) - 4
@@ -267,9 +270,12 @@ func (s *svgWriter) legend(x, y int) {
 	if s.colors != nil {
 		entries = s.colors.Legend
 	} else {
-		for p := fromApp; p < fromNone; p++ {
-			c := provenanceColors[p]
-			entries = append(entries, SVGLegend{fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2]), p.String()})
+		for o := sampler.OriginApp; o < sampler.NumOrigins; o++ {
+			c, text := originColors[o], o.String()
+			if o == sampler.OriginCore {
+				text += ", C"
+			}
+			entries = append(entries, SVGLegend{fmt.Sprintf("hsl(%d,%d%%,%d%%)", c[0], c[1], c[2]), text})
 		}
 	}
 	for _, e := range entries {

@@ -55,7 +55,7 @@ type Node struct {
 	// Own: it is the program's own code. Library is what it is of otherwise (sampler.Frame.Library).
 	Own     bool
 	Library string
-	from    provenance
+	from    sampler.Origin
 	run     *run // of a RunNode
 	// Uncertain: at least one of the frames merged here can't be trusted.
 	Uncertain   bool

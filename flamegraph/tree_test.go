@@ -329,47 +329,34 @@ func TestDiff(t *testing.T) {
 	after := &Snapshot{Entries: append([]Entry(nil), s.Entries[1:]...)}
 	after.Entries[0].Weights.WallNS = 1000
 	tr := NewBuilder(d).Build(after, Options{})
-	x := Diff(before, tr, 0)
-	if x.TotalDelta != 500 {
-		t.Errorf("root delta %d, want 500", x.TotalDelta)
-	}
-	var check func(*DiffNode)
-	check = func(n *DiffNode) {
-		sum := n.SelfDelta
-		for _, c := range n.Children {
-			sum += c.TotalDelta
-			check(c)
+	for _, byName := range []bool{false, true} {
+		nodes, own := map[*Node][2]float64{}, map[string]float64{}
+		compare := func(a, b *Tree, wholeA, wholeB float64) {
+			clear(nodes)
+			clear(own)
+			d := Diff{BeforeWhole: wholeA, AfterWhole: wholeB, ByName: byName, Visit: func(n *Node, label string, self, total float64) {
+				if nodes[n] = [2]float64{self, total}; self != 0 {
+					own[label] += self
+				}
+			}}
+			d.Trees(a, b)
 		}
-		if sum != n.TotalDelta {
-			t.Errorf("%q: delta %d, self and children %d", n.Label, n.TotalDelta, sum)
+		compare(before, tr, 1, 1)
+		if got := nodes[tr.Root][1]; got != 500 {
+			t.Errorf("root delta %v, want 500", got)
 		}
-	}
-	check(x)
-	if own := ownDeltas(x); len(own) != 2 || own["JSON.generate"] != 600 || own["Reports#build"] != -100 {
-		t.Errorf("changed of themselves: %v", own)
-	}
-	if y := Diff(before, tr, 1000); y.TotalDelta != 0 {
-		t.Errorf("scaled root delta %d, want 0", y.TotalDelta)
-	}
-	if z := Diff(before, before, 0); len(ownDeltas(z)) != 0 {
-		t.Error("a tree differs from itself")
-	}
-}
-
-// ownDeltas are the changes of nodes' own weight, by label; those that did not change are left out.
-func ownDeltas(n *DiffNode) map[string]int64 {
-	own := make(map[string]int64)
-	var walk func(*DiffNode)
-	walk = func(n *DiffNode) {
-		if n.SelfDelta != 0 {
-			own[n.Label] += n.SelfDelta
+		if len(own) != 2 || own["JSON.generate"] != 600 || own["Reports#build"] != -100 {
+			t.Errorf("changed of themselves: %v", own)
 		}
-		for _, c := range n.Children {
-			walk(c)
+		compare(before, tr, float64(before.Root.Total), float64(tr.Root.Total))
+		if got := nodes[tr.Root][1]; got != 0 {
+			t.Errorf("scaled root delta %v, want 0", got)
+		}
+		compare(before, before, 7, 7)
+		if len(own) != 0 {
+			t.Errorf("a tree differs from itself: %v", own)
 		}
 	}
-	walk(n)
-	return own
 }
 
 func benchWorld(b *testing.B) (*world, *Snapshot) {

@@ -1,55 +1,84 @@
 package flamegraph
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"slices"
 
-// Under returns a test of whether the weight of a key is a part of a node's Total. n is a node of t, and d the Dictionary that
-// its stacks are of. What a CutNode stands for can't be told any more: nothing is under it. The test keeps what it has found
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Under returns a test of whether the weight of a key is a part of a node's Total. n is a node of t, or of a tree
+// that has the same path, and d the Dictionary that its stacks are of. What a CutNode stands for can't be told any more: nothing is under it. The test keeps what it has found
 // out of each stack, so it is for one tree and one goroutine.
 func (t *Tree) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
-	u := &under{dict: d, opt: &t.Options, at: make(map[sampler.StackID]int), keeps: make(map[sampler.StackID]bool)}
-	way := PathOf(n)
-	if len(way) > 0 && way[len(way)-1].Kind == CutNode {
-		return func(Key) bool { return false }
+	if own, found := t.Find(PathOf(n)); found {
+		return t.underAny(d, []*Node{own}, false)
 	}
-	if t.Options.Root != nil && len(way) > 0 {
-		u.root, way = &way[0], way[1:]
+	return t.underAny(d, nil, false)
+}
+
+// Under returns a test of whether the weight of a key is a part of a node's Total, as Tree.Under does.
+func (f *Folded) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
+	return f.Whole.underAny(d, f.of[n], n.Kind == LeafNode)
+}
+
+// underAny returns the test for several nodes. With selfOnly it is whether the weight is a part of the Self of one of them.
+func (t *Tree) underAny(d *sampler.Dictionary, nodes []*Node, selfOnly bool) func(Key) bool {
+	u := &under{dict: d, opt: &t.Options, keeps: make(map[sampler.StackID]bool), root: t.Root, selfOnly: selfOnly,
+		nodes: make(map[*Node]bool, len(nodes)), reached: make(map[rootStack]reached)}
+	for _, n := range nodes {
+		u.nodes[n] = n.Kind != CutNode
 	}
-	if len(way) > 0 && way[0].Kind == NoStackNode {
-		u.noStack, way = true, nil
-	}
-	u.way = way
 	return u.has
 }
 
-// under is what a test made by Under knows.
+// under is what a test made by Under knows: it goes down the tree with each stack.
 type under struct {
-	dict    *sampler.Dictionary
-	opt     *Options
-	root    *FuncKey // nil: the tree has no roots but one
-	noStack bool     // the node is the one without a stack
-	way     Path     // from there to the node
-
-	// at is how far on the way a stack leads from its outermost frame; wayOff: it leaves it.
-	at    map[sampler.StackID]int
-	keeps map[sampler.StackID]bool
+	dict     *sampler.Dictionary
+	opt      *Options
+	root     *Node
+	nodes    map[*Node]bool
+	selfOnly bool
+	reached  map[rootStack]reached
+	keeps    map[sampler.StackID]bool
+	frames   []sampler.FrameID
 }
 
-// wayOff is a stack that leaves the way to the node.
-const wayOff = -1
+type rootStack struct {
+	root  *Node
+	stack sampler.StackID
+}
+
+// reached is where a stack leads: the node (nil: out of the tree), and whether one of the nodes was on the way.
+type reached struct {
+	n   *Node
+	hit bool
+}
 
 func (u *under) has(k Key) bool {
-	o := u.opt
-	switch {
-	case !u.wanted(k), u.root != nil && u.root.Label != o.Root(k.Thread):
+	if !u.wanted(k) {
 		return false
-	case k.Stack == 0:
-		return u.noStack || len(u.way) == 0
-	case u.noStack:
-		return false
-	case o.Inverted:
-		return u.inward(k.Stack)
 	}
-	return u.along(k.Stack) == len(u.way)
+	at := u.step(reached{}, u.root)
+	if u.opt.Root != nil {
+		at = u.step(at, u.root.Child(FuncKey{Label: u.opt.Root(k.Thread), Kind: RootNode}))
+	}
+	switch {
+	case k.Stack == 0:
+		if at.n != nil {
+			at = u.step(at, at.n.Child(FuncKey{Label: NoStack, Kind: NoStackNode}))
+		}
+	case u.opt.Inverted:
+		u.frames = u.dict.Frames(k.Stack, u.frames[:0])
+		for _, frame := range u.frames {
+			at = u.call(at, frame)
+		}
+	default:
+		at = u.along(at, k.Stack)
+	}
+	if u.selfOnly {
+		return u.nodes[at.n]
+	}
+	return at.hit
 }
 
 // wanted reports whether the weight of a key is in the tree.
@@ -59,14 +88,12 @@ func (u *under) wanted(k Key) bool {
 		(o.Endpoint == 0 || o.Endpoint == k.Endpoint) && (o.Keep == nil || u.keep(k.Stack))
 }
 
-// along follows a stack from its outermost frame. Callers that another stack has come by need no second look, and past the
-// node or beside the way no frame does.
-func (u *under) along(stack sampler.StackID) int {
+// along follows a stack from its outermost frame. Callers that another stack has come by need no second look.
+func (u *under) along(from reached, stack sampler.StackID) reached {
 	var steps []trieStep // the stack's depth is the Dictionary's to bound
-	at := 0
+	at := from
 	for stack != 0 {
-		known, ok := u.at[stack]
-		if ok {
+		if known, ok := u.reached[rootStack{from.n, stack}]; ok {
 			at = known
 			break
 		}
@@ -74,38 +101,27 @@ func (u *under) along(stack sampler.StackID) int {
 		steps = append(steps, trieStep{stack, frame})
 		stack = caller
 	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		if at != wayOff && at < len(u.way) {
-			at = u.step(at, steps[i].frame)
-		}
-		u.at[steps[i].stack] = at
+	for _, s := range slices.Backward(steps) {
+		at = u.call(at, s.frame)
+		u.reached[rootStack{from.n, s.stack}] = at
 	}
 	return at
 }
 
-// inward follows a stack from its innermost frame, as an inverted tree does.
-func (u *under) inward(stack sampler.StackID) bool {
-	at := 0
-	for at != wayOff && at < len(u.way) {
-		caller, frame := u.dict.Stack(stack)
-		if frame == 0 {
-			return false
-		}
-		at, stack = u.step(at, frame), caller
+// call goes on by a frame. Past one of the nodes no frame matters, unless it is about their Self.
+func (u *under) call(at reached, id sampler.FrameID) reached {
+	if at.n == nil || at.hit && !u.selfOnly {
+		return at
 	}
-	return at == len(u.way)
+	f := u.dict.Frame(id)
+	if u.opt.Hide != nil && u.opt.Hide(&f) {
+		return at
+	}
+	return u.step(at, at.n.Child(frameKey(&f, u.opt.ByLine)))
 }
 
-// step is how far on the way one more frame leads.
-func (u *under) step(at int, id sampler.FrameID) int {
-	f := u.dict.Frame(id)
-	switch {
-	case u.opt.Hide != nil && u.opt.Hide(&f):
-		return at
-	case frameKey(&f, u.opt.ByLine) == u.way[at]:
-		return at + 1
-	}
-	return wayOff
+func (u *under) step(at reached, n *Node) reached {
+	return reached{n, at.hit || n != nil && u.nodes[n]}
 }
 
 // keep reports whether a stack holds a frame that Options.Keep matches.
@@ -117,7 +133,7 @@ func (u *under) keep(stack sampler.StackID) bool {
 	if !ok {
 		caller, id := u.dict.Stack(stack)
 		f := u.dict.Frame(id)
-		keep = frameMatches(u.opt.Keep, f.Label, frameFile(&f)) || u.keep(caller)
+		keep = frameMatches(u.opt.Keep, f.Label, f.File()) || u.keep(caller)
 		u.keeps[stack] = keep
 	}
 	return keep

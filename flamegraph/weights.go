@@ -1,6 +1,8 @@
 package flamegraph
 
 import (
+	"cmp"
+
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -32,6 +34,12 @@ type Key struct {
 	// GC is why the collection began, gvl.Detail.GCReason, of gvl.GC where a Collector tells reasons apart (Collector.ByGC).
 	GC       uint16
 	Endpoint EndpointID
+}
+
+// Compare orders keys by thread, stack, state, whom they are for, and why a collection began.
+func (k *Key) Compare(o *Key) int {
+	return cmp.Or(cmp.Compare(k.Thread, o.Thread), cmp.Compare(k.Stack, o.Stack), cmp.Compare(k.State, o.State),
+		cmp.Compare(k.Endpoint, o.Endpoint), cmp.Compare(k.GC, o.GC))
 }
 
 // Weights are the accounts of a Key. All only grow, except by a Rolling's expiry.
@@ -103,23 +111,14 @@ const (
 	Allocations
 )
 
+var metricNames = [...]string{Wall: "wall", CPU: "cpu", Wait: "gvl wait", Blame: "blame", Samples: "samples", Allocations: "allocations"}
+
 // String gives the word used on the screen.
 func (m Metric) String() string {
-	switch m {
-	case Wall:
-		return "wall"
-	case CPU:
-		return "cpu"
-	case Wait:
-		return "gvl wait"
-	case Blame:
-		return "blame"
-	case Samples:
-		return "samples"
-	case Allocations:
-		return "allocations"
+	if int(m) >= len(metricNames) {
+		return "unknown"
 	}
-	return "unknown"
+	return metricNames[m]
 }
 
 // IsTime reports whether the metric is in ns.

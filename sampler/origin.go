@@ -56,7 +56,7 @@ func (f *Frame) From() Origin {
 	case f.C:
 		return OriginCore
 	}
-	return originOfPath(cmp.Or(f.AbsolutePath, f.Path))
+	return originOfPath(f.File())
 }
 
 func originOfPath(file string) Origin {
@@ -99,6 +99,9 @@ func (f *Frame) Own() bool {
 	return false
 }
 
+// File is the absolute path of the code, or the path as Ruby says it if there is none.
+func (f *Frame) File() string { return cmp.Or(f.AbsolutePath, f.Path) }
+
 // Library names what a frame is of that is not the program's own: a gem without its version, the library within the standard
 // one ("net", "json"), "ruby" for the core.
 func (f *Frame) Library() string {
@@ -109,7 +112,7 @@ func (f *Frame) Library() string {
 		}
 		return "gem"
 	case OriginStdlib:
-		file := cmp.Or(f.AbsolutePath, f.Path)
+		file := f.File()
 		if _, rest, ok := strings.Cut(file, "/ruby/"); ok {
 			file = rest
 		}

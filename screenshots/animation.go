@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/snapshot"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/ui"
 )
@@ -57,7 +57,7 @@ func animation(ctx context.Context, folder string) (err error) {
 			return fmt.Errorf("%s: %w", s.caption, err)
 		}
 		var svg bytes.Buffer
-		if err := export.ScreenSVG(&svg, p.Screen, p.Options); err != nil {
+		if err := snapshot.ScreenSVG(&svg, p.Screen, p.Options); err != nil {
 			return err
 		}
 		pictures = append(pictures, svg.Bytes())

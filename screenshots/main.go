@@ -14,7 +14,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/snapshot"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/ui"
 )
@@ -141,7 +141,7 @@ func (s *shot) take(ctx context.Context, folder string) (path string, err error)
 // write writes a picture and returns where it is.
 func write(folder, name string, p ui.Picture) (path string, err error) {
 	var svg bytes.Buffer
-	if err := export.ScreenSVG(&svg, p.Screen, p.Options); err != nil {
+	if err := snapshot.ScreenSVG(&svg, p.Screen, p.Options); err != nil {
 		return "", err
 	}
 	path = filepath.Join(folder, name+".svg")

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/page"
 	"github.com/ddtop/ddtop/recording"
 )
 
@@ -24,7 +24,7 @@ func pagePicture(ctx context.Context, folder string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	n := export.NewIncident(r.Process(), r.Dictionary(), nil)
+	n := page.NewIncident(r.Process(), r.Dictionary(), nil)
 	from, to := r.Span()
 	if err := r.Range(from, to+1, n.Feed); err != nil {
 		return err
@@ -34,11 +34,11 @@ func pagePicture(ctx context.Context, folder string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	page, err := os.Create(filepath.Join(tmp, "page.html"))
+	file, err := os.Create(filepath.Join(tmp, "page.html"))
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(export.WriteIncident(page, export.Measured{Process: r.Process(), Dict: r.Dictionary(), Incident: n}), page.Close()); err != nil {
+	if err := errors.Join(page.WriteIncident(file, n), file.Close()); err != nil {
 		return err
 	}
 	path, err := filepath.Abs(filepath.Join(folder, "page.png"))
@@ -46,7 +46,7 @@ func pagePicture(ctx context.Context, folder string) (err error) {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1180", "--virtual-time-budget=5000",
-		"--blink-settings=preferredColorScheme=0", "--user-data-dir="+filepath.Join(tmp, "browser"), "--screenshot="+path, "file://"+page.Name())
+		"--blink-settings=preferredColorScheme=0", "--user-data-dir="+filepath.Join(tmp, "browser"), "--screenshot="+path, "file://"+file.Name())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", browser, err, out)
 	}

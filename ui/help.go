@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/timeline"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
@@ -143,7 +144,7 @@ func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 	})...)
 	out = append(out, func(canvas.Area) {}, helpHead("flamegraph: coloured by state; o: by origin", t), func(a canvas.Area) {
 		x := 1
-		for p := range style.FromThread {
+		for p := sampler.OriginApp; p <= sampler.OriginCore; p++ {
 			x = a.Put(x, 0, fmt.Sprintf(" %s ", p), style.On(t.Flame[p])) + 1
 		}
 	})

@@ -75,7 +75,7 @@ func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 						total[stack[i]] += e.Weights.WallNS
 					}
 					labels[stack[i]] = true
-					if !owned && style.ProvenanceOf(dict.Frame(id)) == style.FromApp {
+					if !owned && style.OriginOf(dict.Frame(id)) == sampler.OriginApp {
 						owned = true
 						own[stack[i]] += e.Weights.WallNS
 					}

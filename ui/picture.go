@@ -8,7 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/snapshot"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/page"
@@ -19,10 +19,10 @@ import (
 
 // Picture is one screen.
 type Picture struct {
-	export.Screen
+	snapshot.Screen
 	// Terminal is the same as text with SGR sequences.
 	Terminal string
-	Options  export.ScreenOptions
+	Options  snapshot.ScreenOptions
 }
 
 // pictureKeys are the keys that have a name instead of a character.
@@ -69,18 +69,18 @@ func taken(m *Model) Picture {
 }
 
 // picturedCells copies the cells that the screen shows.
-func picturedCells(m *Model) export.Screen { return pictured(&m.grid, m.Opt.NoColor) }
+func picturedCells(m *Model) snapshot.Screen { return pictured(&m.grid, m.Opt.NoColor) }
 
-func pictured(g *canvas.Grid, noColor bool) export.Screen {
-	s := export.Screen{Rows: make([][]export.ScreenCell, g.H), Width: g.W, Text: g.Text()}
+func pictured(g *canvas.Grid, noColor bool) snapshot.Screen {
+	s := snapshot.Screen{Rows: make([][]snapshot.ScreenCell, g.H), Width: g.W, Text: g.Text()}
 	for y := range s.Rows {
-		s.Rows[y] = make([]export.ScreenCell, g.W)
+		s.Rows[y] = make([]snapshot.ScreenCell, g.W)
 		for x := range s.Rows[y] {
 			c := g.At(x, y)
 			if noColor {
 				c.Style.FG, c.Style.BG = 0, 0
 			}
-			cell := export.ScreenCell{Style: screenStyle(c.Style)}
+			cell := snapshot.ScreenCell{Style: screenStyle(c.Style)}
 			if c.Rune != 0 {
 				cell.Text, cell.Width = string(c.Rune)+c.Marks, canvas.RuneWidth(c.Rune)
 			}
@@ -90,7 +90,7 @@ func pictured(g *canvas.Grid, noColor bool) export.Screen {
 	return s
 }
 
-func screenStyle(s canvas.Style) export.ScreenStyle {
+func screenStyle(s canvas.Style) snapshot.ScreenStyle {
 	hex := func(c canvas.Color) string {
 		if !c.IsSet() {
 			return ""
@@ -98,7 +98,7 @@ func screenStyle(s canvas.Style) export.ScreenStyle {
 		return c.Hex()
 	}
 	has := func(a canvas.Attr) bool { return s.Attr&a != 0 }
-	return export.ScreenStyle{FG: hex(s.FG), BG: hex(s.BG), Bold: has(canvas.Bold), Faint: has(canvas.Faint),
+	return snapshot.ScreenStyle{FG: hex(s.FG), BG: hex(s.BG), Bold: has(canvas.Bold), Faint: has(canvas.Faint),
 		Italic: has(canvas.Italic), Underline: has(canvas.Underline), Reverse: has(canvas.Reverse)}
 }
 
@@ -148,6 +148,6 @@ func keyPress(k string) tea.KeyPressMsg {
 }
 
 // screenOptions are the terminal's own colours in a picture.
-func screenOptions(t *style.Theme, program string) export.ScreenOptions {
-	return export.ScreenOptions{Foreground: t.Text.Hex(), Background: t.Background.Hex(), Title: "ddtop · " + program}
+func screenOptions(t *style.Theme, program string) snapshot.ScreenOptions {
+	return snapshot.ScreenOptions{Foreground: t.Text.Hex(), Background: t.Background.Hex(), Title: "ddtop · " + program}
 }

@@ -8,7 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/snapshot"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
@@ -71,7 +71,7 @@ func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) 
 		say.Fail("nothing to record: no samples come")
 		return nil
 	}
-	base := filepath.Join(sc.Opt.Folder, export.Stem(sc.Process.Title, sc.Process.PID, sc.Process.WallTime(sc.LastNS)))
+	base := filepath.Join(sc.Opt.Folder, snapshot.Stem(sc.Process.Title, sc.Process.PID, sc.Process.WallTime(sc.LastNS)))
 	notes := slices.Clone(sc.Notes)
 	process, dict, fromNS := sc.Shareable(), of.Dict.View(), sc.LastNS
 	k.with = sc.LeftOut()

@@ -11,7 +11,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/snapshot"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
@@ -77,7 +77,7 @@ func TestShots(t *testing.T) {
 	write := func(name string, p Picture) {
 		t.Helper()
 		var b bytes.Buffer
-		if err := export.ScreenSVG(&b, p.Screen, p.Options); err != nil {
+		if err := snapshot.ScreenSVG(&b, p.Screen, p.Options); err != nil {
 			t.Fatal(err)
 		}
 		name = fmt.Sprintf("%s-%dx%d.svg", name, p.Width, len(p.Rows))

@@ -10,6 +10,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/profile"
+	"github.com/ddtop/ddtop/export/snapshot"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
@@ -45,7 +47,7 @@ func save(m *Model) tea.Cmd {
 		buildFlame(m, true)
 	}
 	at := m.Process.WallTime(m.AtNS)
-	s := export.Snapshot{
+	s := snapshot.Snapshot{
 		Program: m.Process.Title, PID: m.Process.PID, At: at,
 		Tree:          m.Flame.Tree,
 		SVGTitle:      m.Process.Title + " · " + style.MetricName(m.Flame.Metric) + " · " + at.Format("2006-01-02 15:04:05"),
@@ -85,7 +87,7 @@ func save(m *Model) tea.Cmd {
 
 // profileOf makes a profile of what the history has of a stretch of time, as `ddtop record` does, with a tracer's spans and why
 // collections began: the screen's own weights have neither, and take for rest what its findings know to be that.
-func profileOf(history *recording.History, process sampler.Process, dict *sampler.Dictionary, fromNS, toNS int64) (*export.Measured, error) {
+func profileOf(history *recording.History, process sampler.Process, dict *sampler.Dictionary, fromNS, toNS int64) (*profile.Measured, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
 		return nil, err
@@ -101,19 +103,19 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 	collector.Finish()
 	weights := new(flamegraph.Snapshot)
 	rolling.Snapshot(weights)
-	return &export.Measured{Process: process, Dict: dict, Weights: weights, Served: collector.Served()}, nil
+	return &profile.Measured{Process: process, Dict: dict, Weights: weights, Served: collector.Served()}, nil
 }
 
 // saveSnapshot writes a snapshot into a folder, which is made if it isn't there (0700), and returns the snapshot's path. All
 // goes by the folder as it is open: whoever owns it could put a link in the place of one within.
-func saveSnapshot(parent string, s export.Snapshot) (string, error) {
+func saveSnapshot(parent string, s snapshot.Snapshot) (string, error) {
 	folder, err := safefile.MakeFolder(parent)
 	if err != nil {
 		return "", fmt.Errorf("%w: choose a folder you may write to", err)
 	}
 	defer folder.Close()
 	s.Made = safefile.HandOver
-	name, err := export.WriteSnapshot(folder, s)
+	name, err := snapshot.WriteSnapshot(folder, s)
 	if err != nil {
 		return "", err
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/snapshot"
 )
 
 // TestSnapshotOfSudoIsTheUsers: the folder of a snapshot and its files are those of the user who started ddtop by sudo.
@@ -21,7 +21,7 @@ func TestSnapshotOfSudoIsTheUsers(t *testing.T) {
 	if err := os.Chown(dir, 54321, 54321); err != nil {
 		t.Fatal(err)
 	}
-	path, err := saveSnapshot(filepath.Join(dir, "new"), export.Snapshot{Program: "x", PID: 1, At: time.Unix(1, 0), Summary: "y"})
+	path, err := saveSnapshot(filepath.Join(dir, "new"), snapshot.Snapshot{Program: "x", PID: 1, At: time.Unix(1, 0), Summary: "y"})
 	if err != nil {
 		t.Fatal(err)
 	}

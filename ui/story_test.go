@@ -130,7 +130,7 @@ func TestZoomingIntoAFrame(t *testing.T) {
 	s.sees(label, "total", "self")
 	s.press("enter")
 	s.sees("zoomed", "all")
-	if got := s.model.Flame.Picture.Zoom; s.model.Flame.Fold.OriginalOf(got).Label != label {
+	if got := s.model.Flame.Picture.Zoom; s.model.Flame.Fold.Of(got)[0].Label != label {
 		t.Errorf("zoomed into %s, not %s", got.Label, label)
 	}
 	s.press("esc")

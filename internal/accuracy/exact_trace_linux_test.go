@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/rubytest"
@@ -67,12 +66,12 @@ func (k *told) words(stack sampler.StackID) string {
 type traced struct {
 	*stream.Stream
 	class *gvl.Classifier
-	trace *export.Trace
+	trace *trace.Trace
 	told
 }
 
 func newTraced(p sampler.Process, d *sampler.Dictionary) *traced {
-	s := &traced{Stream: stream.New(p), class: gvl.NewClassifier(p, d), trace: export.NewTrace(d)}
+	s := &traced{Stream: stream.New(p), class: gvl.NewClassifier(p, d), trace: trace.New(p, d)}
 	s.dict = d
 	s.Attach(s.trace)
 	s.Attach(&s.told)
@@ -83,19 +82,17 @@ func (s *traced) feed(x *sampler.Sample) { s.Feed(x, s.class.Classify(x)) }
 
 // traceExactly follows a process exactly for a while and returns Chrome's trace of it, when that begins, CLOCK_MONOTONIC in ns, and how
 // often samples were too far apart. What a recording of it says is compared with what the process said.
-func traceExactly(t *testing.T, pid int, d time.Duration) (trace []byte, beginNS int64, gaps int, report live.ExactReport) {
+func traceExactly(t *testing.T, pid int, d time.Duration) (chrome []byte, beginNS int64, gaps int, report live.ExactReport) {
 	t.Helper()
 	var file bytes.Buffer
 	var w *recording.Writer
 	var s *traced
-	var m export.Measured
 	begin := func(src *live.Source) {
 		var err error
 		if w, err = recording.NewWriter(&file, src.Process(), src.Dictionary()); err != nil {
 			t.Fatal(err)
 		}
 		s = newTraced(src.Process(), src.Dictionary())
-		m = export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: new(flamegraph.Snapshot), Trace: s.trace}
 	}
 	report = followExactly(t, pid, d, live.ExactOptions{MaxCost: 1}, begin, func(x *sampler.Sample) {
 		beginNS = cmp.Or(beginNS, x.TimeNS)
@@ -113,7 +110,7 @@ func traceExactly(t *testing.T, pid int, d time.Duration) (trace []byte, beginNS
 	}
 	sameReplayed(t, file.Bytes(), s.waits)
 	var out bytes.Buffer
-	if err := export.WriteChrome(&out, []export.Measured{m}); err != nil {
+	if err := trace.WriteChrome(&out, []*trace.Trace{s.trace}); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes(), beginNS, s.gaps, report

@@ -53,7 +53,7 @@ var rules = map[string][]string{
 	"export":                       {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "internal/units"},
 	"recording":                    {"sampler", "sampler/own", "sampler/redact"},
 	"push":                         {"internal/safefile"},
-	"ui":                           {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "gvl/timeline", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page", "ui/scene", "ui/store", "ui/style", "ui/widget"},
+	"ui":                           {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "gvl/timeline", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page", "ui/scene", "ui/store", "ui/style", "ui/widget", "export/profile", "export/snapshot"},
 	"ui/page":                      {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style", "ui/widget"},
 	"ui/widget":                    {"sampler", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style"},
 	"ui/scene":                     {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas", "ui/store", "ui/style"},
@@ -61,7 +61,7 @@ var rules = map[string][]string{
 	"ui/internal/demosource":       {"sampler", "ui"},
 	"ui/store":                     {"sampler", "sampler/redact", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "recording", "internal/safefile", "internal/units", "ui/style"},
 	"ui/style":                     {"sampler", "gvl", "gvl/timeline", "flamegraph", "internal/units", "ui/internal/canvas"},
-	"internal/cli":                 {"attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units"},
+	"internal/cli":                 {"attach", "sampler", "gvl", "gvl/account", "gvl/findings", "gvl/measure", "gvl/stream", "flamegraph", "export", "recording", "push", "ui", "internal/workload", "internal/safefile", "internal/units", "export/diff", "export/page", "export/profile", "export/trace"},
 	"internal/workload":            {},
 	"internal/safefile":            {},
 	"internal/rubytest":            {},
@@ -77,15 +77,21 @@ var rules = map[string][]string{
 	"internal/servertest":          {"internal/rubytest"},
 	"internal/streamtest":          {"sampler"},
 	"internal/units":               {},
-	"screenshots":                  {"attach", "sampler", "gvl", "flamegraph", "export", "recording", "ui", "internal/workload"},
+	"screenshots":                  {"attach", "sampler", "gvl", "flamegraph", "recording", "ui", "internal/workload", "export/page", "export/snapshot"},
 	"sampler/ruby/internal/rubyvm": {"attach", "internal/safefile", "sampler", "sampler/ruby/internal/code", "sampler/ruby/internal/heap", "sampler/ruby/internal/places", "sampler/ruby/internal/view"},
 	"sampler/ruby/internal/trace":  {"attach", "sampler", "sampler/ruby/internal/heap", "sampler/ruby/internal/view"},
+	"export/profile":               {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/trace"},
+	"export/trace":                 {"sampler", "gvl", "flamegraph", "internal/units", "export"},
+	"export/page":                  {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/trace"},
+	"export/diff":                  {"sampler", "gvl", "flamegraph", "internal/units", "export", "export/page", "export/profile"},
+	"export/snapshot":              {"flamegraph", "export", "export/profile"},
+	"internal/exporttest":          {"sampler", "gvl", "flamegraph", "internal/streamtest"},
 }
 
 // pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
 // they run at: each is tested without a process, and a recording gives the same answer anywhere.
 var pure = []string{"sampler", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
-	"gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "export", "recording", "internal/units"}
+	"gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/units"}
 
 // forbiddenInPure are packages that no pure package may depend on, however indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}

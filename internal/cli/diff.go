@@ -12,7 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/diff"
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
@@ -68,30 +68,30 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std Streams) error {
 	if err := errors.Join(out.check(cmd.CommandPath(), false, std), out.spare(paths...)); err != nil {
 		return err
 	}
-	var both [2]export.Comparable
+	var both [2]diff.Comparable
 	for i, path := range paths {
 		if both[i], err = loadComparable(cmd.Context(), path, metric, std); err != nil {
 			return err
 		}
 	}
-	write := export.WriteDifference
+	write := diff.WriteDifference
 	switch format.name {
 	case collapsedFormat:
-		write = export.WriteCollapsedDifference
+		write = diff.WriteCollapsedDifference
 	case "html":
-		write = export.WriteHTMLDifference
+		write = diff.WriteHTMLDifference
 	}
 	return out.write(cmd.Context(), std, func(w io.Writer) error { return write(w, both[0], both[1], metric) })
 }
 
 // loadComparable reads a recording or a profile, whichever it is.
-func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, std Streams) (export.Comparable, error) {
+func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, std Streams) (diff.Comparable, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return export.Comparable{}, err
+		return diff.Comparable{}, err
 	}
 	defer file.Close()
-	inFile := func(c export.Comparable, err error) (export.Comparable, error) {
+	inFile := func(c diff.Comparable, err error) (diff.Comparable, error) {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
@@ -99,24 +99,24 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 	}
 	p, err := readProfile(file)
 	if err != nil {
-		return inFile(export.Comparable{}, err)
+		return inFile(diff.Comparable{}, err)
 	}
 	if p != nil {
 		if std.redact.redactor() != nil {
-			return inFile(export.Comparable{}, usageErrorf("a profile can't be redacted any more: compare recordings, or leave --redact out"))
+			return inFile(diff.Comparable{}, usageErrorf("a profile can't be redacted any more: compare recordings, or leave --redact out"))
 		}
-		return inFile(export.CompareProfile(p, metric))
+		return inFile(diff.CompareProfile(p, metric))
 	}
 	r, err := openRecording(path, std)
 	if err != nil {
-		return export.Comparable{}, err // it names the file
+		return diff.Comparable{}, err // it names the file
 	}
 	defer r.Close()
 	m, _, err := measureProfile(ctx, r, unlimited, needs{})
 	if err != nil {
-		return inFile(export.Comparable{}, err)
+		return inFile(diff.Comparable{}, err)
 	}
-	return inFile(export.CompareMeasured(m, metric))
+	return inFile(diff.CompareMeasured(m, metric))
 }
 
 // readProfile reads a pprof profile; nil: the file is none, for it does not begin as what gzip has packed.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
@@ -65,7 +65,7 @@ func (f *endpointFlag) check(format format, metric flamegraph.Metric) error {
 }
 
 // only leaves the weights of the requests and jobs that are told of.
-func (f *endpointFlag) only(m *export.Measured) {
+func (f *endpointFlag) only(m *profile.Measured) {
 	if f.re != nil {
 		m.OnlyEndpoints(f.re.MatchString)
 	}

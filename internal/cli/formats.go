@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/page"
+	"github.com/ddtop/ddtop/export/profile"
+	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings"
@@ -76,26 +78,26 @@ func profileFormats() []format {
 	return []format{
 		{
 			name: pprofFormat, about: "a profile for go tool pprof and many others", binary: true, ends: []string{".pb.gz", ".pprof"},
-			writer: profileOf{needs: needs{spans: true}, make: func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
-				return export.WriteProfiles(w, list)
+			writer: profileOf{needs: needs{spans: true}, make: func(w io.Writer, list []profile.Measured, _ flamegraph.Metric) error {
+				return profile.WriteProfiles(w, list)
 			},
-				one: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) }},
+				one: func(w io.Writer, m profile.Measured, _ flamegraph.Metric) error { return profile.WriteProfile(w, m) }},
 		},
 		{
 			name: collapsedFormat, about: "collapsed stacks, for flamegraph.pl and others", ends: []string{".folded", ".collapsed"},
-			writer: profileOf{one: export.WriteCollapsed, make: export.WriteCollapsedOf},
+			writer: profileOf{one: profile.WriteCollapsed, make: profile.WriteCollapsedOf},
 		},
 		{
 			name: "speedscope", about: "for https://www.speedscope.app", ends: []string{".speedscope.json"}, json: true,
-			writer: profileOf{one: export.WriteSpeedscope, make: export.WriteSpeedscopeOf},
+			writer: profileOf{one: profile.WriteSpeedscope, make: profile.WriteSpeedscopeOf},
 		},
 		{
 			name: "svg", about: "a flamegraph for any browser, with search and zoom, of one --metric", ends: []string{".svg"},
-			writer: profileOf{one: export.WriteFlamegraph},
+			writer: profileOf{one: profile.WriteFlamegraph},
 		},
 		{
 			name: "callgrind", about: "for KCachegrind: by function, line and call", ends: []string{".callgrind"}, begins: "callgrind.out",
-			writer: profileOf{one: export.WriteCallgrind},
+			writer: profileOf{one: profile.WriteCallgrind},
 		},
 		{
 			name: "html", about: "a page of an incident for any browser: findings, timeline, flamegraph, requests, dumps", ends: []string{".html", ".htm"}, timed: true,
@@ -105,18 +107,24 @@ func profileFormats() []format {
 			name: "jsonl", about: "a line of JSON for each interval of a thread (docs/jsonl.md)", ends: []string{".jsonl"}, timed: true,
 			writer: intervalLines{},
 		},
-		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),
-		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", export.WriteChrome),
+		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", trace.WriteFirefox),
+		timelineFormat("chrome", "for https://ui.perfetto.dev: threads, the GVL and counters by time", trace.WriteChrome),
 	}
 }
 
 // timelineFormat is a format that shows when what happened, and has its own metrics.
-func timelineFormat(name, about string, write func(io.Writer, []export.Measured) error) format {
-	several := func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error { return write(w, list) }
+func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) error) format {
+	several := func(w io.Writer, list []profile.Measured, _ flamegraph.Metric) error {
+		var traces []*trace.Trace
+		for _, m := range list {
+			traces = append(traces, m.Trace)
+		}
+		return write(w, traces)
+	}
 	return format{
 		name: name, about: about, timed: true, ends: []string{"." + name + ".json"}, json: true,
-		writer: profileOf{needs: needs{trace: true}, make: several, one: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error {
-			return write(w, []export.Measured{m})
+		writer: profileOf{needs: needs{trace: true}, make: several, one: func(w io.Writer, m profile.Measured, _ flamegraph.Metric) error {
+			return write(w, []*trace.Trace{m.Trace})
 		}},
 	}
 }
@@ -125,12 +133,12 @@ func timelineFormat(name, about string, write func(io.Writer, []export.Measured)
 type profileOf struct {
 	needs
 	// one writes one process, make several into one file. make is nil if a file holds one process.
-	one  func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
-	make func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
+	one  func(w io.Writer, m profile.Measured, metric flamegraph.Metric) error
+	make func(w io.Writer, list []profile.Measured, metric flamegraph.Metric) error
 }
 
 // measure gathers weights, and what the format needs beside.
-func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (export.Measured, string, error) {
+func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (profile.Measured, string, error) {
 	n := p.needs
 	n.stamps = j.stamped
 	m, note, err := measureProfile(ctx, src, length, n)
@@ -162,7 +170,7 @@ func (p profileOf) checkGroup(name string, j *job) error {
 }
 
 func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
-	list, err := measureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.Measured, string, error) {
+	list, err := measureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (profile.Measured, string, error) {
 		return p.measure(ctx, src, left, j)
 	})
 	if err != nil {
@@ -175,7 +183,7 @@ func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) erro
 type incidentPage struct{ oneProcess }
 
 func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error {
-	n := export.NewIncident(src.Process(), src.Dictionary(), j.rules)
+	n := page.NewIncident(src.Process(), src.Dictionary(), j.rules)
 	note, err := sampleFor(ctx, src, j.length, n.Feed)
 	if err != nil {
 		return err
@@ -183,8 +191,7 @@ func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error
 	j.noted(note)
 	n.Finish()
 	n.Notes = j.notes
-	m := export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: new(flamegraph.Snapshot), Incident: n}
-	return j.out.write(ctx, j.std, func(w io.Writer) error { return export.WriteIncident(w, m) })
+	return j.out.write(ctx, j.std, func(w io.Writer) error { return page.WriteIncident(w, n) })
 }
 
 func formatsHelp(formats []format) string {
@@ -232,15 +239,15 @@ func formatNamed(name string, formats []format) (format, error) {
 }
 
 // measureProfile gathers weights per thread, stack and state, and what else is needed.
-func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, n needs) (export.Measured, string, error) {
+func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, n needs) (profile.Measured, string, error) {
 	w, err := newWeighing(src, n)
 	if err != nil {
-		return export.Measured{}, "", err
+		return profile.Measured{}, "", err
 	}
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
 	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { w.feed(s, class.Classify(s)) })
 	if err != nil {
-		return export.Measured{}, "", err
+		return profile.Measured{}, "", err
 	}
 	return w.finish(), note, nil
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/cli/run"
@@ -104,7 +104,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	}
 	aside := writeAside(file, giveUp)
 	class, stream := gvl.NewClassifier(src.Process(), src.Dictionary()), stream.New(src.Process())
-	lines := export.NewIntervals(aside, stream, src.Process(), src.Dictionary(), Version)
+	lines := trace.NewIntervals(aside, stream, src.Process(), src.Dictionary(), Version)
 	for _, n := range notes {
 		lines.Note(n)
 	}

@@ -3,7 +3,7 @@ package cli
 import (
 	"time"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
@@ -22,7 +22,7 @@ type periods struct {
 	keeper   *sampler.Keeper
 	ended    *account.EndedCounts
 	// done is called with each period, and with how many requests and jobs ended in it by route or class, not to wait in.
-	done func(m export.Measured, ended map[string]int64)
+	done func(m profile.Measured, ended map[string]int64)
 	// also gives what takes a period's intervals, too; nil: nothing does.
 	also func() gvl.Consumer
 
@@ -32,7 +32,7 @@ type periods struct {
 }
 
 // newPeriods cuts into periods of a length, the first of which is shorter: firstly of that.
-func newPeriods(src sampler.Source, of needs, length, firstly time.Duration, done func(export.Measured, map[string]int64)) *periods {
+func newPeriods(src sampler.Source, of needs, length, firstly time.Duration, done func(profile.Measured, map[string]int64)) *periods {
 	return &periods{
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/push"
@@ -47,7 +47,7 @@ type pushing struct {
 // finishedPeriod is what was measured in one period, of one process.
 type finishedPeriod struct {
 	of *pushed
-	m  export.Measured
+	m  profile.Measured
 	// ended is how many requests and jobs ended in it, by route or class.
 	ended map[string]int64
 }
@@ -119,7 +119,7 @@ func (p *pushing) follow(ctx context.Context, g sampler.Group, one *pushed, firs
 	running, stop := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { one.keepAsking(running, p.tags) })
-	cut := newPeriods(one.src, needs{spans: true}, p.period, first, func(m export.Measured, ended map[string]int64) {
+	cut := newPeriods(one.src, needs{spans: true}, p.period, first, func(m profile.Measured, ended map[string]int64) {
 		select {
 		case p.finished <- finishedPeriod{one, m, ended}:
 		default:
@@ -217,7 +217,7 @@ func (p *pushing) encode() {
 			period.Ended[printable(endpoint)] += n
 		}
 		var b bytes.Buffer
-		if err := export.WriteProfile(&b, f.m); err != nil {
+		if err := profile.WriteProfile(&b, f.m); err != nil {
 			p.log.Error("a profile is lost", "pid", period.Process.PID, "err", err)
 			continue
 		}

@@ -151,7 +151,7 @@ func sentText(t *testing.T, raw string) string {
 	return strings.ToLower(regexp.MustCompile(`\x1b\]52;[^\x07\x1b]*|\x1b\[[0-9;?<>=]*[a-zA-Z]`).ReplaceAllString(raw, "\n") + clipboard.String())
 }
 
-// savedFiles is how many files a snapshot has (export.Snapshot).
+// savedFiles is how many files a snapshot has (snapshot.Snapshot).
 const savedFiles = 6
 
 // searchSaved searches all files that a screen has saved below a folder, and their names.

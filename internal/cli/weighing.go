@@ -1,7 +1,8 @@
 package cli
 
 import (
-	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/profile"
+	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
@@ -14,8 +15,8 @@ type weighing struct {
 	rolling   *flamegraph.Rolling
 	stream    *stream.Stream
 	collector *flamegraph.Collector
-	trace     *export.Trace
-	stamps    *export.Timeline
+	trace     *trace.Trace
+	stamps    *profile.Timeline
 }
 
 // needs are what a format needs beside the weights.
@@ -33,12 +34,12 @@ func newWeighing(src sampler.Source, of needs) (*weighing, error) {
 	w := &weighing{src: src, rolling: rolling, stream: stream.New(src.Process())}
 	sinks := []flamegraph.Sink{rolling}
 	if of.trace {
-		w.trace = export.NewTrace(src.Dictionary())
+		w.trace = trace.New(src.Process(), src.Dictionary())
 		w.stream.Attach(w.trace)
 		sinks = append(sinks, w.trace)
 	}
 	if of.stamps {
-		w.stamps = export.NewTimeline()
+		w.stamps = profile.NewTimeline()
 		sinks = append(sinks, w.stamps)
 	}
 	w.collector = flamegraph.NewCollector(w.stream, nil, sinks...)
@@ -56,10 +57,10 @@ func newWeighing(src sampler.Source, of needs) (*weighing, error) {
 func (w *weighing) feed(s *sampler.Sample, states []gvl.ThreadState) { w.stream.Feed(s, states) }
 
 // finish returns what was measured.
-func (w *weighing) finish() export.Measured {
+func (w *weighing) finish() profile.Measured {
 	w.stream.Finish()
 	w.collector.Finish()
 	weights := new(flamegraph.Snapshot)
 	w.rolling.Snapshot(weights)
-	return export.Measured{Process: w.src.Process(), Dict: w.src.Dictionary(), Weights: weights, Served: w.collector.Served(), Trace: w.trace, Timeline: w.stamps}
+	return profile.Measured{Process: w.src.Process(), Dict: w.src.Dictionary(), Weights: weights, Served: w.collector.Served(), Trace: w.trace, Timeline: w.stamps}
 }

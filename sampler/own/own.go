@@ -2,7 +2,6 @@
 package own
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -99,7 +98,7 @@ func (o *Code) judge(f sampler.Frame) sampler.Frame {
 	if f.C {
 		return f
 	}
-	file := cmp.Or(f.AbsolutePath, f.Path)
+	file := f.File()
 	if at, ok := sampler.EvalFile(file); ok {
 		file = at
 	}

@@ -87,7 +87,7 @@ func (sc *Scene) ListStack(a canvas.Area, stack sampler.StackID, fold bool) {
 			continue
 		}
 		f := sc.Dict.Frame(l.frame)
-		a.Put(1, y, "■", canvas.Style{FG: t.Flame[style.ProvenanceOf(f)]})
+		a.Put(1, y, "■", canvas.Style{FG: t.Flame[style.OriginOf(f)]})
 		x := a.Put(3, y, flamegraph.LabelFit(canvas.Clean(f.Label), a.W*6/10), t.Plain())
 		if !f.C && f.Path != "" {
 			a.Put(x+2, y, canvas.CutLeft(style.LineIn(f.Path, f.Line, f.Uncertain), a.W-x-3), t.Dimmed())

@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
@@ -43,8 +44,8 @@ type Theme struct {
 	States [gvl.NumStates]canvas.Color
 	// Owners tell threads apart in the GVL lane; they're used in turn.
 	Owners []canvas.Color
-	// Flame colours frames by where their code comes from.
-	Flame [NumProvenances]canvas.Color
+	// Flame colours frames by where their code comes from (OriginOf). OriginUnknown is for rows that stand for threads and for everything.
+	Flame [sampler.NumOrigins]canvas.Color
 	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the letter
 	// on it legible.
 	Weakest float64
@@ -177,9 +178,17 @@ func owners(rgb ...uint32) []canvas.Color {
 	return out
 }
 
-func flames(app, gem, stdlib, core, native uint32) [NumProvenances]canvas.Color {
-	return [NumProvenances]canvas.Color{FromApp: canvas.RGB(app), FromGem: canvas.RGB(gem),
-		fromStdlib: canvas.RGB(stdlib), FromCore: canvas.RGB(core), FromThread: canvas.RGB(native)}
+func flames(app, gem, stdlib, core, native uint32) [sampler.NumOrigins]canvas.Color {
+	return [sampler.NumOrigins]canvas.Color{sampler.OriginApp: canvas.RGB(app), sampler.OriginGem: canvas.RGB(gem), sampler.OriginStdlib: canvas.RGB(stdlib),
+		sampler.OriginCore: canvas.RGB(core), sampler.OriginUnknown: canvas.RGB(native)}
+}
+
+// OriginOf says where a frame's code comes from. Code that was evaluated counts as the program's where nothing else is known.
+func OriginOf(f sampler.Frame) sampler.Origin {
+	if o := f.From(); o != sampler.OriginEval {
+		return o
+	}
+	return sampler.OriginApp
 }
 
 // Plain text in its strengths.

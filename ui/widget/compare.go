@@ -38,18 +38,23 @@ func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dic
 		return
 	}
 	before := v.Builder.Build(v.Base, o)
-	v.Diff, v.diffSelf = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64)
-	if before.Root.Total == 0 || v.Whole.Root.Total == 0 {
-		return
-	}
-	d := flamegraph.Diff(before, v.Whole, diffScale)
-	own := make(map[string]float64)
-	v.addDiff(d, own)
-	v.takeChanges(own)
+	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: float64(before.Root.Total), AfterWhole: float64(v.Whole.Root.Total)})
 }
 
-// takeChanges lists the functions whose own time changed, by how much of the whole.
-func (v *flameBase) takeChanges(own map[string]float64) {
+// compare notes by how much of the whole each node of the tree changed, and lists the functions whose own time changed.
+func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
+	v.Diff, v.diffSelf = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64)
+	if d.BeforeWhole == 0 || d.AfterWhole == 0 {
+		return
+	}
+	own := make(map[string]float64)
+	d.Visit = func(after *flamegraph.Node, label string, self, total float64) {
+		own[label] += self
+		if after != nil {
+			v.Diff[after], v.diffSelf[after] = total, self
+		}
+	}
+	d.Trees(before, after)
 	for label, delta := range own {
 		if math.Abs(delta) >= LeastChange {
 			v.Changes = append(v.Changes, change{label, delta})
@@ -69,27 +74,11 @@ type change struct {
 // LeastChange is the smallest change that is named.
 const LeastChange = 0.0005
 
-// diffScale is what a whole tree weighs in a comparison.
-const diffScale = 1 << 40
-
-// addDiff notes by how much of the whole each node of the tree changed, and sums the changes of own time by function. Its
-// depth is bounded by the tree's.
-func (v *flameBase) addDiff(d *flamegraph.DiffNode, own map[string]float64) {
-	own[d.Label] += float64(d.SelfDelta) / diffScale
-	if d.After != nil {
-		v.Diff[d.After] = float64(d.TotalDelta) / diffScale
-		v.diffSelf[d.After] = float64(d.SelfDelta) / diffScale
-	}
-	for _, c := range d.Children {
-		v.addDiff(c, own)
-	}
-}
-
 // diffColor goes from blue (less) over grey to vermilion (more): the two ends can be distinguished with any kind of colour
 // blindness.
 func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	const full = 0.2 // of the whole
-	grey := t.Background.Mix(t.Flame[style.FromThread], 0.45)
+	grey := t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.45)
 	d := v.change(n)
 	s := min(math.Sqrt(math.Abs(d)/full), 1)
 	if d < 0 {

@@ -17,7 +17,6 @@ import (
 // loadAgainst compares the whole tree with that of another recording, of as much time: by the names of functions alone, for a deploy
 // moves files and lines.
 func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
-	v.Diff, v.diffSelf, v.Changes = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64), nil
 	x := v.Against
 	o.Root = x.RootLike(o.Root, weights, dict)
 	before := x.Builder.Build(&x.Weights, o)
@@ -26,17 +25,7 @@ func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, 
 	if whole == 0 {
 		whole = float64(before.Root.Total) * factor
 	}
-	if whole == 0 {
-		return
-	}
-	own := make(map[string]float64)
-	flamegraph.DiffByName(before, v.Whole, factor, func(after *flamegraph.Node, label string, self, total float64) {
-		own[label] += self / whole
-		if after != nil {
-			v.Diff[after], v.diffSelf[after] = total/whole, self/whole
-		}
-	})
-	v.takeChanges(own)
+	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: whole / factor, AfterWhole: whole, ByName: true})
 }
 
 // Comparing reports whether what is shown is compared with something. Of single threads, or of a route, another recording has none.
@@ -97,7 +86,7 @@ type Flame struct {
 	flameBase
 	flamePicture
 	Builder  *flamegraph.Builder
-	origins  map[sampler.FrameID]style.Provenance
+	origins  map[sampler.FrameID]sampler.Origin
 	Endpoint flamegraph.EndpointID // of which it shows the time; 0: of all
 	Filter   string                // what is shown, when not all threads are
 	// Everything is what is shown otherwise; "": all threads.
@@ -128,8 +117,8 @@ type flameBase struct {
 type flamePicture struct {
 	// Whole is the tree of all frames, Tree the one shown: Whole, or that of own.
 	Whole, Tree *flamegraph.Tree
-	own         *flamegraph.Folded // nil: libraries are not folded
-	Fold        *folded
+	own         *flamegraph.Folded          // nil: libraries are not folded
+	Fold        *flamegraph.Folded          // nil: runs without a branch are not folded
 	gaps        map[*flamegraph.Node]string // rows of left-out frames, by the outermost of them
 	Picture     flamegraph.Picture
 	Matches     flamegraph.Matches
@@ -154,7 +143,7 @@ func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, th
 	width, rows int) {
 	if v.Builder == nil {
 		v.Builder = flamegraph.NewBuilder(dict)
-		v.origins = make(map[sampler.FrameID]style.Provenance)
+		v.origins = make(map[sampler.FrameID]sampler.Origin)
 	}
 	o := flamegraph.Options{Metric: v.Metric, Threads: threads, Root: root}
 	if !v.ShowIdle && v.Metric == flamegraph.Wall {
@@ -178,10 +167,12 @@ func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, th
 func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	zoom, _ := v.Tree.Find(v.Zoom)
 	v.findMatches(zoom)
-	if v.Fold = noFold(v.Tree); v.Folding != FoldLibraries && v.Folding != FoldNothing {
-		v.Fold = foldTree(v.Tree, zoom, func(n *flamegraph.Node) bool { return v.Matches.Nodes[n] })
+	tree := v.Tree
+	if v.Fold = nil; v.Folding != FoldLibraries && v.Folding != FoldNothing {
+		v.Fold = flamegraph.FoldStraight(tree, zoom, func(n *flamegraph.Node) bool { return v.Matches.Nodes[n] })
+		tree = v.Fold.Tree
 	}
-	v.Picture = flamegraph.Layout(v.Fold.tree, v.Fold.show(zoom), width, maxPictureRows)
+	v.Picture = flamegraph.Layout(tree, v.drawn(zoom), width, maxPictureRows)
 	if len(v.Zoom) == 0 && len(v.Picture.Rows) > 0 { // the root's row says nothing that the rule does not
 		v.Picture.Rows = v.Picture.Rows[1:]
 	}
@@ -192,7 +183,7 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 			v.Selected, ok = flamegraph.PathOf(n), true
 		}
 		if ok {
-			v.SelNode = v.Fold.OriginalOf(v.Fold.show(n))
+			v.SelNode = v.original(v.drawn(n))
 		}
 	}
 	v.gaps = make(map[*flamegraph.Node]string)
@@ -203,7 +194,7 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 			if n == nil {
 				continue
 			}
-			whole := v.Fold.OriginalOf(n)
+			whole := v.original(n)
 			if n.Kind != whole.Kind {
 				v.gaps[whole] = n.Label
 			}
@@ -211,7 +202,7 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 			row[i].Node = n
 			if n.Frame != 0 {
 				if _, ok := v.origins[n.Frame]; !ok {
-					v.origins[n.Frame] = style.ProvenanceOf(dict.Frame(n.Frame))
+					v.origins[n.Frame] = style.OriginOf(dict.Frame(n.Frame))
 				}
 			}
 		}
@@ -291,11 +282,11 @@ func heaviest(n *flamegraph.Node) *flamegraph.Node {
 
 // callerOf and calleeOf go by the rows of the picture, where a run of frames may be one row; nil at the ends.
 func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
-	return v.Fold.OriginalOf(v.Fold.show(n).Parent)
+	return v.original(v.drawn(n).Parent)
 }
 
 func (v *flamePicture) calleeOf(n *flamegraph.Node) *flamegraph.Node {
-	return v.Fold.OriginalOf(heaviest(v.Fold.show(n)))
+	return v.original(heaviest(v.drawn(n)))
 }
 
 func (v *flamePicture) SelectParent() {

@@ -207,7 +207,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 			label = gap
 		}
 		if ok || c.Node.Kind == flamegraph.RunNode && !v.byState() && !v.Comparing() {
-			bg = t.Background.Mix(t.Flame[style.FromThread], 0.35)
+			bg = t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.35)
 			st = canvas.Style{FG: style.Toward(t.Dim, t.Text, bg), BG: bg}
 		}
 	}
@@ -295,13 +295,13 @@ func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {
 	case n == nil:
-		return t.Background.Mix(t.Flame[style.FromThread], 0.6)
+		return t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.6)
 	case c.Kind == flamegraph.CellAncestor:
-		return t.Background.Mix(t.Flame[style.FromThread], 0.5)
+		return t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.5)
 	case v.Comparing():
 		return v.diffColor(n, t)
 	case !n.IsFrame() && !v.byState():
-		return t.Flame[style.FromThread]
+		return t.Flame[sampler.OriginUnknown]
 	}
 	h := fnv.New32a()
 	h.Write([]byte(n.Label))
@@ -335,7 +335,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 			parts = append(parts, fmt.Sprintf("%s:%d", n.File, n.Line))
 		}
 		frame := dict.Frame(n.Frame)
-		origin = style.ProvenanceOf(frame).String()
+		origin = style.OriginOf(frame).String()
 		switch {
 		case n.C:
 			origin = "C function"
@@ -382,11 +382,11 @@ func (v *Flame) SVGColors(t style.Theme, dict *sampler.Dictionary) *flamegraph.S
 	if v.Base != nil {
 		return nil // what differs from another time is not in the tree
 	}
-	seen := *v                                                // the view goes on changing while the file is written
-	seen.origins = make(map[sampler.FrameID]style.Provenance) // of the whole tree, not of what had room alone
+	seen := *v                                              // the view goes on changing while the file is written
+	seen.origins = make(map[sampler.FrameID]sampler.Origin) // of the whole tree, not of what had room alone
 	out := &flamegraph.SVGColors{Fill: func(n *flamegraph.Node) (string, bool) {
 		if n.IsFrame() {
-			seen.origins[n.Frame] = style.ProvenanceOf(dict.Frame(n.Frame))
+			seen.origins[n.Frame] = style.OriginOf(dict.Frame(n.Frame))
 		}
 		c := seen.CellColor(&flamegraph.Cell{Node: n}, &t)
 		return c.Hex(), style.On(c).FG == canvas.RGB(style.WhiteText)
@@ -397,8 +397,9 @@ func (v *Flame) SVGColors(t style.Theme, dict *sampler.Dictionary) *flamegraph.S
 		}
 		return out
 	}
-	for p := range style.NumProvenances {
-		out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.Flame[p].Hex(), Text: style.Provenance(p).String()})
+	for o := sampler.OriginApp; o <= sampler.OriginCore; o++ {
+		out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.Flame[o].Hex(), Text: o.String()})
 	}
+	out.Legend = append(out.Legend, flamegraph.SVGLegend{Color: t.Flame[sampler.OriginUnknown].Hex()})
 	return out
 }

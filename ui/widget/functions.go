@@ -32,38 +32,96 @@ type TopKey struct {
 
 func (k TopKey) ID() TopKey { return k }
 
-// RowOfFrame is a frame's place in the rows, and whether the line that it stands for can't be trusted.
-type RowOfFrame struct {
-	Row       int32
-	Uncertain bool
-	// Own: it is the program's own code; core: a function of Ruby's core or in C.
-	Own, Core bool
-	Library   string // of what is not own
-}
-
 // LibraryRow begins the name of a row that stands for the functions of a library.
 const LibraryRow = "⋯ "
 
-// OwnRows appends the rows of a stack's own frames, innermost first, and, with core, those of the functions in C that these call. It
-// returns the library that the stack is in otherwise. Without own, the rows of all frames are appended.
-func OwnRows(frames []RowOfFrame, core, own bool, rows *[]int32) (library string) {
-	library = "ruby"
-	last := -1
-	for i := range frames {
-		switch at := &frames[i]; {
+// rowOfFrame is a frame's place in the rows, and whether the line that it stands for can't be trusted.
+type rowOfFrame struct {
+	row       int32
+	uncertain bool
+	// own: it is the program's own code; core: a function of Ruby's core or in C.
+	own, core bool
+	library   string // of what is not own
+}
+
+// Rows tells which rows the frames of stacks stand for: functions, lines, gems or files. Each frame is looked up once.
+type Rows struct {
+	// Key names a frame's row.
+	Key func(f *sampler.Frame, from sampler.Origin) TopKey
+	// Add makes the row of a key that is new. Rows are numbered in the order in which they are made.
+	Add func(k TopKey, from sampler.Origin)
+	// ByLine: a row is a line, so that the line of its frames counts. Core: with own code alone, functions in C that it calls are rows.
+	ByLine, Core bool
+
+	index  map[TopKey]int32
+	of     map[sampler.FrameID]rowOfFrame
+	frames []sampler.FrameID
+	places []rowOfFrame
+	rows   []int32
+}
+
+// Forget begins anew, with no rows.
+func (r *Rows) Forget() {
+	r.index, r.of = make(map[TopKey]int32), make(map[sampler.FrameID]rowOfFrame)
+}
+
+// Of returns the rows of a stack, innermost first: its self is that of the first. With own these are those of its own frames and, with
+// Core, of the functions in C that these call; of a stack without any, the row of the library that it is in. doubt is called with the
+// rows of lines that can't be trusted. The slice is valid until the next call.
+func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, doubt func(row int32)) []int32 {
+	r.frames, r.places, r.rows = dict.Frames(stack, r.frames[:0]), r.places[:0], r.rows[:0]
+	for _, id := range r.frames {
+		at := r.ofFrame(dict, id)
+		if at.uncertain {
+			doubt(at.row)
+		}
+		r.places = append(r.places, at)
+	}
+	library, last := "ruby", -1
+	for i := range r.places {
+		switch at := &r.places[i]; {
 		case !own:
-			*rows = append(*rows, at.Row)
-		case at.Own:
+			r.rows = append(r.rows, at.row)
+		case at.own, at.core && r.Core && i+1 < len(r.places) && r.places[i+1].own && i == last+1: // it called nothing but own code
 			last = i
-			*rows = append(*rows, at.Row)
-		case at.Core && core && i+1 < len(frames) && frames[i+1].Own && i == last+1:
-			last = i // it called nothing but own code
-			*rows = append(*rows, at.Row)
-		case !at.Core:
-			library = at.Library
+			r.rows = append(r.rows, at.row)
+		case !at.core:
+			library = at.library
 		}
 	}
-	return library
+	if len(r.rows) == 0 && len(r.places) > 0 {
+		r.rows = append(r.rows, r.named(TopKey{Label: LibraryRow + library}, sampler.OriginGem))
+	}
+	return r.rows
+}
+
+func (r *Rows) ofFrame(dict *sampler.Dictionary, id sampler.FrameID) rowOfFrame {
+	at, ok := r.of[id]
+	if !ok {
+		f := dict.Frame(id)
+		from := style.OriginOf(f)
+		at = rowOfFrame{r.named(r.Key(&f, from), from), r.ByLine && f.Uncertain, f.Own(), from == sampler.OriginCore, f.Library()}
+		r.of[id] = at
+	}
+	return at
+}
+
+func (r *Rows) named(k TopKey, from sampler.Origin) int32 {
+	i, ok := r.index[k]
+	if !ok {
+		i = int32(len(r.index))
+		r.index[k] = i
+		r.Add(k, from)
+	}
+	return i
+}
+
+// KeyOfFunction is the row of a frame's function.
+func KeyOfFunction(f *sampler.Frame) TopKey {
+	if f.C {
+		return TopKey{Label: f.Label}
+	}
+	return TopKey{f.Label, f.File(), f.FirstLine}
 }
 
 // DrawFunction writes a function and where it is, as far as there is room.

@@ -58,7 +58,7 @@ type panelOf struct{ flamegraph.FuncKey }
 type PanelRow struct {
 	flamegraph.FuncKey
 	frame     sampler.FrameID
-	from      style.Provenance
+	from      sampler.Origin
 	Weight    int64 // what the list is sorted by
 	Total     int64
 	States    [gvl.NumStates]int64 // of weight
@@ -177,9 +177,9 @@ type panelWalk struct {
 func (w *panelWalk) row(in map[flamegraph.FuncKey]*PanelRow, n *flamegraph.Node) *PanelRow {
 	r := in[n.FuncKey]
 	if r == nil {
-		r = &PanelRow{FuncKey: n.FuncKey, frame: n.Frame, from: style.FromThread}
+		r = &PanelRow{FuncKey: n.FuncKey, frame: n.Frame, from: sampler.OriginUnknown}
 		if n.Frame != 0 {
-			r.from = style.ProvenanceOf(w.dict.Frame(n.Frame))
+			r.from = style.OriginOf(w.dict.Frame(n.Frame))
 		}
 		in[n.FuncKey] = r
 	}
@@ -218,7 +218,7 @@ func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 		if self > 0 {
 			r.add(self, states)
 		}
-		own := r.from == style.FromApp && n.Kind == flamegraph.FrameNode
+		own := r.from == sampler.OriginApp && n.Kind == flamegraph.FrameNode
 		switch {
 		case own && w.inverted && owner == nil:
 			owner = r

@@ -9,7 +9,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
-	"github.com/ddtop/ddtop/ui/style"
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
@@ -119,7 +118,7 @@ func (t *translation) frame(to, from *sampler.Dictionary, id sampler.FrameID) sa
 // mergedRow is a function over all processes shown.
 type mergedRow struct {
 	widget.TopKey
-	from                        style.Provenance
+	from                        sampler.Origin
 	Self, total                 int64
 	processes, stampOf, stampIn int // the number of processes it ran in; marks of the last process and stack counted
 }
@@ -131,20 +130,9 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 	if metric == flamegraph.Wall && !idle {
 		skip = widget.RestStates
 	}
-	index := make(map[widget.TopKey]int32)
-	row := func(k widget.TopKey, from style.Provenance) int32 {
-		at, ok := index[k]
-		if !ok {
-			at = int32(len(rows))
-			index[k] = at
-			rows = append(rows, mergedRow{TopKey: k, from: from})
-		}
-		return at
-	}
-	var frames []sampler.FrameID
-	var places []widget.RowOfFrame
-	var kept []int32
-	ofFrame := make(map[sampler.FrameID]widget.RowOfFrame)
+	of := widget.Rows{Core: true, Key: func(f *sampler.Frame, _ sampler.Origin) widget.TopKey { return widget.KeyOfFunction(f) },
+		Add: func(k widget.TopKey, from sampler.Origin) { rows = append(rows, mergedRow{TopKey: k, from: from}) }}
+	of.Forget()
 	for n := range g.Whole.Entries { // the processes one after the other
 		e := &g.Whole.Entries[n]
 		w := e.Weights.Of(metric)
@@ -156,27 +144,7 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 		if m := g.owner[e.Key.Thread]; m != nil {
 			whose = m.Number
 		}
-		frames = g.Dict.Frames(e.Key.Stack, frames[:0])
-		places = places[:0]
-		for _, id := range frames {
-			at, ok := ofFrame[id]
-			if !ok {
-				f := g.Dict.Frame(id)
-				k := widget.TopKey{Label: f.Label, File: cmp.Or(f.AbsolutePath, f.Path), Line: f.FirstLine}
-				if f.C {
-					k = widget.TopKey{Label: f.Label}
-				}
-				from := style.ProvenanceOf(f)
-				at = widget.RowOfFrame{Row: row(k, from), Own: f.Own(), Core: from == style.FromCore, Library: f.Library()}
-				ofFrame[id] = at
-			}
-			places = append(places, at)
-		}
-		kept = kept[:0]
-		if library := widget.OwnRows(places, true, own, &kept); len(kept) == 0 && len(places) > 0 {
-			kept = append(kept, row(widget.TopKey{Label: widget.LibraryRow + library}, style.FromGem))
-		}
-		for i, at := range kept {
+		for i, at := range of.Of(g.Dict, e.Key.Stack, own, nil) {
 			r := &rows[at]
 			if i == 0 {
 				r.Self += w

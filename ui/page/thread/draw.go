@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/store"
@@ -168,7 +168,7 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 			where = style.LineIn(f.Path, f.Line, f.Uncertain)
 		}
 		if !f.Folded {
-			row.Put(2, 0, "■", canvas.Style{FG: t.Flame[style.ProvenanceOf(f.Frame)]})
+			row.Put(2, 0, "■", canvas.Style{FG: t.Flame[style.OriginOf(f.Frame)]})
 		}
 		labelW := min(max(row.W*6/10, row.W-5-canvas.Width(where)), row.W-5)
 		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(f.Label), labelW), st)
@@ -268,7 +268,7 @@ func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	if f == nil {
 		return
 	}
-	path := cmp.Or(f.AbsolutePath, f.Path)
+	path := f.File()
 	a.Put(1, 0, canvas.CutLeft(" "+path+" ", a.W-2), t.Bold())
 	file := p.sources.get(f.AbsolutePath)
 	rows := a.Sub(0, 1, a.W, a.H-1)
@@ -334,14 +334,14 @@ func (p *Page) drawLine(a canvas.Area, path string, line, current int32, text st
 	label := ""
 	if s > 0 {
 		label = units.Percent(s)
-		hot := t.Background.Mix(t.Flame[style.FromApp], 0.35+0.65*s)
+		hot := t.Background.Mix(t.Flame[sampler.OriginApp], 0.35+0.65*s)
 		bar := a.Sub(numberW+1, 0, barW, 1)
 		bar.Fill(' ', canvas.Style{})
 		style.DrawBar(bar, s, hot)
 	}
 	x := numberW + 1 + barW + 1
 	if s > 0 {
-		a.Put(a.W-canvas.Width(label)-1, 0, label, canvas.Style{FG: t.Readable(t.Flame[style.FromApp]), Attr: canvas.Bold})
+		a.Put(a.W-canvas.Width(label)-1, 0, label, canvas.Style{FG: t.Readable(t.Flame[sampler.OriginApp]), Attr: canvas.Bold})
 	}
 	code := t.Plain()
 	if line == current {

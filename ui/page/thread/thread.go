@@ -1,7 +1,6 @@
 package thread
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -267,11 +266,11 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	if p.Frames.Rows[p.Frames.Index()].Folded {
 		return f.Label, "c shows them"
 	}
-	rest = style.ProvenanceOf(*f).String()
+	rest = style.OriginOf(*f).String()
 	if f.C {
 		rest = "C function, called from " + style.LineIn(f.Path, f.Line, f.Uncertain)
 	} else if f.Path != "" {
-		rest = fmt.Sprintf("%s  %s %s", style.LineIn(cmp.Or(f.AbsolutePath, f.Path), f.Line, f.Uncertain), rest, f.Gem)
+		rest = fmt.Sprintf("%s  %s %s", style.LineIn(f.File(), f.Line, f.Uncertain), rest, f.Gem)
 	}
 	return f.Label, rest
 }

@@ -36,21 +36,16 @@ type Page struct {
 	Table widget.Table[*topRow, widget.TopKey] // of the rows that weigh something
 
 	rows    []topRow
-	All     int   // how many weigh something, with those that a search leaves out
-	most    int64 // the largest weight in the order chosen
-	index   map[widget.TopKey]int
-	row     map[sampler.FrameID]widget.RowOfFrame
+	All     int          // how many weigh something, with those that a search leaves out
+	most    int64        // the largest weight in the order chosen
+	of      *widget.Rows // which rows frames are; nil: there are none yet
 	indexOf TopKind
-	indexIn sampler.Generation // the Dictionary's generation that index and row are of
+	indexIn sampler.Generation // the Dictionary's generation that the rows are of
 	Total   [2]int64           // weight of the time before and of the recent part
 	blame   int64
 	Alloc   flamegraph.AllocEstimate // of allocations: the weights are then what was seen of them
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
-	frames  []sampler.FrameID
-	indexes []int32 // scratch of rowsOf
-	places  []widget.RowOfFrame
-	rowsBuf []*topRow
 	loaded  topOf
 	// before sums the weights of another recording, was what came of it; nil: the rows are not compared with one.
 	before *Page
@@ -73,7 +68,7 @@ var TopKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
 // topRow is what a function, line, gem or file weighs: self and total in the time before and in the recent part.
 type topRow struct {
 	widget.TopKey
-	from        style.Provenance
+	from        sampler.Origin
 	self, total [2]int64
 	blame       int64
 	stamp       int  // the last stack that was counted in total
@@ -173,7 +168,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	of := topOf{p.Kind, p.Flame.Metric, p.Flame.ShowIdle, s.FromNS, s.ToNS, sc.Dict.HidesDirectories(), p.ownOnly(), p.Flame.BaseKind == widget.AgainstBase && p.Flame.Comparing()}
 	if of != p.loaded {
 		if of.hides != p.loaded.hides { // the rows have other names
-			p.index = nil
+			p.of = nil
 		}
 		p.loaded = of
 		from := s.ToNS - (s.ToNS-s.FromNS)/recentParts
@@ -188,8 +183,11 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 // Sum adds the weights up by row.
 func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 	// A program that redefines its methods has new frames and functions all the time: those that are gone are forgotten.
-	if g := sc.Dict.Generation(); p.index == nil || p.indexOf != p.Kind || p.indexIn != g {
-		p.index, p.indexOf, p.indexIn, p.rows, p.row = make(map[widget.TopKey]int), p.Kind, g, nil, make(map[sampler.FrameID]widget.RowOfFrame)
+	if g := sc.Dict.Generation(); p.of == nil || p.indexOf != p.Kind || p.indexIn != g {
+		p.indexOf, p.indexIn, p.rows = p.Kind, g, nil
+		p.of = &widget.Rows{Key: p.key, ByLine: p.Kind == TopLines, Core: p.Kind == TopFunctions,
+			Add: func(k widget.TopKey, from sampler.Origin) { p.rows = append(p.rows, topRow{TopKey: k, from: from}) }}
+		p.of.Forget()
 	}
 	for i := range p.rows {
 		r := &p.rows[i]
@@ -232,8 +230,8 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 	stamp := 0
 	for id, w := range p.stacks {
 		stamp++
-		p.frames = sc.Dict.Frames(id, p.frames[:0])
-		for i, r := range p.rowsOf(sc.Dict, p.frames) {
+		for i, at := range p.of.Of(sc.Dict, id, p.ownOnly(), func(row int32) { p.rows[row].uncertain = true }) {
+			r := &p.rows[at]
 			if i == 0 {
 				r.self[0] += w.weight[0]
 				r.self[1] += w.weight[1]
@@ -251,82 +249,22 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 // ownOnly reports whether what is not the program's own counts for what called it. Gems are listed to see what they take.
 func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries && p.Kind != TopGems }
 
-// rowsOf returns the rows of a stack, innermost first: its self is that of the first. Of own code alone these are those of its own
-// frames and, of functions, the ones in C that these call; of a stack without any, one of the library that it is in.
-func (p *Page) rowsOf(dict *sampler.Dictionary, frames []sampler.FrameID) []*topRow {
-	p.indexes = p.indexes[:0]
-	if !p.ownOnly() {
-		for _, f := range frames {
-			p.indexes = append(p.indexes, p.rowOf(dict, f).Row)
-		}
-		return p.pointers(p.indexes)
-	}
-	p.places = p.places[:0]
-	for _, f := range frames {
-		p.places = append(p.places, p.rowOf(dict, f))
-	}
-	if library := widget.OwnRows(p.places, p.Kind == TopFunctions, true, &p.indexes); len(p.indexes) == 0 && len(frames) > 0 {
-		p.indexes = append(p.indexes, p.rowNamed(widget.TopKey{Label: widget.LibraryRow + library}, style.FromGem))
-	}
-	return p.pointers(p.indexes)
-}
-
-// pointers are the rows with these indexes. It is called when there are no more to come for a stack.
-func (p *Page) pointers(indexes []int32) []*topRow {
-	p.rowsBuf = p.rowsBuf[:0]
-	for _, i := range indexes {
-		p.rowsBuf = append(p.rowsBuf, &p.rows[i])
-	}
-	return p.rowsBuf
-}
-
-// rowOf returns a frame's place. Which one it is is looked up once for each frame.
-func (p *Page) rowOf(dict *sampler.Dictionary, id sampler.FrameID) widget.RowOfFrame {
-	if at, ok := p.row[id]; ok {
-		r := &p.rows[at.Row]
-		r.uncertain = r.uncertain || at.Uncertain
-		return at
-	}
-	f := dict.Frame(id)
-	from := style.ProvenanceOf(f)
-	file := cmp.Or(f.AbsolutePath, f.Path)
-	var k widget.TopKey
+// key names the row of a frame.
+func (p *Page) key(f *sampler.Frame, from sampler.Origin) widget.TopKey {
+	k := widget.KeyOfFunction(f)
 	switch {
+	case p.Kind == TopGems && f.Gem != "" && from == sampler.OriginGem:
+		return widget.TopKey{Label: f.Gem}
 	case p.Kind == TopGems:
-		k.Label = from.String()
-		if f.Gem != "" && from == style.FromGem {
-			k.Label = f.Gem
-		}
-	case f.C && p.Kind != TopFunctions:
-		k.Label = "C functions"
-		if p.Kind == TopLines {
-			k.Label = f.Label
-		}
+		return widget.TopKey{Label: from.String()}
+	case p.Kind == TopFiles && f.C:
+		return widget.TopKey{Label: "C functions"}
 	case p.Kind == TopFiles:
-		k.Label, k.File = file, file
-	case p.Kind == TopLines:
-		k = widget.TopKey{Label: f.Label, File: file, Line: f.Line}
-	case f.C:
-		k.Label = f.Label
-	default:
-		k = widget.TopKey{Label: f.Label, File: file, Line: f.FirstLine}
+		return widget.TopKey{Label: k.File, File: k.File}
+	case p.Kind == TopLines && !f.C:
+		k.Line = f.Line
 	}
-	at := widget.RowOfFrame{Row: p.rowNamed(k, from), Uncertain: p.Kind == TopLines && f.Uncertain, Own: f.Own(), Core: from == style.FromCore, Library: f.Library()}
-	p.row[id] = at
-	r := &p.rows[at.Row]
-	r.uncertain = r.uncertain || at.Uncertain
-	return at
-}
-
-// rowNamed returns the index of a row, which is made at its first sight.
-func (p *Page) rowNamed(k widget.TopKey, from style.Provenance) int32 {
-	i, ok := p.index[k]
-	if !ok {
-		i = len(p.rows)
-		p.index[k] = i
-		p.rows = append(p.rows, topRow{TopKey: k, from: from})
-	}
-	return int32(i)
+	return k
 }
 
 func (r *topRow) Weight(by widget.TopOrder) int64 {

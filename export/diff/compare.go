@@ -1,0 +1,262 @@
+// Package diff compares two measurements, by state and by function: as text, as collapsed stacks, and as an HTML page.
+package diff
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	report "github.com/ddtop/ddtop/export"
+	weights "github.com/ddtop/ddtop/export/profile"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxCompared is how many functions each table of WriteDifference lists: those that differ most.
+const maxCompared = 20
+
+// Comparable is one of two measurements that are compared: weights of one metric by stack and state.
+type Comparable struct {
+	// About says what it is, in a line.
+	About string
+	// DurationNS is the elapsed time that was measured.
+	DurationNS int64
+	stacks     map[comparedKey]int64
+}
+
+// comparedKey is a stack, the labels of its frames from the outermost on with ";" between them, and the word of a state.
+type comparedKey struct{ stack, state string }
+
+func (k comparedKey) frames() []string { return strings.Split(k.stack, ";") }
+
+// CompareMeasured makes what was measured comparable.
+func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, error) {
+	if err := m.Enough(metric); err != nil {
+		return Comparable{}, err
+	}
+	c := Comparable{About: report.ProcessName(m.Process), DurationNS: m.Weights.ToNS - m.Weights.FromNS, stacks: make(map[comparedKey]int64)}
+	m = m.Marked()
+	value := m.Weights.Values(metric)
+	var frames []sampler.FrameID
+	for _, e := range m.Ordered(false, false) {
+		frames = m.Dict.Frames(e.Key.Stack, frames[:0])
+		names := make([]string, 0, len(frames))
+		for _, f := range slices.Backward(frames) {
+			names = append(names, weights.CollapsedName(m.Dict.Frame(f).Label))
+		}
+		c.add(names, e.Key.State.String(), value(e.Weights))
+	}
+	return c, c.check()
+}
+
+// sampleTypes are the names that metrics have in profiles: ddtop's first, then those of others.
+var sampleTypes = map[flamegraph.Metric][]string{
+	flamegraph.Wall: {"wall-time", "wall"}, flamegraph.CPU: {"cpu-time", "cpu"}, flamegraph.Wait: {"gvl-wait"}, flamegraph.Blame: {"blame"},
+	flamegraph.Samples: {"samples", "cpu-samples"}, flamegraph.Allocations: {"alloc-objects", "alloc-samples"},
+}
+
+// CompareProfile makes a pprof profile comparable: ddtop's, Datadog's, or another one that has the metric.
+func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, error) {
+	at := -1
+	for _, name := range sampleTypes[metric] {
+		if at < 0 {
+			at = slices.IndexFunc(p.SampleType, func(v *profile.ValueType) bool { return v.Type == name })
+		}
+	}
+	if at < 0 {
+		return Comparable{}, fmt.Errorf("the profile does not have %s", metric)
+	}
+	if metric.IsTime() && p.SampleType[at].Unit != "nanoseconds" {
+		return Comparable{}, fmt.Errorf("the profile has %s in %s, not in nanoseconds", metric, flamegraph.Printable(p.SampleType[at].Unit))
+	}
+	c := Comparable{About: "profile", DurationNS: p.DurationNanos, stacks: make(map[comparedKey]int64)}
+	if len(p.Mapping) > 0 && p.Mapping[0].File != "" {
+		c.About = "profile of " + flamegraph.Printable(p.Mapping[0].File)
+	}
+	for _, s := range p.Sample {
+		var names []string
+		for _, l := range slices.Backward(s.Location) {
+			for _, line := range slices.Backward(l.Line) {
+				if line.Function != nil {
+					names = append(names, weights.CollapsedName(line.Function.Name))
+				}
+			}
+		}
+		if len(names) > 0 && (names[0] == weights.GCFrame && slices.Equal(s.Label[weights.LabelEvent], []string{weights.EventGC}) || names[0] == flamegraph.NoStack) {
+			names = names[1:]
+		}
+		state := ""
+		for _, label := range []string{weights.LabelState, weights.LabelDdtopState} { // ddtop's own word says more
+			if v := s.Label[label]; len(v) == 1 {
+				state = weights.CollapsedName(v[0])
+			}
+		}
+		c.add(names, state, s.Value[at])
+	}
+	return c, c.check()
+}
+
+func (c *Comparable) add(names []string, state string, v int64) {
+	if len(names) == 0 {
+		names = []string{flamegraph.NoStack}
+	}
+	if v != 0 {
+		c.stacks[comparedKey{strings.Join(names, ";"), state}] += v
+	}
+}
+
+func (c *Comparable) check() error {
+	if c.DurationNS <= 0 {
+		return errors.New("it does not say how long was measured, so that nothing can be compared with it")
+	}
+	return nil
+}
+
+// comparison adds values up by a name: a value of each of the two, a second of elapsed time.
+type comparison map[string]*[2]float64
+
+func (c comparison) add(of int, name string, v float64) {
+	if c[name] == nil {
+		c[name] = new([2]float64)
+	}
+	c[name][of] += v
+}
+
+// sorted are the names, those that differ most first.
+func (c comparison) sorted() []string {
+	size := func(name string) float64 { return math.Abs(c[name][1] - c[name][0]) }
+	return slices.SortedFunc(maps.Keys(c), func(x, y string) int {
+		return cmp.Or(cmp.Compare(size(y), size(x)), strings.Compare(x, y))
+	})
+}
+
+// idleState reports whether functions are not told of time in a state: as in the flamegraph, of elapsed time.
+func idleState(state string, metric flamegraph.Metric) bool {
+	s, ok := gvl.ParseState(state)
+	return metric == flamegraph.Wall && ok && s.Idle()
+}
+
+// WriteDifference says what differs between two measurements, by state and by function, each a second of elapsed time: those of
+// different length compare. Functions go by their names alone, for a deploy moves files and lines.
+func WriteDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
+	states, own, all := comparison{}, comparison{}, comparison{}
+	for i, c := range []*Comparable{&a, &b} {
+		for _, k := range c.ordered() {
+			v := float64(c.stacks[k]) / (float64(c.DurationNS) / 1e9)
+			if metric.IsTime() {
+				v /= 1e6
+			}
+			states.add(i, cmp.Or(k.state, "(not told)"), v)
+			if idleState(k.state, metric) {
+				continue
+			}
+			frames := k.frames()
+			own.add(i, frames[len(frames)-1], v)
+			slices.Sort(frames)
+			for _, f := range slices.Compact(frames) {
+				all.add(i, f, v)
+			}
+		}
+	}
+	var text strings.Builder
+	for i, c := range []*Comparable{&a, &b} {
+		fmt.Fprintf(&text, "%s  %s, %s\n", "AB"[i:i+1], flamegraph.Printable(c.About), units.ProseDuration(c.DurationNS))
+	}
+	unit := metric.String() + ", ms a second of elapsed time; 1,000 is one thread all the time"
+	if !metric.IsTime() {
+		unit = metric.String() + " a second"
+	}
+	fmt.Fprintf(&text, "%s\n", unit)
+	without := ""
+	if metric == flamegraph.Wall {
+		without = ", without parked and sleeping threads"
+	}
+	writeCompared(&text, "by state", states, len(states))
+	writeCompared(&text, "in the function itself"+without, own, maxCompared)
+	writeCompared(&text, "in the function and what it calls"+without, all, maxCompared)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func writeCompared(b *strings.Builder, title string, c comparison, most int) {
+	const leastDelta = 0.05 // is not shown: it would be 0.0
+	rows := c.sorted()
+	fmt.Fprintf(b, "\n%12s %12s %12s %8s  %s\n", "A", "B", "B − A", "", title)
+	shown := 0
+	for _, name := range rows {
+		v := c[name]
+		sign, size := "+", v[1]-v[0]
+		if size < 0 {
+			sign, size = "−", -size
+		}
+		if shown == most || size < leastDelta {
+			break
+		}
+		shown++
+		change := sign + units.Percent(size/v[0])
+		switch {
+		case v[0] == 0:
+			change = "new"
+		case v[1] == 0:
+			change = "gone"
+		case v[1] > 10*v[0]:
+			change = "× " + comparedNumber(v[1]/v[0])
+		}
+		fmt.Fprintf(b, "%12s %12s %12s %8s  %s\n", comparedNumber(v[0]), comparedNumber(v[1]), sign+comparedNumber(size), change, name)
+	}
+	if left := len(rows) - shown; left > 0 {
+		fmt.Fprintf(b, "%48s%s\n", "", units.Plural(left, "row that differs less", "rows that differ less"))
+	}
+}
+
+// comparedNumber writes a value with a decimal where that says something.
+func comparedNumber(v float64) string {
+	if v >= 99.95 {
+		return units.Count(int64(v + .5))
+	}
+	return fmt.Sprintf("%.1f", v)
+}
+
+func (c *Comparable) ordered() []comparedKey {
+	return slices.SortedFunc(maps.Keys(c.stacks), func(x, y comparedKey) int {
+		return cmp.Or(strings.Compare(x.stack, y.stack), strings.Compare(x.state, y.state))
+	})
+}
+
+// WriteCollapsedDifference writes the stacks of both with two numbers each, as difffolded.pl does, for flamegraph.pl:
+// "outer;inner;[state] A B". Both are for the length of A, in µs, or in samples or objects.
+func WriteCollapsedDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
+	both := make(map[comparedKey][2]int64)
+	scale := float64(a.DurationNS) / float64(b.DurationNS)
+	for k, v := range a.stacks {
+		both[k] = [2]int64{weights.CollapsedValue(v, metric), 0}
+	}
+	for k, v := range b.stacks {
+		both[k] = [2]int64{both[k][0], weights.CollapsedValue(int64(float64(v)*scale+.5), metric)}
+	}
+	out := bufio.NewWriter(w)
+	for _, k := range slices.SortedFunc(maps.Keys(both), func(x, y comparedKey) int {
+		return cmp.Or(strings.Compare(x.stack, y.stack), strings.Compare(x.state, y.state))
+	}) {
+		v := both[k]
+		if v == [2]int64{} {
+			continue
+		}
+		state := ""
+		if k.state != "" {
+			state = ";[" + k.state + "]"
+		}
+		fmt.Fprintf(out, "%s%s %d %d\n", k.stack, state, v[0], v[1])
+	}
+	return out.Flush()
+}

@@ -1,0 +1,143 @@
+package diff
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	weights "github.com/ddtop/ddtop/export/profile"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/internal/exporttest"
+	"github.com/ddtop/ddtop/internal/golden"
+)
+
+func measured(s exporttest.Shop) weights.Measured {
+	return weights.Measured{Process: s.Proc, Dict: s.Dict, Weights: s.Weights}
+}
+
+// laterShop is the shop in 15 s, half as long: Reports#build costs four times as much, http-1 reads no more and is new in a
+// method.
+func laterShop() weights.Measured {
+	s := exporttest.NewShop()
+	s.Weights.FromNS += 15e9
+	for i := range s.Weights.Entries {
+		e := &s.Weights.Entries[i]
+		e.Weights.WallNS, e.Weights.CPUNS = e.Weights.WallNS/2, e.Weights.CPUNS/2
+		switch e.Key.State {
+		case gvl.IO:
+			e.Weights = flamegraph.Weights{}
+		case gvl.GC:
+			e.Weights.WallNS *= 4
+		}
+	}
+	return measured(s)
+}
+
+// TestDifference: by state and function, each for a second, whatever the lengths.
+func TestDifference(t *testing.T) {
+	a, err := CompareMeasured(measured(exporttest.NewShop()), flamegraph.Wall)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := CompareMeasured(laterShop(), flamegraph.Wall)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, collapsed bytes.Buffer
+	if err := WriteDifference(&text, a, b, flamegraph.Wall); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "difference.txt", text.Bytes())
+	if err := WriteCollapsedDifference(&collapsed, a, b, flamegraph.Wall); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<main>;Reports.loop;Reports#build;[gc] 1000000 4000000\n", ";DB#query;IO#read;[io] 3000000 0\n", flamegraph.NoStack + ";[unknown] 30000000 30000000\n"} {
+		if !strings.Contains(collapsed.String(), want) {
+			t.Errorf("no %q in\n%s", want, collapsed.String())
+		}
+	}
+}
+
+// TestDifferenceOfAProfile: a profile differs in nothing from what it was made of, with and without times, by every metric. Only its
+// own words for states are others where it has no ddtop state.
+func TestDifferenceOfAProfile(t *testing.T) {
+	shop := exporttest.NewShop()
+	r, err := flamegraph.NewRolling(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timeline := weights.NewTimeline()
+	class, stream, next := gvl.NewClassifier(shop.Proc, shop.Dict), stream.New(shop.Proc), shop.Stream()
+	c := flamegraph.NewCollector(stream, nil, r, timeline)
+	c.ByGC()
+	for range 12 {
+		x := next()
+		stream.Feed(x, class.Classify(x))
+	}
+	stream.Finish()
+	c.Finish()
+	m := weights.Measured{Process: shop.Proc, Dict: shop.Dict, Weights: new(flamegraph.Snapshot), Timeline: timeline}
+	r.Snapshot(m.Weights)
+	for _, times := range []bool{false, true} {
+		of := m
+		if !times {
+			of.Timeline = nil
+		}
+		var file bytes.Buffer
+		if err := weights.WriteProfile(&file, of); err != nil {
+			t.Fatal(err)
+		}
+		p, err := profile.ParseData(file.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, metric := range []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Samples} {
+			a, err := CompareMeasured(m, metric)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := CompareProfile(p, metric)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range a.stacks {
+				if b.stacks[k] != v {
+					t.Errorf("times %v, %s: %v is %d, in the profile %d", times, metric, k, v, b.stacks[k])
+				}
+			}
+			if len(a.stacks) != len(b.stacks) || len(a.stacks) == 0 || a.DurationNS != b.DurationNS {
+				t.Errorf("times %v, %s: %d stacks in %d ns, in the profile %d in %d", times, metric, len(a.stacks), a.DurationNS, len(b.stacks), b.DurationNS)
+			}
+		}
+	}
+}
+
+// TestDifferenceOfOthersProfiles: what a profile lacks is said.
+func TestDifferenceOfOthersProfiles(t *testing.T) {
+	fn := &profile.Function{ID: 1, Name: "main.work"}
+	at := &profile.Location{ID: 1, Line: []profile.Line{{Function: fn}}}
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+		Sample:     []*profile.Sample{{Location: []*profile.Location{at}, Value: []int64{3, 30e6}}},
+		Location:   []*profile.Location{at}, Function: []*profile.Function{fn}, DurationNanos: 1e9,
+	}
+	c, err := CompareProfile(p, flamegraph.CPU)
+	if err != nil || c.stacks[comparedKey{"main.work", ""}] != 30e6 {
+		t.Errorf("%v, %v", c, err)
+	}
+	if _, err := CompareProfile(p, flamegraph.Wait); err == nil || err.Error() != "the profile does not have gvl wait" {
+		t.Error(err)
+	}
+	p.SampleType[1].Unit = "microseconds"
+	if _, err := CompareProfile(p, flamegraph.CPU); err == nil || !strings.Contains(err.Error(), "not in nanoseconds") {
+		t.Error(err)
+	}
+	p.DurationNanos = 0
+	if _, err := CompareProfile(p, flamegraph.Samples); err == nil || !strings.Contains(err.Error(), "how long") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,296 @@
+package diff
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/page"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// Limits of a page of a difference; what they leave out is said on it. All that is made of them is a few MB.
+const (
+	// maxDiffStacks is how many stacks it has, those that weigh most in either; maxDiffNodes is how many nodes the tree of them has.
+	maxDiffStacks = 20_000
+	maxDiffNodes  = 60_000
+	// maxDiffFunctions is how many functions it lists, those that differ most, maxDiffNames how many are summed up one by one.
+	maxDiffFunctions = 500
+	maxDiffNames     = 100_000
+	// maxDiffNameBytes is how much text the names in the flamegraph are.
+	maxDiffNameBytes = 1 << 20
+)
+
+// otherFunctions stands for the functions past maxDiffNames.
+const otherFunctions = "(other functions)"
+
+var differenceScripts = []string{"base.js", "flame.js", "diff.js"}
+
+// differenceData is what the script of the page reads. All values are a second of elapsed time: µs of a metric that is a time, else
+// thousandths.
+type differenceData struct {
+	A       string     `json:"a"`
+	B       string     `json:"b"`
+	Metric  string     `json:"metric"`
+	Time    bool       `json:"time"`
+	States  []string   `json:"states"`
+	Idle    []bool     `json:"idle"`
+	ByState [][2]int64 `json:"byState"`
+	// Names are those of functions, each with −1 for a file that it does not have. Nodes are two numbers each: how far back the caller
+	// is (0: none), and the function. Stacks are four: the innermost node, the state, the value in A and in B.
+	Names  [][2]any `json:"names"`
+	Nodes  []int    `json:"nodes"`
+	Stacks []int64  `json:"stacks"`
+	// Functions are five numbers each: the function, itself in A and B, with what it calls in A and B; without idle states.
+	Functions []int64  `json:"functions"`
+	Limits    []string `json:"limits"`
+}
+
+// comparedStack is a stack with its value in A and in B.
+type comparedStack struct {
+	key comparedKey
+	v   [2]int64
+}
+
+func (s *comparedStack) most() int64 { return max(s.v[0], s.v[1]) }
+
+// WriteHTMLDifference writes what differs between two measurements as a page (WriteIncident has what pages are): by state, by
+// function, and a flamegraph coloured by change. What it takes beside the two measurements is bounded, however many stacks they have.
+func WriteHTMLDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
+	d := differenceBuilder{metric: metric, both: [2]*Comparable{&a, &b}, names: make(map[string]int), states: make(map[string]int)}
+	var data bytes.Buffer
+	if err := report.WriteCompactJSON(&data, d.build()); err != nil {
+		return err
+	}
+	return page.Write(w, "difference · ddtop", data.Bytes(), differenceScripts)
+}
+
+type differenceBuilder struct {
+	metric flamegraph.Metric
+	both   [2]*Comparable
+	out    differenceData
+	names  map[string]int // of the page's list
+	states map[string]int
+	tree   page.Tree
+	// nameBytes is how much text there is in names.
+	nameBytes int
+}
+
+// value is one a second of elapsed time, in the page's unit.
+func (d *differenceBuilder) value(of int, v int64) int64 {
+	x := float64(v) / (float64(d.both[of].DurationNS) / 1e9)
+	if d.metric.IsTime() {
+		return int64(math.Round(x / 1e3))
+	}
+	return int64(math.Round(x * 1e3))
+}
+
+func (d *differenceBuilder) build() *differenceData {
+	o := &d.out
+	o.Metric, o.Time = d.metric.String(), d.metric.IsTime()
+	o.States, o.Idle, o.ByState, o.Limits = []string{}, []bool{}, [][2]int64{}, []string{}
+	about := func(c *Comparable) string {
+		return flamegraph.Printable(c.About) + ", " + units.ProseDuration(c.DurationNS)
+	}
+	o.A, o.B = about(d.both[0]), about(d.both[1])
+	list, total, kept := d.heaviest()
+	cut := int64(0)
+	for i := range list {
+		if s := &list[i]; !d.stack(s) {
+			cut += s.v[0] + s.v[1]
+		}
+	}
+	if cut > 0 {
+		o.Limits = append(o.Limits, "of stacks with "+report.Share(cut, total)+" of all the inner frames are cut in the flamegraph: there are too many different ones")
+	}
+	if kept < total {
+		o.Limits = append(o.Limits, "the flamegraph has the "+units.Count(int64(len(list)))+" stacks that weigh most, "+report.Share(kept, total)+" of all; the tables have all")
+	}
+	d.functions()
+	o.Nodes = d.tree.Flat(false)
+	if o.Names == nil {
+		o.Names = [][2]any{}
+	}
+	return o
+}
+
+// heaviest are the stacks that weigh most in A or in B, maxDiffStacks at most, the heaviest first; with the sum of all values and of
+// theirs. The states are summed up with them.
+func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64) {
+	byWeight := func(x, y comparedStack) int {
+		return cmp.Or(cmp.Compare(y.most(), x.most()), strings.Compare(x.key.stack, y.key.stack), strings.Compare(x.key.state, y.key.state))
+	}
+	add := func(s comparedStack) {
+		if s.v == [2]int64{} {
+			return
+		}
+		total += s.v[0] + s.v[1]
+		st := d.state(s.key.state)
+		d.out.ByState[st][0] += s.v[0]
+		d.out.ByState[st][1] += s.v[1]
+		if list = append(list, s); len(list) >= 2*maxDiffStacks {
+			slices.SortFunc(list, byWeight)
+			clear(list[maxDiffStacks:])
+			list = list[:maxDiffStacks]
+		}
+	}
+	// In an order that stays, so that the same two measurements give the same page: the states by their words.
+	for _, word := range d.words() {
+		d.state(word)
+	}
+	for k, v := range d.both[0].stacks {
+		add(comparedStack{k, [2]int64{d.value(0, v), d.value(1, d.both[1].stacks[k])}})
+	}
+	for k, v := range d.both[1].stacks {
+		if _, ok := d.both[0].stacks[k]; !ok {
+			add(comparedStack{k, [2]int64{0, d.value(1, v)}})
+		}
+	}
+	slices.SortFunc(list, byWeight)
+	list = list[:min(len(list), maxDiffStacks)]
+	for i := range list {
+		kept += list[i].v[0] + list[i].v[1]
+	}
+	return list, total, kept
+}
+
+// words are the words of states in either: ddtop's own in their order, then others.
+func (d *differenceBuilder) words() []string {
+	seen := make(map[string]bool)
+	for _, c := range d.both {
+		for k := range c.stacks {
+			if len(seen) < maxDiffStates {
+				seen[k.state] = true
+			}
+		}
+	}
+	rank := func(word string) int {
+		if s, ok := gvl.ParseState(word); ok {
+			return int(s)
+		}
+		return int(gvl.NumStates)
+	}
+	return slices.SortedFunc(maps.Keys(seen), func(x, y string) int { return cmp.Or(cmp.Compare(rank(x), rank(y)), strings.Compare(x, y)) })
+}
+
+// maxDiffStates bounds the words of states: a profile of somebody else's may have any. Those past it are the last one.
+const maxDiffStates = 64
+
+func (d *differenceBuilder) state(word string) int {
+	i, ok := d.states[word]
+	if !ok {
+		if len(d.out.States) >= maxDiffStates {
+			return maxDiffStates - 1
+		}
+		i = len(d.out.States)
+		d.states[word] = i
+		d.out.States = append(d.out.States, cmp.Or(flamegraph.Printable(word), "(not told)"))
+		d.out.Idle = append(d.out.Idle, idleState(word, d.metric))
+		d.out.ByState = append(d.out.ByState, [2]int64{})
+	}
+	return i
+}
+
+func (d *differenceBuilder) name(s string) int {
+	i, ok := d.names[s]
+	if !ok {
+		i = len(d.out.Names)
+		d.names[s] = i
+		text := flamegraph.Printable(s)
+		if len(text) > page.MaxName {
+			text = strings.ToValidUTF8(text[:page.MaxName], "") + "…"
+		}
+		d.nameBytes += len(text)
+		d.out.Names = append(d.out.Names, [2]any{text, -1})
+	}
+	return i
+}
+
+// stack adds a stack to the page, and reports whether there was room for all of it; else it ends where that ended.
+func (d *differenceBuilder) stack(s *comparedStack) (whole bool) {
+	at := -1
+	whole = true
+	for rest, more := s.key.stack, true; more; {
+		var frame string
+		frame, rest, more = strings.Cut(rest, ";")
+		if _, ok := d.names[frame]; !ok && (d.tree.Len() >= maxDiffNodes || d.nameBytes > maxDiffNameBytes) {
+			whole = false
+			break
+		}
+		next := d.tree.Add(at, d.name(frame), 0, maxDiffNodes)
+		if next < 0 {
+			whole = false
+			break
+		}
+		at = next
+	}
+	d.out.Stacks = append(d.out.Stacks, int64(at), int64(d.state(s.key.state)), s.v[0], s.v[1])
+	return whole
+}
+
+// comparedFunction is a function itself and with what it calls, in A and B.
+type comparedFunction struct{ own, all [2]int64 }
+
+func (f *comparedFunction) delta() int64 {
+	size := func(v [2]int64) int64 { return max(v[1]-v[0], v[0]-v[1]) }
+	return max(size(f.own), size(f.all))
+}
+
+// functions sums up all stacks by function, and lists those that differ most.
+func (d *differenceBuilder) functions() {
+	sums := make(map[string]*comparedFunction)
+	of := func(name string) *comparedFunction {
+		f := sums[name]
+		if f == nil {
+			if len(sums) >= maxDiffNames {
+				name = otherFunctions
+				if f = sums[name]; f != nil {
+					return f
+				}
+			}
+			f = new(comparedFunction)
+			sums[name] = f
+		}
+		return f
+	}
+	var seen []*comparedFunction
+	for side, c := range d.both {
+		for k, v := range c.stacks {
+			if idleState(k.state, d.metric) {
+				continue
+			}
+			x := d.value(side, v)
+			seen = seen[:0]
+			for rest, more := k.stack, true; more; {
+				var frame string
+				frame, rest, more = strings.Cut(rest, ";")
+				f := of(frame)
+				if !slices.Contains(seen, f) {
+					seen = append(seen, f)
+					f.all[side] += x
+				}
+				if !more {
+					f.own[side] += x
+				}
+			}
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
+		return cmp.Or(cmp.Compare(sums[y].delta(), sums[x].delta()), strings.Compare(x, y))
+	})
+	d.out.Functions = []int64{}
+	for _, name := range names[:min(len(names), maxDiffFunctions)] {
+		f := sums[name]
+		d.out.Functions = append(d.out.Functions, int64(d.name(name)), f.own[0], f.own[1], f.all[0], f.all[1])
+	}
+	if n := len(names) - maxDiffFunctions; n > 0 {
+		d.out.Limits = append(d.out.Limits, units.Plural(n, "function that differs", "functions that differ")+" less are not listed")
+	}
+}

@@ -1,0 +1,412 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxIncidentBytes bounds the data of a page: 3 MB with the page itself.
+	maxIncidentBytes = 2_900_000
+	// maxIncidentNodes is how many nodes each of the trees of stacks has, maxIncidentNames how many functions there are.
+	maxIncidentNodes = 40_000
+	maxIncidentNames = 10_000
+	// MaxName is how long a name gets, in bytes.
+	MaxName = 400
+	// leastIncident is the smallest part of these limits that is tried for maxIncidentBytes.
+	leastIncident = 1.0 / 64
+)
+
+// Flags of a weight: what comes behind its wall time.
+const (
+	weightHasCPU = 16 << iota
+	weightHasBlame
+	weightHasServed
+)
+
+// data is what a page holds, as JSON that can stand in an HTML document, of maxIncidentBytes at most.
+func (n *Incident) data() ([]byte, error) {
+	for part := 1.0; ; part /= 2 {
+		b := incidentBuilder{
+			n: n, nodes: int(maxIncidentNodes * part), names: int(maxIncidentNames * part), text: max(int(MaxName*part), 40),
+			functions: make(map[flamegraph.FuncKey]int), files: make(map[string]int), tree: Tree{},
+			lines: Tree{}, texts: make(map[string]int), threads: make(map[sampler.ThreadID]int),
+		}
+		if part < 1 {
+			n.weights.shrink(max(int(maxIncidentWeights*part), 1))
+			for i := 1.0; i > part && len(n.lanes.columns) > minIncidentColumns; i /= 2 {
+				if n.lanes.cells > int(maxIncidentCells*part) {
+					n.lanes.double()
+				}
+			}
+			for len(n.dumps.list) > 2 && n.dumps.threads > int(maxIncidentDumped*part) {
+				n.dumps.thin()
+			}
+		}
+		var out bytes.Buffer
+		if err := report.WriteCompactJSON(&out, b.build()); err != nil {
+			return nil, err
+		}
+		switch {
+		case out.Len() <= maxIncidentBytes:
+			return out.Bytes(), nil
+		case part <= leastIncident:
+			return nil, fmt.Errorf("page of pid %d: what there is takes %d bytes, and %d are the limit: record for less long", n.process.PID, out.Len(), maxIncidentBytes)
+		}
+	}
+}
+
+// incidentBuilder numbers what a page holds.
+type incidentBuilder struct {
+	n                  *Incident
+	nodes, names, text int // limits
+	out                incidentData
+	functions          map[flamegraph.FuncKey]int
+	files              map[string]int
+	tree, lines        Tree
+	texts              map[string]int
+	threads            map[sampler.ThreadID]int
+	stacks             map[keptStack]int
+	frames             []sampler.FrameID
+	// cutNS is the time of stacks that are cut at a limit.
+	cutNS int64
+}
+
+// Tree is a tree of functions, or of functions and lines: the numbers of nodes by caller (−1: none), function and line.
+type Tree struct {
+	at   map[[3]int]int
+	list [][3]int
+}
+
+// Add returns the node of a call; −1: there is no room for it.
+func (t *Tree) Add(parent, function, line, limit int) int {
+	k := [3]int{parent, function, line}
+	if i, ok := t.at[k]; ok {
+		return i
+	}
+	if len(t.list) >= limit {
+		return -1
+	}
+	if t.at == nil {
+		t.at = make(map[[3]int]int)
+	}
+	t.at[k] = len(t.list)
+	t.list = append(t.list, k)
+	return len(t.list) - 1
+}
+
+// Len is the number of nodes.
+func (t *Tree) Len() int { return len(t.list) }
+
+// Flat writes a tree, with lines or without.
+func (t *Tree) Flat(lines bool) []int {
+	out := make([]int, 0, 3*len(t.list))
+	for i, k := range t.list {
+		back := 0
+		if k[0] >= 0 {
+			back = i - k[0]
+		}
+		out = append(out, back, k[1])
+		if lines {
+			out = append(out, k[2])
+		}
+	}
+	return out
+}
+
+func (b *incidentBuilder) build() *incidentData {
+	n, o := b.n, &b.out
+	p := n.process
+	o.Title, o.PID, o.Ruby = b.words(p.Title), p.PID, b.words(p.RubyDescription)
+	if o.Title == "" {
+		o.Title = "ruby"
+	}
+	o.StartMS = float64(p.WallTime(n.startNS()).UnixMicro()) / 1e3
+	o.NS = max(n.lanes.lastNS-n.startNS(), 0)
+	for s := range gvl.NumStates {
+		o.States = append(o.States, s.String())
+	}
+	for x := range sampler.NumOrigins {
+		o.Origins = append(o.Origins, x.String())
+	}
+	o.Head, o.Columns = n.facts(), n.columnsOf()
+	o.Served, o.Names, o.Files, o.Texts, o.Notes = []string{""}, [][]any{}, []string{}, []string{""}, []incidentNote{}
+	b.texts[""] = 0
+	for _, s := range n.collector.Served()[1:] {
+		name := s.Name
+		if name == "" {
+			name = report.UnknownOf(s.Kind.String())
+		}
+		o.Served = append(o.Served, b.words(name))
+	}
+	b.addThreads()
+	b.addSlices()
+	b.addDumps()
+	b.addFindings()
+	b.addBlame()
+	b.addRequests()
+	b.addLocks()
+	b.addGC()
+	for _, x := range n.Notes {
+		o.Notes = append(o.Notes, incidentNote{n.since(x.AtNS), b.words(x.Text)})
+	}
+	o.Nodes, o.Lines = b.tree.Flat(false), b.lines.Flat(true)
+	o.Limits = n.limits()
+	if b.cutNS > 0 {
+		o.Limits = append(o.Limits, "of stacks with "+report.Share(b.cutNS, n.weights.allNS)+" of all time inner frames are left out: there are too many different ones, and these weigh least")
+	}
+	var text strings.Builder
+	if report.WriteStat(&text, n.stat, n.Notes...) == nil { // never fails: a Builder does not
+		o.Stat = text.String()
+	}
+	return o
+}
+
+// words is a text from the target, printable and of bounded length.
+func (b *incidentBuilder) words(s string) string {
+	if s = flamegraph.Printable(s); len(s) > b.text {
+		s = strings.ToValidUTF8(s[:b.text], "") + "…"
+	}
+	return s
+}
+
+// textID numbers a text.
+func (b *incidentBuilder) textID(s string) int {
+	s = b.words(s)
+	i, ok := b.texts[s]
+	if !ok {
+		i = len(b.out.Texts)
+		b.texts[s] = i
+		b.out.Texts = append(b.out.Texts, s)
+	}
+	return i
+}
+
+func (b *incidentBuilder) addThreads() {
+	n := b.n
+	figures := make(map[sampler.ThreadID]*account.StatThread, len(n.stat.Threads))
+	for i := range n.stat.Threads {
+		figures[n.stat.Threads[i].ID] = &n.stat.Threads[i]
+	}
+	b.out.Threads = []*incidentThread{}
+	for _, lane := range n.lanes.ordered() {
+		info, _ := n.dict.Thread(lane.id)
+		t := &incidentThread{ID: int(lane.id), Name: b.words(gvl.NameOf(lane.id, info)), TID: info.TID, First: lane.first, Cells: lane.text(), NS: lane.sum}
+		var all, rest int64
+		for st, ns := range lane.sum {
+			if all += ns; gvl.State(st).Idle() {
+				rest += ns
+			}
+		}
+		t.Rests = rest*1000 >= all*995
+		if f := figures[lane.id]; f != nil {
+			if f.CPUNS != nil {
+				t.CPU = units.ProseDuration(*f.CPUNS)
+			}
+			if f.Waits.Count > 0 {
+				t.Waits = fmt.Sprintf("%s, p99 %s, longest %s", units.Plural(int(f.Waits.Count), "wait", "waits"), report.WaitSpan(f, f.Waits.P99()), report.WaitSpan(f, f.Waits.Max()))
+			}
+			if f.Gone {
+				t.Name += " (gone)"
+			}
+		}
+		b.threads[lane.id] = len(b.out.Threads)
+		b.out.Threads = append(b.out.Threads, t)
+	}
+}
+
+// thread is a thread's number; −1: it has no lane.
+func (b *incidentBuilder) thread(id sampler.ThreadID) int {
+	if i, ok := b.threads[id]; ok {
+		return i
+	}
+	return -1
+}
+
+func (b *incidentBuilder) threadList(ids []sampler.ThreadID) []int {
+	out := []int{}
+	for _, id := range ids {
+		if i := b.thread(id); i >= 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// otherFunction stands for the functions past the limit, cutFunction for inner frames that were given up.
+const (
+	otherFunction = "(more functions than are kept apart)"
+	cutFunction   = "(inner frames left out)"
+)
+
+func (b *incidentBuilder) function(f sampler.Frame) int {
+	k := flamegraph.FuncKey{Label: f.Label + f.Mark(), File: f.File(), Line: f.FirstLine}
+	if f.C { // its path is its caller's
+		k.File, k.Line = "", 0
+	}
+	i, ok := b.functions[k]
+	if ok {
+		return i
+	}
+	if len(b.out.Names) >= b.names && f.Label != otherFunction && f.Label != cutFunction {
+		return b.function(sampler.Frame{Label: otherFunction, C: true})
+	}
+	file := -1
+	if k.File != "" {
+		if file, ok = b.files[k.File]; !ok {
+			file = len(b.out.Files)
+			b.files[k.File] = file
+			b.out.Files = append(b.out.Files, b.words(k.File))
+		}
+	}
+	i = len(b.out.Names)
+	b.functions[k] = i
+	b.out.Names = append(b.out.Names, []any{b.words(f.Label) + f.Mark(), file, max(k.Line, 0), int(f.From()), b.words(f.Gem)})
+	return i
+}
+
+// stack numbers a stack's innermost node, in a tree with lines or without; whole: nothing of it is cut.
+func (b *incidentBuilder) stack(t *Tree, id sampler.StackID, lines bool) (at int, whole bool) {
+	b.frames = b.n.dict.Frames(id, b.frames[:0])
+	at = -1
+	for _, fid := range slices.Backward(b.frames) {
+		f := b.n.dict.Frame(fid)
+		line := 0
+		if lines {
+			line = int(f.Marked().Line)
+		}
+		next := t.Add(at, b.function(f), line, b.nodes)
+		if next < 0 {
+			return at, false
+		}
+		at = next
+	}
+	return at, true
+}
+
+func (b *incidentBuilder) addSlices() {
+	w := &b.n.weights
+	b.stacks = make(map[keptStack]int)
+	list, cutNS := w.heaviest()
+	b.cutNS = cutNS
+	for _, s := range list {
+		at, whole := -1, true
+		if s.stack.id != 0 {
+			at, whole = b.stack(&b.tree, s.stack.id, false)
+		}
+		switch {
+		case s.stack.cut:
+			at = max(b.tree.Add(at, b.function(sampler.Frame{Label: cutFunction, C: true}), 0, 2*b.nodes), at)
+		case !whole:
+			b.cutNS += s.ns
+		}
+		b.stacks[s.stack] = at
+	}
+	b.out.SliceNS, b.out.Slices = w.sliceNS, [][]int64{}
+	for _, s := range w.slices {
+		list := []int64{}
+		for _, e := range orderedSlice(s) {
+			stack := -1
+			if at := keptStackOf(&e.key); at != (keptStack{}) {
+				stack = b.stacks[at]
+			}
+			wall, cpu, blame := (e.weight.wallNS+500)/1e3, (e.weight.cpuNS+500)/1e3, (e.weight.blameNS+500)/1e3
+			if wall == 0 && cpu == 0 && blame == 0 {
+				continue
+			}
+			flags := int64(e.key.State)
+			more := make([]int64, 0, 3)
+			for _, x := range []struct{ flag, v int64 }{{weightHasCPU, cpu}, {weightHasBlame, blame}, {weightHasServed, int64(e.key.Endpoint)}} {
+				if x.v != 0 {
+					flags |= x.flag
+					more = append(more, x.v)
+				}
+			}
+			list = append(append(list, int64(b.thread(e.key.Thread)), int64(stack), flags, wall), more...)
+		}
+		b.out.Slices = append(b.out.Slices, list)
+	}
+}
+
+func (b *incidentBuilder) addDumps() {
+	b.out.Dumps = []incidentInstant{}
+	for i := range b.n.dumps.list {
+		d := &b.n.dumps.list[i]
+		o := incidentInstant{AtNS: b.n.since(d.atNS), GVL: []string{}, Locks: []incidentWaiting{}, Dead: []string{}, Threads: []int64{}}
+		for _, r := range d.ractors {
+			o.GVL = append(o.GVL, b.words(b.gvlText(r, len(d.ractors) > 1)))
+		}
+		for _, l := range d.locks {
+			o.Locks = append(o.Locks, incidentWaiting{lockText(&l), b.thread(l.Holder), b.threadList(l.Waiters)})
+		}
+		for _, c := range d.cycles {
+			var names []string
+			for _, id := range c {
+				names = append(names, b.name(id))
+			}
+			o.Dead = append(o.Dead, b.words(strings.Join(names, " → ")))
+		}
+		for _, t := range d.threads {
+			stack, whole := b.stack(&b.lines, t.stack, true)
+			notes := t.notes
+			if !whole {
+				notes = append(slices.Clone(notes), "inner frames are cut: there are too many different stacks")
+			}
+			if len(t.resumer) > 0 {
+				notes = append(slices.Clone(notes), units.Plural(len(t.resumer), "fiber that resumed it is", "fibers that resumed it are")+" not shown")
+			}
+			if t.serving != "" {
+				notes = append([]string{t.serving}, notes...)
+			}
+			o.Threads = append(o.Threads, int64(b.thread(t.id)), int64(t.state), int64(b.textID(t.text)), t.lasted/1e3, int64(stack), int64(b.textID(strings.Join(notes, " · "))))
+		}
+		b.out.Dumps = append(b.out.Dumps, o)
+	}
+}
+
+// name is what a thread is called.
+func (b *incidentBuilder) name(id sampler.ThreadID) string { return gvl.ThreadName(id, b.n.dict) }
+
+// gvlText says who holds a GVL, and how many wait for it.
+func (b *incidentBuilder) gvlText(r report.DumpRactor, several bool) string {
+	text := "GVL"
+	if several {
+		text = fmt.Sprintf("GVL of ractor %d", r.ID)
+	}
+	switch {
+	case r.GVL.Owner != nil:
+		text += " held by " + b.name(*r.GVL.Owner)
+	case r.GVL.Handover != nil:
+		text += " handed over to " + b.name(*r.GVL.Handover)
+	default:
+		text += " free"
+	}
+	if n := r.GVL.WaitingCount; n > 0 {
+		text += ", " + units.Plural(n, "thread waits", "threads wait")
+	}
+	return text
+}
+
+// lockText names what is waited for.
+func lockText(l *account.Contended) string {
+	return fmt.Sprintf("%s, longest %s", lockName(l.Kind, l.Object), l.Longest().Prose())
+}
+
+// lockName is the class of a lock, and its address where that is known.
+func lockName(kind string, object uint64) string {
+	name := cmp.Or(kind, "lock")
+	if a := report.Address(object); a != nil {
+		name += " " + *a
+	}
+	return name
+}

@@ -1,0 +1,72 @@
+package page
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html"
+	"io"
+	"strings"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// pageFiles are the style and the scripts of pages. They hold no data: names reach a page's document through textContent alone.
+//
+//go:embed *.css *.js
+var pageFiles embed.FS
+
+// scripts are those of the page of an incident, in their order.
+var scripts = []string{"base.js", "timeline.js", "flame.js", "tables.js", "dump.js", "incident.js"}
+
+// WriteIncident writes one HTML file of an incident that needs nothing else: findings, a timeline of threads, a flamegraph, requests,
+// locks, collections and thread dumps. It opens from disk, loads nothing (its policy forbids it), and has no text of the target
+// in its markup: the data are JSON in a script that is none. It is smaller than 3 MB.
+func WriteIncident(w io.Writer, n *Incident) error {
+	n.Finish()
+	data, err := n.data()
+	if err != nil {
+		return err
+	}
+	return Write(w, report.ProgramName(n.process)+" · ddtop", data, scripts)
+}
+
+// Write writes a page: a document with nothing but a style, data, and scripts. data is JSON with <, > and & escaped.
+func Write(w io.Writer, title string, data []byte, scripts []string) error {
+	style, err := pageFiles.ReadFile("page.css")
+	if err != nil {
+		return err
+	}
+	var script strings.Builder
+	script.WriteString("\"use strict\";\n(function () {\n")
+	for _, name := range scripts {
+		text, err := pageFiles.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		script.Write(text)
+	}
+	script.WriteString("})();\n")
+	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; script-src " + sourceHash(script.String()) + "; style-src " + sourceHash(string(style))
+	for _, part := range []string{
+		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+		"<meta http-equiv=\"Content-Security-Policy\" content=\"", policy, "\">\n",
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"referrer\" content=\"no-referrer\">\n",
+		"<meta name=\"color-scheme\" content=\"light dark\">\n<title>", html.EscapeString(flamegraph.Printable(title)), "</title>\n",
+		"<style>", string(style), "</style>\n</head>\n<body>\n<noscript>This page needs JavaScript. It loads nothing from elsewhere.</noscript>\n",
+		"<script type=\"application/json\" id=\"data\">", strings.TrimSpace(string(data)), "</script>\n",
+		"<script>", script.String(), "</script>\n</body>\n</html>\n",
+	} {
+		if _, err := io.WriteString(w, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sourceHash is a source expression that lets a text inline through (Content Security Policy).
+func sourceHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}

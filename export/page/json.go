@@ -1,0 +1,345 @@
+package page
+
+import (
+	"math"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+// incidentData is what the page's script reads. Times are ns since its start, which is StartMS since 1970. Threads, functions, stacks
+// and texts go by their numbers in the lists; −1: none.
+type incidentData struct {
+	Title   string            `json:"title"`
+	PID     int               `json:"pid"`
+	Ruby    string            `json:"ruby"`
+	StartMS float64           `json:"startMS"`
+	NS      int64             `json:"ns"`
+	States  []string          `json:"states"`
+	Origins []string          `json:"origins"`
+	Head    []incidentFact    `json:"head"`
+	Notes   []incidentNote    `json:"notes"`
+	Limits  []string          `json:"limits"`
+	Stat    string            `json:"stat"`
+	Columns incidentColumns   `json:"columns"`
+	Threads []*incidentThread `json:"threads"`
+	// Served are routes and classes of jobs; 0 is nobody.
+	Served []string `json:"served"`
+	// Names are the functions: name, number of the file (−1: none), first line, origin, gem.
+	Names [][]any  `json:"names"`
+	Files []string `json:"files"`
+	// Nodes are the tree of stacks, two numbers a node: how far back the caller is (0: none), the function. Lines are those of dumps,
+	// with the line as a third.
+	Nodes []int `json:"nodes"`
+	Lines []int `json:"lines"`
+	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time, and with flag 1 µs of CPU, with 2 of blame,
+	// with 4 the number of whom it was for. Stack −1: none was read.
+	SliceNS int64              `json:"sliceNS"`
+	Slices  [][]int64          `json:"slices"`
+	Found   []incidentFinding  `json:"findings"`
+	Blame   []incidentCharge   `json:"blame"`
+	Blamed  string             `json:"blamed"`
+	Waits   []incidentWait     `json:"waits"`
+	Routes  []incidentRoute    `json:"routes"`
+	Longest []incidentLong     `json:"longest"`
+	Running []incidentLong     `json:"running"`
+	Locks   []incidentLockRow  `json:"locks"`
+	GC      incidentCollecting `json:"gc"`
+	Texts   []string           `json:"texts"`
+	Dumps   []incidentInstant  `json:"dumps"`
+}
+
+// incidentFact is a figure of the whole time: what it is called, the figure, what it means.
+type incidentFact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	About string `json:"about"`
+}
+
+type incidentNote struct {
+	AtNS int64  `json:"at"`
+	Text string `json:"text"`
+}
+
+// incidentColumns are figures of the whole process by column, 255 at most: of Max, which is threads that wait, CPUs, bytes.
+type incidentColumns struct {
+	NS   int64         `json:"ns"`
+	N    int           `json:"n"`
+	Wait incidentCurve `json:"wait"`
+	Held incidentCurve `json:"held"`
+	GC   incidentCurve `json:"gc"`
+	CPU  incidentCurve `json:"cpu"`
+	RSS  incidentCurve `json:"rss"`
+}
+
+type incidentCurve struct {
+	Max    float64 `json:"max"`
+	Values []int   `json:"v"`
+}
+
+// curve scales values; one below 0 is not known, and −1 then.
+func curve(n int, least float64, of func(int) float64) incidentCurve {
+	c := incidentCurve{Max: least, Values: make([]int, n)}
+	for i := range n {
+		c.Max = max(c.Max, of(i))
+	}
+	for i := range n {
+		c.Values[i] = -1
+		if v := of(i); v >= 0 && c.Max > 0 {
+			c.Values[i] = int(math.Round(v / c.Max * 255))
+		}
+	}
+	return c
+}
+
+// incidentThread is a thread: its lane begins in column First.
+type incidentThread struct {
+	ID    int    `json:"id"`
+	Name  string `json:"name"`
+	TID   int32  `json:"tid"`
+	Rests bool   `json:"rests"`
+	First int    `json:"first"`
+	Cells string `json:"cells"`
+	// NS is the time by state; CPU and Waits are words of the whole time.
+	NS    [gvl.NumStates]int64 `json:"ns"`
+	CPU   string               `json:"cpu"`
+	Waits string               `json:"waits"`
+}
+
+type incidentFinding struct {
+	ID       string `json:"id"`
+	Severity string `json:"severity"`
+	Title    string `json:"title"`
+	Text     string `json:"text"`
+	Next     string `json:"next"`
+	FromNS   int64  `json:"from"`
+	ToNS     int64  `json:"to"`
+	GoesOn   bool   `json:"on"`
+	Threads  []int  `json:"threads"`
+	Names    string `json:"who"`
+	Served   int    `json:"served"`
+	Function int    `json:"function"`
+}
+
+// incidentCharge is code that others waited for.
+type incidentCharge struct {
+	Text     string  `json:"text"`
+	Share    float64 `json:"share"`
+	Words    string  `json:"words"`
+	Thread   int     `json:"thread"`
+	Function int     `json:"function"`
+}
+
+type incidentWait struct {
+	FromNS int64  `json:"from"`
+	NS     int64  `json:"ns"`
+	Words  string `json:"words"`
+	Before string `json:"before"`
+	Thread int    `json:"thread"`
+}
+
+// incidentRoute is a route or class of jobs. P50 and P95 are ns and words for them.
+type incidentRoute struct {
+	Name    string               `json:"name"`
+	Served  int                  `json:"served"`
+	Kind    string               `json:"kind"`
+	Ended   int                  `json:"ended"`
+	Running int                  `json:"running"`
+	Rate    float64              `json:"rate"`
+	P50     incidentSpan         `json:"p50"`
+	P95     incidentSpan         `json:"p95"`
+	Max     incidentSpan         `json:"max"`
+	NS      [gvl.NumStates]int64 `json:"ns"`
+	Where   string               `json:"where"`
+	Blame   float64              `json:"blame"`
+}
+
+type incidentSpan struct {
+	NS   int64  `json:"ns"`
+	Text string `json:"text"`
+}
+
+// incidentLong is one request.
+type incidentLong struct {
+	Name   string               `json:"name"`
+	FromNS int64                `json:"from"`
+	Took   incidentSpan         `json:"took"`
+	Thread int                  `json:"thread"`
+	NS     [gvl.NumStates]int64 `json:"ns"`
+	Where  string               `json:"where"`
+	Words  string               `json:"words"`
+}
+
+type incidentLockRow struct {
+	Name    string `json:"name"`
+	FromNS  int64  `json:"from"`
+	ToNS    int64  `json:"to"`
+	NS      int64  `json:"ns"`
+	Words   string `json:"words"`
+	Waiters []int  `json:"waiters"`
+	Waited  string `json:"waited"`
+	Owners  []int  `json:"owners"`
+	Owned   string `json:"owned"`
+	Where   string `json:"where"`
+	Func    int    `json:"function"`
+}
+
+type incidentCollecting struct {
+	Facts    []incidentFact  `json:"facts"`
+	Triggers []incidentPlace `json:"triggers"`
+	Payers   []incidentPlace `json:"payers"`
+	// Cycles are three numbers each: when it was seen, 1 for a major one, the text of why.
+	Cycles []int64 `json:"cycles"`
+}
+
+type incidentPlace struct {
+	Text  string `json:"text"`
+	Value string `json:"value"`
+}
+
+// incidentInstant is a thread dump. Threads have six numbers each: thread, state, text, ns of it, stack of Lines, text of its notes.
+type incidentInstant struct {
+	AtNS    int64             `json:"at"`
+	GVL     []string          `json:"gvl"`
+	Locks   []incidentWaiting `json:"locks"`
+	Dead    []string          `json:"dead"`
+	Threads []int64           `json:"threads"`
+}
+
+// incidentWaiting is what threads wait for at an instant.
+type incidentWaiting struct {
+	Text    string `json:"text"`
+	Holder  int    `json:"holder"`
+	Waiters []int  `json:"waiters"`
+}
+
+// columnsOf are the figures of the whole process.
+func (n *Incident) columnsOf() incidentColumns {
+	l := &n.lanes
+	cols := l.columns
+	out := incidentColumns{NS: max(l.columnNS, 1), N: len(cols)}
+	part := func(i int, ns float32) float64 {
+		if cols[i].sampledNS <= 0 {
+			return -1
+		}
+		return float64(ns) / float64(cols[i].sampledNS)
+	}
+	ractors := float64(max(len(n.stat.GVL), 1))
+	out.Wait = curve(len(cols), 1, func(i int) float64 { return part(i, cols[i].waitNS) })
+	out.Held = curve(len(cols), 1, func(i int) float64 { return min(part(i, cols[i].heldNS)/ractors, 1) })
+	out.GC = curve(len(cols), 1, func(i int) float64 { return min(part(i, cols[i].gcNS), 1) })
+	out.CPU = curve(len(cols), 1, func(i int) float64 {
+		if cols[i].cpuSpanNS <= 0 {
+			return -1
+		}
+		return float64(cols[i].cpuNS) / float64(cols[i].cpuSpanNS)
+	})
+	rss := int64(-1)
+	out.RSS = curve(len(cols), 0, func(i int) float64 {
+		if cols[i].rss > 0 {
+			rss = cols[i].rss
+		}
+		if i == 0 {
+			rss = cols[0].rss
+		}
+		return float64(max(rss, -1))
+	})
+	return out
+}
+
+// facts are the figures of the whole time.
+func (n *Incident) facts() []incidentFact {
+	s := &n.stat
+	var out []incidentFact
+	add := func(name, value, about string) { out = append(out, incidentFact{name, value, about}) }
+	for _, g := range s.GVL {
+		name := "GVL held"
+		if len(s.GVL) > 1 {
+			name = "GVL of ractor " + units.Count(int64(g.Ractor))
+		}
+		held, waiting := units.Percent(g.HeldShare), units.Number(g.WaitingMean, 2)
+		if s.Quality.Lacks.States != nil {
+			held, waiting = "–", "–"
+		}
+		add(name, held, "of the time a thread held the lock without which no Ruby runs")
+		add("waiting for it", waiting, "threads on average")
+		if g.Waits.Count > 0 && g.Waits.Enough() {
+			about := units.Count(g.Waits.Count) + " waits, p50 " + g.Waits.P50().Prose() + ", longest " + g.Waits.Max().Prose()
+			add("wait p99", g.Waits.P99().Prose(), about)
+		}
+		if len(out) >= 12 {
+			break // of many ractors the first few
+		}
+	}
+	add("CPU", report.CPUText(&s.Process), "of one CPU")
+	if s.GC.Valid {
+		add("garbage collection", units.Percent(s.GC.Share), units.Count(int64(s.GC.Minor))+" minor, "+units.Count(int64(s.GC.Major))+" major")
+	}
+	if s.Process.RSSBytes > 0 {
+		add("memory", units.FineBytes(s.Process.RSSBytes), "at the end")
+	}
+	add("threads", units.Count(int64(len(s.Threads)+s.ThreadsOmitted)), units.Count(int64(s.ThreadsGone))+" of them ended")
+	return out
+}
+
+// limits says what was not read, or is missing here.
+func (n *Incident) limits() []string {
+	s := &n.stat
+	var out []string
+	add := func(text string) { out = append(out, text) }
+	add("sampled " + units.Count(int64(s.Samples)) + " times: " + report.RateText(s.Rate.Stack) + " stacks, " + report.RateText(s.Rate.Lock) + " lock; torn " +
+		units.Count(int64(s.Torn)) + ", retried " + units.Count(int64(s.Retried)) + ", partial " + units.Count(int64(s.Partial)) + ", failed " +
+		units.Count(int64(s.Failed)) + ", late " + units.Count(int64(s.Late)))
+	for _, text := range report.LacksText(&s.Quality.Lacks) {
+		add(text)
+	}
+	if s.Lost > 0 {
+		add(units.Count(int64(s.Lost)) + " samples were lost: nobody took them in time")
+	}
+	if s.NotSampled > 0 {
+		add("not sampled for " + units.ProseDuration(s.NotSampled) + ": that time is blank in the timeline")
+	}
+	if s.NamesLeftOut > 0 {
+		add(units.Count(int64(s.NamesLeftOut)) + " names are left out, since all of them take too much memory")
+	}
+	for _, g := range s.GVL {
+		if g.Waits.Count > 0 {
+			add(g.Waits.Known())
+			break
+		}
+	}
+	if s.Self.PriorityNote != "" {
+		add(flamegraph.Printable(s.Self.PriorityNote))
+	}
+	if s.Self.Overhead != nil {
+		add("ddtop took " + report.SelfText(&s.Self) + "; " + report.OverheadText(&s.Self))
+	}
+	if n.process.LayoutNote != "" {
+		add(flamegraph.Printable(n.process.LayoutNote))
+	}
+	add("a column of the timeline is " + units.ProseDuration(max(n.lanes.columnNS, 1)) + " long and shows the two states with most of it; the flamegraph has slices of " +
+		units.ProseDuration(n.weights.sliceNS) + ", to which a span is rounded; thread dumps are " + units.ProseDuration(max(n.dumps.eachNS, 1)) + " apart")
+	if n.lanes.left > 0 {
+		add(units.Plural(n.lanes.left, "thread has", "threads have") + " no lane: there are too many")
+	}
+	if n.locks.otherNS > 0 {
+		add(units.ProseDuration(n.locks.otherNS) + " of waiting for locks is of more locks than are kept apart")
+	}
+	if n.gc.Left > 0 {
+		add(units.Count(int64(n.gc.Left)) + " collections are not listed: they were the last ones")
+	}
+	if r := &s.Requests; r.NotListed > 0 || r.LeftOut > 0 {
+		add(units.Count(int64(r.NotListed)) + " routes or requests are not listed, " + units.Count(int64(r.LeftOut)) + " requests are among the others alone: there were too many at a time")
+	}
+	return out
+}
+
+// startNS is when the page's time begins, CLOCK_MONOTONIC in ns.
+func (n *Incident) startNS() int64 { return n.lanes.startNS }
+
+// since is a time on the page, within it.
+func (n *Incident) since(ns int64) int64 {
+	return min(max(ns-n.startNS(), 0), max(n.lanes.lastNS-n.startNS(), 0))
+}

@@ -1,0 +1,280 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxIncidentColumns is how many columns of time a page has at most, maxIncidentCells how many those of all threads together; a
+	// cell takes 40 bytes. Past either, two columns become one.
+	maxIncidentColumns = 4096
+	maxIncidentCells   = 1 << 18
+	// minIncidentColumns is under which the columns of many threads are not joined any more: later threads have no lane then.
+	minIncidentColumns = 128
+	// incidentColumnNS is the length of a column at first.
+	incidentColumnNS = int64(4e6)
+)
+
+// incidentLanes keeps the time of each thread by state in columns of one length, which doubles as time goes on.
+type incidentLanes struct {
+	gvl.Ignore
+	startNS, lastNS int64
+	columnNS        int64
+	threads         map[sampler.ThreadID]*incidentLane
+	cells           int
+	// columns are of the whole process.
+	columns []incidentColumn
+	// left is how many threads have no lane.
+	left    int
+	leftIDs map[sampler.ThreadID]bool
+	proc    sampler.Proc
+}
+
+// incidentLane is a thread's time by state in ns, a cell a column, the first of them first.
+type incidentLane struct {
+	id    sampler.ThreadID
+	first int
+	cells [][gvl.NumStates]float32
+	sum   [gvl.NumStates]int64
+}
+
+// incidentColumn is what of the whole process is known of a column: thread·ns waiting, ns that a GVL was held and that were inside the
+// collector, ns of CPU in the ns between readings of it, and the memory read last.
+type incidentColumn struct {
+	waitNS, heldNS, gcNS, cpuNS, cpuSpanNS float32
+	rss                                    int64
+	sampledNS                              float32
+}
+
+// Interval adds a stretch of a thread's time.
+func (l *incidentLanes) Interval(i *gvl.Interval) {
+	if l.startNS == 0 || !i.Sampled() {
+		return
+	}
+	lane := l.lane(i.Thread)
+	if lane != nil {
+		lane.sum[i.State] += i.NS()
+	}
+	l.split(i.FromNS, i.ToNS, func(col int, ns float32) {
+		c := l.column(col)
+		switch {
+		case i.State == gvl.Waiting:
+			c.waitNS += ns
+		case i.State.Held():
+			c.heldNS += ns
+		}
+		if lane == nil {
+			return
+		}
+		if len(lane.cells) == 0 {
+			lane.first = col
+		}
+		if at := col - lane.first; at >= 0 {
+			for at >= len(lane.cells) {
+				lane.cells = append(lane.cells, [gvl.NumStates]float32{})
+				l.cells++
+			}
+			lane.cells[at][i.State] += ns
+		}
+	})
+	for l.cells > maxIncidentCells && len(l.columns) > minIncidentColumns {
+		l.double()
+	}
+}
+
+// Collecting adds time inside the collector.
+func (l *incidentLanes) Collecting(i *gvl.GCInterval) {
+	if l.startNS != 0 {
+		l.split(i.FromNS, i.ToNS, func(col int, ns float32) { l.column(col).gcNS += ns })
+	}
+}
+
+// Tick takes what a sample counts.
+func (l *incidentLanes) Tick(k *gvl.Tick) {
+	if l.startNS == 0 {
+		l.startNS, l.columnNS = k.ToNS, incidentColumnNS
+	}
+	l.lastNS = k.ToNS
+	if !k.Gap && !k.First {
+		l.split(k.FromNS, k.ToNS, func(col int, ns float32) { l.column(col).sampledNS += ns })
+	}
+	p := &k.Proc
+	if p.AtNS == 0 || p.AtNS <= l.proc.AtNS {
+		return
+	}
+	if was := l.proc; was.AtNS != 0 {
+		used, span := float32(p.UserNS+p.SystemNS-was.UserNS-was.SystemNS), float32(p.AtNS-was.AtNS)
+		l.split(was.AtNS, p.AtNS, func(col int, ns float32) {
+			c := l.column(col)
+			c.cpuNS += used * ns / span
+			c.cpuSpanNS += ns
+			c.rss = p.RSSBytes
+		})
+	}
+	l.proc = *p
+}
+
+// split cuts a stretch of time into columns; what is before the first sample is left out.
+func (l *incidentLanes) split(fromNS, toNS int64, add func(col int, ns float32)) {
+	for from := max(fromNS, l.startNS); from < toNS; {
+		for (toNS-1-l.startNS)/l.columnNS >= maxIncidentColumns {
+			l.double()
+		}
+		col := (from - l.startNS) / l.columnNS
+		to := min(toNS, l.startNS+(col+1)*l.columnNS)
+		add(int(col), float32(to-from))
+		from = to
+	}
+}
+
+func (l *incidentLanes) column(col int) *incidentColumn {
+	for col >= len(l.columns) {
+		l.columns = append(l.columns, incidentColumn{})
+	}
+	return &l.columns[col]
+}
+
+// lane returns a thread's; nil: there is no room for it.
+func (l *incidentLanes) lane(id sampler.ThreadID) *incidentLane {
+	if lane, ok := l.threads[id]; ok {
+		return lane
+	}
+	if len(l.threads) >= maxIncidentCells/minIncidentColumns/2 {
+		if l.leftIDs == nil {
+			l.leftIDs = make(map[sampler.ThreadID]bool)
+		}
+		if len(l.leftIDs) < maxIncidentCells && !l.leftIDs[id] {
+			l.leftIDs[id] = true
+			l.left++
+		}
+		return nil
+	}
+	lane := &incidentLane{id: id}
+	l.threads[id] = lane
+	return lane
+}
+
+// double makes one column of two.
+func (l *incidentLanes) double() {
+	l.columnNS *= 2
+	n := (len(l.columns) + 1) / 2
+	for i := range l.columns[:n] {
+		c := l.columns[2*i]
+		if 2*i+1 < len(l.columns) {
+			d := l.columns[2*i+1]
+			c.waitNS, c.heldNS, c.gcNS = c.waitNS+d.waitNS, c.heldNS+d.heldNS, c.gcNS+d.gcNS
+			c.cpuNS, c.cpuSpanNS, c.sampledNS = c.cpuNS+d.cpuNS, c.cpuSpanNS+d.cpuSpanNS, c.sampledNS+d.sampledNS
+			c.rss = cmp.Or(d.rss, c.rss)
+		}
+		l.columns[i] = c
+	}
+	l.columns = l.columns[:n]
+	l.cells = 0
+	for _, lane := range l.threads {
+		if len(lane.cells) == 0 {
+			continue
+		}
+		first := lane.first / 2
+		n := (lane.first+len(lane.cells)-1)/2 - first + 1
+		for i := range n { // a cell is read before it is written: it only moves to the front
+			var sum [gvl.NumStates]float32
+			for _, at := range [2]int{2*(first+i) - lane.first, 2*(first+i) + 1 - lane.first} {
+				if at < 0 || at >= len(lane.cells) {
+					continue
+				}
+				for st, ns := range lane.cells[at] {
+					sum[st] += ns
+				}
+			}
+			lane.cells[i] = sum
+		}
+		lane.first, lane.cells = first, lane.cells[:n]
+		l.cells += n
+	}
+}
+
+// ordered are the threads, the busiest first: those that rest most of the time come last.
+func (l *incidentLanes) ordered() []*incidentLane {
+	var out []*incidentLane
+	for _, lane := range l.threads {
+		if len(lane.cells) > 0 {
+			out = append(out, lane)
+		}
+	}
+	busy := func(x *incidentLane) (ns int64) {
+		for st, v := range x.sum {
+			if s := gvl.State(st); s.Works() {
+				ns += v
+			} else if s == gvl.IO {
+				ns += v / 4 // a wait for the outside is work of a kind, though a server that waits for a client looks the same
+			}
+		}
+		return ns
+	}
+	slices.SortFunc(out, func(x, y *incidentLane) int { return cmp.Or(cmp.Compare(busy(y), busy(x)), cmp.Compare(x.id, y.id)) })
+	return out
+}
+
+// cellText writes a lane: a column is "a" to "j" for a state alone, by its number, or "A" to "J" for the one with most of the time
+// and a character more, cellMixes by the second one's number and how much of the time it has, or "." for nothing. A number after
+// it says how often it is repeated.
+func (x *incidentLane) text() string {
+	var b []byte
+	last, n := [2]byte{}, 0
+	flush := func() {
+		if n == 0 {
+			return
+		}
+		b = append(b, last[0])
+		if last[1] != 0 {
+			b = append(b, last[1])
+		}
+		if n > 1 {
+			b = appendInt(b, n)
+		}
+	}
+	for i := range x.cells {
+		c := cellCode(&x.cells[i])
+		if c != last {
+			flush()
+			last, n = c, 0
+		}
+		n++
+	}
+	flush()
+	return string(b)
+}
+
+// cellMixes are the characters of the second state of a cell and its share: state·cellShares + share.
+const (
+	cellMixes  = "!#$%()*+,-/:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+	cellShares = 6
+)
+
+// cellCode is a cell as it is written.
+func cellCode(c *[gvl.NumStates]float32) [2]byte {
+	first, second, sum := 0, -1, float32(0)
+	for st, ns := range c {
+		sum += ns
+		if ns > c[first] {
+			first = st
+		}
+	}
+	if sum == 0 {
+		return [2]byte{'.'}
+	}
+	for st, ns := range c {
+		if st != first && ns > 0 && (second < 0 || ns > c[second]) {
+			second = st
+		}
+	}
+	if second < 0 || c[second] < sum/50 {
+		return [2]byte{'a' + byte(first)}
+	}
+	share := min(int(c[second]/(c[first]+c[second])*2*cellShares), cellShares-1)
+	return [2]byte{'A' + byte(first), cellMixes[second*cellShares+share]}
+}

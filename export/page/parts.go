@@ -1,0 +1,223 @@
+package page
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/trace"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// maxIncidentDumps is how many instants have a thread dump, maxIncidentDumped how many threads these have together.
+	maxIncidentDumps  = 128
+	maxIncidentDumped = 16_000
+	// incidentDumpNS is the time between two of them at first.
+	incidentDumpNS = int64(100e6)
+	// maxIncidentLocks is how many locks are kept apart, maxLockParties how many threads and stacks of each.
+	maxIncidentLocks = 1024
+	maxLockParties   = 64
+	// maxIncidentCycles is how many collections are listed, maxIncidentRequests how many of the longest requests, shownLocks how many
+	// locks, those that were waited for longest.
+	maxIncidentCycles   = 1000
+	maxIncidentRequests = 100
+	shownLocks          = 50
+)
+
+func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
+
+// incidentDumps keeps instants, evenly spaced, and the last one.
+type incidentDumps struct {
+	dict    *sampler.Dictionary
+	list    []incidentDump
+	threads int
+	eachNS  int64
+	nextNS  int64
+	last    sampler.Sample
+	states  []gvl.ThreadState
+}
+
+// incidentDump is what threads did at an instant.
+type incidentDump struct {
+	atNS    int64
+	threads []dumpedThread
+	ractors []report.DumpRactor
+	locks   []account.Contended
+	cycles  [][]sampler.ThreadID // deadlocks
+}
+
+type dumpedThread struct {
+	id      sampler.ThreadID
+	state   gvl.State
+	text    string // without for how long
+	lasted  int64  // ns
+	stack   sampler.StackID
+	resumer []sampler.StackID
+	notes   []string
+	serving string
+}
+
+// take keeps a sample with all stacks, if it is time for one.
+func (d *incidentDumps) take(s *sampler.Sample, states []gvl.ThreadState) {
+	d.last.CopyFrom(s)
+	d.states = append(d.states[:0], states...)
+	if d.eachNS == 0 {
+		d.eachNS = incidentDumpNS
+	}
+	if s.TimeNS < d.nextNS {
+		return
+	}
+	d.nextNS = s.TimeNS + d.eachNS
+	d.add(s, states)
+	for len(d.list) > 2 && (len(d.list) > maxIncidentDumps || d.threads > maxIncidentDumped) {
+		d.thin()
+	}
+}
+
+// finish adds the last instant.
+func (d *incidentDumps) finish() {
+	if n := len(d.list); d.last.TimeNS != 0 && (n == 0 || d.list[n-1].atNS != d.last.TimeNS) {
+		d.add(&d.last, d.states)
+	}
+}
+
+// thin leaves every other instant.
+func (d *incidentDumps) thin() {
+	kept := d.list[:0]
+	d.threads = 0
+	for i := range d.list {
+		if i%2 == 0 {
+			kept = append(kept, d.list[i])
+			d.threads += len(d.list[i].threads)
+		}
+	}
+	clear(d.list[len(kept):])
+	d.list = kept
+	d.eachNS *= 2
+	d.nextNS = kept[len(kept)-1].atNS + d.eachNS
+}
+
+func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
+	out := incidentDump{atNS: s.TimeNS, locks: account.Locks(states), cycles: findings.Deadlocks(states)}
+	verdict := report.Verdicts(s, states)
+	for i := range s.Ractors {
+		out.ractors = append(out.ractors, report.NewDumpRactor(&s.Ractors[i], s, verdict))
+	}
+	for i := range s.Threads {
+		t, v := &s.Threads[i], verdict(i)
+		one := dumpedThread{id: t.ID, state: v.State, lasted: v.DurationNS(), text: timelessText(v, d.dict), stack: t.Stack, resumer: slices.Clone(t.Resumers)}
+		one.notes = report.ThreadNotes(&report.DumpThread{
+			Failed: t.Quality&sampler.StackFailed != 0, Stale: t.Quality&sampler.StackFresh == 0 && t.Stack != 0, Partial: t.Quality&sampler.StackPartial != 0,
+			Truncated: t.Quality&sampler.StackTruncated != 0, Omitted: t.Omitted, Frames: make([]report.DumpFrame, min(int(t.Stack), 1)),
+		})
+		if q, ok := account.ServingOf(t.Serving, v.AtNS, d.dict); ok {
+			words := report.Tellings(&q)
+			if q.Number != 0 {
+				words = append([]string{"serves " + report.ServingName(&q) + " for " + report.AgeText(&q)}, words...)
+			}
+			one.serving = strings.Join(words, " · ")
+		}
+		out.threads = append(out.threads, one)
+	}
+	d.list = append(d.list, out)
+	d.threads += len(out.threads)
+}
+
+// timelessText says what a thread does, without for how long: texts that stay the same are kept once.
+func timelessText(v gvl.ThreadState, dict *sampler.Dictionary) string {
+	v.SinceNS, v.AtNS, v.MovedNS, v.Detail.DeadlineNS = 0, 0, 0, 0
+	v.WaitsExactly(0, 0)
+	return flamegraph.Printable(strings.Replace(gvl.Describe(v, dict), " "+units.ProseDuration(0), "", 1))
+}
+
+// incidentLocks sums up who waited for which Mutex or Monitor.
+type incidentLocks struct {
+	gvl.Ignore
+	locks map[incidentLockKey]*incidentLock
+	// otherNS is the waiting for locks beyond the limit.
+	otherNS int64
+}
+
+type incidentLockKey struct {
+	kind   string
+	object uint64
+}
+
+// incidentLock is the waiting for a lock, in ns of all threads together: by who waited, by who held it meanwhile, by where it was waited.
+type incidentLock struct {
+	key             incidentLockKey
+	ns              int64
+	fromNS, toNS    int64
+	waiters, owners map[sampler.ThreadID]int64
+	stacks          map[sampler.StackID]int64
+}
+
+// Interval adds a stretch of a thread's time.
+func (l *incidentLocks) Interval(i *gvl.Interval) {
+	if i.State != gvl.Lock {
+		return
+	}
+	k := incidentLockKey{i.Detail.Kind, i.Detail.Object}
+	x := l.locks[k]
+	if x == nil {
+		if len(l.locks) >= maxIncidentLocks {
+			l.otherNS += i.NS()
+			return
+		}
+		x = &incidentLock{key: k, fromNS: i.FromNS, waiters: map[sampler.ThreadID]int64{}, owners: map[sampler.ThreadID]int64{}, stacks: map[sampler.StackID]int64{}}
+		l.locks[k] = x
+	}
+	x.ns += i.NS()
+	x.fromNS, x.toNS = min(x.fromNS, i.FromNS), max(x.toNS, i.ToNS)
+	addParty(x.waiters, i.Thread, i.NS())
+	addParty(x.owners, i.Detail.Holder, i.NS())
+	addParty(x.stacks, i.Stack, i.NS())
+}
+
+// addParty adds time of a thread or stack; of those beyond the limit under 0.
+func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int64) {
+	if _, ok := m[id]; !ok && len(m) >= maxLockParties {
+		id = 0
+	}
+	m[id] += ns
+}
+
+// longest are the locks that were waited for longest.
+func (l *incidentLocks) longest() []*incidentLock {
+	var out []*incidentLock
+	for _, x := range l.locks {
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b *incidentLock) int {
+		return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.key.object, b.key.object), strings.Compare(a.key.kind, b.key.kind))
+	})
+	return out
+}
+
+// most are the parties with most time, n at most.
+func mostOf[K sampler.ThreadID | sampler.StackID](m map[K]int64, n int) []K {
+	ids := slices.SortedFunc(maps.Keys(m), func(a, b K) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
+	return ids[:min(n, len(ids))]
+}
+
+// incidentGC lists collections: the first ones, past the limit.
+type incidentGC struct {
+	gvl.Ignore
+	trace.Cycles
+}
+
+// Tick notes that a collection has begun since the last sample.
+func (g *incidentGC) Tick(k *gvl.Tick) {
+	if k.GC.Valid {
+		g.Take(k.Sample, func(int64) bool { return len(g.List) < maxIncidentCycles })
+	}
+}

@@ -1,0 +1,224 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// maxLockNames is how many threads are named of those that waited for a lock or held it.
+const maxLockNames = 6
+
+func (b *incidentBuilder) addFindings() {
+	n := b.n
+	b.out.Found = []incidentFinding{}
+	for _, f := range n.stat.Findings {
+		x := incidentFinding{
+			ID: f.ID, Severity: f.Severity, Title: b.words(f.Title), Text: b.words(f.Text), Next: b.words(f.Next), FromNS: n.since(f.SinceNS),
+			ToNS: n.since(n.lanes.lastNS), GoesOn: f.UntilNS == nil, Threads: b.threadList(f.Threads), Served: 0, Function: b.innermost(f.Stack),
+		}
+		if f.UntilNS != nil {
+			x.ToNS = n.since(*f.UntilNS)
+		}
+		if len(f.Threads) > 0 {
+			x.Names = b.words(b.name(f.Threads[0]))
+		}
+		if f.Endpoint != nil {
+			x.Served = b.served(*f.Endpoint)
+		}
+		b.out.Found = append(b.out.Found, x)
+	}
+}
+
+// served is the number of a route; 0: no weight has it.
+func (b *incidentBuilder) served(name string) int {
+	name = b.words(name)
+	for i, s := range b.out.Served {
+		if i > 0 && s == name {
+			return i
+		}
+	}
+	return 0
+}
+
+// innermost is the function that a stack's time is best looked for under: the innermost of the program's own, else the innermost.
+func (b *incidentBuilder) innermost(id sampler.StackID) int {
+	if id == 0 {
+		return -1
+	}
+	b.frames = b.n.dict.Frames(id, b.frames[:0])
+	if len(b.frames) == 0 {
+		return -1
+	}
+	for _, fid := range b.frames {
+		if f := b.n.dict.Frame(fid); f.Own() {
+			return b.function(f)
+		}
+	}
+	return b.function(b.n.dict.Frame(b.frames[0]))
+}
+
+// named is the number of the first function with a name; −1: there is none.
+func (b *incidentBuilder) named(label string) int {
+	label = b.words(label)
+	for i, f := range b.out.Names {
+		if f[0] == label {
+			return i
+		}
+	}
+	return -1
+}
+
+func (b *incidentBuilder) addBlame() {
+	s := &b.n.stat
+	b.out.Blame, b.out.Waits = []incidentCharge{}, []incidentWait{}
+	if s.Blame.TotalNS > 0 {
+		b.out.Blamed = units.ProseDuration(s.Blame.TotalNS) + " of waiting for the GVL, of all threads together: " + strings.Join(report.BlameParts(&s.Blame), ", ")
+	}
+	for _, p := range s.Blame.Frames {
+		label := p.Label
+		if p.Caller != "" {
+			label = p.Caller
+		}
+		b.out.Blame = append(b.out.Blame, incidentCharge{
+			Text: b.words(report.PlaceText(p)), Share: p.Share, Words: units.ProseDuration(p.NS), Thread: b.thread(p.Thread), Function: b.named(label),
+		})
+	}
+	for _, w := range s.LongestWaits {
+		x := incidentWait{FromNS: b.n.since(w.StartNS), NS: w.NS, Words: w.Told().Prose(), Thread: b.thread(w.Thread)}
+		if w.Before != nil {
+			x.Before = b.words("after " + w.Before.Words)
+		}
+		b.out.Waits = append(b.out.Waits, x)
+	}
+}
+
+func (b *incidentBuilder) addRequests() {
+	r := &b.n.stat.Requests
+	b.out.Routes, b.out.Longest, b.out.Running = []incidentRoute{}, []incidentLong{}, []incidentLong{}
+	for i := range r.Endpoints {
+		e := &r.Endpoints[i]
+		name := "(others)"
+		switch {
+		case e.Other:
+		case e.Endpoint == nil:
+			name = report.UnknownOf(e.Kind)
+		default:
+			name = *e.Endpoint
+		}
+		b.out.Routes = append(b.out.Routes, incidentRoute{
+			Name: b.words(name), Served: b.served(name), Kind: e.Kind, Ended: e.Ended, Running: e.Running, Rate: e.PerSecond,
+			P50: incidentSpan{e.P50NS, report.EndpointSpan(e, e.P50NS)}, P95: incidentSpan{e.P95NS, report.EndpointSpan(e, e.P95NS)},
+			Max: incidentSpan{e.LongestNS, report.LongestText(e)}, NS: e.NS.Array(), Where: b.words(report.WhereText(&e.NS, e.FiberNS, e.Peers)), Blame: e.BlameShare,
+		})
+	}
+	for i := range b.n.longest {
+		q := &b.n.longest[i]
+		name := q.Work.Endpoint
+		if name == "" {
+			name = report.UnknownOf(q.Work.Kind.String())
+		}
+		if q.Work.Values != "" {
+			name += " (" + q.Work.Values + ")"
+		}
+		took := units.ProseDuration(q.DurationNS())
+		if q.AtLeast || q.InProgress {
+			took = "≥" + took
+		}
+		ns := account.StatesOf(q.NS)
+		x := incidentLong{Name: b.words(name), FromNS: b.n.since(q.FromNS), Took: incidentSpan{q.DurationNS(), took}, Thread: b.thread(q.Thread), NS: q.NS, Where: report.WhereText(&ns, q.FiberNS, nil)}
+		if q.InProgress {
+			x.Words = "in progress at the end"
+		}
+		b.out.Longest = append(b.out.Longest, x)
+	}
+	for i := range r.Running[:min(len(r.Running), maxIncidentRequests)] {
+		q := &r.Running[i]
+		words := q.Words
+		if q.Suspended {
+			words = "suspended: its thread works for others"
+		}
+		b.out.Running = append(b.out.Running, incidentLong{
+			Name: b.words(report.ServingName(&q.StatServing)), FromNS: b.n.since(b.n.lanes.lastNS - q.AgeNS), Took: incidentSpan{q.AgeNS, report.AgeText(&q.StatServing)},
+			Thread: b.thread(q.Thread), NS: q.NS.Array(), Where: b.words(words), Words: b.words(strings.Join(report.Tellings(&q.StatServing), " · ")),
+		})
+	}
+}
+
+func (b *incidentBuilder) addLocks() {
+	b.out.Locks = []incidentLockRow{}
+	list := b.n.locks.longest()
+	for _, l := range list[:min(len(list), shownLocks)] {
+		waiters, owners := mostOf(l.waiters, maxLockNames), mostOf(l.owners, maxLockNames)
+		x := incidentLockRow{
+			Name: lockName(l.key.kind, l.key.object), FromNS: b.n.since(l.fromNS), ToNS: b.n.since(l.toNS), NS: l.ns, Words: units.ProseDuration(l.ns), Func: -1,
+			Waiters: b.threadList(waiters), Owners: b.threadList(owners), Waited: b.parties(l.waiters, waiters, l.ns), Owned: b.parties(l.owners, owners, l.ns),
+		}
+		for _, stack := range mostOf(l.stacks, 1) {
+			if x.Func = b.innermost(stack); x.Func >= 0 {
+				x.Where, _ = b.out.Names[x.Func][0].(string)
+			}
+		}
+		b.out.Locks = append(b.out.Locks, x)
+	}
+}
+
+// parties says who had which share: "worker-1 60 %, worker-2 20 %, 4 more".
+func (b *incidentBuilder) parties(all map[sampler.ThreadID]int64, named []sampler.ThreadID, whole int64) string {
+	var parts []string
+	for _, id := range named {
+		name := "(not known)"
+		if id != 0 {
+			name = b.words(b.name(id))
+		}
+		parts = append(parts, name+" "+report.Share(all[id], whole))
+	}
+	if n := len(all) - len(named); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (b *incidentBuilder) addGC() {
+	g, o := &b.n.stat.GC, &b.out.GC
+	o.Facts, o.Triggers, o.Payers, o.Cycles = []incidentFact{}, []incidentPlace{}, []incidentPlace{}, []int64{}
+	add := func(name, value, about string) { o.Facts = append(o.Facts, incidentFact{name, value, about}) }
+	if !g.Valid {
+		add("collections", "not known", "the collector could not be read")
+		return
+	}
+	add("collections", units.Count(int64(g.Count)), fmt.Sprintf("%d minor, %d major", g.Minor, g.Major))
+	add("time in it", units.ProseDuration(g.NS), report.Share(g.NS, b.n.stat.DurationNS)+" of the time")
+	if g.Allocated > 0 {
+		add("objects allocated", report.CountText(float64(g.Allocated)), report.CountText(g.AllocatedPerSecond)+" a second")
+	}
+	if reasons := report.ReasonsText(g); reasons != "" {
+		add("started by", reasons, "")
+	}
+	if g.Figures != nil {
+		if text := strings.TrimPrefix(report.HeapText(g.Figures), "; "); text != "" {
+			add("heap at the end", text, "")
+		}
+	}
+	for _, p := range g.Triggers {
+		if p.Label != "" {
+			o.Triggers = append(o.Triggers, incidentPlace{b.words(report.GCPlaceText(&p.StatGCPlace)), fmt.Sprintf("%d seen, %d probably", p.Seen, p.Probable)})
+		}
+	}
+	for _, p := range g.Payers {
+		if p.Label != "" {
+			o.Payers = append(o.Payers, incidentPlace{b.words(report.GCPlaceText(&p.StatGCPlace)), units.Percent(p.Share) + ", " + units.ProseDuration(p.NS)})
+		}
+	}
+	for _, c := range b.n.gc.List {
+		major := int64(1)
+		if c.Minor {
+			major = 0
+		}
+		o.Cycles = append(o.Cycles, b.n.since(c.AtNS), major, int64(b.textID(account.DescribeGCReason(c.Reason))))
+	}
+}

@@ -1,0 +1,250 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// incidentSliceNS is the length of a slice of time at first; minIncidentSlices is how many there are at least before what weighs
+	// least is given up rather than time.
+	incidentSliceNS   = int64(100e6)
+	minIncidentSlices = 60
+	maxIncidentSlices = 1024
+	// maxIncidentWeights is how many weights a page has at most, in all slices together.
+	maxIncidentWeights = 90_000
+)
+
+// cutStack, as Key.GC, says that the inner frames of a stack are given up.
+const cutStack = 1
+
+// incidentWeight is what a page has of a key in a slice, in ns.
+type incidentWeight struct{ wallNS, cpuNS, blameNS int64 }
+
+func (w incidentWeight) plus(o incidentWeight) incidentWeight {
+	return incidentWeight{w.wallNS + o.wallNS, w.cpuNS + o.cpuNS, w.blameNS + o.blameNS}
+}
+
+// most is what a weight is ranked by.
+func (w incidentWeight) most() int64 { return max(w.wallNS, w.blameNS) }
+
+// incidentWeights keeps weights by key in slices of time of one length, which doubles as time goes on. It is a flamegraph.Sink.
+type incidentWeights struct {
+	startNS, sliceNS int64
+	slices           []map[flamegraph.Key]incidentWeight
+	entries          int
+	dict             *sampler.Dictionary
+	// allNS is all wall time.
+	allNS int64
+	// limit is how many entries are kept.
+	limit int
+}
+
+func (x *incidentWeights) init(d *sampler.Dictionary) {
+	x.dict, x.sliceNS, x.limit = d, incidentSliceNS, maxIncidentWeights
+}
+
+// begin tells when the first sample was.
+func (x *incidentWeights) begin(atNS int64) {
+	if x.startNS == 0 {
+		x.startNS = atNS
+	}
+}
+
+// Add adds weights that end at a time.
+func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
+	add := incidentWeight{w.WallNS, w.CPUNS, w.BlameNS}
+	if add == (incidentWeight{}) {
+		return
+	}
+	if x.startNS == 0 {
+		x.startNS = atNS - w.WallNS
+	}
+	k.GC = 0
+	x.allNS += add.wallNS
+	at := max(atNS-1-x.startNS, 0)
+	for at/x.sliceNS >= maxIncidentSlices {
+		x.double()
+	}
+	n := int(at / x.sliceNS)
+	for n >= len(x.slices) {
+		x.slices = append(x.slices, nil)
+	}
+	s := x.slices[n]
+	if s == nil {
+		s = make(map[flamegraph.Key]incidentWeight)
+		x.slices[n] = s
+	}
+	was, ok := s[k]
+	s[k] = was.plus(add)
+	if ok {
+		return
+	}
+	if x.entries++; x.entries > x.limit {
+		x.shrink(x.limit)
+	}
+}
+
+// shrink makes less than limit entries of all: by longer slices, then without the stacks that weigh least.
+func (x *incidentWeights) shrink(limit int) {
+	for x.entries > limit && len(x.slices) > 2*minIncidentSlices {
+		x.double()
+	}
+	if x.entries > limit {
+		x.shed(limit * 3 / 4)
+	}
+}
+
+// double makes one slice of two.
+func (x *incidentWeights) double() {
+	x.sliceNS *= 2
+	n := (len(x.slices) + 1) / 2
+	x.entries = 0
+	for i := range n {
+		s := x.slices[2*i]
+		if 2*i+1 < len(x.slices) {
+			s = joinWeights(s, x.slices[2*i+1])
+		}
+		x.slices[i] = s
+		x.entries += len(s)
+	}
+	clear(x.slices[n:])
+	x.slices = x.slices[:n]
+}
+
+func joinWeights(a, b map[flamegraph.Key]incidentWeight) map[flamegraph.Key]incidentWeight {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	for k, w := range b {
+		a[k] = a[k].plus(w)
+	}
+	return a
+}
+
+// maxShed bounds how often the inner halves of stacks are given up: a stack of any depth is none then.
+const maxShed = 24
+
+// shed gives up the inner half of the stacks of the entries that weigh least, again and again until some n are left: what is the same then
+// is one. The time stays with the thread, the state and the route.
+func (x *incidentWeights) shed(n int) {
+	for range maxShed {
+		if x.entries <= n {
+			return
+		}
+		var all []int64
+		for _, s := range x.slices {
+			for k, w := range s {
+				if k.Stack != 0 {
+					all = append(all, w.most())
+				}
+			}
+		}
+		if len(all) == 0 {
+			break
+		}
+		slices.Sort(all)
+		// Half of what is cut becomes one with something else, at a guess.
+		least := all[min(2*(x.entries-n), len(all)-1)]
+		halves := make(map[sampler.StackID]sampler.StackID)
+		x.each(func(k *flamegraph.Key, w incidentWeight) {
+			if k.Stack != 0 && w.most() <= least {
+				k.Stack, k.GC = x.outerHalf(k.Stack, halves), cutStack
+			}
+		})
+	}
+	if x.entries > x.limit { // so many threads, states and routes: the routes go, and then the limit
+		x.each(func(k *flamegraph.Key, _ incidentWeight) { k.Endpoint = 0 })
+		x.limit = max(x.limit, x.entries+x.entries/8)
+	}
+}
+
+// each changes the keys of all entries; those that are the same then are one.
+func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
+	x.entries = 0
+	for i, s := range x.slices {
+		kept := make(map[flamegraph.Key]incidentWeight, len(s))
+		for k, w := range s {
+			change(&k, w)
+			kept[k] = kept[k].plus(w)
+		}
+		x.slices[i] = kept
+		x.entries += len(kept)
+	}
+}
+
+// outerHalf is a stack without the inner half of its frames; 0: there is none left. known are those that were asked for.
+func (x *incidentWeights) outerHalf(id sampler.StackID, known map[sampler.StackID]sampler.StackID) sampler.StackID {
+	if out, ok := known[id]; ok {
+		return out
+	}
+	out := id
+	for range (x.dict.Depth(id) + 1) / 2 {
+		out, _ = x.dict.Stack(out)
+	}
+	known[id] = out
+	return out
+}
+
+// sliceEntry is a key of a slice with its weight.
+type sliceEntry struct {
+	key    flamegraph.Key
+	weight incidentWeight
+}
+
+// ordered are the entries of a slice in an order that stays.
+func orderedSlice(s map[flamegraph.Key]incidentWeight) []sliceEntry {
+	out := make([]sliceEntry, 0, len(s))
+	for k, w := range s {
+		out = append(out, sliceEntry{k, w})
+	}
+	slices.SortFunc(out, func(a, b sliceEntry) int { return a.key.Compare(&b.key) })
+	return out
+}
+
+// stackWeight is a stack, or the outer part that is left of some, and what it weighs over all time.
+type stackWeight struct {
+	stack keptStack
+	ns    int64
+}
+
+type keptStack struct {
+	id  sampler.StackID
+	cut bool
+}
+
+func keptStackOf(k *flamegraph.Key) keptStack { return keptStack{k.Stack, k.GC == cutStack} }
+
+// heaviest are all stacks, those with most weight first; cutNS is the wall time of those whose inner frames were given up.
+func (x *incidentWeights) heaviest() (list []stackWeight, cutNS int64) {
+	sums := make(map[keptStack]int64)
+	for _, s := range x.slices {
+		for k, w := range s {
+			at := keptStackOf(&k)
+			if at != (keptStack{}) {
+				sums[at] += w.most()
+			}
+			if at.cut {
+				cutNS += w.wallNS
+			}
+		}
+	}
+	list = make([]stackWeight, 0, len(sums))
+	for at, ns := range sums {
+		list = append(list, stackWeight{at, ns})
+	}
+	slices.SortFunc(list, func(a, b stackWeight) int {
+		order := cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.stack.id, b.stack.id))
+		if order == 0 && a.stack.cut != b.stack.cut {
+			order = 1
+			if b.stack.cut {
+				order = -1
+			}
+		}
+		return order
+	})
+	return list, cutNS
+}

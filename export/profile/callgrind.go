@@ -1,0 +1,178 @@
+package profile
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// callgrindEvents are the costs of a callgrind file.
+var callgrindEvents = [...]struct {
+	name   string
+	metric flamegraph.Metric
+}{
+	{"WallNS", flamegraph.Wall}, {"CPUNS", flamegraph.CPU}, {"GVLWaitNS", flamegraph.Wait}, {"BlameNS", flamegraph.Blame},
+	{"Samples", flamegraph.Samples},
+}
+
+// callgrindSamples is the place of the last of them.
+const callgrindSamples = len(callgrindEvents) - 1
+
+// callgrindCost is a value for each of callgrindEvents.
+type callgrindCost [len(callgrindEvents)]int64
+
+func (c *callgrindCost) add(w *flamegraph.Weights) {
+	for i, e := range callgrindEvents {
+		c[i] += w.Of(e.metric)
+	}
+}
+
+func (c *callgrindCost) text() string {
+	words := make([]string, len(c))
+	for i, v := range c {
+		words[i] = fmt.Sprint(v)
+	}
+	return strings.Join(words, " ")
+}
+
+// callgrindPlace is a line of a function, by its place in callgrindWriter.functions.
+type callgrindPlace struct{ function, line int32 }
+
+// callgrindCall is a place that calls a function.
+type callgrindCall struct {
+	from   callgrindPlace
+	callee int32
+}
+
+type callgrindFunction struct {
+	flamegraph.FuncKey
+	self  map[int32]*callgrindCost // by line
+	calls map[callgrindCall]*callgrindCost
+}
+
+type callgrindWriter struct {
+	dict      *sampler.Dictionary
+	functions []callgrindFunction
+	index     map[flamegraph.FuncKey]int32
+	places    map[sampler.FrameID]callgrindPlace
+	total     callgrindCost
+	frames    []sampler.FrameID
+	seen      []callgrindCall
+}
+
+// WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and callgrind_annotate. How often
+// a function was called is not known: a count is the number of stacks that the call was read in, 1 where that is 0, since readers
+// take a call that never happened for the caller's own cost. A call that a stack has more than once, by recursion, counts once.
+func WriteCallgrind(w io.Writer, m Measured, _ flamegraph.Metric) error {
+	c := callgrindWriter{dict: m.Dict.Marked(), index: make(map[flamegraph.FuncKey]int32), places: make(map[sampler.FrameID]callgrindPlace)}
+	for _, e := range m.Ordered(false, false) {
+		c.add(&e)
+	}
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "# callgrind format\nversion: 1\ncreator: ddtop\npid: %d\ncmd: %s\n", m.Process.PID, callgrindName(report.ProgramName(m.Process)))
+	for _, text := range comments(m) {
+		fmt.Fprintf(out, "desc: %s\n", callgrindName(text))
+	}
+	fmt.Fprint(out, "positions: line\nevents:")
+	for _, e := range callgrindEvents {
+		fmt.Fprintf(out, " %s", e.name)
+	}
+	fmt.Fprintf(out, "\nsummary: %s\n", c.total.text())
+	c.write(out)
+	return out.Flush()
+}
+
+func (c *callgrindWriter) add(e *flamegraph.Entry) {
+	c.total.add(&e.Weights)
+	c.frames = c.dict.Frames(e.Key.Stack, c.frames[:0])
+	if len(c.frames) == 0 {
+		c.frames = append(c.frames, 0)
+	}
+	at := c.at(c.frames[0])
+	self := c.functions[at.function].self
+	if self[at.line] == nil {
+		self[at.line] = new(callgrindCost)
+	}
+	self[at.line].add(&e.Weights)
+	c.seen = c.seen[:0]
+	for _, frame := range c.frames[1:] {
+		call := callgrindCall{c.at(frame), at.function}
+		at = call.from
+		if slices.Contains(c.seen, call) {
+			continue
+		}
+		c.seen = append(c.seen, call)
+		calls := c.functions[at.function].calls
+		if calls[call] == nil {
+			calls[call] = new(callgrindCost)
+		}
+		calls[call].add(&e.Weights)
+	}
+}
+
+// at is the place of a frame; that of no frame is flamegraph.NoStack.
+func (c *callgrindWriter) at(id sampler.FrameID) callgrindPlace {
+	if p, ok := c.places[id]; ok {
+		return p
+	}
+	k, p := flamegraph.FuncKey{Label: flamegraph.NoStack}, callgrindPlace{}
+	if id != 0 {
+		f := c.dict.Frame(id)
+		k, p.line = flamegraph.FuncKey{Label: callgrindName(f.Label), File: callgrindName(f.File()), Line: f.FirstLine}, f.Line
+	}
+	n, ok := c.index[k]
+	if !ok {
+		n = int32(len(c.functions))
+		c.functions = append(c.functions, callgrindFunction{k, make(map[int32]*callgrindCost), make(map[callgrindCall]*callgrindCost)})
+		c.index[k] = n
+	}
+	p.function = n
+	c.places[id] = p
+	return p
+}
+
+func (c *callgrindWriter) write(out *bufio.Writer) {
+	files, names := callgrindNumbers{}, callgrindNumbers{}
+	for i := range c.functions {
+		f := &c.functions[i]
+		fmt.Fprintf(out, "\nfl=%s\nfn=%s\n", files.of(f.File), names.of(f.Label))
+		for _, line := range slices.SortedFunc(maps.Keys(f.self), cmp.Compare[int32]) {
+			fmt.Fprintf(out, "%d %s\n", line, f.self[line].text())
+		}
+		calls := slices.SortedFunc(maps.Keys(f.calls), func(x, y callgrindCall) int {
+			return cmp.Or(cmp.Compare(x.from.line, y.from.line), cmp.Compare(x.callee, y.callee))
+		})
+		for _, call := range calls {
+			callee := &c.functions[call.callee]
+			fmt.Fprintf(out, "cfi=%s\ncfn=%s\ncalls=%d %d\n%d %s\n", files.of(callee.File), names.of(callee.Label),
+				max(f.calls[call][callgrindSamples], 1), callee.Line, call.from.line, f.calls[call].text())
+		}
+	}
+}
+
+// callgrindNumbers abbreviates names: "(3) name" the first time, then "(3)".
+type callgrindNumbers map[string]int
+
+func (n callgrindNumbers) of(name string) string {
+	if id, ok := n[name]; ok {
+		return fmt.Sprintf("(%d)", id)
+	}
+	n[name] = len(n) + 1
+	if name == "" {
+		name = "???"
+	}
+	return fmt.Sprintf("(%d) %s", len(n), name)
+}
+
+// callgrindName is a name without what the format would read as something else.
+func callgrindName(s string) string {
+	return strings.TrimSpace(flamegraph.Printable(strings.NewReplacer("\n", " ", "\r", " ").Replace(s)))
+}

@@ -1,0 +1,87 @@
+package profile
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// WriteCollapsed writes Brendan Gregg's collapsed stacks: one line a thread, stack and state, "thread;outer;inner;[state]
+// N", N in µs of the metric rounded to the nearest (or samples, or objects), lines that round to 0 left out. Semicolons and
+// line breaks in names are replaced, since the format has no escapes. With m.Own, threads of one name are one.
+func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
+	if err := m.Enough(metric); err != nil {
+		return err
+	}
+	m = m.Marked()
+	out := bufio.NewWriter(w)
+	if m.Own {
+		m.collapseOwn(out, metric)
+		return out.Flush()
+	}
+	var frames []sampler.FrameID
+	value := m.Weights.Values(metric)
+	for _, e := range m.Ordered(false, false) {
+		v := CollapsedValue(value(e.Weights), metric)
+		if v <= 0 {
+			continue
+		}
+		fmt.Fprint(out, CollapsedName(gvl.ThreadName(e.Key.Thread, m.Dict)))
+		frames = m.Dict.Frames(e.Key.Stack, frames[:0])
+		slices.Reverse(frames)
+		for _, f := range frames {
+			fmt.Fprintf(out, ";%s", CollapsedName(m.Dict.Frame(f).Label))
+		}
+		if len(frames) == 0 {
+			fmt.Fprintf(out, ";%s", flamegraph.NoStack)
+		}
+		fmt.Fprintf(out, ";[%s] %d\n", e.Key.State, v)
+	}
+	return out.Flush()
+}
+
+// CollapsedValue is a weight as a line has it.
+func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
+	if metric.IsTime() {
+		v = (v + 500) / 1000
+	}
+	return v
+}
+
+// collapseOwn writes the tree of the program's own code. The name of a run has no number of frames, so that those of two
+// measurements have one name.
+func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
+	whole := flamegraph.NewBuilder(m.Dict).Build(m.Weights, flamegraph.Options{Metric: metric,
+		Root: func(id sampler.ThreadID) string { return gvl.ThreadName(id, m.Dict) }})
+	var write func(n *flamegraph.Node, path string) // as deep as the tree
+	write = func(n *flamegraph.Node, path string) {
+		for st, v := range n.StateSelf {
+			if v = CollapsedValue(v, metric); v > 0 {
+				fmt.Fprintf(out, "%s;[%s] %d\n", path, gvl.State(st), v)
+			}
+		}
+		for _, c := range n.Children {
+			name := c.Label
+			switch c.Kind {
+			case flamegraph.RunNode:
+				name = "⋯ " + c.Libraries()
+			case flamegraph.NoStackNode:
+				name = flamegraph.NoStack
+			}
+			write(c, path+";"+CollapsedName(name))
+		}
+	}
+	for _, thread := range flamegraph.Fold(whole, nil).Tree.Root.Children {
+		write(thread, CollapsedName(thread.Label))
+	}
+}
+
+var collapsedReplacer = strings.NewReplacer(";", ":", "\n", " ", "\r", " ")
+
+func CollapsedName(s string) string { return flamegraph.Printable(collapsedReplacer.Replace(s)) }

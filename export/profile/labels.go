@@ -1,0 +1,205 @@
+package profile
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Labels of a pprof sample (docs/cli.md has them all). They are those of Datadog's Ruby profiler, and ddtop's own where it has no word.
+// The thread's has the native thread's id and ddtop's own: "4253 (3)".
+const (
+	labelThreadID   = "thread id"
+	labelThreadName = "thread name"
+	labelRactor     = "ractor"
+	LabelDdtopState = "ddtop state"
+	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
+	labelOrigin = "origin"
+	labelGem    = "gem"
+	// Whom the thread worked for. The spans are numbers.
+	labelEndpoint = "trace endpoint"
+	labelSpan     = "span id"
+	labelRootSpan = "local root span id"
+	labelTrace    = "trace id" // 32 digits of hexadecimal
+	// labelEnd is when the time of a sample ended, in ns since 1970: a number.
+	labelEnd = "end_timestamp_ns"
+)
+
+// Labels for which Datadog has words of its own.
+const (
+	LabelState    = "state"
+	LabelEvent    = "event"
+	labelGCReason = "gc reason"
+	labelGCCause  = "gc cause"
+	labelGCType   = "gc type"
+
+	EventGC = "gc"
+)
+
+// hadCPU is the word of LabelState for time on a CPU. All CPU time of a profile is under it.
+const hadCPU = "had cpu"
+
+// datadogStates are the words of LabelState. Datadog's profiler has none for a thread that sleeps in the kernel and holds the
+// GVL.
+var datadogStates = [gvl.NumStates]string{
+	gvl.Unknown: "unknown", gvl.Running: hadCPU, gvl.Stalled: "blocked", gvl.GC: hadCPU, gvl.Waiting: "waiting for gvl",
+	gvl.Native: hadCPU, gvl.IO: "network", gvl.Lock: "blocked", gvl.Parked: "waiting", gvl.Sleeping: "sleeping",
+}
+
+// GCFrame is the outermost frame of the time of collections: the code that was interrupted is under it.
+const GCFrame = "Garbage Collection"
+
+// datadogGCReasons and datadogGCCauses are Datadog's words for Ruby's.
+var (
+	datadogGCReasons = map[string]string{
+		"nofree": "not enough free slots (NOFREE)", "oldgen": "old generation full (OLDGEN)",
+		"shady": "too many objects without write barriers (SHADY)", "force": "requested (FORCE)",
+		"oldmalloc": "heap bytes allocated threshold (OLDMALLOC)",
+	}
+	datadogGCCauses = map[string]string{
+		"newobj": "object allocation", "malloc": "malloc()", "method": "GC.start()", "capi": "rb_gc()", "stress": "stress",
+	}
+)
+
+// gcLabels adds what is known of a collection that began for a reason (flamegraph.Key.GC); 0: nothing is.
+func gcLabels(s *profile.Sample, reason uint16) {
+	s.Label[LabelEvent] = []string{EventGC}
+	if reason == 0 {
+		return
+	}
+	bits := uint32(reason)
+	kind := "minor"
+	if sampler.GCIsMajor(bits) {
+		kind = "major"
+	}
+	s.Label[labelGCType] = []string{kind}
+	if why, ok := datadogGCReasons[sampler.GCMajorBy(bits)]; ok {
+		s.Label[labelGCReason] = []string{why}
+	}
+	if cause, ok := datadogGCCauses[sampler.GCTrigger(bits)]; ok {
+		s.Label[labelGCCause] = []string{cause}
+	}
+}
+
+// label adds the labels of an entry to a sample.
+func (b *profileBuilder) label(s *profile.Sample, k flamegraph.Key) {
+	s.Label = map[string][]string{LabelDdtopState: {k.State.String()}}
+	if f := b.m.Dict.Frame(b.frames[0]); f.Origin != sampler.OriginUnknown {
+		s.Label[labelOrigin] = []string{f.Origin.String()}
+		if f.Gem != "" {
+			s.Label[labelGem] = []string{flamegraph.Printable(f.Gem)}
+		}
+	}
+	l := b.threadLabels(k.Thread)
+	s.Label[labelThreadID] = []string{l.tid}
+	if l.name != "" {
+		s.Label[labelThreadName] = []string{l.name}
+	}
+	if l.ractor != "" {
+		s.Label[labelRactor] = []string{l.ractor}
+	}
+	s.Label[LabelState] = []string{datadogStates[k.State%gvl.NumStates]}
+	if k.State == gvl.GC {
+		gcLabels(s, k.GC)
+	}
+	b.serving(s, k.Endpoint)
+}
+
+// serving adds the labels of whom the thread worked for.
+func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointID) {
+	if int(id) >= len(b.m.Served) {
+		return
+	}
+	s := &b.m.Served[id]
+	if s.Name != "" {
+		sample.Label[labelEndpoint] = []string{flamegraph.Printable(s.Name)}
+	}
+	// The bits of the spans' ids, as a tracer's library writes them.
+	if s.Span != 0 {
+		setNumber(sample, labelSpan, int64(s.Span))
+	}
+	if s.RootSpan != 0 {
+		setNumber(sample, labelRootSpan, int64(s.RootSpan))
+	}
+	if s.Trace != ([16]byte{}) {
+		sample.Label[labelTrace] = []string{hex.EncodeToString(s.Trace[:])}
+	}
+}
+
+func setNumber(s *profile.Sample, label string, n int64) {
+	if s.NumLabel == nil {
+		s.NumLabel = make(map[string][]int64, 3)
+	}
+	s.NumLabel[label] = []int64{n}
+}
+
+type threadLabels struct {
+	tid, name, ractor string
+}
+
+func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
+	if l, ok := b.labels[id]; ok {
+		return l
+	}
+	var l threadLabels
+	info, known := b.m.Dict.Thread(id)
+	if known {
+		l.name = flamegraph.Printable(info.Name)
+		if l.name == "" && info.Main {
+			l.name = "main"
+		}
+		l.ractor = strconv.FormatUint(uint64(info.Ractor), 10)
+	}
+	l.tid = fmt.Sprintf("%d (%d)", info.TID, id)
+	if l.name == "" {
+		l.name = b.starts[id]
+	}
+	b.labels[id] = l
+	return l
+}
+
+// threadStarts tells of each thread where it was started, as Thread#inspect has it: "app/pool.rb:12", the outermost frame of
+// Ruby code. That is the same in all of a thread's stacks, but for those of fibers: of several it is the one with the most time.
+func threadStarts(dict *sampler.Dictionary, entries []flamegraph.Entry) map[sampler.ThreadID]string {
+	type start struct {
+		thread sampler.ThreadID
+		frame  sampler.FrameID
+	}
+	seen := make(map[start]int64)
+	best := make(map[sampler.ThreadID]start)
+	outermost := make(map[sampler.StackID]sampler.FrameID)
+	var frames []sampler.FrameID
+	for i := range entries {
+		k := &entries[i].Key
+		at := start{thread: k.Thread}
+		var ok bool
+		if at.frame, ok = outermost[k.Stack]; !ok {
+			frames = dict.Frames(k.Stack, frames[:0])
+			for n := len(frames) - 1; n >= 0 && at.frame == 0; n-- {
+				if f := dict.Frame(frames[n]); !f.C && f.Path != "" {
+					at.frame = frames[n]
+				}
+			}
+			outermost[k.Stack] = at.frame
+		}
+		if at.frame == 0 {
+			continue
+		}
+		seen[at] += entries[i].Weights.WallNS
+		if top, ok := best[k.Thread]; !ok || seen[at] > seen[top] || seen[at] == seen[top] && at.frame < top.frame {
+			best[k.Thread] = at
+		}
+	}
+	out := make(map[sampler.ThreadID]string, len(best))
+	for id, at := range best {
+		f := dict.Frame(at.frame)
+		out[id] = flamegraph.Printable(f.Path) + ":" + strconv.Itoa(int(f.FirstLine))
+	}
+	return out
+}

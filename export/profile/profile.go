@@ -1,0 +1,332 @@
+// Package profile writes what was measured by thread, stack and state: pprof profiles, collapsed stacks, speedscope, callgrind, and a
+// flamegraph as SVG.
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export/trace"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Measured is what the exports of profiles are made from: weights per thread, stack and state over a stretch of time.
+type Measured struct {
+	Process sampler.Process
+	Dict    *sampler.Dictionary
+	Weights *flamegraph.Snapshot
+	// Served is what the EndpointIDs of Weights stand for; nil: nothing is told of whom threads worked for.
+	Served []flamegraph.Served
+	// Trace is what happened in the order of time; nil where no format needs it.
+	Trace *trace.Trace
+	// Timeline has the weights in the order of time; nil: profiles have sums alone.
+	Timeline *Timeline
+	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
+	Own bool
+}
+
+// Marked returns m with the names of frames as files have them: those that can't be trusted are marked. Every export of stacks begins
+// with it.
+func (m Measured) Marked() Measured {
+	m.Dict = m.Dict.Marked()
+	return m
+}
+
+// Ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Those that differ
+// in whom the thread worked for alone are one, unless served, and so are those that differ in why a collection began, unless
+// reasons.
+func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
+	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
+	for _, e := range m.Weights.Entries {
+		if e.Weights == (flamegraph.Weights{}) {
+			continue
+		}
+		if !served {
+			e.Key.Endpoint = 0
+		}
+		if !reasons {
+			e.Key.GC = 0
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(x, y flamegraph.Entry) int { return x.Key.Compare(&y.Key) })
+	n := 0
+	for _, e := range out {
+		if n > 0 && out[n-1].Key == e.Key {
+			out[n-1].Weights = out[n-1].Weights.Plus(e.Weights)
+			continue
+		}
+		out[n] = e
+		n++
+	}
+	return out[:n]
+}
+
+// OnlyEndpoints leaves the weights of requests and jobs alone whose route or class match says yes to.
+func (m *Measured) OnlyEndpoints(match func(name string) bool) {
+	other := func(k flamegraph.Key) bool {
+		at := int(k.Endpoint)
+		return at == 0 || at >= len(m.Served) || m.Served[at].Name == "" || !match(m.Served[at].Name)
+	}
+	s := *m.Weights
+	s.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e flamegraph.Entry) bool { return other(e.Key) })
+	for i := range s.Entries { // of objects only the sum of all is exact
+		s.Entries[i].Weights.ForgetAllocations()
+	}
+	m.Weights = &s
+	if m.Timeline != nil {
+		m.Timeline.drop(other)
+	}
+}
+
+// errTooFew means that too few allocations were seen to say which code makes them: measure for longer.
+var errTooFew = errors.New("too few allocations were seen")
+
+// Enough fails when a metric can't be told from what was measured.
+func (m Measured) Enough(metric flamegraph.Metric) error {
+	if a := m.Weights.Allocations(); metric == flamegraph.Allocations && !a.Enough() {
+		return fmt.Errorf("allocations of pid %d: %w: %d objects were allocated, in %d instants of reading a stack, and %d are needed; measure for longer, or with a higher --lock-rate",
+			m.Process.PID, errTooFew, a.Objects, a.Ticks, flamegraph.MinAllocTicks)
+	}
+	return nil
+}
+
+// Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples; where enough
+// allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). Some are
+// there under Datadog's names as well: cpu-samples, timeline (the time of collections), alloc-samples. With a Timeline each sample is a
+// stretch of time with its end. The sums are the same with and without a Timeline.
+//
+// Functions are distinguished by label, file and first line; locations by function and line, so the line view works. The mapping of a
+// location is where its code comes from: the program's own under its title, "gem rack 2.2.7", "ruby stdlib". Names are
+// flamegraph.Printable, for `go tool pprof` writes them to terminals as they are. It fails when the profile is not valid,
+// which would be a bug here.
+func Profile(m Measured) (*profile.Profile, error) {
+	m = m.Marked()
+	b := profileBuilder{
+		m: m, mapping: &profile.Mapping{ID: 1, File: report.ProgramName(m.Process), HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
+		functions: make(map[flamegraph.FuncKey]*profile.Function),
+		locations: make(map[sampler.FrameID]*profile.Location),
+		byLine:    make(map[lineKey]*profile.Location),
+		mappings:  make(map[string]*profile.Mapping),
+		labels:    make(map[sampler.ThreadID]threadLabels),
+	}
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{
+			{Type: "wall-time", Unit: "nanoseconds"}, {Type: "cpu-time", Unit: "nanoseconds"},
+			{Type: "gvl-wait", Unit: "nanoseconds"}, {Type: "samples", Unit: "count"}, {Type: "blame", Unit: "nanoseconds"},
+			{Type: "cpu-samples", Unit: "count"}, {Type: "timeline", Unit: "nanoseconds"},
+		},
+		DefaultSampleType: "wall-time",
+		PeriodType:        &profile.ValueType{Type: "wall-time", Unit: "nanoseconds"},
+		TimeNanos:         m.Process.WallTime(m.Weights.FromNS).UnixNano(),
+		DurationNanos:     m.Weights.ToNS - m.Weights.FromNS,
+		Mapping:           []*profile.Mapping{b.mapping},
+		Comments:          comments(m),
+	}
+	if m.Process.StackRate > 0 {
+		p.Period = int64(1e9 / m.Process.StackRate)
+	}
+	if a := m.Weights.Allocations(); a.Enough() {
+		b.objects = m.Weights.Values(flamegraph.Allocations)
+		p.SampleType = append(p.SampleType, &profile.ValueType{Type: "alloc-objects", Unit: "count"}, &profile.ValueType{Type: "alloc-samples", Unit: "count"})
+		p.Comments = append(p.Comments, fmt.Sprintf("ddtop: alloc-objects and alloc-samples are an estimate from %d instants, ± %.0f %%; its sum, %d, is exact",
+			a.Ticks, 100*a.Error(), a.Objects))
+	}
+	b.p = p
+	b.mappings[b.mapping.File] = b.mapping
+	entries := m.Ordered(m.Served != nil, true)
+	b.starts = threadStarts(m.Dict, entries)
+	if m.Timeline != nil {
+		m.Timeline.each(b.add)
+	} else {
+		for _, e := range entries {
+			b.add(e, 0)
+		}
+	}
+	if err := p.CheckValid(); err != nil {
+		return nil, fmt.Errorf("pprof profile of pid %d: %w", m.Process.PID, err)
+	}
+	return p, nil
+}
+
+// WriteProfile writes Profile's result in the gzip-compressed form that `go tool pprof` opens.
+func WriteProfile(w io.Writer, m Measured) error {
+	p, err := Profile(m)
+	if err != nil {
+		return err
+	}
+	return p.Write(w)
+}
+
+func comments(m Measured) []string {
+	c := []string{fmt.Sprintf("ddtop: pid %d, %s", m.Process.PID, flamegraph.Printable(m.Process.RubyDescription))}
+	if n := m.Weights.Overflow; n > 0 {
+		c = append(c, fmt.Sprintf("ddtop: %d additions had more distinct stacks than are kept; they are under %s", n, flamegraph.NoStack))
+	}
+	if d := m.Weights.Dropped; d.WallNS > 0 {
+		c = append(c, fmt.Sprintf("ddtop: %d ns of wall time came too late for the window and are missing", d.WallNS))
+	}
+	if m.Timeline != nil && m.Timeline.CutNS() != 0 {
+		c = append(c, fmt.Sprintf("ddtop: from %s on there are sums without timestamps: there was too much to keep",
+			m.Process.WallTime(m.Timeline.CutNS()).UTC().Format(time.RFC3339Nano)))
+	}
+	return c
+}
+
+type lineKey struct {
+	function uint64
+	line     int32
+	mapping  uint64
+}
+
+type profileBuilder struct {
+	m         Measured
+	p         *profile.Profile
+	mapping   *profile.Mapping // of the program's own code: the first one is a profile's main program
+	mappings  map[string]*profile.Mapping
+	functions map[flamegraph.FuncKey]*profile.Function
+	locations map[sampler.FrameID]*profile.Location
+	byLine    map[lineKey]*profile.Location
+	labels    map[sampler.ThreadID]threadLabels
+	frames    []sampler.FrameID
+	starts    map[sampler.ThreadID]string // where threads without a name were started
+	gc        *profile.Location           // what collecting returned; nil: nothing yet
+	// objects gives the objects allocated of each entry; nil: not enough of them were seen.
+	objects func(flamegraph.Weights) int64
+}
+
+// Places of a sample's values; those of objects come last, where there are any.
+const (
+	valueWall = iota
+	valueCPU
+	valueWait
+	valueSamples
+	valueBlame
+	valueCPUSamples
+	valueTimeline
+)
+
+// add adds the samples of an entry.
+func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
+	b.frames = b.m.Dict.Frames(e.Key.Stack, b.frames[:0])
+	if len(b.frames) == 0 {
+		b.frames = append(b.frames, 0)
+	}
+	values := make([]int64, valueTimeline+1, valueTimeline+3)
+	values[valueWall], values[valueCPU], values[valueWait] = e.Weights.WallNS, e.Weights.CPUNS, e.Weights.WaitNS
+	values[valueSamples], values[valueBlame] = e.Weights.Samples, e.Weights.BlameNS
+	values[valueCPUSamples] = e.Weights.Samples
+	if e.Key.State == gvl.GC {
+		values[valueTimeline] = e.Weights.WallNS
+	}
+	offCPU := int64(0)
+	if datadogStates[e.Key.State%gvl.NumStates] != hadCPU {
+		offCPU, values[valueCPU] = values[valueCPU], 0
+	}
+	if b.objects != nil {
+		n := b.objects(e.Weights)
+		values = append(values, n, n)
+	}
+	b.sample(e.Key, values, endNS)
+	if offCPU != 0 { // a wait has none: it used it before or after
+		rest := make([]int64, len(values))
+		rest[valueCPU] = offCPU
+		s := b.sample(e.Key, rest, endNS)
+		s.Label[LabelState] = []string{hadCPU}
+	}
+}
+
+// sample adds a sample, and returns it; nil: it has no value but 0.
+func (b *profileBuilder) sample(k flamegraph.Key, values []int64, endNS int64) *profile.Sample {
+	if !slices.ContainsFunc(values, func(v int64) bool { return v != 0 }) {
+		return nil
+	}
+	s := &profile.Sample{Value: values, Location: make([]*profile.Location, len(b.frames), len(b.frames)+1)}
+	for i, f := range b.frames {
+		s.Location[i] = b.location(f)
+	}
+	if k.State == gvl.GC {
+		s.Location = append(s.Location, b.collecting())
+	}
+	b.label(s, k)
+	if endNS != 0 {
+		setNumber(s, labelEnd, b.m.Process.WallTime(endNS).UnixNano())
+	}
+	b.p.Sample = append(b.p.Sample, s)
+	return s
+}
+
+// collecting is the location that the time of collections is under.
+func (b *profileBuilder) collecting() *profile.Location {
+	if b.gc == nil {
+		b.gc = b.at(sampler.Frame{Label: GCFrame, Name: GCFrame}, b.mapping)
+	}
+	return b.gc
+}
+
+func (b *profileBuilder) location(id sampler.FrameID) *profile.Location {
+	if l, ok := b.locations[id]; ok {
+		return l
+	}
+	f := b.m.Dict.Frame(id)
+	if id == 0 {
+		f = sampler.Frame{Label: flamegraph.NoStack, Name: flamegraph.NoStack}
+	}
+	l := b.at(f, b.mappingOf(f))
+	b.locations[id] = l
+	return l
+}
+
+// at is the location of a frame's line.
+func (b *profileBuilder) at(f sampler.Frame, m *profile.Mapping) *profile.Location {
+	fn := b.function(f)
+	k := lineKey{fn.ID, f.Line, m.ID}
+	l, ok := b.byLine[k]
+	if !ok {
+		l = &profile.Location{ID: uint64(len(b.p.Location) + 1), Mapping: m, Line: []profile.Line{{Function: fn, Line: int64(f.Line)}}}
+		b.p.Location = append(b.p.Location, l)
+		b.byLine[k] = l
+	}
+	return l
+}
+
+// mappingOf returns the mapping that stands for a frame's origin.
+func (b *profileBuilder) mappingOf(f sampler.Frame) *profile.Mapping {
+	var name string
+	switch f.Origin {
+	case sampler.OriginGem:
+		name = "gem " + flamegraph.Printable(f.Gem)
+	case sampler.OriginStdlib, sampler.OriginCore, sampler.OriginEval:
+		name = "ruby " + f.Origin.String()
+	default:
+		return b.mapping
+	}
+	m, ok := b.mappings[name]
+	if !ok {
+		m = &profile.Mapping{ID: uint64(len(b.p.Mapping) + 1), File: name, HasFunctions: true, HasFilenames: true, HasLineNumbers: true}
+		b.p.Mapping = append(b.p.Mapping, m)
+		b.mappings[name] = m
+	}
+	return m
+}
+
+func (b *profileBuilder) function(f sampler.Frame) *profile.Function {
+	k := flamegraph.FuncKey{Label: flamegraph.Printable(f.Label), File: flamegraph.Printable(f.File()), Line: f.FirstLine}
+	if fn, ok := b.functions[k]; ok {
+		return fn
+	}
+	fn := &profile.Function{
+		ID: uint64(len(b.p.Function) + 1), Name: k.Label, SystemName: flamegraph.Printable(f.Name), Filename: k.File, StartLine: int64(f.FirstLine),
+	}
+	b.p.Function = append(b.p.Function, fn)
+	b.functions[k] = fn
+	return fn
+}

@@ -1,0 +1,85 @@
+package profile
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/google/pprof/profile"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// labelPID is the label of a pprof sample that says which process it is of, where a profile holds several.
+const labelPID = "pid"
+
+// Profiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first begin to
+// the last end.
+func Profiles(list []Measured) (*profile.Profile, error) {
+	var all []*profile.Profile
+	var from, to int64
+	for i, m := range list {
+		p, err := Profile(m)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range p.Sample {
+			s.Label[labelPID] = []string{strconv.Itoa(m.Process.PID)}
+		}
+		end := p.TimeNanos + p.DurationNanos
+		if i == 0 {
+			from, to = p.TimeNanos, end
+		}
+		from, to = min(from, p.TimeNanos), max(to, end)
+		all = append(all, p)
+	}
+	sameTypes(all)
+	merged, err := profile.Merge(all)
+	if err != nil {
+		return nil, fmt.Errorf("pprof profile of %d processes: %w", len(list), err)
+	}
+	merged.TimeNanos, merged.DurationNanos = from, to-from
+	return merged, nil
+}
+
+// sameTypes leaves out the estimate of allocations where not every process has one, because a profile has one list of types.
+func sameTypes(all []*profile.Profile) {
+	least := len(all[0].SampleType)
+	for _, p := range all {
+		least = min(least, len(p.SampleType))
+	}
+	for _, p := range all {
+		p.SampleType = p.SampleType[:least]
+		for _, s := range p.Sample {
+			s.Value = s.Value[:least]
+		}
+	}
+}
+
+// WriteProfiles writes Profiles' result.
+func WriteProfiles(w io.Writer, list []Measured) error {
+	p, err := Profiles(list)
+	if err != nil {
+		return err
+	}
+	return p.Write(w)
+}
+
+// WriteCollapsedOf writes collapsed stacks of several processes: the first frame of each line is "program [PID]".
+func WriteCollapsedOf(w io.Writer, list []Measured, metric flamegraph.Metric) error {
+	for _, m := range list {
+		var b bytes.Buffer
+		if err := WriteCollapsed(&b, m, metric); err != nil {
+			return err
+		}
+		prefix := CollapsedName(fmt.Sprintf("%s [%d]", report.ProgramName(m.Process), m.Process.PID)) + ";"
+		for line := range bytes.Lines(b.Bytes()) {
+			if _, err := fmt.Fprintf(w, "%s%s", prefix, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

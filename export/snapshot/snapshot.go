@@ -1,0 +1,180 @@
+// Package snapshot writes the folder of a snapshot, and a picture of the screen. It is the one package of exports that touches the disk.
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	report "github.com/ddtop/ddtop/export"
+	weights "github.com/ddtop/ddtop/export/profile"
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+// Names of the files of a snapshot.
+const (
+	profileFile    = "profile.pb.gz"
+	threadsFile    = "threads.txt"
+	flamegraphFile = "flamegraph.svg"
+	screenFile     = "screen.svg"
+	screenTextFile = "screen.txt"
+	recordingFile  = "history.ddtop"
+	summaryFile    = "summary.md"
+)
+
+// maxSnapshotNames bounds the numbers tried when a snapshot of the same second exists.
+const maxSnapshotNames = 100
+
+// Snapshot is what the snapshot key saves. A part that is nil (or a Screen without rows) is left out of the folder.
+type Snapshot struct {
+	// Program and PID name the folder, together with At.
+	Program string
+	PID     int
+	At      time.Time
+	Profile *weights.Measured
+	Dump    *report.Dump
+	Tree    *flamegraph.Tree
+	// SVGTitle is the flamegraph's heading.
+	SVGTitle string
+	// SVGColors are its colours, those of the screen; nil: the usual ones.
+	SVGColors *flamegraph.SVGColors
+	// Summary says in Markdown what is wrong, who is to blame and what the threads do.
+	Summary string
+	// Screen is what the screen showed.
+	Screen        Screen
+	ScreenOptions ScreenOptions
+	// Recording writes the history as a recording.
+	Recording func(io.Writer) error
+	// Made is called with what was just made and the folder it is in: the snapshot's folder, then its files. nil: nobody is told.
+	Made func(folder *os.Root, made *os.File)
+}
+
+// WriteSnapshot writes a folder <program>-<pid>-<time> into an open one, and returns its name. It is written under a
+// temporary name and renamed when it is complete, so a folder of that name is whole. Stacks and names can be private: the
+// folder is 0700, its files 0600. On an error nothing is left behind.
+func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
+	tmp := fmt.Sprintf(".ddtop-snapshot-%016x", rand.Uint64())
+	if err := folder.Mkdir(tmp, 0o700); err != nil {
+		return "", fmt.Errorf("save snapshot of pid %d: %w: choose a folder you may write to", s.PID, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, folder.RemoveAll(tmp))
+		}
+	}()
+	within, err := folder.OpenRoot(tmp)
+	if err != nil {
+		return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
+	}
+	defer within.Close()
+	if s.Made != nil {
+		if dir, err := within.Open("."); err == nil {
+			s.Made(folder, dir)
+			_ = dir.Close() // it was read only
+		}
+	}
+	for _, f := range s.files() {
+		if err := s.writeNew(within, f.name, f.write); err != nil {
+			return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
+		}
+	}
+	base := s.folder()
+	for n := 1; n <= maxSnapshotNames; n++ {
+		name = base
+		if n > 1 {
+			name = fmt.Sprintf("%s-%d", base, n)
+		}
+		if _, err := folder.Lstat(name); err == nil {
+			continue
+		}
+		// A folder that appeared in between is not empty, so rename refuses to replace it.
+		err := folder.Rename(tmp, name)
+		if err == nil {
+			return name, nil
+		}
+		if _, statErr := folder.Lstat(name); statErr != nil {
+			return "", fmt.Errorf("save snapshot of pid %d: %w", s.PID, err)
+		}
+	}
+	return "", fmt.Errorf("save snapshot of pid %d: %s and %d names like it exist: move some of them away", s.PID, base, maxSnapshotNames-1)
+}
+
+// writeNew writes a file that is not there yet, never through a link.
+func (s *Snapshot) writeNew(folder *os.Root, name string, write func(io.Writer) error) error {
+	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if s.Made != nil {
+		s.Made(folder, f)
+	}
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+type snapshotFile struct {
+	name  string
+	write func(io.Writer) error
+}
+
+func (s *Snapshot) files() []snapshotFile {
+	var f []snapshotFile
+	if s.Profile != nil {
+		f = append(f, snapshotFile{profileFile, func(w io.Writer) error { return weights.WriteProfile(w, *s.Profile) }})
+	}
+	if s.Dump != nil {
+		f = append(f, snapshotFile{threadsFile, s.Dump.WriteText})
+	}
+	if s.Tree != nil {
+		f = append(f, snapshotFile{flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVGIn(w, s.SVGTitle, s.SVGColors) }})
+	}
+	if len(s.Screen.Rows) > 0 {
+		f = append(f,
+			snapshotFile{screenFile, func(w io.Writer) error {
+				return ScreenSVG(w, s.Screen, s.ScreenOptions)
+			}},
+			snapshotFile{screenTextFile, func(w io.Writer) error {
+				_, err := io.WriteString(w, s.Screen.Text)
+				return err
+			}})
+	}
+	if s.Summary != "" {
+		f = append(f, snapshotFile{summaryFile, func(w io.Writer) error {
+			_, err := io.WriteString(w, s.Summary)
+			return err
+		}})
+	}
+	if s.Recording != nil {
+		f = append(f, snapshotFile{recordingFile, s.Recording})
+	}
+	return f
+}
+
+func (s *Snapshot) folder() string { return Stem(s.Program, s.PID, s.At) }
+
+// Stem returns <program>-<pid>-<time>, the name of a file or folder about a process. The program's name comes from the
+// target: only letters, digits, dot, dash and underscore are kept, at most 64 of them, and no leading dot.
+func Stem(program string, pid int, at time.Time) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, filepath.Base(program))
+	name = strings.TrimLeft(name, ".-")
+	if len(name) > 64 {
+		name = name[:64]
+	}
+	if name == "" {
+		name = "ruby"
+	}
+	return fmt.Sprintf("%s-%d-%s", name, pid, at.Format("20060102-150405"))
+}

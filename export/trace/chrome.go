@@ -1,0 +1,381 @@
+package trace
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Thread ids of a Chrome trace for what has no native thread's. They are past any that Linux gives (2^22).
+const (
+	chromeLockTID   = 1_000_000_000 // the GVL of a ractor, by its number
+	chromeThreadTID = 1_500_000_000 // a thread without a native one, by ddtop's id
+	chromeTIDs      = 400_000_000
+)
+
+// The phases of events.
+const (
+	chromeComplete = "X"
+	chromeInstant  = "i"
+	chromeCounter  = "C"
+	chromeMetadata = "M"
+)
+
+// chromeEvent is one event. Times are in µs.
+type chromeEvent struct {
+	Name     string        `json:"name"`
+	Category string        `json:"cat,omitempty"`
+	Phase    string        `json:"ph"`
+	TS       chromeMicros  `json:"ts"`
+	Dur      *chromeMicros `json:"dur,omitempty"`
+	PID      int           `json:"pid"`
+	TID      int           `json:"tid"`
+	Scope    string        `json:"s,omitempty"`
+	Color    string        `json:"cname,omitempty"`
+	// Stack is the key of its stack in stackFrames.
+	Stack string `json:"sf,omitempty"`
+	Args  any    `json:"args,omitempty"`
+}
+
+// chromeArgs are the arguments of a slice. The last four are of a wait for the GVL that is known exactly; a slice can be a part of it.
+type chromeArgs struct {
+	At   string `json:"at,omitempty"`
+	In   string `json:"in,omitempty"`
+	What string `json:"what,omitempty"`
+	// Begin and End are who held the GVL when the wait began and last before it ended.
+	Begin    string        `json:"held_at_begin_by,omitempty"`
+	End      string        `json:"held_at_end_by,omitempty"`
+	Handover *chromeMicros `json:"hand_over_us,omitempty"`
+	NoCPU    *chromeMicros `json:"without_cpu_us,omitempty"`
+}
+
+// chromeFrame is a node of stackFrames.
+type chromeFrame struct {
+	Category string `json:"category"`
+	Name     string `json:"name"`
+	Parent   string `json:"parent,omitempty"`
+}
+
+// chromeMicros is a time in ns, written as µs with all its digits.
+type chromeMicros int64
+
+func (m chromeMicros) MarshalJSON() ([]byte, error) {
+	b := strconv.AppendInt(nil, int64(m)/1000, 10)
+	if rest := int64(m) % 1000; rest > 0 {
+		b = fmt.Appendf(b, ".%03d", rest)
+	}
+	return b, nil
+}
+
+// chromeColors are names of colours that chrome://tracing knows; Perfetto chooses its own.
+var chromeColors = [gvl.NumStates]string{
+	gvl.Unknown: "grey", gvl.Running: "thread_state_running", gvl.Stalled: "terrible", gvl.GC: "detailed_memory_dump",
+	gvl.Waiting: "thread_state_runnable", gvl.Native: "rail_response", gvl.IO: "thread_state_iowait", gvl.Lock: "bad",
+	gvl.Parked: "thread_state_sleeping", gvl.Sleeping: "thread_state_sleeping",
+}
+
+// WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing: a track a
+// thread with a slice a state, a track that shows who holds the GVL, counters for the threads that wait for it, CPU use,
+// memory and allocations, and marks for the begin of collections, of threads, of time that is known exactly, and for notes. A wait that
+// is known exactly says who held the GVL, and has a slice within it from when the thread was chosen. Times are µs since the first sample
+// of all. It is written as it is made: in memory are the stacks' numbers only.
+func WriteChrome(w io.Writer, list []*Trace) error {
+	base, start := traceStart(list)
+	out := chromeWriter{w: bufio.NewWriter(w)}
+	out.begin("{\"traceEvents\":[")
+	other := map[string]string{"writer": "ddtop", "start": start.Format(time.RFC3339Nano)}
+	var stacks []chromeStacks
+	for i, t := range list {
+		c := chromeProcess{t: t, dict: t.dict.Marked(), base: base, tids: make(map[int]bool), out: &out}
+		c.stacks = chromeStacks{c.dict, strconv.Itoa(i+1) + ".", make(map[sampler.StackID]struct{})}
+		c.write()
+		stacks = append(stacks, c.stacks)
+		other[fmt.Sprintf("pid %d", t.process.PID)] = flamegraph.Printable(t.process.RubyDescription)
+		for _, text := range t.comments() {
+			other[fmt.Sprintf("missing of pid %d", t.process.PID)] = text
+		}
+	}
+	out.begin("],\"displayTimeUnit\":\"ms\",\"stackFrames\":{")
+	for _, s := range stacks {
+		s.write(&out)
+	}
+	out.begin("},\"otherData\":")
+	out.value(other)
+	out.text("}\n")
+	return cmp.Or(out.err, out.w.Flush())
+}
+
+// chromeWriter writes JSON as it comes. After the first error it writes nothing.
+type chromeWriter struct {
+	w     *bufio.Writer
+	first bool // of a list
+	err   error
+}
+
+func (o *chromeWriter) text(s string) {
+	if o.err == nil {
+		_, o.err = o.w.WriteString(s)
+	}
+}
+
+// begin writes what comes before a list.
+func (o *chromeWriter) begin(s string) {
+	o.text(s)
+	o.first = true
+}
+
+// next comes before each element of a list.
+func (o *chromeWriter) next() {
+	if !o.first {
+		o.text(",")
+	}
+	o.first = false
+}
+
+func (o *chromeWriter) value(v any) {
+	text, err := json.Marshal(v)
+	if o.err = cmp.Or(o.err, err); o.err == nil {
+		_, o.err = report.ASCIIControls(o.w).Write(text)
+	}
+}
+
+// chromeStacks are the stacks of a process that events have, and what their keys begin with.
+type chromeStacks struct {
+	dict   *sampler.Dictionary
+	prefix string
+	used   map[sampler.StackID]struct{}
+}
+
+func (s *chromeStacks) key(id sampler.StackID) string {
+	return s.prefix + strconv.FormatUint(uint64(id), 10)
+}
+
+// use returns the key of a stack that an event has; "" of none.
+func (s *chromeStacks) use(id sampler.StackID) string {
+	if _, frame := s.dict.Stack(id); frame == 0 {
+		return ""
+	}
+	s.used[id] = struct{}{}
+	return s.key(id)
+}
+
+// write writes the nodes of the stacks, each once.
+func (s *chromeStacks) write(out *chromeWriter) {
+	done := make(map[sampler.StackID]struct{}, len(s.used))
+	for _, id := range slices.Sorted(maps.Keys(s.used)) {
+		for id != 0 {
+			if _, ok := done[id]; ok {
+				break
+			}
+			done[id] = struct{}{}
+			parent, frame := s.dict.Stack(id)
+			f := s.dict.Frame(frame)
+			node := chromeFrame{Category: f.Origin.String(), Name: flamegraph.Printable(f.Label)}
+			if parent != 0 {
+				node.Parent = s.key(parent)
+			}
+			out.next()
+			out.value(s.key(id))
+			out.text(":")
+			out.value(node)
+			id = parent
+		}
+	}
+}
+
+type chromeProcess struct {
+	t      *Trace
+	dict   *sampler.Dictionary // with marks
+	base   int64
+	out    *chromeWriter
+	tids   map[int]bool // given
+	stacks chromeStacks
+}
+
+func (c *chromeProcess) add(e chromeEvent) {
+	e.PID = c.t.process.PID
+	c.out.next()
+	c.out.value(e)
+}
+
+// write writes the names of all tracks, and then each track in the order of time.
+func (c *chromeProcess) write() {
+	t := c.t
+	c.add(chromeEvent{Name: "process_name", Phase: chromeMetadata, Args: map[string]any{"name": report.ProgramName(c.t.process)}})
+	ractors, threads := slices.Sorted(maps.Keys(t.locks)), t.ordered()
+	for i, ractor := range ractors {
+		name := "GVL"
+		if len(ractors) > 1 {
+			name = fmt.Sprintf("GVL of ractor %d", ractor)
+		}
+		c.nameThread(lockTID(ractor), name, i)
+	}
+	tids := make([]int, len(threads))
+	for i, th := range threads {
+		tids[i] = c.tid(th.id)
+		c.nameThread(tids[i], flamegraph.Printable(gvl.ThreadName(th.id, c.dict)), len(ractors)+i)
+	}
+	for _, ractor := range ractors {
+		for _, h := range t.locks[ractor] {
+			c.slice(lockTID(ractor), c.holder(h.thread), "gvl", "", h.fromNS, h.toNS, h.stack, c.where(h.stack))
+		}
+	}
+	for i, th := range threads {
+		c.thread(tids[i], th)
+	}
+	c.counters()
+	c.marks()
+}
+
+func lockTID(r sampler.RactorID) int { return chromeLockTID + int(r)%chromeTIDs }
+
+// holder is the name of a thread that held the GVL; of 0: of one that no sample listed.
+func (c *chromeProcess) holder(id sampler.ThreadID) string {
+	if id == 0 {
+		return "a thread that lived too short"
+	}
+	return flamegraph.Printable(gvl.ThreadName(id, c.dict))
+}
+
+// thread writes a thread's track.
+func (c *chromeProcess) thread(tid int, th *traceThread) {
+	t := c.t
+	spans, at := th.stateSpans(), 0
+	if len(spans) > 0 && spans[0].fromNS > t.firstNS {
+		c.mark(tid, "started", spans[0].fromNS)
+	}
+	var w *traceWait
+	for i := range spans {
+		e := &spans[i]
+		args := c.where(e.stack)
+		args.What = flamegraph.Printable(t.text(e.words))
+		if w, at = th.wait(e, at); w != nil {
+			handover, noCPU := chromeMicros(w.handoverNS), chromeMicros(w.noCPUNS)
+			args.Handover, args.NoCPU = &handover, &noCPU
+			if w.first != 0 {
+				args.Begin = c.holder(w.first)
+			}
+			if w.last != 0 {
+				args.End = c.holder(w.last)
+			}
+		}
+		c.slice(tid, e.state.String(), "state", chromeColors[e.state%gvl.NumStates], e.fromNS, e.toNS, e.stack, args)
+		if w == nil {
+			continue
+		}
+		if from, to := max(w.toNS-w.handoverNS, e.fromNS), min(w.toNS, e.toNS); w.handoverNS > 0 && from < to {
+			c.slice(tid, "hand-over", "wait", "", from, to, 0, chromeArgs{})
+		}
+	}
+	if th.endedNS != 0 && th.endedNS < t.lastNS {
+		c.mark(tid, "died", th.endedNS)
+	}
+}
+
+// mark writes an instant of a thread.
+func (c *chromeProcess) mark(tid int, name string, atNS int64) {
+	c.add(chromeEvent{Name: name, Category: "thread", Phase: chromeInstant, Scope: "t", TS: chromeMicros(atNS - c.base), TID: tid})
+}
+
+// tid returns the number of a thread's track: its native thread's, unless that was another thread's before, as Ruby uses
+// native threads again.
+func (c *chromeProcess) tid(id sampler.ThreadID) int {
+	if info, ok := c.dict.Thread(id); ok && info.TID != 0 && !c.tids[int(info.TID)] {
+		c.tids[int(info.TID)] = true
+		return int(info.TID)
+	}
+	return chromeThreadTID + int(id)%chromeTIDs
+}
+
+func (c *chromeProcess) nameThread(tid int, name string, order int) {
+	c.add(chromeEvent{Name: "thread_name", Phase: chromeMetadata, TID: tid, Args: map[string]any{"name": name}})
+	c.add(chromeEvent{Name: "thread_sort_index", Phase: chromeMetadata, TID: tid, Args: map[string]any{"sort_index": order}})
+}
+
+func (c *chromeProcess) slice(tid int, name, category, color string, fromNS, toNS int64, stack sampler.StackID, args chromeArgs) {
+	dur := chromeMicros(toNS - fromNS)
+	e := chromeEvent{Name: name, Category: category, Phase: chromeComplete, TS: chromeMicros(fromNS - c.base), Dur: &dur, TID: tid, Color: color, Stack: c.stacks.use(stack)}
+	if args != (chromeArgs{}) {
+		e.Args = &args
+	}
+	c.add(e)
+}
+
+// where names the innermost frame of a stack.
+func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
+	if _, id := c.dict.Stack(stack); id != 0 {
+		f := c.dict.Frame(id)
+		args.In = flamegraph.Printable(f.Label)
+		if file := f.File(); file != "" {
+			if args.At = flamegraph.Printable(file); f.Line > 0 {
+				args.At += ":" + strconv.Itoa(int(f.Line))
+			}
+		}
+	}
+	return args
+}
+
+func (c *chromeProcess) counter(name, key string, atNS int64, value float64) {
+	if atNS < c.base {
+		return // read before the first sample
+	}
+	c.add(chromeEvent{Name: name, Phase: chromeCounter, TS: chromeMicros(atNS - c.base), Args: map[string]any{key: value}})
+}
+
+func (c *chromeProcess) counters() {
+	t := c.t
+	for _, p := range t.waiting {
+		c.counter("waiting for the GVL", "threads", p.atNS, float64(p.value))
+	}
+	for _, p := range t.memory {
+		c.counter("memory", "MB", p.atNS, float64(p.value)/1e6)
+	}
+	// A rate is shown from the begin of the stretch that it was measured over.
+	rate := func(name, key string, list []tracePoint, scale float64) {
+		for i := 1; i < len(list); i++ {
+			a, b := list[i-1], list[i]
+			c.counter(name, key, a.atNS, float64(b.value-a.value)/float64(b.atNS-a.atNS)*scale)
+		}
+	}
+	rate("CPU", "%", t.cpu, 100)
+	rate("allocations", "objects/s", t.objects, 1e9)
+}
+
+// marks adds the begin of collections, what is known exactly, and the notes.
+func (c *chromeProcess) marks() {
+	for _, g := range c.t.cycles.List {
+		name, args := "major GC", map[string]any{"by": sampler.GCTrigger(g.Reason)}
+		if g.Minor {
+			name = "minor GC"
+		} else if why := sampler.GCMajorBy(g.Reason); why != "" {
+			args["major_by"] = why
+		}
+		c.add(chromeEvent{Name: name, Category: "gc", Phase: chromeInstant, Scope: "p", TS: chromeMicros(g.AtNS - c.base), Args: args})
+	}
+	for _, x := range c.t.exactly {
+		c.global("exact from here on", "exact", x.fromNS)
+		c.global("exact up to here", "exact", x.toNS)
+	}
+	for _, n := range c.t.Notes {
+		if n.AtNS < c.base {
+			continue
+		}
+		c.global(flamegraph.Printable(n.Text), "note", n.AtNS)
+	}
+}
+
+// global writes an instant of all tracks.
+func (c *chromeProcess) global(name, category string, atNS int64) {
+	c.add(chromeEvent{Name: name, Category: category, Phase: chromeInstant, Scope: "g", TS: chromeMicros(atNS - c.base)})
+}

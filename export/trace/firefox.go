@@ -1,0 +1,350 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// firefoxVersion is the version of the processed profile format that is written; the profiler upgrades older ones than its
+// own. It is the last one whose tables and strings belong to a thread.
+const firefoxVersion = 55
+
+// The categories of a Firefox profile: first gvl's states, in their order, then the origins of frames.
+const firefoxOrigins = int(gvl.NumStates)
+
+// firefoxColors are colours by the profiler's names. Transparent means idle there, and grey marks the category of what has
+// none, which must exist.
+var firefoxColors = [gvl.NumStates]string{
+	gvl.Unknown: "grey", gvl.Running: "green", gvl.Stalled: "magenta", gvl.GC: "purple", gvl.Waiting: "red", gvl.Native: "lightblue",
+	gvl.IO: "blue", gvl.Lock: "orange", gvl.Parked: "transparent", gvl.Sleeping: "transparent",
+}
+
+var firefoxOriginColors = [sampler.NumOrigins]string{
+	sampler.OriginUnknown: "grey", sampler.OriginApp: "yellow", sampler.OriginGem: "brown", sampler.OriginStdlib: "darkgrey",
+	sampler.OriginCore: "grey", sampler.OriginEval: "lightred",
+}
+
+type firefoxProfile struct {
+	Meta             firefoxMeta       `json:"meta"`
+	Libs             []struct{}        `json:"libs"`
+	Threads          []*firefoxThread  `json:"threads"`
+	Pages            []struct{}        `json:"pages"`
+	ProfilerOverhead []struct{}        `json:"profilerOverhead"`
+	Counters         []*firefoxCounter `json:"counters"`
+}
+
+type firefoxMeta struct {
+	Categories  []firefoxCategory `json:"categories"`
+	Debug       bool              `json:"debug"`
+	Interval    float64           `json:"interval"` // ms
+	Version     int               `json:"version"`  // of the Gecko format that the processed one came from
+	Processed   int               `json:"preprocessedProfileVersion"`
+	ProcessType int               `json:"processType"`
+	Product     string            `json:"product"`
+	SampleUnits struct {
+		Time       string `json:"time"`
+		EventDelay string `json:"eventDelay"`
+		CPUDelta   string `json:"threadCPUDelta"`
+	} `json:"sampleUnits"`
+	StartTime    float64         `json:"startTime"` // ms since 1970
+	Symbolicated bool            `json:"symbolicated"`
+	PausedRanges []struct{}      `json:"pausedRanges"`
+	OneStackType bool            `json:"usesOnlyOneStackType"`
+	NotMozilla   bool            `json:"sourceCodeIsNotOnSearchfox"`
+	Markers      []firefoxSchema `json:"markerSchema"`
+	LogicalCPUs  int             `json:"logicalCPUs,omitempty"`
+	OSCPU        string          `json:"oscpu,omitempty"`
+	Extra        []firefoxExtra  `json:"extra"`
+}
+
+type firefoxCategory struct {
+	Name          string   `json:"name"`
+	Color         string   `json:"color"`
+	Subcategories []string `json:"subcategories"`
+}
+
+type firefoxExtra struct {
+	Label   string              `json:"label"`
+	Entries []firefoxExtraEntry `json:"entries"`
+}
+
+type firefoxExtraEntry struct {
+	Label  string `json:"label"`
+	Format string `json:"format"`
+	Value  string `json:"value"`
+}
+
+type firefoxSchema struct {
+	Name    string         `json:"name"`
+	Display []string       `json:"display"`
+	Chart   string         `json:"chartLabel"`
+	Table   string         `json:"tableLabel"`
+	Tooltip string         `json:"tooltipLabel"`
+	Fields  []firefoxField `json:"fields"`
+}
+
+type firefoxField struct {
+	Key        string `json:"key"`
+	Label      string `json:"label"`
+	Format     string `json:"format"`
+	Searchable bool   `json:"searchable"`
+}
+
+type firefoxThread struct {
+	Name            string     `json:"name"`
+	Main            bool       `json:"isMainThread"`
+	PID             string     `json:"pid"`
+	TID             string     `json:"tid"`
+	ProcessName     string     `json:"processName"`
+	ProcessType     string     `json:"processType"`
+	ProcessStartup  float64    `json:"processStartupTime"`
+	ProcessShutdown *float64   `json:"processShutdownTime"`
+	Register        float64    `json:"registerTime"`
+	Unregister      *float64   `json:"unregisterTime"`
+	PausedRanges    []struct{} `json:"pausedRanges"`
+	ShowMarkers     bool       `json:"showMarkersInTimeline"`
+
+	Samples firefoxSamples `json:"samples"`
+	Stacks  firefoxTable   `json:"stackTable"`
+	Frames  firefoxTable   `json:"frameTable"`
+	Funcs   firefoxTable   `json:"funcTable"`
+	// Resources hold what functions come from: gems.
+	Resources     firefoxTable `json:"resourceTable"`
+	NativeSymbols firefoxTable `json:"nativeSymbols"`
+	Markers       firefoxTable `json:"markers"`
+	Strings       []string     `json:"stringArray"`
+}
+
+type firefoxSamples struct {
+	Length int   `json:"length"`
+	Stack  []int `json:"stack"`
+	// Time is the end of the stretch that a sample stands for, in ms, Weight its length.
+	Time       []float64 `json:"time"`
+	Weight     []float64 `json:"weight"`
+	WeightType string    `json:"weightType"`
+	// CPUDelta is the CPU time used since the sample before, in ns.
+	CPUDelta []int64 `json:"threadCPUDelta"`
+}
+
+// firefoxTable is a table as the profiler keeps them: a list for each column.
+type firefoxTable struct {
+	names   []string
+	columns [][]any
+}
+
+func newFirefoxTable(names ...string) firefoxTable {
+	return firefoxTable{names, make([][]any, len(names))}
+}
+
+// add adds a row, and returns its number.
+func (t *firefoxTable) add(values ...any) int {
+	for i, v := range values {
+		t.columns[i] = append(t.columns[i], v)
+	}
+	return len(t.columns[0]) - 1
+}
+
+// MarshalJSON writes the number of rows and the columns.
+func (t firefoxTable) MarshalJSON() ([]byte, error) {
+	out := strconv.AppendInt([]byte(`{"length":`), int64(len(t.columns[0])), 10)
+	for i, name := range t.names {
+		column, err := json.Marshal(append([]any{}, t.columns[i]...))
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(append(out, `,"`...), name...), `":`...), column...)
+	}
+	return append(out, '}'), nil
+}
+
+type firefoxMarker struct {
+	Type string `json:"type"`
+	What string `json:"what"`
+}
+
+type firefoxCounter struct {
+	Name            string `json:"name"`
+	Category        string `json:"category"`
+	Description     string `json:"description"`
+	Color           string `json:"color"`
+	PID             string `json:"pid"`
+	MainThreadIndex int    `json:"mainThreadIndex"`
+	Samples         struct {
+		Length int       `json:"length"`
+		Time   []float64 `json:"time"`
+		// Count is the change since the sample before.
+		Count []int64 `json:"count"`
+	} `json:"samples"`
+}
+
+// Phases of markers.
+const (
+	firefoxInstant  = 0
+	firefoxInterval = 1
+)
+
+// firefoxResourceLibrary is the type of a resource that is a library.
+const firefoxResourceLibrary = 1
+
+// firefoxMarkerTypes are the types of markers; each has a schema.
+var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Note"}
+
+// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format: a track a thread with samples, whose
+// weights are the wall time that pprof has to the ns, CPU use, states as categories, markers for the waits for the GVL,
+// collections, stalls, I/O and locks, the notes, and the memory of each process. Times are ms since the first sample of
+// all.
+func WriteFirefox(w io.Writer, list []*Trace) error {
+	p := firefoxProfile{Threads: []*firefoxThread{}, Counters: []*firefoxCounter{}, Libs: []struct{}{}, Pages: []struct{}{},
+		ProfilerOverhead: []struct{}{}}
+	base, start := traceStart(list)
+	p.Meta = firefoxMetaOf(list, start)
+	for _, t := range list {
+		p.addProcess(t, base)
+	}
+	return report.WriteCompactJSON(w, &p)
+}
+
+// traceStart returns when the first sample of all was taken, CLOCK_MONOTONIC in ns and by the wall clock.
+func traceStart(list []*Trace) (ns int64, at time.Time) {
+	for _, t := range list {
+		if t.firstNS != 0 && (ns == 0 || t.firstNS < ns) {
+			ns, at = t.firstNS, t.process.WallTime(t.firstNS)
+		}
+	}
+	return ns, at
+}
+
+func firefoxMetaOf(list []*Trace, start time.Time) firefoxMeta {
+	m := firefoxMeta{
+		Processed: firefoxVersion, Version: 24, Interval: 10, Product: "ddtop", Symbolicated: true, OneStackType: true, NotMozilla: true,
+		StartTime: float64(start.UnixMicro()) / 1e3, PausedRanges: []struct{}{}, Markers: []firefoxSchema{}, Extra: []firefoxExtra{},
+	}
+	m.SampleUnits.Time, m.SampleUnits.EventDelay, m.SampleUnits.CPUDelta = "ms", "ms", "ns"
+	for s := range gvl.NumStates {
+		m.Categories = append(m.Categories, firefoxCategory{s.String(), firefoxColors[s], []string{"Other"}})
+	}
+	for o := range sampler.NumOrigins {
+		m.Categories = append(m.Categories, firefoxCategory{"code: " + o.String(), firefoxOriginColors[o], []string{"Other"}})
+	}
+	for _, name := range firefoxMarkerTypes {
+		m.Markers = append(m.Markers, firefoxSchema{
+			Name: name, Display: []string{"marker-chart", "marker-table", "timeline-overview"},
+			Chart: "{marker.data.what}", Table: "{marker.data.what}", Tooltip: "{marker.name}",
+			Fields: []firefoxField{{"what", "What", "string", true}},
+		})
+	}
+	for _, t := range list {
+		p := t.process
+		if p.StackRate > 0 {
+			m.Interval = 1e3 / p.StackRate
+		}
+		m.LogicalCPUs, m.OSCPU = max(m.LogicalCPUs, p.CPUs), p.Machine
+		e := firefoxExtra{Label: fmt.Sprintf("%s, pid %d", report.ProgramName(p), p.PID), Entries: []firefoxExtraEntry{{"Ruby", "string", flamegraph.Printable(p.RubyDescription)}}}
+		for _, c := range t.comments() {
+			e.Entries = append(e.Entries, firefoxExtraEntry{"Missing", "string", c})
+		}
+		m.Extra = append(m.Extra, e)
+	}
+	if len(list) == 1 {
+		m.Product = report.ProgramName(list[0].process)
+	}
+	return m
+}
+
+// comments says what is missing.
+func (t *Trace) comments() []string {
+	if t.CutNS == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("all from %s after the start on: there was too much to keep", units.ProseDuration(t.CutNS-t.firstNS))}
+}
+
+func (p *firefoxProfile) addProcess(t *Trace, base int64) {
+	threads := t.ordered()
+	first := len(p.Threads)
+	hasMain := false
+	tids := make(map[string]bool) // given; Ruby uses native threads again
+	for _, th := range threads {
+		b := newFirefoxBuilder(t, th, base)
+		hasMain = hasMain || b.out.Main
+		if tids[b.out.TID] {
+			b.out.TID += "." + strconv.FormatUint(uint64(th.id), 10)
+		}
+		tids[b.out.TID] = true
+		p.Threads = append(p.Threads, b.out)
+	}
+	if len(threads) == 0 {
+		return
+	}
+	main := p.Threads[first] // the threads begin with it
+	if !hasMain {
+		main.Main = true // the profiler shows a process by its main thread
+	}
+	main.ShowMarkers = true
+	notes := firefoxStrings{out: main, index: make(map[string]int)}
+	for i, s := range main.Strings {
+		notes.index[s] = i
+	}
+	for _, n := range t.Notes {
+		if n.AtNS < base {
+			continue
+		}
+		main.mark(0, notes.of("Note"), "Note", flamegraph.Printable(n.Text), firefoxMS(n.AtNS-base), nil)
+	}
+	if points := t.memory; len(points) > 0 {
+		c := &firefoxCounter{Name: "memory", Category: "Memory", Description: "Resident memory of the process", Color: "grey", PID: main.PID, MainThreadIndex: first}
+		last := int64(0)
+		for _, x := range points {
+			c.Samples.Time = append(c.Samples.Time, firefoxMS(x.atNS-base))
+			c.Samples.Count = append(c.Samples.Count, x.value-last)
+			last = x.value
+		}
+		c.Samples.Length = len(points)
+		p.Counters = append(p.Counters, c)
+	}
+}
+
+func firefoxMS(ns int64) float64 { return float64(ns) / 1e6 }
+
+// mark adds a marker; end is nil for an instant.
+func (t *firefoxThread) mark(category, name int, kind, what string, start float64, end any) {
+	phase := firefoxInstant
+	if end != nil {
+		phase = firefoxInterval
+	}
+	t.Markers.add(category, firefoxMarker{kind, what}, name, start, end, phase)
+}
+
+// firefoxStrings numbers a thread's strings.
+type firefoxStrings struct {
+	out   *firefoxThread
+	index map[string]int
+}
+
+func (t *firefoxStrings) of(s string) int {
+	s = flamegraph.Printable(s)
+	n, ok := t.index[s]
+	if !ok {
+		n = len(t.out.Strings)
+		t.out.Strings = append(t.out.Strings, s)
+		t.index[s] = n
+	}
+	return n
+}
+
+// tidOf is a thread's native id, or ddtop's own as "#3" where there is none.
+func tidOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
+	if info.TID != 0 {
+		return strconv.Itoa(int(info.TID))
+	}
+	return "#" + strconv.FormatUint(uint64(id), 10)
+}

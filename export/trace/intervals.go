@@ -1,0 +1,354 @@
+package trace
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// intervalsVersion is the version of the lines, which are a contract (docs/jsonl.md): it changes when a reader of the old ones could
+// not read the new ones.
+const intervalsVersion = 1
+
+// maxListedThreads bounds the threads that are remembered as written.
+const maxListedThreads = 1 << 16
+
+// The lines of an Intervals, by their "type". The field names are a contract.
+type (
+	intervalsHeader struct {
+		Type    string `json:"type"` // header
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+		Ddtop   string `json:"ddtop"`
+		PID     int    `json:"pid"`
+		Program string `json:"program"`
+		Ruby    string `json:"ruby_version"`
+		JIT     string `json:"ruby_jit"`
+		Machine string `json:"machine"`
+		CPUs    int    `json:"cpus"`
+		// Time is the wall clock at MonotonicNS.
+		Time        time.Time `json:"time"`
+		MonotonicNS int64     `json:"monotonic_ns"`
+		StackRate   float64   `json:"stack_rate"`
+		LockRate    float64   `json:"lock_rate"`
+	}
+	intervalsThread struct {
+		Type   string           `json:"type"` // thread
+		ID     sampler.ThreadID `json:"id"`
+		TID    *int32           `json:"tid"`
+		Name   *string          `json:"name"`
+		Main   bool             `json:"main"`
+		Ractor sampler.RactorID `json:"ractor"`
+	}
+	intervalsFrame struct {
+		Type  string          `json:"type"` // frame
+		ID    sampler.FrameID `json:"id"`
+		Label string          `json:"label"`
+		Path  string          `json:"path"`
+		Line  int32           `json:"line"`
+		C     bool            `json:"c"`
+		// Uncertain: the frame or its line can't be trusted. UncertainLine: only its line can't.
+		Uncertain     bool    `json:"uncertain"`
+		UncertainLine bool    `json:"uncertain_line"`
+		Origin        string  `json:"origin"`
+		Gem           *string `json:"gem"`
+	}
+	intervalsStack struct {
+		Type   string            `json:"type"` // stack
+		ID     sampler.StackID   `json:"id"`
+		Frames []sampler.FrameID `json:"frames"` // innermost first
+	}
+	intervalsInterval struct {
+		Type   string           `json:"type"` // interval
+		Thread sampler.ThreadID `json:"thread"`
+		State  string           `json:"state"`
+		From   int64            `json:"begin_ns"`
+		To     int64            `json:"end_ns"`
+		// Resolution says how exactly the begin is known, in ns; 0: exactly.
+		Resolution int64                `json:"resolution_ns"`
+		Stack      *sampler.StackID     `json:"stack"`
+		Detail     map[string]any       `json:"detail"`
+		Request    *account.StatServing `json:"request"`
+	}
+	intervalsWait struct {
+		Type string `json:"type"` // wait
+		// Thread is null for one that no sample listed.
+		Thread *sampler.ThreadID `json:"thread"`
+		From   int64             `json:"begin_ns"`
+		To     int64             `json:"end_ns"`
+		// Least and Most are bounds of its length; Most is null where it can be longer than what samples saw of it.
+		Least int64   `json:"least_ns"`
+		Most  *int64  `json:"most_ns"`
+		After *string `json:"after"`
+		// Exact: both ends are known to the microsecond. The others are null where it is not, the holders also where nobody held the GVL.
+		Exact    bool              `json:"exact"`
+		Handover *int64            `json:"handover_ns"`
+		NoCPU    *int64            `json:"no_cpu_ns"`
+		First    *sampler.ThreadID `json:"first_holder"`
+		Last     *sampler.ThreadID `json:"last_holder"`
+		// Stack is the one that it ended with; null where that is not known.
+		Stack *sampler.StackID `json:"stack"`
+	}
+	intervalsGVL struct {
+		Type    string            `json:"type"` // gvl
+		Ractor  sampler.RactorID  `json:"ractor"`
+		From    int64             `json:"begin_ns"`
+		To      int64             `json:"end_ns"`
+		Holder  *sampler.ThreadID `json:"holder"`
+		State   *string           `json:"state"`
+		Stack   *sampler.StackID  `json:"stack"`
+		Turn    *sampler.StackID  `json:"turn_stack"`
+		Waiters int64             `json:"waiters"`
+		// Unlisted: a thread held it that no sample listed; Holder is null.
+		Unlisted bool `json:"unlisted"`
+	}
+	intervalsGC struct {
+		Type  string           `json:"type"` // gc
+		From  int64            `json:"begin_ns"`
+		To    int64            `json:"end_ns"`
+		Phase string           `json:"phase"`
+		Stack *sampler.StackID `json:"stack"`
+	}
+	intervalsNote struct {
+		Type string `json:"type"` // note
+		At   int64  `json:"at_ns"`
+		Text string `json:"text"`
+	}
+	intervalsEnd struct {
+		Type    string `json:"type"` // end
+		From    int64  `json:"begin_ns"`
+		To      int64  `json:"end_ns"`
+		Samples uint64 `json:"samples"`
+		Lost    uint64 `json:"lost"`
+		// NotSampled is how long nothing is known of: time in which all threads are unknown.
+		NotSampled int64   `json:"not_sampled_ns"`
+		Reason     *string `json:"reason"`
+	}
+)
+
+// Intervals writes what a stream says as lines of JSON (docs/jsonl.md), as it comes: the intervals of threads, waits for the GVL, who
+// held it, collections; and once, before the first line that names them, threads, frames and stacks. Memory is taken for the numbers
+// of those that were written only, which the Dictionary's limits bound. Not safe for concurrent use.
+type Intervals struct {
+	gvl.Ignore
+	dict   *sampler.Dictionary
+	stream *stream.Stream
+	enc    *json.Encoder
+	err    error
+
+	threads map[sampler.ThreadID]sampler.ThreadInfo
+	frames  map[sampler.FrameID]struct{}
+	stacks  map[sampler.StackID]struct{}
+	buf     []sampler.FrameID
+	// held is who held each ractor's GVL, not written yet: what goes on is one line.
+	held map[sampler.RactorID]gvl.LockInterval
+	gc   gvl.GCInterval // not written yet
+
+	samples, firstLost, lost uint64
+	firstNS, lastNS          int64
+}
+
+// NewIntervals returns an Intervals of a stream of the target p, whose samples' IDs point into dict, and writes the header. version is
+// ddtop's.
+func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, version string) *Intervals {
+	x := &Intervals{
+		dict: dict, stream: s, enc: json.NewEncoder(report.ASCIIControls(w)), threads: make(map[sampler.ThreadID]sampler.ThreadInfo),
+		frames: make(map[sampler.FrameID]struct{}), stacks: make(map[sampler.StackID]struct{}), held: make(map[sampler.RactorID]gvl.LockInterval),
+	}
+	s.Attach(x)
+	x.put(intervalsHeader{
+		Type: "header", Format: "ddtop-intervals", Version: intervalsVersion, Ddtop: version, PID: p.PID, Program: p.Title, Ruby: p.RubyVersion, JIT: p.JIT,
+		Machine: p.Machine, CPUs: p.CPUs, Time: p.AttachedAt, MonotonicNS: p.AttachedNS, StackRate: p.StackRate, LockRate: p.LockRate,
+	})
+	return x
+}
+
+// Err is why nothing more can be written; nil: it can.
+func (x *Intervals) Err() error { return x.err }
+
+func (x *Intervals) put(line any) {
+	if x.err == nil {
+		x.err = x.enc.Encode(line)
+	}
+}
+
+// Interval writes a stretch of a thread's time.
+func (x *Intervals) Interval(i *gvl.Interval) {
+	x.thread(i.Thread)
+	line := intervalsInterval{
+		Type: "interval", Thread: i.Thread, State: i.State.String(), From: i.FromNS, To: i.ToNS, Resolution: i.ResolutionNS, Stack: x.stack(i.Stack),
+		Detail: i.Detail.JSON(i.State, x.dict),
+	}
+	if v, ok := account.ServingOf(i.Serving, i.ToNS, x.dict); ok {
+		line.Request = &v
+	}
+	x.put(line)
+}
+
+// Waited writes a wait.
+func (x *Intervals) Waited(w *gvl.Wait) {
+	line := intervalsWait{Type: "wait", Thread: x.known(w.Thread), From: w.FromNS, To: w.ToNS}
+	line.Least = w.LeastNS
+	if !w.Open() {
+		line.Most = &w.MostNS
+	}
+	if w.After != gvl.Unknown {
+		after := w.After.String()
+		line.After = &after
+	}
+	if line.Exact = w.Exact; w.Exact {
+		line.Handover, line.NoCPU = &w.HandoverNS, &w.NoCPUNS
+		line.First, line.Last = x.known(w.FirstHolder), x.known(w.LastHolder)
+	}
+	if w.Stack != 0 {
+		line.Stack = x.stack(w.Stack)
+	}
+	x.put(line)
+}
+
+// known writes a thread when it was not written yet, and returns its number; nil: there is none.
+func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
+	if id == 0 {
+		return nil
+	}
+	x.thread(id)
+	return &id
+}
+
+// Lock takes who holds a GVL, and writes who held it before, when that is another one.
+func (x *Intervals) Lock(i *gvl.LockInterval) {
+	before, ok := x.held[i.Ractor]
+	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Turn == i.Turn && before.Waiters == i.Waiters &&
+		before.Unlisted == i.Unlisted {
+		before.ToNS = i.ToNS
+		x.held[i.Ractor] = before
+		return
+	}
+	if ok {
+		x.gvl(&before)
+	}
+	if i.Thread == 0 && i.Waiters == 0 && !i.Unlisted.Holds {
+		delete(x.held, i.Ractor)
+		return
+	}
+	x.held[i.Ractor] = *i
+}
+
+// gvl writes a stretch in which somebody held a GVL, or somebody waited for it.
+func (x *Intervals) gvl(i *gvl.LockInterval) {
+	line := intervalsGVL{Type: "gvl", Ractor: i.Ractor, From: i.FromNS, To: i.ToNS, Waiters: i.Waiters, Unlisted: i.Unlisted.Holds}
+	if i.Thread != 0 {
+		x.thread(i.Thread)
+		id, state := i.Thread, i.State.String()
+		line.Holder, line.State, line.Stack = &id, &state, x.stack(i.Stack)
+		if i.Turn != 0 {
+			line.Turn = x.stack(i.Turn)
+		}
+	}
+	x.put(line)
+}
+
+// Collecting takes time of the collector, and writes what was before, when that was something else.
+func (x *Intervals) Collecting(i *gvl.GCInterval) {
+	if x.gc.ToNS == i.FromNS && x.gc.Stack == i.Stack && x.gc.Mode == i.Mode {
+		x.gc.ToNS = i.ToNS
+		return
+	}
+	x.collected()
+	x.gc = *i
+}
+
+func (x *Intervals) collected() {
+	if x.gc.ToNS > x.gc.FromNS {
+		d := gvl.Detail{GCMode: x.gc.Mode}.JSON(gvl.GC, nil)
+		phase, _ := d["phase"].(string) // "" where it is not known
+		x.put(intervalsGC{Type: "gc", From: x.gc.FromNS, To: x.gc.ToNS, Phase: phase, Stack: x.stack(x.gc.Stack)})
+	}
+	x.gc = gvl.GCInterval{}
+}
+
+// Tick counts a sample.
+func (x *Intervals) Tick(k *gvl.Tick) {
+	if x.samples == 0 {
+		x.firstNS, x.firstLost = k.ToNS, k.Reads.Lost
+	}
+	x.samples++
+	x.lastNS, x.lost = k.ToNS, k.Reads.Lost
+}
+
+// Note writes what somebody noted.
+func (x *Intervals) Note(n sampler.Note) {
+	x.put(intervalsNote{Type: "note", At: n.AtNS, Text: n.Text})
+}
+
+// Finish writes what is left, after the stream has finished, and the last line. reason is how the process ended; "": it did not, or
+// that is not known.
+func (x *Intervals) Finish(reason string) error {
+	for _, ractor := range slices.Sorted(maps.Keys(x.held)) {
+		i := x.held[ractor]
+		x.gvl(&i)
+	}
+	x.collected()
+	end := intervalsEnd{Type: "end", From: x.firstNS, To: x.lastNS, Samples: x.samples, Lost: x.lost - x.firstLost, NotSampled: x.stream.NotSampledNS()}
+	if reason != "" {
+		end.Reason = &reason
+	}
+	x.put(end)
+	return x.err
+}
+
+// thread writes what is known of a thread, when it was not written yet or is something else by now.
+func (x *Intervals) thread(id sampler.ThreadID) {
+	info, _ := x.dict.Thread(id)
+	info.ID, info.FirstSeenNS, info.GoneNS = id, 0, 0
+	if before, ok := x.threads[id]; ok && before == info {
+		return
+	}
+	if len(x.threads) >= maxListedThreads {
+		clear(x.threads) // those that go on are written once more
+	}
+	x.threads[id] = info
+	line := intervalsThread{Type: "thread", ID: id, Main: info.Main, Ractor: info.Ractor}
+	if info.TID != 0 {
+		line.TID = &info.TID
+	}
+	if info.HasName {
+		line.Name = &info.Name
+	}
+	x.put(line)
+}
+
+// stack writes a stack and its frames, when they were not written yet, and returns its number; nil: there is none.
+func (x *Intervals) stack(id sampler.StackID) *sampler.StackID {
+	if id == 0 {
+		return nil
+	}
+	if _, ok := x.stacks[id]; ok {
+		return &id
+	}
+	x.stacks[id] = struct{}{}
+	x.buf = x.dict.Frames(id, x.buf[:0])
+	for _, f := range x.buf {
+		if _, ok := x.frames[f]; ok {
+			continue
+		}
+		x.frames[f] = struct{}{}
+		frame := x.dict.Frame(f)
+		line := intervalsFrame{Type: "frame", ID: f, Label: frame.Label, Path: frame.Path, Line: frame.Line, C: frame.C, Uncertain: frame.Uncertain, UncertainLine: frame.UncertainLine,
+			Origin: frame.Origin.String()}
+		if frame.Gem != "" {
+			line.Gem = &frame.Gem
+		}
+		x.put(line)
+	}
+	x.put(intervalsStack{Type: "stack", ID: id, Frames: append([]sampler.FrameID{}, x.buf...)})
+	return &id
+}

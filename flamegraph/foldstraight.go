@@ -1,0 +1,64 @@
+package flamegraph
+
+import "fmt"
+
+const (
+	// minStraight is the length of a run of frames, each with one callee and next to no time of its own, from which on its
+	// inner part is one row. Below it nothing would be gained.
+	minStraight = 4
+	// straightShare is the part of a frame's time that its one callee must have for the frame to be folded away.
+	straightShare = 0.999
+)
+
+// FoldStraight shortens long runs without a branch to their first frame, a CutNode that says how many are left out, and their last
+// frame: of the eighty frames of a web framework under a request, those remain that tell something. It never hides a branch, nor time
+// of a frame's own beyond a thousandth. Nodes on the way to keep stay, and so do those that stay says. Of and Shown have one node each,
+// for a CutNode the outermost that it stands for.
+func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
+	onPath := make(map[*Node]bool)
+	for n := keep; n != nil; n = n.Parent {
+		onPath[n] = true
+	}
+	b := newFolder(t)
+	b.Tree.Root = b.straight(t.Root, nil, func(n *Node) bool {
+		return n.Kind == FrameNode && !onPath[n] && !stay(n) && onlyChild(n) != nil
+	})
+	return b.Folded
+}
+
+// onlyChild returns the one callee that has all but a thousandth of a frame's time; nil when there is none.
+func onlyChild(n *Node) *Node {
+	if len(n.Children) != 1 || float64(n.Children[0].Total) < straightShare*float64(n.Total) || n.Children[0].Kind != FrameNode {
+		return nil
+	}
+	return n.Children[0]
+}
+
+// straight copies n and all under it, at most Options.MaxDepth deep.
+func (b *folder) straight(n, parent *Node, foldable func(*Node) bool) *Node {
+	c := b.merge([]*Node{n}, parent)
+	if parent != nil && foldable(n) {
+		// The run: n, what is left out, and the last frame, which is copied like any other.
+		last, length := n, 1
+		for foldable(last) {
+			last = onlyChild(last)
+			length++
+		}
+		if length >= minStraight {
+			first := onlyChild(n)
+			gap := b.merge([]*Node{first}, c)
+			gap.FuncKey = FuncKey{Label: fmt.Sprintf("%s %d frames", ellipsisRun, length-2), Kind: CutNode}
+			gap.Frame, gap.Self, gap.StateSelf = 0, 0, [len(gap.StateSelf)]int64{}
+			c.Children = []*Node{gap}
+			gap.Children = []*Node{b.straight(last, gap, foldable)}
+			for x := onlyChild(first); x != last; x = onlyChild(x) {
+				b.in[x] = gap
+			}
+			return c
+		}
+	}
+	for _, child := range n.Children {
+		c.Children = append(c.Children, b.straight(child, c, foldable))
+	}
+	return c
+}
