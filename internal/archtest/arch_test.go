@@ -48,7 +48,7 @@ var rules = map[string][]string{
 	"flamegraph":                   {"sampler", "gvl", "internal/units"},
 	"export":                       {"sampler", "gvl", "flamegraph", "internal/units"},
 	"recording":                    {"sampler", "sampler/own", "sampler/redact"},
-	"push":                         {"internal/safefile"},
+	"push":                         {"internal/safefile", "internal/units"},
 	"ui": {"sampler", "sampler/redact", "gvl", "flamegraph", "export", "recording", "internal/safefile", "internal/units", "ui/internal/canvas", "ui/page",
 		"ui/scene", "ui/store", "ui/style", "ui/widget"},
 	"ui/page":                {"sampler", "sampler/redact", "gvl", "flamegraph", "internal/units", "ui/internal/canvas", "ui/scene", "ui/store", "ui/style", "ui/widget"},

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
 	"github.com/ddtop/ddtop/push/files"
@@ -98,7 +99,7 @@ func (b *byteSize) Type() string { return "size" }
 
 // Set parses a value.
 func (b *byteSize) Set(text string) error {
-	n, err := push.ParseBytes(text)
+	n, err := units.ParseBytes(text)
 	if err == nil {
 		*b = byteSize(n)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/push"
 )
 
@@ -72,7 +73,7 @@ func New(u *url.URL) (*Folder, error) {
 				err = fmt.Errorf("%q is not a time such as 48h or 30m", value)
 			}
 		case "max-size":
-			d.maxBytes, err = push.ParseBytes(value)
+			d.maxBytes, err = units.ParseBytes(value)
 		default:
 			err = errors.New("there are max-age and max-size")
 		}
