@@ -83,5 +83,5 @@ func (c *command) openBackground(ctx context.Context, opts live.Options) (*live.
 // sayBackground says that a program went into the background, and how it is followed.
 func sayBackground(std Streams, c *command, src *live.Source) {
 	std.say("%s went into the background: ddtop follows process %d, whose end it waits for. Signals end ddtop and leave the program running; "+
-		"ddtop -p %d attaches again", std.redact.program(c.cmd.Path), src.Process().PID, src.Process().PID)
+		"ddtop -p %d attaches again", std.redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }

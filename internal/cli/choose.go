@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui"
 )
@@ -34,18 +35,18 @@ func plainLook(verb string, std Streams) listLook {
 func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std Streams, look listLook) error {
 	typed := strings.Join(words, " ")
 	if len(list) == 0 {
-		return usageErrorf("there is no Ruby process on this machine that can be seen from here: " +
+		return flags.Usagef("there is no Ruby process on this machine that can be seen from here: " +
 			"\"ddtop demo\" starts one to look at, \"ddtop -- ruby app.rb\" your own")
 	}
-	names := std.redact.redactor()
+	names := std.redact.Redactor()
 	switch {
 	case !std.Terminal && typed == "": // the list is what was asked for
 		if err := writePs(std.Out, describeAll(list, false, names)); err != nil {
 			return err
 		}
-		return usageErrorf("without a terminal no process can be chosen: name one, by its PID or a part of its name, with dump, stat or record")
+		return flags.Usagef("without a terminal no process can be chosen: name one, by its PID or a part of its name, with dump, stat or record")
 	case !std.Terminal:
-		return usageErrorf("%d Ruby processes have %q in their names or command lines: %s; name one by its PID (%s %d)%s",
+		return flags.Usagef("%d Ruby processes have %q in their names or command lines: %s; name one by its PID (%s %d)%s",
 			len(found), typed, listed(found, names), cmd.CommandPath(), found[0].PID, allOf(cmd, found, typed))
 	}
 	o := look.options
@@ -63,7 +64,7 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 	if err != nil {
 		return err
 	}
-	t.pids, t.children = pidList{choice.PID}, t.children || choice.Children
+	t.pids, t.children = flags.PIDs{choice.PID}, t.children || choice.Children
 	*std.chosen = chosen{words: words, pids: t.pids, children: t.children}
 	return t.checkPID()
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // Streams are what a command reads and writes.
@@ -22,9 +24,9 @@ type Streams struct {
 	// Terminal says that In and Out are a terminal, so that there can be a screen and questions.
 	Terminal bool
 	// redact is --redact of the command that runs; nil: it can't be given.
-	redact *redaction
+	redact *flags.Redaction
 	// own is --own-code of the command that runs; nil: it can't be given.
-	own *ownCode
+	own *flags.OwnCode
 	// chosen is the process that was found by other words than its PID.
 	chosen *chosen
 }
@@ -54,7 +56,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		context.AfterFunc(ctx, func() { signal.Reset(dumping...) })
 	}
 
-	std.redact, std.own, std.chosen = newRedaction(args), new(ownCode), new(chosen)
+	std.redact, std.own, std.chosen = flags.NewRedaction(args), new(flags.OwnCode), new(chosen)
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
@@ -108,7 +110,7 @@ func wraps(args []string) bool {
 // noArgs refuses arguments with words that fit commands without any.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageErrorf("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
+		return flags.Usagef("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func startCommand(args []string, std Streams, screen bool) (*command, error) {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: c.ownGroup}
 	c.cmd.Stdout, c.cmd.Stderr = std.Out, std.Err
 	if screen {
-		file, err := os.CreateTemp("", "ddtop-"+std.redact.program(args[0])+"-*.log") // mode 0600
+		file, err := os.CreateTemp("", "ddtop-"+std.redact.Program(args[0])+"-*.log") // mode 0600
 		if err != nil {
 			return nil, fmt.Errorf("a file for the output of %s: %w", args[0], err)
 		}
@@ -139,7 +139,7 @@ func (c *command) running() bool {
 // nameOutput says where the program's output is, once the screen is gone.
 func (c *command) nameOutput(std Streams) {
 	if c.output != "" {
-		std.say("the output of %s is in %s%s", std.redact.program(c.cmd.Path), c.output, c.file.about())
+		std.say("the output of %s is in %s%s", std.redact.Program(c.cmd.Path), c.output, c.file.about())
 	}
 }
 

@@ -14,12 +14,13 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/ui"
 )
 
 // configKeys are the flags that the file of settings can hold, by the flag's name.
-var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exactCostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", ownCodeFlag}
+var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exactCostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
 
 // keysTable is the table of the file that gives keys of the screen further names.
 const keysTable = "keys"
@@ -73,10 +74,10 @@ func (f *screenFlags) configure(cmd *cobra.Command, std Streams) error {
 	}
 	if err != nil {
 		// Not passed over: it may say that nothing secret is to be shown.
-		return &usageError{fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
+		return &flags.UsageError{Err: fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
 	}
 	if err := f.apply(cmd, path, string(text)); err != nil {
-		return &usageError{err}
+		return &flags.UsageError{Err: err}
 	}
 	return nil
 }
@@ -119,9 +120,9 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 		if !slices.Contains(configKeys, name) {
 			return wrong("there is no setting %q: there are %s and the tables [%s] and [%s]", name, strings.Join(configKeys, ", "), keysTable, findingsTable)
 		}
-		if name == ownCodeFlag {
+		if name == flags.OwnCodeName {
 			if !cmd.Flags().Changed(name) {
-				if err := f.own.setAll(value); err != nil {
+				if err := f.own.SetAll(value); err != nil {
 					return wrong("%w", err)
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // settings applies a file to the flags of the root command, given some flags.
@@ -22,7 +24,7 @@ func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 	}
 	std := Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Terminal: true}
 	cmd := newRoot(std)
-	f := rootFlags{screenFlags: newScreenFlags(Streams{redact: new(redaction), own: new(ownCode)})}
+	f := rootFlags{screenFlags: newScreenFlags(Streams{redact: new(flags.Redaction), own: new(flags.OwnCode)})}
 	bare := *cmd
 	bare.ResetFlags()
 	f.addRates(&bare)
@@ -39,10 +41,10 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.theme != "light" || f.window.value != time.Minute || f.history.value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.overhead != 0.015 || f.keys["f"] != "space" {
+	if f.theme != "light" || f.window.Value != time.Minute || f.history.Value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.overhead != 0.015 || f.keys["f"] != "space" {
 		t.Errorf("%+v", f)
 	}
-	if got := f.options(Streams{}, shown{}).WaitThreshold; got != 5*time.Millisecond || f.judgement().wait.value != got {
+	if got := f.options(Streams{}, shown{}).WaitThreshold; got != 5*time.Millisecond || f.judgement().wait.Value != got {
 		t.Errorf("waits from %v on are listed", got)
 	}
 	if f.stackRate != 20 {
@@ -54,7 +56,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsOfOwnCode(t *testing.T) {
 	for text, want := range map[string]string{"own-code = \"acme-*\"": "acme-*", "own-code = [\"acme-*\", \"!/app/lib/x\"]": "acme-*,!/app/lib/x"} {
 		f, err := settings(t, text)
-		if err != nil || f.own.String() != want || f.own.rules() == nil {
+		if err != nil || f.own.String() != want || f.own.Rules() == nil {
 			t.Errorf("%s: %q, %v", text, f.own.String(), err)
 		}
 	}
@@ -124,7 +126,7 @@ func TestWrongSettings(t *testing.T) {
 
 func TestNoSettings(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	f := newScreenFlags(Streams{redact: new(redaction), own: new(ownCode)})
+	f := newScreenFlags(Streams{redact: new(flags.Redaction), own: new(flags.OwnCode)})
 	if err := f.configure(newRoot(Streams{}), Streams{Terminal: true}); err != nil {
 		t.Error(err)
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -34,20 +36,20 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	core = cmd.Flags().Changed("core")
 	switch {
 	case core && cmd.Flags().Changed("pid"):
-		return false, usageErrorf("-p PID looks at a process and --core at a core file: choose")
+		return false, flags.Usagef("-p PID looks at a process and --core at a core file: choose")
 	case core && f.core == "":
-		return false, usageErrorf("--core takes the path of a core file")
+		return false, flags.Usagef("--core takes the path of a core file")
 	case core && cmd.Flags().Changed("duration"):
-		return false, usageErrorf("a core file holds one instant: -d measures a process")
+		return false, flags.Usagef("a core file holds one instant: -d measures a process")
 	case !core && (len(f.files) > 0 || f.root != ""):
-		return false, usageErrorf("--exe and --root go with --core FILE")
+		return false, flags.Usagef("--exe and --root go with --core FILE")
 	}
 	return core, nil
 }
 
 // dump writes the dump of the instant that the core file holds.
 func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own, asJSON bool) error {
-	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.redactor(), Values: f.readValues, OwnCode: std.own.rules(), Progress: layoutProgress(std.redact)})
+	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.Redactor(), Values: f.readValues, OwnCode: std.own.Rules(), Progress: layoutProgress(std.redact)})
 	if err != nil {
 		return err
 	}
@@ -57,7 +59,7 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own
 		return err
 	}
 	if missing := src.Missing(); missing > 0 {
-		std.say("%s was cut short by %d bytes: what they held is missing here", printable(f.core), missing)
+		std.say("%s was cut short by %d bytes: what they held is missing here", flamegraph.Printable(f.core), missing)
 	}
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
@@ -72,11 +74,11 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own
 
 // layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that and
 // it takes long. It goes there whatever the command's streams are: they may be a screen's.
-func layoutProgress(names *redaction) func(path string, done, total int) {
+func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {
 		if say == nil {
-			say = sayProgress(os.Stderr, names.redactor().Text(path, path))
+			say = sayProgress(os.Stderr, names.Redactor().Text(path, path))
 		}
 		say(done, total)
 	}

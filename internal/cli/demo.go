@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/workload"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
@@ -76,7 +77,7 @@ func (f *demoFlags) findRuby(ctx context.Context) (workload.Ruby, error) {
 
 func (f *demoFlags) run(ctx context.Context, std Streams) (err error) {
 	if err := workload.CheckPhase(f.phase); err != nil {
-		return &usageError{err}
+		return &flags.UsageError{Err: err}
 	}
 	ruby, err := f.findRuby(ctx)
 	if err != nil {

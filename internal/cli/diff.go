@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // maxProfileBytes bounds a profile that is compared, uncompressed.
@@ -42,7 +43,7 @@ than A, each for a second of elapsed time.
 ` + formatsHelp(diffFormats()),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageErrorf("%s takes two files: recordings or pprof profiles, the earlier one first", cmd.CommandPath())
+				return flags.Usagef("%s takes two files: recordings or pprof profiles, the earlier one first", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -51,7 +52,7 @@ than A, each for a second of elapsed time.
 	addFormat(cmd, &f.format, diffFormats()[0].name)
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what is compared, a `METRIC`")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
-	std.redact.addTo(cmd)
+	std.redact.AddTo(cmd)
 	return cmd
 }
 
@@ -102,8 +103,8 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 		return inFile(export.Comparable{}, err)
 	}
 	if p != nil {
-		if std.redact.redactor() != nil {
-			return inFile(export.Comparable{}, usageErrorf("a profile can't be redacted any more: compare recordings, or leave --redact out"))
+		if std.redact.Redactor() != nil {
+			return inFile(export.Comparable{}, flags.Usagef("a profile can't be redacted any more: compare recordings, or leave --redact out"))
 		}
 		return inFile(export.CompareProfile(p, metric))
 	}

@@ -19,7 +19,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
@@ -85,19 +87,19 @@ Nothing is stopped, unless --pause is given. The last line is the verdict. The e
 	cmd.Flags().BoolVar(&d.pause, "pause", false, "try to stop the process for a moment, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
 	d.addOverhead(cmd)
-	std.redact.addTo(cmd)
+	std.redact.AddTo(cmd)
 	return cmd
 }
 
 // say adds a check. Its texts name no file or user with --redact, and hold no control characters, whatever a target says.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
-	d.checks = append(d.checks, check{name, state, printable(d.names.text(oneLine(fmt.Sprintf(format, args...)))), d.names.text(remedy)})
+	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(oneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
 }
 
 // wrong adds a check that failed.
 func (d *doctor) wrong(name string, err error) {
-	text := d.names.redactor().Error(err)
-	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: printable(oneLine(text))})
+	text := d.names.Redactor().Error(err)
+	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: flamegraph.Printable(oneLine(text))})
 	d.failed = append(d.failed, err)
 }
 
@@ -190,7 +192,7 @@ func (d *doctor) sayNoExact(why error) {
 	if errors.As(why, &missing) {
 		why, remedy = errors.New(missing.Lacks), "For --exact "+missing.Help+"."
 	}
-	d.say(checkNote, "exact", remedy, "no --exact: %s", printable(d.names.redactor().Error(why)))
+	d.say(checkNote, "exact", remedy, "no --exact: %s", flamegraph.Printable(d.names.Redactor().Error(why)))
 }
 
 func (d *doctor) examineSystem() {
@@ -211,7 +213,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 	}
 	// That other users' processes can't be read is no mistake: whoever wants that is told when it is tried.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
-		d.names.redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
+		d.names.Redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
 	switch {
 	case r.Yama < 0:
 		d.say(checkGood, "ptrace", "", "this kernel has no Yama (kernel.yama.ptrace_scope)")
@@ -315,7 +317,7 @@ func firstSet(names ...string) string {
 func (d *doctor) examineSettings() {
 	std := d.std
 	std.Terminal = true // the file is read for screens only
-	std.redact, std.own = newRedaction(nil), new(ownCode)
+	std.redact, std.own = flags.NewRedaction(nil), new(flags.OwnCode)
 	f := newScreenFlags(std)
 	cmd := &cobra.Command{}
 	f.add(cmd)
@@ -373,7 +375,7 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	default:
 		d.say(checkGood, "rubies", "", "%s", text)
 		if len(refused) > 0 {
-			d.say(checkNote, "", "", "%s", printable(d.names.redactor().Error(refused[0])))
+			d.say(checkNote, "", "", "%s", flamegraph.Printable(d.names.Redactor().Error(refused[0])))
 		}
 	}
 	return pid
@@ -392,7 +394,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 		d.wrong(name, err)
 		return
 	}
-	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, shortName(d.names.redactor().Program(p.Title())), p.Method())
+	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, shortName(d.names.Redactor().Program(p.Title())), p.Method())
 	if err := p.Close(); err != nil {
 		d.wrong("memory", err)
 	}
@@ -404,7 +406,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 		d.say(checkNote, "pause", "", "not tried, for it stops the process for a moment: --pause tries it")
 	}
 	src, err := live.Open(ctx, pid, live.Options{StackRate: d.stackRate, LockRate: d.lockRate, Overhead: float64(d.overhead), OverheadMost: d.overheadMost(), Pause: d.pause,
-		Redactor: d.names.redactor(), Progress: layoutProgress(d.names)})
+		Redactor: d.names.Redactor(), Progress: layoutProgress(d.names)})
 	if err != nil {
 		d.wrong("ruby", err)
 		return
@@ -456,10 +458,10 @@ func (d *doctor) examineContext(src *live.Source) {
 	c, err := src.Published()
 	switch {
 	case err != nil:
-		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", printable(d.names.redactor().Error(err)))
+		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
 	case c.Source == processcontext.None:
 		d.say(checkNote, "context", "", "it publishes no process context (OTEL_CTX, datadog-tracer-info)")
-	case d.names.redactor() != nil:
+	case d.names.Redactor() != nil:
 		d.say(checkGood, "context", "", "%s: published, left out with --redact", c.Source)
 	default:
 		said := func(s string) string { return cmp.Or(s, "not said") }

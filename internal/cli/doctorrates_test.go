@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -33,7 +34,7 @@ func TestDoctorRates(t *testing.T) {
 		{"idle", 20, 10, 2 * second, false, checkNote, []string{"fewer than asked for: the process is idle"}, false},
 		{"late", 300, 30, 0, false, checkNote, []string{"fewer than asked for: the machine is full"}, false},
 	} {
-		d := doctor{target: target{names: &redaction{}}}
+		d := doctor{target: target{names: &flags.Redaction{}}}
 		d.overhead = defaultOverhead
 		s := gvl.Stat{DurationNS: 2 * second, Quality: polled(c.lock, c.stack, c.idle)}
 		s.Rate = gvl.StatRates{Stack: gvl.StatRate{Asked: 100, Achieved: c.stack}, Lock: gvl.StatRate{Asked: 1000, Achieved: c.lock}}

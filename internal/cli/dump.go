@@ -10,6 +10,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -20,14 +21,14 @@ type dumpFlags struct {
 	judgement
 	coreFlags
 	ownFlag
-	length duration
+	length flags.Duration
 	asJSON bool
 }
 
 func newDump(std Streams) *cobra.Command {
 	f := dumpFlags{
 		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact, ownCode: std.own}, judgement: newJudgement(),
-		length: duration{max: time.Hour},
+		length: flags.Duration{Max: time.Hour},
 	}
 	cmd := &cobra.Command{
 		Use:   "dump {PID|NAME | --core FILE}",
@@ -47,17 +48,17 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 				return err
 			}
 			if core && len(args) > 0 {
-				return usageErrorf("--core FILE and %q: choose", args[0])
+				return flags.Usagef("--core FILE and %q: choose", args[0])
 			}
 			if core {
-				f.readValues, f.onlyEndpoints = f.values, f.endpoint.match()
+				f.readValues, f.onlyEndpoints = f.values, f.endpoint.Match()
 				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.own, f.asJSON)
 			}
 			if err := f.checkExact(cmd, false); err != nil {
 				return err
 			}
-			if f.exact.on && f.length.value == 0 {
-				return usageErrorf("--exact goes with -d: in an instant nothing changes")
+			if f.exact.on && f.length.Value == 0 {
+				return flags.Usagef("--exact goes with -d: in an instant nothing changes")
 			}
 			if err := f.find(cmd, args, std, plainLook("dump", std)); err != nil {
 				return err
@@ -79,22 +80,22 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	f.addExact(cmd)
 	f.coreFlags.addFlags(cmd)
 	f.addRules(cmd)
-	std.redact.addTo(cmd)
-	std.own.addTo(cmd)
+	std.redact.AddTo(cmd)
+	std.own.AddTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
 	f.addOwn(cmd, "stacks; JSON has all")
-	f.endpoint.addEndpoint(cmd)
+	f.endpoint.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
 
 // write measures, when that is asked for, and writes the dump of the instant after that.
 func (f *dumpFlags) write(ctx context.Context, src *live.Source, std Streams) error {
-	d, note, err := f.make(ctx, src, f.length.value)
+	d, note, err := f.make(ctx, src, f.length.Value)
 	if err != nil {
 		return err
 	}
-	if f.length.value > 0 {
+	if f.length.Value > 0 {
 		sayNotes(std, src, note)
 	}
 	if f.asJSON {
@@ -146,7 +147,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		d.SetMeasured(last-first, m.Findings())
 		d.Alloc = m.Alloc()
 	}
-	d.OnlyEndpoints(f.endpoint.match())
+	d.OnlyEndpoints(f.endpoint.Match())
 	if nativeErr == nil {
 		d.NativeThreads = append(d.NativeThreads, unknownOf(native, s, nil, nil)...)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
-	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -37,16 +37,6 @@ const exitCodesHelp = `Exit codes:
   4    not a Ruby process that can be read
   125  ddtop itself failed in "ddtop -- command"; every other code is the command's (128+n: signal n)`
 
-// usageError is an error in how ddtop was called.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
-func usageErrorf(format string, args ...any) error {
-	return &usageError{fmt.Errorf(format, args...)}
-}
-
 // commandExit carries a started command's exit code to ddtop's own. It is not printed.
 type commandExit struct{ code int }
 
@@ -54,7 +44,7 @@ func (e *commandExit) Error() string { return fmt.Sprintf("the command ended wit
 
 // exitCode chooses the exit code for an error.
 func exitCode(err error) int {
-	var usage *usageError
+	var usage *flags.UsageError
 	var checks *doctorError
 	switch {
 	case errors.As(err, &checks): // whatever the failure that it wraps
@@ -79,6 +69,3 @@ func isAny(err error, targets ...error) bool {
 	}
 	return false
 }
-
-// printable replaces what could move the cursor or hide text on a terminal.
-func printable(s string) string { return flamegraph.Printable(s) }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -19,7 +20,7 @@ import (
 // exactFlags are --exact and --exact-cost.
 type exactFlags struct {
 	on   bool
-	cost overhead
+	cost flags.Overhead
 }
 
 func (f *exactFlags) addTo(cmd *cobra.Command) {
@@ -46,9 +47,9 @@ func (t *target) addExact(cmd *cobra.Command) {
 func (t *target) checkExact(cmd *cobra.Command, later bool) error {
 	switch {
 	case !t.exact.on && !later && cmd.Flags().Changed(exactCostFlag):
-		return usageErrorf("--exact-cost is of --exact, which is not asked for")
+		return flags.Usagef("--exact-cost is of --exact, which is not asked for")
 	case t.exact.on && t.pause:
-		return usageErrorf("--exact does not go with --pause, whose stops would be in all that it says")
+		return flags.Usagef("--exact does not go with --pause, whose stops would be in all that it says")
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // addFormat adds the flag of the format.
@@ -32,7 +34,7 @@ func formatOf(cmd *cobra.Command, asked string, out output, formats []format) (f
 	case told >= 0 && (formats[told].name == f.name || !chosen):
 		return formats[told], nil
 	case told >= 0:
-		return format{}, usageErrorf("%s is the name of a file in the format %s, not %s: choose another name, or leave --format out", out, formats[told].name, f.name)
+		return format{}, flags.Usagef("%s is the name of a file in the format %s, not %s: choose another name, or leave --format out", out, formats[told].name, f.name)
 	case strings.HasSuffix(name, ".json") && !f.json:
 		var all []string
 		for _, f := range formats {
@@ -44,9 +46,9 @@ func formatOf(cmd *cobra.Command, asked string, out output, formats []format) (f
 		if cmd.Flags().Lookup("json") != nil {
 			how += ", or take --json for stat"
 		}
-		return format{}, usageErrorf("%s is no name for the format %s; in JSON are %s: say which %s", out, f.name, strings.Join(all, ", "), how)
+		return format{}, flags.Usagef("%s is no name for the format %s; in JSON are %s: say which %s", out, f.name, strings.Join(all, ", "), how)
 	case strings.HasSuffix(name, ".html"):
-		return format{}, usageErrorf("%s is no name for the format %s; a flamegraph for a browser is an .svg", out, f.name)
+		return format{}, flags.Usagef("%s is no name for the format %s; a flamegraph for a browser is an .svg", out, f.name)
 	}
 	return f, nil
 }

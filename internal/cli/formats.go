@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -50,7 +51,7 @@ type job struct {
 	metric   flamegraph.Metric
 	own      bool
 	stamped  bool // samples with times (pprofFlags)
-	endpoint *endpointFlag
+	endpoint *flags.Endpoint
 	rules    *gvl.Rules     // of the findings; nil: as they are
 	notes    []sampler.Note // of a recording
 	// noted is told why the measurement of a process ended early, "" when it did not.
@@ -63,7 +64,7 @@ type job struct {
 type oneProcess struct{}
 
 func (oneProcess) checkGroup(name string, _ *job) error {
-	return usageErrorf("%s holds one process: choose another format, or name one process", name)
+	return flags.Usagef("%s holds one process: choose another format, or name one process", name)
 }
 
 func (oneProcess) writeGroup(context.Context, sampler.Group, *job) error {
@@ -140,7 +141,9 @@ func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.
 		m.Trace.Notes = j.notes
 	}
 	m.Own = j.own
-	j.endpoint.only(&m)
+	if match := j.endpoint.Match(); match != nil {
+		m.OnlyEndpoints(match)
+	}
 	return m, note, nil
 }
 
@@ -186,6 +189,19 @@ func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error
 	return j.out.write(ctx, j.std, func(w io.Writer) error { return export.WriteIncident(w, m) })
 }
 
+// checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads, the whole recording,
+// and objects, of which only the sum is exact.
+func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
+	switch {
+	case f.Match() == nil:
+	case format.timed, format.name == recordingFormat:
+		return flags.Usagef("--endpoint does not go with %s, which holds all threads", format.name)
+	case metric == flamegraph.Allocations:
+		return flags.Usagef("--endpoint: objects can't be told apart by request; choose another metric")
+	}
+	return nil
+}
+
 func formatsHelp(formats []format) string {
 	var b strings.Builder
 	b.WriteString("Formats:\n")
@@ -216,7 +232,7 @@ func metricNamed(name string) (flamegraph.Metric, error) {
 	if i := slices.Index(metricNames(), name); i >= 0 {
 		return metrics()[i], nil
 	}
-	return 0, usageErrorf("there is no metric %q: the metrics are %s", name, strings.Join(metricNames(), ", "))
+	return 0, flags.Usagef("there is no metric %q: the metrics are %s", name, strings.Join(metricNames(), ", "))
 }
 
 func formatNamed(name string, formats []format) (format, error) {
@@ -227,7 +243,7 @@ func formatNamed(name string, formats []format) (format, error) {
 		}
 		names = append(names, f.name)
 	}
-	return format{}, usageErrorf("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
+	return format{}, flags.Usagef("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
 }
 
 // measureProfile gathers weights per thread, stack and state, and what else is needed.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -52,7 +53,7 @@ type keptFile struct {
 // check makes the folder, and refuses one that can't be written to.
 func (k *keptFolder) check() error {
 	if info, err := os.Stat(k.path); err == nil && !info.IsDir() {
-		return usageErrorf("%s is a file: with --when -o takes the folder of the recordings", k.path)
+		return flags.Usagef("%s is a file: with --when -o takes the folder of the recordings", k.path)
 	}
 	folder, err := safefile.OwnFolder(k.path)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // progressAfter is how long reading debug information may take before it is said that it goes on, and how often.
@@ -35,7 +37,7 @@ When ddtop meets a release that it doesn't know, or a build that the built-in ta
 this by itself, keeps the table in the user's cache folder, and says so on the screen.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageErrorf("%s takes one file: a libruby, a ruby, or its debug file", cmd.CommandPath())
+				return flags.Usagef("%s takes one file: a libruby, a ruby, or its debug file", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -116,7 +118,7 @@ func describeLayout(w io.Writer, d *layout.Derived, version, nearest, path strin
 			fmt.Fprintf(&b, "  and %d more\n", len(differences)-i)
 			break
 		}
-		fmt.Fprintf(&b, "  %s\n", printable(diff))
+		fmt.Fprintf(&b, "  %s\n", flamegraph.Printable(diff))
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
@@ -128,7 +130,7 @@ func sayProgress(w io.Writer, path string) func(done, total int) {
 	return func(done, total int) {
 		if now := time.Now(); now.After(next) {
 			next = now.Add(progressAfter)
-			fmt.Fprintf(w, "ddtop: reading the debug information of %s: %d of %d units\n", printable(path), done, total)
+			fmt.Fprintf(w, "ddtop: reading the debug information of %s: %d of %d units\n", flamegraph.Printable(path), done, total)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
@@ -34,10 +35,10 @@ func (u userFlag) only() (func(pid int) bool, error) {
 	if err != nil {
 		known, err := user.Lookup(string(u))
 		if err != nil {
-			return nil, usageErrorf("--user: %w", err)
+			return nil, flags.Usagef("--user: %w", err)
 		}
 		if uid, err = strconv.Atoi(known.Uid); err != nil {
-			return nil, usageErrorf("--user %s: %w", u, err)
+			return nil, flags.Usagef("--user %s: %w", u, err)
 		}
 	}
 	return func(pid int) bool {
@@ -50,7 +51,7 @@ func (u userFlag) only() (func(pid int) bool, error) {
 func (m matchFlag) finder(of userFlag) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {
-			return nil, usageErrorf("--user goes with --match")
+			return nil, flags.Usagef("--user goes with --match")
 		}
 		return nil, nil
 	}
@@ -60,7 +61,7 @@ func (m matchFlag) finder(of userFlag) (func(known func(int) bool) []int, error)
 	}
 	re, err := regexp.Compile(string(m))
 	if err != nil {
-		return nil, usageErrorf("--match: %w", err)
+		return nil, flags.Usagef("--match: %w", err)
 	}
 	finder := attach.NewFinder(re.MatchString)
 	finder.Only = only

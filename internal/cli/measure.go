@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -19,11 +20,11 @@ const defaultMeasure = 10 * time.Second
 // measurement is what stat and record have in common: a target, and a length of time.
 type measurement struct {
 	target
-	length duration
+	length flags.Duration
 }
 
 func newMeasurement(std Streams) measurement {
-	return measurement{target: target{names: std.redact, ownCode: std.own}, length: duration{value: defaultMeasure, min: 10 * time.Millisecond, max: 24 * time.Hour}}
+	return measurement{target: target{names: std.redact, ownCode: std.own}, length: flags.Duration{Value: defaultMeasure, Min: 10 * time.Millisecond, Max: 24 * time.Hour}}
 }
 
 func (m *measurement) addFlags(cmd *cobra.Command) {

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // find finds out which process a command is about: by -p, by the words behind the command's name, which are PIDs or a part of
@@ -21,21 +21,21 @@ func (t *target) find(cmd *cobra.Command, words []string, std Streams, look list
 	given := cmd.Flags().Changed("pid")
 	switch {
 	case given && len(words) > 0:
-		return usageErrorf("-p %s and %q both name a process: choose", t.pids.String(), strings.Join(words, " "))
+		return flags.Usagef("-p %s and %q both name a process: choose", t.pids.String(), strings.Join(words, " "))
 	case given:
 		return t.checkPID()
 	case slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }):
 		// A script's variable that is not set must not stand for whichever process there is.
-		return usageErrorf("an empty word names no process")
+		return flags.Usagef("an empty word names no process")
 	case len(words) > 0 && arePIDs(words):
 		for _, w := range words {
 			if err := t.pids.Set(w); err != nil {
-				return usageErrorf("%w", err)
+				return flags.Usagef("%w", err)
 			}
 		}
 		return t.checkPID()
 	case len(words) == 0 && !std.Terminal && cmd.HasParent():
-		return usageErrorf("%s needs -p PID, or a PID or a part of a process's name behind it; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
+		return flags.Usagef("%s needs -p PID, or a PID or a part of a process's name behind it; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
 	}
 	list, err := attach.List(cmd.Context())
 	if err != nil {
@@ -54,7 +54,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std Streams, look list
 	if len(found) == 1 && (typed != "" || std.Terminal) || t.children && typed != "" {
 		for _, c := range found {
 			if err := t.pids.Set(strconv.Itoa(c.PID)); err != nil {
-				return usageErrorf("%q: %w", typed, err)
+				return flags.Usagef("%q: %w", typed, err)
 			}
 			t.sayChosen(c, len(list) == 1, std)
 		}
@@ -70,14 +70,8 @@ func (t *target) sayChosen(c attach.Candidate, only bool, std Streams) {
 	if only {
 		why = ", the only Ruby process here"
 	}
-	std.say("process %d: %s%s", c.PID, shortName(std.redact.redactor().Program(c.Title)), why)
+	std.say("process %d: %s%s", c.PID, shortName(std.redact.Redactor().Program(c.Title)), why)
 }
-
-// maxName is how many columns of a process's name are said: a process may call itself by 64 KB.
-const maxName = 64
-
-// shortName is a name that a process gave itself as it stands in a sentence: without control characters, and not too long.
-func shortName(name string) string { return ansi.Truncate(printable(name), maxName, "…") }
 
 // arePIDs reports whether words are PIDs, such as 17 or 17,18.
 func arePIDs(words []string) bool {
@@ -154,7 +148,7 @@ func (e *noMatchError) Unwrap() error {
 	if e.command.HasParent() {
 		return attach.ErrNoProcess
 	}
-	return &usageError{errors.New("no such command")}
+	return &flags.UsageError{Err: errors.New("no such command")}
 }
 
 // maxCompletion bounds the names offered to a shell, in bytes.

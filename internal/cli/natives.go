@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -61,7 +62,7 @@ func unknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool
 	var out []gvl.StatNative
 	for _, t := range list {
 		if !ruby[t.TID] && !known[t.TID] {
-			out = append(out, gvl.StatNative{TID: t.TID, Name: printable(t.Name), CPUNS: t.CPUNS - before[t.TID]})
+			out = append(out, gvl.StatNative{TID: t.TID, Name: flamegraph.Printable(t.Name), CPUNS: t.CPUNS - before[t.TID]})
 		}
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
@@ -24,10 +25,10 @@ type output string
 func (o output) check(command string, binary bool, std Streams) error {
 	switch {
 	case o == "":
-		return usageErrorf("%s needs -o FILE, or -o - for standard output", command)
+		return flags.Usagef("%s needs -o FILE, or -o - for standard output", command)
 	case o == "-":
 		if f, ok := std.Out.(*os.File); ok && binary && term.IsTerminal(int(f.Fd())) {
-			return usageErrorf("this is not text for a terminal: name a file with -o FILE")
+			return flags.Usagef("this is not text for a terminal: name a file with -o FILE")
 		}
 		return nil
 	}
@@ -41,7 +42,7 @@ func (o output) check(command string, binary bool, std Streams) error {
 	defer p.Close()
 	if p.Special() {
 		if p.Info.IsDir() {
-			return usageErrorf("%s is a folder: -o takes a file", o)
+			return flags.Usagef("%s is a folder: -o takes a file", o)
 		}
 		return nil // a device or a pipe: nothing is created beside it
 	}
@@ -60,7 +61,7 @@ func (o output) spare(paths ...string) error {
 	}
 	for _, path := range paths {
 		if from, err := os.Stat(path); err == nil && os.SameFile(from, to) {
-			return usageErrorf("-o %s would write over the file that is read: choose another name", o)
+			return flags.Usagef("-o %s would write over the file that is read: choose another name", o)
 		}
 	}
 	return nil

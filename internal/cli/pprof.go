@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
+)
 
 // pprofFormat is the format of pprof profiles.
 const pprofFormat = "pprof"
@@ -17,7 +21,7 @@ func (f *pprofFlags) addPprof(cmd *cobra.Command) {
 // check refuses the flag for other formats.
 func (f *pprofFlags) check(of format) error {
 	if f.timeline && of.name != pprofFormat {
-		return usageErrorf("--timeline goes with --format %s", pprofFormat)
+		return flags.Usagef("--timeline goes with --format %s", pprofFormat)
 	}
 	return nil
 }

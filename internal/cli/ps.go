@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 )
@@ -49,7 +50,7 @@ it "did not answer" within a second, and is listed when its name or its program 
 			if err != nil {
 				return err
 			}
-			ps := describeAll(list, args, std.redact.redactor())
+			ps := describeAll(list, args, std.redact.Redactor())
 			if asJSON {
 				return export.WriteJSON(std.results(cmd.Context()), ps)
 			}
@@ -62,7 +63,7 @@ it "did not answer" within a second, and is listed when its name or its program 
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
 	cmd.Flags().BoolVar(&args, "args", false, "show whole command lines; not with --redact")
-	std.redact.addTo(cmd)
+	std.redact.AddTo(cmd)
 	return cmd
 }
 
@@ -119,7 +120,7 @@ func writePs(w io.Writer, ps []psProcess) error {
 		if len(reasons) == 1 { // the table says of which process it is true
 			whose = "not readable"
 		}
-		fmt.Fprintf(&text, "\n%s: %s\n", whose, printable(why))
+		fmt.Fprintf(&text, "\n%s: %s\n", whose, flamegraph.Printable(why))
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -140,6 +141,6 @@ func psRow(p psProcess) string {
 		program = strings.Join(p.Args, " ")
 	}
 	return strings.Join([]string{
-		strconv.Itoa(p.PID), printable(version), strconv.Itoa(p.Threads), printable(p.User), readable, printable(program),
+		strconv.Itoa(p.PID), flamegraph.Printable(version), strconv.Itoa(p.Threads), flamegraph.Printable(p.User), readable, flamegraph.Printable(program),
 	}, "\t")
 }

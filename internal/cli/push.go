@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/safefile"
-	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
 	"github.com/ddtop/ddtop/push/files"
@@ -81,33 +81,15 @@ type pushFlags struct {
 	match     matchFlag
 	user      userFlag
 	to        []string
-	period    duration
+	period    flags.Duration
 	spool     string
-	spoolSize byteSize
+	spoolSize flags.ByteSize
 	tags      []string
 	status    string
 }
 
-// byteSize is a flag's value: a number of bytes.
-type byteSize int64
-
-// String returns the value in MB.
-func (b *byteSize) String() string { return fmt.Sprintf("%gMB", float64(*b)/1e6) }
-
-// Type is the word for the value in help texts.
-func (b *byteSize) Type() string { return "size" }
-
-// Set parses a value.
-func (b *byteSize) Set(text string) error {
-	n, err := units.ParseBytes(text)
-	if err == nil {
-		*b = byteSize(n)
-	}
-	return err
-}
-
 func newPush(std Streams) *cobra.Command {
-	f := pushFlags{target: target{names: std.redact, ownCode: std.own}, period: duration{value: defaultPeriod, min: time.Second, max: time.Hour}, spoolSize: defaultSpool}
+	f := pushFlags{target: target{names: std.redact, ownCode: std.own}, period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
 	cmd := &cobra.Command{
 		Use:   "push -p PID|--match REGEXP --to URL",
 		Short: "Send a profile of each process every minute, for as long as it runs",
@@ -147,7 +129,7 @@ Where --exact ended itself it is tried again after a minute, then after twice as
 	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
 	f.addRates(cmd)
 	f.addExact(cmd)
-	std.own.addTo(cmd)
+	std.own.AddTo(cmd)
 	return cmd
 }
 
@@ -179,7 +161,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 		defer listener.Close() // a second time, where it was served
 	}
 	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
-		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: float64(f.overhead), OverheadMost: f.overheadMost(), Window: f.period.value, OwnCode: f.ownCode.rules(), Progress: layoutProgress(f.names)}})
+		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: float64(f.overhead), OverheadMost: f.overheadMost(), Window: f.period.Value, OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
 	if err != nil {
 		return err
 	}
@@ -188,7 +170,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 		return err
 	}
 	defer g.Close()
-	p := newPushing(push.New(routes, log), log, f.period.value, tags)
+	p := newPushing(push.New(routes, log), log, f.period.Value, tags)
 	if x, ok := g.(*exactGroup); ok {
 		p.exact = x.figures
 	}
@@ -197,7 +179,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 		defer stop()
 	}
 	for _, r := range routes {
-		log.Info("sending profiles", "to", r.String(), "period", f.period.value, "waiting", r.Queue.Stats().Count)
+		log.Info("sending profiles", "to", r.String(), "period", f.period.Value, "waiting", r.Queue.Stats().Count)
 	}
 	return p.run(ctx, g)
 }
@@ -206,11 +188,11 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 	switch {
 	case len(words) > 0:
-		return usageErrorf("%s takes no argument %q: name processes with -p PID or --match REGEXP", cmd.CommandPath(), words[0])
+		return flags.Usagef("%s takes no argument %q: name processes with -p PID or --match REGEXP", cmd.CommandPath(), words[0])
 	case len(f.pids) == 0 && f.match == "":
-		return usageErrorf("%s needs -p PID or --match REGEXP; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
+		return flags.Usagef("%s needs -p PID or --match REGEXP; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
 	case len(f.to) == 0:
-		return usageErrorf("%s needs --to URL, where profiles go", cmd.CommandPath())
+		return flags.Usagef("%s needs --to URL, where profiles go", cmd.CommandPath())
 	}
 	if len(f.pids) > 0 {
 		if err := f.checkPID(); err != nil {
@@ -237,16 +219,16 @@ func (f *pushFlags) givenTags() (push.Tags, error) {
 	for _, text := range f.tags {
 		t, err := push.ParseTag(text)
 		if err != nil {
-			return nil, usageErrorf("--tag: %w", err)
+			return nil, flags.Usagef("--tag: %w", err)
 		}
 		if push.LooksSecret(t) {
-			return nil, usageErrorf("--tag: the value of %q looks like a key or a password, and would be sent to everybody who sees profiles", t.Key)
+			return nil, flags.Usagef("--tag: the value of %q looks like a key or a password, and would be sent to everybody who sees profiles", t.Key)
 		}
 		if t.Key == push.ContainerKey {
-			return nil, usageErrorf("--tag: ddtop reads %s from the cgroup of each process: leave it out", t.Key)
+			return nil, flags.Usagef("--tag: ddtop reads %s from the cgroup of each process: leave it out", t.Key)
 		}
 		if tags.Get(t.Key) != "" {
-			return nil, usageErrorf("--tag: %q is given twice", t.Key)
+			return nil, flags.Usagef("--tag: %q is given twice", t.Key)
 		}
 		tags = tags.With(t.Key, t.Value)
 	}
@@ -279,7 +261,7 @@ func (f *pushFlags) routes() (routes []push.Route, err error) {
 			return routes, err
 		}
 		if seen[d.String()] {
-			return routes, usageErrorf("--to %s is given twice", d)
+			return routes, flags.Usagef("--to %s is given twice", d)
 		}
 		seen[d.String()] = true
 		var q *spool.Queue
@@ -302,18 +284,18 @@ func destinationOf(text string) (push.Destination, error) {
 		if errors.As(err, &named) {
 			err = named.Err
 		}
-		return nil, usageErrorf("--to: %w", err)
+		return nil, flags.Usagef("--to: %w", err)
 	}
 	make, ok := destinations[u.Scheme]
 	if u.Scheme == "" {
-		return nil, usageErrorf("--to: it takes a URL, as in file:///var/profiles or datadog://127.0.0.1:8126; \"ddtop push --help\" lists them")
+		return nil, flags.Usagef("--to: it takes a URL, as in file:///var/profiles or datadog://127.0.0.1:8126; \"ddtop push --help\" lists them")
 	}
 	if !ok {
-		return nil, usageErrorf("--to: there is no destination %q; \"ddtop push --help\" lists them", u.Scheme+"://")
+		return nil, flags.Usagef("--to: there is no destination %q; \"ddtop push --help\" lists them", u.Scheme+"://")
 	}
 	d, err := make(u)
 	if err != nil {
-		return nil, usageErrorf("--to %s://…: %w", u.Scheme, err)
+		return nil, flags.Usagef("--to %s://…: %w", u.Scheme, err)
 	}
 	return d, nil
 }

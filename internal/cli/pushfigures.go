@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -32,7 +33,7 @@ func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err
 	}
 	address, loopback, err := status.ParseAddress(f.status)
 	if err != nil {
-		return nil, false, usageErrorf("--status: %w", err)
+		return nil, false, flags.Usagef("--status: %w", err)
 	}
 	if l, err = net.Listen("tcp", address); err != nil {
 		return nil, false, fmt.Errorf("--status: %w; another port, or 127.0.0.1:0 for any that is free", err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/push"
@@ -200,7 +201,7 @@ func (one *pushed) describe(given push.Tags) {
 }
 
 func pushProcess(p sampler.Process) push.Process {
-	return push.Process{PID: p.PID, Title: printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt}
+	return push.Process{PID: p.PID, Title: flamegraph.Printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt}
 }
 
 // encode hands over what was measured, one after the other.
@@ -214,7 +215,7 @@ func (p *pushing) encode() {
 			if period.Ended == nil {
 				period.Ended = make(map[string]int64)
 			}
-			period.Ended[printable(endpoint)] += n
+			period.Ended[flamegraph.Printable(endpoint)] += n
 		}
 		var b bytes.Buffer
 		if err := export.WriteProfile(&b, f.m); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -19,7 +20,7 @@ type recordFlags struct {
 	measurement
 	ownFlag
 	pprofFlags
-	endpoint       endpointFlag
+	endpoint       flags.Endpoint
 	when           whenFlags
 	output         string
 	format, metric string
@@ -56,10 +57,10 @@ until then.
 		"what collapsed, speedscope and svg count, a `METRIC`; pprof holds all")
 	f.addOwn(cmd, "collapsed stacks")
 	f.addPprof(cmd)
-	f.endpoint.addEndpoint(cmd)
+	f.endpoint.AddTo(cmd)
 	f.when.addWhen(cmd)
-	std.redact.addTo(cmd)
-	std.own.addTo(cmd)
+	std.redact.AddTo(cmd)
+	std.own.AddTo(cmd)
 	return cmd
 }
 
@@ -80,7 +81,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
@@ -89,7 +90,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err := f.measurement.check(cmd, words, std); err != nil {
 		return err
 	}
-	j := &job{length: f.length.value, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint, out: out, std: std}
+	j := &job{length: f.length.Value, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint, out: out, std: std}
 	if f.several() {
 		if err := format.checkGroup(format.name, j); err != nil {
 			return err
@@ -123,7 +124,7 @@ func (recordingFile) write(ctx context.Context, src sampler.Source, j *job) erro
 
 func (recordingFile) checkGroup(_ string, j *job) error {
 	if j.out == "-" {
-		return usageErrorf("a recording of several processes is a file each: name it with -o FILE; the PIDs are added to the name")
+		return flags.Usagef("a recording of several processes is a file each: name it with -o FILE; the PIDs are added to the name")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -63,8 +64,8 @@ func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, st
 			if err != nil {
 				return nil, errors.Join(err, all.Close())
 			}
-			r.Redact(screen.redact.redactor())
-			r.Own(screen.own.rules())
+			r.Redact(screen.redact.Redactor())
+			r.Own(screen.own.Rules())
 			all = append(all, r)
 		}
 		return all, nil
@@ -88,7 +89,7 @@ func replaySeveral(ctx context.Context, screen *screenFlags, paths []string, std
 
 func someFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 || len(args) > live.MaxProcesses {
-		return usageErrorf("%s takes recordings, %d at most: files written by \"ddtop record --format %s\"", cmd.CommandPath(), live.MaxProcesses, recordingFormat)
+		return flags.Usagef("%s takes recordings, %d at most: files written by \"ddtop record --format %s\"", cmd.CommandPath(), live.MaxProcesses, recordingFormat)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui"
@@ -30,13 +31,13 @@ or less than in another recording, each for as much time.`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !std.Terminal {
-				return usageErrorf("replay needs a terminal: use \"ddtop report %s\"", args[0])
+				return flags.Usagef("replay needs a terminal: use \"ddtop report %s\"", args[0])
 			}
 			if err := errors.Join(screen.configure(cmd, std), screen.check()); err != nil {
 				return err
 			}
 			if against != "" && len(args) > 1 {
-				return usageErrorf("--against compares one recording: name one")
+				return flags.Usagef("--against compares one recording: name one")
 			}
 			if len(args) > 1 {
 				return replaySeveral(cmd.Context(), &screen, args, std)
@@ -66,7 +67,7 @@ func loadAgainst(ctx context.Context, screen *screenFlags, path string, std Stre
 	if err != nil {
 		return nil, fmt.Errorf("--against: %w", err)
 	}
-	name := std.redact.text(filepath.Base(path))
+	name := std.redact.Text(filepath.Base(path))
 	x, err := ui.Load(ctx, screen.options(std, shown{}), "reading "+name, func(ctx context.Context, _ func(ui.Progress)) (*ui.Against, error) {
 		return ui.LoadAgainst(ctx, list[0], name, screen.options(std, shown{}))
 	})
@@ -122,16 +123,16 @@ func newReport(std Streams) *cobra.Command {
 	f.addWait(cmd)
 	f.addOwn(cmd, "collapsed stacks and the dump's text")
 	f.addPprof(cmd)
-	f.endpoint.addEndpoint(cmd)
-	std.redact.addTo(cmd)
-	std.own.addTo(cmd)
+	f.endpoint.AddTo(cmd)
+	std.redact.AddTo(cmd)
+	std.own.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/json.md)")
 	return cmd
 }
 
 func oneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageErrorf("%s takes one recording: a file written by \"ddtop record --format %s\"", cmd.CommandPath(), recordingFormat)
+		return flags.Usagef("%s takes one recording: a file written by \"ddtop record --format %s\"", cmd.CommandPath(), recordingFormat)
 	}
 	return nil
 }
@@ -142,8 +143,8 @@ func openRecording(path string, std Streams) (*recording.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Redact(std.redact.redactor())
-	r.Own(std.own.rules())
+	r.Redact(std.redact.Redactor())
+	r.Own(std.own.Rules())
 	sayDamage(r, std)
 	return r, nil
 }
@@ -155,7 +156,7 @@ func sayDamage(r *recording.Reader, std Streams) string {
 		return ""
 	}
 	std.sayErr(damage)
-	return std.redact.text(damage.Error())
+	return std.redact.Text(damage.Error())
 }
 
 func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
@@ -169,7 +170,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), f.endpoint.check(format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(out.spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
@@ -234,7 +235,7 @@ func (f dumpReport) write(ctx context.Context, src sampler.Source, j *job) error
 	d := export.NewDump(r.Process(), r.Dictionary(), last, states)
 	d.FoldLibraries(j.own)
 	d.SetMeasured(last.TimeNS-first, m.Findings())
-	d.OnlyEndpoints(j.endpoint.match())
+	d.OnlyEndpoints(j.endpoint.Match())
 	return j.out.write(ctx, j.std, func(w io.Writer) error {
 		if f.flags.asJSON {
 			return d.WriteJSON(w)

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 const rootLong = `ddtop attaches from outside to a running Ruby and shows, live, what every thread does, who holds
@@ -33,10 +35,10 @@ func Command() *cobra.Command { return newRoot(Streams{}) }
 
 func newRoot(std Streams) *cobra.Command {
 	if std.redact == nil {
-		std.redact = newRedaction(nil)
+		std.redact = flags.NewRedaction(nil)
 	}
 	if std.own == nil {
-		std.own = new(ownCode)
+		std.own = new(flags.OwnCode)
 	}
 	if std.chosen == nil {
 		std.chosen = new(chosen)
@@ -57,7 +59,7 @@ func newRoot(std Streams) *cobra.Command {
 			}
 			if cmd.ArgsLenAtDash() == 0 {
 				if cmd.Flags().Changed("pid") {
-					return usageErrorf("-p PID looks at a running process and \"-- %s\" starts one: choose", args[0])
+					return flags.Usagef("-p PID looks at a running process and \"-- %s\" starts one: choose", args[0])
 				}
 				return wrap(cmd.Context(), args, &f, std)
 			}
@@ -72,7 +74,7 @@ func newRoot(std Streams) *cobra.Command {
 		},
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageErrorf("%w; \"%s --help\" lists the flags", err, c.CommandPath())
+		return flags.Usagef("%w; \"%s --help\" lists the flags", err, c.CommandPath())
 	})
 	cmd.Version = Version
 	cmd.SetVersionTemplate(versionText() + "\n")
@@ -90,9 +92,9 @@ func newRoot(std Streams) *cobra.Command {
 func rootArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) == 0:
-		return usageErrorf("the program to start comes after \"--\": ddtop -- ruby app.rb")
+		return flags.Usagef("the program to start comes after \"--\": ddtop -- ruby app.rb")
 	case dash > 0:
-		return usageErrorf("%q names a running process and \"--\" starts one: choose", args[0])
+		return flags.Usagef("%q names a running process and \"--\" starts one: choose", args[0])
 	}
 	return nil
 }

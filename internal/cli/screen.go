@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
@@ -19,26 +20,26 @@ import (
 
 // screenFlags say how the screen looks.
 type screenFlags struct {
-	window    duration
-	history   duration
+	window    flags.Duration
+	history   flags.Duration
 	theme     string
 	noColor   bool
 	ascii     bool
 	noMouse   bool
-	redact    *redaction
-	own       *ownCode
+	redact    *flags.Redaction
+	own       *flags.OwnCode
 	args      bool
 	keys      map[string]string
 	findings  *screenRules
-	wait      duration
+	wait      flags.Duration
 	snapshots string
 }
 
 func newScreenFlags(std Streams) screenFlags {
 	return screenFlags{
 		redact: std.redact, own: std.own,
-		window:  duration{value: ui.DefaultWindow, min: time.Second, max: ui.DefaultHistory},
-		history: duration{value: ui.DefaultHistory, min: time.Second, max: ui.MaxHistory},
+		window:  flags.Duration{Value: ui.DefaultWindow, Min: time.Second, Max: ui.DefaultHistory},
+		history: flags.Duration{Value: ui.DefaultHistory, Min: time.Second, Max: ui.MaxHistory},
 
 		findings: newScreenRules(), wait: newJudgement().wait,
 	}
@@ -54,10 +55,10 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colours (NO_COLOR does too)")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters only")
 	cmd.Flags().BoolVar(&f.noMouse, "no-mouse", false, "leave the mouse to the terminal")
-	f.redact.addTo(cmd)
-	f.own.addTo(cmd)
+	f.redact.AddTo(cmd)
+	f.own.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
-	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
+	addFinding(cmd, flags.Rule{Rules: f.findings.rules, Given: &f.findings.given})
 	addWait(cmd, &f.wait)
 	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` that the keys s and W save in, made when it is needed")
 }
@@ -65,10 +66,10 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 // check refuses values before anything is started or attached to.
 func (f *screenFlags) check() error {
 	if _, err := ui.ThemeByName(f.theme); err != nil {
-		return &usageError{fmt.Errorf("--theme: %w", err)}
+		return &flags.UsageError{Err: fmt.Errorf("--theme: %w", err)}
 	}
 	if err := checkSnapshots(f.snapshots); err != nil {
-		return &usageError{fmt.Errorf("--snapshots %q: %w", f.snapshots, err)}
+		return &flags.UsageError{Err: fmt.Errorf("--snapshots %q: %w", f.snapshots, err)}
 	}
 	return nil
 }
@@ -132,8 +133,8 @@ func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std Stream
 
 func (f *screenFlags) options(std Streams, s shown) ui.Options {
 	return ui.Options{
-		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.redactor(), Args: f.args, Rules: f.findings.rules,
-		WaitThreshold: f.wait.value,
+		Window: f.window.Value, History: f.history.Value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.Redactor(), Args: f.args, Rules: f.findings.rules,
+		WaitThreshold: f.wait.Value,
 		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Input: std.In, Output: std.Out,
 		Suspend: canSuspend(),
 	}
@@ -145,7 +146,7 @@ func (f *rootFlags) watch(ctx context.Context, std Streams) error {
 		return err
 	}
 	if !std.Terminal {
-		return usageErrorf("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
+		return flags.Usagef("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
 			"\"ddtop record -p %[1]d -o FILE\"", f.pid)
 	}
 	o := f.options(std, shown{})
@@ -232,7 +233,7 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Stream
 	}
 	c.nameOutput(std)
 	if c.running() {
-		std.say("%s still runs (process %d); ctrl-c ends it", std.redact.program(args[0]), c.pid())
+		std.say("%s still runs (process %d); ctrl-c ends it", std.redact.Program(args[0]), c.pid())
 	}
 	exit := c.exit()
 	if f.showOutput {
@@ -289,7 +290,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) er
 			return err
 		}
 		letGo, notice.exact = func() error { return nil }, nil
-		f.pids = pidList{c.pid()}
+		f.pids = flags.PIDs{c.pid()}
 		later := new(saidLater)
 		defer later.say(std)
 		g, err := f.openGroup(context.WithoutCancel(ctx), true, later.add)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -131,9 +132,9 @@ func (f *dumpFlags) dumpGroup(ctx context.Context, std Streams) error {
 		return err
 	}
 	defer g.Close()
-	length := max(f.length.value, time.Nanosecond) // those known are handed out in any case
+	length := max(f.length.Value, time.Nanosecond) // those known are handed out in any case
 	list, err := measureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.ProcessDump, string, error) {
-		if f.length.value == 0 {
+		if f.length.Value == 0 {
 			left = 0
 		}
 		d, note, err := f.make(ctx, src.(*live.Source), left)
@@ -177,7 +178,7 @@ func measureCommands(ctx context.Context, c *command, f *rootFlags, std Streams)
 	if t.pause && !c.pausable {
 		return errNoPidfd
 	}
-	t.pids = pidList{c.pid()}
+	t.pids = flags.PIDs{c.pid()}
 	g, err := t.openGroup(ctx, true, std.say)
 	if err != nil {
 		return err

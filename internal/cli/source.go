@@ -3,7 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -46,7 +48,7 @@ func (t *target) from() live.From {
 // checkSource refuses what does not go together.
 func (t *target) checkSource() error {
 	if from := t.source.from; (from == live.FromSwitches || from == live.FromMoved) && t.pause {
-		return usageErrorf("--source %s does not go with --pause, whose stops would be in all that it says", from)
+		return flags.Usagef("--source %s does not go with --pause, whose stops would be in all that it says", from)
 	}
 	return nil
 }
@@ -71,7 +73,7 @@ func fillSource(stat *gvl.Stat, src sampler.Source) {
 // examineSwitches says in `ddtop doctor` whether thread switches can be followed.
 func (d *doctor) examineSwitches() {
 	if err := live.CheckSwitches(); err != nil {
-		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", printable(d.names.redactor().Error(err)))
+		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
 		return
 	}
 	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")

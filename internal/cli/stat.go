@@ -31,23 +31,23 @@ probes cost.`,
 				return err
 			}
 			if inLines {
-				m.figuresOf = lines.interval.value
+				m.figuresOf = lines.interval.Value
 			}
 			if err := m.check(cmd, args, std); err != nil {
 				return err
 			}
 			if inLines {
-				return m.statLines(cmd.Context(), lines.interval.value, std, asJSON)
+				return m.statLines(cmd.Context(), lines.interval.Value, std, asJSON)
 			}
 			if m.several() {
-				return m.statGroup(cmd.Context(), m.length.value, j, std, asJSON)
+				return m.statGroup(cmd.Context(), m.length.Value, j, std, asJSON)
 			}
 			src, err := m.open(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer src.Close()
-			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j)
+			stat, note, err := measureStat(cmd.Context(), src, m.length.Value, j)
 			if err != nil {
 				return err
 			}
@@ -59,12 +59,12 @@ probes cost.`,
 		},
 	}
 	m.addFlags(cmd)
-	std.redact.addTo(cmd)
-	std.own.addTo(cmd)
+	std.redact.AddTo(cmd)
+	std.own.AddTo(cmd)
 	j.addRules(cmd)
 	j.addWait(cmd)
 	lines.addLines(cmd)
-	j.endpoint.addEndpoint(cmd)
+	j.endpoint.AddTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
@@ -77,8 +77,8 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 	if err != nil {
 		return gvl.Stat{}, "", err
 	}
-	stat := m.Stat(j.wait.value.Nanoseconds())
-	if match := j.endpoint.match(); match != nil {
+	stat := m.Stat(j.wait.Value.Nanoseconds())
+	if match := j.endpoint.Match(); match != nil {
 		stat.Requests = m.Requests(match)
 	}
 	fillSource(&stat, src)

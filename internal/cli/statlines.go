@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -18,10 +19,10 @@ import (
 const headEvery = 20
 
 // lineFlags are those of `stat --interval`.
-type lineFlags struct{ interval duration }
+type lineFlags struct{ interval flags.Duration }
 
 func newLineFlags() lineFlags {
-	return lineFlags{duration{min: 100 * time.Millisecond, max: time.Hour}}
+	return lineFlags{flags.Duration{Min: 100 * time.Millisecond, Max: time.Hour}}
 }
 
 func (f *lineFlags) addLines(cmd *cobra.Command) {
@@ -30,17 +31,17 @@ func (f *lineFlags) addLines(cmd *cobra.Command) {
 }
 
 // given reports whether lines are asked for. What lines don't have is refused then.
-func (f *lineFlags) given(cmd *cobra.Command, length *duration) (bool, error) {
+func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, error) {
 	if !cmd.Flags().Changed("interval") {
 		return false, nil
 	}
 	for _, name := range []string{"finding", "wait-threshold", "endpoint"} {
 		if cmd.Flags().Changed(name) {
-			return false, usageErrorf("--%s does not go with --interval, whose lines have nothing of it", name)
+			return false, flags.Usagef("--%s does not go with --interval, whose lines have nothing of it", name)
 		}
 	}
 	if !cmd.Flags().Changed("duration") {
-		length.value = unlimited
+		length.Value = unlimited
 	}
 	return true, nil
 }
@@ -89,7 +90,7 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 		}
 		defer g.Close()
 		p := printLines(std.results(ctx), asJSON, true, cancel)
-		_, err = measureGroup(ctx, g, m.length.value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
+		_, err = measureGroup(ctx, g, m.length.Value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
 			note, err := p.measure(ctx, src, left, interval)
 			return struct{}{}, note, err
 		})
@@ -102,7 +103,7 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 	defer src.Close()
 	p := printLines(std.results(ctx), asJSON, false, cancel)
 	go tellFailures(ctx, src, std.say)
-	note, err := p.measure(ctx, src, m.length.value, interval)
+	note, err := p.measure(ctx, src, m.length.Value, interval)
 	if err = cmp.Or(p.Close(std.say), err); err == nil {
 		sayNotes(std, src, note)
 	}

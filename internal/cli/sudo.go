@@ -15,12 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // chosen is which process was found by other words than its PID, so that ddtop can be started again for the same one.
 type chosen struct {
-	words    []string // those it was found by
-	pids     pidList  // empty: the flags name it
+	words    []string   // those it was found by
+	pids     flags.PIDs // empty: the flags name it
 	children bool
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // TestAgain: the words that named processes give way to their PIDs, and nothing else does: a flag's value may be the same word.
@@ -26,7 +28,7 @@ func TestAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		choice := chosen{words: strings.Fields(c.words), pids: pidList{17}, children: c.children}
+		choice := chosen{words: strings.Fields(c.words), pids: flags.PIDs{17}, children: c.children}
 		if got := choice.again(strings.Fields(c.args), cmd); !slices.Equal(got, strings.Fields(c.want)) {
 			t.Errorf("%q: %q, want %q", c.args, got, c.want)
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/flamegraph"
 )
 
 // systemName is the distribution and the kernel: "Debian GNU/Linux 13 (trixie), Linux 6.12.9".
@@ -17,7 +19,7 @@ func systemName() string {
 				if unquoted, err := strconv.Unquote(value); err == nil {
 					value = unquoted
 				}
-				name = printable(value) + ", "
+				name = flamegraph.Printable(value) + ", "
 			}
 		}
 	}

@@ -64,15 +64,15 @@ type watched struct {
 func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 	f := w.when
 	p, dict := src.Process(), src.Dictionary()
-	keepNS := gvl.LookbackNS(f.rules, f.over.value.Nanoseconds(), f.conditions) + f.before.value.Nanoseconds() + ringSlack.Nanoseconds()
+	keepNS := gvl.LookbackNS(f.rules, f.over.Value.Nanoseconds(), f.conditions) + f.before.Value.Nanoseconds() + ringSlack.Nanoseconds()
 	history, err := recording.NewHistory(keepNS, ringBytes)
 	if err != nil {
 		return nil, err
 	}
 	return &watched{
-		watching: w, src: src, history: history, watch: gvl.NewWatch(p, dict, f.rules, f.over.value.Nanoseconds(), f.conditions),
+		watching: w, src: src, history: history, watch: gvl.NewWatch(p, dict, f.rules, f.over.Value.Nanoseconds(), f.conditions),
 		keeper:  sampler.NewKeeper(dict, max(keepNS, gvl.MaxBlameWindowNS)),
-		trigger: trigger{before: f.before.value.Nanoseconds(), after: f.after.value.Nanoseconds(), longest: f.longest.value.Nanoseconds()},
+		trigger: trigger{before: f.before.Value.Nanoseconds(), after: f.after.Value.Nanoseconds(), longest: f.longest.Value.Nanoseconds()},
 	}, nil
 }
 
@@ -119,7 +119,7 @@ func (w *watched) step(v gvl.Verdict) {
 		w.ofNow = false
 	case turnSpent:
 		w.say("process %d: %s goes on after %s: its recording ends here, and the next begins when it has been over for %s",
-			w.src.Process().PID, w.trigger.cause.Condition, w.when.longest.value, w.when.after.value)
+			w.src.Process().PID, w.trigger.cause.Condition, w.when.longest.Value, w.when.after.Value)
 		w.now.write(order{toNS: v.AtNS, last: true})
 		w.ofNow = false
 	default:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -37,9 +38,9 @@ const (
 // whenFlags are those of `record --when`.
 type whenFlags struct {
 	conditions                   []gvl.Condition
-	before, after, over, longest duration
+	before, after, over, longest flags.Duration
 	keep                         int
-	size                         byteSize
+	size                         flags.ByteSize
 	match                        matchFlag
 	user                         userFlag
 	rules                        *gvl.Rules
@@ -48,9 +49,9 @@ type whenFlags struct {
 
 func newWhenFlags() whenFlags {
 	return whenFlags{
-		before: duration{value: defaultBefore, max: maxBefore}, after: duration{value: defaultBefore, min: time.Second, max: time.Hour},
-		over:    duration{value: defaultOver, min: gvl.MinOverNS, max: gvl.MaxOverNS},
-		longest: duration{value: defaultLongest, min: 10 * time.Second, max: 24 * time.Hour}, keep: defaultKeep, size: defaultKept, rules: gvl.NewRules(),
+		before: flags.Duration{Value: defaultBefore, Max: maxBefore}, after: flags.Duration{Value: defaultBefore, Min: time.Second, Max: time.Hour},
+		over:    flags.Duration{Value: defaultOver, Min: gvl.MinOverNS, Max: gvl.MaxOverNS},
+		longest: flags.Duration{Value: defaultLongest, Min: 10 * time.Second, Max: 24 * time.Hour}, keep: defaultKeep, size: defaultKept, rules: gvl.NewRules(),
 	}
 }
 
@@ -82,20 +83,20 @@ var (
 )
 
 func (f *whenFlags) addWhen(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.Var(conditionFlag{f}, "when", "record what is around a finding, or a figure such as 'wait_p99>200ms', into the folder -o")
-	flags.Var(&f.before, "before", "with --when: how long before it a recording begins")
-	flags.Var(&f.after, "after", "with --when: how long after it is over a recording ends")
-	flags.Var(&f.over, "over", "with --when: the past that figures are of")
-	flags.Var(&f.longest, "longest", "with --when: how long a recording can be after it has begun")
-	flags.IntVar(&f.keep, "keep", f.keep, "with --when: keep the newest `N` recordings")
-	flags.Var(&f.size, "size", "with --when: what all recordings in the folder may take")
+	set := cmd.Flags()
+	set.Var(conditionFlag{f}, "when", "record what is around a finding, or a figure such as 'wait_p99>200ms', into the folder -o")
+	set.Var(&f.before, "before", "with --when: how long before it a recording begins")
+	set.Var(&f.after, "after", "with --when: how long after it is over a recording ends")
+	set.Var(&f.over, "over", "with --when: the past that figures are of")
+	set.Var(&f.longest, "longest", "with --when: how long a recording can be after it has begun")
+	set.IntVar(&f.keep, "keep", f.keep, "with --when: keep the newest `N` recordings")
+	set.Var(&f.size, "size", "with --when: what all recordings in the folder may take")
 	f.match.addMatch(cmd)
 	f.user.addUser(cmd)
-	flags.Lookup("match").Usage = "with --when: " + flags.Lookup("match").Usage
-	addFinding(cmd, ruleFlag{rules: f.rules})
-	flags.Lookup("finding").Usage = "with --when: " + flags.Lookup("finding").Usage
-	flags.BoolVar(&f.asJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
+	set.Lookup("match").Usage = "with --when: " + set.Lookup("match").Usage
+	addFinding(cmd, flags.Rule{Rules: f.rules})
+	set.Lookup("finding").Usage = "with --when: " + set.Lookup("finding").Usage
+	set.BoolVar(&f.asJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
 }
 
 // whenHelp is what the help says of conditions.
@@ -115,23 +116,23 @@ func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
 	if len(f.conditions) == 0 {
 		for _, name := range whenOnly {
 			if cmd.Flags().Changed(name) {
-				return false, usageErrorf("--%s goes with --when", name)
+				return false, flags.Usagef("--%s goes with --when", name)
 			}
 		}
 		return false, nil
 	}
 	for _, name := range notWhen {
 		if cmd.Flags().Changed(name) {
-			return false, usageErrorf("--%s does not go with --when, which writes recordings: they hold everything, and \"ddtop report\" makes the rest of them", name)
+			return false, flags.Usagef("--%s does not go with --when, which writes recordings: they hold everything, and \"ddtop report\" makes the rest of them", name)
 		}
 	}
 	switch {
 	case f.keep < 1 || f.keep > maxKeep:
-		return false, usageErrorf("--keep takes 1 to %d, not %d", maxKeep, f.keep)
+		return false, flags.Usagef("--keep takes 1 to %d, not %d", maxKeep, f.keep)
 	case f.size < minKept:
-		return false, usageErrorf("--size takes 1MB or more, not %d bytes: one recording alone is as large as that", f.size)
-	case f.longest.value < f.after.value:
-		return false, usageErrorf("--longest %v is shorter than --after %v", f.longest.value, f.after.value)
+		return false, flags.Usagef("--size takes 1MB or more, not %d bytes: one recording alone is as large as that", f.size)
+	case f.longest.Value < f.after.Value:
+		return false, flags.Usagef("--longest %v is shorter than --after %v", f.longest.Value, f.after.Value)
 	}
 	return true, nil
 }
@@ -140,9 +141,9 @@ func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
 func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) error {
 	switch {
 	case cmd.Flags().Changed("format") && f.format != recordingFormat:
-		return usageErrorf("--when writes recordings (--format %s), not %s: \"ddtop report\" makes that of them", recordingFormat, f.format)
+		return flags.Usagef("--when writes recordings (--format %s), not %s: \"ddtop report\" makes that of them", recordingFormat, f.format)
 	case f.output == "" || f.output == "-":
-		return usageErrorf("%s --when needs -o FOLDER, where recordings are kept", cmd.CommandPath())
+		return flags.Usagef("%s --when needs -o FOLDER, where recordings are kept", cmd.CommandPath())
 	}
 	find, err := f.when.match.finder(f.when.user)
 	if err != nil {
@@ -160,7 +161,7 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	if cmd.Flags().Changed("duration") {
-		ctx, cancel = context.WithTimeout(ctx, f.length.value)
+		ctx, cancel = context.WithTimeout(ctx, f.length.Value)
 		defer cancel()
 	}
 	if f.pause {

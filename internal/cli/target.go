@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -24,13 +21,13 @@ const (
 // target names the processes to look at and the rates.
 type target struct {
 	// pids are those named; pid is the first.
-	pids      pidList
+	pids      flags.PIDs
 	pid       int
 	children  bool
 	stackRate float64
 	lockRate  float64
 	pause     bool
-	overhead  overhead
+	overhead  flags.Overhead
 	// overheadAsked: the user asked for the overhead, so it holds in any case.
 	overheadAsked bool
 	// figuresOf is the time that figures are of. Zero means sampler.QualityWindow.
@@ -42,9 +39,9 @@ type target struct {
 	// noRequests: whom threads work for is not read. What reading it costs is measured so.
 	noRequests bool
 	// names are what is left out of what the processes say.
-	names *redaction
+	names *flags.Redaction
 	// own is which code is the program's own, beyond what is found out.
-	ownCode *ownCode
+	ownCode *flags.OwnCode
 }
 
 func (t *target) addPID(cmd *cobra.Command) {
@@ -67,43 +64,11 @@ func addValues(cmd *cobra.Command, on *bool) {
 // attaching are the options of attaching. progress is told how far the reading of debug information is.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
 	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
-		Redactor: t.names.redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), OwnCode: t.ownCode.rules(), Progress: progress}
+		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), OwnCode: t.ownCode.Rules(), Progress: progress}
 }
 
 // several reports whether more than one process is, or may come to be, looked at.
 func (t *target) several() bool { return t.children || len(t.pids) > 1 }
-
-// pidList is a flag's value: PIDs with commas between them.
-type pidList []int
-
-// String returns the value as it was written.
-func (l *pidList) String() string {
-	words := make([]string, len(*l))
-	for i, pid := range *l {
-		words[i] = strconv.Itoa(pid)
-	}
-	return strings.Join(words, ",")
-}
-
-// Type is the word for the value in help texts.
-func (l *pidList) Type() string { return "PID" }
-
-// Set adds PIDs.
-func (l *pidList) Set(text string) error {
-	for word := range strings.SplitSeq(text, ",") {
-		pid, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil {
-			return fmt.Errorf("%q is not a PID", word)
-		}
-		if len(*l) >= live.MaxProcesses {
-			return fmt.Errorf("there are more than %d", live.MaxProcesses)
-		}
-		if !slices.Contains(*l, pid) {
-			*l = append(*l, pid)
-		}
-	}
-	return nil
-}
 
 func (t *target) addRates(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&t.stackRate, "rate", defaultStackRate, "how often stacks are read, in `Hz`")
@@ -115,12 +80,12 @@ func (t *target) addRates(cmd *cobra.Command) {
 // checkPID checks the PIDs named, or the one that was found in another way.
 func (t *target) checkPID() error {
 	if len(t.pids) == 0 {
-		t.pids = pidList{t.pid}
+		t.pids = flags.PIDs{t.pid}
 	}
 	t.pid = t.pids[0]
 	for _, pid := range t.pids {
 		if pid <= 0 {
-			return usageErrorf("%d is not a process: a PID is a number above 0", pid)
+			return flags.Usagef("%d is not a process: a PID is a number above 0", pid)
 		}
 	}
 	return nil
@@ -133,7 +98,7 @@ func (t *target) checkRates() error {
 	}{{"--rate", t.stackRate}, {"--lock-rate", t.lockRate}} {
 		// Written so that NaN is refused too.
 		if !(r.hz >= minRate && r.hz <= maxRate) {
-			return usageErrorf("%s takes %g to %g Hz, not %g", r.flag, minRate, maxRate, r.hz)
+			return flags.Usagef("%s takes %g to %g Hz, not %g", r.flag, minRate, maxRate, r.hz)
 		}
 	}
 	if t.lockRate < t.stackRate {
@@ -141,33 +106,4 @@ func (t *target) checkRates() error {
 		t.lockRate = t.stackRate
 	}
 	return t.checkSource()
-}
-
-// duration is a flag's value: "10s", "1m30s", or a bare number of seconds.
-type duration struct {
-	value    time.Duration
-	min, max time.Duration
-}
-
-// String returns the value as Go writes it.
-func (d *duration) String() string { return d.value.String() }
-
-// Type is the word for the value in help texts.
-func (d *duration) Type() string { return "duration" }
-
-// Set parses a value.
-func (d *duration) Set(text string) error {
-	v, err := time.ParseDuration(text)
-	if err != nil {
-		seconds, numberErr := strconv.ParseFloat(text, 64)
-		if numberErr != nil || !(seconds >= 0 && seconds < 1e9) {
-			return fmt.Errorf("%q is not a duration such as 10s, 1m30s or 10", text)
-		}
-		v = time.Duration(seconds * float64(time.Second))
-	}
-	if v < d.min || v > d.max {
-		return fmt.Errorf("it takes %v to %v", d.min, d.max)
-	}
-	d.value = v
-	return nil
 }
