@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -81,7 +82,7 @@ func (c *command) openBackground(ctx context.Context, opts live.Options) (*live.
 }
 
 // sayBackground says that a program went into the background, and how it is followed.
-func sayBackground(std Streams, c *command, src *live.Source) {
-	std.say("%s went into the background: ddtop follows process %d, whose end it waits for. Signals end ddtop and leave the program running; "+
-		"ddtop -p %d attaches again", std.redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
+func sayBackground(std run.Streams, c *command, src *live.Source) {
+	std.Say("%s went into the background: ddtop follows process %d, whose end it waits for. Signals end ddtop and leave the program running; "+
+		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }

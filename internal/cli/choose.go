@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui"
 )
@@ -26,19 +27,19 @@ type listLook struct {
 }
 
 // plainLook is that of a command without a screen.
-func plainLook(verb string, std Streams) listLook {
+func plainLook(verb string, std run.Streams) listLook {
 	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
 }
 
 // choose lets one of several processes be chosen from a list that shows at first those found, by the words typed. Without a
 // terminal it fails with a usage error that says what to do and lists them.
-func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std Streams, look listLook) error {
+func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std run.Streams, look listLook) error {
 	typed := strings.Join(words, " ")
 	if len(list) == 0 {
 		return flags.Usagef("there is no Ruby process on this machine that can be seen from here: " +
 			"\"ddtop demo\" starts one to look at, \"ddtop -- ruby app.rb\" your own")
 	}
-	names := std.redact.Redactor()
+	names := std.Redact.Redactor()
 	switch {
 	case !std.Terminal && typed == "": // the list is what was asked for
 		if err := writePs(std.Out, describeAll(list, false, names)); err != nil {
@@ -65,7 +66,7 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 		return err
 	}
 	t.pids, t.children = flags.PIDs{choice.PID}, t.children || choice.Children
-	*std.chosen = chosen{words: words, pids: t.pids, children: t.children}
+	*std.Chosen = run.Chosen{Words: words, PIDs: t.pids, Children: t.children}
 	return t.checkPID()
 }
 
@@ -76,7 +77,7 @@ const maxListed = 16
 func listed(found []attach.Candidate, names *redact.Redactor) string {
 	var words []string
 	for _, c := range found[:min(len(found), maxListed)] {
-		word := fmt.Sprintf("%d %s", c.PID, shortName(names.Program(c.Title)))
+		word := fmt.Sprintf("%d %s", c.PID, run.ShortName(names.Program(c.Title)))
 		if slices.ContainsFunc(found, func(x attach.Candidate) bool { return x.PID == c.PPID }) {
 			word += fmt.Sprintf(" (below %d)", c.PPID)
 		}

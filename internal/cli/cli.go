@@ -12,37 +12,15 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
-
-// Streams are what a command reads and writes.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-	// Terminal says that In and Out are a terminal, so that there can be a screen and questions.
-	Terminal bool
-	// redact is --redact of the command that runs; nil: it can't be given.
-	redact *flags.Redaction
-	// own is --own-code of the command that runs; nil: it can't be given.
-	own *flags.OwnCode
-	// chosen is the process that was found by other words than its PID.
-	chosen *chosen
-}
-
-// Standard returns the process's own streams.
-func Standard() Streams {
-	return Streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
-	}
-}
 
 // Main runs the command that args (without the program's name) ask for and returns the exit code. Errors go to
 // std.Err, one sentence each. SIGINT, SIGTERM and SIGHUP end ctx: a measurement then finishes early and writes what it
 // has. So do SIGQUIT and SIGABRT at a terminal, which a screen has to give back; a second one makes Go's dump of goroutines.
-func Main(ctx context.Context, args []string, std Streams) int {
+func Main(ctx context.Context, args []string, std run.Streams) int {
 	boundMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	dumping := []os.Signal{syscall.SIGQUIT, syscall.SIGABRT}
@@ -56,7 +34,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		context.AfterFunc(ctx, func() { signal.Reset(dumping...) })
 	}
 
-	std.redact, std.own, std.chosen = flags.NewRedaction(args), new(flags.OwnCode), new(chosen)
+	std.Redact, std.Own, std.Chosen = flags.NewRedaction(args), new(flags.OwnCode), new(run.Chosen)
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
@@ -76,9 +54,9 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		return passed.code
 	}
 	asRoot := nameCommand(err, args, command, std)
-	std.sayErr(err)
+	std.SayErr(err)
 	if err := offerRoot(ctx, asRoot, std); err != nil {
-		std.sayErr(err)
+		std.SayErr(err)
 	}
 	if command == root && wraps(args) {
 		return exitWrapper

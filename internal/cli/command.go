@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // command is a program that ddtop started, as in `ddtop -- ruby app.rb`.
@@ -34,7 +36,7 @@ type command struct {
 
 // startCommand starts a program. With a screen its output goes to a file, since the screen needs the terminal; without
 // one the program keeps ddtop's own streams. Its standard input is ddtop's, unless that is a terminal that the screen reads.
-func startCommand(args []string, std Streams, screen bool) (*command, error) {
+func startCommand(args []string, std run.Streams, screen bool) (*command, error) {
 	c := &command{cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{})}
 	in, inIsFile := std.In.(*os.File)
 	inIsTerminal := inIsFile && term.IsTerminal(int(in.Fd()))
@@ -46,7 +48,7 @@ func startCommand(args []string, std Streams, screen bool) (*command, error) {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: c.ownGroup}
 	c.cmd.Stdout, c.cmd.Stderr = std.Out, std.Err
 	if screen {
-		file, err := os.CreateTemp("", "ddtop-"+std.redact.Program(args[0])+"-*.log") // mode 0600
+		file, err := os.CreateTemp("", "ddtop-"+std.Redact.Program(args[0])+"-*.log") // mode 0600
 		if err != nil {
 			return nil, fmt.Errorf("a file for the output of %s: %w", args[0], err)
 		}
@@ -137,9 +139,9 @@ func (c *command) running() bool {
 }
 
 // nameOutput says where the program's output is, once the screen is gone.
-func (c *command) nameOutput(std Streams) {
+func (c *command) nameOutput(std run.Streams) {
 	if c.output != "" {
-		std.say("the output of %s is in %s%s", std.redact.Program(c.cmd.Path), c.output, c.file.about())
+		std.Say("the output of %s is in %s%s", std.Redact.Program(c.cmd.Path), c.output, c.file.about())
 	}
 }
 

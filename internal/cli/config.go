@@ -14,13 +14,15 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/ui"
 )
 
 // configKeys are the flags that the file of settings can hold, by the flag's name.
-var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exactCostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
+var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exact.CostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
 
 // keysTable is the table of the file that gives keys of the screen further names.
 const keysTable = "keys"
@@ -63,7 +65,7 @@ func (e *configError) Unwrap() error { return e.err }
 
 // configure takes what the file of settings says where no flag was given: flags beat the file. A file that is not there
 // says nothing. It is read for screens only: what a script gets depends on its flags alone.
-func (f *screenFlags) configure(cmd *cobra.Command, std Streams) error {
+func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	path := configPath()
 	if !std.Terminal || path == "" {
 		return nil

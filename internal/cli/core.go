@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -48,8 +49,8 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 }
 
 // dump writes the dump of the instant that the core file holds.
-func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own, asJSON bool) error {
-	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.redact.Redactor(), Values: f.readValues, OwnCode: std.own.Rules(), Progress: layoutProgress(std.redact)})
+func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std run.Streams, own, asJSON bool) error {
+	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Progress: layoutProgress(std.Redact)})
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own
 		return err
 	}
 	if missing := src.Missing(); missing > 0 {
-		std.say("%s was cut short by %d bytes: what they held is missing here", flamegraph.Printable(f.core), missing)
+		std.Say("%s was cut short by %d bytes: what they held is missing here", flamegraph.Printable(f.core), missing)
 	}
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
 	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
@@ -67,9 +68,9 @@ func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std Streams, own
 	addFibers(ctx, d, src)
 	d.OnlyEndpoints(f.onlyEndpoints)
 	if asJSON {
-		return d.WriteJSON(std.results(ctx))
+		return d.WriteJSON(std.Results(ctx))
 	}
-	return d.WriteText(std.results(ctx))
+	return d.WriteText(std.Results(ctx))
 }
 
 // layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that and

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/workload"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
@@ -32,9 +33,9 @@ type demoFlags struct {
 	phase, ruby string
 }
 
-func newDemo(std Streams) *cobra.Command {
+func newDemo(std run.Streams) *cobra.Command {
 	f := demoFlags{screenFlags: newScreenFlags(std)}
-	f.names, f.ownCode = std.redact, std.own
+	f.names, f.ownCode = std.Redact, std.Own
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch the Ruby program that ddtop brings along",
@@ -75,7 +76,7 @@ func (f *demoFlags) findRuby(ctx context.Context) (workload.Ruby, error) {
 	return workload.FindRuby(ctx)
 }
 
-func (f *demoFlags) run(ctx context.Context, std Streams) (err error) {
+func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 	if err := workload.CheckPhase(f.phase); err != nil {
 		return &flags.UsageError{Err: err}
 	}
@@ -110,7 +111,7 @@ func (f *demoFlags) run(ctx context.Context, std Streams) (err error) {
 	return f.report(ctx, std)
 }
 
-func (f *demoFlags) phaseLength(std Streams) time.Duration {
+func (f *demoFlags) phaseLength(std run.Streams) time.Duration {
 	switch {
 	case f.phase != "":
 		return 0 // without end
@@ -128,7 +129,7 @@ func (f *demoFlags) phases() string {
 }
 
 // report prints a table and a dump of the running workload.
-func (f *demoFlags) report(ctx context.Context, std Streams) error {
+func (f *demoFlags) report(ctx context.Context, std run.Streams) error {
 	src, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -138,8 +139,8 @@ func (f *demoFlags) report(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	sayNotes(std, src, note)
-	out := std.results(ctx)
+	run.SayNotes(std, src, note)
+	out := std.Results(ctx)
 	if err := export.WriteStat(out, stat); err != nil {
 		return err
 	}

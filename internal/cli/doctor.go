@@ -21,7 +21,9 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
@@ -51,13 +53,13 @@ type check struct {
 // doctor collects what works here.
 type doctor struct {
 	target
-	std    Streams
+	std    run.Streams
 	checks []check
 	failed []error
 }
 
-func newDoctor(std Streams) *cobra.Command {
-	d := doctor{target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact, ownCode: std.own}, std: std}
+func newDoctor(std run.Streams) *cobra.Command {
+	d := doctor{target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.Redact, ownCode: std.Own}, std: std}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [PID|NAME]",
@@ -74,7 +76,7 @@ Nothing is stopped, unless --pause is given. The last line is the verdict. The e
 			}
 			d.examine(cmd.Context())
 			failed := d.verdict()
-			out := std.results(cmd.Context())
+			out := std.Results(cmd.Context())
 			if asJSON {
 				return errors.Join(export.WriteJSON(out, d.checks), failed)
 			}
@@ -87,19 +89,19 @@ Nothing is stopped, unless --pause is given. The last line is the verdict. The e
 	cmd.Flags().BoolVar(&d.pause, "pause", false, "try to stop the process for a moment, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
 	d.addOverhead(cmd)
-	std.redact.AddTo(cmd)
+	std.Redact.AddTo(cmd)
 	return cmd
 }
 
 // say adds a check. Its texts name no file or user with --redact, and hold no control characters, whatever a target says.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
-	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(oneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
+	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(run.OneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
 }
 
 // wrong adds a check that failed.
 func (d *doctor) wrong(name string, err error) {
 	text := d.names.Redactor().Error(err)
-	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: flamegraph.Printable(oneLine(text))})
+	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: flamegraph.Printable(run.OneLine(text))})
 	d.failed = append(d.failed, err)
 }
 
@@ -170,7 +172,7 @@ func (d *doctor) examine(ctx context.Context) {
 	if len(d.pids) > 0 {
 		pid = d.pids[0]
 	}
-	possible := live.TryExact(exactUntried())
+	possible := live.TryExact(exact.Untried())
 	if pid == 0 {
 		d.say(checkNote, "measuring", "", "nothing to measure")
 	} else {
@@ -317,7 +319,7 @@ func firstSet(names ...string) string {
 func (d *doctor) examineSettings() {
 	std := d.std
 	std.Terminal = true // the file is read for screens only
-	std.redact, std.own = flags.NewRedaction(nil), new(flags.OwnCode)
+	std.Redact, std.Own = flags.NewRedaction(nil), new(flags.OwnCode)
 	f := newScreenFlags(std)
 	cmd := &cobra.Command{}
 	f.add(cmd)
@@ -384,8 +386,8 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 // examineTime is how long a process may take to be read and measured, which takes two seconds on a machine at rest.
 const examineTime = time.Minute
 
-// examineTarget reads and measures a process. exact: probes could be put into it, as far as the machine goes.
-func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
+// examineTarget reads and measures a process. possible: probes could be put into it, as far as the machine goes.
+func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
 	name := strconv.Itoa(pid)
@@ -394,14 +396,14 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 		d.wrong(name, err)
 		return
 	}
-	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, shortName(d.names.Redactor().Program(p.Title())), p.Method())
+	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, run.ShortName(d.names.Redactor().Program(p.Title())), p.Method())
 	if err := p.Close(); err != nil {
 		d.wrong("memory", err)
 	}
 	idle, idleErr := kernel.IdleNS()
 	began := time.Now()
 	if d.pause {
-		stayAwake()
+		exact.StayAwake()
 	} else {
 		d.say(checkNote, "pause", "", "not tried, for it stops the process for a moment: --pause tries it")
 	}
@@ -419,7 +421,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 	}
 	d.say(checkGood, "ruby", "", "%s, %s: %s", process.RubyVersion, process.Machine, layout)
 	d.examineContext(src)
-	if exact {
+	if possible {
 		if err := src.CheckExact(ctx); err != nil {
 			d.sayNoExact(err)
 		} else {

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -25,9 +26,9 @@ type dumpFlags struct {
 	asJSON bool
 }
 
-func newDump(std Streams) *cobra.Command {
+func newDump(std run.Streams) *cobra.Command {
 	f := dumpFlags{
-		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact, ownCode: std.own}, judgement: newJudgement(),
+		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.Redact, ownCode: std.Own}, judgement: newJudgement(),
 		length: flags.Duration{Max: time.Hour},
 	}
 	cmd := &cobra.Command{
@@ -57,7 +58,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 			if err := f.checkExact(cmd, false); err != nil {
 				return err
 			}
-			if f.exact.on && f.length.Value == 0 {
+			if f.exact.On && f.length.Value == 0 {
 				return flags.Usagef("--exact goes with -d: in an instant nothing changes")
 			}
 			if err := f.find(cmd, args, std, plainLook("dump", std)); err != nil {
@@ -80,8 +81,8 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	f.addExact(cmd)
 	f.coreFlags.addFlags(cmd)
 	f.addRules(cmd)
-	std.redact.AddTo(cmd)
-	std.own.AddTo(cmd)
+	std.Redact.AddTo(cmd)
+	std.Own.AddTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
 	f.addOwn(cmd, "stacks; JSON has all")
 	f.endpoint.AddTo(cmd)
@@ -90,18 +91,18 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 }
 
 // write measures, when that is asked for, and writes the dump of the instant after that.
-func (f *dumpFlags) write(ctx context.Context, src *live.Source, std Streams) error {
+func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams) error {
 	d, note, err := f.make(ctx, src, f.length.Value)
 	if err != nil {
 		return err
 	}
 	if f.length.Value > 0 {
-		sayNotes(std, src, note)
+		run.SayNotes(std, src, note)
 	}
 	if f.asJSON {
-		return d.WriteJSON(std.results(ctx))
+		return d.WriteJSON(std.Results(ctx))
 	}
-	return d.WriteText(std.results(ctx))
+	return d.WriteText(std.Results(ctx))
 }
 
 // keepEvery is how often a sample of a measurement is kept, for the case that there is none after it.
@@ -114,7 +115,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	var first, last int64
 	var kept *sampler.Sample // the last one with stacks, up to keepEvery old
 	if length > 0 {
-		note, err = sampleFor(ctx, src, length, func(s *sampler.Sample) {
+		note, err = run.SampleFor(ctx, src, length, func(s *sampler.Sample) {
 			if first == 0 {
 				first = s.TimeNS
 			}
@@ -128,7 +129,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 			return nil, "", err
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = afterwards(ctx)
+		ctx, cancel = run.Afterwards(ctx)
 		defer cancel()
 	}
 	// Listed before the sample: a thread of Ruby's own that is in the list is in the sample too.
@@ -149,7 +150,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	}
 	d.OnlyEndpoints(f.endpoint.Match())
 	if nativeErr == nil {
-		d.NativeThreads = append(d.NativeThreads, unknownOf(native, s, nil, nil)...)
+		d.NativeThreads = append(d.NativeThreads, run.UnknownOf(native, s, nil, nil)...)
 	}
 	return d, note, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // addFormat adds the flag of the format.
@@ -18,7 +19,7 @@ func addFormat(cmd *cobra.Command, name *string, usual string) {
 // formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the usual one,
 // which is what asked holds. A name that stands for another one than was asked for is refused: whoever opens the file by its name
 // would be told that it is broken.
-func formatOf(cmd *cobra.Command, asked string, out output, formats []format) (format, error) {
+func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
 	f, err := formatNamed(asked, formats)
 	if err != nil {
 		return format{}, err

@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -56,8 +57,8 @@ type job struct {
 	notes    []sampler.Note // of a recording
 	// noted is told why the measurement of a process ended early, "" when it did not.
 	noted func(note string)
-	out   output
-	std   Streams
+	out   run.Output
+	std   run.Streams
 }
 
 // oneProcess is part of the writers whose files hold one process.
@@ -76,7 +77,7 @@ func profileFormats() []format {
 	return []format{
 		{
 			name: pprofFormat, about: "a profile for go tool pprof and many others", binary: true, ends: []string{".pb.gz", ".pprof"},
-			writer: profileOf{needs: needs{spans: true}, make: func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
+			writer: profileOf{Needs: run.Needs{Spans: true}, make: func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error {
 				return export.WriteProfiles(w, list)
 			},
 				one: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error { return export.WriteProfile(w, m) }},
@@ -115,7 +116,7 @@ func timelineFormat(name, about string, write func(io.Writer, []export.Measured)
 	several := func(w io.Writer, list []export.Measured, _ flamegraph.Metric) error { return write(w, list) }
 	return format{
 		name: name, about: about, timed: true, ends: []string{"." + name + ".json"}, json: true,
-		writer: profileOf{needs: needs{trace: true}, make: several, one: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error {
+		writer: profileOf{Needs: run.Needs{Trace: true}, make: several, one: func(w io.Writer, m export.Measured, _ flamegraph.Metric) error {
 			return write(w, []export.Measured{m})
 		}},
 	}
@@ -123,7 +124,7 @@ func timelineFormat(name, about string, write func(io.Writer, []export.Measured)
 
 // profileOf writes what was weighed by thread, stack and state.
 type profileOf struct {
-	needs
+	run.Needs
 	// one writes one process, make several into one file. make is nil if a file holds one process.
 	one  func(w io.Writer, m export.Measured, metric flamegraph.Metric) error
 	make func(w io.Writer, list []export.Measured, metric flamegraph.Metric) error
@@ -131,9 +132,9 @@ type profileOf struct {
 
 // measure gathers weights, and what the format needs beside.
 func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (export.Measured, string, error) {
-	n := p.needs
-	n.stamps = j.stamped
-	m, note, err := measureProfile(ctx, src, length, n)
+	n := p.Needs
+	n.Stamps = j.stamped
+	m, note, err := run.MeasureProfile(ctx, src, length, n)
 	if err != nil {
 		return m, "", err
 	}
@@ -153,7 +154,7 @@ func (p profileOf) write(ctx context.Context, src sampler.Source, j *job) error 
 		return err
 	}
 	j.noted(note)
-	return j.out.write(ctx, j.std, func(w io.Writer) error { return p.one(w, m, j.metric) })
+	return j.out.Write(ctx, j.std, func(w io.Writer) error { return p.one(w, m, j.metric) })
 }
 
 func (p profileOf) checkGroup(name string, j *job) error {
@@ -164,13 +165,13 @@ func (p profileOf) checkGroup(name string, j *job) error {
 }
 
 func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
-	list, err := measureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.Measured, string, error) {
+	list, err := run.MeasureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.Measured, string, error) {
 		return p.measure(ctx, src, left, j)
 	})
 	if err != nil {
 		return err
 	}
-	return j.out.write(ctx, j.std, func(w io.Writer) error { return p.make(w, list, j.metric) })
+	return j.out.Write(ctx, j.std, func(w io.Writer) error { return p.make(w, list, j.metric) })
 }
 
 // incidentPage writes the page of an incident.
@@ -178,7 +179,7 @@ type incidentPage struct{ oneProcess }
 
 func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error {
 	n := export.NewIncident(src.Process(), src.Dictionary(), j.rules)
-	note, err := sampleFor(ctx, src, j.length, n.Feed)
+	note, err := run.SampleFor(ctx, src, j.length, n.Feed)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error
 	n.Finish()
 	n.Notes = j.notes
 	m := export.Measured{Process: src.Process(), Dict: src.Dictionary(), Weights: new(flamegraph.Snapshot), Incident: n}
-	return j.out.write(ctx, j.std, func(w io.Writer) error { return export.WriteIncident(w, m) })
+	return j.out.Write(ctx, j.std, func(w io.Writer) error { return export.WriteIncident(w, m) })
 }
 
 // checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads, the whole recording,
@@ -244,18 +245,4 @@ func formatNamed(name string, formats []format) (format, error) {
 		names = append(names, f.name)
 	}
 	return format{}, flags.Usagef("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
-}
-
-// measureProfile gathers weights per thread, stack and state, and what else is needed.
-func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, n needs) (export.Measured, string, error) {
-	w, err := newWeighing(src, n)
-	if err != nil {
-		return export.Measured{}, "", err
-	}
-	class := gvl.NewClassifier(src.Process(), src.Dictionary())
-	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { w.feed(s, class.Classify(s)) })
-	if err != nil {
-		return export.Measured{}, "", err
-	}
-	return w.finish(), note, nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -96,14 +97,14 @@ func (k *keptFolder) begin(base string) (*keptRecording, error) {
 			name = fmt.Sprintf("%s-%d.ddtop", base, n)
 		}
 		_, done := folder.Lstat(name)
-		_, partly := folder.Lstat(name + partial)
+		_, partly := folder.Lstat(name + run.Partial)
 		if errors.Is(done, fs.ErrNotExist) && errors.Is(partly, fs.ErrNotExist) || n >= maxSameName {
 			break
 		}
 	}
 	r := &keptRecording{folder: k, name: name, path: filepath.Join(k.path, name)}
 	r.to = safefile.At(folder, r.path)
-	if r.Pending, err = r.to.BeginBeside(partial); err != nil {
+	if r.Pending, err = r.to.BeginBeside(run.Partial); err != nil {
 		return nil, errors.Join(err, r.to.Close())
 	}
 	// By the lock another ddtop sees that it is being written. Where there are no locks that can't be seen.
@@ -176,7 +177,7 @@ func (k *keptFolder) trim(spare int64) (enough bool, err error) {
 
 // writtenByOthers reports whether another ddtop is writing a file.
 func (k *keptFolder) writtenByOthers(folder *os.Root, name string) bool {
-	if !strings.HasSuffix(name, partial) {
+	if !strings.HasSuffix(name, run.Partial) {
 		return false
 	}
 	f, err := folder.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -195,14 +196,14 @@ func (k *keptFolder) list(folder *os.Root) ([]keptFile, error) {
 		if err != nil {
 			return
 		}
-		whole := strings.TrimSuffix(name, partial)
+		whole := strings.TrimSuffix(name, run.Partial)
 		list = append(list, keptFile{name: name, at: at, nth: k.order[whole], size: info.Size(), open: k.open[whole]})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("folder %s: %w", k.path, err)
 	}
 	for name := range k.order { // what somebody has removed is forgotten
-		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.name, partial) == name }) {
+		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.name, run.Partial) == name }) {
 			delete(k.order, name)
 		}
 	}

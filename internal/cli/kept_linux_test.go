@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -106,7 +107,7 @@ func TestKeptWhileWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead := keptFileName("puma", 19, at, "any") + ".ddtop" + partial // its ddtop was killed
+	dead := keptFileName("puma", 19, at, "any") + ".ddtop" + run.Partial // its ddtop was killed
 	if err := os.WriteFile(filepath.Join(k.path, dead), make([]byte, 5000), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestKeptInAnothersFolder(t *testing.T) {
 	}
 	k, _ := keptForTest(t, 10, 1e6)
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
-	pipe := filepath.Join(k.path, keptFileName("puma", 17, at, "gvl_hog")+".ddtop"+partial)
+	pipe := filepath.Join(k.path, keptFileName("puma", 17, at, "gvl_hog")+".ddtop"+run.Partial)
 	if err := syscall.Mkfifo(pipe, 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // progressAfter is how long reading debug information may take before it is said that it goes on, and how often.
@@ -22,8 +23,8 @@ const progressAfter = time.Second
 // maxShownDifferences is how many differences from the built-in table are printed.
 const maxShownDifferences = 20
 
-func newLayout(std Streams) *cobra.Command {
-	out := output("-")
+func newLayout(std run.Streams) *cobra.Command {
+	out := run.Output("-")
 	var version string
 	cmd := &cobra.Command{
 		Use:   "layout FILE [-o table.json]",
@@ -42,7 +43,7 @@ this by itself, keeps the table in the user's cache folder, and says so on the s
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check("layout", false, std); err != nil {
+			if err := out.Check("layout", false, std); err != nil {
 				return err
 			}
 			return deriveLayout(cmd.Context(), args[0], version, out, std)
@@ -53,7 +54,7 @@ this by itself, keeps the table in the user's cache folder, and says so on the s
 	return cmd
 }
 
-func deriveLayout(ctx context.Context, path, version string, out output, std Streams) error {
+func deriveLayout(ctx context.Context, path, version string, out run.Output, std run.Streams) error {
 	m, err := attach.OpenFile(path)
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func deriveLayout(ctx context.Context, path, version string, out output, std Str
 	if err := derived.Table.WriteJSON(&text); err != nil {
 		return err
 	}
-	if err := out.write(ctx, std, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+	if err := out.Write(ctx, std, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
 		return err
 	}
 	return describeLayout(std.Err, derived, version, nearest, debug.Path)

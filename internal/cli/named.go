@@ -13,11 +13,12 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // find finds out which process a command is about: by -p, by the words behind the command's name, which are PIDs or a part of
 // a process's name, or at a terminal from a list. Where none matches the words, nothing says whether that was a name.
-func (t *target) find(cmd *cobra.Command, words []string, std Streams, look listLook) error {
+func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look listLook) error {
 	given := cmd.Flags().Changed("pid")
 	switch {
 	case given && len(words) > 0:
@@ -58,19 +59,19 @@ func (t *target) find(cmd *cobra.Command, words []string, std Streams, look list
 			}
 			t.sayChosen(c, len(list) == 1, std)
 		}
-		*std.chosen = chosen{words: words, pids: t.pids}
+		*std.Chosen = run.Chosen{Words: words, PIDs: t.pids}
 		return t.checkPID()
 	}
 	return t.choose(cmd, list, found, words, std, look)
 }
 
 // sayChosen says which process was found by its name, or because there is no other.
-func (t *target) sayChosen(c attach.Candidate, only bool, std Streams) {
+func (t *target) sayChosen(c attach.Candidate, only bool, std run.Streams) {
 	why := ""
 	if only {
 		why = ", the only Ruby process here"
 	}
-	std.say("process %d: %s%s", c.PID, shortName(std.redact.Redactor().Program(c.Title)), why)
+	std.Say("process %d: %s%s", c.PID, run.ShortName(std.Redact.Redactor().Program(c.Title)), why)
 }
 
 // arePIDs reports whether words are PIDs, such as 17 or 17,18.
@@ -176,7 +177,7 @@ func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 	for _, c := range list {
 		pid := strconv.Itoa(c.PID)
 		if strings.HasPrefix(pid, typed) {
-			out = append(out, cobra.CompletionWithDesc(pid, shortName(c.Title)))
+			out = append(out, cobra.CompletionWithDesc(pid, run.ShortName(c.Title)))
 		}
 		if typed != "" && isTypable(c.Title) && !slices.Contains(out, c.Title) && strings.HasPrefix(c.Title, typed) {
 			out = append(out, c.Title)

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -22,10 +20,6 @@ func (t *target) addPause(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for some 5 ms at most")
 	cmd.Long += "\n" + pauseHelp
 }
-
-// stayAwake keeps job control from stopping ddtop in the middle of a pause, with the process stopped until somebody says
-// "fg": ctrl-z, and writing to a terminal from the background.
-func stayAwake() { signal.Ignore(syscall.SIGTSTP, syscall.SIGTTOU, syscall.SIGTTIN) }
 
 // pausable reports whether waitForEnd works for a child (from Linux 5.4 on).
 func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }

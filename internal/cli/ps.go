@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 )
@@ -36,7 +37,7 @@ type psProcess struct {
 	Args  []string `json:"args,omitempty"`
 }
 
-func newPs(std Streams) *cobra.Command {
+func newPs(std run.Streams) *cobra.Command {
 	var asJSON, args bool
 	cmd := &cobra.Command{
 		Use:   "ps",
@@ -50,20 +51,20 @@ it "did not answer" within a second, and is listed when its name or its program 
 			if err != nil {
 				return err
 			}
-			ps := describeAll(list, args, std.redact.Redactor())
+			ps := describeAll(list, args, std.Redact.Redactor())
 			if asJSON {
-				return export.WriteJSON(std.results(cmd.Context()), ps)
+				return export.WriteJSON(std.Results(cmd.Context()), ps)
 			}
 			if len(ps) == 0 {
-				_, err := fmt.Fprintln(std.results(cmd.Context()), "no Ruby processes")
+				_, err := fmt.Fprintln(std.Results(cmd.Context()), "no Ruby processes")
 				return err
 			}
-			return writePs(std.results(cmd.Context()), ps)
+			return writePs(std.Results(cmd.Context()), ps)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
 	cmd.Flags().BoolVar(&args, "args", false, "show whole command lines; not with --redact")
-	std.redact.AddTo(cmd)
+	std.Redact.AddTo(cmd)
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
@@ -88,8 +89,8 @@ type pushFlags struct {
 	status    string
 }
 
-func newPush(std Streams) *cobra.Command {
-	f := pushFlags{target: target{names: std.redact, ownCode: std.own}, period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
+func newPush(std run.Streams) *cobra.Command {
+	f := pushFlags{target: target{names: std.Redact, ownCode: std.Own}, period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
 	cmd := &cobra.Command{
 		Use:   "push -p PID|--match REGEXP --to URL",
 		Short: "Send a profile of each process every minute, for as long as it runs",
@@ -129,11 +130,11 @@ Where --exact ended itself it is tried again after a minute, then after twice as
 	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
 	f.addRates(cmd)
 	f.addExact(cmd)
-	std.own.AddTo(cmd)
+	std.Own.AddTo(cmd)
 	return cmd
 }
 
-func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
+func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) error {
 	if err := f.check(cmd, words); err != nil {
 		return err
 	}
@@ -165,14 +166,14 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	g, err := f.exact.group(ctx, processes, logExact(log), true)
+	g, err := f.exact.Group(ctx, processes, logExact(log), true)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
 	p := newPushing(push.New(routes, log), log, f.period.Value, tags)
-	if x, ok := g.(*exactGroup); ok {
-		p.exact = x.figures
+	if x, ok := g.(*exact.Probed); ok {
+		p.exact = x.Figures
 	}
 	if listener != nil {
 		stop := p.tellAt(listener, loopback)
@@ -203,12 +204,12 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 }
 
 // logExact tells of exact mode in the log.
-func logExact(log *slog.Logger) exactTold {
-	return exactTold{
-		refused: func(p sampler.Process, why error) {
+func logExact(log *slog.Logger) exact.Told {
+	return exact.Told{
+		Refused: func(p sampler.Process, why error) {
 			log.Warn("a process is sampled only", "pid", p.PID, "program", p.Title, "why", why)
 		},
-		note: func(p sampler.Process, what, why string) {
+		Note: func(p sampler.Process, what, why string) {
 			log.Warn(what, "pid", p.PID, "program", p.Title, "why", why)
 		},
 	}
@@ -309,12 +310,4 @@ func spoolName(d push.Destination) string {
 		return '-'
 	}, d.String())
 	return fmt.Sprintf("%.40s-%x", name, sha256.Sum256([]byte(d.String())))[:min(len(name), 40)+9]
-}
-
-// withinEnd is how long everything may take that comes after the signal to end.
-const withinEnd = 4500 * time.Millisecond
-
-// ending is the context of what comes after the end of another one.
-func ending(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), withinEnd)
 }

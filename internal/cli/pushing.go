@@ -72,19 +72,19 @@ func (p *pushing) run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)
 	defer stopTelling()
-	go keepTelling(telling, g, func(r sampler.Relative) {
+	go run.KeepTelling(telling, g, func(r sampler.Relative) {
 		p.log.Warn("a process can't be followed", "pid", r.PID, "program", r.Title, "why", r.Why)
 	})
-	followed, err := run.Follow(ctx, g, func(src sampler.Source) func() {
+	followed, err := sampler.FollowEach(ctx, g, func(src sampler.Source) func() {
 		one := &pushed{src: src.(*live.Source)}
 		first := p.firstPeriod()
-		return func() { p.follow(ctx, g, one, first) }
+		return func() { p.follow(ctx, one, first) }
 	})
 	if errors.Is(err, sampler.ErrEnded) {
 		err = nil
 		p.log.Info("all processes have ended")
 	}
-	end, cancel := ending(ctx)
+	end, cancel := run.Ending(ctx)
 	defer cancel()
 	all := make(chan struct{})
 	go func() {
@@ -111,8 +111,7 @@ func (p *pushing) firstPeriod() time.Duration {
 }
 
 // follow measures one process until it or ctx ends.
-func (p *pushing) follow(ctx context.Context, g sampler.Group, one *pushed, first time.Duration) {
-	defer g.Done(one.src)
+func (p *pushing) follow(ctx context.Context, one *pushed, first time.Duration) {
 	info := one.src.Process()
 	log := p.log.With("pid", info.PID, "program", info.Title)
 	log.Info("following", "ruby", info.RubyVersion)
@@ -120,7 +119,7 @@ func (p *pushing) follow(ctx context.Context, g sampler.Group, one *pushed, firs
 	running, stop := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { one.keepAsking(running, p.tags) })
-	cut := newPeriods(one.src, needs{spans: true}, p.period, first, func(m export.Measured, ended map[string]int64) {
+	cut := run.NewPeriods(one.src, run.Needs{Spans: true}, p.period, first, func(m export.Measured, ended map[string]int64) {
 		select {
 		case p.finished <- finishedPeriod{one, m, ended}:
 		default:
@@ -130,18 +129,18 @@ func (p *pushing) follow(ctx context.Context, g sampler.Group, one *pushed, firs
 	if p.services != nil {
 		figures := p.services.join(one.service())
 		defer figures.leave()
-		cut.also = func() gvl.Consumer {
+		cut.Also = func() gvl.Consumer {
 			figures.begin(one.service())
 			return figures
 		}
 	}
 	err := one.src.Run(running, func(s *sampler.Sample) {
-		if err := cut.feed(s); err != nil {
+		if err := cut.Feed(s); err != nil {
 			stop(err)
 		}
 	})
 	err = cmp.Or(err, failure(running))
-	cut.finish()
+	cut.Finish()
 	stop(nil)
 	asking.Wait()
 	switch end, ended := one.src.End(); {

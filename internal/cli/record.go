@@ -32,7 +32,7 @@ func recordFormats() []format {
 		writer: recordingFile{}})
 }
 
-func newRecord(std Streams) *cobra.Command {
+func newRecord(std run.Streams) *cobra.Command {
 	f := recordFlags{measurement: newMeasurement(std), when: newWhenFlags()}
 	cmd := &cobra.Command{
 		Use:   "record PID|NAME [-d 10s] -o FILE [--format FORMAT]",
@@ -59,19 +59,19 @@ until then.
 	f.addPprof(cmd)
 	f.endpoint.AddTo(cmd)
 	f.when.addWhen(cmd)
-	std.redact.AddTo(cmd)
-	std.own.AddTo(cmd)
+	std.Redact.AddTo(cmd)
+	std.Own.AddTo(cmd)
 	return cmd
 }
 
-func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error {
+func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) error {
 	if waits, err := f.when.given(cmd); waits || err != nil {
 		if err == nil {
 			err = f.watch(cmd, words, std)
 		}
 		return err
 	}
-	out := output(f.output)
+	out := run.Output(f.output)
 	format, err := formatOf(cmd, f.format, out, recordFormats())
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
-	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
+	if err := out.Check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
 	if err := f.measurement.check(cmd, words, std); err != nil {
@@ -95,7 +95,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 		if err := format.checkGroup(format.name, j); err != nil {
 			return err
 		}
-		g, err := f.openGroup(cmd.Context(), false, std.say)
+		g, err := f.openGroup(cmd.Context(), false, std.Say)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 		return err
 	}
 	defer src.Close()
-	j.noted = func(note string) { sayNotes(std, src, note) }
+	j.noted = func(note string) { run.SayNotes(std, src, note) }
 	return format.write(cmd.Context(), src, j)
 }
 
@@ -131,7 +131,7 @@ func (recordingFile) checkGroup(_ string, j *job) error {
 
 func (recordingFile) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
 	var names recordingNames
-	_, err := measureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
+	_, err := run.MeasureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
 		note, err := streamRecording(ctx, src, left, names.next(j.out, src.Process().PID), j.std)
 		return struct{}{}, note, err
 	})
@@ -139,24 +139,24 @@ func (recordingFile) writeGroup(ctx context.Context, g sampler.Group, j *job) er
 }
 
 // streamRecording writes a recording while it is measured. note says why it ended early, "" when it did not.
-func streamRecording(ctx context.Context, src sampler.Source, length time.Duration, out output, std Streams) (note string, err error) {
+func streamRecording(ctx context.Context, src sampler.Source, length time.Duration, out run.Output, std run.Streams) (note string, err error) {
 	opening, opened := run.Patience(ctx)
 	defer opened()
-	file, err := out.stream(opening, std)
+	file, err := out.Stream(opening, std)
 	if err != nil {
 		return "", err
 	}
 	process := src.Process()
 	w, err := recording.NewWriter(file, process, src.Dictionary())
 	if err != nil {
-		return "", errors.Join(err, file.done(false))
+		return "", errors.Join(err, file.Done(false))
 	}
 	w.Live(true)
 	// A full disk ends the measurement: nothing more would be written.
 	measuring, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var failed error
-	note, err = sampleFor(measuring, src, length, func(s *sampler.Sample) {
+	note, err = run.SampleFor(measuring, src, length, func(s *sampler.Sample) {
 		if failed == nil {
 			if failed = w.Write(s); failed != nil {
 				cancel(failed)
@@ -171,10 +171,10 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		end = &e
 	}
 	failed = errors.Join(failed, err)
-	nothing := errors.Is(err, errNothing)
+	nothing := errors.Is(err, run.ErrNothing)
 	late := func() error {
-		if w.Complete() && file.there {
-			std.say("wrote %s. The disk has not confirmed it within %v: a crash of the machine would lose it", out, run.DiskPatience)
+		if w.Complete() && file.There {
+			std.Say("wrote %s. The disk has not confirmed it within %v: a crash of the machine would lose it", out, run.DiskPatience)
 			return nil
 		}
 		return fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
@@ -184,31 +184,16 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		if err != nil {
 			err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)
 		}
-		return errors.Join(err, file.done(err == nil))
+		return errors.Join(err, file.Done(err == nil))
 	})
 	if err != nil {
 		if !nothing {
-			sayNote(std, file.kept)
+			run.SayNote(std, file.Kept)
 		}
 		return "", err
 	}
 	if n := w.Lost(); n > 0 {
-		sayNote(std, fmt.Sprintf("%d samples are missing in %s: the disk was too slow for them", n, out))
+		run.SayNote(std, fmt.Sprintf("%d samples are missing in %s: the disk was too slow for them", n, out))
 	}
 	return note, nil
-}
-
-// sayNote prints why a measurement ended early.
-func sayNote(std Streams, note string) {
-	if note != "" {
-		std.say("%s", note)
-	}
-}
-
-// sayNotes prints why the measurement of a process ended early, and what of its exact mode did not go as it should.
-func sayNotes(std Streams, src sampler.Source, note string) {
-	sayNote(std, note)
-	if what, why := exactNote(src); what != "" {
-		tellExact(std.say).note(src.Process(), what, why)
-	}
 }

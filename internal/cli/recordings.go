@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -48,7 +49,7 @@ func (r recordings) Close() error {
 }
 
 // loadRecordings opens recordings, with a picture of how far it is where that takes long. What is damaged is not said yet.
-func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, std Streams) (recordings, error) {
+func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, std run.Streams) (recordings, error) {
 	title := "opening " + filepath.Base(paths[0])
 	if len(paths) > 1 {
 		title = fmt.Sprintf("opening %d recordings", len(paths))
@@ -73,7 +74,7 @@ func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, st
 }
 
 // replaySeveral shows the recordings of several processes.
-func replaySeveral(ctx context.Context, screen *screenFlags, paths []string, std Streams) error {
+func replaySeveral(ctx context.Context, screen *screenFlags, paths []string, std run.Streams) error {
 	all, err := loadRecordings(ctx, screen, paths, std)
 	if err != nil {
 		return notWaitedFor(err)

@@ -14,12 +14,13 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui"
 )
 
-func newReplay(std Streams) *cobra.Command {
+func newReplay(std run.Streams) *cobra.Command {
 	screen := newScreenFlags(std)
 	var against string
 	cmd := &cobra.Command{
@@ -62,12 +63,12 @@ or less than in another recording, each for as much time.`,
 }
 
 // loadAgainst reads a recording to compare with, with a picture of how far it is.
-func loadAgainst(ctx context.Context, screen *screenFlags, path string, std Streams) (*ui.Against, error) {
+func loadAgainst(ctx context.Context, screen *screenFlags, path string, std run.Streams) (*ui.Against, error) {
 	list, err := loadRecordings(ctx, screen, []string{path}, std)
 	if err != nil {
 		return nil, fmt.Errorf("--against: %w", err)
 	}
-	name := std.redact.Text(filepath.Base(path))
+	name := std.Redact.Text(filepath.Base(path))
 	x, err := ui.Load(ctx, screen.options(std, shown{}), "reading "+name, func(ctx context.Context, _ func(ui.Progress)) (*ui.Against, error) {
 		return ui.LoadAgainst(ctx, list[0], name, screen.options(std, shown{}))
 	})
@@ -105,7 +106,7 @@ func reportFormats(f *reportFlags) []format {
 	}, profileFormats()...)
 }
 
-func newReport(std Streams) *cobra.Command {
+func newReport(std run.Streams) *cobra.Command {
 	f := reportFlags{judgement: newJudgement()}
 	cmd := &cobra.Command{
 		Use:   "report FILE [--format stat]",
@@ -124,8 +125,8 @@ func newReport(std Streams) *cobra.Command {
 	f.addOwn(cmd, "collapsed stacks and the dump's text")
 	f.addPprof(cmd)
 	f.endpoint.AddTo(cmd)
-	std.redact.AddTo(cmd)
-	std.own.AddTo(cmd)
+	std.Redact.AddTo(cmd)
+	std.Own.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/json.md)")
 	return cmd
 }
@@ -138,29 +139,29 @@ func oneFile(cmd *cobra.Command, args []string) error {
 }
 
 // openRecording opens a file and says what of it can't be read.
-func openRecording(path string, std Streams) (*recording.Reader, error) {
+func openRecording(path string, std run.Streams) (*recording.Reader, error) {
 	r, err := recording.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	r.Redact(std.redact.Redactor())
-	r.Own(std.own.Rules())
+	r.Redact(std.Redact.Redactor())
+	r.Own(std.Own.Rules())
 	sayDamage(r, std)
 	return r, nil
 }
 
 // sayDamage says what of a recording can't be read, and returns it; "" when all can.
-func sayDamage(r *recording.Reader, std Streams) string {
+func sayDamage(r *recording.Reader, std run.Streams) string {
 	damage := r.Damage()
 	if damage == nil {
 		return ""
 	}
-	std.sayErr(damage)
-	return std.redact.Text(damage.Error())
+	std.SayErr(damage)
+	return std.Redact.Text(damage.Error())
 }
 
-func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
-	out := output(f.output)
+func (f *reportFlags) run(cmd *cobra.Command, path string, std run.Streams) error {
+	out := run.Output(f.output)
 	format, err := formatOf(cmd, f.format, out, reportFormats(f))
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(out.Spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
@@ -178,10 +179,10 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std Streams) error {
 		return err
 	}
 	defer r.Close()
-	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
+	if err := out.Check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
-	return format.write(cmd.Context(), r, &job{length: unlimited, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint,
+	return format.write(cmd.Context(), r, &job{length: run.Unlimited, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint,
 		rules: f.rules, notes: r.Notes(), noted: func(string) {}, out: out, std: std})
 }
 
@@ -196,7 +197,7 @@ func (f statReport) write(ctx context.Context, src sampler.Source, j *job) error
 	if err != nil {
 		return err
 	}
-	return j.out.write(ctx, j.std, func(w io.Writer) error {
+	return j.out.Write(ctx, j.std, func(w io.Writer) error {
 		if f.flags.asJSON {
 			return export.WriteStatJSON(w, stat, j.notes...)
 		}
@@ -236,7 +237,7 @@ func (f dumpReport) write(ctx context.Context, src sampler.Source, j *job) error
 	d.FoldLibraries(j.own)
 	d.SetMeasured(last.TimeNS-first, m.Findings())
 	d.OnlyEndpoints(j.endpoint.Match())
-	return j.out.write(ctx, j.std, func(w io.Writer) error {
+	return j.out.Write(ctx, j.std, func(w io.Writer) error {
 		if f.flags.asJSON {
 			return d.WriteJSON(w)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 const rootLong = `ddtop attaches from outside to a running Ruby and shows, live, what every thread does, who holds
@@ -31,19 +32,19 @@ type rootFlags struct {
 }
 
 // Command returns ddtop's command with all commands below it, to make man pages and completions from. It is not to be run.
-func Command() *cobra.Command { return newRoot(Streams{}) }
+func Command() *cobra.Command { return newRoot(run.Streams{}) }
 
-func newRoot(std Streams) *cobra.Command {
-	if std.redact == nil {
-		std.redact = flags.NewRedaction(nil)
+func newRoot(std run.Streams) *cobra.Command {
+	if std.Redact == nil {
+		std.Redact = flags.NewRedaction(nil)
 	}
-	if std.own == nil {
-		std.own = new(flags.OwnCode)
+	if std.Own == nil {
+		std.Own = new(flags.OwnCode)
 	}
-	if std.chosen == nil {
-		std.chosen = new(chosen)
+	if std.Chosen == nil {
+		std.Chosen = new(run.Chosen)
 	}
-	f := rootFlags{screenFlags: newScreenFlags(std), target: target{names: std.redact, ownCode: std.own}}
+	f := rootFlags{screenFlags: newScreenFlags(std), target: target{names: std.Redact, ownCode: std.Own}}
 	cmd := &cobra.Command{
 		Use:           "ddtop [PID | NAME | -- command ...]",
 		Short:         "See a running Ruby's threads, its GVL and its flamegraph, live",

@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
@@ -35,9 +37,9 @@ type screenFlags struct {
 	snapshots string
 }
 
-func newScreenFlags(std Streams) screenFlags {
+func newScreenFlags(std run.Streams) screenFlags {
 	return screenFlags{
-		redact: std.redact, own: std.own,
+		redact: std.Redact, own: std.Own,
 		window:  flags.Duration{Value: ui.DefaultWindow, Min: time.Second, Max: ui.DefaultHistory},
 		history: flags.Duration{Value: ui.DefaultHistory, Min: time.Second, Max: ui.MaxHistory},
 
@@ -118,20 +120,20 @@ type shown struct {
 }
 
 // show runs the screen on a source until the user quits it or ctx ends.
-func (f *screenFlags) show(ctx context.Context, src sampler.Source, std Streams, s shown) error {
+func (f *screenFlags) show(ctx context.Context, src sampler.Source, std run.Streams, s shown) error {
 	o := f.options(std, s)
 	o.Source = src
 	return ui.Run(ctx, o)
 }
 
 // showGroup runs the screen on several processes.
-func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std Streams, s shown) error {
+func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std run.Streams, s shown) error {
 	o := f.options(std, s)
 	o.Group = g
 	return ui.Run(ctx, o)
 }
 
-func (f *screenFlags) options(std Streams, s shown) ui.Options {
+func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
 	return ui.Options{
 		Window: f.window.Value, History: f.history.Value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.Redactor(), Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.Value,
@@ -141,7 +143,7 @@ func (f *screenFlags) options(std Streams, s shown) ui.Options {
 }
 
 // watch opens the screen on a process.
-func (f *rootFlags) watch(ctx context.Context, std Streams) error {
+func (f *rootFlags) watch(ctx context.Context, std run.Streams) error {
 	if err := f.checkPID(); err != nil {
 		return err
 	}
@@ -153,7 +155,7 @@ func (f *rootFlags) watch(ctx context.Context, std Streams) error {
 	if f.several() {
 		later := new(saidLater)
 		defer later.say(std)
-		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (group, error) {
+		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (exact.Group, error) {
 			return f.openGroupTelling(ctx, false, later.add, tellUnits(tell))
 		})
 		if err != nil {
@@ -188,11 +190,11 @@ func (l *saidLater) add(format string, args ...any) {
 	}
 }
 
-func (l *saidLater) say(std Streams) {
+func (l *saidLater) say(std run.Streams) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {
-		std.say("%s", line)
+		std.Say("%s", line)
 	}
 }
 
@@ -214,7 +216,7 @@ func notWaitedFor(err error) error {
 
 // wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the user
 // quits the screen first, ddtop waits for the program: its exit code is to be passed on.
-func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
+func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := startCommand(args, std, true)
 	if err != nil {
 		return err
@@ -224,28 +226,28 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Stream
 	defer c.reap()()
 	err = f.showCommand(ctx, c, std)
 	if err != nil && (!errors.Is(err, errEndedBefore) || len(c.leftBehind()) == 0) {
-		std.sayErr(err)
+		std.SayErr(err)
 	}
 	if err == nil || errors.Is(err, errEndedBefore) {
 		if err := f.showBackground(ctx, c, std); err != nil {
-			std.sayErr(err)
+			std.SayErr(err)
 		}
 	}
 	c.nameOutput(std)
 	if c.running() {
-		std.say("%s still runs (process %d); ctrl-c ends it", std.redact.Program(args[0]), c.pid())
+		std.Say("%s still runs (process %d); ctrl-c ends it", std.Redact.Program(args[0]), c.pid())
 	}
 	exit := c.exit()
 	if f.showOutput {
 		if err := c.copyOutput(std.Out); err != nil {
-			std.sayErr(err)
+			std.SayErr(err)
 		}
 	}
 	return exit
 }
 
 // showBackground shows the Ruby that the program left behind as it ended while it was looked at, or before; none is no error.
-func (f *rootFlags) showBackground(ctx context.Context, c *command, std Streams) error {
+func (f *rootFlags) showBackground(ctx context.Context, c *command, std run.Streams) error {
 	if !c.inBackground.Load() && c.shown {
 		return nil // the user has quit the screen
 	}
@@ -255,7 +257,7 @@ func (f *rootFlags) showBackground(ctx context.Context, c *command, std Streams)
 	}
 	defer src.Close()
 	sayBackground(std, c, src)
-	if err := f.exact.begin(ctx, src); err != nil {
+	if err := f.exact.Begin(ctx, src); err != nil {
 		return err
 	}
 	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.output, exact: f.exactSwitch(src)})
@@ -265,12 +267,12 @@ func (f *rootFlags) showBackground(ctx context.Context, c *command, std Streams)
 	return err
 }
 
-func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) error {
+func (f *rootFlags) showCommand(ctx context.Context, c *command, std run.Streams) error {
 	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.pid())
 	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.pid())
 	first := f.target
 	if f.children {
-		first.exact.on = false // the group follows it
+		first.exact.On = false // the group follows it
 	}
 	// A signal is the program's to obey, and its end ends the waiting.
 	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -39,7 +40,7 @@ func (f *sourceFlag) Set(text string) error {
 
 // from says how it is learned what threads do. Exact mode tells more than thread switches.
 func (t *target) from() live.From {
-	if t.source.from == live.FromAuto && t.exact.on {
+	if t.source.from == live.FromAuto && t.exact.On {
 		return live.FromPolling
 	}
 	return t.source.from
@@ -53,12 +54,9 @@ func (t *target) checkSource() error {
 	return nil
 }
 
-// switchSource is a process that can be followed by its thread switches: a *live.Source.
-type switchSource interface{ SwitchStatus() sampler.SwitchStatus }
-
 // fillSource says in a Stat how it was learned what threads did.
 func fillSource(stat *gvl.Stat, src sampler.Source) {
-	from, ok := src.(switchSource)
+	from, ok := src.(exact.SwitchSource)
 	if !ok {
 		return
 	}

@@ -8,10 +8,12 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-func newStat(std Streams) *cobra.Command {
+func newStat(std run.Streams) *cobra.Command {
 	m, j := newMeasurement(std), newJudgement()
 	lines := newLineFlags()
 	var asJSON bool
@@ -51,16 +53,16 @@ probes cost.`,
 			if err != nil {
 				return err
 			}
-			sayNotes(std, src, note)
+			run.SayNotes(std, src, note)
 			if asJSON {
-				return export.WriteStatJSON(std.results(cmd.Context()), stat)
+				return export.WriteStatJSON(std.Results(cmd.Context()), stat)
 			}
-			return export.WriteStat(std.results(cmd.Context()), stat)
+			return export.WriteStat(std.Results(cmd.Context()), stat)
 		},
 	}
 	m.addFlags(cmd)
-	std.redact.AddTo(cmd)
-	std.own.AddTo(cmd)
+	std.Redact.AddTo(cmd)
+	std.Own.AddTo(cmd)
 	j.addRules(cmd)
 	j.addWait(cmd)
 	lines.addLines(cmd)
@@ -72,8 +74,8 @@ probes cost.`,
 // measureStat measures a source for a while.
 func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (gvl.Stat, string, error) {
 	m := gvl.NewMeasure(src.Process(), src.Dictionary(), j.rules)
-	native := watchNative(src)
-	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
+	native := run.WatchNative(src)
+	note, err := run.SampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
 	if err != nil {
 		return gvl.Stat{}, "", err
 	}
@@ -82,6 +84,6 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 		stat.Requests = m.Requests(match)
 	}
 	fillSource(&stat, src)
-	stat.FillNative(native.others(ctx, rubyTIDs(&stat)))
-	return stat, note, fillExact(&stat, src)
+	stat.FillNative(native.Others(ctx, run.RubyTIDs(&stat)))
+	return stat, note, exact.Fill(&stat, src)
 }

@@ -41,7 +41,7 @@ func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, err
 		}
 	}
 	if !cmd.Flags().Changed("duration") {
-		length.Value = unlimited
+		length.Value = run.Unlimited
 	}
 	return true, nil
 }
@@ -73,39 +73,39 @@ func (p linePrinter) measure(ctx context.Context, src sampler.Source, length, in
 	lines := gvl.NewLines(stream, src.Process(), interval.Nanoseconds(), func(l gvl.StatLine) {
 		p.Add(export.StatLine{Time: src.Process().WallTime(l.EndNS), StatLine: l})
 	})
-	note, err = sampleFor(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
+	note, err = run.SampleFor(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
 	stream.Finish()
 	lines.Finish()
 	return note, err
 }
 
 // statLines is `ddtop stat --interval`.
-func (m *measurement) statLines(ctx context.Context, interval time.Duration, std Streams, asJSON bool) error {
+func (m *measurement) statLines(ctx context.Context, interval time.Duration, std run.Streams, asJSON bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if m.several() {
-		g, err := m.openGroup(ctx, false, std.say)
+		g, err := m.openGroup(ctx, false, std.Say)
 		if err != nil {
 			return err
 		}
 		defer g.Close()
-		p := printLines(std.results(ctx), asJSON, true, cancel)
-		_, err = measureGroup(ctx, g, m.length.Value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
+		p := printLines(std.Results(ctx), asJSON, true, cancel)
+		_, err = run.MeasureGroup(ctx, g, m.length.Value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
 			note, err := p.measure(ctx, src, left, interval)
 			return struct{}{}, note, err
 		})
-		return cmp.Or(p.Close(std.say), err)
+		return cmp.Or(p.Close(std.Say), err)
 	}
 	src, err := m.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	p := printLines(std.results(ctx), asJSON, false, cancel)
-	go tellFailures(ctx, src, std.say)
+	p := printLines(std.Results(ctx), asJSON, false, cancel)
+	go run.TellFailures(ctx, src, std.Say)
 	note, err := p.measure(ctx, src, m.length.Value, interval)
-	if err = cmp.Or(p.Close(std.say), err); err == nil {
-		sayNotes(std, src, note)
+	if err = cmp.Or(p.Close(std.Say), err); err == nil {
+		run.SayNotes(std, src, note)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -32,7 +33,7 @@ type target struct {
 	overheadAsked bool
 	// figuresOf is the time that figures are of. Zero means sampler.QualityWindow.
 	figuresOf time.Duration
-	exact     exactFlags
+	exact     exact.Flags
 	source    sourceFlag
 	// values: paths, arguments, literals and messages are read, unless names are left out.
 	values bool

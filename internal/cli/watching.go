@@ -261,8 +261,7 @@ func (w *watched) finish(giveUp <-chan struct{}) {
 }
 
 // follow watches one process until it or ctx ends.
-func (w *watching) follow(ctx context.Context, g sampler.Group, src sampler.Source, giveUp <-chan struct{}) {
-	defer g.Done(src)
+func (w *watching) follow(ctx context.Context, src sampler.Source, giveUp <-chan struct{}) {
 	one, err := w.newWatched(src)
 	if err == nil {
 		err = src.Run(ctx, one.feed)
@@ -271,11 +270,11 @@ func (w *watching) follow(ctx context.Context, g sampler.Group, src sampler.Sour
 	p := src.Process()
 	switch end, ended := src.End(); {
 	case ended:
-		w.say("process %d (%s) has ended: %s", p.PID, shortName(p.Title), end.Reason)
+		w.say("process %d (%s) has ended: %s", p.PID, run.ShortName(p.Title), end.Reason)
 	case errors.Is(err, sampler.ErrGaveWay):
-		w.say("process %d (%s) makes room for a process of another user", p.PID, shortName(p.Title))
+		w.say("process %d (%s) makes room for a process of another user", p.PID, run.ShortName(p.Title))
 	case err != nil && !errors.Is(err, sampler.ErrEnded):
-		w.say("process %d (%s) can't be read any more: %v", p.PID, shortName(p.Title), err)
+		w.say("process %d (%s) can't be read any more: %v", p.PID, run.ShortName(p.Title), err)
 	}
 }
 
@@ -283,20 +282,20 @@ func (w *watching) follow(ctx context.Context, g sampler.Group, src sampler.Sour
 func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	telling, stop := context.WithCancel(ctx)
 	defer stop()
-	go keepTelling(telling, g, func(r sampler.Relative) {
-		w.say("process %d (%s) can't be watched: %s", r.PID, shortName(r.Title), r.Why)
+	go run.KeepTelling(telling, g, func(r sampler.Relative) {
+		w.say("process %d (%s) can't be watched: %s", r.PID, run.ShortName(r.Title), r.Why)
 	})
-	giveUp, over := run.PatienceFor(ctx, withinEnd)
+	giveUp, over := run.PatienceFor(ctx, run.WithinEnd)
 	defer over()
-	all, err := run.Follow(ctx, g, func(src sampler.Source) func() {
-		return func() { w.follow(ctx, g, src, giveUp) }
+	all, err := sampler.FollowEach(ctx, g, func(src sampler.Source) func() {
+		return func() { w.follow(ctx, src, giveUp) }
 	})
 	select {
 	case <-all:
 	case <-giveUp:
 		select {
 		case <-all: // they have given up, too, and said so
-		case <-time.After(lastLook): // but one that does not come back from reading its process
+		case <-time.After(run.LastLook): // but one that does not come back from reading its process
 		}
 	}
 	if errors.Is(err, sampler.ErrEnded) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
@@ -138,7 +139,7 @@ func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
 }
 
 // watch is `ddtop record --when`.
-func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) error {
+func (f *recordFlags) watch(cmd *cobra.Command, words []string, std run.Streams) error {
 	switch {
 	case cmd.Flags().Changed("format") && f.format != recordingFormat:
 		return flags.Usagef("--when writes recordings (--format %s), not %s: \"ddtop report\" makes that of them", recordingFormat, f.format)
@@ -165,13 +166,13 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 		defer cancel()
 	}
 	if f.pause {
-		stayAwake()
+		exact.StayAwake()
 	}
 	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, Options: f.attaching(layoutProgress(f.names))})
 	if err != nil {
 		return err
 	}
-	g, err := f.exact.group(ctx, processes, tellExact(std.say), true)
+	g, err := f.exact.Group(ctx, processes, run.TellExact(std.Say), true)
 	if err != nil {
 		return err
 	}
@@ -179,8 +180,8 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 	return f.watchGroup(ctx, cancel, g, folder, std)
 }
 
-func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g sampler.Group, folder *keptFolder, std Streams) error {
-	to := std.results(ctx)
+func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g sampler.Group, folder *keptFolder, std run.Streams) error {
+	to := std.Results(ctx)
 	events := run.Print(func(e export.WatchEvent) error {
 		if f.when.asJSON {
 			return export.WriteWatchEventJSON(to, e)
@@ -190,12 +191,12 @@ func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g sampler.G
 	folder.removed = func(path string, size int64) {
 		events.Add(export.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
 	}
-	w := &watching{when: &f.when, folder: folder, events: events, say: std.say}
+	w := &watching{when: &f.when, folder: folder, events: events, say: std.Say}
 	var conditions []string
 	for _, c := range f.when.conditions {
 		conditions = append(conditions, c.String())
 	}
-	std.say("waiting for %s", strings.Join(conditions, " or "))
+	std.Say("waiting for %s", strings.Join(conditions, " or "))
 	err := w.run(ctx, g)
-	return errors.Join(err, events.Close(std.say))
+	return errors.Join(err, events.Close(std.Say))
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -24,8 +25,6 @@ const (
 	maxDescent = 8
 	// maxSiblings bounds how many processes of a generation are looked at.
 	maxSiblings = 64
-	// unlimited is the length of a measurement that ends with the program.
-	unlimited = time.Duration(math.MaxInt64)
 )
 
 // errNoPidfd is returned for --pause on a kernel that can't tell of a child's end without asking for its exit code.
@@ -35,7 +34,7 @@ var errNoPidfd = errors.New("the program runs on without being watched: --pause 
 var errEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
 
 // wrap starts a program and watches it.
-func wrap(ctx context.Context, args []string, f *rootFlags, std Streams) error {
+func wrap(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	if std.Terminal {
 		return wrapWithScreen(ctx, args, f, std)
 	}
@@ -44,7 +43,7 @@ func wrap(ctx context.Context, args []string, f *rootFlags, std Streams) error {
 
 // wrapWithoutScreen starts a program, measures each Ruby VM that it starts, prints stat's table of each to standard
 // error, and passes the program's exit code on.
-func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
+func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := startCommand(args, std, false)
 	if err != nil {
 		return err
@@ -56,14 +55,14 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 	unended := context.WithoutCancel(ctx)
 	if f.children {
 		if err := measureCommands(unended, c, f, std); err != nil {
-			std.sayErr(err)
+			std.SayErr(err)
 		}
 	}
 	measured := 0
 	for ; c.running() && !f.children; measured++ {
 		if err := measureCommand(unended, c, f, std, measured > 0); err != nil {
 			if measured == 0 && len(c.leftBehind()) == 0 || !errors.Is(err, errEndedBefore) {
-				std.sayErr(err)
+				std.SayErr(err)
 			}
 			break
 		}
@@ -72,7 +71,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 	for ; ctx.Err() == nil; measured++ { // what is in the background obeys nobody at the terminal: signals end ddtop
 		found, err := measureBackground(ctx, c, f, std, measured > 0 || f.children)
 		if err != nil {
-			std.sayErr(err)
+			std.SayErr(err)
 		}
 		if err != nil || !found {
 			break
@@ -82,7 +81,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 }
 
 // measureBackground measures the Ruby that the program left behind, until it or ctx ends; false: there is none.
-func measureBackground(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) (found bool, err error) {
+func measureBackground(ctx context.Context, c *command, f *rootFlags, std run.Streams, again bool) (found bool, err error) {
 	t := f.target
 	src, err := c.openBackground(ctx, t.attaching(layoutProgress(t.names)))
 	if err != nil || src == nil {
@@ -90,7 +89,7 @@ func measureBackground(ctx context.Context, c *command, f *rootFlags, std Stream
 	}
 	defer src.Close()
 	sayBackground(std, c, src)
-	if err := t.exact.begin(ctx, src); err != nil {
+	if err := t.exact.Begin(ctx, src); err != nil {
 		return false, err
 	}
 	return true, f.printStat(ctx, src, std, again)
@@ -98,7 +97,7 @@ func measureBackground(ctx context.Context, c *command, f *rootFlags, std Stream
 
 // measureCommand measures one VM of the program from its start to its end, and prints the table, apart from
 // one before it.
-func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) error {
+func measureCommand(ctx context.Context, c *command, f *rootFlags, std run.Streams, again bool) error {
 	t := f.target
 	src, err := c.attach(ctx, t, layoutProgress(t.names))
 	if err != nil {
@@ -109,15 +108,15 @@ func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, 
 }
 
 // printStat measures a process until it or ctx ends, and prints the table, apart from one before it.
-func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std Streams, again bool) error {
-	stat, _, err := measureStat(ctx, src, unlimited, f.judgement())
-	if errors.Is(err, errNothing) {
+func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std run.Streams, again bool) error {
+	stat, _, err := measureStat(ctx, src, run.Unlimited, f.judgement())
+	if errors.Is(err, run.ErrNothing) {
 		return errEndedBefore
 	}
 	if err != nil {
 		return err
 	}
-	sayNotes(std, src, "")
+	run.SayNotes(std, src, "")
 	if again {
 		fmt.Fprintln(std.Err)
 	}
@@ -131,7 +130,7 @@ func (c *command) attach(ctx context.Context, t target, progress func(path strin
 		if !c.pausable {
 			return nil, errNoPidfd
 		}
-		stayAwake()
+		exact.StayAwake()
 	}
 	opts := t.attaching(progress)
 	opts.BootWait = firstLook
@@ -143,7 +142,7 @@ func (c *command) attach(ctx context.Context, t target, progress func(path strin
 			}
 		}
 		if err == nil {
-			if err := t.exact.begin(ctx, src); err != nil {
+			if err := t.exact.Begin(ctx, src); err != nil {
 				return nil, fmt.Errorf("the program runs on without being watched: %w", errors.Join(err, src.Close()))
 			}
 			return src, nil

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"strings"
@@ -8,12 +8,12 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-func oneLine(text string) string {
+func OneLine(text string) string {
 	return strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(text))
 }
 
 // maxName is how many columns of a process's name are said: a process may call itself by 64 KB.
 const maxName = 64
 
-// shortName is a name that a process gave itself as it stands in a sentence: without control characters, and not too long.
-func shortName(name string) string { return ansi.Truncate(flamegraph.Printable(name), maxName, "…") }
+// ShortName is a name that a process gave itself as it stands in a sentence: without control characters, and not too long.
+func ShortName(name string) string { return ansi.Truncate(flamegraph.Printable(name), maxName, "…") }

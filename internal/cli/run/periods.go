@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"time"
@@ -15,23 +15,23 @@ const cutPatience = int64(time.Second)
 // which one ends is the first of the next one.
 type periods struct {
 	src      sampler.Source
-	needs    needs
+	needs    Needs
 	lengthNS int64
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
 	ended    *gvl.EndedCounts
 	// done is called with each period, and with how many requests and jobs ended in it by route or class, not to wait in.
 	done func(m export.Measured, ended map[string]int64)
-	// also gives what takes a period's intervals, too; nil: nothing does.
-	also func() gvl.Consumer
+	// Also gives what takes a period's intervals, too; nil: nothing does.
+	Also func() gvl.Consumer
 
 	now            *weighing
 	fromNS, lastNS int64
 	untilNS        int64
 }
 
-// newPeriods cuts into periods of a length, the first of which is shorter: firstly of that.
-func newPeriods(src sampler.Source, of needs, length, firstly time.Duration, done func(export.Measured, map[string]int64)) *periods {
+// NewPeriods cuts into periods of a length, the first of which is shorter: firstly of that.
+func NewPeriods(src sampler.Source, of Needs, length, firstly time.Duration, done func(export.Measured, map[string]int64)) *periods {
 	return &periods{
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),
@@ -41,8 +41,8 @@ func newPeriods(src sampler.Source, of needs, length, firstly time.Duration, don
 	}
 }
 
-// feed takes the next sample.
-func (p *periods) feed(s *sampler.Sample) error {
+// Feed takes the next sample.
+func (p *periods) Feed(s *sampler.Sample) error {
 	p.keeper.Feed(s, false)
 	states := p.class.Classify(s)
 	p.ended.Feed(s)
@@ -57,7 +57,7 @@ func (p *periods) feed(s *sampler.Sample) error {
 	if over < 0 || over < cutPatience && (s.Depth == sampler.StackTick || s.GC.Pair.Thread != 0) {
 		return nil
 	}
-	p.finish()
+	p.Finish()
 	for p.untilNS <= s.TimeNS { // more than one have passed while nothing could be read
 		p.untilNS += p.lengthNS
 	}
@@ -68,16 +68,16 @@ func (p *periods) begin(s *sampler.Sample, states []gvl.ThreadState) (err error)
 	if p.now, err = newWeighing(p.src, p.needs); err != nil {
 		return err
 	}
-	if p.also != nil {
-		p.now.stream.Attach(p.also())
+	if p.Also != nil {
+		p.now.stream.Attach(p.Also())
 	}
 	p.fromNS, p.lastNS = s.TimeNS, s.TimeNS
 	p.now.feed(s, states)
 	return nil
 }
 
-// finish ends the period that goes on, if it has lasted any time.
-func (p *periods) finish() {
+// Finish ends the period that goes on, if it has lasted any time.
+func (p *periods) Finish() {
 	if p.now == nil || p.lastNS == p.fromNS {
 		return
 	}

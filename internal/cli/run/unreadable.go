@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type toldKey struct {
 	start uint64
 }
 
-// keepTelling says, until ctx ends, of each process of a group once that it can't be read.
-func keepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative)) {
+// KeepTelling says, until ctx ends, of each process of a group once that it can't be read.
+func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative)) {
 	t := teller{say: say, told: make(map[toldKey]bool)}
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()

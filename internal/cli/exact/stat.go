@@ -1,13 +1,13 @@
-package cli
+package exact
 
 import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fillExact adds how exact mode went, if it was on, and ends it.
-func fillExact(stat *gvl.Stat, src sampler.Source) error {
-	from, ok := src.(exactSource)
+// Fill adds how exact mode went, if it was on, and ends it.
+func Fill(stat *gvl.Stat, src sampler.Source) error {
+	from, ok := src.(Source)
 	if !ok || from.ExactStatus().SinceNS == 0 {
 		return nil
 	}

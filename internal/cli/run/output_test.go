@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"fmt"
@@ -13,19 +13,19 @@ import (
 // before, and a link to it stays one.
 func TestFilesAreTheirOwners(t *testing.T) {
 	var quiet = Streams{Out: io.Discard, Err: io.Discard}
-	for name, write := range map[string]func(output) error{
-		"whole": func(o output) error {
-			return o.write(t.Context(), quiet, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err })
+	for name, write := range map[string]func(Output) error{
+		"whole": func(o Output) error {
+			return o.Write(t.Context(), quiet, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err })
 		},
-		"streamed": func(o output) error {
-			w, err := o.stream(nil, quiet)
+		"streamed": func(o Output) error {
+			w, err := o.Stream(nil, quiet)
 			if err != nil {
 				return err
 			}
 			if _, err := io.WriteString(w, "new"); err != nil {
 				return err
 			}
-			return w.done(true)
+			return w.Done(true)
 		},
 	} {
 		for _, before := range []string{"nothing", "a file", "a link"} {
@@ -46,7 +46,7 @@ func TestFilesAreTheirOwners(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := write(output(path)); err != nil {
+			if err := write(Output(path)); err != nil {
 				t.Fatalf("%s over %s: %v", name, before, err)
 			}
 			info, err := os.Lstat(target)
@@ -80,7 +80,7 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	var said strings.Builder
 	std := Streams{Out: io.Discard, Err: &said}
 	for _, complete := range []bool{false, true} { // the second replaces the part that the first has left
-		w, err := output(path).stream(nil, std)
+		w, err := Output(path).Stream(nil, std)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,15 +88,15 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		holds(path, "old")
-		holds(path+partial, "new")
-		if err := w.done(complete); err != nil {
+		holds(path+Partial, "new")
+		if err := w.Done(complete); err != nil {
 			t.Fatal(err)
 		}
 		if !complete {
 			holds(path, "old")
-			holds(path+partial, "new")
-			for _, text := range []string{said.String(), w.kept} {
-				if !strings.Contains(text, path+partial) {
+			holds(path+Partial, "new")
+			for _, text := range []string{said.String(), w.Kept} {
+				if !strings.Contains(text, path+Partial) {
 					t.Errorf("it says %q", text)
 				}
 			}
@@ -108,7 +108,7 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	}
 	// Where nothing was, the part is under the name that was asked for.
 	other := filepath.Join(folder, "other.ddtop")
-	w, err := output(other).stream(nil, std)
+	w, err := Output(other).Stream(nil, std)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,12 +116,12 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(other, "part")
-	if err := w.done(false); err != nil {
+	if err := w.Done(false); err != nil {
 		t.Fatal(err)
 	}
 	holds(other, "part")
-	if !strings.Contains(w.kept, "is in "+other) {
-		t.Errorf("it says %q", w.kept)
+	if !strings.Contains(w.Kept, "is in "+other) {
+		t.Errorf("it says %q", w.Kept)
 	}
 }
 
@@ -133,21 +133,21 @@ func TestOutputDescriptor(t *testing.T) {
 	}
 	defer f.Close()
 	std := Streams{Out: io.Discard, Err: io.Discard}
-	o := output(fmt.Sprintf("/dev/fd/%d", f.Fd()))
-	if err := o.check("record", false, std); err != nil {
+	o := Output(fmt.Sprintf("/dev/fd/%d", f.Fd()))
+	if err := o.Check("record", false, std); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.write(t.Context(), std, func(w io.Writer) error { _, err := io.WriteString(w, "one "); return err }); err != nil {
+	if err := o.Write(t.Context(), std, func(w io.Writer) error { _, err := io.WriteString(w, "one "); return err }); err != nil {
 		t.Fatal(err)
 	}
-	w, err := o.stream(nil, std)
+	w, err := o.Stream(nil, std)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(w, "two"); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.done(true); err != nil {
+	if err := w.Done(true); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(f.Name()); err != nil || string(text) != "one two" {

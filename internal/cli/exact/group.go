@@ -1,4 +1,4 @@
-package cli
+package exact
 
 import (
 	"cmp"
@@ -13,40 +13,25 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// group is a group of processes that can be closed: a *live.Group, or one that is followed exactly.
-type group interface {
+// Group is a group of processes that can be closed: a *live.Group, or one that is followed exactly.
+type Group interface {
 	sampler.Group
 	Close() error
 }
 
-// exactTold is how a command says what becomes of exact mode: that a process is not followed exactly, and why; and a note on one that
+// Told is how a command says what becomes of exact mode: that a process is not followed exactly, and why; and a note on one that
 // was, or is.
-type exactTold struct {
-	refused func(p sampler.Process, why error)
-	note    func(p sampler.Process, text, why string)
+type Told struct {
+	Refused func(p sampler.Process, why error)
+	Note    func(p sampler.Process, text, why string)
 }
 
-// tellExact tells it in sentences.
-func tellExact(say func(format string, args ...any)) exactTold {
-	return exactTold{
-		refused: func(p sampler.Process, why error) {
-			say("process %d (%s) is sampled only: %v", p.PID, shortName(p.Title), why)
-		},
-		note: func(p sampler.Process, text, why string) {
-			if why != "" {
-				text += ": " + why
-			}
-			say("process %d (%s): %s", p.PID, shortName(p.Title), text)
-		},
-	}
-}
-
-// exactGroup is a group whose processes are followed exactly, each by itself, from when they are found until Done. One that can't be is
+// Probed is a group whose processes are followed exactly, each by itself, from when they are found until Done. One that can't be is
 // sampled.
-type exactGroup struct {
+type Probed struct {
 	*live.Group
-	flags exactFlags
-	told  exactTold
+	flags Flags
+	told  Told
 	// again: where exact mode ended itself, it is tried again.
 	again bool
 
@@ -55,13 +40,13 @@ type exactGroup struct {
 	begun map[sampler.Source]*exactAgain
 }
 
-// group begins to follow the processes of a group that are there. The error is that of the first, where none can be followed; the group
+// Group begins to follow the processes of a group that are there. The error is that of the first, where none can be followed; the group
 // is closed then.
-func (f *exactFlags) group(ctx context.Context, g *live.Group, told exactTold, again bool) (group, error) {
-	if !f.on {
+func (f *Flags) Group(ctx context.Context, g *live.Group, told Told, again bool) (Group, error) {
+	if !f.On {
 		return g, nil
 	}
-	x := &exactGroup{Group: g, flags: *f, told: told, again: again, begun: make(map[sampler.Source]*exactAgain)}
+	x := &Probed{Group: g, flags: *f, told: told, again: again, begun: make(map[sampler.Source]*exactAgain)}
 	var failed []error
 	list, _ := g.Relatives()
 	list = slices.DeleteFunc(list, func(r sampler.Relative) bool { return r.Source == nil })
@@ -73,30 +58,30 @@ func (f *exactFlags) group(ctx context.Context, g *live.Group, told exactTold, a
 	}
 	for i, err := range failed {
 		if err != nil {
-			told.refused(list[i].Source.Process(), err)
+			told.Refused(list[i].Source.Process(), err)
 		}
 	}
 	return x, nil
 }
 
 // begin follows a process, unless that was tried before.
-func (g *exactGroup) begin(ctx context.Context, s sampler.Source) error {
+func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, ok := g.begun[s]; ok {
 		return nil
 	}
 	g.begun[s] = nil
-	src := s.(exactSource) // a live process
-	if err := g.flags.begin(ctx, src); err != nil {
+	src := s.(Source) // a live process
+	if err := g.flags.Begin(ctx, src); err != nil {
 		return err
 	}
-	g.begun[s] = &exactAgain{src: src, flags: &g.flags, say: func(what, why string) { g.told.note(src.Process(), what, why) }}
+	g.begun[s] = &exactAgain{src: src, flags: &g.flags, say: func(what, why string) { g.told.Note(src.Process(), what, why) }}
 	return nil
 }
 
 // Follow follows each process that comes, too.
-func (g *exactGroup) Follow(ctx context.Context, join func(sampler.Source)) error {
+func (g *Probed) Follow(ctx context.Context, join func(sampler.Source)) error {
 	if g.again {
 		done := make(chan struct{})
 		following, stop := context.WithCancel(ctx)
@@ -108,14 +93,14 @@ func (g *exactGroup) Follow(ctx context.Context, join func(sampler.Source)) erro
 	}
 	return g.Group.Follow(ctx, func(src sampler.Source) {
 		if err := g.begin(ctx, src); err != nil && ctx.Err() == nil {
-			g.told.refused(src.Process(), err)
+			g.told.Refused(src.Process(), err)
 		}
 		join(src)
 	})
 }
 
 // keep tries exact mode again where it has ended itself, until ctx ends.
-func (g *exactGroup) keep(ctx context.Context) {
+func (g *Probed) keep(ctx context.Context) {
 	tick := time.NewTicker(exactLook)
 	defer tick.Stop()
 	for {
@@ -131,7 +116,7 @@ func (g *exactGroup) keep(ctx context.Context) {
 }
 
 // followed are the processes that exact mode could be had in.
-func (g *exactGroup) followed() []*exactAgain {
+func (g *Probed) followed() []*exactAgain {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var out []*exactAgain
@@ -143,8 +128,8 @@ func (g *exactGroup) followed() []*exactAgain {
 	return out
 }
 
-// figures say how it stands, for the status page.
-func (g *exactGroup) figures() *status.Exact {
+// Figures say how it stands, for the status page.
+func (g *Probed) Figures() *status.Exact {
 	out := new(status.Exact)
 	for _, a := range g.followed() {
 		if a.src.ExactStatus().On {
@@ -158,18 +143,18 @@ func (g *exactGroup) figures() *status.Exact {
 }
 
 // Done takes the probes out.
-func (g *exactGroup) Done(src sampler.Source) {
+func (g *Probed) Done(src sampler.Source) {
 	g.mu.Lock()
 	a := g.begun[src]
 	delete(g.begun, src)
 	g.mu.Unlock()
 	if a != nil {
 		a.leave()
-		if err := endExact(src); err != nil {
-			g.told.note(src.Process(), "ending exact mode", err.Error())
+		if err := End(src); err != nil {
+			g.told.Note(src.Process(), "ending exact mode", err.Error())
 		}
-		if what, why := exactNote(src); what != "" && !g.again {
-			g.told.note(src.Process(), what, why)
+		if what, why := Note(src); what != "" && !g.again {
+			g.told.Note(src.Process(), what, why)
 		}
 	}
 	g.Group.Done(src)

@@ -1,7 +1,6 @@
-package cli
+package run
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,15 +13,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ddtop/ddtop/internal/cli/flags"
-	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// output is where a command writes a file: a path, or "-" for standard output.
-type output string
+// Output is where a command writes a file: a path, or "-" for standard output.
+type Output string
 
-// check refuses what would otherwise fail after the measurement.
-func (o output) check(command string, binary bool, std Streams) error {
+// Check refuses what would otherwise fail after the measurement.
+func (o Output) Check(command string, binary bool, std Streams) error {
 	switch {
 	case o == "":
 		return flags.Usagef("%s needs -o FILE, or -o - for standard output", command)
@@ -53,8 +51,8 @@ func (o output) check(command string, binary bool, std Streams) error {
 	return probe.Abort()
 }
 
-// spare refuses to write over a file that is read.
-func (o output) spare(paths ...string) error {
+// Spare refuses to write over a file that is read.
+func (o Output) Spare(paths ...string) error {
 	to, err := os.Stat(string(o))
 	if err != nil || !to.Mode().IsRegular() {
 		return nil // nothing is there that could be written over
@@ -69,7 +67,7 @@ func (o output) spare(paths ...string) error {
 
 // descriptor returns the descriptor of ddtop's that a path such as /dev/stdout stands for. It is written to as it is open:
 // by its path the file that the shell has opened would be replaced by another.
-func (o output) descriptor() (fd int, ok bool) {
+func (o Output) descriptor() (fd int, ok bool) {
 	switch o {
 	case "/dev/stdout":
 		return 1, true
@@ -86,7 +84,7 @@ func (o output) descriptor() (fd int, ok bool) {
 }
 
 // openDescriptor opens another descriptor of the same open file; closing it leaves the one of that number open.
-func (o output) openDescriptor(fd int) (*os.File, error) {
+func (o Output) openDescriptor(fd int) (*os.File, error) {
 	own, err := syscall.Dup(fd)
 	if err != nil {
 		return nil, fmt.Errorf("%s can't be written: %w", o, err)
@@ -94,44 +92,11 @@ func (o output) openDescriptor(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), string(o)), nil
 }
 
-// results is standard output for what a command prints: a pipe that nobody reads is given up a while after ctx has ended.
-func (s Streams) results(ctx context.Context) io.Writer { return &patientWriter{ctx: ctx, to: s.Out} }
-
-// errUnread is returned when nobody reads what is written.
-var errUnread = errors.New("nothing more could be written: nobody reads it")
-
-// patientWriter is a writer that gives up when nobody reads: a write that still waits some time after ctx has ended is
-// abandoned, and fails with errUnread. So do all after it.
-type patientWriter struct {
-	ctx    context.Context
-	to     io.Writer
-	unread bool
-}
-
-func (p *patientWriter) Write(b []byte) (n int, err error) {
-	if p.unread {
-		return 0, errUnread
-	}
-	giveUp, released := run.Patience(p.ctx)
-	defer released()
-	own := bytes.Clone(b) // the caller may use b again once Write has returned
-	written := make(chan int, 1)
-	err = run.Unless(giveUp, func() error { p.unread = true; return errUnread }, func() error {
-		n, err := p.to.Write(own)
-		written <- n
-		return err
-	})
-	if !p.unread {
-		n = <-written
-	}
-	return n, err
-}
-
-// write writes the whole file, or what it held before stays. A pipe that nobody reads is given up a while after ctx has
+// Write writes the whole file, or what it held before stays. A pipe that nobody reads is given up a while after ctx has
 // ended.
-func (o output) write(ctx context.Context, std Streams, write func(io.Writer) error) error {
+func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
-		return write(std.results(ctx))
+		return write(std.Results(ctx))
 	}
 	if fd, ok := o.descriptor(); ok {
 		f, err := o.openDescriptor(fd)
@@ -140,7 +105,7 @@ func (o output) write(ctx context.Context, std Streams, write func(io.Writer) er
 		}
 		return errors.Join(write(&patientWriter{ctx: ctx, to: f}), f.Close())
 	}
-	giveUp, released := run.Patience(ctx)
+	giveUp, released := Patience(ctx)
 	defer released()
 	if err := safefile.WriteFile(string(o), o.waiting(giveUp, std), write); err != nil {
 		if !strings.Contains(err.Error(), string(o)) { // a device's has another name, and that of an export none
@@ -152,33 +117,33 @@ func (o output) write(ctx context.Context, std Streams, write func(io.Writer) er
 	return nil
 }
 
-// partial is what is added to the name of a recording that is to replace a file, until it is complete.
-const partial = ".partial"
+// Partial is what is added to the name of a recording that is to replace a file, until it is complete.
+const Partial = ".partial"
 
 // streamed is a file that is written while it is measured.
 type streamed struct {
 	io.Writer
-	// done ends the writing; complete says whether all was written.
-	done func(complete bool) error
+	// Done ends the writing; complete says whether all was written.
+	Done func(complete bool) error
 	// there: the file is written at its own name, so that it is whole as soon as all was written.
-	there bool
-	// kept says where the part is that is there when it does not become complete; "" for what is not a file.
-	kept string
+	There bool
+	// Kept says where the part is that is there when it does not become complete; "" for what is not a file.
+	Kept string
 }
 
-// stream opens the file for writing while it is measured: what is written stays, however ddtop ends. Where there is a file
+// Stream opens the file for writing while it is measured: what is written stays, however ddtop ends. Where there is a file
 // already, it stays too until the new one, which is beside it, is complete. For a pipe's reader it waits until giveUp is
 // closed.
-func (o output) stream(giveUp <-chan struct{}, std Streams) (s streamed, err error) {
+func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err error) {
 	if o == "-" {
-		return streamed{Writer: std.Out, done: func(bool) error { return nil }}, nil
+		return streamed{Writer: std.Out, Done: func(bool) error { return nil }}, nil
 	}
 	if fd, ok := o.descriptor(); ok {
 		f, err := o.openDescriptor(fd)
 		if err != nil {
 			return streamed{}, err
 		}
-		return streamed{Writer: f, done: func(bool) error { return f.Close() }}, nil
+		return streamed{Writer: f, Done: func(bool) error { return f.Close() }}, nil
 	}
 	p, err := safefile.Locate(string(o))
 	if err != nil {
@@ -194,22 +159,22 @@ func (o output) stream(giveUp <-chan struct{}, std Streams) (s streamed, err err
 		if err != nil {
 			return streamed{}, err
 		}
-		return streamed{Writer: f, done: func(bool) error { return errors.Join(f.Close(), p.Close()) }}, nil
+		return streamed{Writer: f, Done: func(bool) error { return errors.Join(f.Close(), p.Close()) }}, nil
 	}
 	var f *safefile.Pending
 	if p.Info == nil {
 		f, err = p.BeginThere()
-		s.there = true
-		s.kept = fmt.Sprintf("what was measured until then is in %s", o)
-	} else if f, err = p.BeginBeside(partial); err == nil {
-		std.say("%s stays as it is until the recording is complete: until then that is %s", o, f.Path())
-		s.kept = fmt.Sprintf("%s is as it was; what was measured is in %s", o, f.Path())
+		s.There = true
+		s.Kept = fmt.Sprintf("what was measured until then is in %s", o)
+	} else if f, err = p.BeginBeside(Partial); err == nil {
+		std.Say("%s stays as it is until the recording is complete: until then that is %s", o, f.Path())
+		s.Kept = fmt.Sprintf("%s is as it was; what was measured is in %s", o, f.Path())
 	}
 	if err != nil {
 		return streamed{}, err
 	}
 	s.Writer = f
-	s.done = func(complete bool) error {
+	s.Done = func(complete bool) error {
 		defer p.Close()
 		if !complete {
 			return f.Close()
@@ -224,12 +189,12 @@ func (o output) stream(giveUp <-chan struct{}, std Streams) (s streamed, err err
 }
 
 // waiting says, of a pipe without a reader, that one is waited for.
-func (o output) waiting(giveUp <-chan struct{}, std Streams) safefile.Waiting {
-	return safefile.Waiting{GiveUp: giveUp, Begins: func() { std.say("waiting for a program that reads %s", o) }}
+func (o Output) waiting(giveUp <-chan struct{}, std Streams) safefile.Waiting {
+	return safefile.Waiting{GiveUp: giveUp, Begins: func() { std.Say("waiting for a program that reads %s", o) }}
 }
 
-func (o output) say(std Streams) {
+func (o Output) say(std Streams) {
 	if o != "-" {
-		std.say("wrote %s", o)
+		std.Say("wrote %s", o)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package exact
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func TestExactAgain(t *testing.T) {
 	src := &fakeExact{status: sampler.ExactStatus{On: true, SinceNS: 1}}
 	var said []string
 	now := time.Unix(1e9, 0)
-	a := &exactAgain{src: src, flags: &exactFlags{on: true}, say: func(what, why string) { said = append(said, what+": "+why) }}
+	a := &exactAgain{src: src, flags: &Flags{On: true}, say: func(what, why string) { said = append(said, what+": "+why) }}
 	// rests ends exact mode, and says after how long it is tried again.
 	rests := func() time.Duration {
 		t.Helper()
@@ -102,7 +102,7 @@ func TestExactNotAgain(t *testing.T) {
 		{"left", func(_ *fakeExact, a *exactAgain) { a.leave() }, "", 0},
 	} {
 		src, said := &fakeExact{}, []string{}
-		a := &exactAgain{src: src, flags: &exactFlags{on: true}, say: func(what, why string) { said = append(said, fmt.Sprintf("%s: %s", what, why)) }}
+		a := &exactAgain{src: src, flags: &Flags{On: true}, say: func(what, why string) { said = append(said, fmt.Sprintf("%s: %s", what, why)) }}
 		src.ends("too dear")
 		c.do(src, a)
 		now := time.Unix(1e9, 0)

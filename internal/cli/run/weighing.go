@@ -1,6 +1,9 @@
-package cli
+package run
 
 import (
+	"context"
+	"time"
+
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -17,35 +20,35 @@ type weighing struct {
 	stamps    *export.Timeline
 }
 
-// needs are what a format needs beside the weights.
-type needs struct {
+// Needs are what a format needs beside the weights.
+type Needs struct {
 	// trace: what happened in the order of time. spans: for which span of a tracer. stamps: when each part of a weight was.
-	trace, spans, stamps bool
+	Trace, Spans, Stamps bool
 }
 
 // newWeighing returns a weighing with what a format needs.
-func newWeighing(src sampler.Source, of needs) (*weighing, error) {
+func newWeighing(src sampler.Source, of Needs) (*weighing, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
 		return nil, err
 	}
 	w := &weighing{src: src, rolling: rolling, stream: gvl.NewStream(src.Process())}
 	sinks := []flamegraph.Sink{rolling}
-	if of.trace {
+	if of.Trace {
 		w.trace = export.NewTrace(src.Dictionary())
 		w.stream.Attach(w.trace)
 		sinks = append(sinks, w.trace)
 	}
-	if of.stamps {
+	if of.Stamps {
 		w.stamps = export.NewTimeline()
 		sinks = append(sinks, w.stamps)
 	}
 	w.collector = flamegraph.NewCollector(w.stream, nil, sinks...)
 	switch {
-	case of.spans:
+	case of.Spans:
 		w.collector.BySpan(src.Dictionary(), rolling.Crowded)
 		w.collector.ByGC()
-	case !of.trace:
+	case !of.Trace:
 		w.collector.ByEndpoint(src.Dictionary())
 	}
 	return w, nil
@@ -61,4 +64,18 @@ func (w *weighing) finish() export.Measured {
 	weights := new(flamegraph.Snapshot)
 	w.rolling.Snapshot(weights)
 	return export.Measured{Process: w.src.Process(), Dict: w.src.Dictionary(), Weights: weights, Served: w.collector.Served(), Trace: w.trace, Timeline: w.stamps}
+}
+
+// MeasureProfile gathers weights per thread, stack and state, and what else is needed.
+func MeasureProfile(ctx context.Context, src sampler.Source, length time.Duration, n Needs) (export.Measured, string, error) {
+	w, err := newWeighing(src, n)
+	if err != nil {
+		return export.Measured{}, "", err
+	}
+	class := gvl.NewClassifier(src.Process(), src.Dictionary())
+	note, err := SampleFor(ctx, src, length, func(s *sampler.Sample) { w.feed(s, class.Classify(s)) })
+	if err != nil {
+		return export.Measured{}, "", err
+	}
+	return w.finish(), note, nil
 }

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -16,8 +16,8 @@ type nativeThreads struct {
 	before map[int32]int64 // CPU time in ns
 }
 
-// watchNative notes the CPU time of a process's native threads. A source that is not a live process has none.
-func watchNative(src sampler.Source) nativeThreads {
+// WatchNative notes the CPU time of a process's native threads. A source that is not a live process has none.
+func WatchNative(src sampler.Source) nativeThreads {
 	s, ok := src.(*live.Source)
 	if !ok {
 		return nativeThreads{}
@@ -33,10 +33,10 @@ func watchNative(src sampler.Source) nativeThreads {
 	return n
 }
 
-// others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of Ruby's
+// Others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of Ruby's
 // threads in the measurement. A Ruby thread may have been started since its last sample: one more sample, taken after the
 // threads were listed, has it.
-func (n *nativeThreads) others(ctx context.Context, known map[int32]bool) []gvl.StatNative {
+func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []gvl.StatNative {
 	if n.src == nil {
 		return nil
 	}
@@ -44,17 +44,17 @@ func (n *nativeThreads) others(ctx context.Context, known map[int32]bool) []gvl.
 	if err != nil {
 		return nil // the process has ended
 	}
-	ctx, cancel := afterwards(ctx)
+	ctx, cancel := Afterwards(ctx)
 	defer cancel()
 	s, err := n.src.Once(ctx)
 	if err != nil {
 		return nil
 	}
-	return unknownOf(list, s, known, n.before)
+	return UnknownOf(list, s, known, n.before)
 }
 
-// unknownOf leaves out the threads of a sample that was taken after the list, and those known.
-func unknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []gvl.StatNative {
+// UnknownOf leaves out the threads of a sample that was taken after the list, and those known.
+func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []gvl.StatNative {
 	ruby := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {
 		ruby[s.Threads[i].TID] = true
@@ -68,8 +68,8 @@ func unknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool
 	return out
 }
 
-// rubyTIDs are the tids of a Stat's threads.
-func rubyTIDs(s *gvl.Stat) map[int32]bool {
+// RubyTIDs are the tids of a Stat's threads.
+func RubyTIDs(s *gvl.Stat) map[int32]bool {
 	known := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {
 		if tid := s.Threads[i].TID; tid != nil {

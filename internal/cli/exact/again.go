@@ -1,4 +1,4 @@
-package cli
+package exact
 
 import (
 	"context"
@@ -19,8 +19,8 @@ const (
 // exactAgain switches exact mode on again in a process that is followed for days: what made it too dear may be over. Where it is not to be
 // trusted, or can't be had any more, that is the end of it.
 type exactAgain struct {
-	src   exactSource
-	flags *exactFlags
+	src   Source
+	flags *Flags
 	// say tells what happens and why. That exact mode has ended itself is said again only after it has lasted for exactRestMost.
 	say func(what, why string)
 
@@ -62,7 +62,7 @@ func (a *exactAgain) step(ctx context.Context, now time.Time) {
 		a.rest = min(2*a.rest, exactRestMost)
 	case !now.Before(a.until):
 		a.until, a.since = time.Time{}, time.Time{}
-		if err := a.flags.begin(ctx, a.src); err != nil && ctx.Err() == nil {
+		if err := a.flags.Begin(ctx, a.src); err != nil && ctx.Err() == nil {
 			a.over = true
 			a.say("exact mode can't be had any more", err.Error())
 		}

@@ -1,4 +1,4 @@
-package cli
+package exact
 
 import (
 	"runtime"
@@ -9,7 +9,7 @@ import (
 func TestExactUntried(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "1": false, "all": false, "aarch64": false, "arm64,amd64": false, runtime.GOARCH: true} {
 		t.Setenv("DDTOP_EXACT_UNTRIED", value)
-		for _, f := range []exactFlags{{}, {cost: 0.1}} {
+		for _, f := range []Flags{{}, {cost: 0.1}} {
 			if got := f.options().Untried; got != want {
 				t.Errorf("DDTOP_EXACT_UNTRIED=%q: %t", value, got)
 			}
