@@ -11,12 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
-	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/internal/cli/watch"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -38,21 +37,22 @@ const (
 
 // whenFlags are those of `record --when`.
 type whenFlags struct {
-	conditions                   []gvl.Condition
-	before, after, over, longest flags.Duration
-	keep                         int
-	size                         flags.ByteSize
-	match                        matchFlag
-	user                         userFlag
-	rules                        *gvl.Rules
-	asJSON                       bool
+	watch.Options
+	keep  int
+	size  flags.ByteSize
+	match matchFlag
+	user  userFlag
 }
 
 func newWhenFlags() whenFlags {
 	return whenFlags{
-		before: flags.Duration{Value: defaultBefore, Max: maxBefore}, after: flags.Duration{Value: defaultBefore, Min: time.Second, Max: time.Hour},
-		over:    flags.Duration{Value: defaultOver, Min: gvl.MinOverNS, Max: gvl.MaxOverNS},
-		longest: flags.Duration{Value: defaultLongest, Min: 10 * time.Second, Max: 24 * time.Hour}, keep: defaultKeep, size: defaultKept, rules: gvl.NewRules(),
+		Options: watch.Options{
+			Before:  flags.Duration{Value: defaultBefore, Max: maxBefore},
+			After:   flags.Duration{Value: defaultBefore, Min: time.Second, Max: time.Hour},
+			Over:    flags.Duration{Value: defaultOver, Min: gvl.MinOverNS, Max: gvl.MaxOverNS},
+			Longest: flags.Duration{Value: defaultLongest, Min: 10 * time.Second, Max: 24 * time.Hour}, Rules: gvl.NewRules(),
+		},
+		keep: defaultKeep, size: defaultKept,
 	}
 }
 
@@ -67,12 +67,12 @@ func (conditionFlag) Type() string { return "CONDITION" }
 
 // Set adds a condition.
 func (c conditionFlag) Set(text string) error {
-	if len(c.to.conditions) >= maxConditions {
+	if len(c.to.Conditions) >= maxConditions {
 		return fmt.Errorf("there are more than %d", maxConditions)
 	}
 	x, err := gvl.ParseCondition(text)
 	if err == nil {
-		c.to.conditions = append(c.to.conditions, x)
+		c.to.Conditions = append(c.to.Conditions, x)
 	}
 	return err
 }
@@ -86,18 +86,18 @@ var (
 func (f *whenFlags) addWhen(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.Var(conditionFlag{f}, "when", "record what is around a finding, or a figure such as 'wait_p99>200ms', into the folder -o")
-	set.Var(&f.before, "before", "with --when: how long before it a recording begins")
-	set.Var(&f.after, "after", "with --when: how long after it is over a recording ends")
-	set.Var(&f.over, "over", "with --when: the past that figures are of")
-	set.Var(&f.longest, "longest", "with --when: how long a recording can be after it has begun")
+	set.Var(&f.Before, "before", "with --when: how long before it a recording begins")
+	set.Var(&f.After, "after", "with --when: how long after it is over a recording ends")
+	set.Var(&f.Over, "over", "with --when: the past that figures are of")
+	set.Var(&f.Longest, "longest", "with --when: how long a recording can be after it has begun")
 	set.IntVar(&f.keep, "keep", f.keep, "with --when: keep the newest `N` recordings")
 	set.Var(&f.size, "size", "with --when: what all recordings in the folder may take")
 	f.match.addMatch(cmd)
 	f.user.addUser(cmd)
 	set.Lookup("match").Usage = "with --when: " + set.Lookup("match").Usage
-	addFinding(cmd, flags.Rule{Rules: f.rules})
+	addFinding(cmd, flags.Rule{Rules: f.Rules})
 	set.Lookup("finding").Usage = "with --when: " + set.Lookup("finding").Usage
-	set.BoolVar(&f.asJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
+	set.BoolVar(&f.AsJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
 }
 
 // whenHelp is what the help says of conditions.
@@ -114,7 +114,7 @@ func whenHelp() string {
 
 // given reports whether --when is; flags that don't go together are refused.
 func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
-	if len(f.conditions) == 0 {
+	if len(f.Conditions) == 0 {
 		for _, name := range whenOnly {
 			if cmd.Flags().Changed(name) {
 				return false, flags.Usagef("--%s goes with --when", name)
@@ -132,8 +132,8 @@ func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
 		return false, flags.Usagef("--keep takes 1 to %d, not %d", maxKeep, f.keep)
 	case f.size < minKept:
 		return false, flags.Usagef("--size takes 1MB or more, not %d bytes: one recording alone is as large as that", f.size)
-	case f.longest.Value < f.after.Value:
-		return false, flags.Usagef("--longest %v is shorter than --after %v", f.longest.Value, f.after.Value)
+	case f.Longest.Value < f.After.Value:
+		return false, flags.Usagef("--longest %v is shorter than --after %v", f.Longest.Value, f.After.Value)
 	}
 	return true, nil
 }
@@ -150,13 +150,13 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std run.Streams)
 	if err != nil {
 		return err
 	}
-	folder := &keptFolder{path: filepath.Clean(f.output), count: f.when.keep, bytes: int64(f.when.size)}
+	folder := watch.NewFolder(filepath.Clean(f.output), f.when.keep, int64(f.when.size))
 	if find != nil && len(words) == 0 && len(f.pids) == 0 {
 		err = errors.Join(f.checkRates(), f.checkExact(cmd, false))
 	} else {
 		err = f.measurement.check(cmd, words, std)
 	}
-	if err := cmp.Or(err, folder.check()); err != nil {
+	if err := cmp.Or(err, folder.Check()); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
@@ -177,26 +177,5 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std run.Streams)
 		return err
 	}
 	defer g.Close()
-	return f.watchGroup(ctx, cancel, g, folder, std)
-}
-
-func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g sampler.Group, folder *keptFolder, std run.Streams) error {
-	to := std.Results(ctx)
-	events := run.Print(func(e export.WatchEvent) error {
-		if f.when.asJSON {
-			return export.WriteWatchEventJSON(to, e)
-		}
-		return export.WriteWatchEvent(to, e)
-	}, cancel)
-	folder.removed = func(path string, size int64) {
-		events.Add(export.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
-	}
-	w := &watching{when: &f.when, folder: folder, events: events, say: std.Say}
-	var conditions []string
-	for _, c := range f.when.conditions {
-		conditions = append(conditions, c.String())
-	}
-	std.Say("waiting for %s", strings.Join(conditions, " or "))
-	err := w.run(ctx, g)
-	return errors.Join(err, events.Close(std.Say))
+	return watch.Run(ctx, cancel, g, &f.when.Options, folder, std)
 }

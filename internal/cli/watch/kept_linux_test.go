@@ -1,4 +1,4 @@
-package cli
+package watch
 
 import (
 	"errors"
@@ -16,19 +16,19 @@ import (
 )
 
 // keptForTest is a folder of recordings, and what it has removed.
-func keptForTest(t *testing.T, count int, bytes int64) (*keptFolder, *[]string) {
+func keptForTest(t *testing.T, count int, bytes int64) (*Folder, *[]string) {
 	t.Helper()
 	removed := new([]string)
-	k := &keptFolder{path: filepath.Join(t.TempDir(), "kept"), count: count, bytes: bytes}
+	k := &Folder{path: filepath.Join(t.TempDir(), "kept"), count: count, bytes: bytes}
 	k.removed = func(path string, _ int64) { *removed = append(*removed, filepath.Base(path)) }
-	if err := k.check(); err != nil {
+	if err := k.Check(); err != nil {
 		t.Fatal(err)
 	}
 	return k, removed
 }
 
 // make writes a recording of a size.
-func (k *keptFolder) make(t *testing.T, at time.Time, size int) string {
+func (k *Folder) make(t *testing.T, at time.Time, size int) string {
 	t.Helper()
 	r, err := k.begin(keptFileName("puma", 17, at, "gvl_hog"))
 	if err == nil {
@@ -102,7 +102,7 @@ func TestKeptWhileWritten(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	k, removed := keptForTest(t, 10, 1e6)
-	other := &keptFolder{path: k.path, count: 10, bytes: 1e6, removed: k.removed}
+	other := &Folder{path: k.path, count: 10, bytes: 1e6, removed: k.removed}
 	theirs, err := other.begin(keptFileName("puma", 18, at, "any"))
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestKeptNames(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&keptFolder{path: file}).check(); err == nil || !strings.Contains(fmt.Sprint(err), "is a file") {
+	if err := (&Folder{path: file}).Check(); err == nil || !strings.Contains(fmt.Sprint(err), "is a file") {
 		t.Error(err)
 	}
 }
@@ -202,7 +202,7 @@ func TestKeptInAnothersFolder(t *testing.T) {
 		}
 		_, began := k.begin("puma-17-20261123T080000.000Z-any")
 		_, trimmed := k.trim(0)
-		for _, err := range []error{k.check(), began, trimmed} {
+		for _, err := range []error{k.Check(), began, trimmed} {
 			if !errors.Is(err, safefile.ErrUntrusted) {
 				t.Errorf("a folder that is %s: %v", what, err)
 			}

@@ -1,16 +1,19 @@
-package cli
+// Package watch is `ddtop record --when` at work: it waits for conditions, and writes what is around them into a folder with limits.
+package watch
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
@@ -28,10 +31,19 @@ const (
 	slowAfter = 5 * time.Second
 )
 
+// Options say what is recorded.
+type Options struct {
+	Conditions []gvl.Condition
+	// Before and after are how much is recorded around an incident. over is the past that figures are of. longest limits a recording.
+	Before, After, Over, Longest flags.Duration
+	Rules                        *gvl.Rules
+	AsJSON                       bool
+}
+
 // watching is `ddtop record --when` at work.
 type watching struct {
-	when   *whenFlags
-	folder *keptFolder
+	when   *Options
+	folder *Folder
 	events *run.Printer[export.WatchEvent]
 	say    func(format string, args ...any)
 
@@ -64,15 +76,15 @@ type watched struct {
 func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 	f := w.when
 	p, dict := src.Process(), src.Dictionary()
-	keepNS := gvl.LookbackNS(f.rules, f.over.Value.Nanoseconds(), f.conditions) + f.before.Value.Nanoseconds() + ringSlack.Nanoseconds()
+	keepNS := gvl.LookbackNS(f.Rules, f.Over.Value.Nanoseconds(), f.Conditions) + f.Before.Value.Nanoseconds() + ringSlack.Nanoseconds()
 	history, err := recording.NewHistory(keepNS, ringBytes)
 	if err != nil {
 		return nil, err
 	}
 	return &watched{
-		watching: w, src: src, history: history, watch: gvl.NewWatch(p, dict, f.rules, f.over.Value.Nanoseconds(), f.conditions),
+		watching: w, src: src, history: history, watch: gvl.NewWatch(p, dict, f.Rules, f.Over.Value.Nanoseconds(), f.Conditions),
 		keeper:  sampler.NewKeeper(dict, max(keepNS, gvl.MaxBlameWindowNS)),
-		trigger: trigger{before: f.before.Value.Nanoseconds(), after: f.after.Value.Nanoseconds(), longest: f.longest.Value.Nanoseconds()},
+		trigger: trigger{before: f.Before.Value.Nanoseconds(), after: f.After.Value.Nanoseconds(), longest: f.Longest.Value.Nanoseconds()},
 	}, nil
 }
 
@@ -119,7 +131,7 @@ func (w *watched) step(v gvl.Verdict) {
 		w.ofNow = false
 	case turnSpent:
 		w.say("process %d: %s goes on after %s: its recording ends here, and the next begins when it has been over for %s",
-			w.src.Process().PID, w.trigger.cause.Condition, w.when.longest.Value, w.when.after.Value)
+			w.src.Process().PID, w.trigger.cause.Condition, w.when.Longest.Value, w.when.After.Value)
 		w.now.write(order{toNS: v.AtNS, last: true})
 		w.ofNow = false
 	default:
@@ -302,4 +314,26 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 		err = nil
 	}
 	return cmp.Or(err, w.failure())
+}
+
+// Run writes what happens to the processes of a group until ctx ends, or none is left that could come back. cancel ends ctx.
+func Run(ctx context.Context, cancel func(), g sampler.Group, o *Options, folder *Folder, std run.Streams) error {
+	to := std.Results(ctx)
+	events := run.Print(func(e export.WatchEvent) error {
+		if o.AsJSON {
+			return export.WriteWatchEventJSON(to, e)
+		}
+		return export.WriteWatchEvent(to, e)
+	}, cancel)
+	folder.removed = func(path string, size int64) {
+		events.Add(export.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
+	}
+	w := &watching{when: o, folder: folder, events: events, say: std.Say}
+	var conditions []string
+	for _, c := range o.Conditions {
+		conditions = append(conditions, c.String())
+	}
+	std.Say("waiting for %s", strings.Join(conditions, " or "))
+	err := w.run(ctx, g)
+	return errors.Join(err, events.Close(std.Say))
 }

@@ -1,4 +1,4 @@
-package cli
+package watch
 
 import (
 	"errors"
@@ -28,8 +28,8 @@ const (
 // keptName matches the names that are given here: PROGRAM-PID-TIME-REASON.ddtop. What is called otherwise is never touched.
 var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
 
-// keptFolder is a folder of recordings with limits. It is for several goroutines, one a process: each call may wait for the disk.
-type keptFolder struct {
+// Folder is a folder of recordings with limits. It is for several goroutines, one a process: each call may wait for the disk.
+type Folder struct {
 	path  string
 	count int   // recordings at most
 	bytes int64 // and bytes, with those that are being written
@@ -42,6 +42,11 @@ type keptFolder struct {
 	open  map[string]bool
 }
 
+// NewFolder returns a folder of at most so many recordings and bytes.
+func NewFolder(path string, count int, bytes int64) *Folder {
+	return &Folder{path: path, count: count, bytes: bytes}
+}
+
 // keptFile is a recording of the folder.
 type keptFile struct {
 	name string
@@ -51,8 +56,8 @@ type keptFile struct {
 	open bool
 }
 
-// check makes the folder, and refuses one that can't be written to.
-func (k *keptFolder) check() error {
+// Check makes the folder, and refuses one that can't be written to.
+func (k *Folder) Check() error {
 	if info, err := os.Stat(k.path); err == nil && !info.IsDir() {
 		return flags.Usagef("%s is a file: with --when -o takes the folder of the recordings", k.path)
 	}
@@ -78,13 +83,13 @@ func keptFileName(title string, pid int, at time.Time, reason string) string {
 type keptRecording struct {
 	*safefile.Pending
 	to     *safefile.Destination
-	folder *keptFolder
+	folder *Folder
 	name   string
 	path   string
 }
 
 // begin begins a recording by a name without its end. The folder is made if somebody has removed it.
-func (k *keptFolder) begin(base string) (*keptRecording, error) {
+func (k *Folder) begin(base string) (*keptRecording, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	folder, err := safefile.OwnFolder(k.path)
@@ -140,7 +145,7 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 
 // trim removes the oldest recordings until the limits hold, with some bytes to spare. The newest stays. enough is false when they
 // don't hold, since there is nothing left to remove: what is being written takes all.
-func (k *keptFolder) trim(spare int64) (enough bool, err error) {
+func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	folder, err := safefile.OwnFolder(k.path)
@@ -176,7 +181,7 @@ func (k *keptFolder) trim(spare int64) (enough bool, err error) {
 }
 
 // writtenByOthers reports whether another ddtop is writing a file.
-func (k *keptFolder) writtenByOthers(folder *os.Root, name string) bool {
+func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	if !strings.HasSuffix(name, run.Partial) {
 		return false
 	}
@@ -189,7 +194,7 @@ func (k *keptFolder) writtenByOthers(folder *os.Root, name string) bool {
 }
 
 // list reads which recordings there are, the oldest first: those of this run in their order, whatever the clock said.
-func (k *keptFolder) list(folder *os.Root) ([]keptFile, error) {
+func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 	var list []keptFile
 	err := safefile.Names(folder, maxKeptListed, keptName.MatchString, func(name string, info fs.FileInfo) {
 		at, err := time.Parse(safefile.DateFormat, keptName.FindStringSubmatch(name)[1])
