@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -13,8 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/pushing"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/push"
@@ -23,6 +28,7 @@ import (
 	"github.com/ddtop/ddtop/push/otlp"
 	"github.com/ddtop/ddtop/push/pyroscope"
 	"github.com/ddtop/ddtop/push/spool"
+	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -171,18 +177,18 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 		return err
 	}
 	defer g.Close()
-	p := newPushing(push.New(routes, log), log, f.period.Value, tags)
+	p := pushing.New(push.New(routes, log), log, f.period.Value, tags, Version)
 	if x, ok := g.(*exact.Probed); ok {
-		p.exact = x.Figures
+		p.Exact = x.Figures
 	}
 	if listener != nil {
-		stop := p.tellAt(listener, loopback)
+		stop := p.TellAt(listener, loopback)
 		defer stop()
 	}
 	for _, r := range routes {
 		log.Info("sending profiles", "to", r.String(), "period", f.period.Value, "waiting", r.Queue.Stats().Count)
 	}
-	return p.run(ctx, g)
+	return p.Run(ctx, g)
 }
 
 // check refuses what makes no sense.
@@ -310,4 +316,63 @@ func spoolName(d push.Destination) string {
 		return '-'
 	}, d.String())
 	return fmt.Sprintf("%.40s-%x", name, sha256.Sum256([]byte(d.String())))[:min(len(name), 40)+9]
+}
+
+// listen listens where --status asks for; nil: it does not.
+func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err error) {
+	if f.status == "" {
+		return nil, false, nil
+	}
+	address, loopback, err := status.ParseAddress(f.status)
+	if err != nil {
+		return nil, false, flags.Usagef("--status: %w", err)
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		return nil, false, fmt.Errorf("--status: %w; another port, or 127.0.0.1:0 for any that is free", err)
+	}
+	if loopback {
+		log.Info("telling figures", "at", "http://"+l.Addr().String()+"/metrics")
+	} else {
+		log.Warn("telling figures to whoever can reach this machine: the names of services and destinations, and how busy they are", "at", "http://"+l.Addr().String()+"/metrics")
+	}
+	return l, loopback, nil
+}
+
+// openRoutes is routes for as long as ctx lasts: a disk that hangs may never answer.
+func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
+	type opened struct {
+		routes []push.Route
+		err    error
+	}
+	done := make(chan opened, 1)
+	// As with what reads a process: on the first thread it would keep signals from all others.
+	attach.OnOwnThread(func() {
+		routes, err := f.routes()
+		done <- opened{routes, err}
+	})
+	select {
+	case o := <-done:
+		return o.routes, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("opening the destinations and their spools has not come back: does the disk of %s answer?",
+			cmp.Or(f.spool, strings.Join(f.to, ", ")))
+	}
+}
+
+// closeWithin is how long closing the spools may take, after withinEnd.
+const closeWithin = 400 * time.Millisecond
+
+// closeRoutes lets go of the spools. What is in them stays, however this ends, and so it does where the disk does not answer.
+func closeRoutes(routes []push.Route) {
+	done := make(chan struct{})
+	attach.OnOwnThread(func() {
+		for _, r := range routes {
+			_ = r.Queue.Close()
+		}
+		close(done)
+	})
+	select {
+	case <-done:
+	case <-time.After(closeWithin):
+	}
 }

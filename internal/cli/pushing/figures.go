@@ -1,10 +1,8 @@
-package cli
+package pushing
 
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -26,34 +23,14 @@ const (
 	rotateNS = int64(time.Minute)
 )
 
-// listen listens where --status asks for; nil: it does not.
-func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err error) {
-	if f.status == "" {
-		return nil, false, nil
-	}
-	address, loopback, err := status.ParseAddress(f.status)
-	if err != nil {
-		return nil, false, flags.Usagef("--status: %w", err)
-	}
-	if l, err = net.Listen("tcp", address); err != nil {
-		return nil, false, fmt.Errorf("--status: %w; another port, or 127.0.0.1:0 for any that is free", err)
-	}
-	if loopback {
-		log.Info("telling figures", "at", "http://"+l.Addr().String()+"/metrics")
-	} else {
-		log.Warn("telling figures to whoever can reach this machine: the names of services and destinations, and how busy they are", "at", "http://"+l.Addr().String()+"/metrics")
-	}
-	return l, loopback, nil
-}
-
-// tellAt answers at a listener, until the function that it returns is called.
-func (p *pushing) tellAt(l net.Listener, loopback bool) (stop func()) {
+// TellAt answers at a listener, until the function that it returns is called.
+func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	p.services = newServiceFigures()
 	s := status.Serve(l, loopback, func() *status.Figures {
-		f := &status.Figures{Version: Version, CPUNS: -1, Destinations: p.pusher.Stats()}
+		f := &status.Figures{Version: p.version, CPUNS: -1, Destinations: p.pusher.Stats()}
 		f.Services, f.Processes = p.services.read()
-		if p.exact != nil {
-			f.Exact = p.exact()
+		if p.Exact != nil {
+			f.Exact = p.Exact()
 		}
 		if ns, err := kernel.SelfCPU(); err == nil {
 			f.CPUNS = ns

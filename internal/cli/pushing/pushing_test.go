@@ -1,4 +1,4 @@
-package cli
+package pushing
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 )
 
 func TestFirstPeriodsLieApart(t *testing.T) {
-	p := newPushing(nil, nil, time.Minute, nil)
+	p := New(nil, nil, time.Minute, nil, "")
 	seen := make(map[time.Duration]bool)
 	for i := range 50 {
 		d := p.firstPeriod()

@@ -1,4 +1,5 @@
-package cli
+// Package pushing is `ddtop push` at work: it follows processes, and hands a profile of each period over to be sent.
+package pushing
 
 import (
 	"bytes"
@@ -29,16 +30,18 @@ const (
 	maxFinished = live.MaxProcesses
 )
 
-// pushing is `ddtop push` at work.
-type pushing struct {
+// Pushing is `ddtop push` at work.
+type Pushing struct {
 	pusher *push.Pusher
 	log    *slog.Logger
 	period time.Duration
 	tags   push.Tags
+	// version is ddtop's.
+	version string
 
 	services *serviceFigures // nil: nobody asks for figures
-	// exact says how exact mode stands; nil: it was not asked for.
-	exact func() *status.Exact
+	// Exact says how exact mode stands; nil: it was not asked for.
+	Exact func() *status.Exact
 
 	finished chan finishedPeriod
 	encoded  chan struct{} // closed when all have been handed over
@@ -55,20 +58,22 @@ type finishedPeriod struct {
 
 // pushed is a process that is followed.
 type pushed struct {
-	src  *live.Source
-	tags atomic.Pointer[push.Tags]
-	seq  int // of the goroutine that encodes
+	src     *live.Source
+	version string
+	tags    atomic.Pointer[push.Tags]
+	seq     int // of the goroutine that encodes
 }
 
-func newPushing(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.Tags) *pushing {
-	return &pushing{
-		pusher: pusher, log: log, period: period, tags: tags,
+// New returns what sends through a Pusher.
+func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.Tags, version string) *Pushing {
+	return &Pushing{
+		pusher: pusher, log: log, period: period, tags: tags, version: version,
 		finished: make(chan finishedPeriod, maxFinished), encoded: make(chan struct{}),
 	}
 }
 
-// run follows the processes until ctx ends, or there is none left that could come back, and sends what was measured until then.
-func (p *pushing) run(ctx context.Context, g sampler.Group) error {
+// Run follows the processes until ctx ends, or there is none left that could come back, and sends what was measured until then.
+func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)
 	defer stopTelling()
@@ -76,7 +81,7 @@ func (p *pushing) run(ctx context.Context, g sampler.Group) error {
 		p.log.Warn("a process can't be followed", "pid", r.PID, "program", r.Title, "why", r.Why)
 	})
 	followed, err := sampler.FollowEach(ctx, g, func(src sampler.Source) func() {
-		one := &pushed{src: src.(*live.Source)}
+		one := &pushed{src: src.(*live.Source), version: p.version}
 		first := p.firstPeriod()
 		return func() { p.follow(ctx, one, first) }
 	})
@@ -103,7 +108,7 @@ func (p *pushing) run(ctx context.Context, g sampler.Group) error {
 }
 
 // firstPeriod is the length of a process's first period: many processes that were found at once don't send all at once.
-func (p *pushing) firstPeriod() time.Duration {
+func (p *Pushing) firstPeriod() time.Duration {
 	const golden = 0.618033988749895 // whose multiples' broken parts lie apart, however many there are
 	part := math.Mod(float64(p.joined)*golden, 1)
 	p.joined++
@@ -111,7 +116,7 @@ func (p *pushing) firstPeriod() time.Duration {
 }
 
 // follow measures one process until it or ctx ends.
-func (p *pushing) follow(ctx context.Context, one *pushed, first time.Duration) {
+func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) {
 	info := one.src.Process()
 	log := p.log.With("pid", info.PID, "program", info.Title)
 	log.Info("following", "ruby", info.RubyVersion)
@@ -181,7 +186,7 @@ func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
 // describe makes the process's tags. What can't be read leaves them without.
 func (one *pushed) describe(given push.Tags) {
 	info := one.src.Process()
-	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: Version, Given: given}
+	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: one.version, Given: given}
 	f.Environment, _ = one.src.Environment(func(name string) bool { return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_") })
 	f.Cgroup, _ = one.src.Cgroups()
 	if c, err := one.src.Published(); err == nil {
@@ -204,7 +209,7 @@ func pushProcess(p sampler.Process) push.Process {
 }
 
 // encode hands over what was measured, one after the other.
-func (p *pushing) encode() {
+func (p *Pushing) encode() {
 	defer close(p.encoded)
 	for f := range p.finished {
 		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
