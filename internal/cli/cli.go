@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/program"
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
@@ -49,9 +50,9 @@ func Main(ctx context.Context, args []string, std run.Streams) int {
 	if err == nil {
 		return exitDone
 	}
-	var passed *commandExit
+	var passed *program.Exit
 	if errors.As(err, &passed) {
-		return passed.code
+		return passed.Code
 	}
 	asRoot := nameCommand(err, args, command, std)
 	std.SayErr(err)

@@ -2,11 +2,11 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -37,11 +37,6 @@ const exitCodesHelp = `Exit codes:
   4    not a Ruby process that can be read
   125  ddtop itself failed in "ddtop -- command"; every other code is the command's (128+n: signal n)`
 
-// commandExit carries a started command's exit code to ddtop's own. It is not printed.
-type commandExit struct{ code int }
-
-func (e *commandExit) Error() string { return fmt.Sprintf("the command ended with code %d", e.code) }
-
 // exitCode chooses the exit code for an error.
 func exitCode(err error) int {
 	var usage *flags.UsageError
@@ -54,18 +49,9 @@ func exitCode(err error) int {
 	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrPauseLimit), errors.Is(err, probe.ErrRights),
 		errors.Is(err, bpf.ErrRights):
 		return exitPermission
-	case isAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
+	case run.IsAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
 		attach.ErrNotLoaded, attach.ErrNoAnswer, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):
 		return exitNotReadable
 	}
 	return exitFailed
-}
-
-func isAny(err error, targets ...error) bool {
-	for _, t := range targets {
-		if errors.Is(err, t) {
-			return true
-		}
-	}
-	return false
 }

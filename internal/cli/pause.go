@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 )
 
@@ -20,10 +18,3 @@ func (t *target) addPause(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for some 5 ms at most")
 	cmd.Long += "\n" + pauseHelp
 }
-
-// pausable reports whether waitForEnd works for a child (from Linux 5.4 on).
-func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
-
-// waitForEnd waits until a child has ended, without asking for its exit code: whoever asks while the same program traces
-// the child would take its stops for exits, as os/exec does. Where that can't be told it returns at once.
-func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/program"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -217,29 +218,29 @@ func notWaitedFor(err error) error {
 // wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the user
 // quits the screen first, ddtop waits for the program: its exit code is to be passed on.
 func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
-	c, err := startCommand(args, std, true)
+	c, err := program.Start(args, std, true)
 	if err != nil {
 		return err
 	}
-	stop := c.forwardSignals()
+	stop := c.ForwardSignals()
 	defer stop()
-	defer c.reap()()
+	defer c.Reap()()
 	err = f.showCommand(ctx, c, std)
-	if err != nil && (!errors.Is(err, errEndedBefore) || len(c.leftBehind()) == 0) {
+	if err != nil && (!errors.Is(err, program.ErrEndedBefore) || len(c.LeftBehind()) == 0) {
 		std.SayErr(err)
 	}
-	if err == nil || errors.Is(err, errEndedBefore) {
+	if err == nil || errors.Is(err, program.ErrEndedBefore) {
 		if err := f.showBackground(ctx, c, std); err != nil {
 			std.SayErr(err)
 		}
 	}
-	c.nameOutput(std)
-	if c.running() {
-		std.Say("%s still runs (process %d); ctrl-c ends it", std.Redact.Program(args[0]), c.pid())
+	c.NameOutput(std)
+	if c.Running() {
+		std.Say("%s still runs (process %d); ctrl-c ends it", std.Redact.Program(args[0]), c.PID())
 	}
-	exit := c.exit()
+	exit := c.Exit()
 	if f.showOutput {
-		if err := c.copyOutput(std.Out); err != nil {
+		if err := c.CopyOutput(std.Out); err != nil {
 			std.SayErr(err)
 		}
 	}
@@ -247,44 +248,44 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.St
 }
 
 // showBackground shows the Ruby that the program left behind as it ended while it was looked at, or before; none is no error.
-func (f *rootFlags) showBackground(ctx context.Context, c *command, std run.Streams) error {
-	if !c.inBackground.Load() && c.shown {
+func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std run.Streams) error {
+	if !c.InBackground.Load() && c.Shown {
 		return nil // the user has quit the screen
 	}
-	src, err := c.openBackground(ctx, f.attaching(layoutProgress(f.names)))
+	src, err := c.OpenBackground(ctx, f.attaching(layoutProgress(f.names)))
 	if err != nil || src == nil {
 		return err
 	}
 	defer src.Close()
-	sayBackground(std, c, src)
+	program.SayBackground(std, c, src)
 	if err := f.exact.Begin(ctx, src); err != nil {
 		return err
 	}
-	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.output, exact: f.exactSwitch(src)})
+	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src)})
 	if errors.Is(err, sampler.ErrEnded) {
 		return nil
 	}
 	return err
 }
 
-func (f *rootFlags) showCommand(ctx context.Context, c *command, std run.Streams) error {
-	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.pid())
-	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.pid())
+func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run.Streams) error {
+	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.PID())
+	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.PID())
 	first := f.target
 	if f.children {
 		first.exact.On = false // the group follows it
 	}
 	// A signal is the program's to obey, and its end ends the waiting.
 	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
-		return c.attach(ctx, first, tellUnits(tell))
+		return c.Attach(ctx, first.attaching(tellUnits(tell)), &first.exact)
 	})
 	if err != nil {
 		return notWaitedFor(err)
 	}
-	c.shown = true
+	c.Shown = true
 	letGo := src.Close
 	defer func() { letGo() }()
-	notice := shown{notice: "the program writes to " + c.output, exact: f.exactSwitch(src)}
+	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src)}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
 		// That there is a VM shows that there is something to see; the group finds it again.
@@ -292,7 +293,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *command, std run.Streams
 			return err
 		}
 		letGo, notice.exact = func() error { return nil }, nil
-		f.pids = flags.PIDs{c.pid()}
+		f.pids = flags.PIDs{c.PID()}
 		later := new(saidLater)
 		defer later.say(std)
 		g, err := f.openGroup(context.WithoutCancel(ctx), true, later.add)
@@ -309,9 +310,9 @@ func (f *rootFlags) showCommand(ctx context.Context, c *command, std run.Streams
 		select {
 		case <-screen.Done():
 			return
-		case <-c.done:
-			if len(c.leftBehind()) > 0 {
-				c.inBackground.Store(true)
+		case <-c.Done:
+			if len(c.LeftBehind()) > 0 {
+				c.InBackground.Store(true)
 				quit() // the next screen has it
 				return
 			}
@@ -324,7 +325,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *command, std run.Streams
 		}
 		select {
 		case <-screen.Done():
-		case <-c.done:
+		case <-c.Done:
 			quit()
 		}
 	}()

@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/program"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
@@ -110,12 +111,12 @@ func (n *recordingNames) next(out run.Output, pid int) run.Output {
 }
 
 // measureCommands measures the program that was started and all Rubies below it, to the program's end.
-func measureCommands(ctx context.Context, c *command, f *rootFlags, std run.Streams) error {
+func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams) error {
 	t := f.target
-	if t.pause && !c.pausable {
-		return errNoPidfd
+	if t.pause && !c.Pausable {
+		return program.ErrNoPidfd
 	}
-	t.pids = flags.PIDs{c.pid()}
+	t.pids = flags.PIDs{c.PID()}
 	g, err := t.openGroup(ctx, true, std.Say)
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func measureCommands(ctx context.Context, c *command, f *rootFlags, std run.Stre
 	defer cancel()
 	go func() {
 		select {
-		case <-c.done:
+		case <-c.Done:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -134,7 +135,7 @@ func measureCommands(ctx context.Context, c *command, f *rootFlags, std run.Stre
 	quiet.Err = io.Discard // that processes end is what is waited for
 	list, err := measureStats(ctx, g, run.Unlimited, f.judgement(), quiet)
 	if errors.Is(err, run.ErrNothingOfAny) {
-		return errEndedBefore
+		return program.ErrEndedBefore
 	}
 	if err != nil {
 		return err

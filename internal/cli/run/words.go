@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -17,3 +18,13 @@ const maxName = 64
 
 // ShortName is a name that a process gave itself as it stands in a sentence: without control characters, and not too long.
 func ShortName(name string) string { return ansi.Truncate(flamegraph.Printable(name), maxName, "…") }
+
+// IsAny reports whether an error is one of several.
+func IsAny(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}

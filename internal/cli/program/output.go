@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"bufio"
@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// maxOutput is what the file with the output of a started command may take, in bytes: the folder for temporary files is often in
+	// maxOutput is what the file with the output of a started Command may take, in bytes: the folder for temporary files is often in
 	// memory, and a program can write a log for days. keptOutput is what stays of it when it is cut.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
-	// outputEvery is how often the file is looked at. A command that writes fast has it looked at more often, each leastOutputEvery
+	// outputEvery is how often the file is looked at. A Command that writes fast has it looked at more often, each leastOutputEvery
 	// at most, so that between two looks it grows by a fourth of maxOutput.
 	outputEvery      = 250 * time.Millisecond
 	leastOutputEvery = 5 * time.Millisecond
 )
 
-// commandOutput is the file that a started command writes to. The command has the file itself, not a pipe: it goes on if ddtop is killed.
+// commandOutput is the file that a started Command writes to. The Command has the file itself, not a pipe: it goes on if ddtop is killed.
 type commandOutput struct {
 	*os.File
 	max, kept int64
@@ -44,7 +44,7 @@ func newCommandOutput(f *os.File) (*commandOutput, error) {
 	return &commandOutput{File: f, max: maxOutput, kept: keptOutput}, nil
 }
 
-// keepShort cuts the file whenever it takes too much, until the command has ended.
+// keepShort cuts the file whenever it takes too much, until the Command has ended.
 func (o *commandOutput) keepShort(done <-chan struct{}) {
 	var before int64
 	at, every := time.Now(), leastOutputEvery
@@ -72,7 +72,7 @@ func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	return time.Duration(min(max(rest, float64(leastOutputEvery)), float64(outputEvery)))
 }
 
-// written is how many bytes the command has written until now.
+// written is how many bytes the Command has written until now.
 func (o *commandOutput) written() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,7 +83,7 @@ func (o *commandOutput) written() int64 {
 	return o.cut - o.hole + info.Size()
 }
 
-// shorten cuts the begin of the file if it takes too much. The command may write meanwhile.
+// shorten cuts the begin of the file if it takes too much. The Command may write meanwhile.
 func (o *commandOutput) shorten() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cli
+package program
 
 // adopt does nothing: ddtop runs programs on Linux alone.
 func adopt() {}

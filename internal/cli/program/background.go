@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"context"
@@ -22,8 +22,8 @@ const (
 // errLeftNoRuby is returned for a program that has ended well and left processes behind none of which is a Ruby that can be read.
 var errLeftNoRuby = errors.New("the program ended and left processes running, none of them a Ruby that ddtop can read")
 
-// reap takes note of the ends of adopted processes until the returned function is called: they would stay zombies.
-func (c *command) reap() (stop func()) {
+// Reap takes note of the ends of adopted processes until the returned function is called: they would stay zombies.
+func (c *Command) Reap() (stop func()) {
 	quit := make(chan struct{})
 	go func() {
 		tick := time.NewTicker(reapEvery)
@@ -33,27 +33,27 @@ func (c *command) reap() (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				adopted(c.pid(), c.ownGroup)
+				adopted(c.PID(), c.ownGroup)
 			}
 		}
 	}()
 	return func() { close(quit) }
 }
 
-// leftBehind returns the processes that the program left running when it ended well; nil: it runs, has failed, or left none.
-func (c *command) leftBehind() []int {
-	if c.running() || c.err != nil {
+// LeftBehind returns the processes that the program left running when it ended well; nil: it runs, has failed, or left none.
+func (c *Command) LeftBehind() []int {
+	if c.Running() || c.err != nil {
 		return nil
 	}
-	return adopted(c.pid(), c.ownGroup)
+	return adopted(c.PID(), c.ownGroup)
 }
 
-// openBackground opens the Ruby that the program, which has ended, left running in the background. It returns nil where the program left
+// OpenBackground opens the Ruby that the program, which has ended, left running in the background. It returns nil where the program left
 // nothing.
-func (c *command) openBackground(ctx context.Context, opts live.Options) (*live.Source, error) {
+func (c *Command) OpenBackground(ctx context.Context, opts live.Options) (*live.Source, error) {
 	end := time.Now().Add(backgroundWait)
 	for {
-		left := c.leftBehind()
+		left := c.LeftBehind()
 		if len(left) == 0 {
 			return nil, nil
 		}
@@ -81,8 +81,8 @@ func (c *command) openBackground(ctx context.Context, opts live.Options) (*live.
 	}
 }
 
-// sayBackground says that a program went into the background, and how it is followed.
-func sayBackground(std run.Streams, c *command, src *live.Source) {
+// SayBackground says that a program went into the background, and how it is followed.
+func SayBackground(std run.Streams, c *Command, src *live.Source) {
 	std.Say("%s went into the background: ddtop follows process %d, whose end it waits for. Signals end ddtop and leave the program running; "+
 		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }

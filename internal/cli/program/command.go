@@ -1,4 +1,5 @@
-package cli
+// Package program is a program that ddtop started, as in `ddtop -- ruby app.rb`: its signals, its output, its end, and the Ruby in it or below it.
+package program
 
 import (
 	"errors"
@@ -15,29 +16,29 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// command is a program that ddtop started, as in `ddtop -- ruby app.rb`.
-type command struct {
+// Command is a program that ddtop started, as in `ddtop -- ruby app.rb`.
+type Command struct {
 	cmd *exec.Cmd
-	// output is the file that the program writes to, "" when it writes to ddtop's own streams. file is that file: by its
+	// Output is the file that the program writes to, "" when it writes to ddtop's own streams. file is that file: by its
 	// path it could be another by the time it is read, where the folder for temporary files is another user's.
-	output string
+	Output string
 	file   *commandOutput
 	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
 	ownGroup bool
 	// pausable: we may trace the program, because nobody waits for it before it has ended.
-	pausable bool
+	Pausable bool
 	// inBackground: the program ended while it was looked at, and left processes running. shown: it has had a screen.
-	inBackground atomic.Bool
-	shown        bool
-	// done is closed when the program has ended and was waited for; err is then what Wait said.
-	done chan struct{}
+	InBackground atomic.Bool
+	Shown        bool
+	// Done is closed when the program has ended and was waited for; err is then what Wait said.
+	Done chan struct{}
 	err  error
 }
 
-// startCommand starts a program. With a screen its output goes to a file, since the screen needs the terminal; without
+// Start starts a program. With a screen its output goes to a file, since the screen needs the terminal; without
 // one the program keeps ddtop's own streams. Its standard input is ddtop's, unless that is a terminal that the screen reads.
-func startCommand(args []string, std run.Streams, screen bool) (*command, error) {
-	c := &command{cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{})}
+func Start(args []string, std run.Streams, screen bool) (*Command, error) {
+	c := &Command{cmd: exec.Command(args[0], args[1:]...), Done: make(chan struct{})}
 	in, inIsFile := std.In.(*os.File)
 	inIsTerminal := inIsFile && term.IsTerminal(int(in.Fd()))
 	if inIsFile && !screen {
@@ -52,37 +53,37 @@ func startCommand(args []string, std run.Streams, screen bool) (*command, error)
 		if err != nil {
 			return nil, fmt.Errorf("a file for the output of %s: %w", args[0], err)
 		}
-		c.output = file.Name()
+		c.Output = file.Name()
 		if c.file, err = newCommandOutput(file); err != nil {
-			return nil, errors.Join(err, file.Close(), os.Remove(c.output))
+			return nil, errors.Join(err, file.Close(), os.Remove(c.Output))
 		}
 		c.cmd.Stdout, c.cmd.Stderr = file, file
 	}
 	adopt()
 	if err := c.cmd.Start(); err != nil {
 		if c.file != nil {
-			err = errors.Join(err, c.file.Close(), os.Remove(c.output))
+			err = errors.Join(err, c.file.Close(), os.Remove(c.Output))
 		}
 		return nil, fmt.Errorf("starting %s: %w", args[0], err)
 	}
-	c.pausable = pausable(c.cmd.Process)
+	c.Pausable = pausable(c.cmd.Process)
 	go func() {
 		waitForEnd(c.cmd.Process)
 		c.err = c.cmd.Wait()
-		close(c.done)
+		close(c.Done)
 	}()
 	if c.file != nil {
-		go c.file.keepShort(c.done)
+		go c.file.keepShort(c.Done)
 	}
 	return c, nil
 }
 
-// pid is the program's process.
-func (c *command) pid() int { return c.cmd.Process.Pid }
+// PID is the program's process.
+func (c *Command) PID() int { return c.cmd.Process.Pid }
 
-// forwardSignals hands the signals that ddtop gets on to the program until stop is called. Those that a terminal sends
+// ForwardSignals hands the signals that ddtop gets on to the program until stop is called. Those that a terminal sends
 // to the whole group are left out when the program is in ddtop's own, because it gets them anyway.
-func (c *command) forwardSignals() (stop func()) {
+func (c *Command) ForwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	if c.ownGroup {
 		signals = append(signals, syscall.SIGINT, syscall.SIGQUIT)
@@ -112,9 +113,9 @@ func (c *command) forwardSignals() (stop func()) {
 	}
 }
 
-// exit waits for the program's end and returns its exit code as an error for Main: nil for 0, 128+n for signal n.
-func (c *command) exit() error {
-	<-c.done
+// Exit waits for the program's end and returns its exit code as an error for Main: nil for 0, 128+n for signal n.
+func (c *Command) Exit() error {
+	<-c.Done
 	var failed *exec.ExitError
 	switch {
 	case c.err == nil:
@@ -123,32 +124,44 @@ func (c *command) exit() error {
 		return fmt.Errorf("waiting for %s: %w", c.cmd.Path, c.err)
 	}
 	if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return &commandExit{128 + int(status.Signal())}
+		return &Exit{128 + int(status.Signal())}
 	}
-	return &commandExit{failed.ExitCode()}
+	return &Exit{failed.ExitCode()}
 }
 
-// running reports whether the program has not ended yet.
-func (c *command) running() bool {
+// Running reports whether the program has not ended yet.
+func (c *Command) Running() bool {
 	select {
-	case <-c.done:
+	case <-c.Done:
 		return false
 	default:
 		return true
 	}
 }
 
-// nameOutput says where the program's output is, once the screen is gone.
-func (c *command) nameOutput(std run.Streams) {
-	if c.output != "" {
-		std.Say("the output of %s is in %s%s", std.Redact.Program(c.cmd.Path), c.output, c.file.about())
+// NameOutput says where the program's output is, once the screen is gone.
+func (c *Command) NameOutput(std run.Streams) {
+	if c.Output != "" {
+		std.Say("the output of %s is in %s%s", std.Redact.Program(c.cmd.Path), c.Output, c.file.about())
 	}
 }
 
-// copyOutput writes what the program wrote.
-func (c *command) copyOutput(w io.Writer) error {
+// CopyOutput writes what the program wrote.
+func (c *Command) CopyOutput(w io.Writer) error {
 	if err := c.file.copyTo(w); err != nil {
-		return fmt.Errorf("showing the output in %s: %w", c.output, err)
+		return fmt.Errorf("showing the output in %s: %w", c.Output, err)
 	}
 	return nil
 }
+
+// Exit carries a started command's exit code to ddtop's own. It is not printed.
+type Exit struct{ Code int }
+
+func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code %d", e.Code) }
+
+// pausable reports whether waitForEnd works for a child (from Linux 5.4 on).
+func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
+
+// waitForEnd waits until a child has ended, without asking for its exit code: whoever asks while the same program traces
+// the child would take its stops for exits, as os/exec does. Where that can't be told it returns at once.
+func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }

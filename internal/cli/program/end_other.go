@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cli
+package program
 
 // waitReadable returns at once: there are no pidfds.
 func waitReadable(uintptr) {}

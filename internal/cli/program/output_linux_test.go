@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOutputOfACommandIsBounded: of what a started command writes the last part stays, in whole lines, whatever the file system can do,
+// TestOutputOfACommandIsBounded: of what a started Command writes the last part stays, in whole lines, whatever the file system can do,
 // and it is said what is gone.
 func TestOutputOfACommandIsBounded(t *testing.T) {
 	folders := map[string]string{"temporary": t.TempDir()}
@@ -34,11 +34,11 @@ func TestOutputOfACommandIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.max, o.kept = 4<<20, 2<<20
-		command, err := unix.Dup(int(f.Fd())) // as a started program has it
+		Command, err := unix.Dup(int(f.Fd())) // as a started program has it
 		if err != nil {
 			t.Fatal(err)
 		}
-		writer := os.NewFile(uintptr(command), "command")
+		writer := os.NewFile(uintptr(Command), "Command")
 		defer writer.Close()
 		line := 0
 		write := func() {
@@ -91,7 +91,7 @@ func TestOutputOfACommandIsBounded(t *testing.T) {
 	}
 }
 
-// TestNextLook: the faster a command writes, the sooner its file is looked at again, within bounds.
+// TestNextLook: the faster a Command writes, the sooner its file is looked at again, within bounds.
 func TestNextLook(t *testing.T) {
 	const most = 64 << 20
 	for _, c := range []struct {
