@@ -8,14 +8,21 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/program"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
 // Main runs the command that args (without the program's name) ask for and returns the exit code. Errors go to
@@ -92,4 +99,58 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return flags.Usagef("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
 	}
 	return nil
+}
+
+// memoryAim is the memory of its own, in bytes, beyond which ddtop collects its garbage more often rather than take more.
+// What is kept of a process is below it as a rule (docs/reading.md has the limits); half as much again would be garbage.
+const memoryAim = 400 << 20
+
+// boundMemory sets memoryAim, unless the environment has another one.
+func boundMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryAim)
+	}
+}
+
+// The exit codes, a contract with scripts.
+const (
+	// exitDone: done.
+	exitDone = 0
+	// exitFailed: failed.
+	exitFailed = 1
+	// exitUsage: wrong use: an unknown flag, a missing PID, no terminal for the screen.
+	exitUsage = 2
+	// exitPermission: the kernel doesn't let us read the process, or follow it exactly.
+	exitPermission = 3
+	// exitNotReadable: not a Ruby process that can be read: no such process, another language, an unknown release.
+	exitNotReadable = 4
+	// exitWrapper: `ddtop -- command` failed by itself; every other code is the command's.
+	exitWrapper = 125
+)
+
+const exitCodesHelp = `Exit codes:
+  0    done
+  1    failed
+  2    wrong use
+  3    no permission to read the process
+  4    not a Ruby process that can be read
+  125  ddtop itself failed in "ddtop -- command"; every other code is the command's (128+n: signal n)`
+
+// exitCode chooses the exit code for an error.
+func exitCode(err error) int {
+	var usage *flags.UsageError
+	var checks *doctorError
+	switch {
+	case errors.As(err, &checks): // whatever the failure that it wraps
+		return exitFailed
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrPauseLimit), errors.Is(err, probe.ErrRights),
+		errors.Is(err, bpf.ErrRights):
+		return exitPermission
+	case run.IsAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
+		attach.ErrNotLoaded, attach.ErrNoAnswer, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):
+		return exitNotReadable
+	}
+	return exitFailed
 }

@@ -509,3 +509,12 @@ func (d *doctor) limitText(s *gvl.Stat) string {
 	}
 	return d.overhead.String()
 }
+
+// examineSwitches says in `ddtop doctor` whether thread switches can be followed.
+func (d *doctor) examineSwitches() {
+	if err := live.CheckSwitches(); err != nil {
+		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
+		return
+	}
+	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")
+}

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
@@ -164,4 +166,99 @@ func addFibers(ctx context.Context, d *export.Dump, src interface {
 	if fibers, err := src.Fibers(ctx); err == nil {
 		d.SetFibers(fibers, src.Dictionary())
 	}
+}
+
+// coreFlags are the flags of `ddtop dump` that take a core file in place of a process.
+type coreFlags struct {
+	core  string
+	files []string
+	root  string
+	// readValues is --values of the command.
+	readValues bool
+	// onlyEndpoints is --endpoint of the command.
+	onlyEndpoints func(name string) bool
+}
+
+func (f *coreFlags) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.core, "core", "", "read a core `FILE` (the kernel's or gcore's) in place of a process")
+	cmd.Flags().StringVar(&f.root, "root", "", "with --core: the `FOLDER` that was the process's root, for a core from a container")
+	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the program's or a library's `FILE`, where it has moved; can be repeated")
+}
+
+// check refuses flags that go with one of process and core only. It reports whether a core is asked for.
+func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
+	core = cmd.Flags().Changed("core")
+	switch {
+	case core && cmd.Flags().Changed("pid"):
+		return false, flags.Usagef("-p PID looks at a process and --core at a core file: choose")
+	case core && f.core == "":
+		return false, flags.Usagef("--core takes the path of a core file")
+	case core && cmd.Flags().Changed("duration"):
+		return false, flags.Usagef("a core file holds one instant: -d measures a process")
+	case !core && (len(f.files) > 0 || f.root != ""):
+		return false, flags.Usagef("--exe and --root go with --core FILE")
+	}
+	return core, nil
+}
+
+// dump writes the dump of the instant that the core file holds.
+func (f *coreFlags) dump(ctx context.Context, rules *gvl.Rules, std run.Streams, own, asJSON bool) error {
+	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Progress: layoutProgress(std.Redact)})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	s, err := src.Once(ctx)
+	if err != nil {
+		return err
+	}
+	if missing := src.Missing(); missing > 0 {
+		std.Say("%s was cut short by %d bytes: what they held is missing here", flamegraph.Printable(f.core), missing)
+	}
+	m := gvl.NewMeasure(src.Process(), src.Dictionary(), rules)
+	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
+	d.FoldLibraries(own)
+	addFibers(ctx, d, src)
+	d.OnlyEndpoints(f.onlyEndpoints)
+	if asJSON {
+		return d.WriteJSON(std.Results(ctx))
+	}
+	return d.WriteText(std.Results(ctx))
+}
+
+// layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that and
+// it takes long. It goes there whatever the command's streams are: they may be a screen's.
+func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
+	var say func(done, total int)
+	return func(path string, done, total int) {
+		if say == nil {
+			say = sayProgress(os.Stderr, names.Redactor().Text(path, path))
+		}
+		say(done, total)
+	}
+}
+
+// dumpGroup is `ddtop dump` of several processes: after measuring them, where that was asked for, one after the other.
+func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
+	g, err := f.openGroup(ctx, false, std.Say)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	length := max(f.length.Value, time.Nanosecond) // those known are handed out in any case
+	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.ProcessDump, string, error) {
+		if f.length.Value == 0 {
+			left = 0
+		}
+		d, note, err := f.make(ctx, src.(*live.Source), left)
+		return export.ProcessDump{Process: src.Process(), Dump: d}, note, err
+	})
+	if err != nil {
+		return err
+	}
+	relatives, forgotten := g.Relatives()
+	if f.asJSON {
+		return export.WriteDumpsJSON(std.Results(ctx), list, relatives, forgotten)
+	}
+	return export.WriteDumps(std.Results(ctx), list, relatives, forgotten)
 }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
@@ -245,4 +248,82 @@ func formatNamed(name string, formats []format) (format, error) {
 		names = append(names, f.name)
 	}
 	return format{}, flags.Usagef("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
+}
+
+// addFormat adds the flag of the format.
+func addFormat(cmd *cobra.Command, name *string, usual string) {
+	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, where the file's name does not tell it")
+}
+
+// formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the usual one,
+// which is what asked holds. A name that stands for another one than was asked for is refused: whoever opens the file by its name
+// would be told that it is broken.
+func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
+	f, err := formatNamed(asked, formats)
+	if err != nil {
+		return format{}, err
+	}
+	name := strings.ToLower(filepath.Base(string(out)))
+	is := func(f format) bool {
+		return slices.ContainsFunc(f.ends, func(end string) bool { return strings.HasSuffix(name, end) }) ||
+			f.begins != "" && strings.HasPrefix(name, f.begins)
+	}
+	told := slices.IndexFunc(formats, is)
+	chosen := cmd.Flags().Changed("format")
+	switch {
+	case told >= 0 && (formats[told].name == f.name || !chosen):
+		return formats[told], nil
+	case told >= 0:
+		return format{}, flags.Usagef("%s is the name of a file in the format %s, not %s: choose another name, or leave --format out", out, formats[told].name, f.name)
+	case strings.HasSuffix(name, ".json") && !f.json:
+		var all []string
+		for _, f := range formats {
+			if f.json {
+				all = append(all, f.name)
+			}
+		}
+		how := "with --format"
+		if cmd.Flags().Lookup("json") != nil {
+			how += ", or take --json for stat"
+		}
+		return format{}, flags.Usagef("%s is no name for the format %s; in JSON are %s: say which %s", out, f.name, strings.Join(all, ", "), how)
+	case strings.HasSuffix(name, ".html"):
+		return format{}, flags.Usagef("%s is no name for the format %s; a flamegraph for a browser is an .svg", out, f.name)
+	}
+	return f, nil
+}
+
+// pprofFormat is the format of pprof profiles.
+const pprofFormat = "pprof"
+
+// pprofFlags say what a pprof profile holds.
+type pprofFlags struct {
+	timeline bool
+}
+
+func (f *pprofFlags) addPprof(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.timeline, "timeline", false, "pprof: a sample for each stretch of time, with its end")
+}
+
+// check refuses the flag for other formats.
+func (f *pprofFlags) check(of format) error {
+	if f.timeline && of.name != pprofFormat {
+		return flags.Usagef("--timeline goes with --format %s", pprofFormat)
+	}
+	return nil
+}
+
+// ownFlag is --own: whether libraries are folded in what is written.
+type ownFlag struct{ own bool }
+
+func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
+	cmd.Flags().BoolVar(&f.own, "own", false, "fold frames of gems and Ruby into one, in "+of)
+}
+
+// checkOwn refuses --own for a format that it says nothing of.
+func (f *ownFlag) checkOwn(format string, formats ...string) error {
+	if f.own && !slices.Contains(formats, format) {
+		return flags.Usagef("--own is of %s, not of %s", strings.Join(formats, " and "), format)
+	}
+	return nil
 }

@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/ui"
 )
 
 const rootLong = `ddtop attaches from outside to a running Ruby and shows, live, what every thread does, who holds
@@ -98,4 +103,35 @@ func rootArgs(cmd *cobra.Command, args []string) error {
 		return flags.Usagef("%q names a running process and \"--\" starts one: choose", args[0])
 	}
 	return nil
+}
+
+// watch opens the screen on a process.
+func (f *rootFlags) watch(ctx context.Context, std run.Streams) error {
+	if err := f.checkPID(); err != nil {
+		return err
+	}
+	if !std.Terminal {
+		return flags.Usagef("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
+			"\"ddtop record -p %[1]d -o FILE\"", f.pid)
+	}
+	o := f.options(std, shown{})
+	if f.several() {
+		later := new(saidLater)
+		defer later.say(std)
+		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (exact.Group, error) {
+			return f.openGroupTelling(ctx, false, later.add, tellUnits(tell))
+		})
+		if err != nil {
+			return notWaitedFor(err)
+		}
+		return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
+	}
+	src, err := ui.Load(ctx, o, fmt.Sprintf("attaching to process %d", f.pid), func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
+		return f.openTelling(ctx, tellUnits(tell))
+	})
+	if err != nil {
+		return notWaitedFor(err)
+	}
+	defer src.Close()
+	return f.show(ctx, src, std, shown{exact: f.exactSwitch(src)})
 }

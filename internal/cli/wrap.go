@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/program"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/ui"
 )
 
 // wrap starts a program and watches it.
@@ -99,4 +103,159 @@ func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std run.Str
 		fmt.Fprintln(std.Err)
 	}
 	return export.WriteStat(std.Err, stat)
+}
+
+// measureCommands measures the program that was started and all Rubies below it, to the program's end.
+func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams) error {
+	t := f.target
+	if t.pause && !c.Pausable {
+		return program.ErrNoPidfd
+	}
+	t.pids = flags.PIDs{c.PID()}
+	g, err := t.openGroup(ctx, true, std.Say)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.Done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	quiet := std
+	quiet.Err = io.Discard // that processes end is what is waited for
+	list, err := measureStats(ctx, g, run.Unlimited, f.judgement(), quiet)
+	if errors.Is(err, run.ErrNothingOfAny) {
+		return program.ErrEndedBefore
+	}
+	if err != nil {
+		return err
+	}
+	relatives, forgotten := g.Relatives()
+	return export.WriteStats(std.Err, list, relatives, forgotten)
+}
+
+// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the user
+// quits the screen first, ddtop waits for the program: its exit code is to be passed on.
+func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
+	c, err := program.Start(args, std, true)
+	if err != nil {
+		return err
+	}
+	stop := c.ForwardSignals()
+	defer stop()
+	defer c.Reap()()
+	err = f.showCommand(ctx, c, std)
+	if err != nil && (!errors.Is(err, program.ErrEndedBefore) || len(c.LeftBehind()) == 0) {
+		std.SayErr(err)
+	}
+	if err == nil || errors.Is(err, program.ErrEndedBefore) {
+		if err := f.showBackground(ctx, c, std); err != nil {
+			std.SayErr(err)
+		}
+	}
+	c.NameOutput(std)
+	if c.Running() {
+		std.Say("%s still runs (process %d); ctrl-c ends it", std.Redact.Program(args[0]), c.PID())
+	}
+	exit := c.Exit()
+	if f.showOutput {
+		if err := c.CopyOutput(std.Out); err != nil {
+			std.SayErr(err)
+		}
+	}
+	return exit
+}
+
+// showBackground shows the Ruby that the program left behind as it ended while it was looked at, or before; none is no error.
+func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std run.Streams) error {
+	if !c.InBackground.Load() && c.Shown {
+		return nil // the user has quit the screen
+	}
+	src, err := c.OpenBackground(ctx, f.attaching(layoutProgress(f.names)))
+	if err != nil || src == nil {
+		return err
+	}
+	defer src.Close()
+	program.SayBackground(std, c, src)
+	if err := f.exact.Begin(ctx, src); err != nil {
+		return err
+	}
+	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src)})
+	if errors.Is(err, sampler.ErrEnded) {
+		return nil
+	}
+	return err
+}
+
+func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run.Streams) error {
+	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.PID())
+	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.PID())
+	first := f.target
+	if f.children {
+		first.exact.On = false // the group follows it
+	}
+	// A signal is the program's to obey, and its end ends the waiting.
+	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
+		return c.Attach(ctx, first.attaching(tellUnits(tell)), &first.exact)
+	})
+	if err != nil {
+		return notWaitedFor(err)
+	}
+	c.Shown = true
+	letGo := src.Close
+	defer func() { letGo() }()
+	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src)}
+	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
+	if f.children {
+		// That there is a VM shows that there is something to see; the group finds it again.
+		if err := src.Close(); err != nil {
+			return err
+		}
+		letGo, notice.exact = func() error { return nil }, nil
+		f.pids = flags.PIDs{c.PID()}
+		later := new(saidLater)
+		defer later.say(std)
+		g, err := f.openGroup(context.WithoutCancel(ctx), true, later.add)
+		if err != nil {
+			return err
+		}
+		letGo = g.Close
+		show = func(ctx context.Context) error { return f.showGroup(ctx, g, std, notice) }
+	}
+	// A signal is the program's to obey. The screen stays until it has, and then ends too.
+	screen, quit := context.WithCancel(context.WithoutCancel(ctx))
+	defer quit()
+	go func() {
+		select {
+		case <-screen.Done():
+			return
+		case <-c.Done:
+			if len(c.LeftBehind()) > 0 {
+				c.InBackground.Store(true)
+				quit() // the next screen has it
+				return
+			}
+			select {
+			case <-screen.Done():
+				return
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
+		select {
+		case <-screen.Done():
+		case <-c.Done:
+			quit()
+		}
+	}()
+	err = show(screen)
+	if errors.Is(err, sampler.ErrEnded) {
+		return nil
+	}
+	return err
 }
