@@ -49,10 +49,8 @@ func NewFolder(path string, count int, bytes int64) *Folder {
 
 // keptFile is a recording of the folder.
 type keptFile struct {
-	name string
-	at   time.Time
+	safefile.DatedFile
 	nth  int // of this run; 0: of an earlier one, or another one's
-	size int64
 	open bool
 }
 
@@ -159,7 +157,7 @@ func (k *Folder) trim(spare int64) (enough bool, err error) {
 	}
 	bytes, count := spare, 0
 	for _, f := range list {
-		if bytes += f.size; !f.open {
+		if bytes += f.Size; !f.open {
 			count++
 		}
 	}
@@ -167,15 +165,15 @@ func (k *Folder) trim(spare int64) (enough bool, err error) {
 		if bytes <= k.bytes && count <= k.count {
 			return true, nil
 		}
-		if f.open || i == len(list)-1 || k.writtenByOthers(folder, f.name) {
+		if f.open || i == len(list)-1 || k.writtenByOthers(folder, f.Name) {
 			continue
 		}
-		if err := folder.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := folder.Remove(f.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return true, fmt.Errorf("folder %s: removing the oldest recording: %w", k.path, err)
 		}
-		bytes -= f.size
+		bytes -= f.Size
 		count--
-		k.removed(filepath.Join(k.path, f.name), f.size)
+		k.removed(filepath.Join(k.path, f.Name), f.Size)
 	}
 	return bytes <= k.bytes, nil
 }
@@ -195,20 +193,17 @@ func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 
 // list reads which recordings there are, the oldest first: those of this run in their order, whatever the clock said.
 func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
-	var list []keptFile
-	err := safefile.Names(folder, maxKeptListed, keptName.MatchString, func(name string, info fs.FileInfo) {
-		at, err := time.Parse(safefile.DateFormat, keptName.FindStringSubmatch(name)[1])
-		if err != nil {
-			return
-		}
-		whole := strings.TrimSuffix(name, run.Partial)
-		list = append(list, keptFile{name: name, at: at, nth: k.order[whole], size: info.Size(), open: k.open[whole]})
-	})
+	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
 	if err != nil {
 		return nil, fmt.Errorf("folder %s: %w", k.path, err)
 	}
+	var list []keptFile
+	for _, f := range files {
+		whole := strings.TrimSuffix(f.Name, run.Partial)
+		list = append(list, keptFile{f, k.order[whole], k.open[whole]})
+	}
 	for name := range k.order { // what somebody has removed is forgotten
-		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.name, run.Partial) == name }) {
+		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.Name, run.Partial) == name }) {
 			delete(k.order, name)
 		}
 	}
@@ -216,7 +211,7 @@ func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 		if a.nth != 0 || b.nth != 0 {
 			return a.nth - b.nth
 		}
-		return a.at.Compare(b.at)
+		return a.At.Compare(b.At)
 	})
 	return list, nil
 }
