@@ -99,22 +99,12 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 		wrong := func(format string, args ...any) error {
 			return &configError{path, lineOf(text, "", name), fmt.Errorf(format, args...)}
 		}
-		if name == keysTable {
+		if apply, ok := map[string]func(path, text string, table map[string]any) error{keysTable: f.applyKeys, findingsTable: f.applyFindings}[name]; ok {
 			table, ok := value.(map[string]any)
 			if !ok {
 				return wrong("%s is a table: [%s]", name, name)
 			}
-			if err := f.applyKeys(path, text, table); err != nil {
-				return err
-			}
-			continue
-		}
-		if name == findingsTable {
-			table, ok := value.(map[string]any)
-			if !ok {
-				return wrong("%s is a table: [%s]", name, name)
-			}
-			if err := f.applyFindings(path, text, table); err != nil {
+			if err := apply(path, text, table); err != nil {
 				return err
 			}
 			continue

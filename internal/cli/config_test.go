@@ -42,7 +42,7 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.theme != "light" || f.window.Value != time.Minute || f.history.Value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.overhead != 0.015 || f.keys["f"] != "space" {
+	if f.theme != "light" || f.window.Value != time.Minute || f.history.Value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.overhead.Share != 0.015 || f.keys["f"] != "space" {
 		t.Errorf("%+v", f)
 	}
 	if got := f.options(run.Streams{}, shown{}).WaitThreshold; got != 5*time.Millisecond || f.judgement().wait.Value != got {

@@ -13,8 +13,6 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/workload"
-	"github.com/ddtop/ddtop/sampler/live"
-	"github.com/ddtop/ddtop/ui"
 )
 
 const (
@@ -97,14 +95,7 @@ func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 	f.pid = w.PID
 	if std.Terminal {
 		what := fmt.Sprintf("attaching to the order service, process %d", w.PID)
-		src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
-			return f.openTelling(ctx, tellUnits(tell))
-		})
-		if err != nil {
-			return notWaitedFor(err)
-		}
-		defer src.Close()
-		return f.show(ctx, src, std, shown{exact: f.exactSwitch(src)})
+		return f.showProcess(ctx, &f.target, what, std)
 	}
 	fmt.Fprintf(std.Err, "ddtop: measuring the order service on Ruby %s for %v, process %d; phases: %s\n",
 		ruby.Version, demoMeasure, w.PID, f.phases())

@@ -407,8 +407,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	} else {
 		d.say(checkNote, "pause", "", "not tried, for it stops the process for a moment: --pause tries it")
 	}
-	src, err := live.Open(ctx, pid, live.Options{StackRate: d.stackRate, LockRate: d.lockRate, Overhead: float64(d.overhead), OverheadMost: d.overheadMost(), Pause: d.pause,
-		Redactor: d.names.Redactor(), Progress: layoutProgress(d.names)})
+	src, err := live.Open(ctx, pid, d.attaching(layoutProgress(d.names)))
 	if err != nil {
 		d.wrong("ruby", err)
 		return

@@ -35,7 +35,7 @@ func TestDoctorRates(t *testing.T) {
 		{"late", 300, 30, 0, false, checkNote, []string{"fewer than asked for: the machine is full"}, false},
 	} {
 		d := doctor{target: target{names: &flags.Redaction{}}}
-		d.overhead = defaultOverhead
+		d.overhead.Share = defaultOverhead
 		s := gvl.Stat{DurationNS: 2 * second, Quality: polled(c.lock, c.stack, c.idle)}
 		s.Rate = gvl.StatRates{Stack: gvl.StatRate{Asked: 100, Achieved: c.stack}, Lock: gvl.StatRate{Asked: 1000, Achieved: c.lock}}
 		s.Self.Lowered = c.lowered

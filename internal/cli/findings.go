@@ -23,10 +23,10 @@ func newJudgement() judgement {
 }
 
 // addRules adds the flag that changes the findings' rules.
-func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, flags.Rule{Rules: j.rules}) }
+func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, j.rules.Set) }
 
-func addFinding(cmd *cobra.Command, f flags.Rule) {
-	cmd.Flags().Var(f, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/findings.md)")
+func addFinding(cmd *cobra.Command, set func(rule string) error) {
+	cmd.Flags().Var(flags.Each{Kind: "RULE", Add: set}, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/findings.md)")
 }
 
 func (j *judgement) addWait(cmd *cobra.Command) { addWait(cmd, &j.wait) }
@@ -43,6 +43,12 @@ type screenRules struct {
 }
 
 func newScreenRules() *screenRules { return &screenRules{rules: gvl.NewRules()} }
+
+// flag takes one of the flags'.
+func (s *screenRules) flag(text string) error {
+	s.given = append(s.given, text)
+	return s.rules.Set(text)
+}
 
 // setting takes one of the file's. What flags say still holds.
 func (s *screenRules) setting(text string) error {

@@ -10,7 +10,6 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
-	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
 )
 
@@ -126,12 +125,5 @@ func (f *rootFlags) watch(ctx context.Context, std run.Streams) error {
 		}
 		return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
 	}
-	src, err := ui.Load(ctx, o, fmt.Sprintf("attaching to process %d", f.pid), func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
-		return f.openTelling(ctx, tellUnits(tell))
-	})
-	if err != nil {
-		return notWaitedFor(err)
-	}
-	defer src.Close()
-	return f.show(ctx, src, std, shown{exact: f.exactSwitch(src)})
+	return f.showProcess(ctx, &f.target, fmt.Sprintf("attaching to process %d", f.pid), std)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
 )
 
@@ -58,7 +59,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	f.redact.AddTo(cmd)
 	f.own.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
-	addFinding(cmd, flags.Rule{Rules: f.findings.rules, Given: &f.findings.given})
+	addFinding(cmd, f.findings.flag)
 	addWait(cmd, &f.wait)
 	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` that the keys s and W save in, made when it is needed")
 }
@@ -122,6 +123,18 @@ func (f *screenFlags) show(ctx context.Context, src sampler.Source, std run.Stre
 	o := f.options(std, s)
 	o.Source = src
 	return ui.Run(ctx, o)
+}
+
+// showProcess attaches to a process, and runs the screen on it. what says what is waited for meanwhile.
+func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, std run.Streams) error {
+	src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
+		return t.openTelling(ctx, tellUnits(tell))
+	})
+	if err != nil {
+		return notWaitedFor(err)
+	}
+	defer src.Close()
+	return f.show(ctx, src, std, shown{exact: t.exactSwitch(src)})
 }
 
 // showGroup runs the screen on several processes.

@@ -32,8 +32,6 @@ type target struct {
 	lockRate  float64
 	pause     bool
 	overhead  flags.Overhead
-	// overheadAsked: the user asked for the overhead, so it holds in any case.
-	overheadAsked bool
 	// figuresOf is the time that figures are of. Zero means sampler.QualityWindow.
 	figuresOf time.Duration
 	exact     exact.Flags
@@ -67,7 +65,7 @@ func addValues(cmd *cobra.Command, on *bool) {
 
 // attaching are the options of attaching. progress is told how far the reading of debug information is.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
-	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: float64(t.overhead), OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
+	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: t.overhead.Share, OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
 		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), OwnCode: t.ownCode.Rules(), Progress: progress}
 }
 
@@ -209,21 +207,21 @@ func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 
 // defaultOverhead is the share of one CPU that ddtop takes at most, where nothing else is asked for: what a machine that is full
 // does not notice.
-const defaultOverhead flags.Overhead = 0.03
+const defaultOverhead = 0.03
 
 // mostOverhead is what ddtop takes instead if the default is not enough for the least quality of its figures (sampler.LeastQualities): twice
 // as much is what a full machine leaves to reading ten stacks of a Rails worker a second. A share that was asked for holds in any case.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {
-	t.overhead = defaultOverhead
-	cmd.Flags().Var(flags.OverheadFlag{Overhead: &t.overhead, Asked: &t.overheadAsked}, "overhead",
+	t.overhead.Share = defaultOverhead
+	cmd.Flags().Var(&t.overhead, "overhead",
 		"the most that ddtop takes of one CPU, or off; unless given, up to 6%")
 }
 
 // overheadMost is the share that may be taken for the least quality of figures. It is zero if the share asked for holds in any case.
 func (t *target) overheadMost() float64 {
-	if t.overheadAsked {
+	if t.overhead.Asked {
 		return 0
 	}
 	return mostOverhead

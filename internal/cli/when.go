@@ -56,23 +56,14 @@ func newWhenFlags() whenFlags {
 	}
 }
 
-// conditionFlag is a flag's value that adds a condition each time it is given.
-type conditionFlag struct{ to *whenFlags }
-
-// String is the default, which is none.
-func (conditionFlag) String() string { return "" }
-
-// Type is the word for the value in help texts.
-func (conditionFlag) Type() string { return "CONDITION" }
-
-// Set adds a condition.
-func (c conditionFlag) Set(text string) error {
-	if len(c.to.Conditions) >= maxConditions {
+// add adds a condition.
+func (f *whenFlags) add(text string) error {
+	if len(f.Conditions) >= maxConditions {
 		return fmt.Errorf("there are more than %d", maxConditions)
 	}
 	x, err := gvl.ParseCondition(text)
 	if err == nil {
-		c.to.Conditions = append(c.to.Conditions, x)
+		f.Conditions = append(f.Conditions, x)
 	}
 	return err
 }
@@ -85,7 +76,7 @@ var (
 
 func (f *whenFlags) addWhen(cmd *cobra.Command) {
 	set := cmd.Flags()
-	set.Var(conditionFlag{f}, "when", "record what is around a finding, or a figure such as 'wait_p99>200ms', into the folder -o")
+	set.Var(flags.Each{Kind: "CONDITION", Add: f.add}, "when", "record what is around a finding, or a figure such as 'wait_p99>200ms', into the folder -o")
 	set.Var(&f.Before, "before", "with --when: how long before it a recording begins")
 	set.Var(&f.After, "after", "with --when: how long after it is over a recording ends")
 	set.Var(&f.Over, "over", "with --when: the past that figures are of")
@@ -95,7 +86,7 @@ func (f *whenFlags) addWhen(cmd *cobra.Command) {
 	f.match.addMatch(cmd)
 	f.user.addUser(cmd)
 	set.Lookup("match").Usage = "with --when: " + set.Lookup("match").Usage
-	addFinding(cmd, flags.Rule{Rules: f.Rules})
+	addFinding(cmd, f.Rules.Set)
 	set.Lookup("finding").Usage = "with --when: " + set.Lookup("finding").Usage
 	set.BoolVar(&f.AsJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
 }

@@ -27,7 +27,7 @@ type Flags struct {
 
 // AddTo adds the flags to a command.
 func (f *Flags) AddTo(cmd *cobra.Command) {
-	f.cost = live.DefaultExactCost
+	f.cost.Share = live.DefaultExactCost
 	cmd.Flags().BoolVar(&f.On, "exact", false, "follow every change of the GVL by probes in the process (docs/exact.md)")
 	cmd.Flags().Var(&f.cost, CostFlag, "what --exact may cost the process of its CPU time, else it ends; or off")
 }
@@ -36,8 +36,8 @@ func (f *Flags) AddTo(cmd *cobra.Command) {
 const CostFlag = "exact-cost"
 
 func (f *Flags) options() live.ExactOptions {
-	o := live.ExactOptions{MaxCost: float64(f.cost), Untried: Untried()}
-	if f.cost == 0 { // off
+	o := live.ExactOptions{MaxCost: f.cost.Share, Untried: Untried()}
+	if f.cost.Share == 0 { // off
 		o.MaxCost = 1
 	}
 	return o

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -98,15 +97,19 @@ func (b *ByteSize) Set(text string) error {
 // minOverhead and maxOverhead bound the shares that can be asked for.
 const minOverhead, maxOverhead = 0.001, 1
 
-// Overhead is a flag's value: a share of one CPU, written "3%" or "3"; "off", "0": none is set.
-type Overhead float64
+// Overhead is a flag's value: a share of one CPU, written "3%" or "3". It is zero for "off" and "0".
+type Overhead struct {
+	Share float64
+	// Asked says that the value was given.
+	Asked bool
+}
 
 // String returns the value as it is written.
 func (o *Overhead) String() string {
-	if *o == 0 {
+	if o.Share == 0 {
 		return "off"
 	}
-	return strconv.FormatFloat(float64(*o)*100, 'g', 6, 64) + "%"
+	return strconv.FormatFloat(o.Share*100, 'g', 6, 64) + "%"
 }
 
 // Type is the word for the value in help texts.
@@ -120,25 +123,10 @@ func (o *Overhead) Set(text string) error {
 	}
 	// Written so that NaN is refused too.
 	if share := percent / 100; err == nil && (share == 0 || share >= minOverhead && share <= maxOverhead) {
-		*o = Overhead(share)
+		*o = Overhead{share, true}
 		return nil
 	}
 	return fmt.Errorf("it takes %g%% to %g%% of one CPU, or off", minOverhead*100, maxOverhead*100.0)
-}
-
-// OverheadFlag is the flag's value, which knows whether a share was asked for.
-type OverheadFlag struct {
-	*Overhead
-	Asked *bool
-}
-
-// Set parses a value, which is then asked for.
-func (f OverheadFlag) Set(text string) error {
-	if err := f.Overhead.Set(text); err != nil {
-		return err
-	}
-	*f.Asked = true
-	return nil
 }
 
 // Endpoint is the value of --endpoint: which routes and classes of jobs are told of.
@@ -177,26 +165,21 @@ func (f *Endpoint) Match() func(name string) bool {
 	return f.re.MatchString
 }
 
-// Rule is a flag's value that changes a rule each time it is given.
-type Rule struct {
-	Rules *gvl.Rules
-	// given, if not nil, collects what was given.
-	Given *[]string
+// Each is the value of a flag that may be given several times. It calls Add each time.
+type Each struct {
+	// Kind is the word for the value in help texts.
+	Kind string
+	Add  func(text string) error
 }
 
-// String is the default, which is that nothing is changed.
-func (Rule) String() string { return "" }
+// String is the default, which is none.
+func (Each) String() string { return "" }
 
 // Type is the word for the value in help texts.
-func (Rule) Type() string { return "RULE" }
+func (e Each) Type() string { return e.Kind }
 
-// Set changes a rule.
-func (f Rule) Set(text string) error {
-	if f.Given != nil {
-		*f.Given = append(*f.Given, text)
-	}
-	return f.Rules.Set(text)
-}
+// Set adds a value.
+func (e Each) Set(text string) error { return e.Add(text) }
 
 // AddTo adds the flag.
 func (f *Endpoint) AddTo(cmd *cobra.Command) {
