@@ -6,8 +6,9 @@ import (
 	"os"
 
 	"github.com/ddtop/ddtop/internal/cli"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 func main() {
-	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Standard()))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], run.Standard()))
 }

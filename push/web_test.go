@@ -185,19 +185,6 @@ func TestParseTag(t *testing.T) {
 	}
 }
 
-func TestParseBytes(t *testing.T) {
-	for text, want := range map[string]int64{"500MB": 500e6, "2GB": 2e9, "1.5 kB": 1500, "1000": 1000, "7B": 7} {
-		if got, err := ParseBytes(text); err != nil || got != want {
-			t.Errorf("%q: %d, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "0", "-1", "MB", "1TBx", "NaN", "1e300GB"} {
-		if got, err := ParseBytes(text); err == nil {
-			t.Errorf("%q: %d", text, got)
-		}
-	}
-}
-
 // TestSecretsInAnswers: a server that says what it was asked, or redirects there, does not bring a key into an error.
 func TestSecretsInAnswers(t *testing.T) {
 	for _, status := range []int{403, 500, 302} {

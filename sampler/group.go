@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -36,4 +37,20 @@ type Group interface {
 	// Relatives are the processes met so far, in the order they were found. Of those that have ended only the latest are
 	// kept; forgotten is how many were not.
 	Relatives() (list []Relative, forgotten int)
+}
+
+// FollowEach follows a group until ctx ends (nil) or no process is left (ErrEnded). join is called for one process at a time. What it
+// returns runs in a goroutine of its own, and the process is Done after that. all is closed when everything has returned.
+func FollowEach(ctx context.Context, g Group, join func(Source) func()) (all <-chan struct{}, err error) {
+	var processes sync.WaitGroup
+	err = g.Follow(ctx, func(src Source) {
+		work := join(src)
+		processes.Go(func() {
+			defer g.Done(src)
+			work()
+		})
+	})
+	done := make(chan struct{})
+	go func() { processes.Wait(); close(done) }()
+	return done, err
 }

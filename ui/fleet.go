@@ -264,30 +264,25 @@ func (f *fleet) picture() (g *canvas.Grid, number int) { return f.screen().pictu
 func runGroup(ctx context.Context, o scene.Options) error {
 	f := newFleet(o)
 	sampling, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
 	first, failed := make(chan *scene.Member, 1), make(chan error, 1)
-	running.Go(func() {
-		err := f.group.Follow(sampling, func(src sampler.Source) {
+	go func() {
+		all, err := sampler.FollowEach(sampling, f.group, func(src sampler.Source) func() {
 			m := f.join(src)
 			if m == nil {
-				f.group.Done(src)
-				return
+				return func() {}
 			}
 			select {
 			case first <- m:
 			default:
 			}
-			running.Go(func() {
-				defer f.group.Done(src)
-				m.Store.Run(sampling)
-			})
+			return func() { m.Store.Run(sampling) }
 		})
 		close(first)
+		<-all
 		failed <- err
-	})
+	}()
 	err := f.showFirst(ctx, first)
 	stop()
-	running.Wait()
 	if followErr := <-failed; !errors.Is(followErr, sampler.ErrEnded) {
 		err = errors.Join(err, followErr)
 	}

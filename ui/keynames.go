@@ -9,6 +9,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/internal/units"
 )
 
 // modifiers stand before a key's name in this order (uv.Key.Keystroke).
@@ -98,7 +100,7 @@ func nearestKeys(key string) []string {
 		near = []string{base}
 	case len(base) <= maxName:
 		for _, name := range specialNames() {
-			switch d := edits(base, name); {
+			switch d := units.Distance(base, name); {
 			case d < best:
 				best, near = d, []string{name}
 			case d == best:
@@ -115,27 +117,6 @@ func nearestKeys(key string) []string {
 
 // maxName bounds the names that are compared with others, in bytes.
 const maxName = 40
-
-// edits is the number of characters to put in, take out or replace that lead from one name to another (Levenshtein).
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
-}
 
 func quotedList(names []string) string {
 	quoted := make([]string, len(names))

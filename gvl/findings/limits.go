@@ -2,9 +2,7 @@ package findings
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -253,37 +251,21 @@ func (u limitUnit) format(v float64) string {
 	return units.Number(v, 1)
 }
 
-// timeUnits are those that a limit may be written in, longer names before those that end alike.
-var timeUnits = []struct {
-	suffix string
-	ns     float64
-}{{"ms", 1e6}, {"µs", 1e3}, {"us", 1e3}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}}
-
 // MaxLimitTime is the longest time a limit can be, in ns: a day.
 const MaxLimitTime = 86400e9
 
 func parseLimit(u limitUnit, text string) (float64, error) {
-	word, scale, most, like := text, 1.0, 1e9, "3 or 1.5"
+	list, most, like := units.Numbers, 1e9, "3 or 1.5"
 	switch u {
 	case unitShare:
-		most, like = 1, "60% or 0.6"
-		if strings.HasSuffix(text, "%") {
-			word, scale = strings.TrimSuffix(text, "%"), .01
-		}
+		list, most, like = units.Shares, 1, "60% or 0.6"
 	case unitTime:
-		most, like = MaxLimitTime, "80ms or 1.5s"
-		for _, t := range timeUnits {
-			if strings.HasSuffix(text, t.suffix) {
-				word, scale = strings.TrimSuffix(text, t.suffix), t.ns
-				break
-			}
-		}
+		list, most, like = units.Times, MaxLimitTime, "80ms or 1.5s"
 	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
-	if err != nil || math.IsNaN(v) || v*scale <= 0 || v*scale > most {
-		return 0, fmt.Errorf("%q is not a value such as %s", text, like)
+	if v, ok := units.Parse(text, list); ok && v <= most {
+		return v, nil
 	}
-	return v * scale, nil
+	return 0, fmt.Errorf("%q is not a value such as %s", text, like)
 }
 
 // CauseAgoNS returns how long before a rule's condition came true its cause can lie, in ns: in the window that the rule looks at, or longer

@@ -1,12 +1,13 @@
 package findings
 
 import (
+	"math"
+
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/code"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
-	"math"
 )
 
 // growsMuch is by how many bytes memory grows that is told of whatever part of it that is.

@@ -2,9 +2,7 @@ package measure
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -176,37 +174,11 @@ func noCondition(word string) error {
 func nearest(word string, list []string) string {
 	best, least := "", len(word)/3+1
 	for _, w := range list {
-		if d := distance(word, w); d < least {
+		if d := units.Distance(word, w); d < least {
 			best, least = w, d
 		}
 	}
 	return best
-}
-
-// maxWord bounds the words that are compared, in bytes.
-const maxWord = 64
-
-// distance is how many letters have to be put in, taken away or exchanged to make one word of another.
-func distance(a, b string) int {
-	if len(a) > maxWord || len(b) > maxWord {
-		return maxWord
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			before, row[j+1] = row[j+1], min(before+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // like is an example of a limit.
@@ -220,47 +192,25 @@ const (
 	maxCPUs   = 1e4
 )
 
-// suffix is what may stand behind a number, and what it stands for.
-type suffix struct {
-	suffix string
-	scale  float64
-}
-
-// figureSuffixes are those of each unit, longer ones before those that end alike.
-var figureSuffixes = [...][]suffix{
-	figureTime:   {{"ms", 1e6}, {"µs", 1e3}, {"us", 1e3}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}},
-	figureShare:  {{"%", .01}, {"", 1}},
-	figureCPU:    {{"%", .01}, {"", 1}},
-	figureNumber: {{"", 1}},
-	figureBytes:  {{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1}, {"", 1}},
-}
-
 // parse parses a limit, which is above 0.
 func (u figureUnit) parse(text string) (float64, error) {
-	suffixes, most := figureSuffixes[u], maxFigure
+	list, most := units.Numbers, maxFigure
 	switch u {
 	case figureTime:
-		most = findings.MaxLimitTime
+		list, most = units.Times, findings.MaxLimitTime
 	case figureShare:
-		most = 1
+		list, most = units.Shares, 1
 	case figureCPU:
-		most = maxCPUs
+		list, most = units.Shares, maxCPUs
+	case figureBytes:
+		list = units.Sizes
 	}
-	for _, x := range suffixes {
-		number, ok := strings.CutSuffix(text, x.suffix)
-		if !ok {
-			continue
-		}
-		v, err := strconv.ParseFloat(number, 64)
-		v *= x.scale
-		switch {
-		case err != nil || math.IsNaN(v) || v <= 0:
-		case v > most && u == figureShare:
-			return 0, fmt.Errorf("%q is more than all of it, which is 100%% or 1", text)
-		case v <= most:
-			return v, nil
-		}
-		break
+	v, ok := units.Parse(text, list)
+	switch {
+	case ok && v <= most:
+		return v, nil
+	case ok && u == figureShare:
+		return 0, fmt.Errorf("%q is more than all of it, which is 100%% or 1", text)
 	}
 	return 0, fmt.Errorf("%q is not a value such as %s", text, u.like())
 }

@@ -8,39 +8,27 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/program"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler/bpf"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/ruby"
 )
-
-// Streams are what a command reads and writes.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-	// Terminal says that In and Out are a terminal, so that there can be a screen and questions.
-	Terminal bool
-	// redact is --redact of the command that runs; nil: it can't be given.
-	redact *redaction
-	// own is --own-code of the command that runs; nil: it can't be given.
-	own *ownCode
-	// chosen is the process that was found by other words than its PID.
-	chosen *chosen
-}
-
-// Standard returns the process's own streams.
-func Standard() Streams {
-	return Streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
-	}
-}
 
 // Main runs the command that args (without the program's name) ask for and returns the exit code. Errors go to
 // std.Err, one sentence each. SIGINT, SIGTERM and SIGHUP end ctx: a measurement then finishes early and writes what it
 // has. So do SIGQUIT and SIGABRT at a terminal, which a screen has to give back; a second one makes Go's dump of goroutines.
-func Main(ctx context.Context, args []string, std Streams) int {
+func Main(ctx context.Context, args []string, std run.Streams) int {
 	boundMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	dumping := []os.Signal{syscall.SIGQUIT, syscall.SIGABRT}
@@ -54,7 +42,7 @@ func Main(ctx context.Context, args []string, std Streams) int {
 		context.AfterFunc(ctx, func() { signal.Reset(dumping...) })
 	}
 
-	std.redact, std.own, std.chosen = newRedaction(args), new(ownCode), new(chosen)
+	std.Redact, std.Own, std.Chosen = flags.NewRedaction(args), new(flags.OwnCode), new(run.Chosen)
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
@@ -69,14 +57,14 @@ func Main(ctx context.Context, args []string, std Streams) int {
 	if err == nil {
 		return exitDone
 	}
-	var passed *commandExit
+	var passed *program.Exit
 	if errors.As(err, &passed) {
-		return passed.code
+		return passed.Code
 	}
 	asRoot := nameCommand(err, args, command, std)
-	std.sayErr(err)
+	std.SayErr(err)
 	if err := offerRoot(ctx, asRoot, std); err != nil {
-		std.sayErr(err)
+		std.SayErr(err)
 	}
 	if command == root && wraps(args) {
 		return exitWrapper
@@ -108,7 +96,61 @@ func wraps(args []string) bool {
 // noArgs refuses arguments with words that fit commands without any.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageErrorf("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
+		return flags.Usagef("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
 	}
 	return nil
+}
+
+// memoryAim is the memory of its own, in bytes, beyond which ddtop collects its garbage more often rather than take more.
+// What is kept of a process is below it as a rule (docs/reading.md has the limits); half as much again would be garbage.
+const memoryAim = 400 << 20
+
+// boundMemory sets memoryAim, unless the environment has another one.
+func boundMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryAim)
+	}
+}
+
+// The exit codes, a contract with scripts.
+const (
+	// exitDone: done.
+	exitDone = 0
+	// exitFailed: failed.
+	exitFailed = 1
+	// exitUsage: wrong use: an unknown flag, a missing PID, no terminal for the screen.
+	exitUsage = 2
+	// exitPermission: the kernel doesn't let us read the process, or follow it exactly.
+	exitPermission = 3
+	// exitNotReadable: not a Ruby process that can be read: no such process, another language, an unknown release.
+	exitNotReadable = 4
+	// exitWrapper: `ddtop -- command` failed by itself; every other code is the command's.
+	exitWrapper = 125
+)
+
+const exitCodesHelp = `Exit codes:
+  0    done
+  1    failed
+  2    wrong use
+  3    no permission to read the process
+  4    not a Ruby process that can be read
+  125  ddtop itself failed in "ddtop -- command"; every other code is the command's (128+n: signal n)`
+
+// exitCode chooses the exit code for an error.
+func exitCode(err error) int {
+	var usage *flags.UsageError
+	var checks *doctorError
+	switch {
+	case errors.As(err, &checks): // whatever the failure that it wraps
+		return exitFailed
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, attach.ErrPermission), errors.Is(err, attach.ErrTraced), errors.Is(err, live.ErrPauseLimit), errors.Is(err, probe.ErrRights),
+		errors.Is(err, bpf.ErrRights):
+		return exitPermission
+	case run.IsAny(err, attach.ErrNoProcess, attach.ErrZombie, attach.ErrKernelThread, attach.ErrSelf, attach.ErrNotRuby,
+		attach.ErrNotLoaded, attach.ErrNoAnswer, attach.ErrGone, attach.ErrReplaced, layout.ErrUnknownRelease, ruby.ErrLayout):
+		return exitNotReadable
+	}
+	return exitFailed
 }

@@ -14,12 +14,15 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/ui"
 )
 
 // configKeys are the flags that the file of settings can hold, by the flag's name.
-var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exactCostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", ownCodeFlag}
+var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exact.CostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
 
 // keysTable is the table of the file that gives keys of the screen further names.
 const keysTable = "keys"
@@ -62,7 +65,7 @@ func (e *configError) Unwrap() error { return e.err }
 
 // configure takes what the file of settings says where no flag was given: flags beat the file. A file that is not there
 // says nothing. It is read for screens only: what a script gets depends on its flags alone.
-func (f *screenFlags) configure(cmd *cobra.Command, std Streams) error {
+func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	path := configPath()
 	if !std.Terminal || path == "" {
 		return nil
@@ -73,10 +76,10 @@ func (f *screenFlags) configure(cmd *cobra.Command, std Streams) error {
 	}
 	if err != nil {
 		// Not passed over: it may say that nothing secret is to be shown.
-		return &usageError{fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
+		return &flags.UsageError{Err: fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
 	}
 	if err := f.apply(cmd, path, string(text)); err != nil {
-		return &usageError{err}
+		return &flags.UsageError{Err: err}
 	}
 	return nil
 }
@@ -96,22 +99,12 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 		wrong := func(format string, args ...any) error {
 			return &configError{path, lineOf(text, "", name), fmt.Errorf(format, args...)}
 		}
-		if name == keysTable {
+		if apply, ok := map[string]func(path, text string, table map[string]any) error{keysTable: f.applyKeys, findingsTable: f.applyFindings}[name]; ok {
 			table, ok := value.(map[string]any)
 			if !ok {
 				return wrong("%s is a table: [%s]", name, name)
 			}
-			if err := f.applyKeys(path, text, table); err != nil {
-				return err
-			}
-			continue
-		}
-		if name == findingsTable {
-			table, ok := value.(map[string]any)
-			if !ok {
-				return wrong("%s is a table: [%s]", name, name)
-			}
-			if err := f.applyFindings(path, text, table); err != nil {
+			if err := apply(path, text, table); err != nil {
 				return err
 			}
 			continue
@@ -119,9 +112,9 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 		if !slices.Contains(configKeys, name) {
 			return wrong("there is no setting %q: there are %s and the tables [%s] and [%s]", name, strings.Join(configKeys, ", "), keysTable, findingsTable)
 		}
-		if name == ownCodeFlag {
+		if name == flags.OwnCodeName {
 			if !cmd.Flags().Changed(name) {
-				if err := f.own.setAll(value); err != nil {
+				if err := f.own.SetAll(value); err != nil {
 					return wrong("%w", err)
 				}
 			}

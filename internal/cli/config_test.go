@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // settings applies a file to the flags of the root command, given some flags.
@@ -20,9 +23,9 @@ func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 	if err := os.WriteFile(filepath.Join(folder, "ddtop", "config.toml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	std := Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Terminal: true}
+	std := run.Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Terminal: true}
 	cmd := newRoot(std)
-	f := rootFlags{screenFlags: newScreenFlags(Streams{redact: new(redaction), own: new(ownCode)})}
+	f := rootFlags{screenFlags: newScreenFlags(run.Streams{Redact: new(flags.Redaction), Own: new(flags.OwnCode)})}
 	bare := *cmd
 	bare.ResetFlags()
 	f.addRates(&bare)
@@ -39,10 +42,10 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.theme != "light" || f.window.value != time.Minute || f.history.value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.overhead != 0.015 || f.keys["f"] != "space" {
+	if f.theme != "light" || f.window.Value != time.Minute || f.history.Value != 20*time.Minute || !f.noMouse || f.lockRate != 500.5 || f.overhead.Share != 0.015 || f.keys["f"] != "space" {
 		t.Errorf("%+v", f)
 	}
-	if got := f.options(Streams{}, shown{}).WaitThreshold; got != 5*time.Millisecond || f.judgement().wait.value != got {
+	if got := f.options(run.Streams{}, shown{}).WaitThreshold; got != 5*time.Millisecond || f.judgement().wait.Value != got {
 		t.Errorf("waits from %v on are listed", got)
 	}
 	if f.stackRate != 20 {
@@ -54,7 +57,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsOfOwnCode(t *testing.T) {
 	for text, want := range map[string]string{"own-code = \"acme-*\"": "acme-*", "own-code = [\"acme-*\", \"!/app/lib/x\"]": "acme-*,!/app/lib/x"} {
 		f, err := settings(t, text)
-		if err != nil || f.own.String() != want || f.own.rules() == nil {
+		if err != nil || f.own.String() != want || f.own.Rules() == nil {
 			t.Errorf("%s: %q, %v", text, f.own.String(), err)
 		}
 	}
@@ -72,7 +75,7 @@ func TestSettingsOfFindings(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, id := range []string{"gvl_hog", "lock_convoy"} {
-		for _, l := range f.options(Streams{}, shown{}).Rules.Limits(id) {
+		for _, l := range f.options(run.Streams{}, shown{}).Rules.Limits(id) {
 			got[l.Name] = l.Value
 		}
 	}
@@ -124,8 +127,8 @@ func TestWrongSettings(t *testing.T) {
 
 func TestNoSettings(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	f := newScreenFlags(Streams{redact: new(redaction), own: new(ownCode)})
-	if err := f.configure(newRoot(Streams{}), Streams{Terminal: true}); err != nil {
+	f := newScreenFlags(run.Streams{Redact: new(flags.Redaction), Own: new(flags.OwnCode)})
+	if err := f.configure(newRoot(run.Streams{}), run.Streams{Terminal: true}); err != nil {
 		t.Error(err)
 	}
 	_, err := settings(t, strings.Repeat("#", maxConfig+1))

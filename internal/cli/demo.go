@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/workload"
-	"github.com/ddtop/ddtop/sampler/live"
-	"github.com/ddtop/ddtop/ui"
 )
 
 const (
@@ -31,9 +31,9 @@ type demoFlags struct {
 	phase, ruby string
 }
 
-func newDemo(std Streams) *cobra.Command {
+func newDemo(std run.Streams) *cobra.Command {
 	f := demoFlags{screenFlags: newScreenFlags(std)}
-	f.names, f.ownCode = std.redact, std.own
+	f.names, f.ownCode = std.Redact, std.Own
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch the Ruby program that ddtop brings along",
@@ -74,9 +74,9 @@ func (f *demoFlags) findRuby(ctx context.Context) (workload.Ruby, error) {
 	return workload.FindRuby(ctx)
 }
 
-func (f *demoFlags) run(ctx context.Context, std Streams) (err error) {
+func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 	if err := workload.CheckPhase(f.phase); err != nil {
-		return &usageError{err}
+		return &flags.UsageError{Err: err}
 	}
 	ruby, err := f.findRuby(ctx)
 	if err != nil {
@@ -95,21 +95,14 @@ func (f *demoFlags) run(ctx context.Context, std Streams) (err error) {
 	f.pid = w.PID
 	if std.Terminal {
 		what := fmt.Sprintf("attaching to the order service, process %d", w.PID)
-		src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
-			return f.openTelling(ctx, tellUnits(tell))
-		})
-		if err != nil {
-			return notWaitedFor(err)
-		}
-		defer src.Close()
-		return f.show(ctx, src, std, shown{exact: f.exactSwitch(src)})
+		return f.showProcess(ctx, &f.target, what, std)
 	}
 	fmt.Fprintf(std.Err, "ddtop: measuring the order service on Ruby %s for %v, process %d; phases: %s\n",
 		ruby.Version, demoMeasure, w.PID, f.phases())
 	return f.report(ctx, std)
 }
 
-func (f *demoFlags) phaseLength(std Streams) time.Duration {
+func (f *demoFlags) phaseLength(std run.Streams) time.Duration {
 	switch {
 	case f.phase != "":
 		return 0 // without end
@@ -127,7 +120,7 @@ func (f *demoFlags) phases() string {
 }
 
 // report prints a table and a dump of the running workload.
-func (f *demoFlags) report(ctx context.Context, std Streams) error {
+func (f *demoFlags) report(ctx context.Context, std run.Streams) error {
 	src, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -137,8 +130,8 @@ func (f *demoFlags) report(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	sayNotes(std, src, note)
-	out := std.results(ctx)
+	run.SayNotes(std, src, note)
+	out := std.Results(ctx)
 	if err := export.WriteStat(out, stat); err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ddtop/ddtop/export/diff"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // maxProfileBytes bounds a profile that is compared, uncompressed.
@@ -31,7 +33,7 @@ func diffFormats() []format {
 	}
 }
 
-func newDiff(std Streams) *cobra.Command {
+func newDiff(std run.Streams) *cobra.Command {
 	var f diffFlags
 	cmd := &cobra.Command{
 		Use:   "diff A B",
@@ -42,7 +44,7 @@ than A, each for a second of elapsed time.
 ` + formatsHelp(diffFormats()),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageErrorf("%s takes two files: recordings or pprof profiles, the earlier one first", cmd.CommandPath())
+				return flags.Usagef("%s takes two files: recordings or pprof profiles, the earlier one first", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -51,12 +53,12 @@ than A, each for a second of elapsed time.
 	addFormat(cmd, &f.format, diffFormats()[0].name)
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what is compared, a `METRIC`")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
-	std.redact.addTo(cmd)
+	std.Redact.AddTo(cmd)
 	return cmd
 }
 
-func (f *diffFlags) run(cmd *cobra.Command, paths []string, std Streams) error {
-	out := output(f.output)
+func (f *diffFlags) run(cmd *cobra.Command, paths []string, std run.Streams) error {
+	out := run.Output(f.output)
 	format, err := formatOf(cmd, f.format, out, diffFormats())
 	if err != nil {
 		return err
@@ -65,7 +67,7 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.check(cmd.CommandPath(), false, std), out.spare(paths...)); err != nil {
+	if err := errors.Join(out.Check(cmd.CommandPath(), false, std), out.Spare(paths...)); err != nil {
 		return err
 	}
 	var both [2]diff.Comparable
@@ -81,11 +83,11 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std Streams) error {
 	case "html":
 		write = diff.WriteHTMLDifference
 	}
-	return out.write(cmd.Context(), std, func(w io.Writer) error { return write(w, both[0], both[1], metric) })
+	return out.Write(cmd.Context(), std, func(w io.Writer) error { return write(w, both[0], both[1], metric) })
 }
 
 // loadComparable reads a recording or a profile, whichever it is.
-func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, std Streams) (diff.Comparable, error) {
+func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, std run.Streams) (diff.Comparable, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return diff.Comparable{}, err
@@ -102,8 +104,8 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 		return inFile(diff.Comparable{}, err)
 	}
 	if p != nil {
-		if std.redact.redactor() != nil {
-			return inFile(diff.Comparable{}, usageErrorf("a profile can't be redacted any more: compare recordings, or leave --redact out"))
+		if std.Redact.Redactor() != nil {
+			return inFile(diff.Comparable{}, flags.Usagef("a profile can't be redacted any more: compare recordings, or leave --redact out"))
 		}
 		return inFile(diff.CompareProfile(p, metric))
 	}
@@ -112,7 +114,7 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 		return diff.Comparable{}, err // it names the file
 	}
 	defer r.Close()
-	m, _, err := measureProfile(ctx, r, unlimited, needs{})
+	m, _, err := run.MeasureProfile(ctx, r, run.Unlimited, run.Needs{})
 	if err != nil {
 		return inFile(diff.Comparable{}, err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // foreignFlags are flags of other programs that the documents speak of.
@@ -73,7 +75,7 @@ func TestDocsNameEveryFlag(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRoot(Streams{}))
+	walk(newRoot(run.Streams{}))
 	if len(real) < 25 {
 		t.Errorf("only %d flags found: the test looks at too little", len(real))
 	}

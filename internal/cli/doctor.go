@@ -19,7 +19,11 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
@@ -49,13 +53,13 @@ type check struct {
 // doctor collects what works here.
 type doctor struct {
 	target
-	std    Streams
+	std    run.Streams
 	checks []check
 	failed []error
 }
 
-func newDoctor(std Streams) *cobra.Command {
-	d := doctor{target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact, ownCode: std.own}, std: std}
+func newDoctor(std run.Streams) *cobra.Command {
+	d := doctor{target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.Redact, ownCode: std.Own}, std: std}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [PID|NAME]",
@@ -72,7 +76,7 @@ Nothing is stopped, unless --pause is given. The last line is the verdict. The e
 			}
 			d.examine(cmd.Context())
 			failed := d.verdict()
-			out := std.results(cmd.Context())
+			out := std.Results(cmd.Context())
 			if asJSON {
 				return errors.Join(export.WriteJSON(out, d.checks), failed)
 			}
@@ -85,19 +89,19 @@ Nothing is stopped, unless --pause is given. The last line is the verdict. The e
 	cmd.Flags().BoolVar(&d.pause, "pause", false, "try to stop the process for a moment, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
 	d.addOverhead(cmd)
-	std.redact.addTo(cmd)
+	std.Redact.AddTo(cmd)
 	return cmd
 }
 
 // say adds a check. Its texts name no file or user with --redact, and hold no control characters, whatever a target says.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
-	d.checks = append(d.checks, check{name, state, printable(d.names.text(oneLine(fmt.Sprintf(format, args...)))), d.names.text(remedy)})
+	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(run.OneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
 }
 
 // wrong adds a check that failed.
 func (d *doctor) wrong(name string, err error) {
-	text := d.names.redactor().Error(err)
-	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: printable(oneLine(text))})
+	text := d.names.Redactor().Error(err)
+	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: flamegraph.Printable(run.OneLine(text))})
 	d.failed = append(d.failed, err)
 }
 
@@ -168,7 +172,7 @@ func (d *doctor) examine(ctx context.Context) {
 	if len(d.pids) > 0 {
 		pid = d.pids[0]
 	}
-	possible := live.TryExact(exactUntried())
+	possible := live.TryExact(exact.Untried())
 	if pid == 0 {
 		d.say(checkNote, "measuring", "", "nothing to measure")
 	} else {
@@ -190,7 +194,7 @@ func (d *doctor) sayNoExact(why error) {
 	if errors.As(why, &missing) {
 		why, remedy = errors.New(missing.Lacks), "For --exact "+missing.Help+"."
 	}
-	d.say(checkNote, "exact", remedy, "no --exact: %s", printable(d.names.redactor().Error(why)))
+	d.say(checkNote, "exact", remedy, "no --exact: %s", flamegraph.Printable(d.names.Redactor().Error(why)))
 }
 
 func (d *doctor) examineSystem() {
@@ -211,7 +215,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 	}
 	// That other users' processes can't be read is no mistake: whoever wants that is told when it is tried.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
-		d.names.redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
+		d.names.Redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
 	switch {
 	case r.Yama < 0:
 		d.say(checkGood, "ptrace", "", "this kernel has no Yama (kernel.yama.ptrace_scope)")
@@ -315,7 +319,7 @@ func firstSet(names ...string) string {
 func (d *doctor) examineSettings() {
 	std := d.std
 	std.Terminal = true // the file is read for screens only
-	std.redact, std.own = newRedaction(nil), new(ownCode)
+	std.Redact, std.Own = flags.NewRedaction(nil), new(flags.OwnCode)
 	f := newScreenFlags(std)
 	cmd := &cobra.Command{}
 	f.add(cmd)
@@ -373,7 +377,7 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	default:
 		d.say(checkGood, "rubies", "", "%s", text)
 		if len(refused) > 0 {
-			d.say(checkNote, "", "", "%s", printable(d.names.redactor().Error(refused[0])))
+			d.say(checkNote, "", "", "%s", flamegraph.Printable(d.names.Redactor().Error(refused[0])))
 		}
 	}
 	return pid
@@ -382,8 +386,8 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 // examineTime is how long a process may take to be read and measured, which takes two seconds on a machine at rest.
 const examineTime = time.Minute
 
-// examineTarget reads and measures a process. exact: probes could be put into it, as far as the machine goes.
-func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
+// examineTarget reads and measures a process. possible: probes could be put into it, as far as the machine goes.
+func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
 	name := strconv.Itoa(pid)
@@ -392,19 +396,18 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 		d.wrong(name, err)
 		return
 	}
-	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, shortName(d.names.redactor().Program(p.Title())), p.Method())
+	d.say(checkGood, "memory", "", "process %d (%s) is read with %s", pid, run.ShortName(d.names.Redactor().Program(p.Title())), p.Method())
 	if err := p.Close(); err != nil {
 		d.wrong("memory", err)
 	}
 	idle, idleErr := kernel.IdleNS()
 	began := time.Now()
 	if d.pause {
-		stayAwake()
+		exact.StayAwake()
 	} else {
 		d.say(checkNote, "pause", "", "not tried, for it stops the process for a moment: --pause tries it")
 	}
-	src, err := live.Open(ctx, pid, live.Options{StackRate: d.stackRate, LockRate: d.lockRate, Overhead: float64(d.overhead), OverheadMost: d.overheadMost(), Pause: d.pause,
-		Redactor: d.names.redactor(), Progress: layoutProgress(d.names)})
+	src, err := live.Open(ctx, pid, d.attaching(layoutProgress(d.names)))
 	if err != nil {
 		d.wrong("ruby", err)
 		return
@@ -417,7 +420,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, exact bool) {
 	}
 	d.say(checkGood, "ruby", "", "%s, %s: %s", process.RubyVersion, process.Machine, layout)
 	d.examineContext(src)
-	if exact {
+	if possible {
 		if err := src.CheckExact(ctx); err != nil {
 			d.sayNoExact(err)
 		} else {
@@ -456,10 +459,10 @@ func (d *doctor) examineContext(src *live.Source) {
 	c, err := src.Published()
 	switch {
 	case err != nil:
-		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", printable(d.names.redactor().Error(err)))
+		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
 	case c.Source == processcontext.None:
 		d.say(checkNote, "context", "", "it publishes no process context (OTEL_CTX, datadog-tracer-info)")
-	case d.names.redactor() != nil:
+	case d.names.Redactor() != nil:
 		d.say(checkGood, "context", "", "%s: published, left out with --redact", c.Source)
 	default:
 		said := func(s string) string { return cmp.Or(s, "not said") }
@@ -504,4 +507,13 @@ func (d *doctor) limitText(s *account.Stat) string {
 		return d.overhead.String() + ", half of it in force since no CPU is free"
 	}
 	return d.overhead.String()
+}
+
+// examineSwitches says in `ddtop doctor` whether thread switches can be followed.
+func (d *doctor) examineSwitches() {
+	if err := live.CheckSwitches(); err != nil {
+		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
+		return
+	}
+	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")
 }

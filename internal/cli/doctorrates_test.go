@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -33,8 +34,8 @@ func TestDoctorRates(t *testing.T) {
 		{"idle", 20, 10, 2 * second, false, checkNote, []string{"fewer than asked for: the process is idle"}, false},
 		{"late", 300, 30, 0, false, checkNote, []string{"fewer than asked for: the machine is full"}, false},
 	} {
-		d := doctor{target: target{names: &redaction{}}}
-		d.overhead = defaultOverhead
+		d := doctor{target: target{names: &flags.Redaction{}}}
+		d.overhead.Share = defaultOverhead
 		s := account.Stat{DurationNS: 2 * second, Quality: polled(c.lock, c.stack, c.idle)}
 		s.Rate = account.StatRates{Stack: account.StatRate{Asked: 100, Achieved: c.stack}, Lock: account.StatRate{Asked: 1000, Achieved: c.lock}}
 		s.Self.Lowered = c.lowered

@@ -3,13 +3,18 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -20,14 +25,14 @@ type dumpFlags struct {
 	judgement
 	coreFlags
 	ownFlag
-	length duration
+	length flags.Duration
 	asJSON bool
 }
 
-func newDump(std Streams) *cobra.Command {
+func newDump(std run.Streams) *cobra.Command {
 	f := dumpFlags{
-		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.redact, ownCode: std.own}, judgement: newJudgement(),
-		length: duration{max: time.Hour},
+		target: target{stackRate: defaultStackRate, lockRate: defaultLockRate, names: std.Redact, ownCode: std.Own}, judgement: newJudgement(),
+		length: flags.Duration{Max: time.Hour},
 	}
 	cmd := &cobra.Command{
 		Use:   "dump {PID|NAME | --core FILE}",
@@ -47,17 +52,17 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 				return err
 			}
 			if core && len(args) > 0 {
-				return usageErrorf("--core FILE and %q: choose", args[0])
+				return flags.Usagef("--core FILE and %q: choose", args[0])
 			}
 			if core {
-				f.readValues, f.onlyEndpoints = f.values, f.endpoint.match()
+				f.readValues, f.onlyEndpoints = f.values, f.endpoint.Match()
 				return f.coreFlags.dump(cmd.Context(), f.rules, std, f.own, f.asJSON)
 			}
 			if err := f.checkExact(cmd, false); err != nil {
 				return err
 			}
-			if f.exact.on && f.length.value == 0 {
-				return usageErrorf("--exact goes with -d: in an instant nothing changes")
+			if f.exact.On && f.length.Value == 0 {
+				return flags.Usagef("--exact goes with -d: in an instant nothing changes")
 			}
 			if err := f.find(cmd, args, std, plainLook("dump", std)); err != nil {
 				return err
@@ -79,28 +84,28 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	f.addExact(cmd)
 	f.coreFlags.addFlags(cmd)
 	f.addRules(cmd)
-	std.redact.addTo(cmd)
-	std.own.addTo(cmd)
+	std.Redact.AddTo(cmd)
+	std.Own.AddTo(cmd)
 	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
 	f.addOwn(cmd, "stacks; JSON has all")
-	f.endpoint.addEndpoint(cmd)
+	f.endpoint.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
 
 // write measures, when that is asked for, and writes the dump of the instant after that.
-func (f *dumpFlags) write(ctx context.Context, src *live.Source, std Streams) error {
-	d, note, err := f.make(ctx, src, f.length.value)
+func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams) error {
+	d, note, err := f.make(ctx, src, f.length.Value)
 	if err != nil {
 		return err
 	}
-	if f.length.value > 0 {
-		sayNotes(std, src, note)
+	if f.length.Value > 0 {
+		run.SayNotes(std, src, note)
 	}
 	if f.asJSON {
-		return d.WriteJSON(std.results(ctx))
+		return d.WriteJSON(std.Results(ctx))
 	}
-	return d.WriteText(std.results(ctx))
+	return d.WriteText(std.Results(ctx))
 }
 
 // keepEvery is how often a sample of a measurement is kept, for the case that there is none after it.
@@ -113,7 +118,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	var first, last int64
 	var kept *sampler.Sample // the last one with stacks, up to keepEvery old
 	if length > 0 {
-		note, err = sampleFor(ctx, src, length, func(s *sampler.Sample) {
+		note, err = run.SampleFor(ctx, src, length, func(s *sampler.Sample) {
 			if first == 0 {
 				first = s.TimeNS
 			}
@@ -127,7 +132,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 			return nil, "", err
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = afterwards(ctx)
+		ctx, cancel = run.Afterwards(ctx)
 		defer cancel()
 	}
 	// Listed before the sample: a thread of Ruby's own that is in the list is in the sample too.
@@ -146,9 +151,9 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		d.SetMeasured(last-first, m.Findings())
 		d.Alloc = m.Alloc()
 	}
-	d.OnlyEndpoints(f.endpoint.match())
+	d.OnlyEndpoints(f.endpoint.Match())
 	if nativeErr == nil {
-		d.NativeThreads = append(d.NativeThreads, unknownOf(native, s, nil, nil)...)
+		d.NativeThreads = append(d.NativeThreads, run.UnknownOf(native, s, nil, nil)...)
 	}
 	return d, note, nil
 }
@@ -162,4 +167,99 @@ func addFibers(ctx context.Context, d *export.Dump, src interface {
 	if fibers, err := src.Fibers(ctx); err == nil {
 		d.SetFibers(fibers, src.Dictionary())
 	}
+}
+
+// coreFlags are the flags of `ddtop dump` that take a core file in place of a process.
+type coreFlags struct {
+	core  string
+	files []string
+	root  string
+	// readValues is --values of the command.
+	readValues bool
+	// onlyEndpoints is --endpoint of the command.
+	onlyEndpoints func(name string) bool
+}
+
+func (f *coreFlags) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.core, "core", "", "read a core `FILE` (the kernel's or gcore's) in place of a process")
+	cmd.Flags().StringVar(&f.root, "root", "", "with --core: the `FOLDER` that was the process's root, for a core from a container")
+	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the program's or a library's `FILE`, where it has moved; can be repeated")
+}
+
+// check refuses flags that go with one of process and core only. It reports whether a core is asked for.
+func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
+	core = cmd.Flags().Changed("core")
+	switch {
+	case core && cmd.Flags().Changed("pid"):
+		return false, flags.Usagef("-p PID looks at a process and --core at a core file: choose")
+	case core && f.core == "":
+		return false, flags.Usagef("--core takes the path of a core file")
+	case core && cmd.Flags().Changed("duration"):
+		return false, flags.Usagef("a core file holds one instant: -d measures a process")
+	case !core && (len(f.files) > 0 || f.root != ""):
+		return false, flags.Usagef("--exe and --root go with --core FILE")
+	}
+	return core, nil
+}
+
+// dump writes the dump of the instant that the core file holds.
+func (f *coreFlags) dump(ctx context.Context, rules *findings.Rules, std run.Streams, own, asJSON bool) error {
+	src, err := live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Progress: layoutProgress(std.Redact)})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	s, err := src.Once(ctx)
+	if err != nil {
+		return err
+	}
+	if missing := src.Missing(); missing > 0 {
+		std.Say("%s was cut short by %d bytes: what they held is missing here", flamegraph.Printable(f.core), missing)
+	}
+	m := measure.New(src.Process(), src.Dictionary(), rules)
+	d := export.NewDump(src.Process(), src.Dictionary(), s, m.Classify(s))
+	d.FoldLibraries(own)
+	addFibers(ctx, d, src)
+	d.OnlyEndpoints(f.onlyEndpoints)
+	if asJSON {
+		return d.WriteJSON(std.Results(ctx))
+	}
+	return d.WriteText(std.Results(ctx))
+}
+
+// layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that and
+// it takes long. It goes there whatever the command's streams are: they may be a screen's.
+func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
+	var say func(done, total int)
+	return func(path string, done, total int) {
+		if say == nil {
+			say = sayProgress(os.Stderr, names.Redactor().Text(path, path))
+		}
+		say(done, total)
+	}
+}
+
+// dumpGroup is `ddtop dump` of several processes: after measuring them, where that was asked for, one after the other.
+func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
+	g, err := f.openGroup(ctx, false, std.Say)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	length := max(f.length.Value, time.Nanosecond) // those known are handed out in any case
+	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.ProcessDump, string, error) {
+		if f.length.Value == 0 {
+			left = 0
+		}
+		d, note, err := f.make(ctx, src.(*live.Source), left)
+		return export.ProcessDump{Process: src.Process(), Dump: d}, note, err
+	})
+	if err != nil {
+		return err
+	}
+	relatives, forgotten := g.Relatives()
+	if f.asJSON {
+		return export.WriteDumpsJSON(std.Results(ctx), list, relatives, forgotten)
+	}
+	return export.WriteDumps(std.Results(ctx), list, relatives, forgotten)
 }

@@ -6,31 +6,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 // judgement is how a measurement is judged: by which rules, and which waits are listed.
 type judgement struct {
 	rules *findings.Rules
 	// wait is the shortest wait that is listed.
-	wait duration
+	wait flags.Duration
 	// endpoint says which requests and jobs are told of.
-	endpoint endpointFlag
+	endpoint flags.Endpoint
 }
 
 func newJudgement() judgement {
-	return judgement{rules: findings.NewRules(), wait: duration{max: time.Hour}}
+	return judgement{rules: findings.NewRules(), wait: flags.Duration{Max: time.Hour}}
 }
 
 // addRules adds the flag that changes the findings' rules.
-func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, ruleFlag{rules: j.rules}) }
+func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, j.rules.Set) }
 
-func addFinding(cmd *cobra.Command, f ruleFlag) {
-	cmd.Flags().Var(f, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/findings.md)")
+func addFinding(cmd *cobra.Command, set func(rule string) error) {
+	cmd.Flags().Var(flags.Each{Kind: "RULE", Add: set}, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/findings.md)")
 }
 
 func (j *judgement) addWait(cmd *cobra.Command) { addWait(cmd, &j.wait) }
 
-func addWait(cmd *cobra.Command, wait *duration) {
+func addWait(cmd *cobra.Command, wait *flags.Duration) {
 	cmd.Flags().Var(wait, "wait-threshold", "list no wait shorter than this; totals count all")
 }
 
@@ -43,6 +44,12 @@ type screenRules struct {
 
 func newScreenRules() *screenRules { return &screenRules{rules: findings.NewRules()} }
 
+// flag takes one of the flags'.
+func (s *screenRules) flag(text string) error {
+	s.given = append(s.given, text)
+	return s.rules.Set(text)
+}
+
 // setting takes one of the file's. What flags say still holds.
 func (s *screenRules) setting(text string) error {
 	if err := s.rules.Set(text); err != nil {
@@ -54,25 +61,4 @@ func (s *screenRules) setting(text string) error {
 		}
 	}
 	return nil
-}
-
-// ruleFlag is a flag's value that changes a rule each time it is given.
-type ruleFlag struct {
-	rules *findings.Rules
-	// given, if not nil, collects what was given.
-	given *[]string
-}
-
-// String is the default, which is that nothing is changed.
-func (ruleFlag) String() string { return "" }
-
-// Type is the word for the value in help texts.
-func (ruleFlag) Type() string { return "RULE" }
-
-// Set changes a rule.
-func (f ruleFlag) Set(text string) error {
-	if f.given != nil {
-		*f.given = append(*f.given, text)
-	}
-	return f.rules.Set(text)
 }

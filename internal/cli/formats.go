@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export/page"
 	"github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -53,20 +57,20 @@ type job struct {
 	metric   flamegraph.Metric
 	own      bool
 	stamped  bool // samples with times (pprofFlags)
-	endpoint *endpointFlag
+	endpoint *flags.Endpoint
 	rules    *findings.Rules // of the findings; nil: as they are
 	notes    []sampler.Note  // of a recording
 	// noted is told why the measurement of a process ended early, "" when it did not.
 	noted func(note string)
-	out   output
-	std   Streams
+	out   run.Output
+	std   run.Streams
 }
 
 // oneProcess is part of the writers whose files hold one process.
 type oneProcess struct{}
 
 func (oneProcess) checkGroup(name string, _ *job) error {
-	return usageErrorf("%s holds one process: choose another format, or name one process", name)
+	return flags.Usagef("%s holds one process: choose another format, or name one process", name)
 }
 
 func (oneProcess) writeGroup(context.Context, sampler.Group, *job) error {
@@ -78,7 +82,7 @@ func profileFormats() []format {
 	return []format{
 		{
 			name: pprofFormat, about: "a profile for go tool pprof and many others", binary: true, ends: []string{".pb.gz", ".pprof"},
-			writer: profileOf{needs: needs{spans: true}, make: func(w io.Writer, list []profile.Measured, _ flamegraph.Metric) error {
+			writer: profileOf{Needs: run.Needs{Spans: true}, make: func(w io.Writer, list []profile.Measured, _ flamegraph.Metric) error {
 				return profile.WriteProfiles(w, list)
 			},
 				one: func(w io.Writer, m profile.Measured, _ flamegraph.Metric) error { return profile.WriteProfile(w, m) }},
@@ -123,7 +127,7 @@ func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) er
 	}
 	return format{
 		name: name, about: about, timed: true, ends: []string{"." + name + ".json"}, json: true,
-		writer: profileOf{needs: needs{trace: true}, make: several, one: func(w io.Writer, m profile.Measured, _ flamegraph.Metric) error {
+		writer: profileOf{Needs: run.Needs{Trace: true}, make: several, one: func(w io.Writer, m profile.Measured, _ flamegraph.Metric) error {
 			return write(w, []*trace.Trace{m.Trace})
 		}},
 	}
@@ -131,7 +135,7 @@ func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) er
 
 // profileOf writes what was weighed by thread, stack and state.
 type profileOf struct {
-	needs
+	run.Needs
 	// one writes one process, make several into one file. make is nil if a file holds one process.
 	one  func(w io.Writer, m profile.Measured, metric flamegraph.Metric) error
 	make func(w io.Writer, list []profile.Measured, metric flamegraph.Metric) error
@@ -139,9 +143,9 @@ type profileOf struct {
 
 // measure gathers weights, and what the format needs beside.
 func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (profile.Measured, string, error) {
-	n := p.needs
-	n.stamps = j.stamped
-	m, note, err := measureProfile(ctx, src, length, n)
+	n := p.Needs
+	n.Stamps = j.stamped
+	m, note, err := run.MeasureProfile(ctx, src, length, n)
 	if err != nil {
 		return m, "", err
 	}
@@ -149,7 +153,9 @@ func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.
 		m.Trace.Notes = j.notes
 	}
 	m.Own = j.own
-	j.endpoint.only(&m)
+	if match := j.endpoint.Match(); match != nil {
+		m.OnlyEndpoints(match)
+	}
 	return m, note, nil
 }
 
@@ -159,7 +165,7 @@ func (p profileOf) write(ctx context.Context, src sampler.Source, j *job) error 
 		return err
 	}
 	j.noted(note)
-	return j.out.write(ctx, j.std, func(w io.Writer) error { return p.one(w, m, j.metric) })
+	return j.out.Write(ctx, j.std, func(w io.Writer) error { return p.one(w, m, j.metric) })
 }
 
 func (p profileOf) checkGroup(name string, j *job) error {
@@ -170,13 +176,13 @@ func (p profileOf) checkGroup(name string, j *job) error {
 }
 
 func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
-	list, err := measureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (profile.Measured, string, error) {
+	list, err := run.MeasureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (profile.Measured, string, error) {
 		return p.measure(ctx, src, left, j)
 	})
 	if err != nil {
 		return err
 	}
-	return j.out.write(ctx, j.std, func(w io.Writer) error { return p.make(w, list, j.metric) })
+	return j.out.Write(ctx, j.std, func(w io.Writer) error { return p.make(w, list, j.metric) })
 }
 
 // incidentPage writes the page of an incident.
@@ -184,14 +190,27 @@ type incidentPage struct{ oneProcess }
 
 func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error {
 	n := page.NewIncident(src.Process(), src.Dictionary(), j.rules)
-	note, err := sampleFor(ctx, src, j.length, n.Feed)
+	note, err := run.SampleFor(ctx, src, j.length, n.Feed)
 	if err != nil {
 		return err
 	}
 	j.noted(note)
 	n.Finish()
 	n.Notes = j.notes
-	return j.out.write(ctx, j.std, func(w io.Writer) error { return page.WriteIncident(w, n) })
+	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncident(w, n) })
+}
+
+// checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads, the whole recording,
+// and objects, of which only the sum is exact.
+func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
+	switch {
+	case f.Match() == nil:
+	case format.timed, format.name == recordingFormat:
+		return flags.Usagef("--endpoint does not go with %s, which holds all threads", format.name)
+	case metric == flamegraph.Allocations:
+		return flags.Usagef("--endpoint: objects can't be told apart by request; choose another metric")
+	}
+	return nil
 }
 
 func formatsHelp(formats []format) string {
@@ -224,7 +243,7 @@ func metricNamed(name string) (flamegraph.Metric, error) {
 	if i := slices.Index(metricNames(), name); i >= 0 {
 		return metrics()[i], nil
 	}
-	return 0, usageErrorf("there is no metric %q: the metrics are %s", name, strings.Join(metricNames(), ", "))
+	return 0, flags.Usagef("there is no metric %q: the metrics are %s", name, strings.Join(metricNames(), ", "))
 }
 
 func formatNamed(name string, formats []format) (format, error) {
@@ -235,19 +254,83 @@ func formatNamed(name string, formats []format) (format, error) {
 		}
 		names = append(names, f.name)
 	}
-	return format{}, usageErrorf("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
+	return format{}, flags.Usagef("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
 }
 
-// measureProfile gathers weights per thread, stack and state, and what else is needed.
-func measureProfile(ctx context.Context, src sampler.Source, length time.Duration, n needs) (profile.Measured, string, error) {
-	w, err := newWeighing(src, n)
+// addFormat adds the flag of the format.
+func addFormat(cmd *cobra.Command, name *string, usual string) {
+	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, where the file's name does not tell it")
+}
+
+// formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the usual one,
+// which is what asked holds. A name that stands for another one than was asked for is refused: whoever opens the file by its name
+// would be told that it is broken.
+func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
+	f, err := formatNamed(asked, formats)
 	if err != nil {
-		return profile.Measured{}, "", err
+		return format{}, err
 	}
-	class := gvl.NewClassifier(src.Process(), src.Dictionary())
-	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { w.feed(s, class.Classify(s)) })
-	if err != nil {
-		return profile.Measured{}, "", err
+	name := strings.ToLower(filepath.Base(string(out)))
+	is := func(f format) bool {
+		return slices.ContainsFunc(f.ends, func(end string) bool { return strings.HasSuffix(name, end) }) ||
+			f.begins != "" && strings.HasPrefix(name, f.begins)
 	}
-	return w.finish(), note, nil
+	told := slices.IndexFunc(formats, is)
+	chosen := cmd.Flags().Changed("format")
+	switch {
+	case told >= 0 && (formats[told].name == f.name || !chosen):
+		return formats[told], nil
+	case told >= 0:
+		return format{}, flags.Usagef("%s is the name of a file in the format %s, not %s: choose another name, or leave --format out", out, formats[told].name, f.name)
+	case strings.HasSuffix(name, ".json") && !f.json:
+		var all []string
+		for _, f := range formats {
+			if f.json {
+				all = append(all, f.name)
+			}
+		}
+		how := "with --format"
+		if cmd.Flags().Lookup("json") != nil {
+			how += ", or take --json for stat"
+		}
+		return format{}, flags.Usagef("%s is no name for the format %s; in JSON are %s: say which %s", out, f.name, strings.Join(all, ", "), how)
+	case strings.HasSuffix(name, ".html"):
+		return format{}, flags.Usagef("%s is no name for the format %s; a flamegraph for a browser is an .svg", out, f.name)
+	}
+	return f, nil
+}
+
+// pprofFormat is the format of pprof profiles.
+const pprofFormat = "pprof"
+
+// pprofFlags say what a pprof profile holds.
+type pprofFlags struct {
+	timeline bool
+}
+
+func (f *pprofFlags) addPprof(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.timeline, "timeline", false, "pprof: a sample for each stretch of time, with its end")
+}
+
+// check refuses the flag for other formats.
+func (f *pprofFlags) check(of format) error {
+	if f.timeline && of.name != pprofFormat {
+		return flags.Usagef("--timeline goes with --format %s", pprofFormat)
+	}
+	return nil
+}
+
+// ownFlag is --own: whether libraries are folded in what is written.
+type ownFlag struct{ own bool }
+
+func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
+	cmd.Flags().BoolVar(&f.own, "own", false, "fold frames of gems and Ruby into one, in "+of)
+}
+
+// checkOwn refuses --own for a format that it says nothing of.
+func (f *ownFlag) checkOwn(format string, formats ...string) error {
+	if f.own && !slices.Contains(formats, format) {
+		return flags.Usagef("--own is of %s, not of %s", strings.Join(formats, " and "), format)
+	}
+	return nil
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // progressAfter is how long reading debug information may take before it is said that it goes on, and how often.
@@ -20,8 +23,8 @@ const progressAfter = time.Second
 // maxShownDifferences is how many differences from the built-in table are printed.
 const maxShownDifferences = 20
 
-func newLayout(std Streams) *cobra.Command {
-	out := output("-")
+func newLayout(std run.Streams) *cobra.Command {
+	out := run.Output("-")
 	var version string
 	cmd := &cobra.Command{
 		Use:   "layout FILE [-o table.json]",
@@ -35,12 +38,12 @@ When ddtop meets a release that it doesn't know, or a build that the built-in ta
 this by itself, keeps the table in the user's cache folder, and says so on the screen.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageErrorf("%s takes one file: a libruby, a ruby, or its debug file", cmd.CommandPath())
+				return flags.Usagef("%s takes one file: a libruby, a ruby, or its debug file", cmd.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check("layout", false, std); err != nil {
+			if err := out.Check("layout", false, std); err != nil {
 				return err
 			}
 			return deriveLayout(cmd.Context(), args[0], version, out, std)
@@ -51,7 +54,7 @@ this by itself, keeps the table in the user's cache folder, and says so on the s
 	return cmd
 }
 
-func deriveLayout(ctx context.Context, path, version string, out output, std Streams) error {
+func deriveLayout(ctx context.Context, path, version string, out run.Output, std run.Streams) error {
 	m, err := attach.OpenFile(path)
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func deriveLayout(ctx context.Context, path, version string, out output, std Str
 	if err := derived.Table.WriteJSON(&text); err != nil {
 		return err
 	}
-	if err := out.write(ctx, std, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+	if err := out.Write(ctx, std, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
 		return err
 	}
 	return describeLayout(std.Err, derived, version, nearest, debug.Path)
@@ -116,7 +119,7 @@ func describeLayout(w io.Writer, d *layout.Derived, version, nearest, path strin
 			fmt.Fprintf(&b, "  and %d more\n", len(differences)-i)
 			break
 		}
-		fmt.Fprintf(&b, "  %s\n", printable(diff))
+		fmt.Fprintf(&b, "  %s\n", flamegraph.Printable(diff))
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
@@ -128,7 +131,7 @@ func sayProgress(w io.Writer, path string) func(done, total int) {
 	return func(done, total int) {
 		if now := time.Now(); now.After(next) {
 			next = now.Add(progressAfter)
-			fmt.Fprintf(w, "ddtop: reading the debug information of %s: %d of %d units\n", printable(path), done, total)
+			fmt.Fprintf(w, "ddtop: reading the debug information of %s: %d of %d units\n", flamegraph.Printable(path), done, total)
 		}
 	}
 }

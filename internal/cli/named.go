@@ -5,37 +5,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/user"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/redact"
+	"github.com/ddtop/ddtop/ui"
 )
 
 // find finds out which process a command is about: by -p, by the words behind the command's name, which are PIDs or a part of
 // a process's name, or at a terminal from a list. Where none matches the words, nothing says whether that was a name.
-func (t *target) find(cmd *cobra.Command, words []string, std Streams, look listLook) error {
+func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look listLook) error {
 	given := cmd.Flags().Changed("pid")
 	switch {
 	case given && len(words) > 0:
-		return usageErrorf("-p %s and %q both name a process: choose", t.pids.String(), strings.Join(words, " "))
+		return flags.Usagef("-p %s and %q both name a process: choose", t.pids.String(), strings.Join(words, " "))
 	case given:
 		return t.checkPID()
 	case slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }):
 		// A script's variable that is not set must not stand for whichever process there is.
-		return usageErrorf("an empty word names no process")
+		return flags.Usagef("an empty word names no process")
 	case len(words) > 0 && arePIDs(words):
 		for _, w := range words {
 			if err := t.pids.Set(w); err != nil {
-				return usageErrorf("%w", err)
+				return flags.Usagef("%w", err)
 			}
 		}
 		return t.checkPID()
 	case len(words) == 0 && !std.Terminal && cmd.HasParent():
-		return usageErrorf("%s needs -p PID, or a PID or a part of a process's name behind it; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
+		return flags.Usagef("%s needs -p PID, or a PID or a part of a process's name behind it; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
 	}
 	list, err := attach.List(cmd.Context())
 	if err != nil {
@@ -54,30 +60,24 @@ func (t *target) find(cmd *cobra.Command, words []string, std Streams, look list
 	if len(found) == 1 && (typed != "" || std.Terminal) || t.children && typed != "" {
 		for _, c := range found {
 			if err := t.pids.Set(strconv.Itoa(c.PID)); err != nil {
-				return usageErrorf("%q: %w", typed, err)
+				return flags.Usagef("%q: %w", typed, err)
 			}
 			t.sayChosen(c, len(list) == 1, std)
 		}
-		*std.chosen = chosen{words: words, pids: t.pids}
+		*std.Chosen = run.Chosen{Words: words, PIDs: t.pids}
 		return t.checkPID()
 	}
 	return t.choose(cmd, list, found, words, std, look)
 }
 
 // sayChosen says which process was found by its name, or because there is no other.
-func (t *target) sayChosen(c attach.Candidate, only bool, std Streams) {
+func (t *target) sayChosen(c attach.Candidate, only bool, std run.Streams) {
 	why := ""
 	if only {
 		why = ", the only Ruby process here"
 	}
-	std.say("process %d: %s%s", c.PID, shortName(std.redact.redactor().Program(c.Title)), why)
+	std.Say("process %d: %s%s", c.PID, run.ShortName(std.Redact.Redactor().Program(c.Title)), why)
 }
-
-// maxName is how many columns of a process's name are said: a process may call itself by 64 KB.
-const maxName = 64
-
-// shortName is a name that a process gave itself as it stands in a sentence: without control characters, and not too long.
-func shortName(name string) string { return ansi.Truncate(printable(name), maxName, "…") }
 
 // arePIDs reports whether words are PIDs, such as 17 or 17,18.
 func arePIDs(words []string) bool {
@@ -154,7 +154,7 @@ func (e *noMatchError) Unwrap() error {
 	if e.command.HasParent() {
 		return attach.ErrNoProcess
 	}
-	return &usageError{errors.New("no such command")}
+	return &flags.UsageError{Err: errors.New("no such command")}
 }
 
 // maxCompletion bounds the names offered to a shell, in bytes.
@@ -182,11 +182,171 @@ func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 	for _, c := range list {
 		pid := strconv.Itoa(c.PID)
 		if strings.HasPrefix(pid, typed) {
-			out = append(out, cobra.CompletionWithDesc(pid, shortName(c.Title)))
+			out = append(out, cobra.CompletionWithDesc(pid, run.ShortName(c.Title)))
 		}
 		if typed != "" && isTypable(c.Title) && !slices.Contains(out, c.Title) && strings.HasPrefix(c.Title, typed) {
 			out = append(out, c.Title)
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// errNotChosen is returned when the user chose none.
+var errNotChosen = errors.New("no process was chosen")
+
+// listLook is how the list of processes looks, by the flags and settings of the screen.
+type listLook struct {
+	options ui.Options
+	// verb is what is done with the process that is chosen, in a word.
+	verb string
+}
+
+// plainLook is that of a command without a screen.
+func plainLook(verb string, std run.Streams) listLook {
+	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
+}
+
+// choose lets one of several processes be chosen from a list that shows at first those found, by the words typed. Without a
+// terminal it fails with a usage error that says what to do and lists them.
+func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std run.Streams, look listLook) error {
+	typed := strings.Join(words, " ")
+	if len(list) == 0 {
+		return flags.Usagef("there is no Ruby process on this machine that can be seen from here: " +
+			"\"ddtop demo\" starts one to look at, \"ddtop -- ruby app.rb\" your own")
+	}
+	names := std.Redact.Redactor()
+	switch {
+	case !std.Terminal && typed == "": // the list is what was asked for
+		if err := writePs(std.Out, describeAll(list, false, names)); err != nil {
+			return err
+		}
+		return flags.Usagef("without a terminal no process can be chosen: name one, by its PID or a part of its name, with dump, stat or record")
+	case !std.Terminal:
+		return flags.Usagef("%d Ruby processes have %q in their names or command lines: %s; name one by its PID (%s %d)%s",
+			len(found), typed, listed(found, names), cmd.CommandPath(), found[0].PID, allOf(cmd, found, typed))
+	}
+	o := look.options
+	o.Redactor = names
+	choice, err := ui.Choose(cmd.Context(), o, ui.Choosing{
+		First: candidates(list, names), Filter: typed, Verb: look.verb,
+		List: func(ctx context.Context) ([]ui.Candidate, error) {
+			l, err := attach.List(ctx)
+			return candidates(l, names), err
+		},
+	})
+	if errors.Is(err, ui.ErrCancelled) || cmd.Context().Err() != nil {
+		return errNotChosen
+	}
+	if err != nil {
+		return err
+	}
+	t.pids, t.children = flags.PIDs{choice.PID}, t.children || choice.Children
+	*std.Chosen = run.Chosen{Words: words, PIDs: t.pids, Children: t.children}
+	return t.checkPID()
+}
+
+// maxListed is how many processes an error lists.
+const maxListed = 16
+
+// listed are processes in words: "17 puma, 18 puma (below 17)".
+func listed(found []attach.Candidate, names *redact.Redactor) string {
+	var words []string
+	for _, c := range found[:min(len(found), maxListed)] {
+		word := fmt.Sprintf("%d %s", c.PID, run.ShortName(names.Program(c.Title)))
+		if slices.ContainsFunc(found, func(x attach.Candidate) bool { return x.PID == c.PPID }) {
+			word += fmt.Sprintf(" (below %d)", c.PPID)
+		}
+		words = append(words, word)
+	}
+	if n := len(found) - maxListed; n > 0 {
+		words = append(words, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(words, ", ")
+}
+
+// allOf says how all processes found are looked at: together with the one that they are below.
+func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
+	if top := roots(found); len(top) < len(found) {
+		return ", or all together (" + cmd.CommandPath() + " " + typed + " --children)"
+	}
+	return ""
+}
+
+// candidates are the processes as the list shows them. With pseudonyms there are no command lines.
+func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate {
+	out := make([]ui.Candidate, 0, len(list))
+	for i, p := range describeAll(list, true, names) {
+		c := ui.Candidate{PID: p.PID, PPID: p.PPID, Threads: p.Threads, CPU: list[i].CPU, Started: list[i].Started,
+			User: p.User, Title: p.Title, Command: strings.Join(p.Args, " ")}
+		if p.Version != nil {
+			c.Ruby = *p.Version
+		}
+		if p.WhyNot != nil {
+			c.Why = *p.WhyNot
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// matchFlag is a flag's value: a regular expression on the titles of the processes to follow; "": none are looked for.
+type matchFlag string
+
+func (m *matchFlag) addMatch(cmd *cobra.Command) {
+	cmd.Flags().StringVar((*string)(m), "match", "", "follow the Ruby processes whose title matches, a `REGEXP`; those to come, too")
+}
+
+// userFlag is a flag's value: whose processes --match may find, a name or a number; "": everybody's.
+type userFlag string
+
+func (u *userFlag) addUser(cmd *cobra.Command) {
+	cmd.Flags().StringVar((*string)(u), "user", "", "with --match: only processes of this user, a `NAME` or a number")
+}
+
+// only returns what tells the user's processes; nil: everybody's are meant.
+func (u userFlag) only() (func(pid int) bool, error) {
+	if u == "" {
+		return nil, nil
+	}
+	uid, err := strconv.Atoi(string(u))
+	if err != nil {
+		known, err := user.Lookup(string(u))
+		if err != nil {
+			return nil, flags.Usagef("--user: %w", err)
+		}
+		if uid, err = strconv.Atoi(known.Uid); err != nil {
+			return nil, flags.Usagef("--user %s: %w", u, err)
+		}
+	}
+	return func(pid int) bool {
+		got, err := kernel.UserOf(pid)
+		return err == nil && got == uid
+	}, nil
+}
+
+// finder returns what looks for processes that match; nil: none are looked for.
+func (m matchFlag) finder(of userFlag) (func(known func(int) bool) []int, error) {
+	if m == "" {
+		if of != "" {
+			return nil, flags.Usagef("--user goes with --match")
+		}
+		return nil, nil
+	}
+	only, err := of.only()
+	if err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(string(m))
+	if err != nil {
+		return nil, flags.Usagef("--match: %w", err)
+	}
+	finder := attach.NewFinder(re.MatchString)
+	finder.Only = only
+	if _, err := finder.Find(func(int) bool { return true }); err != nil {
+		return nil, err
+	}
+	return func(known func(int) bool) []int {
+		found, _ := finder.Find(known) // it could be read at the start; the next time it may be again
+		return found
+	}, nil
 }

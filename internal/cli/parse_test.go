@@ -8,6 +8,8 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
 func TestDuration(t *testing.T) {
@@ -19,10 +21,10 @@ func TestDuration(t *testing.T) {
 		{"250ms", 250 * time.Millisecond}, {"1h", time.Hour}, {"1e2", 100 * time.Second},
 		{"", 0}, {"s", 0}, {"ten", 0}, {"-1", 0}, {"-1s", 0}, {"0", 0}, {"0s", 0}, {"2h", 0}, {"NaN", 0}, {"Inf", 0}, {"1e300", 0}, {"10 s", 0},
 	} {
-		d := duration{min: time.Millisecond, max: time.Hour}
+		d := flags.Duration{Min: time.Millisecond, Max: time.Hour}
 		err := d.Set(c.text)
-		if (err == nil) != (c.want != 0) || d.value != c.want {
-			t.Errorf("%q is %v, %v; want %v", c.text, d.value, err, c.want)
+		if (err == nil) != (c.want != 0) || d.Value != c.want {
+			t.Errorf("%q is %v, %v; want %v", c.text, d.Value, err, c.want)
 		}
 	}
 }
@@ -36,7 +38,7 @@ func TestPrintable(t *testing.T) {
 		"invalid \xff\xfe UTF-8":        "invalid \ufffd UTF-8",
 		"right\u202eto\u2066left\u200b": "right\ufffdto\ufffdleft\ufffd",
 	} {
-		if got := printable(text); got != want {
+		if got := flamegraph.Printable(text); got != want {
 			t.Errorf("%q prints as %q, want %q", text, got, want)
 		}
 	}
@@ -49,8 +51,8 @@ func TestExitCode(t *testing.T) {
 		want int
 	}{
 		{errors.New("any"), exitFailed},
-		{usageErrorf("wrong"), exitUsage},
-		{fmt.Errorf("checking: %w", usageErrorf("wrong")), exitUsage},
+		{flags.Usagef("wrong"), exitUsage},
+		{fmt.Errorf("checking: %w", flags.Usagef("wrong")), exitUsage},
 		{target(attach.ErrPermission), exitPermission},
 		{target(attach.ErrNoProcess), exitNotReadable},
 		{target(attach.ErrZombie), exitNotReadable},

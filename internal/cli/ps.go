@@ -12,6 +12,8 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 )
@@ -35,7 +37,7 @@ type psProcess struct {
 	Args  []string `json:"args,omitempty"`
 }
 
-func newPs(std Streams) *cobra.Command {
+func newPs(std run.Streams) *cobra.Command {
 	var asJSON, args bool
 	cmd := &cobra.Command{
 		Use:   "ps",
@@ -49,20 +51,20 @@ it "did not answer" within a second, and is listed when its name or its program 
 			if err != nil {
 				return err
 			}
-			ps := describeAll(list, args, std.redact.redactor())
+			ps := describeAll(list, args, std.Redact.Redactor())
 			if asJSON {
-				return export.WriteJSON(std.results(cmd.Context()), ps)
+				return export.WriteJSON(std.Results(cmd.Context()), ps)
 			}
 			if len(ps) == 0 {
-				_, err := fmt.Fprintln(std.results(cmd.Context()), "no Ruby processes")
+				_, err := fmt.Fprintln(std.Results(cmd.Context()), "no Ruby processes")
 				return err
 			}
-			return writePs(std.results(cmd.Context()), ps)
+			return writePs(std.Results(cmd.Context()), ps)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
 	cmd.Flags().BoolVar(&args, "args", false, "show whole command lines; not with --redact")
-	std.redact.addTo(cmd)
+	std.Redact.AddTo(cmd)
 	return cmd
 }
 
@@ -119,7 +121,7 @@ func writePs(w io.Writer, ps []psProcess) error {
 		if len(reasons) == 1 { // the table says of which process it is true
 			whose = "not readable"
 		}
-		fmt.Fprintf(&text, "\n%s: %s\n", whose, printable(why))
+		fmt.Fprintf(&text, "\n%s: %s\n", whose, flamegraph.Printable(why))
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -140,6 +142,6 @@ func psRow(p psProcess) string {
 		program = strings.Join(p.Args, " ")
 	}
 	return strings.Join([]string{
-		strconv.Itoa(p.PID), printable(version), strconv.Itoa(p.Threads), printable(p.User), readable, printable(program),
+		strconv.Itoa(p.PID), flamegraph.Printable(version), strconv.Itoa(p.Threads), flamegraph.Printable(p.User), readable, flamegraph.Printable(program),
 	}, "\t")
 }

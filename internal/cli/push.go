@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/pushing"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/safefile"
 	"github.com/ddtop/ddtop/push"
 	"github.com/ddtop/ddtop/push/datadog"
@@ -21,6 +28,7 @@ import (
 	"github.com/ddtop/ddtop/push/otlp"
 	"github.com/ddtop/ddtop/push/pyroscope"
 	"github.com/ddtop/ddtop/push/spool"
+	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -80,33 +88,15 @@ type pushFlags struct {
 	match     matchFlag
 	user      userFlag
 	to        []string
-	period    duration
+	period    flags.Duration
 	spool     string
-	spoolSize byteSize
+	spoolSize flags.ByteSize
 	tags      []string
 	status    string
 }
 
-// byteSize is a flag's value: a number of bytes.
-type byteSize int64
-
-// String returns the value in MB.
-func (b *byteSize) String() string { return fmt.Sprintf("%gMB", float64(*b)/1e6) }
-
-// Type is the word for the value in help texts.
-func (b *byteSize) Type() string { return "size" }
-
-// Set parses a value.
-func (b *byteSize) Set(text string) error {
-	n, err := push.ParseBytes(text)
-	if err == nil {
-		*b = byteSize(n)
-	}
-	return err
-}
-
-func newPush(std Streams) *cobra.Command {
-	f := pushFlags{target: target{names: std.redact, ownCode: std.own}, period: duration{value: defaultPeriod, min: time.Second, max: time.Hour}, spoolSize: defaultSpool}
+func newPush(std run.Streams) *cobra.Command {
+	f := pushFlags{target: target{names: std.Redact, ownCode: std.Own}, period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
 	cmd := &cobra.Command{
 		Use:   "push -p PID|--match REGEXP --to URL",
 		Short: "Send a profile of each process every minute, for as long as it runs",
@@ -146,11 +136,11 @@ Where --exact ended itself it is tried again after a minute, then after twice as
 	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
 	f.addRates(cmd)
 	f.addExact(cmd)
-	std.own.addTo(cmd)
+	std.Own.AddTo(cmd)
 	return cmd
 }
 
-func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
+func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) error {
 	if err := f.check(cmd, words); err != nil {
 		return err
 	}
@@ -178,38 +168,38 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std Streams) error {
 		defer listener.Close() // a second time, where it was served
 	}
 	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: live.Options{
-		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: float64(f.overhead), OverheadMost: f.overheadMost(), Window: f.period.value, OwnCode: f.ownCode.rules(), Progress: layoutProgress(f.names)}})
+		StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}})
 	if err != nil {
 		return err
 	}
-	g, err := f.exact.group(ctx, processes, logExact(log), true)
+	g, err := f.exact.Group(ctx, processes, logExact(log), true)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	p := newPushing(push.New(routes, log), log, f.period.value, tags)
-	if x, ok := g.(*exactGroup); ok {
-		p.exact = x.figures
+	p := pushing.New(push.New(routes, log), log, f.period.Value, tags, Version)
+	if x, ok := g.(*exact.Probed); ok {
+		p.Exact = x.Figures
 	}
 	if listener != nil {
-		stop := p.tellAt(listener, loopback)
+		stop := p.TellAt(listener, loopback)
 		defer stop()
 	}
 	for _, r := range routes {
-		log.Info("sending profiles", "to", r.String(), "period", f.period.value, "waiting", r.Queue.Stats().Count)
+		log.Info("sending profiles", "to", r.String(), "period", f.period.Value, "waiting", r.Queue.Stats().Count)
 	}
-	return p.run(ctx, g)
+	return p.Run(ctx, g)
 }
 
 // check refuses what makes no sense.
 func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 	switch {
 	case len(words) > 0:
-		return usageErrorf("%s takes no argument %q: name processes with -p PID or --match REGEXP", cmd.CommandPath(), words[0])
+		return flags.Usagef("%s takes no argument %q: name processes with -p PID or --match REGEXP", cmd.CommandPath(), words[0])
 	case len(f.pids) == 0 && f.match == "":
-		return usageErrorf("%s needs -p PID or --match REGEXP; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
+		return flags.Usagef("%s needs -p PID or --match REGEXP; \"ddtop ps\" lists the Ruby processes", cmd.CommandPath())
 	case len(f.to) == 0:
-		return usageErrorf("%s needs --to URL, where profiles go", cmd.CommandPath())
+		return flags.Usagef("%s needs --to URL, where profiles go", cmd.CommandPath())
 	}
 	if len(f.pids) > 0 {
 		if err := f.checkPID(); err != nil {
@@ -220,12 +210,12 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 }
 
 // logExact tells of exact mode in the log.
-func logExact(log *slog.Logger) exactTold {
-	return exactTold{
-		refused: func(p sampler.Process, why error) {
+func logExact(log *slog.Logger) exact.Told {
+	return exact.Told{
+		Refused: func(p sampler.Process, why error) {
 			log.Warn("a process is sampled only", "pid", p.PID, "program", p.Title, "why", why)
 		},
-		note: func(p sampler.Process, what, why string) {
+		Note: func(p sampler.Process, what, why string) {
 			log.Warn(what, "pid", p.PID, "program", p.Title, "why", why)
 		},
 	}
@@ -236,16 +226,16 @@ func (f *pushFlags) givenTags() (push.Tags, error) {
 	for _, text := range f.tags {
 		t, err := push.ParseTag(text)
 		if err != nil {
-			return nil, usageErrorf("--tag: %w", err)
+			return nil, flags.Usagef("--tag: %w", err)
 		}
 		if push.LooksSecret(t) {
-			return nil, usageErrorf("--tag: the value of %q looks like a key or a password, and would be sent to everybody who sees profiles", t.Key)
+			return nil, flags.Usagef("--tag: the value of %q looks like a key or a password, and would be sent to everybody who sees profiles", t.Key)
 		}
 		if t.Key == push.ContainerKey {
-			return nil, usageErrorf("--tag: ddtop reads %s from the cgroup of each process: leave it out", t.Key)
+			return nil, flags.Usagef("--tag: ddtop reads %s from the cgroup of each process: leave it out", t.Key)
 		}
 		if tags.Get(t.Key) != "" {
-			return nil, usageErrorf("--tag: %q is given twice", t.Key)
+			return nil, flags.Usagef("--tag: %q is given twice", t.Key)
 		}
 		tags = tags.With(t.Key, t.Value)
 	}
@@ -278,7 +268,7 @@ func (f *pushFlags) routes() (routes []push.Route, err error) {
 			return routes, err
 		}
 		if seen[d.String()] {
-			return routes, usageErrorf("--to %s is given twice", d)
+			return routes, flags.Usagef("--to %s is given twice", d)
 		}
 		seen[d.String()] = true
 		var q *spool.Queue
@@ -301,18 +291,18 @@ func destinationOf(text string) (push.Destination, error) {
 		if errors.As(err, &named) {
 			err = named.Err
 		}
-		return nil, usageErrorf("--to: %w", err)
+		return nil, flags.Usagef("--to: %w", err)
 	}
 	make, ok := destinations[u.Scheme]
 	if u.Scheme == "" {
-		return nil, usageErrorf("--to: it takes a URL, as in file:///var/profiles or datadog://127.0.0.1:8126; \"ddtop push --help\" lists them")
+		return nil, flags.Usagef("--to: it takes a URL, as in file:///var/profiles or datadog://127.0.0.1:8126; \"ddtop push --help\" lists them")
 	}
 	if !ok {
-		return nil, usageErrorf("--to: there is no destination %q; \"ddtop push --help\" lists them", u.Scheme+"://")
+		return nil, flags.Usagef("--to: there is no destination %q; \"ddtop push --help\" lists them", u.Scheme+"://")
 	}
 	d, err := make(u)
 	if err != nil {
-		return nil, usageErrorf("--to %s://…: %w", u.Scheme, err)
+		return nil, flags.Usagef("--to %s://…: %w", u.Scheme, err)
 	}
 	return d, nil
 }
@@ -328,10 +318,79 @@ func spoolName(d push.Destination) string {
 	return fmt.Sprintf("%.40s-%x", name, sha256.Sum256([]byte(d.String())))[:min(len(name), 40)+9]
 }
 
-// withinEnd is how long everything may take that comes after the signal to end.
-const withinEnd = 4500 * time.Millisecond
+// listen listens where --status asks for; nil: it does not.
+func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err error) {
+	if f.status == "" {
+		return nil, false, nil
+	}
+	address, loopback, err := status.ParseAddress(f.status)
+	if err != nil {
+		return nil, false, flags.Usagef("--status: %w", err)
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		return nil, false, fmt.Errorf("--status: %w; another port, or 127.0.0.1:0 for any that is free", err)
+	}
+	if loopback {
+		log.Info("telling figures", "at", "http://"+l.Addr().String()+"/metrics")
+	} else {
+		log.Warn("telling figures to whoever can reach this machine: the names of services and destinations, and how busy they are", "at", "http://"+l.Addr().String()+"/metrics")
+	}
+	return l, loopback, nil
+}
 
-// ending is the context of what comes after the end of another one.
-func ending(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), withinEnd)
+// openRoutes is routes for as long as ctx lasts: a disk that hangs may never answer.
+func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
+	type opened struct {
+		routes []push.Route
+		err    error
+	}
+	done := make(chan opened, 1)
+	// As with what reads a process: on the first thread it would keep signals from all others.
+	attach.OnOwnThread(func() {
+		routes, err := f.routes()
+		done <- opened{routes, err}
+	})
+	select {
+	case o := <-done:
+		return o.routes, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("opening the destinations and their spools has not come back: does the disk of %s answer?",
+			cmp.Or(f.spool, strings.Join(f.to, ", ")))
+	}
+}
+
+// closeWithin is how long closing the spools may take, after withinEnd.
+const closeWithin = 400 * time.Millisecond
+
+// closeRoutes lets go of the spools. What is in them stays, however this ends, and so it does where the disk does not answer.
+func closeRoutes(routes []push.Route) {
+	done := make(chan struct{})
+	attach.OnOwnThread(func() {
+		for _, r := range routes {
+			_ = r.Queue.Close()
+		}
+		close(done)
+	})
+	select {
+	case <-done:
+	case <-time.After(closeWithin):
+	}
+}
+
+const (
+	// envFileVariable names the file that ddtop push has its environment from, where that is not envFile. The unit for systemd sets it.
+	envFileVariable = "DDTOP_ENV_FILE"
+	envFile         = "/etc/ddtop/push.env"
+)
+
+// warnOfOpenKeys says when others may read the file with the keys of destinations.
+func warnOfOpenKeys(log *slog.Logger) {
+	path := cmp.Or(os.Getenv(envFileVariable), envFile)
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return // there is none
+	}
+	if mode := info.Mode().Perm(); mode&0o044 != 0 {
+		log.Warn("others can read the file with the keys of destinations", "file", path, "mode", mode.String(), "run", "chmod 600 "+shellWords([]string{path}))
+	}
 }

@@ -4,11 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -19,7 +26,7 @@ type recordFlags struct {
 	measurement
 	ownFlag
 	pprofFlags
-	endpoint       endpointFlag
+	endpoint       flags.Endpoint
 	when           whenFlags
 	output         string
 	format, metric string
@@ -31,7 +38,7 @@ func recordFormats() []format {
 		writer: recordingFile{}})
 }
 
-func newRecord(std Streams) *cobra.Command {
+func newRecord(std run.Streams) *cobra.Command {
 	f := recordFlags{measurement: newMeasurement(std), when: newWhenFlags()}
 	cmd := &cobra.Command{
 		Use:   "record PID|NAME [-d 10s] -o FILE [--format FORMAT]",
@@ -56,21 +63,21 @@ until then.
 		"what collapsed, speedscope and svg count, a `METRIC`; pprof holds all")
 	f.addOwn(cmd, "collapsed stacks")
 	f.addPprof(cmd)
-	f.endpoint.addEndpoint(cmd)
+	f.endpoint.AddTo(cmd)
 	f.when.addWhen(cmd)
-	std.redact.addTo(cmd)
-	std.own.addTo(cmd)
+	std.Redact.AddTo(cmd)
+	std.Own.AddTo(cmd)
 	return cmd
 }
 
-func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error {
+func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) error {
 	if waits, err := f.when.given(cmd); waits || err != nil {
 		if err == nil {
 			err = f.watch(cmd, words, std)
 		}
 		return err
 	}
-	out := output(f.output)
+	out := run.Output(f.output)
 	format, err := formatOf(cmd, f.format, out, recordFormats())
 	if err != nil {
 		return err
@@ -80,21 +87,21 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), f.endpoint.check(format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
-	if err := out.check(cmd.CommandPath(), format.binary, std); err != nil {
+	if err := out.Check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
 	if err := f.measurement.check(cmd, words, std); err != nil {
 		return err
 	}
-	j := &job{length: f.length.value, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint, out: out, std: std}
+	j := &job{length: f.length.Value, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint, out: out, std: std}
 	if f.several() {
 		if err := format.checkGroup(format.name, j); err != nil {
 			return err
 		}
-		g, err := f.openGroup(cmd.Context(), false, std.say)
+		g, err := f.openGroup(cmd.Context(), false, std.Say)
 		if err != nil {
 			return err
 		}
@@ -106,7 +113,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std Streams) error
 		return err
 	}
 	defer src.Close()
-	j.noted = func(note string) { sayNotes(std, src, note) }
+	j.noted = func(note string) { run.SayNotes(std, src, note) }
 	return format.write(cmd.Context(), src, j)
 }
 
@@ -123,14 +130,14 @@ func (recordingFile) write(ctx context.Context, src sampler.Source, j *job) erro
 
 func (recordingFile) checkGroup(_ string, j *job) error {
 	if j.out == "-" {
-		return usageErrorf("a recording of several processes is a file each: name it with -o FILE; the PIDs are added to the name")
+		return flags.Usagef("a recording of several processes is a file each: name it with -o FILE; the PIDs are added to the name")
 	}
 	return nil
 }
 
 func (recordingFile) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
 	var names recordingNames
-	_, err := measureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
+	_, err := run.MeasureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
 		note, err := streamRecording(ctx, src, left, names.next(j.out, src.Process().PID), j.std)
 		return struct{}{}, note, err
 	})
@@ -138,24 +145,24 @@ func (recordingFile) writeGroup(ctx context.Context, g sampler.Group, j *job) er
 }
 
 // streamRecording writes a recording while it is measured. note says why it ended early, "" when it did not.
-func streamRecording(ctx context.Context, src sampler.Source, length time.Duration, out output, std Streams) (note string, err error) {
+func streamRecording(ctx context.Context, src sampler.Source, length time.Duration, out run.Output, std run.Streams) (note string, err error) {
 	opening, opened := run.Patience(ctx)
 	defer opened()
-	file, err := out.stream(opening, std)
+	file, err := out.Stream(opening, std)
 	if err != nil {
 		return "", err
 	}
 	process := src.Process()
 	w, err := recording.NewWriter(file, process, src.Dictionary())
 	if err != nil {
-		return "", errors.Join(err, file.done(false))
+		return "", errors.Join(err, file.Done(false))
 	}
 	w.Live(true)
 	// A full disk ends the measurement: nothing more would be written.
 	measuring, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var failed error
-	note, err = sampleFor(measuring, src, length, func(s *sampler.Sample) {
+	note, err = run.SampleFor(measuring, src, length, func(s *sampler.Sample) {
 		if failed == nil {
 			if failed = w.Write(s); failed != nil {
 				cancel(failed)
@@ -170,10 +177,10 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		end = &e
 	}
 	failed = errors.Join(failed, err)
-	nothing := errors.Is(err, errNothing)
+	nothing := errors.Is(err, run.ErrNothing)
 	late := func() error {
-		if w.Complete() && file.there {
-			std.say("wrote %s. The disk has not confirmed it within %v: a crash of the machine would lose it", out, run.DiskPatience)
+		if w.Complete() && file.There {
+			std.Say("wrote %s. The disk has not confirmed it within %v: a crash of the machine would lose it", out, run.DiskPatience)
 			return nil
 		}
 		return fmt.Errorf("recording process %d to %s: %w", process.PID, out, w.Unwritten())
@@ -183,31 +190,104 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		if err != nil {
 			err = fmt.Errorf("recording process %d to %s: %w", process.PID, out, err)
 		}
-		return errors.Join(err, file.done(err == nil))
+		return errors.Join(err, file.Done(err == nil))
 	})
 	if err != nil {
 		if !nothing {
-			sayNote(std, file.kept)
+			run.SayNote(std, file.Kept)
 		}
 		return "", err
 	}
 	if n := w.Lost(); n > 0 {
-		sayNote(std, fmt.Sprintf("%d samples are missing in %s: the disk was too slow for them", n, out))
+		run.SayNote(std, fmt.Sprintf("%d samples are missing in %s: the disk was too slow for them", n, out))
 	}
 	return note, nil
 }
 
-// sayNote prints why a measurement ended early.
-func sayNote(std Streams, note string) {
-	if note != "" {
-		std.say("%s", note)
-	}
+// recordingNames makes the names of the files of several processes: FILE-PID.ddtop, and FILE-PID-2.ddtop when the process
+// has become another Ruby by exec.
+type recordingNames struct {
+	mu   sync.Mutex
+	seen map[int]int
 }
 
-// sayNotes prints why the measurement of a process ended early, and what of its exact mode did not go as it should.
-func sayNotes(std Streams, src sampler.Source, note string) {
-	sayNote(std, note)
-	if what, why := exactNote(src); what != "" {
-		tellExact(std.say).note(src.Process(), what, why)
+func (n *recordingNames) next(out run.Output, pid int) run.Output {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.seen == nil {
+		n.seen = make(map[int]int)
 	}
+	n.seen[pid]++
+	ext := filepath.Ext(string(out))
+	name := fmt.Sprintf("%s-%d", strings.TrimSuffix(string(out), ext), pid)
+	if n.seen[pid] > 1 {
+		name += fmt.Sprintf("-%d", n.seen[pid])
+	}
+	return run.Output(name + ext)
+}
+
+// intervalLines writes a line of JSON for each interval, while it is measured.
+type intervalLines struct{ oneProcess }
+
+func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) error {
+	note, err := writeIntervals(ctx, src, j.length, j.notes, j.out, j.std)
+	if err == nil {
+		j.noted(note)
+	}
+	return err
+}
+
+// writeIntervals measures for a length of time, or reads a whole recording, and writes what happened meanwhile. note says why it ended
+// early, "" when it did not.
+func writeIntervals(ctx context.Context, src sampler.Source, length time.Duration, notes []sampler.Note, out run.Output, std run.Streams) (note string, err error) {
+	giveUp, released := run.Patience(ctx)
+	defer released()
+	file, err := out.Stream(giveUp, std)
+	if err != nil {
+		return "", err
+	}
+	aside := run.WriteAside(file, giveUp)
+	class, stream := gvl.NewClassifier(src.Process(), src.Dictionary()), stream.New(src.Process())
+	lines := trace.NewIntervals(aside, stream, src.Process(), src.Dictionary(), Version)
+	for _, n := range notes {
+		lines.Note(n)
+	}
+	measuring, stop := context.WithCancel(ctx)
+	defer stop()
+	note, err = run.SampleFor(measuring, src, length, func(s *sampler.Sample) {
+		if stream.Feed(s, class.Classify(s)); lines.Err() != nil {
+			stop() // a full disk ends the measurement: nothing more would be written
+		}
+	})
+	stream.Finish()
+	if lines.Err() == nil {
+		// What came before, the probes that were taken out above all, was no fault of the disk's.
+		giveUp, written := run.Patience(ctx)
+		defer written()
+		aside.GiveUp = giveUp
+	}
+	end, _ := src.End()
+	failed := errors.Join(err, lines.Finish(end.Reason), aside.Close())
+	if failed != nil && err == nil {
+		failed = fmt.Errorf("writing the intervals of process %d to %s: %w", src.Process().PID, out, firstOf(failed))
+	}
+	// A disk that hangs holds whoever closes its file, too.
+	if err := run.Unless(aside.GiveUp, run.Slow, func() error { return file.Done(failed == nil) }); failed == nil {
+		failed = err
+	}
+	if failed != nil {
+		if err == nil {
+			run.SayNote(std, file.Kept)
+		}
+		return "", failed
+	}
+	return note, nil
+}
+
+// firstOf is the first of errors that were joined: what comes after it is of the same cause.
+func firstOf(err error) error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return many.Unwrap()[0]
+	}
+	return err
 }

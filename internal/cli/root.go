@@ -1,9 +1,16 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/ui"
 )
 
 const rootLong = `ddtop attaches from outside to a running Ruby and shows, live, what every thread does, who holds
@@ -29,19 +36,19 @@ type rootFlags struct {
 }
 
 // Command returns ddtop's command with all commands below it, to make man pages and completions from. It is not to be run.
-func Command() *cobra.Command { return newRoot(Streams{}) }
+func Command() *cobra.Command { return newRoot(run.Streams{}) }
 
-func newRoot(std Streams) *cobra.Command {
-	if std.redact == nil {
-		std.redact = newRedaction(nil)
+func newRoot(std run.Streams) *cobra.Command {
+	if std.Redact == nil {
+		std.Redact = flags.NewRedaction(nil)
 	}
-	if std.own == nil {
-		std.own = new(ownCode)
+	if std.Own == nil {
+		std.Own = new(flags.OwnCode)
 	}
-	if std.chosen == nil {
-		std.chosen = new(chosen)
+	if std.Chosen == nil {
+		std.Chosen = new(run.Chosen)
 	}
-	f := rootFlags{screenFlags: newScreenFlags(std), target: target{names: std.redact, ownCode: std.own}}
+	f := rootFlags{screenFlags: newScreenFlags(std), target: target{names: std.Redact, ownCode: std.Own}}
 	cmd := &cobra.Command{
 		Use:           "ddtop [PID | NAME | -- command ...]",
 		Short:         "See a running Ruby's threads, its GVL and its flamegraph, live",
@@ -57,7 +64,7 @@ func newRoot(std Streams) *cobra.Command {
 			}
 			if cmd.ArgsLenAtDash() == 0 {
 				if cmd.Flags().Changed("pid") {
-					return usageErrorf("-p PID looks at a running process and \"-- %s\" starts one: choose", args[0])
+					return flags.Usagef("-p PID looks at a running process and \"-- %s\" starts one: choose", args[0])
 				}
 				return wrap(cmd.Context(), args, &f, std)
 			}
@@ -72,7 +79,7 @@ func newRoot(std Streams) *cobra.Command {
 		},
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageErrorf("%w; \"%s --help\" lists the flags", err, c.CommandPath())
+		return flags.Usagef("%w; \"%s --help\" lists the flags", err, c.CommandPath())
 	})
 	cmd.Version = Version
 	cmd.SetVersionTemplate(versionText() + "\n")
@@ -90,9 +97,33 @@ func newRoot(std Streams) *cobra.Command {
 func rootArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) == 0:
-		return usageErrorf("the program to start comes after \"--\": ddtop -- ruby app.rb")
+		return flags.Usagef("the program to start comes after \"--\": ddtop -- ruby app.rb")
 	case dash > 0:
-		return usageErrorf("%q names a running process and \"--\" starts one: choose", args[0])
+		return flags.Usagef("%q names a running process and \"--\" starts one: choose", args[0])
 	}
 	return nil
+}
+
+// watch opens the screen on a process.
+func (f *rootFlags) watch(ctx context.Context, std run.Streams) error {
+	if err := f.checkPID(); err != nil {
+		return err
+	}
+	if !std.Terminal {
+		return flags.Usagef("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
+			"\"ddtop record -p %[1]d -o FILE\"", f.pid)
+	}
+	o := f.options(std, shown{})
+	if f.several() {
+		later := new(saidLater)
+		defer later.say(std)
+		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (exact.Group, error) {
+			return f.openGroupTelling(ctx, false, later.add, tellUnits(tell))
+		})
+		if err != nil {
+			return notWaitedFor(err)
+		}
+		return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
+	}
+	return f.showProcess(ctx, &f.target, fmt.Sprintf("attaching to process %d", f.pid), std)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/ui"
@@ -19,26 +21,26 @@ import (
 
 // screenFlags say how the screen looks.
 type screenFlags struct {
-	window    duration
-	history   duration
+	window    flags.Duration
+	history   flags.Duration
 	theme     string
 	noColor   bool
 	ascii     bool
 	noMouse   bool
-	redact    *redaction
-	own       *ownCode
+	redact    *flags.Redaction
+	own       *flags.OwnCode
 	args      bool
 	keys      map[string]string
 	findings  *screenRules
-	wait      duration
+	wait      flags.Duration
 	snapshots string
 }
 
-func newScreenFlags(std Streams) screenFlags {
+func newScreenFlags(std run.Streams) screenFlags {
 	return screenFlags{
-		redact: std.redact, own: std.own,
-		window:  duration{value: ui.DefaultWindow, min: time.Second, max: ui.DefaultHistory},
-		history: duration{value: ui.DefaultHistory, min: time.Second, max: ui.MaxHistory},
+		redact: std.Redact, own: std.Own,
+		window:  flags.Duration{Value: ui.DefaultWindow, Min: time.Second, Max: ui.DefaultHistory},
+		history: flags.Duration{Value: ui.DefaultHistory, Min: time.Second, Max: ui.MaxHistory},
 
 		findings: newScreenRules(), wait: newJudgement().wait,
 	}
@@ -54,10 +56,10 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colours (NO_COLOR does too)")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters only")
 	cmd.Flags().BoolVar(&f.noMouse, "no-mouse", false, "leave the mouse to the terminal")
-	f.redact.addTo(cmd)
-	f.own.addTo(cmd)
+	f.redact.AddTo(cmd)
+	f.own.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
-	addFinding(cmd, ruleFlag{f.findings.rules, &f.findings.given})
+	addFinding(cmd, f.findings.flag)
 	addWait(cmd, &f.wait)
 	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` that the keys s and W save in, made when it is needed")
 }
@@ -65,10 +67,10 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 // check refuses values before anything is started or attached to.
 func (f *screenFlags) check() error {
 	if _, err := ui.ThemeByName(f.theme); err != nil {
-		return &usageError{fmt.Errorf("--theme: %w", err)}
+		return &flags.UsageError{Err: fmt.Errorf("--theme: %w", err)}
 	}
 	if err := checkSnapshots(f.snapshots); err != nil {
-		return &usageError{fmt.Errorf("--snapshots %q: %w", f.snapshots, err)}
+		return &flags.UsageError{Err: fmt.Errorf("--snapshots %q: %w", f.snapshots, err)}
 	}
 	return nil
 }
@@ -117,57 +119,38 @@ type shown struct {
 }
 
 // show runs the screen on a source until the user quits it or ctx ends.
-func (f *screenFlags) show(ctx context.Context, src sampler.Source, std Streams, s shown) error {
+func (f *screenFlags) show(ctx context.Context, src sampler.Source, std run.Streams, s shown) error {
 	o := f.options(std, s)
 	o.Source = src
 	return ui.Run(ctx, o)
 }
 
-// showGroup runs the screen on several processes.
-func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std Streams, s shown) error {
-	o := f.options(std, s)
-	o.Group = g
-	return ui.Run(ctx, o)
-}
-
-func (f *screenFlags) options(std Streams, s shown) ui.Options {
-	return ui.Options{
-		Window: f.window.value, History: f.history.value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.redactor(), Args: f.args, Rules: f.findings.rules,
-		WaitThreshold: f.wait.value,
-		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Input: std.In, Output: std.Out,
-		Suspend: canSuspend(),
-	}
-}
-
-// watch opens the screen on a process.
-func (f *rootFlags) watch(ctx context.Context, std Streams) error {
-	if err := f.checkPID(); err != nil {
-		return err
-	}
-	if !std.Terminal {
-		return usageErrorf("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
-			"\"ddtop record -p %[1]d -o FILE\"", f.pid)
-	}
-	o := f.options(std, shown{})
-	if f.several() {
-		later := new(saidLater)
-		defer later.say(std)
-		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (group, error) {
-			return f.openGroupTelling(ctx, false, later.add, tellUnits(tell))
-		})
-		if err != nil {
-			return notWaitedFor(err)
-		}
-		return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
-	}
-	src, err := ui.Load(ctx, o, fmt.Sprintf("attaching to process %d", f.pid), func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
-		return f.openTelling(ctx, tellUnits(tell))
+// showProcess attaches to a process, and runs the screen on it. what says what is waited for meanwhile.
+func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, std run.Streams) error {
+	src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
+		return t.openTelling(ctx, tellUnits(tell))
 	})
 	if err != nil {
 		return notWaitedFor(err)
 	}
 	defer src.Close()
-	return f.show(ctx, src, std, shown{exact: f.exactSwitch(src)})
+	return f.show(ctx, src, std, shown{exact: t.exactSwitch(src)})
+}
+
+// showGroup runs the screen on several processes.
+func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std run.Streams, s shown) error {
+	o := f.options(std, s)
+	o.Group = g
+	return ui.Run(ctx, o)
+}
+
+func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
+	return ui.Options{
+		Window: f.window.Value, History: f.history.Value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.Redactor(), Args: f.args, Rules: f.findings.rules,
+		WaitThreshold: f.wait.Value,
+		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Input: std.In, Output: std.Out,
+		Suspend: canSuspend(),
+	}
 }
 
 // saidLater keeps what is to be said while a screen is there until it is gone.
@@ -187,11 +170,11 @@ func (l *saidLater) add(format string, args ...any) {
 	}
 }
 
-func (l *saidLater) say(std Streams) {
+func (l *saidLater) say(std run.Streams) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {
-		std.say("%s", line)
+		std.Say("%s", line)
 	}
 }
 
@@ -206,127 +189,6 @@ func tellUnits(tell func(ui.Progress)) func(path string, done, total int) {
 // no failure once it is there, and none before.
 func notWaitedFor(err error) error {
 	if errors.Is(err, ui.ErrCancelled) || errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the user
-// quits the screen first, ddtop waits for the program: its exit code is to be passed on.
-func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
-	c, err := startCommand(args, std, true)
-	if err != nil {
-		return err
-	}
-	stop := c.forwardSignals()
-	defer stop()
-	defer c.reap()()
-	err = f.showCommand(ctx, c, std)
-	if err != nil && (!errors.Is(err, errEndedBefore) || len(c.leftBehind()) == 0) {
-		std.sayErr(err)
-	}
-	if err == nil || errors.Is(err, errEndedBefore) {
-		if err := f.showBackground(ctx, c, std); err != nil {
-			std.sayErr(err)
-		}
-	}
-	c.nameOutput(std)
-	if c.running() {
-		std.say("%s still runs (process %d); ctrl-c ends it", std.redact.program(args[0]), c.pid())
-	}
-	exit := c.exit()
-	if f.showOutput {
-		if err := c.copyOutput(std.Out); err != nil {
-			std.sayErr(err)
-		}
-	}
-	return exit
-}
-
-// showBackground shows the Ruby that the program left behind as it ended while it was looked at, or before; none is no error.
-func (f *rootFlags) showBackground(ctx context.Context, c *command, std Streams) error {
-	if !c.inBackground.Load() && c.shown {
-		return nil // the user has quit the screen
-	}
-	src, err := c.openBackground(ctx, f.attaching(layoutProgress(f.names)))
-	if err != nil || src == nil {
-		return err
-	}
-	defer src.Close()
-	sayBackground(std, c, src)
-	if err := f.exact.begin(ctx, src); err != nil {
-		return err
-	}
-	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.output, exact: f.exactSwitch(src)})
-	if errors.Is(err, sampler.ErrEnded) {
-		return nil
-	}
-	return err
-}
-
-func (f *rootFlags) showCommand(ctx context.Context, c *command, std Streams) error {
-	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.pid())
-	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.pid())
-	first := f.target
-	if f.children {
-		first.exact.on = false // the group follows it
-	}
-	// A signal is the program's to obey, and its end ends the waiting.
-	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
-		return c.attach(ctx, first, tellUnits(tell))
-	})
-	if err != nil {
-		return notWaitedFor(err)
-	}
-	c.shown = true
-	letGo := src.Close
-	defer func() { letGo() }()
-	notice := shown{notice: "the program writes to " + c.output, exact: f.exactSwitch(src)}
-	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
-	if f.children {
-		// That there is a VM shows that there is something to see; the group finds it again.
-		if err := src.Close(); err != nil {
-			return err
-		}
-		letGo, notice.exact = func() error { return nil }, nil
-		f.pids = pidList{c.pid()}
-		later := new(saidLater)
-		defer later.say(std)
-		g, err := f.openGroup(context.WithoutCancel(ctx), true, later.add)
-		if err != nil {
-			return err
-		}
-		letGo = g.Close
-		show = func(ctx context.Context) error { return f.showGroup(ctx, g, std, notice) }
-	}
-	// A signal is the program's to obey. The screen stays until it has, and then ends too.
-	screen, quit := context.WithCancel(context.WithoutCancel(ctx))
-	defer quit()
-	go func() {
-		select {
-		case <-screen.Done():
-			return
-		case <-c.done:
-			if len(c.leftBehind()) > 0 {
-				c.inBackground.Store(true)
-				quit() // the next screen has it
-				return
-			}
-			select {
-			case <-screen.Done():
-				return
-			case <-ctx.Done():
-			}
-		case <-ctx.Done():
-		}
-		select {
-		case <-screen.Done():
-		case <-c.done:
-			quit()
-		}
-	}()
-	err = show(screen)
-	if errors.Is(err, sampler.ErrEnded) {
 		return nil
 	}
 	return err

@@ -1,18 +1,26 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
-func newStat(std Streams) *cobra.Command {
+func newStat(std run.Streams) *cobra.Command {
 	m, j := newMeasurement(std), newJudgement()
 	lines := newLineFlags()
 	var asJSON bool
@@ -32,40 +40,40 @@ probes cost.`,
 				return err
 			}
 			if inLines {
-				m.figuresOf = lines.interval.value
+				m.figuresOf = lines.interval.Value
 			}
 			if err := m.check(cmd, args, std); err != nil {
 				return err
 			}
 			if inLines {
-				return m.statLines(cmd.Context(), lines.interval.value, std, asJSON)
+				return m.statLines(cmd.Context(), lines.interval.Value, std, asJSON)
 			}
 			if m.several() {
-				return m.statGroup(cmd.Context(), m.length.value, j, std, asJSON)
+				return m.statGroup(cmd.Context(), m.length.Value, j, std, asJSON)
 			}
 			src, err := m.open(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer src.Close()
-			stat, note, err := measureStat(cmd.Context(), src, m.length.value, j)
+			stat, note, err := measureStat(cmd.Context(), src, m.length.Value, j)
 			if err != nil {
 				return err
 			}
-			sayNotes(std, src, note)
+			run.SayNotes(std, src, note)
 			if asJSON {
-				return export.WriteStatJSON(std.results(cmd.Context()), stat)
+				return export.WriteStatJSON(std.Results(cmd.Context()), stat)
 			}
-			return export.WriteStat(std.results(cmd.Context()), stat)
+			return export.WriteStat(std.Results(cmd.Context()), stat)
 		},
 	}
 	m.addFlags(cmd)
-	std.redact.addTo(cmd)
-	std.own.addTo(cmd)
+	std.Redact.AddTo(cmd)
+	std.Own.AddTo(cmd)
 	j.addRules(cmd)
 	j.addWait(cmd)
 	lines.addLines(cmd)
-	j.endpoint.addEndpoint(cmd)
+	j.endpoint.AddTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
 	return cmd
 }
@@ -73,16 +81,151 @@ probes cost.`,
 // measureStat measures a source for a while.
 func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (account.Stat, string, error) {
 	m := measure.New(src.Process(), src.Dictionary(), j.rules)
-	native := watchNative(src)
-	note, err := sampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
+	native := run.WatchNative(src)
+	note, err := run.SampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
 	if err != nil {
 		return account.Stat{}, "", err
 	}
-	stat := m.Stat(j.wait.value.Nanoseconds())
-	if match := j.endpoint.match(); match != nil {
+	stat := m.Stat(j.wait.Value.Nanoseconds())
+	if match := j.endpoint.Match(); match != nil {
 		stat.Requests = m.Requests(match)
 	}
 	fillSource(&stat, src)
-	stat.FillNative(native.others(ctx, rubyTIDs(&stat)))
-	return stat, note, fillExact(&stat, src)
+	stat.FillNative(native.Others(ctx, run.RubyTIDs(&stat)))
+	return stat, note, exact.Fill(&stat, src)
+}
+
+// headEvery is how many lines of text a heading stands over.
+const headEvery = 20
+
+// lineFlags are those of `stat --interval`.
+type lineFlags struct{ interval flags.Duration }
+
+func newLineFlags() lineFlags {
+	return lineFlags{flags.Duration{Min: 100 * time.Millisecond, Max: time.Hour}}
+}
+
+func (f *lineFlags) addLines(cmd *cobra.Command) {
+	cmd.Flags().Var(&f.interval, "interval", "print a line for each such stretch of time, until ctrl-c or for -d: 1s")
+	cmd.Flags().Lookup("interval").DefValue = ""
+}
+
+// given reports whether lines are asked for. What lines don't have is refused then.
+func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, error) {
+	if !cmd.Flags().Changed("interval") {
+		return false, nil
+	}
+	for _, name := range []string{"finding", "wait-threshold", "endpoint"} {
+		if cmd.Flags().Changed(name) {
+			return false, flags.Usagef("--%s does not go with --interval, whose lines have nothing of it", name)
+		}
+	}
+	if !cmd.Flags().Changed("duration") {
+		length.Value = run.Unlimited
+	}
+	return true, nil
+}
+
+// linePrinter prints the lines of one process or several, while they are measured.
+type linePrinter struct{ *run.Printer[export.StatLine] }
+
+// printLines begins to print. failed is called when nothing more can be written.
+func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
+	n := 0
+	return linePrinter{run.Print(func(l export.StatLine) error {
+		if asJSON {
+			return export.WriteStatLineJSON(to, l)
+		}
+		if n%headEvery == 0 {
+			if _, err := io.WriteString(to, export.StatLinesHead(several)); err != nil {
+				return err
+			}
+		}
+		n++
+		return export.WriteStatLine(to, l, several)
+	}, failed)}
+}
+
+// measure feeds the lines of a process. note says why it ended early, "" when it did not.
+func (p linePrinter) measure(ctx context.Context, src sampler.Source, length, interval time.Duration) (note string, err error) {
+	class := gvl.NewClassifier(src.Process(), src.Dictionary())
+	stream := stream.New(src.Process())
+	lines := account.NewLines(stream, src.Process(), interval.Nanoseconds(), func(l account.StatLine) {
+		p.Add(export.StatLine{Time: src.Process().WallTime(l.EndNS), StatLine: l})
+	})
+	note, err = run.SampleFor(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
+	stream.Finish()
+	lines.Finish()
+	return note, err
+}
+
+// statLines is `ddtop stat --interval`.
+func (m *measurement) statLines(ctx context.Context, interval time.Duration, std run.Streams, asJSON bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if m.several() {
+		g, err := m.openGroup(ctx, false, std.Say)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		p := printLines(std.Results(ctx), asJSON, true, cancel)
+		_, err = run.MeasureGroup(ctx, g, m.length.Value, std, func(ctx context.Context, src sampler.Source, left time.Duration) (struct{}, string, error) {
+			note, err := p.measure(ctx, src, left, interval)
+			return struct{}{}, note, err
+		})
+		return cmp.Or(p.Close(std.Say), err)
+	}
+	src, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	p := printLines(std.Results(ctx), asJSON, false, cancel)
+	go run.TellFailures(ctx, src, std.Say)
+	note, err := p.measure(ctx, src, m.length.Value, interval)
+	if err = cmp.Or(p.Close(std.Say), err); err == nil {
+		run.SayNotes(std, src, note)
+	}
+	return err
+}
+
+// measureStats is stat of each process.
+func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, std run.Streams) ([]export.ProcessStat, error) {
+	return run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (export.ProcessStat, string, error) {
+		stat, note, err := measureStat(ctx, src, left, j)
+		return export.ProcessStat{Process: src.Process(), Stat: stat}, note, err
+	})
+}
+
+// statGroup is `ddtop stat` of several processes.
+func (t *target) statGroup(ctx context.Context, length time.Duration, j judgement, std run.Streams, asJSON bool) error {
+	g, err := t.openGroup(ctx, false, std.Say)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	list, err := measureStats(ctx, g, length, j, std)
+	if err != nil {
+		return err
+	}
+	relatives, forgotten := g.Relatives()
+	if asJSON {
+		return export.WriteStatsJSON(std.Results(ctx), list, relatives, forgotten)
+	}
+	return export.WriteStats(std.Results(ctx), list, relatives, forgotten)
+}
+
+// fillSource says in a Stat how it was learned what threads did.
+func fillSource(stat *account.Stat, src sampler.Source) {
+	from, ok := src.(exact.SwitchSource)
+	if !ok {
+		return
+	}
+	s := from.SwitchStatus()
+	out := &account.StatSource{Kind: string(live.FromPolling), Why: s.Ended, Records: s.Records, Lost: s.Lost, FailedWords: s.Failed, KernelNS: s.BusyNS}
+	if s.SinceNS != 0 && s.Ended == "" {
+		out.Kind = s.Kind
+	}
+	stat.Source = out
 }

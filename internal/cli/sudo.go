@@ -15,31 +15,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// chosen is which process was found by other words than its PID, so that ddtop can be started again for the same one.
-type chosen struct {
-	words    []string // those it was found by
-	pids     pidList  // empty: the flags name it
-	children bool
-}
-
 // again are the arguments that start ddtop again for the same processes; cmd is the command that they gave.
-func (c *chosen) again(args []string, cmd *cobra.Command) []string {
-	if len(c.pids) == 0 {
+func again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
+	if len(c.PIDs) == 0 {
 		return args
 	}
 	// The command's name, where there is one, stands before the words.
 	at := positionals(args, cmd)
-	at = at[max(0, len(at)-len(c.words)):]
+	at = at[max(0, len(at)-len(c.Words)):]
 	var left []string
 	for i, arg := range args {
 		if !slices.Contains(at, i) {
 			left = append(left, arg)
 		}
 	}
-	args = append(left, "-p", c.pids.String())
-	if c.children && !slices.Contains(args, "--children") {
+	args = append(left, "-p", c.PIDs.String())
+	if c.Children && !slices.Contains(args, "--children") {
 		args = append(args, "--children")
 	}
 	return args
@@ -78,18 +73,18 @@ func positionals(args []string, cmd *cobra.Command) []int {
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
 
 // nameCommand puts the very command into an error that says how root may read a process, or follow it exactly; nil where root may not.
-func nameCommand(why error, args []string, cmd *cobra.Command, std Streams) []string {
-	var inexact *exactError
-	if errors.As(why, &inexact) && inexact.rootHelps() && !wraps(args) {
-		args = std.chosen.again(args, cmd)
-		inexact.command = "sudo ddtop " + shellWords(args)
+func nameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) []string {
+	var inexact *exact.Error
+	if errors.As(why, &inexact) && inexact.RootHelps() && !wraps(args) {
+		args = again(std.Chosen, args, cmd)
+		inexact.Command = "sudo ddtop " + shellWords(args)
 		return args
 	}
 	var refused *attach.TargetError
 	if !errors.As(why, &refused) || !refused.Root || wraps(args) {
 		return nil
 	}
-	args = std.chosen.again(args, cmd)
+	args = again(std.Chosen, args, cmd)
 	general, exact := fmt.Sprintf("`sudo ddtop -p %d`", refused.PID), "`sudo ddtop "+shellWords(args)+"`"
 	if strings.Contains(refused.Help, general) {
 		refused.Help = strings.ReplaceAll(refused.Help, general, exact)
@@ -100,7 +95,7 @@ func nameCommand(why error, args []string, cmd *cobra.Command, std Streams) []st
 }
 
 // offerRoot asks at a terminal whether to run ddtop with sudo, and runs it. It returns when it was not run.
-func offerRoot(ctx context.Context, args []string, std Streams) error {
+func offerRoot(ctx context.Context, args []string, std run.Streams) error {
 	if !std.Terminal || args == nil {
 		return nil
 	}

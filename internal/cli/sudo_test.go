@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // TestAgain: the words that named processes give way to their PIDs, and nothing else does: a flag's value may be the same word.
@@ -22,12 +25,12 @@ func TestAgain(t *testing.T) {
 		{"stat", "stat stat", "stat -p 17", false},
 		{"web", "web", "-p 17 --children", true},
 	} {
-		cmd, _, err := newRoot(Streams{}).Find(strings.Fields(c.args))
+		cmd, _, err := newRoot(run.Streams{}).Find(strings.Fields(c.args))
 		if err != nil {
 			t.Fatal(err)
 		}
-		choice := chosen{words: strings.Fields(c.words), pids: pidList{17}, children: c.children}
-		if got := choice.again(strings.Fields(c.args), cmd); !slices.Equal(got, strings.Fields(c.want)) {
+		choice := run.Chosen{Words: strings.Fields(c.words), PIDs: flags.PIDs{17}, Children: c.children}
+		if got := again(&choice, strings.Fields(c.args), cmd); !slices.Equal(got, strings.Fields(c.want)) {
 			t.Errorf("%q: %q, want %q", c.args, got, c.want)
 		}
 	}

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
 // Version is ddtop's release. The tag of a release is this version behind the letter v.
 const Version = "0.1.0"
 
-func newVersion(std Streams) *cobra.Command {
+func newVersion(std run.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print ddtop's version",

@@ -11,11 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
-	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/internal/cli/watch"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -37,41 +38,33 @@ const (
 
 // whenFlags are those of `record --when`.
 type whenFlags struct {
-	conditions                   []measure.Condition
-	before, after, over, longest duration
-	keep                         int
-	size                         byteSize
-	match                        matchFlag
-	user                         userFlag
-	rules                        *findings.Rules
-	asJSON                       bool
+	watch.Options
+	keep  int
+	size  flags.ByteSize
+	match matchFlag
+	user  userFlag
 }
 
 func newWhenFlags() whenFlags {
 	return whenFlags{
-		before: duration{value: defaultBefore, max: maxBefore}, after: duration{value: defaultBefore, min: time.Second, max: time.Hour},
-		over:    duration{value: defaultOver, min: measure.MinOverNS, max: measure.MaxOverNS},
-		longest: duration{value: defaultLongest, min: 10 * time.Second, max: 24 * time.Hour}, keep: defaultKeep, size: defaultKept, rules: findings.NewRules(),
+		Options: watch.Options{
+			Before:  flags.Duration{Value: defaultBefore, Max: maxBefore},
+			After:   flags.Duration{Value: defaultBefore, Min: time.Second, Max: time.Hour},
+			Over:    flags.Duration{Value: defaultOver, Min: measure.MinOverNS, Max: measure.MaxOverNS},
+			Longest: flags.Duration{Value: defaultLongest, Min: 10 * time.Second, Max: 24 * time.Hour}, Rules: findings.NewRules(),
+		},
+		keep: defaultKeep, size: defaultKept,
 	}
 }
 
-// conditionFlag is a flag's value that adds a condition each time it is given.
-type conditionFlag struct{ to *whenFlags }
-
-// String is the default, which is none.
-func (conditionFlag) String() string { return "" }
-
-// Type is the word for the value in help texts.
-func (conditionFlag) Type() string { return "CONDITION" }
-
-// Set adds a condition.
-func (c conditionFlag) Set(text string) error {
-	if len(c.to.conditions) >= maxConditions {
+// add adds a condition.
+func (f *whenFlags) add(text string) error {
+	if len(f.Conditions) >= maxConditions {
 		return fmt.Errorf("there are more than %d", maxConditions)
 	}
 	x, err := measure.ParseCondition(text)
 	if err == nil {
-		c.to.conditions = append(c.to.conditions, x)
+		f.Conditions = append(f.Conditions, x)
 	}
 	return err
 }
@@ -83,20 +76,20 @@ var (
 )
 
 func (f *whenFlags) addWhen(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.Var(conditionFlag{f}, "when", "record what is around a finding, or a figure such as 'wait_p99>200ms', into the folder -o")
-	flags.Var(&f.before, "before", "with --when: how long before it a recording begins")
-	flags.Var(&f.after, "after", "with --when: how long after it is over a recording ends")
-	flags.Var(&f.over, "over", "with --when: the past that figures are of")
-	flags.Var(&f.longest, "longest", "with --when: how long a recording can be after it has begun")
-	flags.IntVar(&f.keep, "keep", f.keep, "with --when: keep the newest `N` recordings")
-	flags.Var(&f.size, "size", "with --when: what all recordings in the folder may take")
+	set := cmd.Flags()
+	set.Var(flags.Each{Kind: "CONDITION", Add: f.add}, "when", "record what is around a finding, or a figure such as 'wait_p99>200ms', into the folder -o")
+	set.Var(&f.Before, "before", "with --when: how long before it a recording begins")
+	set.Var(&f.After, "after", "with --when: how long after it is over a recording ends")
+	set.Var(&f.Over, "over", "with --when: the past that figures are of")
+	set.Var(&f.Longest, "longest", "with --when: how long a recording can be after it has begun")
+	set.IntVar(&f.keep, "keep", f.keep, "with --when: keep the newest `N` recordings")
+	set.Var(&f.size, "size", "with --when: what all recordings in the folder may take")
 	f.match.addMatch(cmd)
 	f.user.addUser(cmd)
-	flags.Lookup("match").Usage = "with --when: " + flags.Lookup("match").Usage
-	addFinding(cmd, ruleFlag{rules: f.rules})
-	flags.Lookup("finding").Usage = "with --when: " + flags.Lookup("finding").Usage
-	flags.BoolVar(&f.asJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
+	set.Lookup("match").Usage = "with --when: " + set.Lookup("match").Usage
+	addFinding(cmd, f.Rules.Set)
+	set.Lookup("finding").Usage = "with --when: " + set.Lookup("finding").Usage
+	set.BoolVar(&f.AsJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
 }
 
 // whenHelp is what the help says of conditions.
@@ -113,89 +106,68 @@ func whenHelp() string {
 
 // given reports whether --when is; flags that don't go together are refused.
 func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
-	if len(f.conditions) == 0 {
+	if len(f.Conditions) == 0 {
 		for _, name := range whenOnly {
 			if cmd.Flags().Changed(name) {
-				return false, usageErrorf("--%s goes with --when", name)
+				return false, flags.Usagef("--%s goes with --when", name)
 			}
 		}
 		return false, nil
 	}
 	for _, name := range notWhen {
 		if cmd.Flags().Changed(name) {
-			return false, usageErrorf("--%s does not go with --when, which writes recordings: they hold everything, and \"ddtop report\" makes the rest of them", name)
+			return false, flags.Usagef("--%s does not go with --when, which writes recordings: they hold everything, and \"ddtop report\" makes the rest of them", name)
 		}
 	}
 	switch {
 	case f.keep < 1 || f.keep > maxKeep:
-		return false, usageErrorf("--keep takes 1 to %d, not %d", maxKeep, f.keep)
+		return false, flags.Usagef("--keep takes 1 to %d, not %d", maxKeep, f.keep)
 	case f.size < minKept:
-		return false, usageErrorf("--size takes 1MB or more, not %d bytes: one recording alone is as large as that", f.size)
-	case f.longest.value < f.after.value:
-		return false, usageErrorf("--longest %v is shorter than --after %v", f.longest.value, f.after.value)
+		return false, flags.Usagef("--size takes 1MB or more, not %d bytes: one recording alone is as large as that", f.size)
+	case f.Longest.Value < f.After.Value:
+		return false, flags.Usagef("--longest %v is shorter than --after %v", f.Longest.Value, f.After.Value)
 	}
 	return true, nil
 }
 
 // watch is `ddtop record --when`.
-func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) error {
+func (f *recordFlags) watch(cmd *cobra.Command, words []string, std run.Streams) error {
 	switch {
 	case cmd.Flags().Changed("format") && f.format != recordingFormat:
-		return usageErrorf("--when writes recordings (--format %s), not %s: \"ddtop report\" makes that of them", recordingFormat, f.format)
+		return flags.Usagef("--when writes recordings (--format %s), not %s: \"ddtop report\" makes that of them", recordingFormat, f.format)
 	case f.output == "" || f.output == "-":
-		return usageErrorf("%s --when needs -o FOLDER, where recordings are kept", cmd.CommandPath())
+		return flags.Usagef("%s --when needs -o FOLDER, where recordings are kept", cmd.CommandPath())
 	}
 	find, err := f.when.match.finder(f.when.user)
 	if err != nil {
 		return err
 	}
-	folder := &keptFolder{path: filepath.Clean(f.output), count: f.when.keep, bytes: int64(f.when.size)}
+	folder := watch.NewFolder(filepath.Clean(f.output), f.when.keep, int64(f.when.size))
 	if find != nil && len(words) == 0 && len(f.pids) == 0 {
 		err = errors.Join(f.checkRates(), f.checkExact(cmd, false))
 	} else {
 		err = f.measurement.check(cmd, words, std)
 	}
-	if err := cmp.Or(err, folder.check()); err != nil {
+	if err := cmp.Or(err, folder.Check()); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	if cmd.Flags().Changed("duration") {
-		ctx, cancel = context.WithTimeout(ctx, f.length.value)
+		ctx, cancel = context.WithTimeout(ctx, f.length.Value)
 		defer cancel()
 	}
 	if f.pause {
-		stayAwake()
+		exact.StayAwake()
 	}
 	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, Options: f.attaching(layoutProgress(f.names))})
 	if err != nil {
 		return err
 	}
-	g, err := f.exact.group(ctx, processes, tellExact(std.say), true)
+	g, err := f.exact.Group(ctx, processes, run.TellExact(std.Say), true)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	return f.watchGroup(ctx, cancel, g, folder, std)
-}
-
-func (f *recordFlags) watchGroup(ctx context.Context, cancel func(), g sampler.Group, folder *keptFolder, std Streams) error {
-	to := std.results(ctx)
-	events := run.Print(func(e export.WatchEvent) error {
-		if f.when.asJSON {
-			return export.WriteWatchEventJSON(to, e)
-		}
-		return export.WriteWatchEvent(to, e)
-	}, cancel)
-	folder.removed = func(path string, size int64) {
-		events.Add(export.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
-	}
-	w := &watching{when: &f.when, folder: folder, events: events, say: std.say}
-	var conditions []string
-	for _, c := range f.when.conditions {
-		conditions = append(conditions, c.String())
-	}
-	std.say("waiting for %s", strings.Join(conditions, " or "))
-	err := w.run(ctx, g)
-	return errors.Join(err, events.Close(std.say))
+	return watch.Run(ctx, cancel, g, &f.when.Options, folder, std)
 }

@@ -4,38 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"time"
+	"io"
 
-	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/program"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/ui"
 )
-
-const (
-	// firstLook and slowestLook are the shortest and longest time between two looks whether a started program's VM
-	// is up.
-	firstLook   = 2 * time.Millisecond
-	slowestLook = 200 * time.Millisecond
-	// maxDescent is how many generations below the started program a Ruby is looked for: a shell that starts bundle that
-	// starts the server.
-	maxDescent = 8
-	// maxSiblings bounds how many processes of a generation are looked at.
-	maxSiblings = 64
-	// unlimited is the length of a measurement that ends with the program.
-	unlimited = time.Duration(math.MaxInt64)
-)
-
-// errNoPidfd is returned for --pause on a kernel that can't tell of a child's end without asking for its exit code.
-var errNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
-
-// errEndedBefore is returned when a started program ended before it could be measured.
-var errEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
 
 // wrap starts a program and watches it.
-func wrap(ctx context.Context, args []string, f *rootFlags, std Streams) error {
+func wrap(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	if std.Terminal {
 		return wrapWithScreen(ctx, args, f, std)
 	}
@@ -44,35 +25,35 @@ func wrap(ctx context.Context, args []string, f *rootFlags, std Streams) error {
 
 // wrapWithoutScreen starts a program, measures each Ruby VM that it starts, prints stat's table of each to standard
 // error, and passes the program's exit code on.
-func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Streams) error {
-	c, err := startCommand(args, std, false)
+func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
+	c, err := program.Start(args, std, false)
 	if err != nil {
 		return err
 	}
-	stop := c.forwardSignals()
+	stop := c.ForwardSignals()
 	defer stop()
-	defer c.reap()()
+	defer c.Reap()()
 	// The signals that end ctx are the program's to obey; ddtop ends when it does.
 	unended := context.WithoutCancel(ctx)
 	if f.children {
 		if err := measureCommands(unended, c, f, std); err != nil {
-			std.sayErr(err)
+			std.SayErr(err)
 		}
 	}
 	measured := 0
-	for ; c.running() && !f.children; measured++ {
+	for ; c.Running() && !f.children; measured++ {
 		if err := measureCommand(unended, c, f, std, measured > 0); err != nil {
-			if measured == 0 && len(c.leftBehind()) == 0 || !errors.Is(err, errEndedBefore) {
-				std.sayErr(err)
+			if measured == 0 && len(c.LeftBehind()) == 0 || !errors.Is(err, program.ErrEndedBefore) {
+				std.SayErr(err)
 			}
 			break
 		}
 	}
-	exit := c.exit()
+	exit := c.Exit()
 	for ; ctx.Err() == nil; measured++ { // what is in the background obeys nobody at the terminal: signals end ddtop
 		found, err := measureBackground(ctx, c, f, std, measured > 0 || f.children)
 		if err != nil {
-			std.sayErr(err)
+			std.SayErr(err)
 		}
 		if err != nil || !found {
 			break
@@ -82,15 +63,15 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std Str
 }
 
 // measureBackground measures the Ruby that the program left behind, until it or ctx ends; false: there is none.
-func measureBackground(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) (found bool, err error) {
+func measureBackground(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams, again bool) (found bool, err error) {
 	t := f.target
-	src, err := c.openBackground(ctx, t.attaching(layoutProgress(t.names)))
+	src, err := c.OpenBackground(ctx, t.attaching(layoutProgress(t.names)))
 	if err != nil || src == nil {
 		return false, err
 	}
 	defer src.Close()
-	sayBackground(std, c, src)
-	if err := t.exact.begin(ctx, src); err != nil {
+	program.SayBackground(std, c, src)
+	if err := t.exact.Begin(ctx, src); err != nil {
 		return false, err
 	}
 	return true, f.printStat(ctx, src, std, again)
@@ -98,9 +79,9 @@ func measureBackground(ctx context.Context, c *command, f *rootFlags, std Stream
 
 // measureCommand measures one VM of the program from its start to its end, and prints the table, apart from
 // one before it.
-func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, again bool) error {
+func measureCommand(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams, again bool) error {
 	t := f.target
-	src, err := c.attach(ctx, t, layoutProgress(t.names))
+	src, err := c.Attach(ctx, t.attaching(layoutProgress(t.names)), &t.exact)
 	if err != nil {
 		return err
 	}
@@ -109,79 +90,172 @@ func measureCommand(ctx context.Context, c *command, f *rootFlags, std Streams, 
 }
 
 // printStat measures a process until it or ctx ends, and prints the table, apart from one before it.
-func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std Streams, again bool) error {
-	stat, _, err := measureStat(ctx, src, unlimited, f.judgement())
-	if errors.Is(err, errNothing) {
-		return errEndedBefore
+func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std run.Streams, again bool) error {
+	stat, _, err := measureStat(ctx, src, run.Unlimited, f.judgement())
+	if errors.Is(err, run.ErrNothing) {
+		return program.ErrEndedBefore
 	}
 	if err != nil {
 		return err
 	}
-	sayNotes(std, src, "")
+	run.SayNotes(std, src, "")
 	if again {
 		fmt.Fprintln(std.Err)
 	}
 	return export.WriteStat(std.Err, stat)
 }
 
-// attach waits until a Ruby VM is up in the program or in one that it started, and opens it. progress is told how far the
-// reading of debug information is.
-func (c *command) attach(ctx context.Context, t target, progress func(path string, done, total int)) (*live.Source, error) {
-	if t.pause {
-		if !c.pausable {
-			return nil, errNoPidfd
-		}
-		stayAwake()
+// measureCommands measures the program that was started and all Rubies below it, to the program's end.
+func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams) error {
+	t := f.target
+	if t.pause && !c.Pausable {
+		return program.ErrNoPidfd
 	}
-	opts := t.attaching(progress)
-	opts.BootWait = firstLook
-	for wait := firstLook; ; wait = min(2*wait, slowestLook) {
-		src, err := live.Open(ctx, c.pid(), opts)
-		if err != nil && wait == slowestLook && errors.Is(err, attach.ErrNotRuby) {
-			if src = openBelow(ctx, c.pid(), opts); src != nil {
-				err = nil
-			}
-		}
-		if err == nil {
-			if err := t.exact.begin(ctx, src); err != nil {
-				return nil, fmt.Errorf("the program runs on without being watched: %w", errors.Join(err, src.Close()))
-			}
-			return src, nil
-		}
-		// Within exec and exit the kernel refuses for a moment: believed when it lasts.
-		if wait == slowestLook && isAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease, live.ErrPauseLimit) {
-			return nil, fmt.Errorf("the program runs on without being watched: %w", err)
-		}
+	t.pids = flags.PIDs{c.PID()}
+	g, err := t.openGroup(ctx, true, std.Say)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
 		select {
-		case <-c.done:
-			return nil, errEndedBefore
+		case <-c.Done:
+			cancel()
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(wait):
 		}
+	}()
+	quiet := std
+	quiet.Err = io.Discard // that processes end is what is waited for
+	list, err := measureStats(ctx, g, run.Unlimited, f.judgement(), quiet)
+	if errors.Is(err, run.ErrNothingOfAny) {
+		return program.ErrEndedBefore
 	}
+	if err != nil {
+		return err
+	}
+	relatives, forgotten := g.Relatives()
+	return export.WriteStats(std.Err, list, relatives, forgotten)
 }
 
-// openBelow opens the first Ruby among the processes below one, nearest generation first; nil: there is none.
-func openBelow(ctx context.Context, pid int, opts live.Options) *live.Source {
-	generation := []int{pid}
-	for range maxDescent {
-		var next []int
-		for _, parent := range generation {
-			children, err := kernel.Children(parent)
-			if err != nil {
-				continue // it has ended meanwhile
-			}
-			next = append(next, children...)
-		}
-		if generation = next[:min(len(next), maxSiblings)]; len(generation) == 0 {
-			return nil
-		}
-		for _, child := range generation {
-			if src, err := live.Open(ctx, child, opts); err == nil {
-				return src
-			}
+// wrapWithScreen starts a program, its output in a file, and shows it from the moment its VM is up. When the user
+// quits the screen first, ddtop waits for the program: its exit code is to be passed on.
+func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
+	c, err := program.Start(args, std, true)
+	if err != nil {
+		return err
+	}
+	stop := c.ForwardSignals()
+	defer stop()
+	defer c.Reap()()
+	err = f.showCommand(ctx, c, std)
+	if err != nil && (!errors.Is(err, program.ErrEndedBefore) || len(c.LeftBehind()) == 0) {
+		std.SayErr(err)
+	}
+	if err == nil || errors.Is(err, program.ErrEndedBefore) {
+		if err := f.showBackground(ctx, c, std); err != nil {
+			std.SayErr(err)
 		}
 	}
-	return nil
+	c.NameOutput(std)
+	if c.Running() {
+		std.Say("%s still runs (process %d); ctrl-c ends it", std.Redact.Program(args[0]), c.PID())
+	}
+	exit := c.Exit()
+	if f.showOutput {
+		if err := c.CopyOutput(std.Out); err != nil {
+			std.SayErr(err)
+		}
+	}
+	return exit
+}
+
+// showBackground shows the Ruby that the program left behind as it ended while it was looked at, or before; none is no error.
+func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std run.Streams) error {
+	if !c.InBackground.Load() && c.Shown {
+		return nil // the user has quit the screen
+	}
+	src, err := c.OpenBackground(ctx, f.attaching(layoutProgress(f.names)))
+	if err != nil || src == nil {
+		return err
+	}
+	defer src.Close()
+	program.SayBackground(std, c, src)
+	if err := f.exact.Begin(ctx, src); err != nil {
+		return err
+	}
+	err = f.show(ctx, src, std, shown{notice: "the program went into the background, and writes to " + c.Output, exact: f.exactSwitch(src)})
+	if errors.Is(err, sampler.ErrEnded) {
+		return nil
+	}
+	return err
+}
+
+func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run.Streams) error {
+	fmt.Fprintf(std.Err, "ddtop: waiting for a Ruby VM in process %d\n", c.PID())
+	what := fmt.Sprintf("waiting for a Ruby VM in process %d", c.PID())
+	first := f.target
+	if f.children {
+		first.exact.On = false // the group follows it
+	}
+	// A signal is the program's to obey, and its end ends the waiting.
+	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
+		return c.Attach(ctx, first.attaching(tellUnits(tell)), &first.exact)
+	})
+	if err != nil {
+		return notWaitedFor(err)
+	}
+	c.Shown = true
+	letGo := src.Close
+	defer func() { letGo() }()
+	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src)}
+	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
+	if f.children {
+		// That there is a VM shows that there is something to see; the group finds it again.
+		if err := src.Close(); err != nil {
+			return err
+		}
+		letGo, notice.exact = func() error { return nil }, nil
+		f.pids = flags.PIDs{c.PID()}
+		later := new(saidLater)
+		defer later.say(std)
+		g, err := f.openGroup(context.WithoutCancel(ctx), true, later.add)
+		if err != nil {
+			return err
+		}
+		letGo = g.Close
+		show = func(ctx context.Context) error { return f.showGroup(ctx, g, std, notice) }
+	}
+	// A signal is the program's to obey. The screen stays until it has, and then ends too.
+	screen, quit := context.WithCancel(context.WithoutCancel(ctx))
+	defer quit()
+	go func() {
+		select {
+		case <-screen.Done():
+			return
+		case <-c.Done:
+			if len(c.LeftBehind()) > 0 {
+				c.InBackground.Store(true)
+				quit() // the next screen has it
+				return
+			}
+			select {
+			case <-screen.Done():
+				return
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
+		select {
+		case <-screen.Done():
+		case <-c.Done:
+			quit()
+		}
+	}()
+	err = show(screen)
+	if errors.Is(err, sampler.ErrEnded) {
+		return nil
+	}
+	return err
 }

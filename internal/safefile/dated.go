@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -56,4 +58,22 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 		}
 	}
 	return nil
+}
+
+// A DatedFile is a file whose name begins as DatedName.
+type DatedFile struct {
+	Name string
+	At   time.Time
+	Size int64
+}
+
+// DatedFiles returns the files of a folder, at most so many, whose names match a pattern that begins with DatePattern: the oldest first.
+func DatedFiles(folder *os.Root, limit int, pattern *regexp.Regexp) (list []DatedFile, err error) {
+	err = Names(folder, limit, pattern.MatchString, func(name string, info fs.FileInfo) {
+		if at, err := time.Parse(DateFormat, pattern.FindStringSubmatch(name)[1]); err == nil {
+			list = append(list, DatedFile{name, at, info.Size()})
+		}
+	})
+	slices.SortStableFunc(list, func(a, b DatedFile) int { return a.At.Compare(b.At) })
+	return list, err
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/internal/safefile"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/push"
 )
 
@@ -45,15 +46,9 @@ type Folder struct {
 	maxBytes int64
 
 	mu       sync.Mutex
-	kept     []file // oldest first
+	kept     []safefile.DatedFile // oldest first
 	bytes    int64
 	listedAt time.Time
-}
-
-type file struct {
-	name string
-	from time.Time
-	size int64
 }
 
 // New returns the destination of a URL file:///FOLDER, with max-age and max-size as its parameters:
@@ -72,7 +67,7 @@ func New(u *url.URL) (*Folder, error) {
 				err = fmt.Errorf("%q is not a time such as 48h or 30m", value)
 			}
 		case "max-size":
-			d.maxBytes, err = push.ParseBytes(value)
+			d.maxBytes, err = units.ParseBytes(value)
 		default:
 			err = errors.New("there are max-age and max-size")
 		}
@@ -123,13 +118,13 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	if err != nil {
 		return err
 	}
-	f := file{name, p.From, int64(len(p.Body))}
-	if i := slices.IndexFunc(d.kept, func(k file) bool { return k.name == name }); i >= 0 {
-		d.bytes += f.size - d.kept[i].size
+	f := safefile.DatedFile{Name: name, At: p.From, Size: int64(len(p.Body))}
+	if i := slices.IndexFunc(d.kept, func(k safefile.DatedFile) bool { return k.Name == name }); i >= 0 {
+		d.bytes += f.Size - d.kept[i].Size
 		d.kept[i] = f
 	} else {
 		d.kept = append(d.kept, f)
-		d.bytes += f.size
+		d.bytes += f.Size
 	}
 	d.rotate(folder, now)
 	return nil
@@ -137,36 +132,33 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 
 // list reads which files there are, and removes what was never finished.
 func (d *Folder) list(folder *os.Root, now time.Time) error {
-	d.kept, d.bytes, d.listedAt = nil, 0, now
-	wanted := func(name string) bool { return ours.MatchString(name) || unfinished.MatchString(name) }
-	err := safefile.Names(folder, maxListed, wanted, func(name string, info fs.FileInfo) {
-		m := ours.FindStringSubmatch(name)
-		if m == nil {
-			if now.Sub(info.ModTime()) > listEvery {
-				_ = folder.Remove(name) // the next time
-			}
-			return
-		}
-		if from, err := time.Parse(safefile.DateFormat, m[1]); err == nil {
-			d.kept = append(d.kept, file{name, from, info.Size()})
-			d.bytes += info.Size()
+	d.bytes, d.listedAt = 0, now
+	err := safefile.Names(folder, maxListed, unfinished.MatchString, func(name string, info fs.FileInfo) {
+		if now.Sub(info.ModTime()) > listEvery {
+			_ = folder.Remove(name) // the next time
 		}
 	})
+	if err == nil {
+		d.kept, err = safefile.DatedFiles(folder, maxListed, ours)
+	}
 	if err != nil {
-		d.listedAt = time.Time{} // the next time
+		d.kept, d.listedAt = nil, time.Time{} // the next time
+	}
+	for _, f := range d.kept {
+		d.bytes += f.Size
 	}
 	return err
 }
 
 // rotate removes the oldest files until the limits hold. The newest always stays.
 func (d *Folder) rotate(folder *os.Root, now time.Time) {
-	slices.SortStableFunc(d.kept, func(a, b file) int { return a.from.Compare(b.from) })
+	slices.SortStableFunc(d.kept, func(a, b safefile.DatedFile) int { return a.At.Compare(b.At) })
 	n := 0
-	for n < len(d.kept)-1 && (d.bytes > d.maxBytes || now.Sub(d.kept[n].from) > d.maxAge) {
-		if err := folder.Remove(d.kept[n].name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for n < len(d.kept)-1 && (d.bytes > d.maxBytes || now.Sub(d.kept[n].At) > d.maxAge) {
+		if err := folder.Remove(d.kept[n].Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.listedAt = time.Time{} // it is still there, and tried again
 		}
-		d.bytes -= d.kept[n].size
+		d.bytes -= d.kept[n].Size
 		n++
 	}
 	d.kept = d.kept[n:]

@@ -1,13 +1,11 @@
-// Package run has what several commands share while they measure: writing for somebody who may not read, and following a group of
-// processes.
+// Package run has what several commands share while they measure: their streams and files, writers that survive a disk or a reader that
+// hangs, and measuring one process or a group.
 package run
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/ddtop/ddtop/sampler"
 )
 
 // DiskPatience is how long after the interrupt, and after the end of the measurement, a disk or the reader of a pipe is waited for.
@@ -91,14 +89,4 @@ func (p *Printer[T]) Close(say func(format string, args ...any)) error {
 		say("%d lines are left out: they were not read in time", lost)
 	}
 	return err
-}
-
-// Follow calls each process of a group, in a goroutine of its own, until ctx ends or there is none left that could come back. join is
-// called for one process at a time and returns what is to be done with it. The channel is closed when all of it is done.
-func Follow(ctx context.Context, g sampler.Group, join func(sampler.Source) func()) (all <-chan struct{}, err error) {
-	var processes sync.WaitGroup
-	err = g.Follow(ctx, func(src sampler.Source) { processes.Go(join(src)) })
-	done := make(chan struct{})
-	go func() { processes.Wait(); close(done) }()
-	return done, err
 }

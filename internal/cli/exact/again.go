@@ -1,0 +1,87 @@
+package exact
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// exactRest is for how long a process is sampled only after exact mode has ended itself; each time that happens again it is twice as
+	// long, up to exactRestMost. Once exact mode has lasted for that long, it begins anew.
+	exactRest     = time.Minute
+	exactRestMost = time.Hour
+	// exactLook is how often it is looked whether it has ended itself.
+	exactLook = time.Second
+)
+
+// exactAgain switches exact mode on again in a process that is followed for days: what made it too dear may be over. Where it is not to be
+// trusted, or can't be had any more, that is the end of it.
+type exactAgain struct {
+	src   Source
+	flags *Flags
+	// say tells what happens and why. That exact mode has ended itself is said again only after it has lasted for exactRestMost.
+	say func(what, why string)
+
+	mu    sync.Mutex
+	rest  time.Duration // the next one
+	since time.Time     // when exact mode was first seen on
+	until time.Time     // when the rest is over; zero: there is none
+	said  bool
+	over  bool // it is not switched on any more
+}
+
+// step looks once, at a time.
+func (a *exactAgain) step(ctx context.Context, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return
+	}
+	s := a.src.ExactStatus()
+	switch {
+	case s.On:
+		if a.since.IsZero() {
+			a.since = now
+		}
+		if now.Sub(a.since) >= exactRestMost {
+			a.rest, a.said = exactRest, false
+		}
+	case s.Wrong:
+		a.over = true
+		a.say("exact mode was ended and is not tried again", s.Ended)
+	case s.Ended == "" || s.WithTarget:
+	case a.until.IsZero():
+		a.rest = max(a.rest, exactRest)
+		a.until = now.Add(a.rest)
+		if !a.said {
+			a.said = true
+			a.say(fmt.Sprintf("exact mode ended itself; it is tried again in %v, and each time after twice as long, up to %v", a.rest, exactRestMost), s.Ended)
+		}
+		a.rest = min(2*a.rest, exactRestMost)
+	case !now.Before(a.until):
+		a.until, a.since = time.Time{}, time.Time{}
+		if err := a.flags.Begin(ctx, a.src); err != nil && ctx.Err() == nil {
+			a.over = true
+			a.say("exact mode can't be had any more", err.Error())
+		}
+	}
+}
+
+// leave ends it: nothing is switched on any more.
+func (a *exactAgain) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = true
+}
+
+// resting is until when the process is sampled only, and why; zero: it is not, or for good.
+func (a *exactAgain) resting() (until time.Time, why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over || a.until.IsZero() {
+		return time.Time{}, ""
+	}
+	return a.until, a.src.ExactStatus().Ended
+}

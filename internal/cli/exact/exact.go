@@ -1,0 +1,128 @@
+// Package exact has what commands share to follow processes exactly: the flags, beginning and ending it, one process or a group, and what is
+// said of it.
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/exact/probe"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// Flags are --exact and --exact-cost.
+type Flags struct {
+	On   bool
+	cost flags.Overhead
+}
+
+// AddTo adds the flags to a command.
+func (f *Flags) AddTo(cmd *cobra.Command) {
+	f.cost.Share = live.DefaultExactCost
+	cmd.Flags().BoolVar(&f.On, "exact", false, "follow every change of the GVL by probes in the process (docs/exact.md)")
+	cmd.Flags().Var(&f.cost, CostFlag, "what --exact may cost the process of its CPU time, else it ends; or off")
+}
+
+// CostFlag is the name of the flag that limits what exact mode costs.
+const CostFlag = "exact-cost"
+
+func (f *Flags) options() live.ExactOptions {
+	o := live.ExactOptions{MaxCost: f.cost.Share, Untried: Untried()}
+	if f.cost.Share == 0 { // off
+		o.MaxCost = 1
+	}
+	return o
+}
+
+// Untried reports whether exact mode is wanted on a processor like this one even if it has run on none yet: the environment
+// names it, in Go's words. No flag and no setting does, as nobody is to come to it by chance.
+func Untried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
+
+// Source is a process that exact mode can follow: a *live.Source.
+type Source interface {
+	sampler.Source
+	Exact(ctx context.Context, o live.ExactOptions) error
+	EndExact() (live.ExactReport, error)
+	ExactStatus() sampler.ExactStatus
+}
+
+// Begin puts the probes into a process, where that is asked for. A ddtop that is stopped would leave them in, and nobody would look at
+// what they cost: it ignores ctrl-z from then on.
+func (f *Flags) Begin(ctx context.Context, src Source) error {
+	if !f.On {
+		return nil
+	}
+	StayAwake()
+	if err := src.Exact(ctx, f.options()); err != nil {
+		return &Error{err: err}
+	}
+	return nil
+}
+
+// Error is why exact mode can't be had.
+type Error struct {
+	err error
+	// Command is what root would run; "": that would not help, or is not known.
+	Command string
+}
+
+func (e *Error) Error() string {
+	text := "--exact: " + e.err.Error()
+	if e.Command != "" {
+		text = strings.Replace(text, "run it with sudo", "run `"+e.Command+"`", 1)
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.err }
+
+// RootHelps reports whether sudo gives what is missing.
+func (e *Error) RootHelps() bool {
+	var missing *probe.MissingRights
+	return errors.As(e.err, &missing) && attach.OwnRights().CanBecomeRoot
+}
+
+// End takes the probes out of a process that was followed exactly, if they still are in.
+func End(src sampler.Source) error {
+	x, ok := src.(Source)
+	if !ok || x.ExactStatus().SinceNS == 0 {
+		return nil
+	}
+	_, err := x.EndExact()
+	return err
+}
+
+// Note says what of a process's exact mode did not go as it should, and why; "": nothing.
+func Note(src sampler.Source) (what, why string) {
+	x, ok := src.(Source)
+	if !ok {
+		return "", ""
+	}
+	s := x.ExactStatus()
+	if s.WithTarget { // which is said anyway
+		s.Ended = ""
+	}
+	lost := fmt.Sprintf("%d records of exact mode were lost, and what was around them is told as doubtful", s.Lost)
+	switch {
+	case s.SinceNS == 0:
+		return "", ""
+	case s.Wrong:
+		return "nothing of exact mode is told", s.Ended
+	case s.Ended != "" && s.Lost > 0:
+		return lost + "; it ended itself, and the process was sampled from then on", s.Ended
+	case s.Ended != "":
+		return "exact mode ended itself, and it was sampled from then on", s.Ended
+	case s.Lost > 0:
+		return lost, ""
+	}
+	return "", ""
+}

@@ -1,0 +1,161 @@
+package exact
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/push/status"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// Group is a group of processes that can be closed: a *live.Group, or one that is followed exactly.
+type Group interface {
+	sampler.Group
+	Close() error
+}
+
+// Told is how a command says what becomes of exact mode: that a process is not followed exactly, and why; and a note on one that
+// was, or is.
+type Told struct {
+	Refused func(p sampler.Process, why error)
+	Note    func(p sampler.Process, text, why string)
+}
+
+// Probed is a group whose processes are followed exactly, each by itself, from when they are found until Done. One that can't be is
+// sampled.
+type Probed struct {
+	*live.Group
+	flags Flags
+	told  Told
+	// again: where exact mode ended itself, it is tried again.
+	again bool
+
+	mu sync.Mutex
+	// begun are the processes that exact mode was tried in; nil: in vain.
+	begun map[sampler.Source]*exactAgain
+}
+
+// Group begins to follow the processes of a group that are there. The error is that of the first, where none can be followed; the group
+// is closed then.
+func (f *Flags) Group(ctx context.Context, g *live.Group, told Told, again bool) (Group, error) {
+	if !f.On {
+		return g, nil
+	}
+	x := &Probed{Group: g, flags: *f, told: told, again: again, begun: make(map[sampler.Source]*exactAgain)}
+	var failed []error
+	list, _ := g.Relatives()
+	list = slices.DeleteFunc(list, func(r sampler.Relative) bool { return r.Source == nil })
+	for i := range list {
+		failed = append(failed, x.begin(ctx, list[i].Source))
+	}
+	if i := slices.IndexFunc(failed, func(err error) bool { return err != nil }); i >= 0 && !slices.Contains(failed, nil) {
+		return nil, errors.Join(failed[i], g.Close())
+	}
+	for i, err := range failed {
+		if err != nil {
+			told.Refused(list[i].Source.Process(), err)
+		}
+	}
+	return x, nil
+}
+
+// begin follows a process, unless that was tried before.
+func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.begun[s]; ok {
+		return nil
+	}
+	g.begun[s] = nil
+	src := s.(Source) // a live process
+	if err := g.flags.Begin(ctx, src); err != nil {
+		return err
+	}
+	g.begun[s] = &exactAgain{src: src, flags: &g.flags, say: func(what, why string) { g.told.Note(src.Process(), what, why) }}
+	return nil
+}
+
+// Follow follows each process that comes, too.
+func (g *Probed) Follow(ctx context.Context, join func(sampler.Source)) error {
+	if g.again {
+		done := make(chan struct{})
+		following, stop := context.WithCancel(ctx)
+		go func() {
+			defer close(done)
+			g.keep(following)
+		}()
+		defer func() { stop(); <-done }()
+	}
+	return g.Group.Follow(ctx, func(src sampler.Source) {
+		if err := g.begin(ctx, src); err != nil && ctx.Err() == nil {
+			g.told.Refused(src.Process(), err)
+		}
+		join(src)
+	})
+}
+
+// keep tries exact mode again where it has ended itself, until ctx ends.
+func (g *Probed) keep(ctx context.Context) {
+	tick := time.NewTicker(exactLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, a := range g.followed() {
+				a.step(ctx, now)
+			}
+		}
+	}
+}
+
+// followed are the processes that exact mode could be had in.
+func (g *Probed) followed() []*exactAgain {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []*exactAgain
+	for _, a := range g.begun {
+		if a != nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Figures say how it stands, for the status page.
+func (g *Probed) Figures() *status.Exact {
+	out := new(status.Exact)
+	for _, a := range g.followed() {
+		if a.src.ExactStatus().On {
+			out.Processes++
+		} else if until, why := a.resting(); !until.IsZero() {
+			out.Resting = append(out.Resting, status.Resting{PID: a.src.Process().PID, Until: until, Why: why})
+		}
+	}
+	slices.SortFunc(out.Resting, func(a, b status.Resting) int { return cmp.Compare(a.PID, b.PID) })
+	return out
+}
+
+// Done takes the probes out.
+func (g *Probed) Done(src sampler.Source) {
+	g.mu.Lock()
+	a := g.begun[src]
+	delete(g.begun, src)
+	g.mu.Unlock()
+	if a != nil {
+		a.leave()
+		if err := End(src); err != nil {
+			g.told.Note(src.Process(), "ending exact mode", err.Error())
+		}
+		if what, why := Note(src); what != "" && !g.again {
+			g.told.Note(src.Process(), what, why)
+		}
+	}
+	g.Group.Done(src)
+}

@@ -1,0 +1,76 @@
+package flags
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/sampler/redact"
+)
+
+// Redaction is the value of --redact: one Redactor for all that a command reads, prints and writes, so that a name has the same
+// pseudonym everywhere.
+type Redaction struct {
+	names *redact.Redactor // nil: nothing is left out
+	// typed are the paths on the command line.
+	typed []string
+}
+
+// redactHelp is what --redact does, in the help of all commands that have it.
+const redactHelp = "leave out or replace what identifies somebody, for what you share (docs/redaction.md)"
+
+// NewRedaction is that of a command line.
+func NewRedaction(args []string) *Redaction {
+	r := new(Redaction)
+	for _, a := range args {
+		_, value, _ := strings.Cut(a, "=")
+		r.typed = append(r.typed, a, value)
+		if len(a) > 2 && a[0] == '-' && a[1] != '-' { // -oFILE
+			r.typed = append(r.typed, a[2:])
+		}
+	}
+	return r
+}
+
+// AddTo adds the flag to a command.
+func (r *Redaction) AddTo(cmd *cobra.Command) {
+	cmd.Flags().Var(r, "redact", redactHelp)
+	cmd.Flags().Lookup("redact").NoOptDefVal = "true"
+}
+
+// String is "true" or "false".
+func (r *Redaction) String() string { return strconv.FormatBool(r.Redactor() != nil) }
+
+// Type is the word of a switch.
+func (r *Redaction) Type() string { return "bool" }
+
+// Set takes "true", "false" and what else stands for them.
+func (r *Redaction) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return fmt.Errorf("%q is neither true nor false", text)
+	}
+	r.names = nil
+	if on {
+		r.names = redact.New()
+		r.names.Know(r.typed...)
+	}
+	return nil
+}
+
+// Redactor is nil where nothing is left out.
+func (r *Redaction) Redactor() *redact.Redactor {
+	if r == nil {
+		return nil
+	}
+	return r.names
+}
+
+// Text is a sentence that may name files.
+func (r *Redaction) Text(s string) string { return r.Redactor().Text(s) }
+
+// Program is the name of a program by its path, or what stands for it.
+func (r *Redaction) Program(path string) string { return r.Redactor().Program(filepath.Base(path)) }

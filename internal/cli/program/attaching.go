@@ -1,0 +1,93 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const (
+	// firstLook and slowestLook are the shortest and longest time between two looks whether a started program's VM
+	// is up.
+	firstLook   = 2 * time.Millisecond
+	slowestLook = 200 * time.Millisecond
+	// maxDescent is how many generations below the started program a Ruby is looked for: a shell that starts bundle that
+	// starts the server.
+	maxDescent = 8
+	// maxSiblings bounds how many processes of a generation are looked at.
+	maxSiblings = 64
+)
+
+// ErrNoPidfd is returned for --pause on a kernel that can't tell of a child's end without asking for its exit code.
+var ErrNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
+
+// ErrEndedBefore is returned when a started program ended before it could be measured.
+var ErrEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
+
+// Attach waits until a Ruby VM is up in the program or in one that it started, and opens it. x says whether it is followed exactly.
+func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags) (*live.Source, error) {
+	if opts.Pause {
+		if !c.Pausable {
+			return nil, ErrNoPidfd
+		}
+		exact.StayAwake()
+	}
+	opts.BootWait = firstLook
+	for wait := firstLook; ; wait = min(2*wait, slowestLook) {
+		src, err := live.Open(ctx, c.PID(), opts)
+		if err != nil && wait == slowestLook && errors.Is(err, attach.ErrNotRuby) {
+			if src = openBelow(ctx, c.PID(), opts); src != nil {
+				err = nil
+			}
+		}
+		if err == nil {
+			if err := x.Begin(ctx, src); err != nil {
+				return nil, fmt.Errorf("the program runs on without being watched: %w", errors.Join(err, src.Close()))
+			}
+			return src, nil
+		}
+		// Within exec and exit the kernel refuses for a moment: believed when it lasts.
+		if wait == slowestLook && run.IsAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease, live.ErrPauseLimit) {
+			return nil, fmt.Errorf("the program runs on without being watched: %w", err)
+		}
+		select {
+		case <-c.Done:
+			return nil, ErrEndedBefore
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// openBelow opens the first Ruby among the processes below one, nearest generation first; nil: there is none.
+func openBelow(ctx context.Context, pid int, opts live.Options) *live.Source {
+	generation := []int{pid}
+	for range maxDescent {
+		var next []int
+		for _, parent := range generation {
+			children, err := kernel.Children(parent)
+			if err != nil {
+				continue // it has ended meanwhile
+			}
+			next = append(next, children...)
+		}
+		if generation = next[:min(len(next), maxSiblings)]; len(generation) == 0 {
+			return nil
+		}
+		for _, child := range generation {
+			if src, err := live.Open(ctx, child, opts); err == nil {
+				return src
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const (
+	// backgroundWait is how long it is waited for a Ruby in what a program that has ended left behind: one that was started just before
+	// is still booting.
+	backgroundWait = 5 * time.Second
+	// reapEvery is how often the ends of adopted processes are taken note of.
+	reapEvery = time.Second
+)
+
+// errLeftNoRuby is returned for a program that has ended well and left processes behind none of which is a Ruby that can be read.
+var errLeftNoRuby = errors.New("the program ended and left processes running, none of them a Ruby that ddtop can read")
+
+// Reap takes note of the ends of adopted processes until the returned function is called: they would stay zombies.
+func (c *Command) Reap() (stop func()) {
+	quit := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(reapEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				adopted(c.PID(), c.ownGroup)
+			}
+		}
+	}()
+	return func() { close(quit) }
+}
+
+// LeftBehind returns the processes that the program left running when it ended well; nil: it runs, has failed, or left none.
+func (c *Command) LeftBehind() []int {
+	if c.Running() || c.err != nil {
+		return nil
+	}
+	return adopted(c.PID(), c.ownGroup)
+}
+
+// OpenBackground opens the Ruby that the program, which has ended, left running in the background. It returns nil where the program left
+// nothing.
+func (c *Command) OpenBackground(ctx context.Context, opts live.Options) (*live.Source, error) {
+	end := time.Now().Add(backgroundWait)
+	for {
+		left := c.LeftBehind()
+		if len(left) == 0 {
+			return nil, nil
+		}
+		var why error
+		for _, pid := range left {
+			src, err := live.Open(ctx, pid, opts)
+			if errors.Is(err, attach.ErrNotRuby) {
+				if src = openBelow(ctx, pid, opts); src != nil {
+					err = nil
+				}
+			}
+			if err == nil {
+				return src, nil
+			}
+			why = errors.Join(why, err)
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("%w (%d, the first is process %d: ddtop --children -p %d waits for one): %w", errLeftNoRuby, len(left), left[0], left[0], why)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(slowestLook):
+		}
+	}
+}
+
+// SayBackground says that a program went into the background, and how it is followed.
+func SayBackground(std run.Streams, c *Command, src *live.Source) {
+	std.Say("%s went into the background: ddtop follows process %d, whose end it waits for. Signals end ddtop and leave the program running; "+
+		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
+}

@@ -1,0 +1,167 @@
+// Package program is a program that ddtop started, as in `ddtop -- ruby app.rb`: its signals, its output, its end, and the Ruby in it or below it.
+package program
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/ddtop/ddtop/internal/cli/run"
+)
+
+// Command is a program that ddtop started, as in `ddtop -- ruby app.rb`.
+type Command struct {
+	cmd *exec.Cmd
+	// Output is the file that the program writes to, "" when it writes to ddtop's own streams. file is that file: by its
+	// path it could be another by the time it is read, where the folder for temporary files is another user's.
+	Output string
+	file   *commandOutput
+	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
+	ownGroup bool
+	// pausable: we may trace the program, because nobody waits for it before it has ended.
+	Pausable bool
+	// inBackground: the program ended while it was looked at, and left processes running. shown: it has had a screen.
+	InBackground atomic.Bool
+	Shown        bool
+	// Done is closed when the program has ended and was waited for; err is then what Wait said.
+	Done chan struct{}
+	err  error
+}
+
+// Start starts a program. With a screen its output goes to a file, since the screen needs the terminal; without
+// one the program keeps ddtop's own streams. Its standard input is ddtop's, unless that is a terminal that the screen reads.
+func Start(args []string, std run.Streams, screen bool) (*Command, error) {
+	c := &Command{cmd: exec.Command(args[0], args[1:]...), Done: make(chan struct{})}
+	in, inIsFile := std.In.(*os.File)
+	inIsTerminal := inIsFile && term.IsTerminal(int(in.Fd()))
+	if inIsFile && !screen {
+		c.cmd.Stdin = in
+	}
+	// In a group of its own a program that reads the terminal would be stopped (SIGTTIN).
+	c.ownGroup = screen || !inIsTerminal
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: c.ownGroup}
+	c.cmd.Stdout, c.cmd.Stderr = std.Out, std.Err
+	if screen {
+		file, err := os.CreateTemp("", "ddtop-"+std.Redact.Program(args[0])+"-*.log") // mode 0600
+		if err != nil {
+			return nil, fmt.Errorf("a file for the output of %s: %w", args[0], err)
+		}
+		c.Output = file.Name()
+		if c.file, err = newCommandOutput(file); err != nil {
+			return nil, errors.Join(err, file.Close(), os.Remove(c.Output))
+		}
+		c.cmd.Stdout, c.cmd.Stderr = file, file
+	}
+	adopt()
+	if err := c.cmd.Start(); err != nil {
+		if c.file != nil {
+			err = errors.Join(err, c.file.Close(), os.Remove(c.Output))
+		}
+		return nil, fmt.Errorf("starting %s: %w", args[0], err)
+	}
+	c.Pausable = pausable(c.cmd.Process)
+	go func() {
+		waitForEnd(c.cmd.Process)
+		c.err = c.cmd.Wait()
+		close(c.Done)
+	}()
+	if c.file != nil {
+		go c.file.keepShort(c.Done)
+	}
+	return c, nil
+}
+
+// PID is the program's process.
+func (c *Command) PID() int { return c.cmd.Process.Pid }
+
+// ForwardSignals hands the signals that ddtop gets on to the program until stop is called. Those that a terminal sends
+// to the whole group are left out when the program is in ddtop's own, because it gets them anyway.
+func (c *Command) ForwardSignals() (stop func()) {
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+	if c.ownGroup {
+		signals = append(signals, syscall.SIGINT, syscall.SIGQUIT)
+	}
+	arrived := make(chan os.Signal, 16)
+	signal.Notify(arrived, signals...)
+	if !c.ownGroup {
+		// Received and dropped, or they would end ddtop before the program has.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
+	}
+	quit := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-arrived:
+				if err := c.cmd.Process.Signal(s); err != nil {
+					continue // it has ended: done tells
+				}
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(arrived)
+		close(quit)
+	}
+}
+
+// Exit waits for the program's end and returns its exit code as an error for Main: nil for 0, 128+n for signal n.
+func (c *Command) Exit() error {
+	<-c.Done
+	var failed *exec.ExitError
+	switch {
+	case c.err == nil:
+		return nil
+	case !errors.As(c.err, &failed):
+		return fmt.Errorf("waiting for %s: %w", c.cmd.Path, c.err)
+	}
+	if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return &Exit{128 + int(status.Signal())}
+	}
+	return &Exit{failed.ExitCode()}
+}
+
+// Running reports whether the program has not ended yet.
+func (c *Command) Running() bool {
+	select {
+	case <-c.Done:
+		return false
+	default:
+		return true
+	}
+}
+
+// NameOutput says where the program's output is, once the screen is gone.
+func (c *Command) NameOutput(std run.Streams) {
+	if c.Output != "" {
+		std.Say("the output of %s is in %s%s", std.Redact.Program(c.cmd.Path), c.Output, c.file.about())
+	}
+}
+
+// CopyOutput writes what the program wrote.
+func (c *Command) CopyOutput(w io.Writer) error {
+	if err := c.file.copyTo(w); err != nil {
+		return fmt.Errorf("showing the output in %s: %w", c.Output, err)
+	}
+	return nil
+}
+
+// Exit carries a started command's exit code to ddtop's own. It is not printed.
+type Exit struct{ Code int }
+
+func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code %d", e.Code) }
+
+// pausable reports whether waitForEnd works for a child (from Linux 5.4 on).
+func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
+
+// waitForEnd waits until a child has ended, without asking for its exit code: whoever asks while the same program traces
+// the child would take its stops for exits, as os/exec does. Where that can't be told it returns at once.
+func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }

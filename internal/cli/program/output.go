@@ -1,0 +1,147 @@
+package program
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/units"
+)
+
+const (
+	// maxOutput is what the file with the output of a started Command may take, in bytes: the folder for temporary files is often in
+	// memory, and a program can write a log for days. keptOutput is what stays of it when it is cut.
+	maxOutput  = 64 << 20
+	keptOutput = 32 << 20
+	// outputEvery is how often the file is looked at. A Command that writes fast has it looked at more often, each leastOutputEvery
+	// at most, so that between two looks it grows by a fourth of maxOutput.
+	outputEvery      = 250 * time.Millisecond
+	leastOutputEvery = 5 * time.Millisecond
+)
+
+// commandOutput is the file that a started Command writes to. The Command has the file itself, not a pipe: it goes on if ddtop is killed.
+type commandOutput struct {
+	*os.File
+	max, kept int64
+
+	mu sync.Mutex
+	// cut is how many bytes of its begin are gone, hole how many of them are still there as zeros: where a file system can't take out
+	// the begin of a file, it can at least give back the memory.
+	cut, hole int64
+	failed    error // why it could not be cut; nil: it could
+}
+
+func newCommandOutput(f *os.File) (*commandOutput, error) {
+	// What is written after a cut goes to the new end.
+	if err := setAppend(f); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return &commandOutput{File: f, max: maxOutput, kept: keptOutput}, nil
+}
+
+// keepShort cuts the file whenever it takes too much, until the Command has ended.
+func (o *commandOutput) keepShort(done <-chan struct{}) {
+	var before int64
+	at, every := time.Now(), leastOutputEvery
+	for {
+		o.shorten()
+		written, now := o.written(), time.Now()
+		every = min(2*every, nextLook(written-before, now.Sub(at), o.max)) // it may begin to write fast at any time
+		next := time.NewTimer(every)
+		before, at = written, now
+		select {
+		case <-done:
+			next.Stop()
+			return
+		case <-next.C:
+		}
+	}
+}
+
+// nextLook is the time until the next look at a file of at most so many bytes, which grew by so many in a time.
+func nextLook(grown int64, in time.Duration, most int64) time.Duration {
+	if grown <= 0 {
+		return outputEvery
+	}
+	rest := float64(in) * float64(most/4) / float64(grown)
+	return time.Duration(min(max(rest, float64(leastOutputEvery)), float64(outputEvery)))
+}
+
+// written is how many bytes the Command has written until now.
+func (o *commandOutput) written() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	info, err := o.Stat()
+	if err != nil {
+		return 0
+	}
+	return o.cut - o.hole + info.Size()
+}
+
+// shorten cuts the begin of the file if it takes too much. The Command may write meanwhile.
+func (o *commandOutput) shorten() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	info, err := o.Stat()
+	if err != nil || info.Size()-o.hole <= o.max {
+		return
+	}
+	const block = 1 << 20 // a multiple of any file system's blocks, which is all that they take out
+	to := (info.Size() - o.kept) / block * block
+	switch err := removeBegin(o.File, o.hole, to); {
+	case err == nil:
+		o.cut += to - o.hole
+		o.hole = 0
+	case !errors.Is(err, errors.ErrUnsupported):
+		o.failed = err
+	case punchHole(o.File, to) == nil:
+		o.cut += to - o.hole
+		o.hole = to
+	default: // all that there is
+		if o.failed = o.Truncate(0); o.failed == nil {
+			o.cut, o.hole = o.cut+info.Size()-o.hole, 0
+		}
+	}
+}
+
+// about says what of the output is gone; "" if all is there.
+func (o *commandOutput) about() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := ""
+	if o.cut > 0 {
+		text = ", without its first " + units.Bytes(o.cut)
+	}
+	if o.hole > 0 {
+		text += fmt.Sprintf(" (read it with tail -c +%d)", o.hole+1)
+	}
+	if o.failed != nil {
+		text += fmt.Sprintf("; it could not be kept below %s: %v", units.Bytes(o.max), o.failed)
+	}
+	return text
+}
+
+// copyTo writes what is there, from the begin of a line on.
+func (o *commandOutput) copyTo(w io.Writer) error {
+	o.mu.Lock()
+	cut, hole := o.cut, o.hole
+	o.mu.Unlock()
+	r := bufio.NewReader(io.NewSectionReader(o.File, hole, math.MaxInt64-hole))
+	if cut > 0 {
+		if _, err := fmt.Fprintf(w, "ddtop: the first %s are left out\n", units.Bytes(cut)); err != nil {
+			return err
+		}
+		for { // the rest of a line
+			if _, err := r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+				break
+			}
+		}
+	}
+	_, err := io.Copy(w, r)
+	return err
+}

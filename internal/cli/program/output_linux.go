@@ -1,0 +1,35 @@
+package program
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// setAppend has everything written to the end of a file, by whoever has the same open file.
+func setAppend(f *os.File) error {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags|unix.O_APPEND)
+	}
+	return err
+}
+
+// removeBegin takes what is before to out of a file, which becomes shorter (fallocate(2): ext4 and xfs). errors.ErrUnsupported where the
+// file system can't, or has given back what is before hole, which it can't take out then.
+func removeBegin(f *os.File, hole, to int64) error {
+	if hole > 0 {
+		return errors.ErrUnsupported
+	}
+	err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, 0, to)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return errors.ErrUnsupported
+	}
+	return err
+}
+
+// punchHole gives back what is before to, where zeros are read then (fallocate(2): tmpfs, btrfs and others).
+func punchHole(f *os.File, to int64) error {
+	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to)
+}

@@ -1,0 +1,259 @@
+package pushing
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/push/status"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
+)
+
+const (
+	// maxServices bounds the services that are told apart; those that come after are otherServices together.
+	maxServices   = 64
+	otherServices = "(other)"
+	// rotateNS is how long waits count for the quantile, once to twice.
+	rotateNS = int64(time.Minute)
+)
+
+// TellAt answers at a listener, until the function that it returns is called.
+func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
+	p.services = newServiceFigures()
+	s := status.Serve(l, loopback, func() *status.Figures {
+		f := &status.Figures{Version: p.version, CPUNS: -1, Destinations: p.pusher.Stats()}
+		f.Services, f.Processes = p.services.read()
+		if p.Exact != nil {
+			f.Exact = p.Exact()
+		}
+		if ns, err := kernel.SelfCPU(); err == nil {
+			f.CPUNS = ns
+		}
+		return f
+	})
+	return func() {
+		done, cancel := context.WithCancel(context.Background())
+		cancel() // nobody is waited for: the end has its limit
+		_ = s.Close(done)
+	}
+}
+
+// serviceFigures are sums over the processes of services, for --status. Its methods may be called from any goroutine.
+type serviceFigures struct {
+	mu   sync.Mutex
+	all  map[string]*service
+	live int
+}
+
+// service is what is known of one. Its figures are behind the lock of all.
+type service struct {
+	status.Service
+	// now are the waits since turnNS, before those of the minute before, by what is known of each (gvl.Wait.SureNS).
+	now, before gvl.Histogram
+	// qualityNow and qualityBefore are what these rest on.
+	qualityNow, qualityBefore sampler.Quality
+	turnNS                    int64
+	// left is when its last process ended; the zero time while it has one.
+	left time.Time
+}
+
+// joined and ended count its processes.
+func (s *service) joined() {
+	s.Processes++
+	s.left = time.Time{}
+}
+
+func (s *service) ended() {
+	if s.Processes--; s.Processes == 0 {
+		s.left = time.Now()
+	}
+}
+
+// forgetAfter is how long the figures of a service are told whose processes have all ended: for several scrapes, also where these are
+// minutes apart.
+const forgetAfter = 15 * time.Minute
+
+// forget drops the services whose processes have all ended for so long, and where there is no room the one that ended first.
+func (f *serviceFigures) forget(room bool) {
+	var oldest *service
+	for name, s := range f.all {
+		switch {
+		case s.Processes > 0 || s.left.IsZero():
+		case time.Since(s.left) > forgetAfter:
+			delete(f.all, name)
+		case oldest == nil || s.left.Before(oldest.left):
+			oldest = s
+		}
+	}
+	if room && len(f.all) >= maxServices && oldest != nil {
+		delete(f.all, oldest.Name)
+	}
+}
+
+func newServiceFigures() *serviceFigures {
+	return &serviceFigures{all: make(map[string]*service)}
+}
+
+// of returns the figures of a service.
+func (f *serviceFigures) of(name string) *service {
+	if s, ok := f.all[name]; ok {
+		return s
+	}
+	f.forget(true)
+	if len(f.all) >= maxServices {
+		name = otherServices
+		if s, ok := f.all[name]; ok {
+			return s
+		}
+	}
+	s := &service{Service: status.Service{Name: name}}
+	f.all[name] = s
+	return s
+}
+
+// join counts a process of a service, and leave takes it away.
+func (f *serviceFigures) join(name string) *processFigures {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.live++
+	p := &processFigures{all: f, of: f.of(name)}
+	p.of.joined()
+	return p
+}
+
+// read is what is told; sorted by name.
+func (f *serviceFigures) read() (out []status.Service, processes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forget(false)
+	for _, s := range slices.SortedFunc(maps.Values(f.all), func(a, b *service) int { return cmp.Compare(a.Name, b.Name) }) {
+		var waits gvl.Histogram
+		waits.Merge(&s.before)
+		waits.Merge(&s.now)
+		one := s.Service
+		if n, _ := waits.Count(); n > 0 {
+			one.P99NS = waits.Quantile(0.99)
+		}
+		quality := s.qualityBefore
+		quality.Add(&s.qualityNow)
+		one.TooFew = quality.SpanNS > 0 && quality.Lacks(sampler.FigureWaits) != ""
+		out = append(out, one)
+	}
+	return out, f.live
+}
+
+// processFigures is a gvl.Consumer, which adds what one process does to its service.
+type processFigures struct {
+	gvl.Ignore
+	all    *serviceFigures
+	of     *service
+	lastNS int64 // the last sample of the period; 0: there was none
+	// quality is what figures rest on since the process was found.
+	quality account.QualityMeter
+}
+
+// begin is called at the beginning of a period: a process can have another service by then.
+func (p *processFigures) begin(name string) {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.lastNS = 0
+	if s := p.all.of(name); s != p.of {
+		p.of.ended()
+		s.joined()
+		p.of = s
+	}
+}
+
+func (p *processFigures) leave() {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.of.ended()
+	p.all.live--
+}
+
+// Interval takes a stretch of a thread's time.
+func (p *processFigures) Interval(i *gvl.Interval) {
+	ns := i.ToNS - i.FromNS
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	switch {
+	case i.State == gvl.Waiting:
+		p.of.WaitingNS += ns
+	case i.State.Held():
+		p.of.HeldNS += ns
+	}
+}
+
+// Lock takes what threads that no sample listed had of a GVL: they have no intervals.
+func (p *processFigures) Lock(i *gvl.LockInterval) {
+	if i.Unlisted == (gvl.Unlisted{}) {
+		return
+	}
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.of.WaitingNS += i.Unlisted.Waiters * i.NS()
+	if i.Unlisted.Holds {
+		p.of.HeldNS += i.NS()
+	}
+}
+
+// Collecting takes a stretch of the collector's time.
+func (p *processFigures) Collecting(i *gvl.GCInterval) {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.of.GCNS += i.NS()
+}
+
+// Waited takes a wait that is over.
+func (p *processFigures) Waited(w *gvl.Wait) {
+	if w.InProgress {
+		return // it is told again, whole or from the next period on
+	}
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	s := p.of
+	s.turn(w.ToNS)
+	s.Waits[status.Bucket(w.MostNS)]++
+	s.WaitsNS += w.MostNS
+	s.now.Add(w.SureNS())
+}
+
+// Tick takes a sample.
+func (p *processFigures) Tick(k *gvl.Tick) {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	if p.lastNS != 0 && k.TimeNS > p.lastNS {
+		p.of.ObservedNS += k.TimeNS - p.lastNS
+	}
+	p.lastNS = k.TimeNS
+	p.of.turn(k.TimeNS)
+	before := p.quality.Quality
+	p.quality.Tick(k)
+	added := p.quality.Since(&before)
+	p.of.qualityNow.Add(&added)
+}
+
+// turn forgets waits that are too old.
+func (s *service) turn(nowNS int64) {
+	switch {
+	case s.turnNS == 0:
+		s.turnNS = nowNS
+	case nowNS-s.turnNS >= 2*rotateNS:
+		s.before.Reset()
+		s.now.Reset()
+		s.qualityBefore, s.qualityNow = sampler.Quality{}, sampler.Quality{}
+		s.turnNS = nowNS
+	case nowNS-s.turnNS >= rotateNS:
+		s.now, s.before = s.before, s.now
+		s.now.Reset()
+		s.qualityBefore, s.qualityNow = s.qualityNow, sampler.Quality{}
+		s.turnNS = nowNS
+	}
+}

@@ -1,0 +1,232 @@
+// Package pushing is `ddtop push` at work: it follows processes, and hands a profile of each period over to be sent.
+package pushing
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ddtop/ddtop/export/profile"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/push"
+	"github.com/ddtop/ddtop/push/status"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+const (
+	// askEvery is how often a process is asked what it publishes of itself.
+	askEvery = time.Minute
+	// maxFinished bounds the profiles that wait to be encoded.
+	maxFinished = live.MaxProcesses
+)
+
+// Pushing is `ddtop push` at work.
+type Pushing struct {
+	pusher *push.Pusher
+	log    *slog.Logger
+	period time.Duration
+	tags   push.Tags
+	// version is ddtop's.
+	version string
+
+	services *serviceFigures // nil: nobody asks for figures
+	// Exact says how exact mode stands; nil: it was not asked for.
+	Exact func() *status.Exact
+
+	finished chan finishedPeriod
+	encoded  chan struct{} // closed when all have been handed over
+	joined   int           // processes so far
+}
+
+// finishedPeriod is what was measured in one period, of one process.
+type finishedPeriod struct {
+	of *pushed
+	m  profile.Measured
+	// ended is how many requests and jobs ended in it, by route or class.
+	ended map[string]int64
+}
+
+// pushed is a process that is followed.
+type pushed struct {
+	src     *live.Source
+	version string
+	tags    atomic.Pointer[push.Tags]
+	seq     int // of the goroutine that encodes
+}
+
+// New returns what sends through a Pusher.
+func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.Tags, version string) *Pushing {
+	return &Pushing{
+		pusher: pusher, log: log, period: period, tags: tags, version: version,
+		finished: make(chan finishedPeriod, maxFinished), encoded: make(chan struct{}),
+	}
+}
+
+// Run follows the processes until ctx ends, or there is none left that could come back, and sends what was measured until then.
+func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
+	go p.encode()
+	telling, stopTelling := context.WithCancel(ctx)
+	defer stopTelling()
+	go run.KeepTelling(telling, g, func(r sampler.Relative) {
+		p.log.Warn("a process can't be followed", "pid", r.PID, "program", r.Title, "why", r.Why)
+	})
+	followed, err := sampler.FollowEach(ctx, g, func(src sampler.Source) func() {
+		one := &pushed{src: src.(*live.Source), version: p.version}
+		first := p.firstPeriod()
+		return func() { p.follow(ctx, one, first) }
+	})
+	if errors.Is(err, sampler.ErrEnded) {
+		err = nil
+		p.log.Info("all processes have ended")
+	}
+	end, cancel := run.Ending(ctx)
+	defer cancel()
+	all := make(chan struct{})
+	go func() {
+		<-followed
+		close(p.finished)
+		<-p.encoded
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-end.Done():
+		p.log.Warn("the last profiles of some processes are lost: reading them has not come back")
+	}
+	p.pusher.Close(end)
+	return err
+}
+
+// firstPeriod is the length of a process's first period: many processes that were found at once don't send all at once.
+func (p *Pushing) firstPeriod() time.Duration {
+	const golden = 0.618033988749895 // whose multiples' broken parts lie apart, however many there are
+	part := math.Mod(float64(p.joined)*golden, 1)
+	p.joined++
+	return p.period - time.Duration(part*float64(p.period)/2)
+}
+
+// follow measures one process until it or ctx ends.
+func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) {
+	info := one.src.Process()
+	log := p.log.With("pid", info.PID, "program", info.Title)
+	log.Info("following", "ruby", info.RubyVersion)
+	one.describe(p.tags)
+	running, stop := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() { one.keepAsking(running, p.tags) })
+	cut := run.NewPeriods(one.src, run.Needs{Spans: true}, p.period, first, func(m profile.Measured, ended map[string]int64) {
+		select {
+		case p.finished <- finishedPeriod{one, m, ended}:
+		default:
+			log.Error("a profile is lost: the machine is too full to encode it")
+		}
+	})
+	if p.services != nil {
+		figures := p.services.join(one.service())
+		defer figures.leave()
+		cut.Also = func() gvl.Consumer {
+			figures.begin(one.service())
+			return figures
+		}
+	}
+	err := one.src.Run(running, func(s *sampler.Sample) {
+		if err := cut.Feed(s); err != nil {
+			stop(err)
+		}
+	})
+	err = cmp.Or(err, failure(running))
+	cut.Finish()
+	stop(nil)
+	asking.Wait()
+	switch end, ended := one.src.End(); {
+	case ended:
+		log.Info("it has ended", "how", end.Reason)
+	case errors.Is(err, sampler.ErrGaveWay):
+		log.Info("it makes room for a process of another user")
+	case err != nil && !errors.Is(err, sampler.ErrEnded):
+		log.Warn("it can't be read any more", "err", err)
+	}
+}
+
+// failure is why a context was ended on purpose; nil where that was the end of what is above it.
+func failure(ctx context.Context) error {
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// service is what the process says that it is.
+func (one *pushed) service() string { return one.tags.Load().Get("service") }
+
+// keepAsking makes the tags anew every minute: a process publishes more of itself once it is configured.
+func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			one.describe(given)
+		}
+	}
+}
+
+// describe makes the process's tags. What can't be read leaves them without.
+func (one *pushed) describe(given push.Tags) {
+	info := one.src.Process()
+	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: one.version, Given: given}
+	f.Environment, _ = one.src.Environment(func(name string) bool { return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_") })
+	f.Cgroup, _ = one.src.Cgroups()
+	if c, err := one.src.Published(); err == nil {
+		f.Published = f.Published.With("runtime-id", c.RuntimeID)
+		for _, a := range c.Attributes {
+			f.Published = f.Published.With(cmp.Or(push.ResourceTags[a.Key], a.Key), a.Value)
+		}
+		for _, t := range c.Tags {
+			if key, value, ok := strings.Cut(t, ":"); ok {
+				f.Published = f.Published.With(key, value)
+			}
+		}
+	}
+	tags := f.Tags()
+	one.tags.Store(&tags)
+}
+
+func pushProcess(p sampler.Process) push.Process {
+	return push.Process{PID: p.PID, Title: flamegraph.Printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt}
+}
+
+// encode hands over what was measured, one after the other.
+func (p *Pushing) encode() {
+	defer close(p.encoded)
+	for f := range p.finished {
+		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
+		f.of.seq++
+		period.Tags = *f.of.tags.Load()
+		for endpoint, n := range f.ended { // by the names that the profile's labels have
+			if period.Ended == nil {
+				period.Ended = make(map[string]int64)
+			}
+			period.Ended[flamegraph.Printable(endpoint)] += n
+		}
+		var b bytes.Buffer
+		if err := profile.WriteProfile(&b, f.m); err != nil {
+			p.log.Error("a profile is lost", "pid", period.Process.PID, "err", err)
+			continue
+		}
+		period.Pprof = b.Bytes()
+		p.pusher.Add(&period)
+	}
+}

@@ -1,0 +1,80 @@
+package run
+
+import (
+	"context"
+
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// nativeThreads distinguishes the native threads that Ruby does not know from those it does. It is used before and after a
+// measurement, because a recording has nothing of them.
+type nativeThreads struct {
+	src    *live.Source
+	before map[int32]int64 // CPU time in ns
+}
+
+// WatchNative notes the CPU time of a process's native threads. A source that is not a live process has none.
+func WatchNative(src sampler.Source) nativeThreads {
+	s, ok := src.(*live.Source)
+	if !ok {
+		return nativeThreads{}
+	}
+	n := nativeThreads{src: s, before: make(map[int32]int64)}
+	list, err := s.NativeThreads()
+	if err != nil {
+		return nativeThreads{} // what is said of Ruby's own threads stays true without them
+	}
+	for _, t := range list {
+		n.before[t.TID] = t.CPUNS
+	}
+	return n
+}
+
+// Others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of Ruby's
+// threads in the measurement. A Ruby thread may have been started since its last sample: one more sample, taken after the
+// threads were listed, has it.
+func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []account.StatNative {
+	if n.src == nil {
+		return nil
+	}
+	list, err := n.src.NativeThreads()
+	if err != nil {
+		return nil // the process has ended
+	}
+	ctx, cancel := Afterwards(ctx)
+	defer cancel()
+	s, err := n.src.Once(ctx)
+	if err != nil {
+		return nil
+	}
+	return UnknownOf(list, s, known, n.before)
+}
+
+// UnknownOf leaves out the threads of a sample that was taken after the list, and those known.
+func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []account.StatNative {
+	ruby := make(map[int32]bool, len(s.Threads))
+	for i := range s.Threads {
+		ruby[s.Threads[i].TID] = true
+	}
+	var out []account.StatNative
+	for _, t := range list {
+		if !ruby[t.TID] && !known[t.TID] {
+			out = append(out, account.StatNative{TID: t.TID, Name: flamegraph.Printable(t.Name), CPUNS: t.CPUNS - before[t.TID]})
+		}
+	}
+	return out
+}
+
+// RubyTIDs are the tids of a Stat's threads.
+func RubyTIDs(s *account.Stat) map[int32]bool {
+	known := make(map[int32]bool, len(s.Threads))
+	for i := range s.Threads {
+		if tid := s.Threads[i].TID; tid != nil {
+			known[*tid] = true
+		}
+	}
+	return known
+}

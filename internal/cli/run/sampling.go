@@ -1,0 +1,156 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// Unlimited is the length of a measurement that ends with the process.
+const Unlimited = time.Duration(math.MaxInt64)
+
+// ErrNothing is returned when a measurement ended before its second sample: one alone has no duration.
+var ErrNothing = errors.New("it ended before anything was measured")
+
+// patience is for how much longer than asked a measurement waits for its second sample: on a starved machine the first
+// one can take longer than a short measurement.
+const patience = 10 * time.Second
+
+// SampleFor delivers the source's samples for the length of time from the first one on, or until ctx or the target ends. note
+// says in a sentence why it ended early, "" when it did not.
+func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, emit func(*sampler.Sample)) (note string, err error) {
+	atMost := length
+	if length < Unlimited-patience {
+		atMost += patience
+	}
+	timed, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	samples := 0
+	var first, last int64
+	var began time.Time
+	err = src.Run(timed, func(s *sampler.Sample) {
+		samples++
+		switch samples {
+		case 1:
+			first, began = s.TimeNS, time.Now()
+		case 2:
+			time.AfterFunc(length-time.Since(began), cancel)
+		}
+		last = s.TimeNS
+		emit(s)
+	})
+	ended := errors.Is(err, sampler.ErrEnded)
+	// What follows needs no probes, which would go on to cost the process something.
+	if inexact := exact.End(src); inexact != nil {
+		return "", errors.Join(inexact, err)
+	}
+	if err != nil && !ended {
+		return "", err
+	}
+	failedNS, failed := readFailure(src)
+	if samples < 2 {
+		// A recording ends, too, and that says nothing of the process unless its end was seen.
+		if _, seen := src.End(); ended && seen {
+			return "", fmt.Errorf("%w: process %d %s", ErrNothing, src.Process().PID, howItEnded(src))
+		}
+		if silence(src) > 0 {
+			return "", fmt.Errorf("%w: %w", ErrNothing, live.NoAnswer(src.Process().PID, nil))
+		}
+		if failed != nil {
+			return "", fmt.Errorf("%w: %w", ErrNothing, failed)
+		}
+		return "", ErrNothing
+	}
+	seconds := math.Round(float64(last-first)/1e7) / 100
+	silent := silence(src)
+	switch {
+	case ended:
+		return fmt.Sprintf("process %d %s after %g s; this is what was measured until then", src.Process().PID, howItEnded(src), seconds), nil
+	case silent > 0:
+		return fmt.Sprintf("reading process %d has not come back for %.1f s; this is what was measured in %g s until then",
+			src.Process().PID, silent.Seconds(), seconds), nil
+	case failed != nil:
+		return fmt.Sprintf("process %d could not be read since %s (%v); this is what was measured in %g s until then",
+			src.Process().PID, src.Process().WallTime(failedNS).Format(time.TimeOnly), failed, seconds), nil
+	case ctx.Err() != nil:
+		return fmt.Sprintf("interrupted after %g s; this is what was measured until then", seconds), nil
+	}
+	return "", nil
+}
+
+// silence is how long the tick has lasted that a measurement ended without; 0: there is none.
+func silence(src sampler.Source) time.Duration {
+	if s, ok := src.(*live.Source); ok {
+		return s.Silent()
+	}
+	return 0
+}
+
+// readFailure says since when reading a source's process has failed, and why. err is nil if it has not.
+func readFailure(src sampler.Source) (sinceNS int64, err error) {
+	if s, ok := src.(*live.Source); ok {
+		return s.Failing()
+	}
+	return 0, nil
+}
+
+// TellFailures says, until ctx ends, when reading a process has begun to fail, and when it no longer does.
+func TellFailures(ctx context.Context, src sampler.Source, say func(format string, args ...any)) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var told int64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		since, err := readFailure(src)
+		if since == told {
+			continue
+		}
+		if told = since; err == nil {
+			say("process %d is read again", src.Process().PID)
+			continue
+		}
+		say("process %d could not be read since %s: %v; ddtop goes on trying", src.Process().PID, src.Process().WallTime(since).Format(time.TimeOnly), err)
+	}
+}
+
+// LastLook is how long what follows an interrupted measurement may take: one look at the process.
+const LastLook = time.Second
+
+// Afterwards is the context of what follows a measurement: it is still wanted when a signal has ended that, but not
+// waited for.
+func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), LastLook)
+}
+
+// howItEnded reads "exited with code 3", "exited".
+func howItEnded(src sampler.Source) string {
+	end, ok := src.End()
+	switch {
+	case !ok:
+		return "ended"
+	case end.ExitKnown:
+		return fmt.Sprintf("%s (code %d)", end.Reason, end.ExitCode)
+	}
+	return end.Reason
+}
+
+// WithinEnd is how long everything may take that comes after the signal to end.
+const WithinEnd = 4500 * time.Millisecond
+
+// Ending is the context of what comes after the end of another one.
+func Ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), WithinEnd)
+}

@@ -1,0 +1,83 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"github.com/ddtop/ddtop/export/profile"
+	"github.com/ddtop/ddtop/export/trace"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// weighing makes a profile's weights of a process's samples.
+type weighing struct {
+	src       sampler.Source
+	rolling   *flamegraph.Rolling
+	stream    *stream.Stream
+	collector *flamegraph.Collector
+	trace     *trace.Trace
+	stamps    *profile.Timeline
+}
+
+// Needs are what a format needs beside the weights.
+type Needs struct {
+	// trace: what happened in the order of time. spans: for which span of a tracer. stamps: when each part of a weight was.
+	Trace, Spans, Stamps bool
+}
+
+// newWeighing returns a weighing with what a format needs.
+func newWeighing(src sampler.Source, of Needs) (*weighing, error) {
+	rolling, err := flamegraph.NewRolling(0, 0)
+	if err != nil {
+		return nil, err
+	}
+	w := &weighing{src: src, rolling: rolling, stream: stream.New(src.Process())}
+	sinks := []flamegraph.Sink{rolling}
+	if of.Trace {
+		w.trace = trace.New(src.Process(), src.Dictionary())
+		w.stream.Attach(w.trace)
+		sinks = append(sinks, w.trace)
+	}
+	if of.Stamps {
+		w.stamps = profile.NewTimeline()
+		sinks = append(sinks, w.stamps)
+	}
+	w.collector = flamegraph.NewCollector(w.stream, nil, sinks...)
+	switch {
+	case of.Spans:
+		w.collector.BySpan(src.Dictionary(), rolling.Crowded)
+		w.collector.ByGC()
+	case !of.Trace:
+		w.collector.ByEndpoint(src.Dictionary())
+	}
+	return w, nil
+}
+
+// feed takes one sample with its states.
+func (w *weighing) feed(s *sampler.Sample, states []gvl.ThreadState) { w.stream.Feed(s, states) }
+
+// finish returns what was measured.
+func (w *weighing) finish() profile.Measured {
+	w.stream.Finish()
+	w.collector.Finish()
+	weights := new(flamegraph.Snapshot)
+	w.rolling.Snapshot(weights)
+	return profile.Measured{Process: w.src.Process(), Dict: w.src.Dictionary(), Weights: weights, Served: w.collector.Served(), Trace: w.trace, Timeline: w.stamps}
+}
+
+// MeasureProfile gathers weights per thread, stack and state, and what else is needed.
+func MeasureProfile(ctx context.Context, src sampler.Source, length time.Duration, n Needs) (profile.Measured, string, error) {
+	w, err := newWeighing(src, n)
+	if err != nil {
+		return profile.Measured{}, "", err
+	}
+	class := gvl.NewClassifier(src.Process(), src.Dictionary())
+	note, err := SampleFor(ctx, src, length, func(s *sampler.Sample) { w.feed(s, class.Classify(s)) })
+	if err != nil {
+		return profile.Measured{}, "", err
+	}
+	return w.finish(), note, nil
+}

@@ -1,0 +1,30 @@
+package run
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddtop/ddtop/flamegraph"
+)
+
+func OneLine(text string) string {
+	return strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(text))
+}
+
+// maxName is how many columns of a process's name are said: a process may call itself by 64 KB.
+const maxName = 64
+
+// ShortName is a name that a process gave itself as it stands in a sentence: without control characters, and not too long.
+func ShortName(name string) string { return ansi.Truncate(flamegraph.Printable(name), maxName, "…") }
+
+// IsAny reports whether an error is one of several.
+func IsAny(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,107 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/ddtop/ddtop/recording"
+)
+
+// errUnread is returned when nobody reads what is written.
+var errUnread = errors.New("nothing more could be written: nobody reads it")
+
+// patientWriter is a writer that gives up when nobody reads: a write that still waits some time after ctx has ended is
+// abandoned, and fails with errUnread. So do all after it.
+type patientWriter struct {
+	ctx    context.Context
+	to     io.Writer
+	unread bool
+}
+
+func (p *patientWriter) Write(b []byte) (n int, err error) {
+	if p.unread {
+		return 0, errUnread
+	}
+	giveUp, released := Patience(p.ctx)
+	defer released()
+	own := bytes.Clone(b) // the caller may use b again once Write has returned
+	written := make(chan int, 1)
+	err = Unless(giveUp, func() error { p.unread = true; return errUnread }, func() error {
+		n, err := p.to.Write(own)
+		written <- n
+		return err
+	})
+	if !p.unread {
+		n = <-written
+	}
+	return n, err
+}
+
+const (
+	// asideChunk is the size of what is handed to the goroutine that writes, in bytes, and asideWaiting how many of them may wait.
+	asideChunk   = 64 << 10
+	asideWaiting = 64
+)
+
+// asideWriter writes on a goroutine of its own, so that a disk that is slow for a moment stops nobody. When it is slow for longer, Write
+// waits for it until giveUp is closed; the samples that are lost meanwhile are counted by who samples.
+type asideWriter struct {
+	GiveUp <-chan struct{}
+	chunk  []byte
+	chunks chan []byte
+	done   chan error
+	failed chan struct{} // closed when nothing more can be written
+	err    error         // why, once failed is closed
+}
+
+func WriteAside(to io.Writer, giveUp <-chan struct{}) *asideWriter {
+	w := &asideWriter{GiveUp: giveUp, chunks: make(chan []byte, asideWaiting), done: make(chan error, 1), failed: make(chan struct{})}
+	go func() {
+		for c := range w.chunks {
+			if w.err != nil {
+				continue
+			}
+			if _, w.err = to.Write(c); w.err != nil {
+				close(w.failed)
+			}
+		}
+		w.done <- w.err
+	}()
+	return w
+}
+
+// Write takes what is to be written.
+func (w *asideWriter) Write(b []byte) (int, error) {
+	w.chunk = append(w.chunk, b...)
+	if len(w.chunk) < asideChunk {
+		return len(b), nil
+	}
+	return len(b), w.hand()
+}
+
+// hand hands over what has been collected.
+func (w *asideWriter) hand() error {
+	select {
+	case <-w.failed:
+		return w.err
+	case w.chunks <- w.chunk:
+		w.chunk = make([]byte, 0, asideChunk+asideChunk/4)
+		return nil
+	case <-w.GiveUp:
+		return recording.ErrSlow
+	}
+}
+
+// Close writes what is left.
+func (w *asideWriter) Close() error {
+	err := w.hand()
+	close(w.chunks)
+	if err != nil {
+		return err
+	}
+	return Unless(w.GiveUp, Slow, func() error { return <-w.done })
+}
+
+func Slow() error { return recording.ErrSlow }

@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddtop/ddtop/internal/cli/exact"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// Limits of the rates in Hz. Above 10 kHz a tick no longer fits between two others; stacks are read at most as often as
+// the lock.
+const (
+	defaultStackRate = 100.0
+	defaultLockRate  = 1000.0
+	maxRate          = 10000.0
+	minRate          = 0.1
+)
+
+// target names the processes to look at and the rates.
+type target struct {
+	// pids are those named; pid is the first.
+	pids      flags.PIDs
+	pid       int
+	children  bool
+	stackRate float64
+	lockRate  float64
+	pause     bool
+	overhead  flags.Overhead
+	// figuresOf is the time that figures are of. Zero means sampler.QualityWindow.
+	figuresOf time.Duration
+	exact     exact.Flags
+	source    sourceFlag
+	// values: paths, arguments, literals and messages are read, unless names are left out.
+	values bool
+	// noRequests: whom threads work for is not read. What reading it costs is measured so.
+	noRequests bool
+	// names are what is left out of what the processes say.
+	names *flags.Redaction
+	// own is which code is the program's own, beyond what is found out.
+	ownCode *flags.OwnCode
+}
+
+func (t *target) addPID(cmd *cobra.Command) {
+	cmd.Flags().VarP(&t.pids, "pid", "p", "the process to look at, by its `PID`; several: 17,18,19")
+	addValues(cmd, &t.values)
+	cmd.Flags().BoolVar(&t.noRequests, "no-requests", false, "don't read for whom threads work")
+	// The flag is there: it has just been added.
+	_ = cmd.Flags().MarkHidden("no-requests")
+	// The flag is there: it has just been added.
+	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs)
+	cmd.ValidArgsFunction = completePIDs
+	cmd.Flags().BoolVar(&t.children, "children", false, "follow the Ruby processes below it too, those to come included")
+}
+
+// addValues adds the flag that has values read.
+func addValues(cmd *cobra.Command, on *bool) {
+	cmd.Flags().BoolVar(on, "values", false, "read and show requests' paths, arguments, literals and messages; not with --redact")
+}
+
+// attaching are the options of attaching. progress is told how far the reading of debug information is.
+func (t *target) attaching(progress func(path string, done, total int)) live.Options {
+	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: t.overhead.Share, OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
+		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), OwnCode: t.ownCode.Rules(), Progress: progress}
+}
+
+// several reports whether more than one process is, or may come to be, looked at.
+func (t *target) several() bool { return t.children || len(t.pids) > 1 }
+
+func (t *target) addRates(cmd *cobra.Command) {
+	cmd.Flags().Float64Var(&t.stackRate, "rate", defaultStackRate, "how often stacks are read, in `Hz`")
+	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often the GVL is read, in `Hz`, up to 10000")
+	t.addOverhead(cmd)
+	t.source.addTo(cmd)
+}
+
+// checkPID checks the PIDs named, or the one that was found in another way.
+func (t *target) checkPID() error {
+	if len(t.pids) == 0 {
+		t.pids = flags.PIDs{t.pid}
+	}
+	t.pid = t.pids[0]
+	for _, pid := range t.pids {
+		if pid <= 0 {
+			return flags.Usagef("%d is not a process: a PID is a number above 0", pid)
+		}
+	}
+	return nil
+}
+
+func (t *target) checkRates() error {
+	for _, r := range []struct {
+		flag string
+		hz   float64
+	}{{"--rate", t.stackRate}, {"--lock-rate", t.lockRate}} {
+		// Written so that NaN is refused too.
+		if !(r.hz >= minRate && r.hz <= maxRate) {
+			return flags.Usagef("%s takes %g to %g Hz, not %g", r.flag, minRate, maxRate, r.hz)
+		}
+	}
+	if t.lockRate < t.stackRate {
+		// A stack tick reads the lock too.
+		t.lockRate = t.stackRate
+	}
+	return t.checkSource()
+}
+
+// defaultMeasure is how long stat and record measure when nothing else is asked for.
+const defaultMeasure = 10 * time.Second
+
+// measurement is what stat and record have in common: a target, and a length of time.
+type measurement struct {
+	target
+	length flags.Duration
+}
+
+func newMeasurement(std run.Streams) measurement {
+	return measurement{target: target{names: std.Redact, ownCode: std.Own}, length: flags.Duration{Value: defaultMeasure, Min: 10 * time.Millisecond, Max: 24 * time.Hour}}
+}
+
+func (m *measurement) addFlags(cmd *cobra.Command) {
+	m.addPID(cmd)
+	m.addRates(cmd)
+	m.addPause(cmd)
+	m.addExact(cmd)
+	cmd.Flags().VarP(&m.length, "duration", "d", "how long to measure: 10s, 1m30s, or a number of seconds")
+}
+
+// check looks at the flags, and then for the process that is named.
+func (m *measurement) check(cmd *cobra.Command, words []string, std run.Streams) error {
+	if err := errors.Join(m.checkRates(), m.checkExact(cmd, false)); err != nil {
+		return err
+	}
+	return m.find(cmd, words, std, plainLook(cmd.Name(), std))
+}
+
+// open attaches to the process, follows it exactly where that is asked for, and says on standard error when that takes long.
+func (t *target) open(ctx context.Context) (*live.Source, error) {
+	return t.openTelling(ctx, layoutProgress(t.names))
+}
+
+// openTelling is open that reports how far the reading of debug information is.
+func (t *target) openTelling(ctx context.Context, progress func(path string, done, total int)) (*live.Source, error) {
+	if t.pause {
+		exact.StayAwake()
+	}
+	src, err := live.Open(ctx, t.pid, t.attaching(progress))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.exact.Begin(ctx, src); err != nil {
+		return nil, errors.Join(err, src.Close())
+	}
+	return src, nil
+}
+
+// openGroup attaches to the processes named and, with --children, to those below them. pending: what was named has just
+// been started, so that no Ruby need be there yet. Which processes are not followed exactly that were to be is said.
+func (t *target) openGroup(ctx context.Context, pending bool, say func(format string, args ...any)) (exact.Group, error) {
+	return t.openGroupTelling(ctx, pending, say, layoutProgress(t.names))
+}
+
+// openGroupTelling is openGroup that reports how far the reading of debug information is, also of a process that comes later.
+func (t *target) openGroupTelling(ctx context.Context, pending bool, say func(format string, args ...any), progress func(path string, done, total int)) (exact.Group, error) {
+	if t.pause {
+		exact.StayAwake()
+	}
+	g, err := live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: t.attaching(progress)})
+	if err != nil {
+		return nil, err
+	}
+	return t.exact.Group(ctx, g, run.TellExact(say), false)
+}
+
+const exactHelp = `
+--exact follows every change of the GVL, to the microsecond, where sampling knows shares. While it lasts, the kernel
+keeps breakpoints in the process's code (libruby), in its memory only; when they cost the process more than
+--exact-cost of its CPU time they are taken out, which is said, and it is sampled on. It needs root or capabilities,
+and a kernel and a Ruby that it is for: "ddtop doctor" says whether it can be had (docs/exact.md).`
+
+// addExact adds --exact, and what it means to the command's help.
+func (t *target) addExact(cmd *cobra.Command) {
+	t.exact.AddTo(cmd)
+	cmd.Long += "\n" + exactHelp
+}
+
+// checkExact refuses what does not go together. A screen can switch exact mode on later, by a key: later is true there.
+func (t *target) checkExact(cmd *cobra.Command, later bool) error {
+	switch {
+	case !t.exact.On && !later && cmd.Flags().Changed(exact.CostFlag):
+		return flags.Usagef("--exact-cost is of --exact, which is not asked for")
+	case t.exact.On && t.pause:
+		return flags.Usagef("--exact does not go with --pause, whose stops would be in all that it says")
+	}
+	return nil
+}
+
+// exactSwitch returns the switch for a process.
+func (t *target) exactSwitch(src exact.Source) *exact.Switch {
+	return &exact.Switch{Src: src, Flags: t.exact, Paused: t.pause}
+}
+
+// defaultOverhead is the share of one CPU that ddtop takes at most, where nothing else is asked for: what a machine that is full
+// does not notice.
+const defaultOverhead = 0.03
+
+// mostOverhead is what ddtop takes instead if the default is not enough for the least quality of its figures (sampler.LeastQualities): twice
+// as much is what a full machine leaves to reading ten stacks of a Rails worker a second. A share that was asked for holds in any case.
+const mostOverhead = 0.06
+
+func (t *target) addOverhead(cmd *cobra.Command) {
+	t.overhead.Share = defaultOverhead
+	cmd.Flags().Var(&t.overhead, "overhead",
+		"the most that ddtop takes of one CPU, or off; unless given, up to 6%")
+}
+
+// overheadMost is the share that may be taken for the least quality of figures. It is zero if the share asked for holds in any case.
+func (t *target) overheadMost() float64 {
+	if t.overhead.Asked {
+		return 0
+	}
+	return mostOverhead
+}
+
+const pauseHelp = `
+--pause stops all threads with ptrace while stacks are read (GVL reads never stop it), so that a sample is one
+instant of all threads. A pause is bounded: past 5 ms the process goes on and the sample counts as cut. Pauses
+take a tenth of the time at most: with many threads stacks are read less often. Their length is measured and
+reported. They interrupt the system calls that threads sleep in (the kernel restarts them, but epoll_wait and a
+few others fail with EINTR). While a debugger or strace is attached --pause is refused. If ddtop is killed, the
+process goes on. It does not help with Ruby 2.5 to 2.7, and 3.1 with YJIT, which publish a frame before they
+have filled it.`
+
+// addPause adds --pause, and what it means to the command's help.
+func (t *target) addPause(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for some 5 ms at most")
+	cmd.Long += "\n" + pauseHelp
+}
+
+// sourceFlag is --source: how it is learned what threads do.
+type sourceFlag struct{ from live.From }
+
+func (f *sourceFlag) addTo(cmd *cobra.Command) {
+	f.from = live.FromAuto
+	cmd.Flags().Var(f, "source", "`SOURCE` of states: auto, switches, moved, polling (docs/switches.md)")
+	// The flag is there: it has just been added.
+	_ = cmd.RegisterFlagCompletionFunc("source", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{string(live.FromAuto), string(live.FromSwitches), string(live.FromMoved), string(live.FromPolling)}, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// String returns the value as it was written.
+func (f *sourceFlag) String() string { return string(f.from) }
+
+// Type is the word for the value in help texts.
+func (f *sourceFlag) Type() string { return "string" }
+
+// Set parses a value.
+func (f *sourceFlag) Set(text string) error {
+	from, err := live.ParseFrom(text)
+	if err == nil {
+		f.from = from
+	}
+	return err
+}
+
+// from says how it is learned what threads do. Exact mode tells more than thread switches.
+func (t *target) from() live.From {
+	if t.source.from == live.FromAuto && t.exact.On {
+		return live.FromPolling
+	}
+	return t.source.from
+}
+
+// checkSource refuses what does not go together.
+func (t *target) checkSource() error {
+	if from := t.source.from; (from == live.FromSwitches || from == live.FromMoved) && t.pause {
+		return flags.Usagef("--source %s does not go with --pause, whose stops would be in all that it says", from)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package watch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// spareBytes is what has to be free within the limit on bytes for a recording to go on: more than what is written in one go.
+	spareBytes = 256 << 10
+	// abandonAfter is for how long a disk may not answer until the recording is given up, whose names can't be kept for longer.
+	abandonAfter = 5 * time.Minute
+)
+
+// errAbandoned is returned for a recording whose disk has answered too late.
+var errAbandoned = fmt.Errorf("the disk has not answered for %v", abandonAfter)
+
+// incident writes the recording of an incident, out of the history, on a goroutine of its own: the clock waits for no disk.
+type incident struct {
+	of      *watched
+	cause   measure.Cause
+	fromNS  int64 // of the first sample
+	beganNS int64
+	orders  chan order    // the newest only
+	done    chan struct{} // closed at its end
+	// busyNS is since when one order has been carried out, as time.Now's monotonic clock says since begin; 0: none is.
+	busyNS  atomic.Int64
+	started time.Time
+
+	// Of the goroutine until done is closed.
+	writtenNS int64 // up to here the samples are written
+	// firstNS and lastNS are the times of the first and the last sample written.
+	firstNS, lastNS int64
+	missingNS       int64
+	// full: it was ended by the limit on bytes.
+	full   bool
+	failed error
+	// lost is why the recordings of the same incident before this one could not be written.
+	lost error
+}
+
+// order is up to when an incident is to be written.
+type order struct {
+	toNS int64
+	last bool
+	end  *sampler.End
+}
+
+// startIncident begins to write an incident.
+func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, findings []findings.Finding) *incident {
+	first, _ := w.history.Span()
+	in := &incident{of: w, cause: cause, fromNS: max(fromNS, first), beganNS: beganNS, orders: make(chan order, 1), done: make(chan struct{}), started: time.Now()}
+	in.writtenNS = in.fromNS
+	in.lost, w.lost = w.lost, nil
+	note := cause.Text
+	for i, f := range findings {
+		if text := f.String(); text != cause.Text && i < maxNoted {
+			note += "; " + text
+		}
+	}
+	go in.run(note)
+	return in
+}
+
+// maxNoted bounds the findings in the note of an incident.
+const maxNoted = 5
+
+// write has it written up to a time; what was ordered before and not begun is part of that. Nothing may follow the last order.
+func (in *incident) write(o order) {
+	select {
+	case <-in.orders:
+	default:
+	}
+	in.orders <- o
+}
+
+// busy is for how long the order has taken that is being carried out; 0: none is.
+func (in *incident) busy() time.Duration {
+	since := in.busyNS.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(in.started) - time.Duration(since)
+}
+
+func (in *incident) run(note string) {
+	defer close(in.done)
+	in.failed = in.record(note)
+}
+
+// record writes until the last order, or until something fails.
+func (in *incident) record(note string) (err error) {
+	in.busyNS.Store(int64(time.Since(in.started)) + 1)
+	defer in.busyNS.Store(0)
+	w := in.of
+	process := w.src.Process()
+	at := process.WallTime(in.beganNS)
+	file, err := w.folder.begin(keptFileName(process.Title, process.PID, at, in.cause.Condition.Name()))
+	if err != nil {
+		return err
+	}
+	rec, err := recording.NewWriter(file, process, w.src.Dictionary())
+	if err != nil {
+		_, closed := file.close(false, false)
+		return errors.Join(err, closed)
+	}
+	var last order
+	failed := rec.Note(sampler.Note{AtNS: in.beganNS, Text: note})
+	for failed == nil && !last.last {
+		in.busyNS.Store(0)
+		last = <-in.orders
+		in.busyNS.Store(int64(time.Since(in.started)) + 1)
+		if failed = in.copy(rec, last.toNS); failed != nil {
+			break
+		}
+		if in.busy() > abandonAfter {
+			failed = errAbandoned
+			break
+		}
+		enough, err := w.folder.trim(spareBytes)
+		if failed = err; failed == nil && !enough && !last.last {
+			in.full = true
+			break
+		}
+	}
+	if err = rec.Close(last.end); failed != nil {
+		err = failed
+	}
+	kept, closed := file.close(err == nil, rec.Written() > 0 && !errors.Is(err, errAbandoned))
+	if err = errors.Join(err, closed); err != nil {
+		if kept != "" {
+			err = fmt.Errorf("%w; what was recorded until then is in %s", err, kept)
+		}
+		return err
+	}
+	e := w.event("wrote", in.cause)
+	e.Path, e.StartNS, e.EndNS, e.Bytes, e.MissingNS = kept, in.firstNS, in.lastNS, rec.Bytes(), in.missingNS
+	w.events.Add(e)
+	_, err = w.folder.trim(0)
+	return err
+}
+
+// copy writes what the history has up to a time.
+func (in *incident) copy(rec *recording.Writer, toNS int64) error {
+	history := in.of.history
+	if first, _ := history.Span(); first > in.writtenNS && in.firstNS != 0 {
+		in.missingNS += first - in.writtenNS
+	}
+	var failed error
+	write := func(s *sampler.Sample) {
+		if failed == nil {
+			failed = rec.Write(s)
+			in.firstNS, in.lastNS = cmp.Or(in.firstNS, s.TimeNS), s.TimeNS
+		}
+	}
+	var err error
+	if in.lastNS == 0 {
+		err = history.Range(in.writtenNS, toNS+1, write)
+	} else {
+		err = history.After(in.lastNS, toNS+1, write)
+	}
+	in.writtenNS = max(in.writtenNS, in.lastNS+1)
+	return errors.Join(failed, err)
+}
+
+// event is something that happened to a process.
+func (w *watched) event(what string, cause measure.Cause) export.WatchEvent {
+	p := w.src.Process()
+	return export.WatchEvent{Time: time.Now(), Event: what, PID: p.PID, Program: p.Title, Condition: cause.Condition.String(), Text: cause.Text}
+}

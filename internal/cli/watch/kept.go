@@ -1,0 +1,217 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/internal/safefile"
+)
+
+const (
+	// maxKeptListed bounds the files of a folder that are looked at, and maxSameName the files of one process, millisecond and reason.
+	maxKeptListed = 1 << 16
+	maxSameName   = 100
+)
+
+// keptName matches the names that are given here: PROGRAM-PID-TIME-REASON.ddtop. What is called otherwise is never touched.
+var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
+
+// Folder is a folder of recordings with limits. It is for several goroutines, one a process: each call may wait for the disk.
+type Folder struct {
+	path  string
+	count int   // recordings at most
+	bytes int64 // and bytes, with those that are being written
+	// removed is called for each recording that is removed.
+	removed func(path string, size int64)
+
+	mu    sync.Mutex
+	seq   int
+	order map[string]int // those of this run, in the order of their incidents
+	open  map[string]bool
+}
+
+// NewFolder returns a folder of at most so many recordings and bytes.
+func NewFolder(path string, count int, bytes int64) *Folder {
+	return &Folder{path: path, count: count, bytes: bytes}
+}
+
+// keptFile is a recording of the folder.
+type keptFile struct {
+	safefile.DatedFile
+	nth  int // of this run; 0: of an earlier one, or another one's
+	open bool
+}
+
+// Check makes the folder, and refuses one that can't be written to.
+func (k *Folder) Check() error {
+	if info, err := os.Stat(k.path); err == nil && !info.IsDir() {
+		return flags.Usagef("%s is a file: with --when -o takes the folder of the recordings", k.path)
+	}
+	folder, err := safefile.OwnFolder(k.path)
+	if err != nil {
+		return err
+	}
+	at := safefile.At(folder, filepath.Join(k.path, "probe"))
+	defer at.Close()
+	probe, err := at.Begin()
+	if err != nil {
+		return err
+	}
+	return probe.Abort()
+}
+
+// keptFileName is the name of an incident's recording.
+func keptFileName(title string, pid int, at time.Time, reason string) string {
+	return safefile.DatedName(title, pid, at) + "-" + reason
+}
+
+// keptRecording is a recording that is being written, under its name and ".partial".
+type keptRecording struct {
+	*safefile.Pending
+	to     *safefile.Destination
+	folder *Folder
+	name   string
+	path   string
+}
+
+// begin begins a recording by a name without its end. The folder is made if somebody has removed it.
+func (k *Folder) begin(base string) (*keptRecording, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	folder, err := safefile.OwnFolder(k.path)
+	if err != nil {
+		return nil, err
+	}
+	name := ""
+	for n := 1; ; n++ {
+		if name = base + ".ddtop"; n > 1 {
+			name = fmt.Sprintf("%s-%d.ddtop", base, n)
+		}
+		_, done := folder.Lstat(name)
+		_, partly := folder.Lstat(name + run.Partial)
+		if errors.Is(done, fs.ErrNotExist) && errors.Is(partly, fs.ErrNotExist) || n >= maxSameName {
+			break
+		}
+	}
+	r := &keptRecording{folder: k, name: name, path: filepath.Join(k.path, name)}
+	r.to = safefile.At(folder, r.path)
+	if r.Pending, err = r.to.BeginBeside(run.Partial); err != nil {
+		return nil, errors.Join(err, r.to.Close())
+	}
+	// By the lock another ddtop sees that it is being written. Where there are no locks that can't be seen.
+	_ = unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if k.order == nil {
+		k.order, k.open = make(map[string]int), make(map[string]bool)
+	}
+	k.seq++
+	k.order[name] = k.seq
+	k.open[name] = true
+	return r, nil
+}
+
+// close ends the recording: as whole, under its name; else what there is of it stays beside that, or nothing where it holds none of
+// the samples. kept is where it is, "" for nowhere.
+func (r *keptRecording) close(whole, some bool) (kept string, err error) {
+	defer r.to.Close()
+	switch {
+	case whole:
+		if err = r.Commit(); err == nil {
+			kept = r.path
+		}
+	case some:
+		kept, err = r.Pending.Path(), r.File.Close()
+	default:
+		err = r.Abort()
+	}
+	r.folder.mu.Lock()
+	defer r.folder.mu.Unlock()
+	delete(r.folder.open, r.name)
+	return kept, err
+}
+
+// trim removes the oldest recordings until the limits hold, with some bytes to spare. The newest stays. enough is false when they
+// don't hold, since there is nothing left to remove: what is being written takes all.
+func (k *Folder) trim(spare int64) (enough bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	folder, err := safefile.OwnFolder(k.path)
+	if err != nil {
+		return true, err
+	}
+	defer folder.Close()
+	list, err := k.list(folder)
+	if err != nil {
+		return true, err
+	}
+	bytes, count := spare, 0
+	for _, f := range list {
+		if bytes += f.Size; !f.open {
+			count++
+		}
+	}
+	for i, f := range list {
+		if bytes <= k.bytes && count <= k.count {
+			return true, nil
+		}
+		if f.open || i == len(list)-1 || k.writtenByOthers(folder, f.Name) {
+			continue
+		}
+		if err := folder.Remove(f.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true, fmt.Errorf("folder %s: removing the oldest recording: %w", k.path, err)
+		}
+		bytes -= f.Size
+		count--
+		k.removed(filepath.Join(k.path, f.Name), f.Size)
+	}
+	return bytes <= k.bytes, nil
+}
+
+// writtenByOthers reports whether another ddtop is writing a file.
+func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
+	if !strings.HasSuffix(name, run.Partial) {
+		return false
+	}
+	f, err := folder.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// list reads which recordings there are, the oldest first: those of this run in their order, whatever the clock said.
+func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
+	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
+	if err != nil {
+		return nil, fmt.Errorf("folder %s: %w", k.path, err)
+	}
+	var list []keptFile
+	for _, f := range files {
+		whole := strings.TrimSuffix(f.Name, run.Partial)
+		list = append(list, keptFile{f, k.order[whole], k.open[whole]})
+	}
+	for name := range k.order { // what somebody has removed is forgotten
+		if !k.open[name] && !slices.ContainsFunc(list, func(f keptFile) bool { return strings.TrimSuffix(f.Name, run.Partial) == name }) {
+			delete(k.order, name)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b keptFile) int {
+		if a.nth != 0 || b.nth != 0 {
+			return a.nth - b.nth
+		}
+		return a.At.Compare(b.At)
+	})
+	return list, nil
+}

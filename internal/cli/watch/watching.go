@@ -1,0 +1,341 @@
+// Package watch is `ddtop record --when` at work: it waits for conditions, and writes what is around them into a folder with limits.
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// ringBytes bounds the samples of a process that are kept in memory, and ringSlack is for how much longer than they are wanted: while
+	// they are being written.
+	ringBytes = 64e6
+	ringSlack = 15 * time.Second
+	// retryAfter is how long after a recording could not be written another one is begun, of an incident that goes on.
+	retryAfter = 10 * time.Second
+	// slowAfter is for how long a disk must not have answered to be said.
+	slowAfter = 5 * time.Second
+)
+
+// Options say what is recorded.
+type Options struct {
+	Conditions []measure.Condition
+	// Before and after are how much is recorded around an incident. over is the past that figures are of. longest limits a recording.
+	Before, After, Over, Longest flags.Duration
+	Rules                        *findings.Rules
+	AsJSON                       bool
+}
+
+// watching is `ddtop record --when` at work.
+type watching struct {
+	when   *Options
+	folder *Folder
+	events *run.Printer[export.WatchEvent]
+	say    func(format string, args ...any)
+
+	mu   sync.Mutex
+	said string // why the last recording could not be written; "": it could
+	// unwritten is the first error of a recording, failed the number of recordings that had one.
+	unwritten error
+	failed    int
+}
+
+// watched is a process that is watched.
+type watched struct {
+	*watching
+	src     sampler.Source
+	watch   *measure.Watch
+	history *recording.History
+	keeper  *sampler.Keeper
+	trigger trigger
+
+	now      *incident // that is being written; nil: none is
+	ofNow    bool      // it is of the incident that goes on
+	begun    bool      // that one has had a recording begun, or it was said why not
+	recorded bool      // that one needs no other recording
+	retryNS  int64
+	lastNS   int64
+	// lost is why no recording of the incident could be written so far. It is nil while one can still be whole.
+	lost error
+}
+
+func (w *watching) newWatched(src sampler.Source) (*watched, error) {
+	f := w.when
+	p, dict := src.Process(), src.Dictionary()
+	keepNS := measure.LookbackNS(f.Rules, f.Over.Value.Nanoseconds(), f.Conditions) + f.Before.Value.Nanoseconds() + ringSlack.Nanoseconds()
+	history, err := recording.NewHistory(keepNS, ringBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &watched{
+		watching: w, src: src, history: history, watch: measure.NewWatch(p, dict, f.Rules, f.Over.Value.Nanoseconds(), f.Conditions),
+		keeper:  sampler.NewKeeper(dict, max(keepNS, account.MaxBlameWindowNS)),
+		trigger: trigger{before: f.Before.Value.Nanoseconds(), after: f.After.Value.Nanoseconds(), longest: f.Longest.Value.Nanoseconds()},
+	}, nil
+}
+
+// feed takes the next sample.
+func (w *watched) feed(s *sampler.Sample) {
+	// Names are kept for what is being written, as long as its disk is waited for.
+	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
+	_ = w.history.Append(s) // the one error is a sample beyond the format's limits: it is left out
+	w.lastNS = s.TimeNS
+	if v, ok := w.watch.Feed(s); ok {
+		w.step(v)
+	}
+}
+
+// step takes what is seen in a second.
+func (w *watched) step(v measure.Verdict) {
+	w.reap(v.AtNS)
+	turn := w.trigger.step(v.AtNS, v.Causes)
+	if turn == turnBegin {
+		w.countLost() // of the incident before
+		w.ofNow, w.begun, w.recorded, w.retryNS = false, false, false, 0
+		e := w.event("began", w.trigger.cause)
+		first, _ := w.history.Span()
+		e.StartNS, e.EndNS = max(w.trigger.fromNS, first), v.AtNS
+		w.events.Add(e)
+	}
+	if w.trigger.active && w.now == nil && !w.recorded && v.AtNS >= w.retryNS {
+		w.now, w.ofNow = w.startIncident(w.trigger.cause, w.trigger.fromNS, w.trigger.beganNS, v.Findings), true
+		w.begun = true
+	}
+	if w.now != nil && !w.begun && !w.recorded && (turn == turnEnd || turn == turnSpent) {
+		w.begun = true // it is said once
+		e := w.event("failed", w.trigger.cause)
+		e.Text = "the disk has not answered since the recording before it"
+		w.events.Add(e)
+		w.count(fmt.Errorf("recording %s of process %d to %s: %s", w.trigger.cause.Condition, w.src.Process().PID, w.folder.path, e.Text))
+	}
+	if w.now == nil || !w.ofNow {
+		return
+	}
+	switch turn {
+	case turnEnd:
+		w.now.write(order{toNS: v.AtNS, last: true})
+		w.ofNow = false
+	case turnSpent:
+		w.say("process %d: %s goes on after %s: its recording ends here, and the next begins when it has been over for %s",
+			w.src.Process().PID, w.trigger.cause.Condition, w.when.Longest.Value, w.when.After.Value)
+		w.now.write(order{toNS: v.AtNS, last: true})
+		w.ofNow = false
+	default:
+		w.now.write(order{toNS: v.AtNS})
+	}
+}
+
+// reap looks how the recording is that is being written.
+func (w *watched) reap(nowNS int64) {
+	if w.now == nil {
+		return
+	}
+	select {
+	case <-w.now.done:
+	default:
+		if w.now.busy() > slowAfter {
+			w.sayOnce("slow", "writing to %s has not come back for %v; watching goes on", w.folder.path, slowAfter)
+		}
+		return
+	}
+	switch in := w.now; {
+	case in.failed == nil:
+		w.written(in)
+		w.recorded = w.recorded || w.ofNow
+	case w.ofNow:
+		w.fail(in)
+		w.retryNS = nowNS + retryAfter.Nanoseconds()
+	default:
+		w.fail(in)
+	}
+	w.now, w.ofNow = nil, false
+}
+
+// written notes that the disk takes recordings.
+func (w *watched) written(in *incident) {
+	w.mu.Lock()
+	w.said = ""
+	w.mu.Unlock()
+	if in.full {
+		w.say("process %d: its recording takes all of the --size, and ends", w.src.Process().PID)
+	}
+}
+
+// fail says why a recording could not be written, once for all that could not for the same reason.
+func (w *watched) fail(in *incident) {
+	in.lost = cmp.Or(in.lost, w.failureOf(in))
+	if w.ofNow { // another one is tried
+		w.lost = in.lost
+	} else {
+		w.count(in.lost)
+	}
+	var why string
+	var errno syscall.Errno
+	if errors.As(in.failed, &errno) {
+		why = errno.Error()
+	} else {
+		why = in.failed.Error()
+	}
+	if w.sayOnce(why, "process %d: recording %s: %v; watching goes on, and what is the same is not said again", w.src.Process().PID, in.cause.Condition, in.failed) {
+		e := w.event("failed", in.cause)
+		e.Text = in.failed.Error()
+		w.events.Add(e)
+	}
+}
+
+func (w *watched) failureOf(in *incident) error {
+	return fmt.Errorf("recording %s of process %d: %w", in.cause.Condition, w.src.Process().PID, in.failed)
+}
+
+// countLost counts the incident of which no recording could be written, if there is one.
+func (w *watched) countLost() {
+	if w.lost != nil {
+		w.count(w.lost)
+		w.lost = nil
+	}
+}
+
+// count notes that a recording could not be written: ddtop then ends with an exit code that says so, unless a later one of the same
+// incident could.
+func (w *watching) count(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed++; w.unwritten == nil {
+		w.unwritten = err
+	}
+}
+
+// failure is the error that ddtop ends with because of recordings that could not be written; nil: all could.
+func (w *watching) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed > 1 {
+		return fmt.Errorf("%w; %s failed", w.unwritten, units.Plural(w.failed-1, "more recording", "more recordings"))
+	}
+	return w.unwritten
+}
+
+// sayOnce says what is not what was said last, unless something could be written meanwhile.
+func (w *watching) sayOnce(why, format string, args ...any) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.said == why {
+		return false
+	}
+	w.said = why
+	w.say(format, args...)
+	return true
+}
+
+// finish closes the recording that goes on, as whole, and waits for it until giveUp is closed.
+func (w *watched) finish(giveUp <-chan struct{}) {
+	defer w.countLost()
+	if w.now == nil {
+		return
+	}
+	if w.ofNow {
+		var end *sampler.End
+		if e, ok := w.src.End(); ok {
+			end = &e
+		}
+		select {
+		case <-w.now.done: // it has failed
+		default:
+			w.now.write(order{toNS: w.lastNS, last: true, end: end})
+		}
+	}
+	var err error
+	select {
+	case <-w.now.done:
+		if w.now.failed == nil {
+			return
+		}
+		err = cmp.Or(w.now.lost, w.failureOf(w.now))
+	case <-giveUp:
+		err = fmt.Errorf("recording %s of process %d to %s: %w: what it has not taken is lost", w.now.cause.Condition, w.src.Process().PID, w.folder.path,
+			recording.ErrSlow)
+	}
+	w.count(err)
+}
+
+// follow watches one process until it or ctx ends.
+func (w *watching) follow(ctx context.Context, src sampler.Source, giveUp <-chan struct{}) {
+	one, err := w.newWatched(src)
+	if err == nil {
+		err = src.Run(ctx, one.feed)
+		one.finish(giveUp)
+	}
+	p := src.Process()
+	switch end, ended := src.End(); {
+	case ended:
+		w.say("process %d (%s) has ended: %s", p.PID, run.ShortName(p.Title), end.Reason)
+	case errors.Is(err, sampler.ErrGaveWay):
+		w.say("process %d (%s) makes room for a process of another user", p.PID, run.ShortName(p.Title))
+	case err != nil && !errors.Is(err, sampler.ErrEnded):
+		w.say("process %d (%s) can't be read any more: %v", p.PID, run.ShortName(p.Title), err)
+	}
+}
+
+// run watches the processes of a group until ctx ends, or there is none left that could come back.
+func (w *watching) run(ctx context.Context, g sampler.Group) error {
+	telling, stop := context.WithCancel(ctx)
+	defer stop()
+	go run.KeepTelling(telling, g, func(r sampler.Relative) {
+		w.say("process %d (%s) can't be watched: %s", r.PID, run.ShortName(r.Title), r.Why)
+	})
+	giveUp, over := run.PatienceFor(ctx, run.WithinEnd)
+	defer over()
+	all, err := sampler.FollowEach(ctx, g, func(src sampler.Source) func() {
+		return func() { w.follow(ctx, src, giveUp) }
+	})
+	select {
+	case <-all:
+	case <-giveUp:
+		select {
+		case <-all: // they have given up, too, and said so
+		case <-time.After(run.LastLook): // but one that does not come back from reading its process
+		}
+	}
+	if errors.Is(err, sampler.ErrEnded) {
+		err = nil
+	}
+	return cmp.Or(err, w.failure())
+}
+
+// Run writes what happens to the processes of a group until ctx ends, or none is left that could come back. cancel ends ctx.
+func Run(ctx context.Context, cancel func(), g sampler.Group, o *Options, folder *Folder, std run.Streams) error {
+	to := std.Results(ctx)
+	events := run.Print(func(e export.WatchEvent) error {
+		if o.AsJSON {
+			return export.WriteWatchEventJSON(to, e)
+		}
+		return export.WriteWatchEvent(to, e)
+	}, cancel)
+	folder.removed = func(path string, size int64) {
+		events.Add(export.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
+	}
+	w := &watching{when: o, folder: folder, events: events, say: std.Say}
+	var conditions []string
+	for _, c := range o.Conditions {
+		conditions = append(conditions, c.String())
+	}
+	std.Say("waiting for %s", strings.Join(conditions, " or "))
+	err := w.run(ctx, g)
+	return errors.Join(err, events.Close(std.Say))
+}

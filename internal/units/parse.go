@@ -1,0 +1,73 @@
+package units
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Suffix is a unit behind a number that is typed.
+type Suffix struct {
+	name  string
+	scale float64
+}
+
+// The units that numbers are typed in. Longer names stand before those that end alike. The last one of a list needs no name.
+var (
+	// Times are in ns: "200ms", "1.5s". A bare number is in seconds.
+	Times = []Suffix{{"ms", 1e6}, {"µs", 1e3}, {"us", 1e3}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}}
+	// Shares are parts of 1: "60%", "0.6".
+	Shares = []Suffix{{"%", .01}, {"", 1}}
+	// Sizes are in bytes: "500MB". A kB is 1000 bytes.
+	Sizes = []Suffix{{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1}, {"", 1}}
+	// Numbers have no unit.
+	Numbers = []Suffix{{"", 1}}
+)
+
+// Parse returns the number that a text stands for, times the scale of its suffix. ok is false if the text is no number above zero.
+func Parse(text string, list []Suffix) (v float64, ok bool) {
+	for _, x := range list {
+		if number, found := strings.CutSuffix(text, x.name); found {
+			v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			v *= x.scale
+			return v, err == nil && !math.IsNaN(v) && v > 0
+		}
+	}
+	return 0, false
+}
+
+// ParseBytes parses a number of bytes above zero.
+func ParseBytes(text string) (int64, error) {
+	if n, ok := Parse(text, Sizes); ok && n >= 1 && n < 1e18 {
+		return int64(n), nil
+	}
+	return 0, fmt.Errorf("%q is not a number of bytes such as 500MB or 2GB", text)
+}
+
+// maxWord limits the words that are compared, in bytes: the work grows with the square of their length.
+const maxWord = 64
+
+// Distance returns how many letters have to be put in, taken away or exchanged to make one word of another (Levenshtein). It is
+// maxWord if a word is longer than that.
+func Distance(a, b string) int {
+	if len(a) > maxWord || len(b) > maxWord {
+		return maxWord
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			before, row[j+1] = row[j+1], min(before+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
