@@ -13,6 +13,8 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
+//go:generate go test . -run TestStatesScript -update
+
 // pageFiles are the style and the scripts of pages. They hold no data: names reach a page's document through textContent alone.
 //
 //go:embed page
@@ -23,7 +25,7 @@ var errNoIncident = errors.New("the measurement was not kept for a page")
 
 // Scripts of the two kinds of pages, in their order.
 var (
-	incidentScripts = []string{"base.js", "timeline.js", "flame.js", "tables.js", "dump.js", "incident.js"}
+	incidentScripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "tables.js", "dump.js", "incident.js"}
 )
 
 // WriteIncident writes one HTML file of an incident that needs nothing else: findings, a timeline of threads, a flamegraph, requests,

@@ -131,12 +131,12 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 		length := float64(s.Value[valueWall]) / 1e6
 		want := labelsAt(thread, endMS-length/2)
 		if length == 0 && s.Value[valueCPU] != 0 {
-			want[labelState] = hadCPU
+			want[labelState] = gvl.DatadogCPU
 		}
 		if !reflect.DeepEqual(labels, want) {
 			t.Errorf("thread %d from %g to %g ms has the labels\n%v, want\n%v", thread, endMS-length, endMS, labels, want)
 		}
-		if s.Value[valueCPU] != 0 && labels[labelState] != hadCPU {
+		if s.Value[valueCPU] != 0 && labels[labelState] != gvl.DatadogCPU {
 			t.Errorf("%d ns of CPU time in state %s", s.Value[valueCPU], labels[labelState])
 		}
 		if begin := endMS - length; thread == 3 && begin < 22.5 && endMS > 22.5 {

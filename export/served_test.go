@@ -11,6 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -48,7 +49,7 @@ func TestProfileServed(t *testing.T) {
 	}
 	got := map[string]int{}
 	for _, s := range p.Sample {
-		if s.Label[labelState][0] == hadCPU && s.Label[labelDdtopState][0] == "io" {
+		if s.Label[labelState][0] == gvl.DatadogCPU && s.Label[labelDdtopState][0] == "io" {
 			continue // the CPU time of a thread in io is a sample of its own
 		}
 		got[fmt.Sprint(s.Label[labelEndpoint], s.NumLabel[labelSpan], s.NumLabel[labelRootSpan])]++
