@@ -64,6 +64,8 @@ var (
 	ByUrgency = ordered(func(r *stateRow) uint8 { return r.urgency })
 	// InBars is the order of the states in a bar of the screen.
 	InBars = ordered(func(r *stateRow) uint8 { return r.bar })
+	// InColumns is the order of stat's columns.
+	InColumns = [...]State{Running, Stalled, GC, Waiting, Native, IO, Lock, Parked, Sleeping, Unknown}
 	// OnPages is their order in bars and legends of HTML pages: what works or is kept from it first, who rests last.
 	OnPages = ordered(func(r *stateRow) uint8 { return r.page })
 )
@@ -143,17 +145,12 @@ const (
 	NumWaitKinds
 )
 
+var waitKinds = [NumWaitKinds]string{WaitQueue: "queue", WaitHandover: "handover", WaitYield: "yield", WaitCPUSlot: "cpu_slot"}
+
 // String returns the kind's word in JSON: "queue", "handover", "yield" or "cpu_slot".
 func (k WaitKind) String() string {
-	switch k {
-	case WaitQueue:
-		return "queue"
-	case WaitHandover:
-		return "handover"
-	case WaitYield:
-		return "yield"
-	case WaitCPUSlot:
-		return "cpu_slot"
+	if k >= NumWaitKinds {
+		return "unknown"
 	}
-	return "unknown"
+	return waitKinds[k]
 }
