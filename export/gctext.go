@@ -156,7 +156,7 @@ func statGC(b *strings.Builder, s account.Stat) {
 		if p.Label == "" {
 			continue
 		}
-		fmt.Fprintf(b, "     %d began in %s", p.Seen+p.Probable, GCPlaceText(&p.StatGCPlace))
+		fmt.Fprintf(b, "     %d began in %s", p.Seen+p.Probable, GCPlaceText(&p.StatCode))
 		switch {
 		case p.Seen == 0:
 			fmt.Fprint(b, ", or shortly before it")
@@ -167,7 +167,7 @@ func statGC(b *strings.Builder, s account.Stat) {
 	}
 	for _, p := range g.Payers[:min(len(g.Payers), maxGCPlaces)] {
 		if p.Label != "" && p.Share >= SmallShare {
-			fmt.Fprintf(b, "     %s of the time in it was spent under %s\n", units.Percent(p.Share), GCPlaceText(&p.StatGCPlace))
+			fmt.Fprintf(b, "     %s of the time in it was spent under %s\n", units.Percent(p.Share), GCPlaceText(&p.StatCode))
 		}
 	}
 	if f := g.Figures; f != nil {
@@ -177,7 +177,7 @@ func statGC(b *strings.Builder, s account.Stat) {
 	}
 }
 
-func GCPlaceText(p *account.StatGCPlace) string {
+func GCPlaceText(p *account.StatCode) string {
 	text := p.Text()
 	if p.Caller != "" {
 		text += " of " + p.Caller

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -127,8 +128,11 @@ func WhereText(n *account.StatStates, fiberNS int64, peers []account.StatPeerTim
 		word string
 		ns   int64
 	}
-	list := []part{{"running", n.Running}, {"stalled", n.Stalled}, {"gc", n.GC}, {"waiting", n.Waiting}, {"native", n.Native}, {"io", n.IO},
-		{"lock", n.Lock}, {"parked", n.Parked}, {"sleeping", n.Sleeping}, {"unknown", n.Unknown}, {"in a fiber that waits", fiberNS}}
+	var list []part
+	for _, s := range gvl.InColumns {
+		list = append(list, part{s.String(), n.Array()[s]})
+	}
+	list = append(list, part{"in a fiber that waits", fiberNS})
 	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
 	total := n.Sum() + fiberNS
 	var words []string

@@ -191,30 +191,24 @@ type statColumn struct {
 	text func(*account.StatThread) string
 }
 
-func stateColumn(head string, of func(*account.StatStates) int64) statColumn {
-	return statColumn{head, func(t *account.StatThread) string {
+func stateColumn(s gvl.State) statColumn {
+	return statColumn{s.Short(), func(t *account.StatThread) string {
 		if !t.NS.Enough() {
 			return "–"
 		}
-		if of(&t.NS) == 0 {
+		ns := t.NS.Array()[s]
+		if ns == 0 {
 			return "·" // a table full of "0 %" hides what there is
 		}
-		return Share(of(&t.NS), t.NS.Sum())
+		return Share(ns, t.NS.Sum())
 	}}
 }
 
-func statColumns() []statColumn {
-	return []statColumn{
-		stateColumn("run", func(n *account.StatStates) int64 { return n.Running }),
-		stateColumn("stall", func(n *account.StatStates) int64 { return n.Stalled }),
-		stateColumn("gc", func(n *account.StatStates) int64 { return n.GC }),
-		stateColumn("wait", func(n *account.StatStates) int64 { return n.Waiting }),
-		stateColumn("native", func(n *account.StatStates) int64 { return n.Native }),
-		stateColumn("io", func(n *account.StatStates) int64 { return n.IO }),
-		stateColumn("lock", func(n *account.StatStates) int64 { return n.Lock }),
-		stateColumn("park", func(n *account.StatStates) int64 { return n.Parked }),
-		stateColumn("sleep", func(n *account.StatStates) int64 { return n.Sleeping }),
-		stateColumn("?", func(n *account.StatStates) int64 { return n.Unknown }),
+func statColumns() (columns []statColumn) {
+	for _, s := range gvl.InColumns {
+		columns = append(columns, stateColumn(s))
+	}
+	return append(columns, []statColumn{
 		{"no cpu", func(t *account.StatThread) string {
 			ns := t.NoCPU.Running + t.NoCPU.GC + t.NoCPU.Native
 			if !t.NoCPU.Enough() {
@@ -241,7 +235,7 @@ func statColumns() []statColumn {
 		{"p90", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.P90()) }},
 		{"p99", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.P99()) }},
 		{"max", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.Max()) }},
-	}
+	}...)
 }
 
 func WaitSpan(t *account.StatThread, f gvl.Bounded) string {

@@ -78,8 +78,8 @@ func demoStat() account.Stat {
 		Blame: account.StatBlame{
 			TotalNS: 8_580e6, NobodyNS: 500e6, RunningNS: 8_000e6, GCNS: 80e6,
 			Frames: []account.StatPlace{
-				{Label: "JSON.generate", Path: "app/reports.rb", Line: 12, Caller: "Reports#build", Thread: 2, NS: 7_000e6, Share: .816},
-				{Label: "Server#handle", Path: "app/server.rb", Line: 9, Thread: 3, NS: 80e6, Share: .0093},
+				{StatCode: account.StatCode{Label: "JSON.generate", Path: "app/reports.rb", Line: 12, Caller: "Reports#build"}, Thread: 2, NS: 7_000e6, Share: .816},
+				{StatCode: account.StatCode{Label: "Server#handle", Path: "app/server.rb", Line: 9}, Thread: 3, NS: 80e6, Share: .0093},
 			},
 		},
 		LongestWaits: []account.StatWait{

@@ -49,22 +49,18 @@ func waitingText(b *strings.Builder, w *account.StatWaits) {
 
 // afterText lists the states before waits, those with most of the waiting first.
 func afterText(n *account.StatStates, total int64) string {
-	list := []struct {
-		word string
-		ns   int64
-	}{{"running", n.Running}, {"stalled", n.Stalled}, {"gc", n.GC}, {"native", n.Native}, {"io", n.IO}, {"lock", n.Lock},
-		{"parked", n.Parked}, {"sleeping", n.Sleeping}, {"something not seen", n.Unknown}}
-	slices.SortStableFunc(list, func(x, y struct {
-		word string
-		ns   int64
-	}) int {
-		return cmp.Compare(y.ns, x.ns)
-	})
+	ns, states := n.Array(), gvl.InColumns
+	slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(ns[y], ns[x]) })
 	var words []string
-	for _, s := range list {
-		if float64(s.ns) >= SmallShare*float64(total) {
-			words = append(words, s.word+" "+Share(s.ns, total))
+	for _, s := range states {
+		if s == gvl.Waiting || float64(ns[s]) < SmallShare*float64(total) {
+			continue
 		}
+		word := s.String()
+		if s == gvl.Unknown {
+			word = "something not seen"
+		}
+		words = append(words, word+" "+Share(ns[s], total))
 	}
 	return strings.Join(words, ", ")
 }

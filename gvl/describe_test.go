@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,14 @@ func TestStateWords(t *testing.T) {
 			t.Errorf("%d: %q is parsed as %d", s, s.String(), got)
 		}
 		letters[s.Letter()], glyphs[s.Glyph()] = true, true
+		for what, list := range map[string][NumStates]State{"ByUrgency": ByUrgency, "InBars": InBars, "OnPages": OnPages} {
+			if !slices.Contains(list[:], s) {
+				t.Errorf("%s lacks %q", what, s)
+			}
+		}
+		if s.Short() == "" || s.Datadog() == "" || s.Meaning() == "" {
+			t.Errorf("the row of %q has a gap", s)
+		}
 	}
 	if len(letters) != int(NumStates)+1 || len(glyphs) != int(NumStates)+1 {
 		t.Error("two states look the same")

@@ -1,6 +1,7 @@
 package gvl
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -250,6 +251,7 @@ func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 	return m
 }
 
+// PeerJSON returns the object that a dump has for a peer.
 func PeerJSON(p sampler.Peer) map[string]any {
 	m := map[string]any{"kind": PeerKindWord(p.Kind)}
 	if p.Remote != "" {
@@ -270,33 +272,15 @@ func PeerJSON(p sampler.Peer) map[string]any {
 	return m
 }
 
-func PeerKindWord(k sampler.PeerKind) string {
-	switch k {
-	case sampler.PeerTCP:
-		return "tcp"
-	case sampler.PeerUDP:
-		return "udp"
-	case sampler.PeerUnix:
-		return "unix"
-	case sampler.PeerPipe:
-		return "pipe"
-	case sampler.PeerFile:
-		return "file"
-	case sampler.PeerTTY:
-		return "tty"
-	case sampler.PeerEventFD:
-		return "eventfd"
-	case sampler.PeerEpoll:
-		return "epoll"
-	case sampler.PeerTimerFD:
-		return "timerfd"
-	case sampler.PeerListener:
-		return "listener"
-	case sampler.PeerOther:
-		return "other"
-	}
-	return "unknown"
+// peerKinds are the words for kinds of peers in JSON.
+var peerKinds = map[sampler.PeerKind]string{
+	sampler.PeerTCP: "tcp", sampler.PeerUDP: "udp", sampler.PeerUnix: "unix", sampler.PeerPipe: "pipe", sampler.PeerFile: "file",
+	sampler.PeerTTY: "tty", sampler.PeerEventFD: "eventfd", sampler.PeerEpoll: "epoll", sampler.PeerTimerFD: "timerfd",
+	sampler.PeerListener: "listener", sampler.PeerOther: "other",
 }
+
+// PeerKindWord returns the word for a kind of peer in JSON.
+func PeerKindWord(k sampler.PeerKind) string { return cmp.Or(peerKinds[k], "unknown") }
 
 func gcPhase(m sampler.GCMode) string {
 	switch m {

@@ -28,6 +28,7 @@ type histCell struct {
 	count  uint32
 }
 
+// Bucket returns the bucket of a duration in ns.
 func Bucket(ns int64) int {
 	if ns < 1<<histMinBits {
 		return 0

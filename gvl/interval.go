@@ -251,6 +251,7 @@ const MaxTimeNS = 1 << 61
 // TimeOf is a sample's time, made harmless.
 func TimeOf(s *sampler.Sample) int64 { return min(max(s.TimeNS, 0), MaxTimeNS) }
 
+// Ratio returns a by b. It is 0 if b is not positive.
 func Ratio(a, b int64) float64 {
 	if b <= 0 {
 		return 0

@@ -102,6 +102,7 @@ func (l *Lengths) Add(w *Wait) {
 	}
 }
 
+// AddBounds counts a length between two bounds, in ns. likelyNS is the estimate.
 func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.least.Add(leastNS)
 	l.likely.Add(likelyNS)

@@ -29,44 +29,83 @@ const (
 	NumStates
 )
 
-var stateNames = [NumStates]string{
-	Unknown: "unknown", Running: "running", Stalled: "stalled", GC: "gc", Waiting: "waiting", Native: "native",
-	IO: "io", Lock: "lock", Parked: "parked", Sleeping: "sleeping",
+// A stateRow is what the rest of ddtop says of a state.
+type stateRow struct {
+	name, short string
+	letter      byte
+	glyph       rune
+	// color is the state's colour of Okabe and Ito's palette. It is 0 if the colour depends on the ground.
+	color uint32
+	// urgency, bar and page are the state's places in ByUrgency, InBars and OnPages.
+	urgency, bar, page uint8
+	// datadog is the word of Datadog's profiler, which has none for a thread that sleeps in the kernel and holds the GVL.
+	datadog string
+	meaning string
 }
 
-var stateLetters = [NumStates]byte{
-	Unknown: '?', Running: 'R', Stalled: 'S', GC: 'G', Waiting: 'w', Native: 'n', IO: 'i', Lock: 'L', Parked: 'p',
-	Sleeping: '.',
+// DatadogCPU is the word of Datadog's profiler for time on a CPU. All CPU time of a profile is under it.
+const DatadogCPU = "had cpu"
+
+var states = [NumStates]stateRow{
+	Unknown:  {"unknown", "?", '?', '?', 0, 7, 9, 7, "unknown", "not known: the evidence does not say"},
+	Running:  {"running", "run", 'R', '█', 0x009E73, 2, 0, 0, DatadogCPU, "runs Ruby: it holds the GVL, the lock that one thread of a ractor has at a time"},
+	Stalled:  {"stalled", "stall", 'S', 'S', 0xCC79A7, 0, 1, 2, "blocked", "holds the GVL and sleeps in the kernel: who wants to run Ruby waits for that"},
+	GC:       {"gc", "gc", 'G', 'G', 0xF0E442, 1, 2, 1, DatadogCPU, "holds the GVL and collects garbage"},
+	Waiting:  {"waiting", "wait", 'w', 'w', 0xD55E00, 3, 3, 3, "waiting for gvl", "wants to run Ruby and waits for the GVL"},
+	Native:   {"native", "native", 'n', 'n', 0x56B4E9, 6, 5, 4, DatadogCPU, "C code without the GVL, or waiting for a CPU to run it"},
+	IO:       {"io", "io", 'i', 'i', 0x0072B2, 5, 6, 6, "network", "waits for the outside: a database, a socket, a file, a child process"},
+	Lock:     {"lock", "lock", 'L', 'L', 0xE69F00, 4, 4, 5, "blocked", "waits for a Mutex or Monitor of the program"},
+	Parked:   {"parked", "park", 'p', 'p', 0, 8, 7, 8, "waiting", "waits for work or for another thread"},
+	Sleeping: {"sleeping", "sleep", '.', '·', 0, 9, 8, 9, "sleeping", "in sleep"},
 }
 
-var stateGlyphs = [NumStates]rune{
-	Unknown: '?', Running: '█', Stalled: 'S', GC: 'G', Waiting: 'w', Native: 'n', IO: 'i', Lock: 'L', Parked: 'p',
-	Sleeping: '·',
+var (
+	// ByUrgency is the order in which the states of a group are counted.
+	ByUrgency = ordered(func(r *stateRow) uint8 { return r.urgency })
+	// InBars is the order of the states in a bar of the screen.
+	InBars = ordered(func(r *stateRow) uint8 { return r.bar })
+	// InColumns is the order of stat's columns.
+	InColumns = [...]State{Running, Stalled, GC, Waiting, Native, IO, Lock, Parked, Sleeping, Unknown}
+	// OnPages is their order in bars and legends of HTML pages: what works or is kept from it first, who rests last.
+	OnPages = ordered(func(r *stateRow) uint8 { return r.page })
+)
+
+// ordered returns the states by their places.
+func ordered(place func(*stateRow) uint8) (list [NumStates]State) {
+	for s := range NumStates {
+		list[place(&states[s])] = s
+	}
+	return list
+}
+
+// row returns what there is to say of a state.
+func (s State) row() *stateRow {
+	if s >= NumStates {
+		s = Unknown
+	}
+	return &states[s]
 }
 
 // String returns the state's word, as in the JSON of dump and stat: "running", "waiting" …
-func (s State) String() string {
-	if s >= NumStates {
-		return "unknown"
-	}
-	return stateNames[s]
-}
+func (s State) String() string { return s.row().name }
+
+// Short returns a word for where there is little room.
+func (s State) Short() string { return s.row().short }
 
 // Letter returns the state's ASCII letter, for output without Unicode.
-func (s State) Letter() byte {
-	if s >= NumStates {
-		return '?'
-	}
-	return stateLetters[s]
-}
+func (s State) Letter() byte { return s.row().letter }
 
 // Glyph returns the character that stands for the state in the timeline.
-func (s State) Glyph() rune {
-	if s >= NumStates {
-		return '?'
-	}
-	return stateGlyphs[s]
-}
+func (s State) Glyph() rune { return s.row().glyph }
+
+// Color returns the state's colour as 0xRRGGBB. It is 0 if the colour depends on the ground.
+func (s State) Color() uint32 { return s.row().color }
+
+// Datadog returns the word of Datadog's profiler for the state.
+func (s State) Datadog() string { return s.row().datadog }
+
+// Meaning returns the sentence that explains the state.
+func (s State) Meaning() string { return s.row().meaning }
 
 // Held reports whether a thread in this state holds the GVL of its ractor.
 func (s State) Held() bool { return s == Running || s == Stalled || s == GC }
@@ -84,9 +123,9 @@ func (s State) Works() bool { return !s.Idle() && s != IO && s != Unknown }
 
 // ParseState returns the state with the given word.
 func ParseState(word string) (State, bool) {
-	for s, n := range stateNames {
-		if n == word {
-			return State(s), true
+	for s := range NumStates {
+		if states[s].name == word {
+			return s, true
 		}
 	}
 	return Unknown, false
@@ -110,17 +149,12 @@ const (
 	NumWaitKinds
 )
 
+var waitKinds = [NumWaitKinds]string{WaitQueue: "queue", WaitHandover: "handover", WaitYield: "yield", WaitCPUSlot: "cpu_slot"}
+
 // String returns the kind's word in JSON: "queue", "handover", "yield" or "cpu_slot".
 func (k WaitKind) String() string {
-	switch k {
-	case WaitQueue:
-		return "queue"
-	case WaitHandover:
-		return "handover"
-	case WaitYield:
-		return "yield"
-	case WaitCPUSlot:
-		return "cpu_slot"
+	if k >= NumWaitKinds {
+		return "unknown"
 	}
-	return "unknown"
+	return waitKinds[k]
 }

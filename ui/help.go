@@ -13,22 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// stateHelp explains the states in the order of the legend.
-var stateHelp = []struct {
-	state gvl.State
-	text  string
-}{
-	{gvl.Running, "runs Ruby: it holds the GVL, the lock that one thread of a ractor has at a time"},
-	{gvl.Waiting, "wants to run Ruby and waits for the GVL"},
-	{gvl.Stalled, "holds the GVL and sleeps in the kernel: who wants to run Ruby waits for that"},
-	{gvl.GC, "holds the GVL and collects garbage"},
-	{gvl.Native, "C code without the GVL, or waiting for a CPU to run it"},
-	{gvl.IO, "waits for the outside: a database, a socket, a file, a child process"},
-	{gvl.Lock, "waits for a Mutex or Monitor of the program"},
-	{gvl.Parked, "waits for work or for another thread"},
-	{gvl.Sleeping, "in sleep"},
-	{gvl.Unknown, "not known: the evidence does not say"},
-}
+// stateHelp are the states in the order of the legend.
+var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gvl.Native, gvl.IO, gvl.Lock, gvl.Parked, gvl.Sleeping, gvl.Unknown}
 
 // twoHelpColumns is the width of the help from which on it has two columns.
 const twoHelpColumns = 110
@@ -109,13 +95,13 @@ func legendLines(w int, t *style.Theme, ascii bool) []widget.OverlayLine {
 	const textX = 14
 	out := []widget.OverlayLine{helpHead("timeline: a column is the state with most of it", t)}
 	for _, s := range stateHelp {
-		out = append(out, helpText(s.text, textX, w, t, func(a canvas.Area) {
-			c := timeline.Cell{Dominant: s.state, Share: 1, SpanNS: 1}
-			c.NS[s.state] = 1
+		out = append(out, helpText(s.Meaning(), textX, w, t, func(a canvas.Area) {
+			c := timeline.Cell{Dominant: s, Share: 1, SpanNS: 1}
+			c.NS[s] = 1
 			r, st := t.StateCell(&c, ascii, nil)
 			a.Rune(1, 0, r, st)
 			a.Rune(2, 0, r, st)
-			a.Put(4, 0, s.state.String(), canvas.Style{FG: t.Readable(t.States[s.state]), Attr: canvas.Bold})
+			a.Put(4, 0, s.String(), canvas.Style{FG: t.Readable(t.States[s]), Attr: canvas.Bold})
 		})...)
 	}
 	out = append(out, helpText("a cut block or an underlined letter: in that column it also waited for the GVL", 4, w, t, func(a canvas.Area) {

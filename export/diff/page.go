@@ -31,7 +31,7 @@ const (
 // otherFunctions stands for the functions past maxDiffNames.
 const otherFunctions = "(other functions)"
 
-var differenceScripts = []string{"base.js", "flame.js", "diff.js"}
+var differenceScripts = []string{"states.js", "base.js", "flame.js", "diff.js"}
 
 // differenceData is what the script of the page reads. All values are a second of elapsed time: µs of a metric that is a time, else
 // thousandths.

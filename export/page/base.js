@@ -134,11 +134,6 @@ function mix(ns, states) {
   return bar;
 }
 
-// STATE_ORDER is the order of states in bars and legends: what works or is kept from it first, who rests last.
-var STATE_ORDER = [1, 3, 2, 4, 5, 7, 6, 0, 8, 9];
-
-function idle(state) { return state === 8 || state === 9; }
-
 function section(id, title, ...children) {
   return el("section", { id: id, "aria-labelledby": id + "-h" }, el("h2", { id: id + "-h" }, title), children);
 }

@@ -21,7 +21,7 @@ function weightsOf(metric, span) {
   var sums = new Map(), total = 0;
   eachWeight(span, function (thread, stack, state, wall, cpu, blame, served) {
     if (S.thread >= 0 && thread !== S.thread || S.served && served !== S.served) return;
-    var v = metric === "cpu" ? cpu : metric === "blame" ? blame : metric === "wait" ? (state === 4 ? wall : 0) : metric === "busy" && idle(state) ? 0 : wall;
+    var v = metric === "cpu" ? cpu : metric === "blame" ? blame : metric === "wait" ? (state === WAITING ? wall : 0) : metric === "busy" && idle(state) ? 0 : wall;
     if (!v) return;
     var k = (stack + 2) * 16 + state;
     sums.set(k, (sums.get(k) || 0) + v);

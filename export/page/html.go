@@ -12,13 +12,15 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
+//go:generate go test . -run TestStatesScript -update
+
 // pageFiles are the style and the scripts of pages. They hold no data: names reach a page's document through textContent alone.
 //
 //go:embed *.css *.js
 var pageFiles embed.FS
 
 // scripts are those of the page of an incident, in their order.
-var scripts = []string{"base.js", "timeline.js", "flame.js", "tables.js", "dump.js", "incident.js"}
+var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "tables.js", "dump.js", "incident.js"}
 
 // WriteIncident writes one HTML file of an incident that needs nothing else: findings, a timeline of threads, a flamegraph, requests,
 // locks, collections and thread dumps. It opens from disk, loads nothing (its policy forbids it), and has no text of the target

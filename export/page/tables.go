@@ -206,12 +206,12 @@ func (b *incidentBuilder) addGC() {
 	}
 	for _, p := range g.Triggers {
 		if p.Label != "" {
-			o.Triggers = append(o.Triggers, incidentPlace{b.words(report.GCPlaceText(&p.StatGCPlace)), fmt.Sprintf("%d seen, %d probably", p.Seen, p.Probable)})
+			o.Triggers = append(o.Triggers, incidentPlace{b.words(report.GCPlaceText(&p.StatCode)), fmt.Sprintf("%d seen, %d probably", p.Seen, p.Probable)})
 		}
 	}
 	for _, p := range g.Payers {
 		if p.Label != "" {
-			o.Payers = append(o.Payers, incidentPlace{b.words(report.GCPlaceText(&p.StatGCPlace)), units.Percent(p.Share) + ", " + units.ProseDuration(p.NS)})
+			o.Payers = append(o.Payers, incidentPlace{b.words(report.GCPlaceText(&p.StatCode)), units.Percent(p.Share) + ", " + units.ProseDuration(p.NS)})
 		}
 	}
 	for _, c := range b.n.gc.List {

@@ -42,16 +42,6 @@ const (
 	EventGC = "gc"
 )
 
-// hadCPU is the word of LabelState for time on a CPU. All CPU time of a profile is under it.
-const hadCPU = "had cpu"
-
-// datadogStates are the words of LabelState. Datadog's profiler has none for a thread that sleeps in the kernel and holds the
-// GVL.
-var datadogStates = [gvl.NumStates]string{
-	gvl.Unknown: "unknown", gvl.Running: hadCPU, gvl.Stalled: "blocked", gvl.GC: hadCPU, gvl.Waiting: "waiting for gvl",
-	gvl.Native: hadCPU, gvl.IO: "network", gvl.Lock: "blocked", gvl.Parked: "waiting", gvl.Sleeping: "sleeping",
-}
-
 // GCFrame is the outermost frame of the time of collections: the code that was interrupted is under it.
 const GCFrame = "Garbage Collection"
 
@@ -104,7 +94,7 @@ func (b *profileBuilder) label(s *profile.Sample, k flamegraph.Key) {
 	if l.ractor != "" {
 		s.Label[labelRactor] = []string{l.ractor}
 	}
-	s.Label[LabelState] = []string{datadogStates[k.State%gvl.NumStates]}
+	s.Label[LabelState] = []string{k.State.Datadog()}
 	if k.State == gvl.GC {
 		gcLabels(s, k.GC)
 	}

@@ -132,12 +132,12 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 		length := float64(s.Value[valueWall]) / 1e6
 		want := labelsAt(thread, endMS-length/2)
 		if length == 0 && s.Value[valueCPU] != 0 {
-			want[LabelState] = hadCPU
+			want[LabelState] = gvl.DatadogCPU
 		}
 		if !reflect.DeepEqual(labels, want) {
 			t.Errorf("thread %d from %g to %g ms has the labels\n%v, want\n%v", thread, endMS-length, endMS, labels, want)
 		}
-		if s.Value[valueCPU] != 0 && labels[LabelState] != hadCPU {
+		if s.Value[valueCPU] != 0 && labels[LabelState] != gvl.DatadogCPU {
 			t.Errorf("%d ns of CPU time in state %s", s.Value[valueCPU], labels[LabelState])
 		}
 		if begin := endMS - length; thread == 3 && begin < 22.5 && endMS > 22.5 {

@@ -228,7 +228,7 @@ func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
 		values[valueTimeline] = e.Weights.WallNS
 	}
 	offCPU := int64(0)
-	if datadogStates[e.Key.State%gvl.NumStates] != hadCPU {
+	if e.Key.State.Datadog() != gvl.DatadogCPU {
 		offCPU, values[valueCPU] = values[valueCPU], 0
 	}
 	if b.objects != nil {
@@ -240,7 +240,7 @@ func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
 		rest := make([]int64, len(values))
 		rest[valueCPU] = offCPU
 		s := b.sample(e.Key, rest, endNS)
-		s.Label[LabelState] = []string{hadCPU}
+		s.Label[LabelState] = []string{gvl.DatadogCPU}
 	}
 }
 

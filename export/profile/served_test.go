@@ -10,6 +10,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/exporttest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -47,7 +48,7 @@ func TestProfileServed(t *testing.T) {
 	}
 	got := map[string]int{}
 	for _, s := range p.Sample {
-		if s.Label[LabelState][0] == hadCPU && s.Label[LabelDdtopState][0] == "io" {
+		if s.Label[LabelState][0] == gvl.DatadogCPU && s.Label[LabelDdtopState][0] == "io" {
 			continue // the CPU time of a thread in io is a sample of its own
 		}
 		got[fmt.Sprint(s.Label[labelEndpoint], s.NumLabel[labelSpan], s.NumLabel[labelRootSpan])]++

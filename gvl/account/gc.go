@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/code"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -129,32 +128,17 @@ type StatGCMajorBy struct {
 // StatGCTrigger is code in which collections began: Seen of them were still going on when they were first seen, Probable
 // were over by then, and began there or shortly before.
 type StatGCTrigger struct {
-	StatGCPlace
+	StatCode
 	Seen     uint64 `json:"seen"`
 	Probable uint64 `json:"probable"`
 }
 
 // StatGCPayer is code whose thread was inside the collector for NS, Share (0 to 1) of the time inside it.
 type StatGCPayer struct {
-	StatGCPlace
+	StatCode
 	NS    int64   `json:"ns"`
 	Share float64 `json:"share"`
 }
-
-// StatGCPlace is the innermost frame of a stack, and the innermost method of the program's or a library's when that is one
-// of Ruby's own ("" when it is not).
-type StatGCPlace struct {
-	Label  string `json:"label"`
-	Path   string `json:"path"`
-	Line   int32  `json:"line"`
-	Caller string `json:"caller"`
-	// Uncertain: the frame or its line can't be trusted.
-	Uncertain bool `json:"uncertain"`
-	mark      string
-}
-
-// Text is the label as people read it. That of a frame that can't be trusted ends with sampler.UncertainMark.
-func (p *StatGCPlace) Text() string { return p.Label + p.mark }
 
 // fill adds what was counted to a Stat.
 func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
@@ -166,7 +150,7 @@ func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
 		Mark: g.phaseNS[sampler.GCMarking], Sweep: g.phaseNS[sampler.GCSweeping], Compact: g.phaseNS[sampler.GCCompacting],
 		Other: g.phaseNS[sampler.GCIdle],
 	}
-	starts := make(map[StatGCPlace]gcStarts)
+	starts := make(map[StatCode]gcStarts)
 	for stack, n := range g.triggers {
 		p := gcPlace(dict, stack)
 		sum := starts[p]
@@ -176,9 +160,9 @@ func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
 		s.Triggers = append(s.Triggers, StatGCTrigger{p, n.seen, n.probable})
 	}
 	slices.SortFunc(s.Triggers, func(x, y StatGCTrigger) int {
-		return cmp.Or(cmp.Compare(y.Seen+y.Probable, x.Seen+x.Probable), comparePlaces(x.StatGCPlace, y.StatGCPlace))
+		return cmp.Or(cmp.Compare(y.Seen+y.Probable, x.Seen+x.Probable), comparePlaces(x.StatCode, y.StatCode))
 	})
-	paid, total := make(map[StatGCPlace]int64), g.lostNS
+	paid, total := make(map[StatCode]int64), g.lostNS
 	for stack, ns := range g.payers {
 		paid[gcPlace(dict, stack)] += ns
 		total += ns
@@ -187,13 +171,13 @@ func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
 		s.Payers = append(s.Payers, StatGCPayer{p, ns, gvl.Ratio(ns, total)})
 	}
 	slices.SortFunc(s.Payers, func(x, y StatGCPayer) int {
-		return cmp.Or(cmp.Compare(y.NS, x.NS), comparePlaces(x.StatGCPlace, y.StatGCPlace))
+		return cmp.Or(cmp.Compare(y.NS, x.NS), comparePlaces(x.StatCode, y.StatCode))
 	})
 	s.Triggers = append([]StatGCTrigger{}, s.Triggers[:min(len(s.Triggers), maxStatGC)]...)
 	s.Payers = append([]StatGCPayer{}, s.Payers[:min(len(s.Payers), maxStatGC)]...)
 }
 
-func comparePlaces(x, y StatGCPlace) int {
+func comparePlaces(x, y StatCode) int {
 	return cmp.Or(cmp.Compare(x.Label, y.Label), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Caller, y.Caller),
 		cmp.Compare(x.mark, y.mark))
 }
@@ -202,26 +186,10 @@ func comparePlaces(x, y StatGCPlace) int {
 func builtIn(f *sampler.Frame) bool { return f.C || strings.HasPrefix(f.Path, "<internal:") }
 
 // gcPlace names the code of a stack.
-func gcPlace(dict *sampler.Dictionary, stack sampler.StackID) StatGCPlace {
+func gcPlace(dict *sampler.Dictionary, stack sampler.StackID) StatCode {
 	if dict == nil || stack == 0 {
-		return StatGCPlace{}
+		return StatCode{}
 	}
 	_, id := dict.Stack(stack)
-	f := dict.Frame(id)
-	p := StatGCPlace{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, mark: f.Mark()}
-	if !builtIn(&f) {
-		return p
-	}
-	for range code.MaxNear {
-		if stack == 0 {
-			break
-		}
-		caller, id := dict.Stack(stack)
-		if f := dict.Frame(id); !builtIn(&f) {
-			p.Caller = f.Label
-			break
-		}
-		stack = caller
-	}
-	return p
+	return codeOf(dict, id, stack, builtIn)
 }

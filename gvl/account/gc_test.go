@@ -73,15 +73,15 @@ func TestGCAccount(t *testing.T) {
 		t.Errorf("phases %+v, want %+v", g.PhaseNS, want)
 	}
 	triggers := []StatGCTrigger{
-		{StatGCPlace{Label: "A#make", Path: "a.rb", Line: 3}, 0, 4},
-		{StatGCPlace{Label: "GC.start", Path: "a.rb", Line: 3, Caller: "A#tidy"}, 1, 0},
+		{StatCode{Label: "A#make", Path: "a.rb", Line: 3}, 0, 4},
+		{StatCode{Label: "GC.start", Path: "a.rb", Line: 3, Caller: "A#tidy"}, 1, 0},
 	}
 	if len(g.Triggers) != 2 || g.Triggers[0] != triggers[0] || g.Triggers[1] != triggers[1] {
 		t.Errorf("triggers %+v", g.Triggers)
 	}
 	payers := []StatGCPayer{
-		{StatGCPlace{Label: "GC.start", Path: "a.rb", Line: 3, Caller: "A#tidy"}, 2e6, 2. / 3},
-		{StatGCPlace{Label: "Array#dup", Path: "a.rb", Line: 3, Caller: "A#copy"}, 1e6, 1. / 3},
+		{StatCode{Label: "GC.start", Path: "a.rb", Line: 3, Caller: "A#tidy"}, 2e6, 2. / 3},
+		{StatCode{Label: "Array#dup", Path: "a.rb", Line: 3, Caller: "A#copy"}, 1e6, 1. / 3},
 	}
 	if len(g.Payers) != 2 || g.Payers[0] != payers[0] || g.Payers[1] != payers[1] {
 		t.Errorf("payers %+v", g.Payers)

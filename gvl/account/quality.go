@@ -3,6 +3,9 @@ package account
 import (
 	"encoding/json"
 	"math"
+	"reflect"
+	"slices"
+	"strconv"
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
@@ -121,61 +124,28 @@ func (g StatGVL) MarshalJSON() ([]byte, error) {
 	if !g.low {
 		return json.Marshal(plain(g))
 	}
-	return json.Marshal(struct {
-		plain
-		HeldShare   *float64 `json:"held_share"`
-		WaitingMean *float64 `json:"waiting_mean"`
-	}{plain: plain(g)})
+	return withNulls(plain(g), nulls{"held_share", "waiting_mean"}, nil)
 }
 
 // MarshalJSON writes null for the sampled times if they have less than their least quality, and for all that was not read. Counts are Ruby's own.
 func (g StatGC) MarshalJSON() ([]byte, error) {
 	type plain StatGC
-	if !g.Valid {
-		return json.Marshal(struct {
-			plain
-			Count              *uint64       `json:"count"`
-			Minor              *uint64       `json:"minor"`
-			Major              *uint64       `json:"major"`
-			RubyNS             *uint64       `json:"ruby_ns"`
-			Allocated          *uint64       `json:"allocated"`
-			AllocatedPerSecond *float64      `json:"allocated_per_second"`
-			Moved              *uint64       `json:"moved"`
-			NS                 *int64        `json:"ns"`
-			Share              *float64      `json:"share"`
-			PhaseNS            *StatGCPhases `json:"phase_ns"`
-		}{plain: plain(g)})
+	sampled := nulls{"ns", "share", "phase_ns"}
+	switch {
+	case !g.Valid:
+		return withNulls(plain(g), append(nulls{"count", "minor", "major", "ruby_ns", "allocated", "allocated_per_second", "moved"}, sampled...), nil)
+	case g.low:
+		return withNulls(plain(g), sampled, nil)
 	}
-	if !g.low {
-		return json.Marshal(plain(g))
-	}
-	return json.Marshal(struct {
-		plain
-		NS      *int64        `json:"ns"`
-		Share   *float64      `json:"share"`
-		PhaseNS *StatGCPhases `json:"phase_ns"`
-	}{plain: plain(g)})
+	return json.Marshal(plain(g))
 }
 
 // MarshalJSON writes null for what was not read twice in the window.
 func (p StatProcess) MarshalJSON() ([]byte, error) {
 	type plain StatProcess
-	read := func(v int64, spanNS int64) *int64 {
-		if spanNS <= 0 {
-			return nil
-		}
-		return &v
-	}
-	return json.Marshal(struct {
-		plain
-		UserNS      *int64 `json:"user_ns"`
-		SystemNS    *int64 `json:"system_ns"`
-		CPUNS       *int64 `json:"cpu_ns"`
-		ThrottledNS *int64 `json:"throttled_ns"`
-		MajorFaults *int64 `json:"major_faults"`
-		Switches    *int64 `json:"context_switches"`
-	}{plain(p), read(p.UserNS, p.SpanNS), read(p.SystemNS, p.SpanNS), read(p.CPUNS, p.SpanNS), read(p.ThrottledNS, p.SpanNS),
-		read(p.MajorFaults, p.SpanNS), read(p.Switches, p.SwitchesSpanNS)})
+	return withNulls(plain(p), nulls{"user_ns", "system_ns", "cpu_ns", "throttled_ns", "major_faults", "context_switches"}, func(key string) bool {
+		return p.SpanNS > 0 && key != "context_switches" || p.SwitchesSpanNS > 0 && key == "context_switches"
+	})
 }
 
 // MarshalJSON writes null for the times of tasks that the kernel did not tell of, or that were not read twice in the window.
@@ -184,14 +154,7 @@ func (p StatPressure) MarshalJSON() ([]byte, error) {
 	if p.Source != sampler.PressureNone.String() && !p.unread {
 		return json.Marshal(plain(p))
 	}
-	return json.Marshal(struct {
-		plain
-		CPUSomeNS    *int64 `json:"cpu_some_ns"`
-		MemorySomeNS *int64 `json:"memory_some_ns"`
-		MemoryFullNS *int64 `json:"memory_full_ns"`
-		IOSomeNS     *int64 `json:"io_some_ns"`
-		IOFullNS     *int64 `json:"io_full_ns"`
-	}{plain: plain(p)})
+	return withNulls(plain(p), nulls{"cpu_some_ns", "memory_some_ns", "memory_full_ns", "io_some_ns", "io_full_ns"}, nil)
 }
 
 // MarshalJSON writes null for the endpoints if their figures have less than their least quality. Requests in progress were seen.
@@ -200,10 +163,7 @@ func (r StatRequests) MarshalJSON() ([]byte, error) {
 	if !r.low {
 		return json.Marshal(plain(r))
 	}
-	return json.Marshal(struct {
-		plain
-		Endpoints []StatEndpoint `json:"endpoints"`
-	}{plain: plain(r)})
+	return withNulls(plain(r), nulls{"endpoints"}, nil)
 }
 
 // OrNull is a number that is NaN, and null in JSON, if it is not told.
@@ -239,22 +199,51 @@ func (g *LineGC) Enough() bool { return !g.low }
 // MarshalJSON writes null for what was not read, and for the sampled time if it has less than its least quality.
 func (g LineGC) MarshalJSON() ([]byte, error) {
 	type plain LineGC
-	type gc struct {
-		plain
-		Count *uint64  `json:"count"`
-		Minor *uint64  `json:"minor"`
-		Major *uint64  `json:"major"`
-		NS    *int64   `json:"ns"`
-		Share *float64 `json:"share"`
+	return withNulls(plain(g), nulls{"count", "minor", "major", "ns", "share"}, func(key string) bool {
+		return !g.unread && (!g.low || key != "ns" && key != "share")
+	})
+}
+
+// nulls are keys of figures that can be null.
+type nulls []string
+
+// withNulls writes a struct as JSON, the figures of some keys at its end: null unless told says otherwise. A nil told is for figures that are
+// all null.
+func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
+	x := reflect.ValueOf(v)
+	fields := make(map[string]any)
+	out := []byte{'{'}
+	put := func(key string, v any) error {
+		text, err := json.Marshal(v)
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(strconv.AppendQuote(out, key), ':')
+		out = append(out, text...)
+		return err
 	}
-	out := gc{plain: plain(g)}
-	if !g.unread {
-		out.Count, out.Minor, out.Major = &g.Count, &g.Minor, &g.Major
+	for i := range x.NumField() {
+		key := x.Type().Field(i).Tag.Get("json")
+		switch {
+		case key == "" || key == "-":
+		case slices.Contains(keys, key):
+			fields[key] = x.Field(i).Interface()
+		default:
+			if err := put(key, x.Field(i).Interface()); err != nil {
+				return nil, err
+			}
+		}
 	}
-	if !g.low && !g.unread {
-		out.NS, out.Share = &g.NS, &g.Share
+	for _, key := range keys {
+		v := fields[key]
+		if told == nil || !told(key) {
+			v = nil
+		}
+		if err := put(key, v); err != nil {
+			return nil, err
+		}
 	}
-	return json.Marshal(out)
+	return append(out, '}'), nil
 }
 
 func orNull(null bool, v any) ([]byte, error) {

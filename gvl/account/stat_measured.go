@@ -70,18 +70,42 @@ const maxStatBlame = 10
 
 // StatPlace is a place in the code that made others wait.
 type StatPlace struct {
-	Label string `json:"label"`
-	Path  string `json:"path"`
-	Line  int32  `json:"line"`
-	// Caller is the innermost method written in Ruby, when Label is a C function; "" otherwise.
-	Caller string `json:"caller"`
-	// Uncertain: the frame or its line can't be trusted.
-	Uncertain bool `json:"uncertain"`
-	mark      string
+	StatCode
 	// Thread is the one charged most for it.
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
 	Share  float64          `json:"share"`
+}
+
+// StatCode is the innermost frame of a stack, and the innermost method of the program's or a library's if that frame is one
+// of Ruby's own ("" if it is not).
+type StatCode struct {
+	Label  string `json:"label"`
+	Path   string `json:"path"`
+	Line   int32  `json:"line"`
+	Caller string `json:"caller"`
+	// Uncertain: the frame or its line can't be trusted.
+	Uncertain bool `json:"uncertain"`
+	mark      string
+}
+
+// Text is the label as people read it. That of a frame that can't be trusted ends with sampler.UncertainMark.
+func (c *StatCode) Text() string { return c.Label + c.mark }
+
+// codeOf names the code of a frame. If the frame is one of Ruby's own, its caller is looked for in outer.
+func codeOf(dict *sampler.Dictionary, frame sampler.FrameID, outer sampler.StackID, builtIn func(*sampler.Frame) bool) StatCode {
+	f := dict.Frame(frame)
+	c := StatCode{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, mark: f.Mark()}
+	if !builtIn(&f) {
+		return c
+	}
+	for _, o := range code.Frames(dict, outer, code.MaxNear) {
+		if !builtIn(&o) {
+			c.Caller = o.Label
+			break
+		}
+	}
+	return c
 }
 
 // StatCharge is a thread that made others wait, and its method behind most of that ("" when there is none).
@@ -135,9 +159,6 @@ type StatNative struct {
 	CPUNS int64  `json:"cpu_ns"`
 }
 
-// Text is the label as people read it. That of a frame that can't be trusted ends with sampler.UncertainMark.
-func (p *StatPlace) Text() string { return p.Label + p.mark }
-
 // FillNative sets the native threads that Ruby does not know, the busiest first.
 func (s *Stat) FillNative(list []StatNative) {
 	s.NativeThreads = append([]StatNative{}, list...)
@@ -189,25 +210,9 @@ func (b *Blame) Stat() StatBlame {
 // place names the code of an entry by frame.
 func (b *Blame) place(e BlameEntry) StatPlace {
 	p := StatPlace{Thread: e.Thread, NS: e.NS, Share: e.Share}
-	if b.dict == nil || e.Frame == 0 {
-		return p
-	}
-	f := b.dict.Frame(e.Frame)
-	p.Label, p.Path, p.Line, p.Uncertain, p.mark = f.Label, f.Path, f.Line, f.Uncertain, f.Mark()
-	if !f.C {
-		return p
-	}
-	stack, _ := b.dict.Stack(e.Stack)
-	for range code.MaxNear {
-		if stack == 0 {
-			break
-		}
-		caller, id := b.dict.Stack(stack)
-		if f := b.dict.Frame(id); !f.C {
-			p.Caller = f.Label
-			break
-		}
-		stack = caller
+	if b.dict != nil && e.Frame != 0 {
+		caller, _ := b.dict.Stack(e.Stack)
+		p.StatCode = codeOf(b.dict, e.Frame, caller, func(f *sampler.Frame) bool { return f.C })
 	}
 	return p
 }

@@ -138,6 +138,7 @@ func ServingOf(s sampler.Serving, atNS int64, dict *sampler.Dictionary) (out Sta
 	return out, true
 }
 
+// TextOrNil returns nil for "": a text that is not known.
 func TextOrNil(s string) *string {
 	if s == "" {
 		return nil

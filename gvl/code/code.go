@@ -1,7 +1,10 @@
 package code
 
 import (
+	"cmp"
+	"iter"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,17 +28,29 @@ const (
 	MaxFrames = 200
 )
 
+// Frames goes through the innermost frames of a stack, most at most. With each comes the part of the stack that ends with it.
+func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2[sampler.StackID, sampler.Frame] {
+	return func(yield func(sampler.StackID, sampler.Frame) bool) {
+		for depth := 0; dict != nil && stack != 0 && depth < most; depth++ {
+			caller, id := dict.Stack(stack)
+			if !yield(stack, dict.Frame(id)) {
+				return
+			}
+			stack = caller
+		}
+	}
+}
+
+// at is the line of a frame in a file: "order.rb:39".
+func at(file string, f *sampler.Frame) string { return file + ":" + strconv.Itoa(int(f.Line)) }
+
 // Where names the code of a stack for a sentence: "Reports#build → JSON.generate", the innermost method written in Ruby
 // and the C function it is in; "" for an unknown stack. Where that method is a library's, the program's own that called it
 // stands in its place (ShopController#show → PG::Connection#exec), since it is what a person can change.
 func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
-	if dict == nil || stack == 0 {
-		return ""
-	}
 	var c, ruby string
-	for depth := 0; stack != 0 && depth < MaxFrames; depth++ {
-		caller, id := dict.Stack(stack)
-		f := dict.Frame(id)
+	depth := 0
+	for _, f := range Frames(dict, stack, MaxFrames) {
 		label := Method(f.Label)
 		switch {
 		case f.C:
@@ -47,7 +62,7 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 		case ruby == "" && depth < MaxNear:
 			ruby = label
 		}
-		stack = caller
+		depth++
 	}
 	return Join("", ruby, c)
 }
@@ -60,25 +75,20 @@ func IsOwn(f *sampler.Frame, label string) bool {
 
 // OwnStack returns the part of a stack that ends with the innermost method of the program itself, or the whole stack if it has none.
 func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
-	own := stack
-	for depth := 0; own != 0 && dict != nil && depth < MaxFrames; depth++ {
-		caller, id := dict.Stack(own)
-		if f := dict.Frame(id); !f.C && IsOwn(&f, Method(f.Label)) {
+	for own, f := range Frames(dict, stack, MaxFrames) {
+		if !f.C && IsOwn(&f, Method(f.Label)) {
 			return own
 		}
-		own = caller
 	}
 	return stack
 }
 
 // HasOwn reports whether a method of the program itself is on a stack, or whether that can't be told.
 func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
-	for depth := 0; stack != 0 && dict != nil && depth < MaxFrames; depth++ {
-		caller, id := dict.Stack(stack)
-		if f := dict.Frame(id); f.Origin == sampler.OriginUnknown || IsOwn(&f, Method(f.Label)) {
+	for _, f := range Frames(dict, stack, MaxFrames) {
+		if f.Origin == sampler.OriginUnknown || IsOwn(&f, Method(f.Label)) {
 			return true
 		}
-		stack = caller
 	}
 	return false
 }
@@ -109,28 +119,15 @@ var primitives = []string{
 }
 
 func isPrimitive(c string) bool {
-	for _, p := range primitives {
-		if strings.HasPrefix(c, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(primitives, func(p string) bool { return strings.HasPrefix(c, p) })
 }
 
 // Line names the place of the innermost frame written in Ruby: "app/models/order.rb:39"; "" when there is none.
 func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
-	if dict == nil {
-		return ""
-	}
-	for range MaxNear {
-		if stack == 0 {
-			break
+	for _, f := range Frames(dict, stack, MaxNear) {
+		if !f.C && f.Path != "" {
+			return at(f.Path, &f)
 		}
-		caller, id := dict.Stack(stack)
-		if f := dict.Frame(id); !f.C && f.Path != "" {
-			return f.Path + ":" + strconv.Itoa(int(f.Line))
-		}
-		stack = caller
 	}
 	return ""
 }
@@ -138,74 +135,46 @@ func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
 // OwnLine names the place of the innermost frame that is the program's own, "order.rb:39", or where there is none of the innermost
 // one written in Ruby; "" when there is none.
 func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
-	if dict == nil {
-		return ""
-	}
-	at := ""
-	for depth := 0; stack != 0 && depth < MaxFrames; depth++ {
-		caller, id := dict.Stack(stack)
-		f := dict.Frame(id)
+	ruby := ""
+	for _, f := range Frames(dict, stack, MaxFrames) {
 		switch {
 		case f.C || f.Path == "":
 		case f.Own():
-			return path.Base(f.Path) + ":" + strconv.Itoa(int(f.Line))
-		case at == "":
-			at = path.Base(f.Path) + ":" + strconv.Itoa(int(f.Line))
+			return at(path.Base(f.Path), &f)
+		case ruby == "":
+			ruby = at(path.Base(f.Path), &f)
 		}
-		stack = caller
 	}
-	return at
+	return ruby
 }
 
 // RootLine names the place of the outermost frame in its method, " (order.rb:39)"; "" when there is none.
 func RootLine(dict *sampler.Dictionary, stack sampler.StackID) string {
-	at := ""
-	for depth := 0; dict != nil && stack != 0 && depth < MaxFrames; depth++ {
-		caller, id := dict.Stack(stack)
-		if f := dict.Frame(id); !f.C && f.Path != "" {
-			at = " (" + path.Base(f.Path) + ":" + strconv.Itoa(int(f.Line)) + ")"
+	line := ""
+	for _, f := range Frames(dict, stack, MaxFrames) {
+		if !f.C && f.Path != "" {
+			line = " (" + at(path.Base(f.Path), &f) + ")"
 		}
-		stack = caller
 	}
-	return at
+	return line
 }
 
 // Root names the method a thread was started in.
-func Root(dict *sampler.Dictionary, stack sampler.StackID) string {
-	if dict == nil {
-		return ""
+func Root(dict *sampler.Dictionary, stack sampler.StackID) (label string) {
+	for _, f := range Frames(dict, stack, MaxFrames) {
+		label = f.Label
 	}
-	label := ""
-	for range MaxFrames {
-		if stack == 0 {
-			break
-		}
-		caller, id := dict.Stack(stack)
-		label = Method(dict.Frame(id).Label)
-		stack = caller
-	}
-	return label
+	return Method(label)
 }
 
 // RubyMethod names the code of a stack: the innermost method written in Ruby, with the C function called in it; "" without a dict.
 func RubyMethod(dict *sampler.Dictionary, stack sampler.StackID) string {
-	if dict == nil {
-		return ""
-	}
 	inner := ""
-	for range MaxNear {
-		if stack == 0 {
-			break
-		}
-		caller, id := dict.Stack(stack)
-		f := dict.Frame(id)
+	for _, f := range Frames(dict, stack, MaxNear) {
 		if !f.C {
 			return Join(Method(f.Label), "", inner)
 		}
-		if inner == "" {
-			inner = Method(f.Label)
-		}
-		stack = caller
+		inner = cmp.Or(inner, Method(f.Label))
 	}
 	return inner
 }

@@ -130,11 +130,7 @@ func (g *gates) gatesOf(stack sampler.StackID) stackGates {
 	innermost := make(map[gateID]int)
 	covered := [code.MaxFrames + 1]int{} // +1 where a covered stretch begins, -1 behind its end
 	covers := make(map[gateID]bool)      // its own blocks within each other are no call of another method
-	at := stack
-	for depth := 0; at != 0 && depth < code.MaxFrames; depth++ {
-		caller, id := g.dict.Stack(at)
-		at = caller
-		f := g.dict.Frame(id)
+	for _, f := range code.Frames(g.dict, stack, code.MaxFrames) {
 		if f.C || f.Label == "" || strings.HasPrefix(f.Path, "<internal:") {
 			continue
 		}

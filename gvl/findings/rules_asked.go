@@ -175,12 +175,10 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 // classOf is the class whose method waits: that of the innermost frame written in Ruby that is no part of Ruby itself; "" where it has none
 // of its own.
 func (w *moment) classOf(stack sampler.StackID) string {
-	for depth := 0; stack != 0 && w.dict != nil && depth < code.MaxFrames; depth++ {
-		caller, id := w.dict.Stack(stack)
-		if f := w.dict.Frame(id); !f.C && !strings.HasPrefix(f.Path, "<internal:") {
+	for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
+		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
 			return ownerOf(f.Label)
 		}
-		stack = caller
 	}
 	return ""
 }
@@ -204,16 +202,14 @@ func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 		if class == "" || x == nil || serves(x.flags) || ts.Detail.Object == waits.Detail.Object {
 			continue
 		}
-		for at, depth := x.stack, 0; at != 0 && depth < code.MaxFrames; depth++ {
-			caller, id := w.dict.Stack(at)
-			if f := w.dict.Frame(id); !f.C && ownerOf(f.Label) == class {
+		for _, f := range code.Frames(w.dict, x.stack, code.MaxFrames) {
+			if !f.C && ownerOf(f.Label) == class {
 				if found != 0 {
 					return 0
 				}
 				found = ts.Thread
 				break
 			}
-			at = caller
 		}
 	}
 	return found

@@ -100,9 +100,7 @@ func (w *window) gateWait(share float64) hit {
 
 // gatePlace names a gate, with the line at which a thread with that stack is in it.
 func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
-	for at, depth := stack, 0; at != 0 && depth < code.MaxFrames; depth++ {
-		caller, id := w.dict.Stack(at)
-		f := w.dict.Frame(id)
+	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
 		label := code.Method(f.Label)
 		if !f.C && w.ev.gates.ids[gateKey{label, f.Path}] == g.id {
 			if f.Own() {
@@ -110,7 +108,6 @@ func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
 			}
 			return label + ", called at " + code.OwnLine(w.dict, at)
 		}
-		at = caller
 	}
 	return w.place(stack)
 }

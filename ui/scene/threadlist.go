@@ -266,10 +266,6 @@ func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) 
 	return ids, name
 }
 
-// Urgency is the order in which the states of a group are counted.
-var Urgency = [...]gvl.State{gvl.Stalled, gvl.GC, gvl.Running, gvl.Waiting, gvl.Lock, gvl.IO, gvl.Native,
-	gvl.Unknown, gvl.Parked, gvl.Sleeping}
-
 // StateCounts is how many threads are in each state.
 type StateCounts [gvl.NumStates]int
 
@@ -286,7 +282,7 @@ func (l Threads) States(members []int) (c StateCounts) {
 // String names the states, the most urgent first: "6 waiting · 1 io".
 func (c StateCounts) String() string {
 	var parts []string
-	for _, s := range Urgency {
+	for _, s := range gvl.ByUrgency {
 		if c[s] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c[s], s))
 		}
@@ -294,20 +290,16 @@ func (c StateCounts) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// ShortStates are words for the states of a group where there is little room.
-var ShortStates = [gvl.NumStates]string{gvl.Unknown: "?", gvl.Running: "run", gvl.Stalled: "stall", gvl.GC: "gc", gvl.Waiting: "wait",
-	gvl.Native: "native", gvl.IO: "io", gvl.Lock: "lock", gvl.Parked: "park", gvl.Sleeping: "sleep"}
-
 // Draw writes the counts: in the words of everywhere, in short ones, or in letters, as there is room.
 func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	short := -1
 	for s, n := range c {
 		if n > 0 {
-			short += canvas.Width(fmt.Sprint(n, " ", ShortStates[s])) + 1
+			short += canvas.Width(fmt.Sprint(n, " ", gvl.State(s).Short())) + 1
 		}
 	}
 	x, whole := 0, canvas.Width(c.String()) <= a.W
-	for _, s := range Urgency {
+	for _, s := range gvl.ByUrgency {
 		n, word := c[s], canvas.Style{FG: t.Readable(t.States[s])}
 		if n == 0 {
 			continue
@@ -321,7 +313,7 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 			x = a.Put(x, 0, s.String(), word)
 		case short <= a.W:
 			x = a.Put(x, 0, fmt.Sprintf("%d ", n), st)
-			x = a.Put(x, 0, ShortStates[s], word) + 1
+			x = a.Put(x, 0, s.Short(), word) + 1
 		default:
 			letter := rune(s.Letter())
 			if s == gvl.Sleeping { // a point behind a number is none of its own
@@ -378,7 +370,7 @@ func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 		for _, ns := range w.Totals {
 			listed += ns
 		}
-		states := Urgency
+		states := gvl.ByUrgency
 		slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(w.Totals[y], w.Totals[x]) })
 		for _, s := range states {
 			if sh := style.Share(w.Totals[s], listed); sh >= 0.005 {

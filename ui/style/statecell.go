@@ -162,14 +162,11 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	return glyph, st
 }
 
-// BarStates is the order of the states in a bar.
-var BarStates = [...]gvl.State{gvl.Running, gvl.Stalled, gvl.GC, gvl.Waiting, gvl.Lock, gvl.Native, gvl.IO, gvl.Parked, gvl.Sleeping, gvl.Unknown}
-
 // DrawStates draws a bar whose columns are shared out by the time in each state. A state with less than half a column has none.
 func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
-	parts := make([]int64, len(BarStates))
+	parts := make([]int64, len(gvl.InBars))
 	most, sum := 0, int64(0)
-	for i, s := range BarStates {
+	for i, s := range gvl.InBars {
 		parts[i] = totals[s]
 		sum += parts[i]
 		if parts[i] > parts[most] {
@@ -183,7 +180,7 @@ func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bo
 	}
 	widths := units.Divide(a.W, parts, units.Sum(parts), nil)
 	x := 0
-	for i, s := range BarStates {
+	for i, s := range gvl.InBars {
 		c := timeline.Cell{Dominant: s, Share: 1, SpanNS: 1}
 		c.NS[s] = 1
 		r, st := t.StateCell(&c, ascii, nil)

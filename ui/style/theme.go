@@ -15,11 +15,9 @@ import (
 const (
 	okabeOrange     = 0xE69F00
 	OkabeSkyBlue    = 0x56B4E9
-	okabeGreen      = 0x009E73
 	OkabeYellow     = 0xF0E442
 	OkabeBlue       = 0x0072B2
 	OkabeVermilion  = 0xD55E00
-	okabePurple     = 0xCC79A7
 	WhiteText       = 0xFFFFFF
 	BlackText       = 0x000000
 	selectionDark   = 0x303846
@@ -90,16 +88,13 @@ func ThemeByName(name string) (Theme, error) {
 	return Theme{}, fmt.Errorf("no theme %q: there are %v", name, Themes)
 }
 
-func stateColors() [gvl.NumStates]canvas.Color {
-	var s [gvl.NumStates]canvas.Color
-	s[gvl.Running] = canvas.RGB(okabeGreen)
-	s[gvl.Stalled] = canvas.RGB(okabePurple)
-	s[gvl.GC] = canvas.RGB(OkabeYellow)
-	s[gvl.Waiting] = canvas.RGB(OkabeVermilion)
-	s[gvl.Native] = canvas.RGB(OkabeSkyBlue)
-	s[gvl.IO] = canvas.RGB(OkabeBlue)
-	s[gvl.Lock] = canvas.RGB(okabeOrange)
-	return s
+func stateColors() (colors [gvl.NumStates]canvas.Color) {
+	for s := range gvl.NumStates {
+		if rgb := s.Color(); rgb != 0 {
+			colors[s] = canvas.RGB(rgb)
+		}
+	}
+	return colors
 }
 
 func darkTheme() Theme {

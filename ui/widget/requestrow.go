@@ -123,9 +123,9 @@ func (w *RequestRow) Values(sc *scene.Scene) string {
 // Urgent is the place of its state in urgency.
 func (w *RequestRow) Urgent() int {
 	if w.State == nil {
-		return len(scene.Urgency)
+		return len(gvl.ByUrgency)
 	}
-	return slices.Index(scene.Urgency[:], w.State.State)
+	return slices.Index(gvl.ByUrgency[:], w.State.State)
 }
 
 // DrawEndpoint writes a route or a class of jobs, and where they are shown the values of a request.

@@ -146,7 +146,7 @@ func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 	}
 	slices.SortStableFunc(merged, func(x, y Spot) int {
 		return cmp.Or(cmp.Compare(len(y.Names), len(x.Names)),
-			cmp.Compare(slices.Index(scene.Urgency[:], x.State), slices.Index(scene.Urgency[:], y.State)), cmp.Compare(x.frames, y.frames))
+			cmp.Compare(slices.Index(gvl.ByUrgency[:], x.State), slices.Index(gvl.ByUrgency[:], y.State)), cmp.Compare(x.frames, y.frames))
 	})
 	return merged
 }

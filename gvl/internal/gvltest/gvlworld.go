@@ -19,6 +19,7 @@ type GVLWorld struct {
 	seenCPU  []sampler.Kernel
 }
 
+// NewGVLWorld returns a GVL of as many threads as turns. Each turn is the length of a thread's holds, in ns.
 func NewGVLWorld(turns ...int64) *GVLWorld {
 	w := &GVLWorld{Now: Base, turn: turns, Owner: 1, untilNS: Base + turns[0]}
 	n := len(turns)

@@ -11,6 +11,7 @@ const Sec = 1000 * MS
 // Base is the time of the first sample in tests, CLOCK_MONOTONIC ns.
 const Base = 1_000_000 * MS
 
+// ProcOf is a process of an era of Ruby.
 func ProcOf(era sampler.Era) sampler.Process {
 	return sampler.Process{PID: 1, Era: era, StackRate: 100, LockRate: 1000}
 }
@@ -30,28 +31,33 @@ func Asleep(id sampler.ThreadID, st sampler.Status, kind sampler.BlockKind) samp
 	return t
 }
 
+// Holder is a thread that holds the GVL.
 func Holder(id sampler.ThreadID) sampler.Thread {
 	t := Released(id)
 	t.Status, t.Bits = sampler.Runnable, sampler.BitLinked
 	return t
 }
 
+// Queued is a thread in the queue for the GVL.
 func Queued(id sampler.ThreadID) sampler.Thread {
 	t := Released(id)
 	t.Status, t.Bits = sampler.Runnable, sampler.BitQueued
 	return t
 }
 
+// Answered is a thread in a system call, by the kernel's answer.
 func Answered(t sampler.Thread, at int64, call string, fd int32, peer sampler.PeerID) sampler.Thread {
 	t.Kernel = sampler.Kernel{StateAtNS: at, Syscall: call, FD: fd, FDs: 1, Peer: peer, CPUAtNS: at}
 	return t
 }
 
+// Rechecked is a thread whose memory was read again after the kernel's answer.
 func Rechecked(t sampler.Thread) sampler.Thread {
 	t.Kernel.Rechecked = true
 	return t
 }
 
+// SampleAt is a sample of one ractor with an owner of its GVL. The threads that are queued wait for it.
 func SampleAt(at int64, owner sampler.ThreadID, threads ...sampler.Thread) *sampler.Sample {
 	s := &sampler.Sample{
 		TimeNS: at, Depth: sampler.StackTick, Threads: threads, GC: sampler.GC{Valid: true},
@@ -66,4 +72,5 @@ func SampleAt(at int64, owner sampler.ThreadID, threads ...sampler.Thread) *samp
 	return s
 }
 
+// Eras are all eras.
 var Eras = []sampler.Era{sampler.EraFlag, sampler.EraOwner, sampler.EraSched}

@@ -20,6 +20,7 @@ type World struct {
 	tick        uint64
 }
 
+// NewWorld returns a world of so many threads and ractors.
 func NewWorld(seed uint64, threads, ractors int, dict *sampler.Dictionary) *World {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), Now: Base, ractors: ractors}
 	for i := range 8 {

@@ -25,6 +25,7 @@ type Record[T any] struct {
 	V    T
 }
 
+// New returns an empty Table.
 func New[T any]() Table[T] {
 	return Table[T]{ByID: make(map[sampler.ThreadID]*Record[T])}
 }

@@ -193,8 +193,8 @@ func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS
 		ns   int64
 	}
 	list := []part{{"fiber waits", fiberNS}}
-	for _, s := range scene.Urgency {
-		list = append(list, part{scene.ShortStates[s], totals[s]})
+	for _, s := range gvl.ByUrgency {
+		list = append(list, part{s.Short(), totals[s]})
 	}
 	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
 	sum := units.Sum(totals[:]) + fiberNS
@@ -205,7 +205,7 @@ func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS
 			break
 		}
 		text := p.text + " " + units.WholePercent(sh)
-		if p.text == scene.ShortStates[gvl.IO] && named && len(peers) > 0 {
+		if p.text == gvl.IO.Short() && named && len(peers) > 0 {
 			if name := peerWord(sc.Dict.Peer(peers[0].Peer)); name != "" {
 				text += " " + name
 			}

@@ -155,9 +155,9 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 		th := &threads[i]
 		names[i] = th.Name
 		w := &TableRow{Row: sc.Threads.Row(i, false), CPU: style.Share(p.cpu[th.ID], p.cpuNS), p99: "–",
-			active: th.Active, urgent: len(scene.Urgency)}
+			active: th.Active, urgent: len(gvl.ByUrgency)}
 		if th.Seen {
-			w.urgent = slices.Index(scene.Urgency[:], th.State.State)
+			w.urgent = slices.Index(gvl.ByUrgency[:], th.State.State)
 		}
 		if of := waits[th.ID]; of != nil {
 			w.p99NS, w.p99 = of.Lengths.Quantile(0.99).NS, of.P99()
@@ -177,7 +177,7 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 			heads[i] = single[g.Members[0]]
 			continue
 		}
-		h := &TableRow{Row: threads.GroupRow(g), p99: "–", urgent: len(scene.Urgency)}
+		h := &TableRow{Row: threads.GroupRow(g), p99: "–", urgent: len(gvl.ByUrgency)}
 		for _, k := range g.Members {
 			w := single[k]
 			h.CPU += w.CPU
