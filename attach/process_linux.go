@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -315,7 +316,7 @@ func (p *Process) Maps() ([]Mapping, error) {
 	if err != nil {
 		return nil, p.lost(err)
 	}
-	m, err := parseMaps(text)
+	m, err := mapped.ParseMaps(text)
 	if err != nil {
 		return nil, fmt.Errorf("/proc/%d/maps: %w", p.pid, err)
 	}
