@@ -48,7 +48,7 @@ var rules = map[string][]string{
 	"sampler/bpf":                 {"attach"},
 	"sampler/switches":            {"sampler", "sampler/exact"},
 	"sampler/switches/tracer":     {"sampler/bpf", "sampler/switches"},
-	"sampler/live":                {"attach", "sampler", "sampler/bpf", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel", "sampler/own", "sampler/redact", "sampler/switches", "sampler/switches/tracer"},
+	"sampler/live":                {"attach", "sampler", "sampler/bpf", "sampler/exact", "sampler/exact/probe", "sampler/ruby", "sampler/kernel", "sampler/live/internal/pace", "sampler/own", "sampler/redact", "sampler/switches", "sampler/switches/tracer"},
 	"gvl":                         {"sampler", "internal/units"},
 	"flamegraph":                  {"sampler", "gvl", "internal/units"},
 	"export":                      {"sampler", "gvl", "flamegraph", "internal/units"},
