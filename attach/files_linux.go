@@ -219,7 +219,7 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 
 // exePath is the path of the program among the mappings: that of the file with the number of /proc/PID/exe, else the
 // link's text.
-func (p *Process) exePath(mappings []Mapping) string {
+func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {
 		if m.IsFile() && m.Inode == p.exeID.ino && m.Path == p.exe {
 			return m.Path

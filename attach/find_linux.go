@@ -46,7 +46,7 @@ func FindRubies(p *Process) ([]*Module, error) {
 }
 
 // notRuby says what a process is that has no CRuby.
-func (p *Process) notRuby(exe string, paths []string, program *Module, refused error) error {
+func (p *facts) notRuby(exe string, paths []string, program *Module, refused error) error {
 	fail := func(kind error, cause, help string) error {
 		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help, Programs: []string{exe, filepath.Base(exe)}}
 	}
@@ -71,7 +71,7 @@ func (p *Process) notRuby(exe string, paths []string, program *Module, refused e
 }
 
 // programTitle is the whole command line, to recognise what a Java VM runs. It is never shown.
-func (p *Process) programTitle() string {
+func (p *facts) programTitle() string {
 	args, err := p.CommandLine()
 	if err != nil {
 		return ""

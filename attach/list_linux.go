@@ -169,7 +169,7 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 }
 
 // candidate is what is known of a process without looking into it.
-func (p *Process) candidate() Candidate {
+func (p *facts) candidate() Candidate {
 	c := Candidate{PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(), CPU: time.Duration(p.stat.CPUTicks) * clockTick}
 	if at, err := p.StartedAt(); err == nil {
 		c.Started = at
@@ -261,7 +261,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 }
 
 // exeOrNothing is the link to the program; "" when it may not be read.
-func (p *Process) exeOrNothing() string {
+func (p *facts) exeOrNothing() string {
 	exe, err := p.readlink("exe")
 	if err != nil {
 		return ""
