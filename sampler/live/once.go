@@ -29,7 +29,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 }
 
 // stopWith has the end of ctx end the tick under way. The returned function undoes it.
-func (s *Source) stopWith(ctx context.Context) (undo func()) {
+func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	s.reader.Resume()
 	stopped := make(chan struct{})
 	quit := context.AfterFunc(ctx, func() {
