@@ -61,8 +61,8 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 		var sample sampler.Sample
 		s.ticking.Lock()
 		if last = s.readTick(sampler.StackTick, &sample); last == nil {
-			s.view.frozen = s.counts.Frozen()
-			s.view.fill(&sample, true)
+			s.view.Frozen = s.counts.Frozen()
+			s.view.Fill(&sample, true)
 		}
 		s.ticking.Unlock()
 		if last != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/own"
 	"github.com/ddtop/ddtop/sampler/redact"
@@ -220,12 +221,12 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		s.reader.DisableGC()
 	}
 	s.findPublished(maps)
-	s.view = newKernelView(s.tasks, s.proc, pace.Monotonic, s.reader.RecheckOwner)
-	s.view.first = newFirstStack(s.proc)
+	s.view = kernelview.New(s.tasks, s.proc, pace.Monotonic, s.reader.RecheckOwner)
+	s.view.First = kernelview.NewFirstStack(s.proc)
 	if opts.Window != 0 {
-		s.view.oldestNS = min(oldestCPUNS, int64(opts.Window)/endParts)
+		s.view.OldestNS = min(kernelview.OldestCPUNS, int64(opts.Window)/kernelview.EndParts)
 	}
-	s.view.spaces = s.spaces
+	s.view.Spaces = s.spaces
 	if opts.Pause {
 		s.learnCalls() // before the first stop
 		if s.pauses, err = newPauses(s.proc, s); err != nil {

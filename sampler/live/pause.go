@@ -118,6 +118,6 @@ func (s *sampling) learnCalls() {
 	defer s.ticking.Unlock()
 	var sample sampler.Sample
 	if s.reader.Read(sampler.StackTick, &sample) == nil { // else the first pause takes longer
-		s.view.fill(&sample, true)
+		s.view.Fill(&sample, true)
 	}
 }

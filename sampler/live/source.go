@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -74,7 +75,7 @@ type subject struct {
 // sampling is what ticks read of the process and of the machine, and what they may cost.
 type sampling struct {
 	subject
-	view   *kernelView
+	view   *kernelview.View
 	tasks  *kernel.Tasks
 	counts *kernel.ProcReader
 	// pauses stops the target for stack ticks; nil: it is not stopped.
@@ -295,7 +296,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		case glances != nil:
 			lockEvery = min(stackEvery, pace.GlanceNS)
 		case c.Exact:
-			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.oldestNS))) // changes come by themselves, counters do not
+			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.OldestNS))) // changes come by themselves, counters do not
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
@@ -338,9 +339,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		if err == nil {
 			sample.Slow = c.Slow
 			if depth == sampler.StackTick {
-				s.view.frozen = s.counts.Frozen()
+				s.view.Frozen = s.counts.Frozen()
 			}
-			s.view.fill(&sample, false)
+			s.view.Fill(&sample, false)
 			s.followFibers(&sample)
 			s.listThreads(c.Exact)
 			if x := s.exact.now.Load(); x != nil && c.Exact {
@@ -428,8 +429,8 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	err := s.reader.Read(sampler.LockTick, sample)
 	if err == nil {
 		sample.PauseNS = 0
-		s.view.fill(sample, false)
-		s.view.lastCounters(sample)
+		s.view.Fill(sample, false)
+		s.view.LastCounters(sample)
 	}
 	s.ticking.Unlock()
 	if err != nil || !s.proc.Alive() {
@@ -506,34 +507,34 @@ func busy(s *sampler.Sample) bool {
 // slowCounters adds the counters that are read at a low rate.
 func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	now := sample.TimeNS
-	every := min(procNS*max(int64(s.sharers.Load())/procSharers, 1), slowProcNS)
+	every := min(kernelview.ProcNS*max(int64(s.sharers.Load())/procSharers, 1), slowProcNS)
 	if sample.Slow {
 		every = slowProcNS
 	}
-	every = min(every, s.view.oldestNS)
+	every = min(every, s.view.OldestNS)
 	if all || now-s.lastProc >= every {
 		s.lastProc = now
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
-			s.view.frozen = p.Frozen
+			s.view.Frozen = p.Frozen
 			if !all { // of a single sample nothing follows
 				s.budget.Look(now, kernel.IdleNS, p.Pressure, &s.press)
 			}
 		}
 	}
-	if all || now-s.lastSelf > selfNS {
+	if all || now-s.lastSelf > kernelview.SelfNS {
 		s.lastSelf = now
 		if self, err := kernel.ReadSelf(); err == nil {
 			s.selfNow, s.lastSelfCPU = self, now
 		}
-	} else if now-s.lastSelfCPU > selfCPUNS {
+	} else if now-s.lastSelfCPU > kernelview.SelfCPUNS {
 		s.lastSelfCPU = now
 		if cpu, err := kernel.SelfCPU(); err == nil {
 			s.selfNow.CPUNS = cpu
 		}
 	}
 	sample.Proc, sample.Self = s.procNow, s.selfNow
-	sample.Proc.Frozen = s.view.frozen
+	sample.Proc.Frozen = s.view.Frozen
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
 	}
