@@ -124,6 +124,7 @@ func (m *Module) readNeeded() error {
 	return nil
 }
 
+// MachineName is what Linux calls a machine, as uname -m.
 func MachineName(m elf.Machine) string {
 	switch m {
 	case elf.EM_X86_64:

@@ -144,6 +144,7 @@ type settling struct {
 	ran     bool
 }
 
+// New returns a View of a process. recheck reports whether a thread still owns a GVL (ruby.Reader.RecheckOwner).
 func New(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(sampler.RactorID, sampler.ThreadID) bool) *View {
 	return &View{tasks: tasks, mem: mem, now: now, recheck: recheck, OldestNS: OldestCPUNS, threads: make(map[sampler.ThreadID]*threadView)}
 }
