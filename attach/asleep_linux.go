@@ -8,7 +8,7 @@ import (
 
 // CallFrom returns where the code is that a native thread called the kernel from: the address behind the instruction. ok is
 // false while the thread runs, or is held up elsewhere than in a system call (proc_pid_syscall(5)).
-func (p *Process) CallFrom(tid int32) (at Address, ok bool, err error) {
+func (p *facts) CallFrom(tid int32) (at Address, ok bool, err error) {
 	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/syscall")
 	if err != nil {
 		return 0, false, p.lost(err)

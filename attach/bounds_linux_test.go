@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"os/exec"
 	"runtime"
@@ -30,13 +31,13 @@ func (s sparseCore) ReadAt(b []byte, at int64) (int, error) {
 func TestCoreOfManyRegisters(t *testing.T) {
 	const registers = 400 << 20
 	core := makeCore(nil, nil, 1, 77)
-	notes := binaryLE.Uint64(core[64+32:])
+	notes := binary.LittleEndian.Uint64(core[64+32:])
 	// A note of the kernel's, of the owner LINUX, before the others.
-	fat := binaryLE.AppendUint32(nil, 6)
-	fat = binaryLE.AppendUint32(fat, registers)
-	fat = append(binaryLE.AppendUint32(fat, 0x202), "LINUX\x00\x00\x00"...)
+	fat := binary.LittleEndian.AppendUint32(nil, 6)
+	fat = binary.LittleEndian.AppendUint32(fat, registers)
+	fat = append(binary.LittleEndian.AppendUint32(fat, 0x202), "LINUX\x00\x00\x00"...)
 	all := append(bytes.Clone(core), fat...)
-	binaryLE.PutUint64(all[64+32:], notes+uint64(len(fat))+registers)
+	binary.LittleEndian.PutUint64(all[64+32:], notes+uint64(len(fat))+registers)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	c, err := newCore("core", sparseCore{all, int64(len(all)) + registers}, int64(len(all))+registers)

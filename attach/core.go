@@ -3,6 +3,7 @@ package attach
 import (
 	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -22,7 +24,7 @@ var (
 )
 
 // maxSegments bounds the segments of a core file, one a mapping.
-const maxSegments = maxMappings
+const maxSegments = mapped.MaxMappings
 
 // segment is memory that a core file describes: size bytes from addr on, of which the first kept are in the file.
 type segment struct {
@@ -98,19 +100,19 @@ func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 	if elf.Class(head[4]) != elf.ELFCLASS64 || elf.Data(head[5]) != elf.ELFDATA2LSB {
 		return fail("it is of a 32-bit or big-endian program")
 	}
-	if kind := elf.Type(binaryLE.Uint16(head[16:])); kind != elf.ET_CORE {
+	if kind := elf.Type(binary.LittleEndian.Uint16(head[16:])); kind != elf.ET_CORE {
 		return fail("it is an ELF file of type %v", kind)
 	}
-	c.machine = machineName(elf.Machine(binaryLE.Uint16(head[18:])))
+	c.machine = mapped.MachineName(elf.Machine(binary.LittleEndian.Uint16(head[18:])))
 	table, err := c.programHeaders(head[:])
 	if err != nil {
 		return fail("%v", err)
 	}
 	var notes []byte
 	for h := table; len(h) >= programHeaderSize; h = h[programHeaderSize:] {
-		offset, addr := binaryLE.Uint64(h[8:]), binaryLE.Uint64(h[16:])
-		kept, size := binaryLE.Uint64(h[32:]), binaryLE.Uint64(h[40:])
-		switch elf.ProgType(binaryLE.Uint32(h)) {
+		offset, addr := binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:])
+		kept, size := binary.LittleEndian.Uint64(h[32:]), binary.LittleEndian.Uint64(h[40:])
+		switch elf.ProgType(binary.LittleEndian.Uint32(h)) {
 		case elf.PT_NOTE:
 			if notes, err = c.readNotes(notes, offset, kept); err != nil {
 				return fail("%v", err)
@@ -136,16 +138,16 @@ const programHeaderSize = 56
 // (PN_XNUM, elf(5)).
 func (c *Core) programHeaders(head []byte) ([]byte, error) {
 	const xnum = 0xffff
-	at, size, count := binaryLE.Uint64(head[32:]), binaryLE.Uint16(head[54:]), uint64(binaryLE.Uint16(head[56:]))
+	at, size, count := binary.LittleEndian.Uint64(head[32:]), binary.LittleEndian.Uint16(head[54:]), uint64(binary.LittleEndian.Uint16(head[56:]))
 	if size != programHeaderSize {
 		return nil, fmt.Errorf("its program headers have %d bytes", size)
 	}
 	if count == xnum {
 		var section [64]byte
-		if _, err := c.file.ReadAt(section[:], int64(binaryLE.Uint64(head[40:])&(1<<62-1))); err != nil {
+		if _, err := c.file.ReadAt(section[:], int64(binary.LittleEndian.Uint64(head[40:])&(1<<62-1))); err != nil {
 			return nil, errors.New("its section header is missing")
 		}
-		count = uint64(binaryLE.Uint32(section[44:])) // sh_info
+		count = uint64(binary.LittleEndian.Uint32(section[44:])) // sh_info
 	}
 	if count == 0 || count > maxSegments {
 		return nil, fmt.Errorf("%d program headers", count)

@@ -3,6 +3,7 @@ package attach
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -19,43 +20,43 @@ type piece struct {
 }
 
 // mapped is an entry of a made-up NT_FILE.
-type mapped struct {
+type mappedFileOf struct {
 	start, end, page uint64
 	path             string
 }
 
 // note makes one note.
 func note(kind uint32, desc []byte) []byte {
-	b := binaryLE.AppendUint32(nil, 5)
-	b = binaryLE.AppendUint32(b, uint32(len(desc)))
-	b = binaryLE.AppendUint32(b, kind)
+	b := binary.LittleEndian.AppendUint32(nil, 5)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(desc)))
+	b = binary.LittleEndian.AppendUint32(b, kind)
 	b = append(b, "CORE\x00\x00\x00\x00"...)
 	b = append(b, desc...)
 	return append(b, make([]byte, -len(desc)&3)...)
 }
 
 // makeCore writes a core as the kernel does.
-func makeCore(pieces []piece, files []mapped, entry uint64, tids ...uint32) []byte {
+func makeCore(pieces []piece, files []mappedFileOf, entry uint64, tids ...uint32) []byte {
 	var notes []byte
 	for _, tid := range tids {
 		status := make([]byte, 336)
-		binaryLE.PutUint32(status[32:], tid)
+		binary.LittleEndian.PutUint32(status[32:], tid)
 		notes = append(notes, note(ntPRStatus, status)...)
 	}
 	info := make([]byte, 136)
-	binaryLE.PutUint32(info[16:], 1000)
-	binaryLE.PutUint32(info[24:], 77)
+	binary.LittleEndian.PutUint32(info[16:], 1000)
+	binary.LittleEndian.PutUint32(info[24:], 77)
 	copy(info[40:], "ruby")
 	copy(info[56:], "ruby -W0 /srv/app.rb x")
 	notes = append(notes, note(ntPRPSInfo, info)...)
-	auxv := binaryLE.AppendUint64(nil, 9)
-	auxv = binaryLE.AppendUint64(auxv, entry)
+	auxv := binary.LittleEndian.AppendUint64(nil, 9)
+	auxv = binary.LittleEndian.AppendUint64(auxv, entry)
 	notes = append(notes, note(ntAuxv, append(auxv, make([]byte, 16)...))...)
-	list := binaryLE.AppendUint64(nil, uint64(len(files)))
-	list = binaryLE.AppendUint64(list, 4096)
+	list := binary.LittleEndian.AppendUint64(nil, uint64(len(files)))
+	list = binary.LittleEndian.AppendUint64(list, 4096)
 	for _, f := range files {
 		for _, w := range []uint64{f.start, f.end, f.page} {
-			list = binaryLE.AppendUint64(list, w)
+			list = binary.LittleEndian.AppendUint64(list, w)
 		}
 	}
 	for _, f := range files {
@@ -66,19 +67,19 @@ func makeCore(pieces []piece, files []mapped, entry uint64, tids ...uint32) []by
 	count := len(pieces) + 1
 	out := make([]byte, 64, 64+count*programHeaderSize)
 	copy(out, "\x7fELF\x02\x01\x01")
-	binaryLE.PutUint16(out[16:], uint16(elf.ET_CORE))
-	binaryLE.PutUint16(out[18:], uint16(elf.EM_X86_64))
-	binaryLE.PutUint64(out[32:], 64)
-	binaryLE.PutUint16(out[54:], programHeaderSize)
-	binaryLE.PutUint16(out[56:], uint16(count))
+	binary.LittleEndian.PutUint16(out[16:], uint16(elf.ET_CORE))
+	binary.LittleEndian.PutUint16(out[18:], uint16(elf.EM_X86_64))
+	binary.LittleEndian.PutUint64(out[32:], 64)
+	binary.LittleEndian.PutUint16(out[54:], programHeaderSize)
+	binary.LittleEndian.PutUint16(out[56:], uint16(count))
 	offset := uint64(64 + count*programHeaderSize)
 	header := func(kind elf.ProgType, addr, kept, size uint64) {
 		h := make([]byte, programHeaderSize)
-		binaryLE.PutUint32(h, uint32(kind))
-		binaryLE.PutUint64(h[8:], offset)
-		binaryLE.PutUint64(h[16:], addr)
-		binaryLE.PutUint64(h[32:], kept)
-		binaryLE.PutUint64(h[40:], size)
+		binary.LittleEndian.PutUint32(h, uint32(kind))
+		binary.LittleEndian.PutUint64(h[8:], offset)
+		binary.LittleEndian.PutUint64(h[16:], addr)
+		binary.LittleEndian.PutUint64(h[32:], kept)
+		binary.LittleEndian.PutUint64(h[40:], size)
 		out = append(out, h...)
 		offset += kept
 	}
@@ -122,7 +123,7 @@ func coreWith(t *testing.T, library []byte) (core, path string) {
 		{0xe000, 0x2000, content(0x2000, 1)},
 		{0x10000, 0x1000, program(0x1000, 5)},
 		{0x11000, 0x1000, nil},
-	}, []mapped{{0x10000, 0x12000, 0, path}, {0x12000, 0x13000, 2, path}, {0x40000, 0x41000, 0, "/gone/program"}}, 0x40010, 91, 77, 80)
+	}, []mappedFileOf{{0x10000, 0x12000, 0, path}, {0x12000, 0x13000, 2, path}, {0x40000, 0x41000, 0, "/gone/program"}}, 0x40010, 91, 77, 80)
 	core = filepath.Join(dir, "core")
 	if err := os.WriteFile(core, b, 0o600); err != nil {
 		t.Fatal(err)
@@ -266,7 +267,7 @@ func TestCoreErrors(t *testing.T) {
 
 // FuzzCore reads damaged cores: an error, or memory within what the file holds; never a panic or an endless walk.
 func FuzzCore(f *testing.F) {
-	whole := makeCore([]piece{{0x1000, 0x2000, content(0x1800, 1)}, {0x8000, 0x1000, nil}}, []mapped{{0x8000, 0x9000, 0, "/nowhere/libruby.so.3.4"}}, 0x8010, 7, 8)
+	whole := makeCore([]piece{{0x1000, 0x2000, content(0x1800, 1)}, {0x8000, 0x1000, nil}}, []mappedFileOf{{0x8000, 0x9000, 0, "/nowhere/libruby.so.3.4"}}, 0x8010, 7, 8)
 	f.Add(whole)
 	for at := 0; at < len(whole); at += 37 {
 		b := bytes.Clone(whole)

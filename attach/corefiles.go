@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -112,7 +113,7 @@ func (c *Core) open(path string) (*safefile.File, error) {
 // anything but a program or library is refused.
 func (c *Core) findFile(path string) (*safefile.File, error) {
 	if given := c.given[path]; given != "" {
-		return safefile.Open(given, maxMappedFile)
+		return safefile.Open(given, mapped.MaxMappedFile)
 	}
 	folder := c.root
 	if folder == "" {
@@ -123,7 +124,7 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(path, maxMappedFile)
+	f, err := root.Open(path, mapped.MaxMappedFile)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func (c *Core) check(path string, f *safefile.File) error {
 		if !ok || at >= s.kept {
 			continue
 		}
-		inCore := make([]byte, min(pageSize, s.kept-at, uint64(m.End-m.Start)))
+		inCore := make([]byte, min(mapped.PageSize, s.kept-at, uint64(m.End-m.Start)))
 		if _, err := c.file.ReadAt(inCore, s.offset+int64(at)); err != nil {
 			return err
 		}
@@ -174,8 +175,8 @@ func (c *Core) check(path string, f *safefile.File) error {
 
 // Module opens the ELF file that the process had mapped at path.
 func (c *Core) Module(path string) (*Module, error) {
-	for _, of := range mappedImages(c.notes.mappings) {
-		if of.path == path {
+	for _, of := range mapped.MappedImages(c.notes.mappings) {
+		if of.Path == path {
 			return c.moduleOf(of)
 		}
 	}
@@ -183,8 +184,8 @@ func (c *Core) Module(path string) (*Module, error) {
 }
 
 // moduleOf opens the ELF file of an image.
-func (c *Core) moduleOf(of image) (*Module, error) {
-	path, own := of.path, of.mappings
+func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
+	path, own := of.Path, of.Mappings
 	f, err := c.open(path)
 	if err != nil {
 		if own[0].Offset == 0 {
@@ -195,9 +196,9 @@ func (c *Core) moduleOf(of image) (*Module, error) {
 		return nil, err
 	}
 	// The core keeps the file open: the module does not close it.
-	m, err := newMappedModule(path, f, own, nil)
+	m, err := mapped.NewMappedModule(path, f, own, nil)
 	if err == nil && c.root != "" {
-		m.roots = []debugRoot{ownRoot(c.root), ownRoot("/")}
+		m.Roots = []mapped.DebugRoot{mapped.OwnRoot(c.root), mapped.OwnRoot("/")}
 	}
 	return m, err
 }
@@ -205,11 +206,11 @@ func (c *Core) moduleOf(of image) (*Module, error) {
 // Ruby finds the file with the Ruby VM, as FindRuby does in a process. ErrNotRuby if there is none; errFileUnusable
 // where the core does not hold what is needed and the mapped files can't be used.
 func (c *Core) Ruby() (*Module, error) {
-	images := mappedImages(c.notes.mappings)
+	images := mapped.MappedImages(c.notes.mappings)
 	if len(images) == 0 {
 		return nil, fmt.Errorf("%s: %w: it does not say which files were mapped (NT_FILE)", c.path, errNotCore)
 	}
-	rubies, program, refused := findRubyModules(images, c.exe(), c.moduleOf, func(m *Module) bool { return m.runs(c) })
+	rubies, program, refused := mapped.FindRubyModules(images, c.exe(), c.moduleOf, func(m *Module) bool { return m.Runs(c) })
 	if len(rubies) > 0 {
 		for _, m := range rubies[1:] {
 			m.Close()

@@ -2,10 +2,13 @@ package attach
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 // maxCoreNotes bounds the notes of a core that are read, in bytes: some 360 a thread, and the list of mapped files.
@@ -21,16 +24,16 @@ const (
 // noteSize is how long the note with a header is in all, in bytes.
 func noteSize(head []byte) int64 {
 	pad := func(n uint32) int64 { return (int64(n) + 3) &^ 3 }
-	return noteHeader + pad(binaryLE.Uint32(head)) + pad(binaryLE.Uint32(head[4:]))
+	return noteHeader + pad(binary.LittleEndian.Uint32(head)) + pad(binary.LittleEndian.Uint32(head[4:]))
 }
 
 // wantedNote reports, by a note's header and its owner's name, whether parseCoreNotes reads it.
 func wantedNote(head []byte) bool {
-	name := head[noteHeader:][:min(binaryLE.Uint32(head), noteOwner)]
+	name := head[noteHeader:][:min(binary.LittleEndian.Uint32(head), noteOwner)]
 	if strings.TrimRight(string(name), "\x00") != "CORE" {
 		return false
 	}
-	switch binaryLE.Uint32(head[8:]) {
+	switch binary.LittleEndian.Uint32(head[8:]) {
 	case ntPRStatus, ntPRPSInfo, ntAuxv, ntFile:
 		return true
 	}
@@ -63,7 +66,7 @@ type coreNotes struct {
 func parseCoreNotes(b []byte) (coreNotes, error) {
 	n := coreNotes{uid: -1}
 	for len(b) >= 12 {
-		nameSize, size, kind := uint64(binaryLE.Uint32(b)), uint64(binaryLE.Uint32(b[4:])), binaryLE.Uint32(b[8:])
+		nameSize, size, kind := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:])), binary.LittleEndian.Uint32(b[8:])
 		at := 12 + (nameSize+3)&^3
 		end := at + (size+3)&^3
 		if at+size > uint64(len(b)) {
@@ -103,7 +106,7 @@ func (n *coreNotes) addThread(b []byte) {
 	if len(b) < at+4 || len(n.tids) >= maxCoreThreads {
 		return
 	}
-	n.tids = append(n.tids, int32(binaryLE.Uint32(b[at:])))
+	n.tids = append(n.tids, int32(binary.LittleEndian.Uint32(b[at:])))
 }
 
 // describe reads elf_prpsinfo of a 64-bit machine.
@@ -113,7 +116,7 @@ func (n *coreNotes) describe(b []byte) {
 		return
 	}
 	text := func(b []byte) string { s, _, _ := bytes.Cut(b, []byte{0}); return string(s) }
-	n.uid, n.pid = int(binaryLE.Uint32(b[uidAt:])), int(binaryLE.Uint32(b[pidAt:]))
+	n.uid, n.pid = int(binary.LittleEndian.Uint32(b[uidAt:])), int(binary.LittleEndian.Uint32(b[pidAt:]))
 	n.comm, n.args = text(b[nameAt:argsAt]), strings.Fields(text(b[argsAt:length]))
 }
 
@@ -121,7 +124,7 @@ func (n *coreNotes) describe(b []byte) {
 func (n *coreNotes) findProgram(b []byte) {
 	const atPhdr, atEntry = 3, 9
 	for ; len(b) >= 16; b = b[16:] {
-		switch tag, v := binaryLE.Uint64(b), Address(binaryLE.Uint64(b[8:])); {
+		switch tag, v := binary.LittleEndian.Uint64(b), Address(binary.LittleEndian.Uint64(b[8:])); {
 		case tag == atEntry, tag == atPhdr && n.programAt == 0:
 			n.programAt = v
 		}
@@ -134,8 +137,8 @@ func (n *coreNotes) addFiles(b []byte) error {
 	if len(b) < 16 {
 		return errors.New("its list of mapped files is cut off")
 	}
-	count, unit := binaryLE.Uint64(b), binaryLE.Uint64(b[8:])
-	if count > maxMappings-uint64(len(n.mappings)) || count*24 > uint64(len(b)-16) || unit == 0 || unit > 1<<30 {
+	count, unit := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	if count > mapped.MaxMappings-uint64(len(n.mappings)) || count*24 > uint64(len(b)-16) || unit == 0 || unit > 1<<30 {
 		return fmt.Errorf("its list of %d mapped files in units of %d bytes can't be", count, unit)
 	}
 	names := b[16+count*24:]
@@ -147,8 +150,8 @@ func (n *coreNotes) addFiles(b []byte) error {
 			return errors.New("the names of its mapped files are cut off")
 		}
 		names = rest
-		m := Mapping{Start: Address(binaryLE.Uint64(e)), End: Address(binaryLE.Uint64(e[8:])), Read: true,
-			Offset: binaryLE.Uint64(e[16:]) * unit, Device: "core"}
+		m := Mapping{Start: Address(binary.LittleEndian.Uint64(e)), End: Address(binary.LittleEndian.Uint64(e[8:])), Read: true,
+			Offset: binary.LittleEndian.Uint64(e[16:]) * unit, Device: "core"}
 		m.Path, m.Deleted = strings.CutSuffix(string(name), " (deleted)")
 		if m.End <= m.Start {
 			continue

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -42,7 +43,7 @@ func openIn(t *testing.T, path string, roots ...string) *Module {
 	}
 	t.Cleanup(func() { m.Close() })
 	for _, root := range roots {
-		m.roots = append(m.roots, ownRoot(root))
+		m.Roots = append(m.Roots, mapped.OwnRoot(root))
 	}
 	return m
 }
@@ -64,11 +65,11 @@ func TestDebugFile(t *testing.T) {
 		place func(dir, root, id string) string
 	}{
 		"build id": {nil, func(_, root, id string) string {
-			return filepath.Join(root, debugFolder, ".build-id", id[:2], id[2:]+".debug")
+			return filepath.Join(root, mapped.DebugFolder, ".build-id", id[:2], id[2:]+".debug")
 		}},
 		"beside":           {[]string{"-Wl,--build-id=none"}, func(dir, _, _ string) string { return filepath.Join(dir, "library.debug") }},
 		".debug":           {[]string{"-Wl,--build-id=none"}, func(dir, _, _ string) string { return filepath.Join(dir, ".debug", "library.debug") }},
-		"below the folder": {[]string{"-Wl,--build-id=none"}, func(dir, root, _ string) string { return filepath.Join(root, debugFolder, dir, "library.debug") }},
+		"below the folder": {[]string{"-Wl,--build-id=none"}, func(dir, root, _ string) string { return filepath.Join(root, mapped.DebugFolder, dir, "library.debug") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, root := buildSeparate(t, test.flags...), t.TempDir()
@@ -110,10 +111,10 @@ func TestDebugFileOfAnother(t *testing.T) {
 		m := openIn(t, filepath.Join(dir, "library.so"))
 		if id := m.BuildID; id != "" {
 			root := t.TempDir()
-			move(t, filepath.Join(dir, "library.debug"), filepath.Join(root, debugFolder, ".build-id", id[:2], id[2:]+".debug"))
-			m.roots = []debugRoot{ownRoot(root)}
+			move(t, filepath.Join(dir, "library.debug"), filepath.Join(root, mapped.DebugFolder, ".build-id", id[:2], id[2:]+".debug"))
+			m.Roots = []mapped.DebugRoot{mapped.OwnRoot(root)}
 		}
-		if f, err := m.DebugFile(); !errors.Is(err, errNoDebugFile) {
+		if f, err := m.DebugFile(); !errors.Is(err, mapped.ErrNoDebugFile) {
 			t.Errorf("%v: %+v, %v", flags, f, err)
 		}
 		if _, ok := m.Symbol("other"); ok {

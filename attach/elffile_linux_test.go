@@ -3,6 +3,7 @@ package attach
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
@@ -30,8 +32,8 @@ func hostileELF(t testing.TB) map[string]struct {
 	out := map[string]file{
 		"many symbols": {elftest.Make(t, []elftest.Section{symbols(400 << 20 / 24 * 24), {Name: ".dynstr", Type: elf.SHT_STRTAB, Claim: 8 << 20}}, nil), 1 << 30},
 		"long names":   {elftest.Make(t, []elftest.Section{symbols(240), {Name: ".dynstr", Type: elf.SHT_STRTAB, Claim: 400 << 20}}, nil), 1 << 30},
-		"symbols to the limit": {elftest.Make(t, []elftest.Section{symbols(maxSymbols * elf.Sym64Size),
-			{Name: ".dynstr", Type: elf.SHT_STRTAB, Claim: maxSymbolNames}}, nil), 1 << 30},
+		"symbols to the limit": {elftest.Make(t, []elftest.Section{symbols(mapped.MaxSymbols * elf.Sym64Size),
+			{Name: ".dynstr", Type: elf.SHT_STRTAB, Claim: mapped.MaxSymbolNames}}, nil), 1 << 30},
 		"compressed names of symbols": {elftest.Make(t, []elftest.Section{symbols(240),
 			{Name: ".dynstr", Type: elf.SHT_STRTAB, Flags: elf.SHF_COMPRESSED, Content: squeezed}}, nil), 0},
 		"compressed symbols": {elftest.Make(t, []elftest.Section{{Name: ".symtab", Type: elf.SHT_SYMTAB, Link: 2, Flags: elf.SHF_COMPRESSED, Content: squeezed},
@@ -66,8 +68,8 @@ func hostileELF(t testing.TB) map[string]struct {
 	out["one name for many symbols"] = file{elftest.Make(t, []elftest.Section{wanted(1 << 16), names}, nil), 0}
 	slots := make([]byte, 24<<12) // each its own word, of symbol 0
 	for i := range 1 << 12 {
-		binaryLE.PutUint64(slots[24*i:], uint64(8*i))
-		binaryLE.PutUint64(slots[24*i+8:], 7)
+		binary.LittleEndian.PutUint64(slots[24*i:], uint64(8*i))
+		binary.LittleEndian.PutUint64(slots[24*i+8:], 7)
 	}
 	out["many words with one address"] = file{elftest.Make(t, []elftest.Section{one, names, {Name: ".rela.plt", Type: elf.SHT_RELA, Flags: elf.SHF_ALLOC, Content: slots}}, nil), 0}
 	// 1,000 sections of one name of 400 kB.
@@ -103,7 +105,7 @@ func TestHostileELF(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		m, err := NewModule(path, f, 0, f)
 		if err == nil {
-			m.Symbol(symbolVersion)
+			m.Symbol(mapped.SymbolVersion)
 			m.Undefined("x")
 			slots, slotsErr := m.Slots([]string{"pthread_mutex_unlock"}, []uint32{7})
 			code, codeErr := m.Code()
@@ -115,7 +117,7 @@ func TestHostileELF(t *testing.T) {
 		f.Close()
 		most := uint64(most)
 		if name == "code over code" {
-			most += maxCode // of the first section
+			most += mapped.MaxCode // of the first section
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > most {
 			t.Errorf("%s: %d MB allocated (%v)", name, used>>20, err)
@@ -164,7 +166,7 @@ func TestELFChangesWhileRead(t *testing.T) {
 	bad := hostileELF(t)["compressed names of sections"].file
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	f, err := openELF(&changing{good, bad, 4})
+	f, err := mapped.OpenELF(&changing{good, bad, 4})
 	runtime.ReadMemStats(&after)
 	if err != nil || f.Section(".text") == nil {
 		t.Errorf("%+v, %v", f, err)
@@ -202,10 +204,10 @@ func FuzzELF(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m.roots = []debugRoot{ownRoot(t.TempDir())}
-		m.Symbol(symbolVersion)
+		m.Roots = []mapped.DebugRoot{mapped.OwnRoot(t.TempDir())}
+		m.Symbol(mapped.SymbolVersion)
 		m.JmpBuf()
-		if slots, err := m.Slots([]string{"pthread_mutex_unlock", symbolVersion}, []uint32{1, 6, 7}); err == nil && len(slots) > maxSlots {
+		if slots, err := m.Slots([]string{"pthread_mutex_unlock", mapped.SymbolVersion}, []uint32{1, 6, 7}); err == nil && len(slots) > mapped.MaxSlots {
 			t.Errorf("%d slots", len(slots))
 		}
 		if code, err := m.Code(); err == nil {
@@ -213,12 +215,12 @@ func FuzzELF(f *testing.F) {
 			for _, c := range code {
 				n += len(c.Bytes)
 			}
-			if n > maxCode {
+			if n > mapped.MaxCode {
 				t.Errorf("%d bytes of code", n)
 			}
 		}
-		m.debugLink()
-		buildIDOfSections(m.file)
+		m.DebugLink()
+		mapped.BuildIDOfSections(m.File)
 		m.Close()
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 const (
@@ -49,7 +51,7 @@ func (p *Process) variablesNow(wanted func(name string) bool) (map[string]string
 		return nil, err
 	}
 	files := []string{p.exePath(mappings)}
-	for _, path := range mappedFiles(mappings) {
+	for _, path := range mapped.MappedFiles(mappings) {
 		if name := filepath.Base(path); strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "libc-2.") || strings.HasPrefix(name, "ld-musl-") {
 			files = append(files, path)
 		}

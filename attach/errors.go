@@ -22,8 +22,6 @@ var (
 	ErrSelf = errors.New("that is ddtop itself")
 	// ErrPermission: the kernel refuses to let us read the process.
 	ErrPermission = errors.New("no permission to read the process")
-	// ErrNotRuby: the process is not a CRuby process.
-	ErrNotRuby = errors.New("not a CRuby process")
 	// ErrNotLoaded: the process looks like one that is just starting Ruby; trying again in a moment can help. An error
 	// that is ErrNotLoaded is not ErrNotRuby.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -29,12 +30,12 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 		return nil, fmt.Errorf("process %d has not mapped %s", p.pid, path)
 	}
 	// After an upgrade under a running process two files of one name can be mapped: keep to the first.
-	return p.moduleOf(mappedImages(own)[0])
+	return p.moduleOf(mapped.MappedImages(own)[0])
 }
 
 // moduleOf opens the ELF file of an image.
-func (p *Process) moduleOf(of image) (*Module, error) {
-	path, own, first := of.path, of.mappings, of.mappings[0]
+func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
+	path, own, first := of.Path, of.Mappings, of.Mappings[0]
 	file, err := p.openMapped(first)
 	if err != nil {
 		if first.Offset == 0 {
@@ -46,7 +47,7 @@ func (p *Process) moduleOf(of image) (*Module, error) {
 		}
 		return nil, err
 	}
-	m, err := newMappedModule(path, file, own, file)
+	m, err := mapped.NewMappedModule(path, file, own, file)
 	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("process %d: %w", p.pid, err)
@@ -59,9 +60,9 @@ func (p *Process) moduleOf(of image) (*Module, error) {
 // setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read with
 // the process's rights, because the process says what the file is called.
 func (p *Process) setRoots(m *Module) {
-	m.roots = []debugRoot{{p.LivingPath("root"), p.openRoot}, {"/", p.openOurRoot}}
+	m.Roots = []mapped.DebugRoot{{Name: p.LivingPath("root"), Open: p.openRoot}, {Name: "/", Open: p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {
-		m.chroot = root
+		m.Chroot = root
 	}
 }
 
@@ -170,7 +171,7 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 			take(nil, err)
 			continue
 		}
-		f, err := root.Open(at.path, maxMappedFile)
+		f, err := root.Open(at.path, mapped.MaxMappedFile)
 		root.Close()
 		if take(f, err) {
 			return f, nil
@@ -178,7 +179,7 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	}
 	dir, done := p.folder()
 	defer done()
-	f, err := safefile.OpenLink(dir, fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End)), maxMappedFile, &p.gate)
+	f, err := safefile.OpenLink(dir, fmt.Sprintf("map_files/%x-%x", uint64(m.Start), uint64(m.End)), mapped.MaxMappedFile, &p.gate)
 	if take(f, err) {
 		return f, nil
 	}
@@ -187,16 +188,6 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 		what = "the file has been removed or replaced since the process started (an upgrade?), and only root can still open it: opening"
 	}
 	return nil, fmt.Errorf("process %d: %s its file %s: %w", p.pid, what, m.Path, first)
-}
-
-// Duplicate returns a descriptor of the module's file, the one that was checked when the module was opened. A path may lead
-// elsewhere by now. It is an error for a module that was read from memory.
-func (m *Module) Duplicate() (*os.File, error) {
-	f, ok := m.content.(*safefile.File)
-	if !ok {
-		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
-	}
-	return f.Duplicate()
 }
 
 // errOtherFile is returned for a file that has the right name but isn't what is mapped.
@@ -228,7 +219,7 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 
 // exePath is the path of the program among the mappings: that of the file with the number of /proc/PID/exe, else the
 // link's text.
-func (p *Process) exePath(mappings []Mapping) string {
+func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {
 		if m.IsFile() && m.Inode == p.exeID.ino && m.Path == p.exe {
 			return m.Path

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 // FindRuby finds the file with the Ruby VM in a process: the first of FindRubies.
@@ -27,7 +29,7 @@ func FindRubies(p *Process) ([]*Module, error) {
 		return nil, err
 	}
 	exe := p.exePath(mappings)
-	rubies, program, refused := findRubyModules(mappedImages(mappings), exe, p.moduleOf, func(m *Module) bool { return m.runs(p) })
+	rubies, program, refused := mapped.FindRubyModules(mapped.MappedImages(mappings), exe, p.moduleOf, func(m *Module) bool { return m.Runs(p) })
 	if len(rubies) > 0 {
 		return rubies, nil
 	}
@@ -40,17 +42,17 @@ func FindRubies(p *Process) ([]*Module, error) {
 	if refused != nil && !errors.Is(refused, ErrNotRuby) {
 		return nil, refused
 	}
-	return nil, p.notRuby(exe, mappedFiles(mappings), program, refused)
+	return nil, p.notRuby(exe, mapped.MappedFiles(mappings), program, refused)
 }
 
 // notRuby says what a process is that has no CRuby.
-func (p *Process) notRuby(exe string, paths []string, program *Module, refused error) error {
+func (p *facts) notRuby(exe string, paths []string, program *Module, refused error) error {
 	fail := func(kind error, cause, help string) error {
 		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help, Programs: []string{exe, filepath.Base(exe)}}
 	}
 	if program != nil {
 		for _, needed := range program.Needs() {
-			if isLibRuby(needed) {
+			if mapped.IsLibRuby(needed) {
 				return fail(ErrNotLoaded, exe+" has not loaded "+needed+" yet: it is just starting", "Try again in a moment.")
 			}
 		}
@@ -58,18 +60,18 @@ func (p *Process) notRuby(exe string, paths []string, program *Module, refused e
 	if refused != nil {
 		return refused
 	}
-	f := foreignProgram{exe: exe, title: p.programTitle(), libraries: paths,
-		section: func(string) bool { return false }, symbol: func(string) bool { return false }}
+	f := mapped.ForeignProgram{Exe: exe, Title: p.programTitle(), Libraries: paths,
+		Section: func(string) bool { return false }, Symbol: func(string) bool { return false }}
 	if program != nil {
-		f.section = program.HasSection
-		f.symbol = func(name string) bool { _, ok := program.Symbol(name); return ok }
+		f.Section = program.HasSection
+		f.Symbol = func(name string) bool { _, ok := program.Symbol(name); return ok }
 	}
-	what, help := f.describe()
+	what, help := f.Describe()
 	return fail(ErrNotRuby, what, help)
 }
 
 // programTitle is the whole command line, to recognise what a Java VM runs. It is never shown.
-func (p *Process) programTitle() string {
+func (p *facts) programTitle() string {
 	args, err := p.CommandLine()
 	if err != nil {
 		return ""

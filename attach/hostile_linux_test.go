@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -47,12 +48,12 @@ func copyLibraries(t *testing.T, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mappings, err := parseMaps(maps)
+	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var files []string
-	for _, path := range mappedFiles(mappings) {
+	for _, path := range mapped.MappedFiles(mappings) {
 		if strings.Contains(filepath.Base(path), ".so") {
 			files = append(files, path)
 		}
@@ -241,7 +242,7 @@ func TestDebugFileHostile(t *testing.T) {
 		"device":        func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))) },
 		"link":          func(path string) error { return os.Symlink(secret, path) },
 		"hard link":     func(path string) error { return linkOrCopy(secret, path) },
-		"sparse":        func(path string) error { return sparse(path, maxDebugFile+1) },
+		"sparse":        func(path string) error { return sparse(path, mapped.MaxDebugFile+1) },
 		"another's, ok": func(path string) error { return copyTo(secret, path, 0o644) },
 	} {
 		m, err := OpenFile(filepath.Join(dir, "library.so"))

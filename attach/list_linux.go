@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 // maxProcesses bounds the processes looked at: the kernel's limit of PIDs on 64-bit machines.
@@ -158,7 +160,7 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 		defer p.Close()
 		err = noAnswer(pid, fmt.Sprintf("it was not asked, for %d other processes have not answered within %v", n, listPatience))
 	}
-	if !looksLikeRuby([]string{comm}, comm) && !isRubyName(filepath.Base(exe)) {
+	if !looksLikeRuby([]string{comm}, comm) && !mapped.IsRubyName(filepath.Base(exe)) {
 		return Candidate{}, false, nil
 	}
 	c := p.candidate()
@@ -167,7 +169,7 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 }
 
 // candidate is what is known of a process without looking into it.
-func (p *Process) candidate() Candidate {
+func (p *facts) candidate() Candidate {
 	c := Candidate{PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(), CPU: time.Duration(p.stat.CPUTicks) * clockTick}
 	if at, err := p.StartedAt(); err == nil {
 		c.Started = at
@@ -192,12 +194,12 @@ type versionOf struct {
 
 // of finds out the release of a process. A file's is remembered with a word that says whether the VM in it runs.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
-	mappings, err := parseMaps(maps)
+	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {
 		return "", err
 	}
 	exe := p.exePath(mappings)
-	i := slices.IndexFunc(mappings, func(m Mapping) bool { return m.IsFile() && isLibRuby(m.Path) })
+	i := slices.IndexFunc(mappings, func(m Mapping) bool { return m.IsFile() && mapped.IsLibRuby(m.Path) })
 	if i < 0 {
 		i = slices.IndexFunc(mappings, func(m Mapping) bool { return m.IsFile() && m.Path == exe })
 	}
@@ -218,7 +220,7 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	}
 	defer m.Close()
 	version, _, err := m.RubyVersion(p)
-	if s, ok := m.runningWord(p); err == nil && ok && i >= 0 && m.Path == key.path && s >= mappings[i].Start {
+	if s, ok := m.RunningWord(p); err == nil && ok && i >= 0 && m.Path == key.path && s >= mappings[i].Start {
 		v.m.Store(key, versionOf{version, s - mappings[i].Start})
 	}
 	return version, err
@@ -247,7 +249,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 		return Candidate{}, false
 	}
 	// Cheap test first: most processes have nothing of that name mapped.
-	if !bytes.Contains(maps, []byte("libruby")) && !isRubyName(filepath.Base(p.exeOrNothing())) {
+	if !bytes.Contains(maps, []byte("libruby")) && !mapped.IsRubyName(filepath.Base(p.exeOrNothing())) {
 		return Candidate{}, false
 	}
 	if err := p.tryReading(); err != nil {
@@ -259,7 +261,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 }
 
 // exeOrNothing is the link to the program; "" when it may not be read.
-func (p *Process) exeOrNothing() string {
+func (p *facts) exeOrNothing() string {
 	exe, err := p.readlink("exe")
 	if err != nil {
 		return ""
@@ -274,7 +276,7 @@ var rubyPrograms = []string{"puma", "unicorn", "sidekiq", "resque", "rails", "ra
 func looksLikeRuby(args []string, comm string) bool {
 	first, _, _ := strings.Cut(args[0], " ")
 	for _, name := range []string{filepath.Base(strings.TrimSuffix(first, ":")), comm} {
-		if isRubyName(name) {
+		if mapped.IsRubyName(name) {
 			return true
 		}
 		for _, known := range rubyPrograms {

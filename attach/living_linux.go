@@ -132,7 +132,7 @@ func tasksOf(dir int, buf []int32) ([]int32, error) {
 
 // folder returns the folder in /proc of a task that has the process's memory, files and root: see OpenLiving. The caller calls done when it
 // no longer uses the folder. If no task can be found, folder is the first thread's, in which the next step says why it fails.
-func (p *Process) folder() (dir *os.File, done func()) {
+func (p *procFolder) folder() (dir *os.File, done func()) {
 	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err != nil {
 		return p.dir, func() {}
@@ -142,7 +142,7 @@ func (p *Process) folder() (dir *os.File, done func()) {
 }
 
 // FirstEnded reports whether the first thread has ended while others go on.
-func (p *Process) FirstEnded() bool {
+func (p *procFolder) FirstEnded() bool {
 	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err != nil {
 		return false
@@ -153,7 +153,7 @@ func (p *Process) FirstEnded() bool {
 
 // LivingPath is the path of a file in /proc of a task that lives: LivingPath("root") is /proc/TID/root, where TID is the PID unless the
 // first thread has ended.
-func (p *Process) LivingPath(elem ...string) string {
+func (p *procFolder) LivingPath(elem ...string) string {
 	dir, done := p.folder()
 	defer done()
 	return filepath.Join(append([]string{dir.Name()}, elem...)...)
@@ -164,7 +164,7 @@ func (p *Process) LivingPath(elem ...string) string {
 var ofFirst = []string{"stat", "status", "task", "comm"}
 
 // folderOf returns the folder that has a file: see folder.
-func (p *Process) folderOf(name string) (dir *os.File, done func()) {
+func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	first, _, _ := strings.Cut(name, "/")
 	if slices.Contains(ofFirst, first) {
 		return p.dir, func() {}
@@ -174,7 +174,7 @@ func (p *Process) folderOf(name string) (dir *os.File, done func()) {
 
 // openMemory opens the memory of the process. The descriptor stays with the memory that it was opened for, whatever becomes of the task:
 // it reads as empty when no task uses that memory any more (fs/proc/base.c, mem_rw).
-func (p *Process) openMemory() (*os.File, error) {
+func (p *procFolder) openMemory() (*os.File, error) {
 	dir, done := p.folder()
 	defer done()
 	fd, err := openAt(int(dir.Fd()), "mem", 0)

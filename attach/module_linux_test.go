@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 // ownModule opens this test binary as it is mapped into a helper.
@@ -158,7 +160,7 @@ func TestModulesOfSleep(t *testing.T) {
 		t.Errorf("build id %q, from memory %q", m.BuildID, fromMemory.BuildID)
 	}
 	for _, s := range m.Writable() {
-		if s.Len() <= 0 || !slices.ContainsFunc(m.loads, func(l Span) bool { return l.Start <= s.Start && s.Start < l.End }) {
+		if s.Len() <= 0 || !slices.ContainsFunc(m.Loads, func(l Span) bool { return l.Start <= s.Start && s.Start < l.End }) {
 			t.Errorf("writable %v", s)
 		}
 		if err := p.Read(s.Start, make([]byte, s.Len())); err != nil {
@@ -291,7 +293,7 @@ func TestLoadBias(t *testing.T) {
 		{[]Mapping{{Start: 0x7f0000000000}}, 0, false},
 		{nil, 0, false},
 	} {
-		got, err := loadBias(progs, test.maps)
+		got, err := mapped.LoadBias(progs, test.maps)
 		if got != test.want || (err == nil) != test.ok {
 			t.Errorf("%v: %v, %v; want %v", test.maps, got, err, test.want)
 		}

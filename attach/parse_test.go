@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/quick"
 	"unicode"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 func TestParseMaps(t *testing.T) {
@@ -20,7 +22,7 @@ func TestParseMaps(t *testing.T) {
 7ffd00022000-7ffd00023000 rw-p 00000000 00:00 0                          [anon:Ruby:fiber stack (deleted)]
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
 `
-	got, err := parseMaps([]byte(text))
+	got, err := mapped.ParseMaps([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func TestParseMapsReadsOurOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	maps, err := parseMaps(text)
+	maps, err := mapped.ParseMaps(text)
 	if err != nil || len(maps) != strings.Count(string(text), "\n") {
 		t.Errorf("%d mappings of %d lines, %v", len(maps), strings.Count(string(text), "\n"), err)
 	}
@@ -62,11 +64,11 @@ func TestParseMapsRefusesOtherText(t *testing.T) {
 		"x", "1-2", "2-1 r--p 0 0:0 0", "1-1 r--p 0 0:0 0", "1-2 r-- 0 0:0 0", "1-2 r--p z 0:0 0", "1-2 r--p 0 0:0 z",
 		"1-2 r--p 0 0:0 ", "12345678901234567890-2 r--p 0 0:0 0", "-1 r--p 0 0:0 0",
 	} {
-		if got, err := parseMaps([]byte("1-2 r--p 0 0:0 0\n" + line + "\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		if got, err := mapped.ParseMaps([]byte("1-2 r--p 0 0:0 0\n" + line + "\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%q: %v, %v; want an error that names line 2", line, got, err)
 		}
 	}
-	if got, err := parseMaps(nil); err != nil || len(got) != 0 {
+	if got, err := mapped.ParseMaps(nil); err != nil || len(got) != 0 {
 		t.Errorf("nothing: %v, %v", got, err)
 	}
 }
@@ -75,7 +77,7 @@ func FuzzParseMaps(f *testing.F) {
 	f.Add([]byte("1-2 r--p 0 0:0 1 /a (deleted)\n"))
 	f.Add([]byte("55d0c0a00000-55d0c0a01000 r-xp 00000000 08:01 131    /usr/bin/ruby3.1\n\n7ffd-7ffe ---s f 1:2 0 [x]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		maps, err := parseMaps(text)
+		maps, err := mapped.ParseMaps(text)
 		if err != nil {
 			return
 		}
@@ -159,7 +161,7 @@ func TestTitleHoldsNoArguments(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for name, want := range map[string]bool{"ruby": true, "ruby3.1": true, "ruby27": true, "ruby-3.4.9": true, "jruby": false, "rubyfmt": false, "": false} {
-		if isRubyName(name) != want {
+		if mapped.IsRubyName(name) != want {
 			t.Errorf("isRubyName(%q) is %t", name, !want)
 		}
 	}
@@ -167,12 +169,12 @@ func TestNames(t *testing.T) {
 		"/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1.2": true, "/opt/lib/libruby.so.3.4": true, "libruby27.so.2.7": true, "libruby.so": true,
 		"/usr/lib/librubygc.default.so": false, "librubyvm.so": false, "libruby": false, "libruby-static.a": false, "/x/libruby/foo.so": false, "librubyx-3.so": false,
 	} {
-		if isLibRuby(path) != want {
+		if mapped.IsLibRuby(path) != want {
 			t.Errorf("isLibRuby(%q) is %t", path, !want)
 		}
 	}
 	for v, want := range map[string]bool{"3.4.11": true, "4.1.0": true, "": false, "x": false, "3.4.0dev": false, ".3": false} {
-		if isVersion(v) != want {
+		if mapped.IsVersion(v) != want {
 			t.Errorf("isVersion(%q) is %t", v, !want)
 		}
 	}
@@ -208,29 +210,29 @@ func TestForeignPrograms(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		program foreignProgram
+		program mapped.ForeignProgram
 		want    string
 	}{
-		{foreignProgram{exe: "/opt/truffleruby/bin/truffleruby"}, "TruffleRuby"},
-		{foreignProgram{exe: "/usr/lib/jvm/bin/java", libraries: []string{"/usr/lib/jvm/lib/server/libjvm.so"}, title: "java -cp jruby.jar org.jruby.Main"}, "JRuby"},
-		{foreignProgram{exe: "/usr/lib/jvm/bin/java", libraries: []string{"/usr/lib/jvm/lib/server/libjvm.so"}, title: "java Foo"}, "Java VM"},
-		{foreignProgram{exe: "/usr/bin/mruby"}, "mruby"},
-		{foreignProgram{exe: "/srv/app", symbol: has("mrb_open")}, "mruby"},
-		{foreignProgram{exe: "/usr/bin/caddy", section: has(".go.buildinfo")}, "a Go program (caddy)"},
-		{foreignProgram{exe: "/usr/bin/python3.11"}, "Python"},
-		{foreignProgram{exe: "/opt/uwsgi", libraries: []string{"/usr/lib/libpython3.11.so.1.0"}}, "Python"},
-		{foreignProgram{exe: "/usr/bin/node"}, "Node.js"},
-		{foreignProgram{exe: "/usr/bin/bash"}, "it runs /usr/bin/bash"},
+		{mapped.ForeignProgram{Exe: "/opt/truffleruby/bin/truffleruby"}, "TruffleRuby"},
+		{mapped.ForeignProgram{Exe: "/usr/lib/jvm/bin/java", Libraries: []string{"/usr/lib/jvm/lib/server/libjvm.so"}, Title: "java -cp jruby.jar org.jruby.Main"}, "JRuby"},
+		{mapped.ForeignProgram{Exe: "/usr/lib/jvm/bin/java", Libraries: []string{"/usr/lib/jvm/lib/server/libjvm.so"}, Title: "java Foo"}, "Java VM"},
+		{mapped.ForeignProgram{Exe: "/usr/bin/mruby"}, "mruby"},
+		{mapped.ForeignProgram{Exe: "/srv/app", Symbol: has("mrb_open")}, "mruby"},
+		{mapped.ForeignProgram{Exe: "/usr/bin/caddy", Section: has(".go.buildinfo")}, "a Go program (caddy)"},
+		{mapped.ForeignProgram{Exe: "/usr/bin/python3.11"}, "Python"},
+		{mapped.ForeignProgram{Exe: "/opt/uwsgi", Libraries: []string{"/usr/lib/libpython3.11.so.1.0"}}, "Python"},
+		{mapped.ForeignProgram{Exe: "/usr/bin/node"}, "Node.js"},
+		{mapped.ForeignProgram{Exe: "/usr/bin/bash"}, "it runs /usr/bin/bash"},
 	} {
-		if test.program.section == nil {
-			test.program.section = has()
+		if test.program.Section == nil {
+			test.program.Section = has()
 		}
-		if test.program.symbol == nil {
-			test.program.symbol = has()
+		if test.program.Symbol == nil {
+			test.program.Symbol = has()
 		}
-		what, help := test.program.describe()
+		what, help := test.program.Describe()
 		if !strings.Contains(what, test.want) || help == "" {
-			t.Errorf("%s: %q, %q; want %q", test.program.exe, what, help, test.want)
+			t.Errorf("%s: %q, %q; want %q", test.program.Exe, what, help, test.want)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func hiddenProcess(pid int, err error) error {
 
 // gatherFacts asks the kernel what explain needs to know. What can't be found out stays at the value that explains
 // nothing.
-func (p *Process) gatherFacts() permissionFacts {
+func (p *procFolder) gatherFacts() permissionFacts {
 	f := permissionFacts{pid: p.pid, euid: os.Geteuid(), egid: os.Getegid(), dumpable: true, yama: -1, container: inContainer(), granted: GrantedCapabilities()}
 	if text, err := os.ReadFile("/proc/self/status"); err == nil {
 		own := parseStatus(text)
@@ -217,7 +217,7 @@ func inContainer() bool {
 }
 
 // refused explains a failure while opening a process.
-func (p *Process) refused(doing string, err error) error {
+func (p *procFolder) refused(doing string, err error) error {
 	var explained *TargetError
 	if errors.As(err, &explained) {
 		return explained

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
@@ -33,24 +34,34 @@ const (
 // It holds a descriptor of /proc/PID and, where the kernel has them (5.3), a pidfd, so what it says never is about
 // another process that got the same PID.
 type Process struct {
+	facts
+	// gate bounds how long the process's files can hold us.
+	gate safefile.Gate
+}
+
+// procFolder is a process's memory and its folder in /proc, and says whether the process still is there.
+type procFolder struct {
 	liveMemory
 	stat   processStat
 	status processStatus
 	dir    *os.File
-	exe    string
-	exeID  fileID
 	random [16]byte
 	// randomAt is where the kernel put 16 random bytes at exec (AT_RANDOM): they show a later exec.
 	randomAt Address
-	opened   time.Time
 	pidfd    *os.File
-	// gate bounds how long the process's files can hold us.
-	gate safefile.Gate
 
 	watch  sync.Once
 	exited chan struct{}
 	closed chan struct{}
 	once   sync.Once
+}
+
+// facts are what the kernel says of a process: its program, its user, its threads, its mappings.
+type facts struct {
+	procFolder
+	exe    string
+	exeID  fileID
+	opened time.Time
 }
 
 // fileID names a file as the kernel does.
@@ -107,8 +118,8 @@ func openProcess(pid int) (*Process, error) {
 	if err != nil {
 		return fail(ErrPermission, "opening its folder in /proc", fmt.Sprintf("Run `sudo ddtop -p %d`.", pid), err)
 	}
-	p := &Process{liveMemory: liveMemory{pid: pid}, dir: dir, opened: time.Now(),
-		exited: make(chan struct{}), closed: make(chan struct{})}
+	p := &Process{facts: facts{opened: time.Now(), procFolder: procFolder{liveMemory: liveMemory{pid: pid}, dir: dir,
+		exited: make(chan struct{}), closed: make(chan struct{})}}}
 	p.another = p.openMemory
 	if err := p.describe(); err != nil {
 		p.Close()
@@ -118,7 +129,7 @@ func openProcess(pid int) (*Process, error) {
 }
 
 // describe reads what anybody may know about a process.
-func (p *Process) describe() error {
+func (p *procFolder) describe() error {
 	fail := func(kind error, cause, help string, err error) error {
 		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help, Err: err}
 	}
@@ -185,7 +196,7 @@ func (p *Process) tryReading() error {
 
 // openPIDFD takes a pidfd, which becomes readable when the last thread of the process has ended. Without one (before Linux 5.3, refused by
 // a seccomp filter, or because ddtop has no descriptors left) Exited looks at /proc instead.
-func (p *Process) openPIDFD() {
+func (p *procFolder) openPIDFD() {
 	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)
 	if errors.Is(err, unix.EINVAL) {
 		// PIDFD_NONBLOCK came with 5.10.
@@ -204,7 +215,7 @@ func (p *Process) openPIDFD() {
 }
 
 // findRandom finds AT_RANDOM in the auxiliary vector: pairs of words, ended by a zero (getauxval(3)).
-func (p *Process) findRandom() (Address, error) {
+func (p *procFolder) findRandom() (Address, error) {
 	const atRandom, pair = 25, 16
 	text, err := p.readProc("auxv")
 	if err != nil {
@@ -226,17 +237,17 @@ func (p *Process) findRandom() (Address, error) {
 }
 
 // PID is the process's number in our own PID namespace.
-func (p *Process) PID() int { return p.pid }
+func (p *facts) PID() int { return p.pid }
 
 // StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22): with the PID it names the
 // process forever.
-func (p *Process) StartTicks() uint64 { return p.stat.StartTicks }
+func (p *facts) StartTicks() uint64 { return p.stat.StartTicks }
 
 // clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on x86_64 and aarch64.
 const clockTick = time.Second / 100
 
 // StartedAt is the process's start as wall-clock time, as exact as a clock tick (10 ms).
-func (p *Process) StartedAt() (time.Time, error) {
+func (p *facts) StartedAt() (time.Time, error) {
 	var boot unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
 		return time.Time{}, fmt.Errorf("asking for the time since boot: %w", err)
@@ -247,21 +258,21 @@ func (p *Process) StartedAt() (time.Time, error) {
 }
 
 // ppid is the parent's PID at the time of Open.
-func (p *Process) ppid() int { return p.stat.PPID }
+func (p *facts) ppid() int { return p.stat.PPID }
 
 // User is the name of the process's effective user, or its number where it has no name here.
-func (p *Process) User() string { return userName(p.status.UID[1]) }
+func (p *facts) User() string { return userName(p.status.UID[1]) }
 
 // Exe is the path of the program file, as the kernel shows it to us.
-func (p *Process) Exe() string { return p.exe }
+func (p *facts) Exe() string { return p.exe }
 
 // Path is the path of a file of the process in /proc: Path("task") is /proc/PID/task.
-func (p *Process) Path(elem ...string) string {
+func (p *procFolder) Path(elem ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elem...)...)
 }
 
 // exitFD is a pidfd of the process (pidfd_open(2)), or -1 where the kernel gave none. It is closed by Close.
-func (p *Process) exitFD() int {
+func (p *procFolder) exitFD() int {
 	if p.pidfd == nil {
 		return -1
 	}
@@ -278,7 +289,7 @@ func (p *Process) exitFD() int {
 
 // CommandLine is the program's arguments as they are now: Ruby's $0 and Process.setproctitle change them. They may
 // hold secrets. Of a longer one the first 64 KB are returned, with … after them.
-func (p *Process) CommandLine() ([]string, error) {
+func (p *facts) CommandLine() ([]string, error) {
 	text, err := p.askProc("cmdline")
 	if err != nil && !errors.Is(err, errTooLong) {
 		return nil, p.lost(err)
@@ -291,7 +302,7 @@ func (p *Process) CommandLine() ([]string, error) {
 }
 
 // Cgroups returns which control groups the process is in, as the kernel writes them (cgroups(7), /proc/PID/cgroup).
-func (p *Process) Cgroups() (string, error) {
+func (p *facts) Cgroups() (string, error) {
 	text, err := p.readProc("cgroup")
 	if err != nil {
 		return "", p.lost(err)
@@ -301,7 +312,7 @@ func (p *Process) Cgroups() (string, error) {
 
 // Title is the program's name without its arguments: the script of a ruby process (app.rb), or what the program calls
 // itself (puma).
-func (p *Process) Title() string {
+func (p *facts) Title() string {
 	args, err := p.CommandLine()
 	if err != nil {
 		return p.stat.Comm
@@ -310,12 +321,12 @@ func (p *Process) Title() string {
 }
 
 // Maps reads the mappings.
-func (p *Process) Maps() ([]Mapping, error) {
+func (p *facts) Maps() ([]Mapping, error) {
 	text, err := p.askProc("maps")
 	if err != nil {
 		return nil, p.lost(err)
 	}
-	m, err := parseMaps(text)
+	m, err := mapped.ParseMaps(text)
 	if err != nil {
 		return nil, fmt.Errorf("/proc/%d/maps: %w", p.pid, err)
 	}
@@ -323,10 +334,10 @@ func (p *Process) Maps() ([]Mapping, error) {
 }
 
 // Forked reports whether the process was forked and has not called exec since.
-func (p *Process) Forked() bool { return p.stat.Flags&pfForkNoExec != 0 }
+func (p *facts) Forked() bool { return p.stat.Flags&pfForkNoExec != 0 }
 
 // TIDs appends the ids of the process's native threads, in our PID namespace, in ascending order.
-func (p *Process) TIDs(buf []int32) ([]int32, error) {
+func (p *facts) TIDs(buf []int32) ([]int32, error) {
 	first := len(buf)
 	buf, err := tasksOf(int(p.dir.Fd()), buf)
 	if err != nil {
@@ -340,7 +351,7 @@ func (p *Process) TIDs(buf []int32) ([]int32, error) {
 }
 
 // NamespacePID is the process's own idea of its PID: the number in its innermost PID namespace.
-func (p *Process) NamespacePID() int {
+func (p *facts) NamespacePID() int {
 	if n := len(p.status.NSPID); n > 0 {
 		return p.status.NSPID[n-1]
 	}
@@ -349,11 +360,11 @@ func (p *Process) NamespacePID() int {
 
 // inNamespace reports whether the process lives in a PID namespace below ours, so that the tids in its memory are others
 // than those here.
-func (p *Process) inNamespace() bool { return len(p.status.NSPID) > 1 }
+func (p *facts) inNamespace() bool { return len(p.status.NSPID) > 1 }
 
 // NamespaceTID is the number that a native thread has in the process's own, innermost PID namespace: the one that Ruby
 // knows. tid is ours. It equals tid unless inNamespace.
-func (p *Process) NamespaceTID(tid int32) (int32, error) {
+func (p *facts) NamespaceTID(tid int32) (int32, error) {
 	if !p.inNamespace() {
 		return tid, nil
 	}
@@ -385,7 +396,7 @@ func isGone(err error) bool {
 
 // openProc opens a file below the process's folder, or that of a task that lives (folder); it stays this very process's even when the PID
 // is used again.
-func (p *Process) openProc(name string) (*os.File, error) {
+func (p *procFolder) openProc(name string) (*os.File, error) {
 	dir, done := p.folderOf(name)
 	defer done()
 	path := filepath.Join(dir.Name(), name)
@@ -401,7 +412,7 @@ var errTooLong = errors.New("it is too long")
 
 // readProc reads a file of the process's folder. Of one that has more than its limit it returns that much, and an error that
 // is errTooLong.
-func (p *Process) readProc(name string) ([]byte, error) {
+func (p *procFolder) readProc(name string) ([]byte, error) {
 	f, err := p.openProc(name)
 	if err != nil {
 		return nil, err
@@ -422,11 +433,11 @@ func (p *Process) readProc(name string) ([]byte, error) {
 }
 
 // askProc is readProc of a file that can block.
-func (p *Process) askProc(name string) ([]byte, error) {
+func (p *procFolder) askProc(name string) ([]byte, error) {
 	return Ask(p.pid, "reading "+p.Path(name), func() ([]byte, error) { return p.readProc(name) })
 }
 
-func (p *Process) readlink(name string) (string, error) {
+func (p *procFolder) readlink(name string) (string, error) {
 	dir, done := p.folderOf(name)
 	defer done()
 	return readlinkIn(dir, name)
@@ -441,7 +452,7 @@ func readlinkIn(dir *os.File, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-func (p *Process) fileID(name string) (fileID, error) {
+func (p *procFolder) fileID(name string) (fileID, error) {
 	dir, done := p.folderOf(name)
 	defer done()
 	var st unix.Stat_t
@@ -453,7 +464,7 @@ func (p *Process) fileID(name string) (fileID, error) {
 
 // lost turns an error of reading /proc after Open into ErrGone where it means that. A file that is not there can be of a task that has just
 // ended, or of a process that is about to.
-func (p *Process) lost(err error) error {
+func (p *procFolder) lost(err error) error {
 	if isGone(err) {
 		if gone := p.stillThere(); gone != nil {
 			return gone

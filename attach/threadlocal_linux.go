@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 // threadLocalPatience bounds how long the process's files are searched for a variable: a hundred libraries take some ten milliseconds.
@@ -14,16 +16,16 @@ const threadLocalPatience = 2 * time.Second
 // process's. The error is ErrNoThreadLocal where there is none, or it can't be told where threads have it; another one says that
 // the process can't be read any more.
 func (p *Process) ThreadLocal(name string, mappings []Mapping) (ThreadLocal, error) {
-	files := mappedFiles(mappings)
+	files := mapped.MappedFiles(mappings)
 	vectors := false
 	for _, path := range files {
 		base := filepath.Base(path)
 		vectors = vectors || strings.HasPrefix(base, "ld-linux-") || strings.HasPrefix(base, "ld-2.") // glibc's dynamic linker
 	}
 	exe := p.exePath(mappings)
-	failed := error(ErrNoThreadLocal)
+	failed := error(mapped.ErrNoThreadLocal)
 	deadline := time.Now().Add(threadLocalPatience)
-	for _, path := range files[:min(len(files), maxLibraries)] {
+	for _, path := range files[:min(len(files), mapped.MaxLibraries)] {
 		if time.Now().After(deadline) {
 			break
 		}
@@ -39,9 +41,9 @@ func (p *Process) ThreadLocal(name string, mappings []Mapping) (ThreadLocal, err
 		}
 		var v ThreadLocal
 		has := false
-		if m.hasThreadLocals() {
+		if m.HasThreadLocals() {
 			if _, has = m.Exported(name); has {
-				v, err = m.threadLocal(p, name, path == exe, vectors)
+				v, err = m.ThreadLocal(p, name, path == exe, vectors)
 			}
 		}
 		m.Close()

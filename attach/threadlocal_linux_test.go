@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -115,12 +117,12 @@ func TestThreadLocal(t *testing.T) {
 			}
 			v, err := p.ThreadLocal("otel_thread_ctx_v1", mappings)
 			if w.noSymbol {
-				if !errors.Is(err, ErrNoThreadLocal) {
+				if !errors.Is(err, mapped.ErrNoThreadLocal) {
 					t.Errorf("%+v, %v", v, err)
 				}
 				return
 			}
-			if err != nil || (v.module != 0) != w.vector {
+			if err != nil || (v.Module != 0) != w.vector {
 				t.Fatalf("%+v, %v", v, err)
 			}
 			for thread, want := range truth {
@@ -136,7 +138,7 @@ func TestThreadLocal(t *testing.T) {
 				}
 				for _, w := range via {
 					var b [8]byte
-					if err := p.Read(w.Addr, b[:]); err != nil || binaryLE.Uint64(b[:]) != w.Value {
+					if err := p.Read(w.Addr, b[:]); err != nil || binary.LittleEndian.Uint64(b[:]) != w.Value {
 						t.Errorf("at %v there is %x, not %x: %v", w.Addr, b, w.Value, err)
 					}
 				}

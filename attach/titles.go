@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 // maxArguments bounds what is taken of a command line, in bytes.
@@ -33,7 +35,7 @@ func titleOf(args []string, comm string) string {
 	}
 	first, _, _ := strings.Cut(args[0], " ")
 	name := strings.TrimSuffix(filepath.Base(first), ":")
-	if !isRubyName(name) || len(args) == 1 {
+	if !mapped.IsRubyName(name) || len(args) == 1 {
 		return name
 	}
 	if script := scriptOf(args[1:]); script != "" {
@@ -59,19 +61,13 @@ func emulated(args []string) []string {
 		}
 		i++
 	}
-	if i >= len(args) || !isRubyName(filepath.Base(args[i])) {
+	if i >= len(args) || !mapped.IsRubyName(filepath.Base(args[i])) {
 		return nil
 	}
-	if i+1 < len(args) && isRubyName(filepath.Base(args[i+1])) {
+	if i+1 < len(args) && mapped.IsRubyName(filepath.Base(args[i+1])) {
 		i++
 	}
 	return args[i:]
-}
-
-// isRubyName reports whether a program's name is one under which CRuby is installed: ruby, ruby3.1, ruby27, ruby-3.4.
-func isRubyName(name string) bool {
-	rest, ok := strings.CutPrefix(name, "ruby")
-	return ok && strings.Trim(rest, "-.0123456789") == ""
 }
 
 // optionsWithValue are ruby's options whose value may be the next argument (ruby.c, proc_options).

@@ -15,7 +15,7 @@ const watchPeriod = 250 * time.Millisecond
 // Check asks whether the process is still the one that was opened: nil, or an error that is ErrGone (all its threads have ended)
 // or ErrReplaced (exec: what was learned about its memory is void). Any other error says that it could not be asked, and nothing about
 // the process. It costs two system calls, some 10 µs; once or twice a second is enough.
-func (p *Process) Check() error {
+func (p *procFolder) Check() error {
 	if err := p.stillThere(); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (p *Process) Check() error {
 // Alive reports, in one short system call, whether the process has not ended: true is certain, and whatever was read by its
 // PID before was this process's, as itself or as the program that an exec has made of it. False means that it has
 // ended, or that the kernel has no pidfd; Check tells.
-func (p *Process) Alive() bool {
+func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false
 	}
@@ -64,7 +64,7 @@ func (p *Process) Alive() bool {
 // stillThere returns ErrGone when all threads of the process have ended, and nil while one lives, even as another program. It
 // returns nil, too, if that could not be asked: only the pidfd, ESRCH and ENOENT say that a process has ended, while a failed read of /proc
 // can mean that ddtop has no descriptors or the machine no memory left. kill(2) needs neither.
-func (p *Process) stillThere() error {
+func (p *procFolder) stillThere() error {
 	gone := &TargetError{PID: p.pid, Kind: ErrGone}
 	first, err := statIn(int(p.dir.Fd()), "stat")
 	switch {
@@ -90,7 +90,7 @@ func (p *Process) stillThere() error {
 }
 
 // allEnded reports whether a process whose first thread has ended has no other that lives.
-func (p *Process) allEnded() bool {
+func (p *procFolder) allEnded() bool {
 	fd, _, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err == nil {
 		unix.Close(fd)
@@ -100,12 +100,12 @@ func (p *Process) allEnded() bool {
 
 // Exited returns a channel that is closed when the process has ended (also as a zombie). It starts one goroutine at its
 // first call, which ends with the process or at Close.
-func (p *Process) Exited() <-chan struct{} {
+func (p *procFolder) Exited() <-chan struct{} {
 	p.watch.Do(func() { go p.waitForExit() })
 	return p.exited
 }
 
-func (p *Process) waitForExit() {
+func (p *procFolder) waitForExit() {
 	if p.pidfd != nil {
 		if raw, err := p.pidfd.SyscallConn(); err == nil {
 			// Read parks the goroutine in the runtime's poller until the function returns true: at the start, and

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -33,7 +33,7 @@ func rubyFile(t *testing.T, r rubytest.Ruby) string {
 // embedded table of its release.
 func TestDeriveRuby(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		m, err := attach.OpenFile(rubyFile(t, r))
+		m, err := mapped.OpenFile(rubyFile(t, r))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/mapped"
 )
 
 const (
@@ -23,12 +24,12 @@ const signature = "OTEL_CTX"
 // header is the beginning of the mapping.
 type header struct {
 	publishedNS uint64
-	payload     attach.Address
+	payload     mapped.Address
 	size        uint32
 }
 
 // isMapped reports whether a mapping is named as that of a process context: by memfd_create, or by prctl where that is refused.
-func isMapped(m *attach.Mapping) bool {
+func isMapped(m *mapped.Mapping) bool {
 	switch strings.TrimSuffix(m.Path, " (deleted)") {
 	case "/memfd:" + signature, "[anon:" + signature + "]", "[anon_shmem:" + signature + "]":
 		return m.Read && m.End-m.Start >= headerSize
@@ -38,7 +39,7 @@ func isMapped(m *attach.Mapping) bool {
 
 // ReadMapped reads OpenTelemetry's process context alone, among a process's mappings; the zero Context where there is none. The error is
 // the process's, as Read's.
-func ReadMapped(mem attach.Memory, mappings []attach.Mapping) (Context, error) {
+func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 	looked := 0
 	for i := range mappings {
 		if !isMapped(&mappings[i]) {
@@ -57,7 +58,7 @@ func ReadMapped(mem attach.Memory, mappings []attach.Mapping) (Context, error) {
 
 // readAt reads the process context at an address. Its writer changes it without waiting for readers: what was read counts where
 // the header is the same behind it.
-func readAt(mem attach.Memory, at attach.Address) (Context, error) {
+func readAt(mem mapped.Memory, at mapped.Address) (Context, error) {
 	var before, after [headerSize]byte
 	for range readTries {
 		if err := mem.Read(at, before[:]); err != nil {
@@ -91,8 +92,8 @@ func readAt(mem attach.Memory, at attach.Address) (Context, error) {
 
 func parseHeader(b []byte) (h header, err error) {
 	le := binary.LittleEndian
-	h = header{publishedNS: le.Uint64(b[16:]), payload: attach.Address(le.Uint64(b[24:])), size: le.Uint32(b[12:])}
-	if string(b[:8]) != signature || le.Uint32(b[8:]) != mappingVersion || h.size > maxPayload || h.payload+attach.Address(h.size) < h.payload {
+	h = header{publishedNS: le.Uint64(b[16:]), payload: mapped.Address(le.Uint64(b[24:])), size: le.Uint32(b[12:])}
+	if string(b[:8]) != signature || le.Uint32(b[8:]) != mappingVersion || h.size > maxPayload || h.payload+mapped.Address(h.size) < h.payload {
 		return header{}, errNot
 	}
 	return h, nil

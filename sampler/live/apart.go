@@ -148,7 +148,7 @@ func result[T any](ctx context.Context, l *lane, work func() (T, error), drop fu
 
 // Silent is how long the tick under way has lasted: much longer than a few milliseconds when the target's memory or the
 // kernel does not answer. It may be called from any goroutine.
-func (s *Source) Silent() time.Duration {
+func (s *sampling) Silent() time.Duration {
 	if began := s.tickBegan.Load(); began != 0 {
 		return time.Duration(pace.Monotonic() - began)
 	}

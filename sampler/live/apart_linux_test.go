@@ -131,7 +131,7 @@ func TestRunsInARow(t *testing.T) {
 // TestApart: work's own end is that of the caller, a panic and Goexit included, and work that does not come back is
 // left, with nothing let through after that.
 func TestApart(t *testing.T) {
-	s := &Source{reading: newLane(1)}
+	s := &Source{sampling: sampling{reading: newLane(1)}}
 	if err := s.reading.apart(t.Context(), func() error { return os.ErrClosed }, nil); err != os.ErrClosed {
 		t.Error(err)
 	}

@@ -7,7 +7,7 @@ import "github.com/ddtop/ddtop/sampler"
 const classesNS = 50_000_000
 
 // countClasses adds the allocations by class to a sample that was just read.
-func (s *Source) countClasses(sample *sampler.Sample) {
+func (s *sampling) countClasses(sample *sampler.Sample) {
 	if sample.TimeNS-s.lastClasses >= classesNS {
 		s.lastClasses = sample.TimeNS
 		s.ticking.Lock()

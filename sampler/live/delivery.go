@@ -83,7 +83,7 @@ type listing struct {
 }
 
 // listThreads keeps the list of threads up to date while changes are known by addresses. It is the clock's.
-func (s *Source) listThreads(wanted bool) {
+func (s *sampling) listThreads(wanted bool) {
 	l := &s.listing
 	if !wanted {
 		*l = listing{}

@@ -57,7 +57,7 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 }
 
 // ownThreads reports, as an ErrExact, that the process's threads may share native threads.
-func (s *Source) ownThreads(ctx context.Context) error {
+func (s *subject) ownThreads(ctx context.Context) error {
 	const tries = 3 // on a full machine an answer can take longer than it is waited for, and a refusal is for good; each keeps a thread
 	var env map[string]string
 	var err error
@@ -149,7 +149,7 @@ func (s *Source) readThreadsOnce(then func() error) error {
 
 // probeCode finds where to put the probes. The kernel places none in a process whose first thread has ended (trace_uprobe_filter and
 // uprobe_multi_link_filter, Linux 6.18).
-func (s *Source) probeCode(o probe.CodeOptions) (probe.Code, error) {
+func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	if s.proc.FirstEnded() {
 		return probe.Code{}, fmt.Errorf("process %d: %w: its first thread has ended, by whose memory the kernel places them", s.info.PID, probe.ErrNotPlaced)
 	}

@@ -49,7 +49,7 @@ var errNoMemory = errors.New("none of its threads has memory: it is about to end
 
 // Failing says since when no sample could be read, CLOCK_MONOTONIC in ns, and why. err is nil while samples are read, and until reads have
 // failed for a second. It may be called from any goroutine.
-func (s *Source) Failing() (sinceNS int64, err error) {
+func (s *sampling) Failing() (sinceNS int64, err error) {
 	s.failing.mu.Lock()
 	defer s.failing.mu.Unlock()
 	if s.failing.sinceNS == 0 || pace.Monotonic()-s.failing.sinceNS < failingAfterNS {
@@ -59,7 +59,7 @@ func (s *Source) Failing() (sinceNS int64, err error) {
 }
 
 // retry notes a tick that failed, and says whether Run gives up.
-func (s *Source) retry(c *pace.Clock, now int64, err error) error {
+func (s *sampling) retry(c *pace.Clock, now int64, err error) error {
 	if errors.Is(err, attach.ErrGone) { // but it lives
 		err = errNoMemory
 	}

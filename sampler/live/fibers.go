@@ -22,7 +22,7 @@ func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 }
 
 // followFibers adds the last look at the fibers that wait to a sample that was just read.
-func (s *Source) followFibers(sample *sampler.Sample) {
+func (s *sampling) followFibers(sample *sampler.Sample) {
 	if sample.Depth == sampler.StackTick {
 		s.fibersNow = s.reader.FollowFibers(pace.Monotonic())
 	}

@@ -26,7 +26,7 @@ func (s *Source) NativeThreads() ([]NativeThread, error) {
 	return result(ctx, &s.reading, s.nativeThreads, nil)
 }
 
-func (s *Source) nativeThreads() ([]NativeThread, error) {
+func (s *sampling) nativeThreads() ([]NativeThread, error) {
 	tids, err := s.tasks.List()
 	if err != nil {
 		return nil, err

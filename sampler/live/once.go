@@ -29,7 +29,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 }
 
 // stopWith has the end of ctx end the tick under way. The returned function undoes it.
-func (s *Source) stopWith(ctx context.Context) (undo func()) {
+func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	s.reader.Resume()
 	stopped := make(chan struct{})
 	quit := context.AfterFunc(ctx, func() {
@@ -61,8 +61,8 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 		var sample sampler.Sample
 		s.ticking.Lock()
 		if last = s.readTick(sampler.StackTick, &sample); last == nil {
-			s.view.frozen = s.counts.Frozen()
-			s.view.fill(&sample, true)
+			s.view.Frozen = s.counts.Frozen()
+			s.view.Fill(&sample, true)
 		}
 		s.ticking.Unlock()
 		if last != nil {

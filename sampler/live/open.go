@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/own"
 	"github.com/ddtop/ddtop/sampler/redact"
@@ -156,7 +157,9 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{proc: proc, dict: opts.Dictionary, names: opts.Redactor, procs: opts.procs, budget: opts.budget, reading: newLane(pid), left: make(chan struct{})}
+	s := &Source{left: make(chan struct{})}
+	s.proc, s.dict, s.names = proc, opts.Dictionary, opts.Redactor
+	s.procs, s.budget, s.reading = opts.procs, opts.budget, newLane(pid)
 	s.exact.opening, s.exact.closing = newLane(pid), make(chan struct{})
 	s.switches.from = opts.From
 	s.switches.opening, s.switches.closing = newLane(pid), make(chan struct{})
@@ -218,12 +221,12 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 		s.reader.DisableGC()
 	}
 	s.findPublished(maps)
-	s.view = newKernelView(s.tasks, s.proc, pace.Monotonic, s.reader.RecheckOwner)
-	s.view.first = newFirstStack(s.proc)
+	s.view = kernelview.New(s.tasks, s.proc, pace.Monotonic, s.reader.RecheckOwner)
+	s.view.First = kernelview.NewFirstStack(s.proc)
 	if opts.Window != 0 {
-		s.view.oldestNS = min(oldestCPUNS, int64(opts.Window)/endParts)
+		s.view.OldestNS = min(kernelview.OldestCPUNS, int64(opts.Window)/kernelview.EndParts)
 	}
-	s.view.spaces = s.spaces
+	s.view.Spaces = s.spaces
 	if opts.Pause {
 		s.learnCalls() // before the first stop
 		if s.pauses, err = newPauses(s.proc, s); err != nil {
@@ -236,7 +239,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 }
 
 // findVM finds the VM in the first of a process's Rubies that has one. The others are closed. The error is that of the first.
-func (s *Source) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
+func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
 	look := func(m *attach.Module, still bool) (err error) {
 		if version, description, err = m.RubyVersion(s.proc); err != nil {
 			return err
@@ -301,7 +304,7 @@ func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) ([]
 	}
 }
 
-func (s *Source) describe(pid int, version, description string, found ruby.Found, opts Options) sampler.Process {
+func (s *subject) describe(pid int, version, description string, found ruby.Found, opts Options) sampler.Process {
 	host, _ := os.Hostname() // shown only
 	info := sampler.Process{
 		PID: pid, StartTicks: s.proc.StartTicks(), Title: s.proc.Title(), User: s.proc.User(), Host: host,
@@ -320,7 +323,7 @@ func (s *Source) describe(pid int, version, description string, found ruby.Found
 }
 
 // hostTID translates a stored tid into ours, and refuses one that is not a task of the process.
-func (s *Source) hostTID(stored int32) (int32, bool) {
+func (s *subject) hostTID(stored int32) (int32, bool) {
 	host, ok := s.spaces.Host(stored)
 	if !ok {
 		return 0, false

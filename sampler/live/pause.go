@@ -88,7 +88,7 @@ func (z *pauses) stacks(sample *sampler.Sample) error {
 }
 
 // readTick reads a sample of the given depth, with the target stopped where that was asked for. Lock ticks never stop it.
-func (s *Source) readTick(depth sampler.Depth, sample *sampler.Sample) error {
+func (s *sampling) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 	sample.PauseNS = 0
 	if s.pauses != nil && depth == sampler.StackTick {
 		return s.pauses.stacks(sample)
@@ -97,7 +97,7 @@ func (s *Source) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 }
 
 // rests is until when no stacks may be read, because the target has just been stopped for them; CLOCK_MONOTONIC in ns.
-func (s *Source) rests() int64 {
+func (s *sampling) rests() int64 {
 	if s.pauses == nil {
 		return 0
 	}
@@ -105,7 +105,7 @@ func (s *Source) rests() int64 {
 }
 
 // warmUp reads everything once without a stop where stops are to follow, so that these need not wait for names to be read.
-func (s *Source) warmUp() {
+func (s *sampling) warmUp() {
 	if s.pauses != nil {
 		s.learnCalls()
 	}
@@ -113,11 +113,11 @@ func (s *Source) warmUp() {
 
 // learnCalls reads everything and asks the kernel about all threads: one that has been stopped is seen on its way back
 // into its system call for a moment, and its call may have the name restart_syscall ever after.
-func (s *Source) learnCalls() {
+func (s *sampling) learnCalls() {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	var sample sampler.Sample
 	if s.reader.Read(sampler.StackTick, &sample) == nil { // else the first pause takes longer
-		s.view.fill(&sample, true)
+		s.view.Fill(&sample, true)
 	}
 }

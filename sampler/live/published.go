@@ -27,7 +27,7 @@ type published struct {
 
 // findPublished looks whether threads publish their spans, among the process's mappings, and tells the reader. The variable is
 // looked for only where the process says that there is one: some ten milliseconds of a large program.
-func (s *Source) findPublished(mappings []attach.Mapping) {
+func (s *subject) findPublished(mappings []attach.Mapping) {
 	p := &s.published
 	p.every = min(max(2*p.every, publishedFirst), publishedMost)
 	p.after = time.Now().Add(p.every)
@@ -44,7 +44,7 @@ func (s *Source) findPublished(mappings []attach.Mapping) {
 }
 
 // findPublishedAgain is findPublished when it is due.
-func (s *Source) findPublishedAgain() {
+func (s *subject) findPublishedAgain() {
 	if time.Now().Before(s.published.after) {
 		return
 	}

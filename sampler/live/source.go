@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live/internal/kernelview"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/sampler/ruby"
@@ -38,6 +39,25 @@ const failCheckNS = 20_000_000
 
 // Source samples a live process. Run and Once are not to be called at the same time.
 type Source struct {
+	sampling
+	exact exactMode
+	// switches is whether it is followed by thread switches.
+	switches switchMode
+	// beginning are threads that have begun something, and are to be looked at. It is the clock's, as looks is.
+	beginning []ruby.Entered
+	looks     lookCredit
+
+	// left is closed when the Source is to leave its place to another process.
+	left     chan struct{}
+	leftOnce sync.Once
+
+	mu    sync.Mutex
+	end   sampler.End
+	ended bool
+}
+
+// subject is the process that a Source samples, with its VM and its names.
+type subject struct {
 	proc *attach.Process
 	// vmPath and vmBias say which of the mapped files has the VM.
 	vmPath string
@@ -47,9 +67,16 @@ type Source struct {
 	shown  *sampler.Dictionary // dict, as names and Options.OwnCode leave it
 	names  *redact.Redactor
 	reader *ruby.Reader
-	view   *kernelView
-	tasks  *kernel.Tasks
 	spaces *kernel.Namespace
+	// published is of beside's goroutine while that runs.
+	published published
+}
+
+// sampling is what ticks read of the process and of the machine, and what they may cost.
+type sampling struct {
+	subject
+	view   *kernelview.View
+	tasks  *kernel.Tasks
 	counts *kernel.ProcReader
 	// pauses stops the target for stack ticks; nil: it is not stopped.
 	pauses *pauses
@@ -72,9 +99,6 @@ type Source struct {
 	classesNow                    *sampler.AllocClasses
 	fibersNow                     *sampler.Fibers
 
-	// published is of beside's goroutine while that runs.
-	published published
-
 	// reading is the lane of Run, Once and what else reads; tickBegan is when the tick under way began, CLOCK_MONOTONIC in ns; 0: none
 	// is.
 	reading   lane
@@ -82,34 +106,19 @@ type Source struct {
 	// ticking is held while the reader is in use; running: Run has begun, whose end ends reads.
 	ticking sync.Mutex
 	running atomic.Bool
-	exact   exactMode
-	// switches is whether it is followed by thread switches.
-	switches switchMode
-	// beginning are threads that have begun something, and are to be looked at. It is the clock's, as looks is.
-	beginning []ruby.Entered
-	looks     lookCredit
 	// listing is the clock's.
 	listing listing
-
 	// sharers is how many processes are sampled at once.
 	sharers atomic.Int32
 
 	failing failing // of Run
-
-	// left is closed when the Source is to leave its place to another process.
-	left     chan struct{}
-	leftOnce sync.Once
-
-	mu    sync.Mutex
-	end   sampler.End
-	ended bool
 }
 
 // Process describes the target.
-func (s *Source) Process() sampler.Process { return s.info }
+func (s *subject) Process() sampler.Process { return s.info }
 
 // Dictionary is what the IDs of the samples point into.
-func (s *Source) Dictionary() *sampler.Dictionary { return s.shown }
+func (s *subject) Dictionary() *sampler.Dictionary { return s.shown }
 
 // End says how the target ended.
 func (s *Source) End() (sampler.End, bool) {
@@ -123,20 +132,20 @@ func (s *Source) leave() { s.leftOnce.Do(func() { close(s.left) }) }
 
 // ReadFile reads a file of the process's program at a path as the process has it, with the process's rights and no more
 // than limit bytes. It can take some seconds, and is for any goroutine.
-func (s *Source) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
+func (s *subject) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	return s.proc.ReadFile(path, limit)
 }
 
 // Published is what the process publishes of itself now: see processcontext.Read. It is for any goroutine.
-func (s *Source) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
+func (s *subject) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
 
 // Environment returns the variables of the process whose names are wanted: see attach.Process.Environment. It is for any goroutine.
-func (s *Source) Environment(wanted func(name string) bool) (map[string]string, error) {
+func (s *subject) Environment(wanted func(name string) bool) (map[string]string, error) {
 	return s.proc.Environment(wanted)
 }
 
 // Cgroups returns which control groups the process is in, as the kernel writes them. It is for any goroutine.
-func (s *Source) Cgroups() (string, error) { return s.proc.Cgroups() }
+func (s *subject) Cgroups() (string, error) { return s.proc.Cgroups() }
 
 // share says that n processes are sampled at once, which divide the limits on memory.
 func (s *Source) share(n int) {
@@ -151,7 +160,7 @@ func (s *Source) Close() error {
 	})
 }
 
-func (s *Source) release() error {
+func (s *sampling) release() error {
 	var errs []error
 	if s.pauses != nil {
 		s.pauses.pauser.Close()
@@ -287,7 +296,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		case glances != nil:
 			lockEvery = min(stackEvery, pace.GlanceNS)
 		case c.Exact:
-			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.oldestNS))) // changes come by themselves, counters do not
+			lockEvery = min(stackEvery, max(lockEvery, float64(s.view.OldestNS))) // changes come by themselves, counters do not
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
@@ -330,9 +339,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		if err == nil {
 			sample.Slow = c.Slow
 			if depth == sampler.StackTick {
-				s.view.frozen = s.counts.Frozen()
+				s.view.Frozen = s.counts.Frozen()
 			}
-			s.view.fill(&sample, false)
+			s.view.Fill(&sample, false)
 			s.followFibers(&sample)
 			s.listThreads(c.Exact)
 			if x := s.exact.now.Load(); x != nil && c.Exact {
@@ -390,7 +399,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 // note tells the clock whether anything runs, waits or collects garbage, and the budget how fast the clock is by that.
-func (s *Source) note(c *pace.Clock, now int64, busy bool) {
+func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	slow := c.Slow
 	c.Note(now, busy)
 	switch {
@@ -411,7 +420,7 @@ func (s *Source) glances() *switchRun {
 
 // last takes one more sample when sampling is asked to end, with all counters: what the kernel adds up is then known up to the end,
 // however rarely it was read before. No process is stopped for it. A read that fails leaves the sample out.
-func (s *Source) last(emit func(*sampler.Sample), sample *sampler.Sample) {
+func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	if sample.TimeNS == 0 {
 		return // there is no sample to end with
 	}
@@ -420,8 +429,8 @@ func (s *Source) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	err := s.reader.Read(sampler.LockTick, sample)
 	if err == nil {
 		sample.PauseNS = 0
-		s.view.fill(sample, false)
-		s.view.lastCounters(sample)
+		s.view.Fill(sample, false)
+		s.view.LastCounters(sample)
 	}
 	s.ticking.Unlock()
 	if err != nil || !s.proc.Alive() {
@@ -448,7 +457,7 @@ func (s *Source) learnMoves() (entered int) {
 
 // beside does, beside the sampling, what takes too long for a tick: it names the sockets that could not be asked for their
 // ends, and reads the slow counters. The returned function ends it, and waits for what is being read.
-func (s *Source) beside() func() {
+func (s *sampling) beside() func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -471,7 +480,7 @@ func (s *Source) beside() func() {
 	return func() { stop(); <-done }
 }
 
-func (s *Source) readSlow() {
+func (s *sampling) readSlow() {
 	now := s.slow.Read(pace.Monotonic())
 	s.slowNow.Store(&now)
 }
@@ -496,36 +505,36 @@ func busy(s *sampler.Sample) bool {
 }
 
 // slowCounters adds the counters that are read at a low rate.
-func (s *Source) slowCounters(sample *sampler.Sample, all bool) {
+func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	now := sample.TimeNS
-	every := min(procNS*max(int64(s.sharers.Load())/procSharers, 1), slowProcNS)
+	every := min(kernelview.ProcNS*max(int64(s.sharers.Load())/procSharers, 1), slowProcNS)
 	if sample.Slow {
 		every = slowProcNS
 	}
-	every = min(every, s.view.oldestNS)
+	every = min(every, s.view.OldestNS)
 	if all || now-s.lastProc >= every {
 		s.lastProc = now
 		if p, err := s.counts.Read(now); err == nil {
 			s.procNow = p
-			s.view.frozen = p.Frozen
+			s.view.Frozen = p.Frozen
 			if !all { // of a single sample nothing follows
 				s.budget.Look(now, kernel.IdleNS, p.Pressure, &s.press)
 			}
 		}
 	}
-	if all || now-s.lastSelf > selfNS {
+	if all || now-s.lastSelf > kernelview.SelfNS {
 		s.lastSelf = now
 		if self, err := kernel.ReadSelf(); err == nil {
 			s.selfNow, s.lastSelfCPU = self, now
 		}
-	} else if now-s.lastSelfCPU > selfCPUNS {
+	} else if now-s.lastSelfCPU > kernelview.SelfCPUNS {
 		s.lastSelfCPU = now
 		if cpu, err := kernel.SelfCPU(); err == nil {
 			s.selfNow.CPUNS = cpu
 		}
 	}
 	sample.Proc, sample.Self = s.procNow, s.selfNow
-	sample.Proc.Frozen = s.view.frozen
+	sample.Proc.Frozen = s.view.Frozen
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
 	}

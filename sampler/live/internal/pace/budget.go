@@ -111,6 +111,7 @@ func (c *tickCost) settle() {
 	c.sum, c.of = 0, 0
 }
 
+// NewBudget returns a budget of a share of one CPU.
 func NewBudget(share float64) *Budget {
 	return &Budget{Share: share, stretch: stretch{1, 1, 1}}
 }

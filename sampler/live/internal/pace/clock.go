@@ -45,6 +45,7 @@ type Clock struct {
 	rng   *rand.Rand
 }
 
+// NewClock returns a clock of these rates, in Hz, whose first tick is due now, in ns.
 func NewClock(stackRate, lockRate float64, now int64) *Clock {
 	return &Clock{
 		lockNS: 1e9 / lockRate, stackNS: 1e9 / stackRate,

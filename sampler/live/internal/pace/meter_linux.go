@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// meter says what ticks take of the CPU, as the kernel counts it: that of the sampling thread, to which it belongs, and of one that
+// A Meter says what ticks take of the CPU, as the kernel counts it: that of the sampling thread, to which it belongs, and of one that
 // works for it. The CPU time of all of ddtop would not do: the ticks of other Sources are in it.
-type meter struct {
+type Meter struct {
 	// helper returns the tid of the other thread, 0 when there is none; nil: there never is.
 	helper             func() int
 	tid                int
@@ -16,14 +16,14 @@ type meter struct {
 }
 
 // NewMeter returns the meter of the calling thread, and of the one whose tid helper, which may be nil, returns.
-func NewMeter(helper func() int) *meter {
-	m := &meter{helper: helper}
+func NewMeter(helper func() int) *Meter {
+	m := &Meter{helper: helper}
 	m.Since()
 	return m
 }
 
 // Since is the CPU time since the last call, in ns.
-func (m *meter) Since() int64 {
+func (m *Meter) Since() int64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
 		return 0 // can't fail with this clock

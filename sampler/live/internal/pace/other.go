@@ -17,24 +17,32 @@ func Monotonic() int64 { return int64(time.Since(samplingStart)) }
 // A Sleeper sleeps.
 type Sleeper struct{}
 
+// NewSleeper returns a Sleeper.
 func NewSleeper(_ bool) Sleeper { return Sleeper{} }
 
+// Close does nothing.
 func (*Sleeper) Close() {}
 
+// Until sleeps until a time of Monotonic.
 func (*Sleeper) Until(ns int64) { time.Sleep(time.Duration(ns - Monotonic())) }
 
+// RaisePriority does nothing.
 func RaisePriority() {}
 
+// KernelPriority is unknown.
 func KernelPriority() sampler.Priority { return sampler.PriorityUnknown }
 
 // PriorityNote is "": processes can be sampled on Linux only.
 func PriorityNote() string { return "" }
 
-// meter says what ticks take of the CPU: nothing, since nothing is sampled here.
-type meter struct{}
+// A Meter says what ticks take of the CPU: nothing, since nothing is sampled here.
+type Meter struct{}
 
-func NewMeter(func() int) *meter { return new(meter) }
+// NewMeter returns a Meter.
+func NewMeter(func() int) *Meter { return new(Meter) }
 
-func (*meter) Since() int64 { return 0 }
+// Since is 0.
+func (*Meter) Since() int64 { return 0 }
 
+// OwnCPU is 0.
 func OwnCPU() int64 { return 0 }

@@ -8,6 +8,7 @@ import (
 // Rates are those in use, in Hz: the ones asked for, or less of them where several processes share a budget.
 type Rates struct{ stack, lock atomic.Uint64 }
 
+// Set sets both, in Hz.
 func (r *Rates) Set(stack, lock float64) {
 	r.stack.Store(math.Float64bits(stack))
 	r.lock.Store(math.Float64bits(lock))

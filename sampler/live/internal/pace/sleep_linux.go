@@ -54,6 +54,7 @@ func newUntold() Sleeper {
 	return Sleeper{timer: os.NewFile(uintptr(fd), "timer"), fd: fd}
 }
 
+// Close gives back what the Sleeper holds of the kernel.
 func (z *Sleeper) Close() {
 	if z.timer != nil {
 		_ = z.timer.Close() // nothing is lost

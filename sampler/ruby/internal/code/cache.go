@@ -113,7 +113,7 @@ func (c *cache) init() {
 }
 
 // begin starts a Decode.
-func (d *Decoder) begin() {
+func (d *loader) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
 		// IDs must be interned again, because the Dictionary evicts those that are not (sampler.Keeper).
@@ -134,7 +134,7 @@ func (d *Decoder) begin() {
 }
 
 // iseqAt returns the iseq at addr, kept or read now; view.ErrMissing while it is being read.
-func (d *Decoder) iseqAt(addr attach.Address) (*iseq, error) {
+func (d *loader) iseqAt(addr attach.Address) (*iseq, error) {
 	slot := &d.iseqFront[(addr>>3^addr>>14)%frontSize]
 	q := *slot
 	if q == nil || q.addr != addr {
@@ -167,7 +167,7 @@ func (d *Decoder) iseqAt(addr attach.Address) (*iseq, error) {
 }
 
 // Known returns the name and the path of the code that is kept for the iseq at an address.
-func (d *Decoder) Known(addr attach.Address) (name, path string, ok bool) {
+func (d *loader) Known(addr attach.Address) (name, path string, ok bool) {
 	q, ok := d.iseqs[addr]
 	if !ok {
 		return "", "", false
@@ -176,7 +176,7 @@ func (d *Decoder) Known(addr attach.Address) (name, path string, ok bool) {
 }
 
 // Library returns where code that is kept comes from, and the name of its gem, without a version; "" for code that is of none.
-func (d *Decoder) Library(addr attach.Address) (origin sampler.Origin, gem string) {
+func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string) {
 	q, ok := d.iseqs[addr]
 	if !ok {
 		return sampler.OriginUnknown, ""
@@ -187,7 +187,7 @@ func (d *Decoder) Library(addr attach.Address) (origin sampler.Origin, gem strin
 }
 
 // suspect has q compared with memory before the Decode under way is believed.
-func (d *Decoder) suspect(q *iseq) {
+func (d *loader) suspect(q *iseq) {
 	if q.listed != d.decode {
 		q.listed = d.decode
 		d.checkISeqs = append(d.checkISeqs, q)
@@ -195,9 +195,9 @@ func (d *Decoder) suspect(q *iseq) {
 }
 
 // isFresh reports whether the Decode under way has read q itself.
-func (q *iseq) isFresh(d *Decoder) bool { return q.loaded == d.decode }
+func (q *iseq) isFresh(d *loader) bool { return q.loaded == d.decode }
 
-func (d *Decoder) dropISeq(q *iseq) {
+func (d *loader) dropISeq(q *iseq) {
 	q.dropped = true
 	d.losses++
 	if slot := &d.iseqFront[(q.addr>>3^q.addr>>14)%frontSize]; *slot == q {
@@ -210,7 +210,7 @@ func (d *Decoder) dropISeq(q *iseq) {
 }
 
 // methodEntryAt returns what the word v below an environment refers to, for a frame of the iseq at code.
-func (d *Decoder) methodEntryAt(v uint64, code attach.Address) (*methodEntry, error) {
+func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, error) {
 	slot := &d.methodFront[(v>>3^v>>14)%frontSize]
 	h := *slot
 	if h == nil || h.addr != v {
@@ -268,7 +268,7 @@ func (d *Decoder) methodEntryAt(v uint64, code attach.Address) (*methodEntry, er
 	return h, nil
 }
 
-func (d *Decoder) dropMethodEntry(h *methodEntry) {
+func (d *loader) dropMethodEntry(h *methodEntry) {
 	h.dropped = true
 	d.losses++
 	if slot := &d.methodFront[(h.addr>>3^h.addr>>14)%frontSize]; *slot == h {
@@ -281,7 +281,7 @@ func (d *Decoder) dropMethodEntry(h *methodEntry) {
 }
 
 // keep makes room for n bytes more. What is made for them afterwards is kept although it may be larger than all.
-func (d *Decoder) keep(n int) {
+func (d *loader) keep(n int) {
 	if d.kept+n > d.maxKept {
 		d.forgetAll()
 	}
@@ -289,7 +289,7 @@ func (d *Decoder) keep(n int) {
 }
 
 // forgetAll empties the tables of code and methods, of what refers to them, and of names.
-func (d *Decoder) forgetAll() {
+func (d *loader) forgetAll() {
 	d.losses++
 	clear(d.iseqs)
 	clear(d.iseqFront[:])
@@ -304,7 +304,7 @@ func (d *Decoder) forgetAll() {
 }
 
 // forgetFresh drops what the failed Decode under way has read: none of it was checked.
-func (d *Decoder) forgetFresh() {
+func (d *loader) forgetFresh() {
 	for _, q := range d.checkISeqs {
 		if q.loaded == d.decode {
 			d.dropISeq(q)

@@ -80,6 +80,13 @@ const maxDecodeTries = 3
 // Decoder turns raw control frames into named frames. It keeps what it has read of iseqs, methods and names, and checks it
 // again when it may have changed (see Revalidate). Not for concurrent use.
 type Decoder struct {
+	classifier
+	// made is what the control frames that the Decode under way looks at have come to.
+	made []outerFrames
+}
+
+// loader reads iseqs and methods, and keeps them.
+type loader struct {
 	// Objects reads the objects that code consists of, and others.
 	Objects *heap.Objects
 	view    *view.View // what Objects reads through
@@ -90,25 +97,33 @@ type Decoder struct {
 	cache
 	// bodySize is how much of an iseq's body is read; bodyHead the part that must not change.
 	bodySize, bodyHead int
+	loadPath           loadPathState
+	// lastNameError is the latest reason for a FailedNames.
+	lastNameError error
+}
 
-	loadPath loadPathState
+// validator checks that what is kept still means what it did.
+type validator struct{ loader }
 
-	// jitOn is the JIT that was seen to be on; until then jitWait is how many frames are decoded before the next look.
-	jitOn   *JIT
-	jitWait int
-
-	// work are the control frames that the Decode under way looks at, innermost first, and made what they have come to. Those
-	// outward of them are kept.
-	work []frameWork
-	made []outerFrames
+// environments find the methods of frames by their environments.
+type environments struct {
+	validator
 	// seen are the environments on the VM stack that were looked at, in no order. fleeting: the frame at hand needed one that is not
 	// among them. youngEnv: its method was found by way of an environment on the heap that is not old.
 	seen     []envPlace
 	fleeting bool
 	youngEnv bool
-	info     Info
-	// lastNameError is the latest reason for a FailedNames.
-	lastNameError error
+}
+
+// classifier tells what control frames are.
+type classifier struct {
+	environments
+	// jitOn is the JIT that was seen to be on; until then jitWait is how many frames are decoded before the next look.
+	jitOn   *JIT
+	jitWait int
+	// work are the control frames that the Decode under way looks at, innermost first. Those outward of them are kept.
+	work []frameWork
+	info Info
 }
 
 // Target is the VM whose code is decoded. It does not change.
@@ -133,8 +148,9 @@ type Target struct {
 // NewDecoder returns a Decoder whose frames and stacks are interned in dict.
 func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 	o, v := t.Code, view.New(t.Mem)
-	d := &Decoder{target: t, dict: dict, o: o, rules: rulesOf(t.Release), view: v,
-		Objects: heap.New(v, t.Objects, t.VM, t.Symbols)}
+	d := new(Decoder)
+	d.target, d.dict, d.o, d.rules, d.view = t, dict, o, rulesOf(t.Release), v
+	d.Objects = heap.New(v, t.Objects, t.VM, t.Symbols)
 	d.Objects.Shapes, d.Objects.Variables = t.Shapes, t.Variables
 	d.cache.init()
 	d.bodyHead = max(o.bodyFirstLine.Offset, o.bodyInsns, o.bodyInsnsSize, o.bodySucc) + 8
@@ -143,15 +159,15 @@ func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 }
 
 // FrameSize is the size of a control frame in bytes.
-func (d *Decoder) FrameSize() int { return d.o.FrameSize }
+func (d *loader) FrameSize() int { return d.o.FrameSize }
 
 // Share says that n processes are read at once, which divide what is kept of them.
-func (d *Decoder) Share(n int) {
+func (d *validator) Share(n int) {
 	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
 
 // LastNameError is the latest reason why a frame lacked a name; nil: there was none.
-func (d *Decoder) LastNameError() error { return d.lastNameError }
+func (d *loader) LastNameError() error { return d.lastNameError }
 
 // Decode names the frames of a stack and interns it. The frames are those that the release's own Thread#backtrace_locations
 // shows. Errors: ErrTorn and errors about unreadable memory ask for another read of the frames; one of attach means that
@@ -203,7 +219,7 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 // halfWritten reports whether the innermost frame itself can be wrong, not only its line. Where the copies of a stack differ, the
 // innermost frame of the rest can be the beginning of one chain of calls on the end of another. Some releases move ec->cfp before the
 // frame is filled.
-func (d *Decoder) halfWritten(raw *Stack) bool {
+func (d *classifier) halfWritten(raw *Stack) bool {
 	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }
 

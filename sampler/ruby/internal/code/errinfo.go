@@ -12,7 +12,7 @@ func (t iseqType) handler() bool { return t == iseqRescue || t == iseqEnsure }
 // Errinfo returns the exception that a thread handles, as its own $! would say, 0 for none: of the scopes of all of its control
 // frames, or of those from the innermost one outward up to a rescue, and its execution context. from is which of the scopes has it,
 // -1: the context has. It reads through Objects.
-func (d *Decoder) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, from int, err error) {
+func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, from int, err error) {
 	const fixnum = 1
 	v := uint64(0)
 	for i := range scopes {
@@ -49,7 +49,7 @@ func (d *Decoder) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, 
 }
 
 // exception returns a value that is an object, 0 for nil.
-func (d *Decoder) exception(v uint64) (uint64, error) {
+func (d *classifier) exception(v uint64) (uint64, error) {
 	if !d.Objects.IsObject(v) {
 		return 0, nil
 	}

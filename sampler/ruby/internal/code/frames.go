@@ -80,7 +80,7 @@ type frameWork struct {
 }
 
 // classify finds code and method of every control frame. It is run again after each fetch; what it found before stays.
-func (d *Decoder) classify(raw *Stack) error {
+func (d *classifier) classify(raw *Stack) error {
 	var missing error
 	d.pass++
 	for i := range d.work {
@@ -108,7 +108,7 @@ func (d *Decoder) classify(raw *Stack) error {
 	return missing
 }
 
-func (d *Decoder) classifyFrame(raw *Stack, i int, w *frameWork) error {
+func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	f := raw.Frames[i*d.o.FrameSize : (i+1)*d.o.FrameSize]
 	pc, code, ep := view.U64(f[FramePC:]), attach.Address(view.U64(f[FrameISeq:])), attach.Address(view.U64(f[FrameEP:]))
 	if d.target.ZJITFrames {
@@ -128,7 +128,7 @@ func (d *Decoder) classifyFrame(raw *Stack, i int, w *frameWork) error {
 		return err
 	}
 	pos, ok := q.holds(pc)
-	if !ok && i != 0 && !q.isFresh(d) {
+	if !ok && i != 0 && !q.isFresh(&d.loader) {
 		// Other code is at this address by now.
 		d.dropISeq(q)
 		if q, err = d.iseqAt(code); err != nil {
@@ -183,7 +183,7 @@ func (d *Decoder) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	return nil
 }
 
-func (d *Decoder) classifyC(raw *Stack, ep attach.Address, w *frameWork) error {
+func (d *classifier) classifyC(raw *Stack, ep attach.Address, w *frameWork) error {
 	e, err := d.envAt(raw, ep)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (d *Decoder) classifyC(raw *Stack, ep attach.Address, w *frameWork) error {
 }
 
 // jitFrame finds iseq and pc of a frame that head's ZJIT may keep elsewhere (docs/internals/code.md#jits).
-func (d *Decoder) jitFrame(raw *Stack, i int, f []byte, pc uint64, code attach.Address) (uint64, attach.Address, error) {
+func (d *classifier) jitFrame(raw *Stack, i int, f []byte, pc uint64, code attach.Address) (uint64, attach.Address, error) {
 	ret := view.U64(f[d.o.FrameJIT:])
 	switch {
 	case ret == 0:
@@ -229,7 +229,7 @@ func (d *Decoder) jitFrame(raw *Stack, i int, f []byte, pc uint64, code attach.A
 }
 
 // CFrame reports whether a control frame is that of a C function, or of nothing that has code.
-func (d *Decoder) CFrame(f []byte) bool {
+func (d *classifier) CFrame(f []byte) bool {
 	if d.target.ZJITFrames {
 		if ret := view.U64(f[d.o.FrameJIT:]); ret != 0 {
 			return ret == jitReturnC
@@ -241,7 +241,7 @@ func (d *Decoder) CFrame(f []byte) bool {
 // Arguments says where the arguments of the C function in a control frame lie, and how many there are: the Ruby code in the frame
 // outward, caller, has pushed them behind the receiver, which is at at-8 and has to be the function's own; where it is not, they
 // are not there. ok is false where they can't be (docs/internals/stacks.md#arguments-of-c-functions).
-func (d *Decoder) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
+func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
 	if !d.CFrame(function) || d.CFrame(caller) || view.U64(caller[FramePC:]) == 0 || d.target.ZJITFrames && view.U64(caller[d.o.FrameJIT:]) != 0 {
 		return 0, 0, false
 	}
@@ -254,7 +254,7 @@ func (d *Decoder) Arguments(function, caller []byte) (at attach.Address, n int, 
 
 // JITSlots appends to buf, for each control frame, where the address of its JIT frame is, 0 for none: to be read
 // along with the frames on head with ZJIT.
-func (d *Decoder) JITSlots(frames []byte, buf []attach.Address) []attach.Address {
+func (d *classifier) JITSlots(frames []byte, buf []attach.Address) []attach.Address {
 	for ; len(frames) >= d.o.FrameSize && d.target.ZJITFrames; frames = frames[d.o.FrameSize:] {
 		slot := attach.Address(0)
 		if ret := view.U64(frames[d.o.FrameJIT:]); ret > jitReturnC {

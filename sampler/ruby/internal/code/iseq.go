@@ -66,7 +66,7 @@ func (q *iseq) cost() int {
 }
 
 // iseqBodyOf reads the body of the iseq at addr, as far as ddtop needs it.
-func (d *Decoder) iseqBodyOf(addr attach.Address) ([]byte, error) {
+func (d *loader) iseqBodyOf(addr attach.Address) ([]byte, error) {
 	_, at, err := d.iseqHeadOf(addr)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (d *Decoder) iseqBodyOf(addr attach.Address) ([]byte, error) {
 }
 
 // iseqHeadOf reads an rb_iseq_t and proves that it is one.
-func (d *Decoder) iseqHeadOf(addr attach.Address) (head []byte, body attach.Address, err error) {
+func (d *loader) iseqHeadOf(addr attach.Address) (head []byte, body attach.Address, err error) {
 	if addr&7 != 0 {
 		return nil, 0, heap.WrongType(addr, "iseq", heap.NotHeap)
 	}
@@ -91,7 +91,7 @@ func (d *Decoder) iseqHeadOf(addr attach.Address) (head []byte, body attach.Addr
 }
 
 // loadISeq reads everything about an iseq. What can't be read of its names is left out and said.
-func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
+func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	head, at, err := d.iseqHeadOf(addr)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (d *Decoder) loadISeq(addr attach.Address) (*iseq, error) {
 }
 
 // paths returns an iseq's path and absolute path: a String for both, or an Array of two whose second may be nil.
-func (d *Decoder) paths(v uint64) (path, abs string, err error) {
+func (d *loader) paths(v uint64) (path, abs string, err error) {
 	flags, err := d.Objects.Flags(v)
 	if err != nil {
 		return "", "", err
@@ -174,7 +174,7 @@ func (q *iseq) unchanged(head, body []byte) bool {
 
 // tolerate sorts the errors of reading names: one that ends the attempt (memory not fetched yet, objects on the move), or
 // names that just can't be read.
-func (d *Decoder) tolerate(errs ...error) (missingNames bool, fatal error) {
+func (d *loader) tolerate(errs ...error) (missingNames bool, fatal error) {
 	for _, err := range errs {
 		switch {
 		case err == nil:

@@ -62,14 +62,14 @@ func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, desc
 }
 
 // JITOn reports whether a JIT was seen to be on.
-func (d *Decoder) JITOn() bool { return d.jitOn != nil }
+func (d *classifier) JITOn() bool { return d.jitOn != nil }
 
 // Live reports whether the innermost frame's pc may be old in compiled code.
 func (raw *Stack) Live() bool { return raw.Running && !raw.Settled }
 
 // compiledNow reports whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What can't be
 // read counts as not compiled.
-func (d *Decoder) compiledNow(q *iseq) (bool, error) {
+func (d *classifier) compiledNow(q *iseq) (bool, error) {
 	if q.compiled {
 		return true, nil
 	}
@@ -105,7 +105,7 @@ func (d *Decoder) compiledNow(q *iseq) (bool, error) {
 	return q.compiled, nil
 }
 
-func (d *Decoder) jitIsOn(j *JIT) (bool, error) {
+func (d *classifier) jitIsOn(j *JIT) (bool, error) {
 	if j.flag == 0 {
 		return true, nil
 	}

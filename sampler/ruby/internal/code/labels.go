@@ -37,7 +37,7 @@ type labelPlan struct {
 
 // planLabel finds the label that 3.4 and later give the iseq at addr, whose body is given
 // (docs/internals/code.md#labels).
-func (d *Decoder) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
+func (d *loader) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
 	var p labelPlan
 	for range maxNesting {
 		typ := iseqType(view.U32(body[d.o.bodyType:]))
@@ -80,7 +80,7 @@ func (d *Decoder) planLabel(addr attach.Address, body []byte) (labelPlan, error)
 }
 
 // stored completes the plan with the label that an iseq itself carries.
-func (p labelPlan) stored(d *Decoder, body []byte, qualify bool) (labelPlan, error) {
+func (p labelPlan) stored(d *loader, body []byte, qualify bool) (labelPlan, error) {
 	var err error
 	p.base, err = d.Objects.Text(view.U64(body[d.o.bodyLabel:]))
 	p.qualify = qualify
@@ -88,7 +88,7 @@ func (p labelPlan) stored(d *Decoder, body []byte, qualify bool) (labelPlan, err
 }
 
 // localISeq walks from a block to the code that holds its outermost locals and counts the blocks on the way.
-func (d *Decoder) localISeq(addr attach.Address, body []byte) (levels int, outer attach.Address, outerBody []byte, err error) {
+func (d *loader) localISeq(addr attach.Address, body []byte) (levels int, outer attach.Address, outerBody []byte, err error) {
 	local := attach.Address(view.U64(body[d.o.bodyLocal:]))
 	for range maxNesting {
 		if addr == local {

@@ -23,7 +23,7 @@ type lineTable struct {
 }
 
 // readLines reads an iseq's line table (docs/internals/code.md#lines).
-func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
+func (d *loader) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	var t lineTable
 	at := attach.Address(view.U64(body[d.o.bodyInsns:]))
 	n := view.U32(body[d.o.bodyInsnsSize:])
@@ -57,7 +57,7 @@ func (d *Decoder) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 
 // readIndex reads the succinct index: up to six words that hold nine ranks of seven bits each, for the first 54 positions,
 // then blocks of 512 positions.
-func (d *Decoder) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
+func (d *loader) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
 	words := min(succImmediateWords, (int(iseqSize)+8)/9)
 	blocks := 0
 	if iseqSize >= succImmediate {

@@ -30,7 +30,7 @@ type loadPathState struct {
 
 // refreshLoadPath reads $LOAD_PATH when it is due. What can't be read leaves what was known, and at first the usual layout
 // of folders; it is tried again the next time.
-func (d *Decoder) refreshLoadPath(nowNS int64) {
+func (d *validator) refreshLoadPath(nowNS int64) {
 	s := &d.loadPath
 	if s.read && nowNS-s.checked < loadPathEvery && nowNS >= s.checked {
 		return
@@ -56,7 +56,7 @@ func (d *Decoder) refreshLoadPath(nowNS int64) {
 
 // readLoadPath reads the entries; nil words when they are those known already. Entries that are not Strings are left out:
 // Ruby calls to_path on them.
-func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
+func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 	v, err := d.loadPathValue()
 	if err != nil {
 		return nil, nil, err
@@ -91,7 +91,7 @@ func (d *Decoder) readLoadPath() (words []byte, list []string, err error) {
 }
 
 // loadPathValue is the Array that $LOAD_PATH is.
-func (d *Decoder) loadPathValue() (uint64, error) {
+func (d *validator) loadPathValue() (uint64, error) {
 	if d.o.vmLoadPath >= 0 {
 		return d.view.Word(d.target.VM + attach.Address(d.o.vmLoadPath))
 	}

@@ -43,7 +43,7 @@ func (s *Scope) Handler() bool { return s.typ.handler() }
 
 // Scopes finds those of control frames that run Ruby code, innermost first, in into. The frames are those of a stack that was
 // decoded lately. Errors are those of Decode.
-func (d *Decoder) Scopes(frames []byte, into []Scope) ([]Scope, error) {
+func (d *classifier) Scopes(frames []byte, into []Scope) ([]Scope, error) {
 	for range maxDecodeTries {
 		d.view.Reset()
 		d.begin()
@@ -66,7 +66,7 @@ func (d *Decoder) Scopes(frames []byte, into []Scope) ([]Scope, error) {
 	return into[:0], ErrTorn
 }
 
-func (d *Decoder) scopes(frames []byte, into []Scope) ([]Scope, error) {
+func (d *classifier) scopes(frames []byte, into []Scope) ([]Scope, error) {
 	var missing error
 	d.pass++
 	for i := 0; (i+1)*d.o.FrameSize <= len(frames); i++ {
@@ -93,7 +93,7 @@ func (d *Decoder) scopes(frames []byte, into []Scope) ([]Scope, error) {
 }
 
 // localsOf returns the local variables of an iseq, kept with it and checked like its names.
-func (d *Decoder) localsOf(q *iseq) (*Locals, error) {
+func (d *loader) localsOf(q *iseq) (*Locals, error) {
 	if q.locals != nil {
 		return q.locals, nil
 	}

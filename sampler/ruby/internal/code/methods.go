@@ -74,7 +74,7 @@ const (
 )
 
 // loadMethodEntry reads what is below an environment.
-func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
+func (d *loader) loadMethodEntry(v uint64) (*methodEntry, error) {
 	h := &methodEntry{addr: v}
 	flags, err := d.Objects.Flags(v)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *Decoder) loadMethodEntry(v uint64) (*methodEntry, error) {
 	return nil, heap.WrongType(attach.Address(v), "method entry", heap.TypeMoved)
 }
 
-func (d *Decoder) loadMethod(h *methodEntry) error {
+func (d *loader) loadMethod(h *methodEntry) error {
 	me, err := d.view.Bytes(attach.Address(h.addr), meSize)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (d *Decoder) loadMethod(h *methodEntry) error {
 }
 
 // qualify returns name as a label of this method's class: an iseq's own name can differ from the definition's (aliases).
-func (d *Decoder) qualify(h *methodEntry, name string) (string, error) {
+func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 	if name == h.name {
 		return h.label, nil
 	}
@@ -186,7 +186,7 @@ func envIn(b []byte) env {
 
 // envAt reads them from the VM stack that was read along, else from the target. An environment that outlived its frame
 // lies on the heap.
-func (d *Decoder) envAt(raw *Stack, ep attach.Address) (env, error) {
+func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 	if raw.holds(ep) {
 		e := raw.envOf(ep)
 		d.seen = append(d.seen, envPlace{ep, e})
@@ -236,7 +236,7 @@ func (e *envMethod) unchanged(read []attach.Range) bool {
 // methodOf finds the method that a frame belongs to, as rb_vm_frame_method_entry does: from its environment outward to
 // that of the method. nil without an error: it belongs to none (a class body, the top level). code is the frame's iseq;
 // ofMethod says that it is a method's, where a scope instead of a method entry means that memory has changed.
-func (d *Decoder) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
+func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
 	for range maxEnvs {
@@ -271,7 +271,7 @@ func (d *Decoder) methodOf(raw *Stack, ep attach.Address, code attach.Address, o
 }
 
 // methodAt looks at one environment; done says that there is none further out.
-func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
+func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
@@ -303,7 +303,7 @@ func (d *Decoder) methodAt(e env, code attach.Address, ofMethod bool) (h *method
 
 // keepEnv keeps what was found outward of an environment, unless a part of it is on a VM stack, where it is gone
 // with its frame.
-func (d *Decoder) keepEnv(key envKey, h *methodEntry) {
+func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {
 		if p.flags&envEscaped == 0 {
 			return
@@ -323,7 +323,7 @@ func (d *Decoder) keepEnv(key envKey, h *methodEntry) {
 }
 
 // useEnv returns the method kept for an environment, and has it checked like any other.
-func (d *Decoder) useEnv(m *envMethod) (*methodEntry, error) {
+func (d *environments) useEnv(m *envMethod) (*methodEntry, error) {
 	if m.hot != d.hotList {
 		m.hot = d.hotList
 		d.hotEnvs = append(d.hotEnvs, m)

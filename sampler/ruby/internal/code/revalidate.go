@@ -80,7 +80,7 @@ type Proof struct {
 }
 
 // Holds reports whether a stack that was decoded with this proof would be decoded alike now.
-func (d *Decoder) Holds(p Proof) bool {
+func (d *validator) Holds(p Proof) bool {
 	switch {
 	case p.loadPath != d.loadPath.version:
 		return false
@@ -93,13 +93,13 @@ func (d *Decoder) Holds(p Proof) bool {
 }
 
 // Generation changes when a Proof may have ceased to hold.
-func (d *Decoder) Generation() uint64 {
+func (d *validator) Generation() uint64 {
 	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
 }
 
 // check reads what is on the lists again and drops what has changed; same says that nothing has. What lacked a name is
 // dropped as well, to be tried again once a generation.
-func (d *Decoder) check() (same bool, err error) {
+func (d *validator) check() (same bool, err error) {
 	same = true
 	if len(d.checkISeqs)+len(d.checkMethods)+len(d.checkEnvs) == 0 {
 		return true, nil
@@ -209,7 +209,7 @@ func (d *Decoder) check() (same bool, err error) {
 }
 
 // tryAgain reports whether an entry that lacks a name is to be read again: once a generation.
-func (d *Decoder) tryAgain(missingNames bool, v *validity) bool {
+func (d *loader) tryAgain(missingNames bool, v *validity) bool {
 	return missingNames && v.loaded != d.decode && v.tried != d.generation
 }
 
@@ -217,7 +217,7 @@ func (d *Decoder) tryAgain(missingNames bool, v *validity) bool {
 // CLOCK_MONOTONIC in ns. When objects may have gone or moved since the last tick, what is kept is compared with memory again:
 // what is in use in one batch, where the collector rests, and all else when it is next met on a stack. Without need it costs
 // nothing. The error is the target's.
-func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
+func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS
 	timed := age < 0 || age >= recheckEvery
@@ -284,7 +284,7 @@ func (d *Decoder) Revalidate(nowNS int64, gc sampler.GC) error {
 }
 
 // checkClasses drops those of the methods to check whose class has another name by now.
-func (d *Decoder) checkClasses() error {
+func (d *validator) checkClasses() error {
 	if len(d.checkMethods) == 0 {
 		return nil
 	}
@@ -312,7 +312,7 @@ func (d *Decoder) checkClasses() error {
 }
 
 // sameClass reports whether a method's class still has the name that it was labelled with; its error is view.ErrMissing.
-func (d *Decoder) sameClass(h *methodEntry) (bool, error) {
+func (d *loader) sameClass(h *methodEntry) (bool, error) {
 	label, final, err := d.Objects.Qualified(h.owner, h.name)
 	if err == view.ErrMissing {
 		return false, err
@@ -325,7 +325,7 @@ func (d *Decoder) sameClass(h *methodEntry) (bool, error) {
 }
 
 // bornNow takes what was read before the number of collections was known to be as young as can be.
-func (d *Decoder) bornNow(count collections) {
+func (d *validator) bornNow(count collections) {
 	for _, q := range d.iseqs {
 		q.born = count
 	}

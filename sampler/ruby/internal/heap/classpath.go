@@ -34,7 +34,7 @@ type className struct {
 }
 
 // readClass reads a class or module.
-func (o *Objects) readClass(v uint64) (class, error) {
+func (o *classes) readClass(v uint64) (class, error) {
 	flags, err := o.Flags(v)
 	if err != nil {
 		return class{}, err
@@ -66,7 +66,7 @@ func (o *Objects) readClass(v uint64) (class, error) {
 }
 
 // readClassWords: 3.3 and later keep the path in the class ext.
-func (o *Objects) readClassWords(v uint64, c *class) error {
+func (o *classes) readClassWords(v uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	if c.singleton {
 		var err error
@@ -90,7 +90,7 @@ func (o *Objects) readClassWords(v uint64, c *class) error {
 }
 
 // readClassShape: 3.2 keeps hidden instance variables, placed by the class's shape (the upper half of its flags).
-func (o *Objects) readClassShape(v, flags uint64, c *class) error {
+func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	values, err := o.notedWord(ext + attach.Address(o.places.extIvPtr))
 	if err != nil {
@@ -103,7 +103,7 @@ func (o *Objects) readClassShape(v, flags uint64, c *class) error {
 }
 
 // readClassTable: up to 3.1 hidden instance variables stand in a table of the class ext, by ID.
-func (o *Objects) readClassTable(v uint64, c *class) error {
+func (o *classes) readClassTable(v uint64, c *class) error {
 	ext, err := o.notedWord(attach.Address(v) + attach.Address(o.places.classExtPtr))
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (o *Objects) readClassTable(v uint64, c *class) error {
 }
 
 // hiddenIvar takes one of the hidden instance variables that name a class; done says that nothing better can follow.
-func (o *Objects) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
+func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
 	name, err := o.IDName(id)
 	if err != nil {
 		return false, err
@@ -160,7 +160,7 @@ func (o *Objects) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 
 // eachEntry calls f for the entries of an st_table (hash, key, record), at most limit of them, until it says done. What misses
 // memory does not keep f from the entries behind it, so that all of it is fetched at once.
-func (o *Objects) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
+func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
 	b, err := o.View.Bytes(table, size)
@@ -199,7 +199,7 @@ func (o *Objects) eachEntry(table attach.Address, limit uint64, f func(at attach
 
 // Qualified returns name as Ruby 3.4 labels a method of owner: Path#name, Path.name for a singleton method of a class or
 // module, and name alone where the owner has no permanent path. final is false when a later name of the class may change it.
-func (o *Objects) Qualified(owner uint64, name string) (label string, final bool, err error) {
+func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {
 		return name, false, err
@@ -229,7 +229,7 @@ func (o *Objects) Qualified(owner uint64, name string) (label string, final bool
 
 // ClassName returns the path of the class that a heap object is an instance of, singleton classes left out; ok is false
 // for an anonymous class, and when value is not a heap object or can't be read.
-func (o *Objects) ClassName(value uint64) (name string, ok bool) {
+func (o *classes) ClassName(value uint64) (name string, ok bool) {
 	err := o.Read(func() (err error) {
 		name, err = o.ClassOf(value)
 		return err
@@ -238,7 +238,7 @@ func (o *Objects) ClassName(value uint64) (name string, ok bool) {
 }
 
 // ClassOf does so as a part of a question (Read); "" for an anonymous class.
-func (o *Objects) ClassOf(v uint64) (string, error) {
+func (o *classes) ClassOf(v uint64) (string, error) {
 	if !o.IsObject(v) {
 		return "", WrongType(attach.Address(v), "object", NotHeap)
 	}
@@ -253,7 +253,7 @@ func (o *Objects) ClassOf(v uint64) (string, error) {
 }
 
 // PathOfClass does so for a class or module itself; is is false, and the path "", for another object.
-func (o *Objects) PathOfClass(v uint64) (path string, is bool, err error) {
+func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	flags, err := o.Flags(v)
 	if err != nil {
 		return "", false, err
@@ -267,7 +267,7 @@ func (o *Objects) PathOfClass(v uint64) (path string, is bool, err error) {
 
 // ClassPath returns the path of the class of an object whose header names first, which may be a singleton class; "" for an
 // anonymous class.
-func (o *Objects) ClassPath(first uint64) (path string, err error) {
+func (o *classes) ClassPath(first uint64) (path string, err error) {
 	err = o.Read(func() (err error) {
 		path, err = o.classPath(first)
 		return err
@@ -275,7 +275,7 @@ func (o *Objects) ClassPath(first uint64) (path string, err error) {
 	return path, err
 }
 
-func (o *Objects) classPath(first uint64) (string, error) {
+func (o *classes) classPath(first uint64) (string, error) {
 	if e, ok := o.classNames[first]; ok && e.generation == o.generation {
 		return e.name, nil
 	}
@@ -333,7 +333,7 @@ func (o *Objects) Exception(v uint64) (bool, error) {
 }
 
 // superOf returns what is above a class.
-func (o *Objects) superOf(class uint64) (uint64, error) {
+func (o *classes) superOf(class uint64) (uint64, error) {
 	at := attach.Address(class) + attach.Address(o.places.classSuper)
 	if o.places.classSuper < 0 {
 		at = attach.Address(class) + attach.Address(o.places.classExt+o.places.extSuper)

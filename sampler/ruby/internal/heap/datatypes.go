@@ -112,7 +112,7 @@ func (o *Objects) dataTypeName(v uint64) (string, error) {
 }
 
 // dataHeader reads the header of a T_DATA object.
-func (o *Objects) dataHeader(v uint64, want string) ([]byte, error) {
+func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 	if !o.IsObject(v) {
 		return nil, WrongType(attach.Address(v), want, NotHeap)
 	}

@@ -29,7 +29,7 @@ type reference struct{ at, to attach.Address }
 
 // findGeneric finds the table that has the variables of an object of which it is known that it has some there, among all that
 // the library's variables refer to. Stripped libraries don't say which it is.
-func (o *Objects) findGeneric(has attach.Address) error {
+func (o *variables) findGeneric(has attach.Address) error {
 	if o.Generic != 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (o *Objects) findGeneric(has attach.Address) error {
 
 // ivarsOfOther finds the variables of what is neither an ordinary object nor a class: up to 3.4 in a table of all such objects,
 // by shape or by a table of the class; a data object has a word for them from 4.0 on.
-func (o *Objects) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
+func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
 	case o.places.fieldsSlots >= 0 && flags&TypeMask == typeData:
 		o.noteWord(addr, flags, TypeMask)
@@ -121,7 +121,7 @@ func (o *Objects) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error)
 }
 
 // fieldsAt finds the variables in the object of Ruby's own that a word refers to (4.0 and later).
-func (o *Objects) fieldsAt(word attach.Address) (ivars, error) {
+func (o *variables) fieldsAt(word attach.Address) (ivars, error) {
 	v, err := o.notedWord(word)
 	if err != nil || !o.IsObject(v) {
 		return ivars{}, err
@@ -150,7 +150,7 @@ func (o *Objects) fieldsAt(word attach.Address) (ivars, error) {
 }
 
 // ivarsOfClass finds the variables of a class or module.
-func (o *Objects) ivarsOfClass(addr attach.Address, flags uint64) (ivars, error) {
+func (o *variables) ivarsOfClass(addr attach.Address, flags uint64) (ivars, error) {
 	o.noteWord(addr, flags, TypeMask)
 	ext, err := o.classExt(addr)
 	if err != nil {
@@ -178,7 +178,7 @@ func (o *Objects) ivarsOfClass(addr attach.Address, flags uint64) (ivars, error)
 }
 
 // tableLookup finds what an st_table has for a key that is a number, such as an object's address, by its hash (st.c).
-func (o *Objects) tableLookup(table attach.Address, key uint64) (record uint64, ok bool, err error) {
+func (o *variables) tableLookup(table attach.Address, key uint64) (record uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries, p.tableBins)+8)
 	if err != nil {

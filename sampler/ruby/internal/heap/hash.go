@@ -139,7 +139,7 @@ func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) 
 }
 
 // notePlace writes down the place of a pair: that of one that is deleted keeps key and value.
-func (o *Objects) notePlace(p place) {
+func (o *witnesses) notePlace(p place) {
 	if o.notes != nil {
 		if b, err := o.View.Bytes(p.at, p.size); err == nil {
 			o.Note(p.at, b, 0)

@@ -30,53 +30,81 @@ const (
 // Objects reads the objects of one process, and keeps the names it has read. What it reads it reads through View: its methods'
 // errors are those of the view, or say that something else is at the place (WrongType). Not for concurrent use.
 type Objects struct {
-	View   *view.View
-	places *Places
-	// VM and Symbols are the addresses of rb_vm_t and of the symbol table, rb_symbols_t.
-	VM, Symbols attach.Address
-	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known.
-	Shapes attach.Address
-	// Generic is the address of the word that refers to the table of variables of objects that have no place for them
-	// (generic_iv_tbl_, up to 3.4); 0: not known yet.
-	Generic attach.Address
-	// Variables calls f with all words of the library's variables, among which what it does not name is looked for; nil: nothing is.
-	Variables func(f func(at attach.Address, word uint64)) error
-	// MaxKept is how many bytes of names are kept at most.
-	MaxKept int
+	variables
+	typeNames map[attach.Address]string
+	typeCache [typeCacheSize]typeSlot
+	keys      keyCache
+}
 
-	kept       int
-	idNames    map[uint64]string
-	typeNames  map[attach.Address]string
-	classNames map[uint64]className
-	shapes     map[uint32]shape
-	slots      map[slotKey]slotPlace
-	typeCache  [typeCacheSize]typeSlot
-	keys       keyCache
-	references []reference // while Generic is being looked for
-	searches   int
-	// generation counts the times at which classes may have got other names, gc is the collector at the last one.
-	generation uint32
-	gc         sampler.GC
+// witnesses read words and note what was read, so that it can be compared again.
+type witnesses struct {
+	View *view.View
 	// seed is of the sums that witnesses keep, notes where they are written down; nil: nowhere.
 	seed  maphash.Seed
 	notes *[]Witness
 }
 
+// values read objects whose class need not be known: Strings, Arrays, numbers.
+type values struct {
+	witnesses
+	places *Places
+	// generation counts the times at which classes may have got other names, gc is the collector at the last one.
+	generation uint32
+	gc         sampler.GC
+}
+
+// symbols read the names of IDs and Symbols, and keep names.
+type symbols struct {
+	values
+	// VM and Symbols are the addresses of rb_vm_t and of the symbol table, rb_symbols_t.
+	VM, Symbols attach.Address
+	// MaxKept is how many bytes of names are kept at most.
+	MaxKept int
+
+	kept       int
+	idNames    map[uint64]string
+	classNames map[uint64]className
+}
+
+// classes read classes, their names, constants and methods, and the shapes of their objects.
+type classes struct {
+	symbols
+	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known.
+	Shapes attach.Address
+	shapes map[uint32]shape
+}
+
+// variables read the instance variables of objects.
+type variables struct {
+	classes
+	// Generic is the address of the word that refers to the table of variables of objects that have no place for them
+	// (generic_iv_tbl_, up to 3.4); 0: not known yet.
+	Generic attach.Address
+	// Variables calls f with all words of the library's variables, among which what it does not name is looked for; nil: nothing is.
+	Variables func(f func(at attach.Address, word uint64)) error
+
+	slots      map[slotKey]slotPlace
+	references []reference // while Generic is being looked for
+	searches   int
+}
+
 // New returns an Objects that reads through v what is at the places of a release.
-func New(v *view.View, places *Places, vm, symbols attach.Address) *Objects {
-	return &Objects{View: v, places: places, VM: vm, Symbols: symbols, MaxKept: MaxKeptBytes,
-		idNames: make(map[uint64]string), typeNames: make(map[attach.Address]string), classNames: make(map[uint64]className),
-		shapes: make(map[uint32]shape), slots: make(map[slotKey]slotPlace), seed: maphash.MakeSeed()}
+func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
+	o := &Objects{typeNames: make(map[attach.Address]string)}
+	o.View, o.places, o.VM, o.Symbols, o.MaxKept, o.seed = v, places, vm, table, MaxKeptBytes, maphash.MakeSeed()
+	o.idNames, o.classNames = make(map[uint64]string), make(map[uint64]className)
+	o.shapes, o.slots = make(map[uint32]shape), make(map[slotKey]slotPlace)
+	return o
 }
 
 // SetGC says how far the target's collector is: the types of objects are kept for a cycle of it.
-func (o *Objects) SetGC(gc sampler.GC) { o.gc = gc }
+func (o *values) SetGC(gc sampler.GC) { o.gc = gc }
 
 // Renew says that classes may have gone, or got other names.
-func (o *Objects) Renew() { o.generation++ }
+func (o *values) Renew() { o.generation++ }
 
 // keep makes room for n bytes more.
-func (o *Objects) keep(n int) {
+func (o *symbols) keep(n int) {
 	if o.kept+n > o.MaxKept {
 		o.Forget()
 	}
@@ -84,14 +112,14 @@ func (o *Objects) keep(n int) {
 }
 
 // Forget drops the names of IDs and classes.
-func (o *Objects) Forget() {
+func (o *symbols) Forget() {
 	clear(o.idNames)
 	clear(o.classNames)
 	o.kept = 0
 }
 
 // Read settles one question of its own: f reads through the view, which holds nothing of before.
-func (o *Objects) Read(f func() error) error {
+func (o *witnesses) Read(f func() error) error {
 	o.View.Reset()
 	return o.View.Settle(f)
 }

@@ -37,7 +37,7 @@ type ivars struct {
 // Ivar returns an instance variable of an object, or one of Ruby's own without an @, such as an exception's mesg; ok is false
 // where the object has none of that name. Ordinary objects, classes, modules and data objects are read, and up to 3.4 all others; from
 // 4.0 on the error says of others that it could not be told (docs/internals/objects.md#instance-variables).
-func (o *Objects) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
+func (o *variables) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
 	at, ok, err := o.ivarAt(object, name)
 	if err != nil || !ok {
 		return 0, false, err
@@ -50,7 +50,7 @@ func (o *Objects) Ivar(object uint64, name string) (value uint64, ok bool, err e
 }
 
 // ivarAt finds the word that holds an instance variable.
-func (o *Objects) ivarAt(object uint64, name string) (at attach.Address, ok bool, err error) {
+func (o *variables) ivarAt(object uint64, name string) (at attach.Address, ok bool, err error) {
 	v, err := o.ivarsOf(object)
 	switch {
 	case err != nil:
@@ -68,7 +68,7 @@ func (o *Objects) ivarAt(object uint64, name string) (at attach.Address, ok bool
 }
 
 // ivarsOf finds the variables of an object.
-func (o *Objects) ivarsOf(object uint64) (ivars, error) {
+func (o *variables) ivarsOf(object uint64) (ivars, error) {
 	addr := attach.Address(object)
 	flags, err := o.Flags(object)
 	if err != nil {
@@ -88,7 +88,7 @@ func (o *Objects) ivarsOf(object uint64) (ivars, error) {
 }
 
 // ivarsByClass: up to 3.1 a table of the class says where an object has a variable.
-func (o *Objects) ivarsByClass(addr attach.Address, flags uint64) (ivars, error) {
+func (o *variables) ivarsByClass(addr attach.Address, flags uint64) (ivars, error) {
 	const embedded, mostEmbedded = flagEmbed, 3 // ROBJECT_EMBED, ROBJECT_EMBED_LEN_MAX
 	o.noteWord(addr, flags, TypeMask|embedded)
 	if flags&embedded == 0 {
@@ -105,7 +105,7 @@ func (o *Objects) ivarsByClass(addr attach.Address, flags uint64) (ivars, error)
 }
 
 // indexOfClass returns the table by which the class of an object places its variables (up to 3.1).
-func (o *Objects) indexOfClass(addr attach.Address) (uint64, error) {
+func (o *classes) indexOfClass(addr attach.Address) (uint64, error) {
 	class, err := o.notedWord(addr + BasicClass)
 	if err != nil {
 		return 0, err
@@ -121,7 +121,7 @@ func (o *Objects) indexOfClass(addr attach.Address) (uint64, error) {
 }
 
 // ivarsByShape: from 3.2 on the object's shape does, which is in its flags.
-func (o *Objects) ivarsByShape(addr attach.Address, flags uint64) (ivars, error) {
+func (o *variables) ivarsByShape(addr attach.Address, flags uint64) (ivars, error) {
 	p := o.places
 	id := uint32(flags >> 32)
 	v := ivars{kind: uint64(id & p.shapeMask)}
@@ -166,7 +166,7 @@ func (o *Objects) ivarsByShape(addr attach.Address, flags uint64) (ivars, error)
 }
 
 // slotOf finds the slot of a variable, by a shape or by a class's table.
-func (o *Objects) slotOf(kind uint64, name string) (int, error) {
+func (o *variables) slotOf(kind uint64, name string) (int, error) {
 	key := slotKey{kind, name}
 	shapes := o.places.objectCount < 0
 	if known, ok := o.slots[key]; ok && (shapes || known.generation == o.generation) {
@@ -222,7 +222,7 @@ func (o *Objects) slotOf(kind uint64, name string) (int, error) {
 }
 
 // ivarInTable finds a variable in a table by ID.
-func (o *Objects) ivarInTable(table attach.Address, name string) (at attach.Address, ok bool, err error) {
+func (o *variables) ivarInTable(table attach.Address, name string) (at attach.Address, ok bool, err error) {
 	sought := search{name: name}
 	err = o.quietly(func() error {
 		return o.eachEntry(table, maxIvars, func(entryAt attach.Address, entry []byte) (bool, error) {
@@ -248,7 +248,7 @@ type search struct {
 }
 
 // is reports whether an ID has the name. The error ends the search.
-func (s *search) is(o *Objects, id uint64) (bool, error) {
+func (s *search) is(o *variables, id uint64) (bool, error) {
 	got, err := o.IDName(id)
 	switch {
 	case err == view.ErrMissing, Displaced(err):
@@ -260,7 +260,7 @@ func (s *search) is(o *Objects, id uint64) (bool, error) {
 }
 
 // quietly calls f without anything being written down.
-func (o *Objects) quietly(f func() error) error {
+func (o *witnesses) quietly(f func() error) error {
 	notes := o.notes
 	o.notes = nil
 	defer func() { o.notes = notes }()
@@ -269,7 +269,7 @@ func (o *Objects) quietly(f func() error) error {
 
 // realClass returns the class that an object with a class pointer is an instance of: not a singleton class, or a module's place
 // among the classes.
-func (o *Objects) realClass(class uint64) (uint64, error) {
+func (o *classes) realClass(class uint64) (uint64, error) {
 	for range maxSupers {
 		flags, err := o.Flags(class)
 		if err != nil {

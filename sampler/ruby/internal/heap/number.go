@@ -24,7 +24,7 @@ const (
 )
 
 // Int returns an Integer. The error says that it is none, or beyond 64 bits.
-func (o *Objects) Int(v uint64) (int64, error) {
+func (o *values) Int(v uint64) (int64, error) {
 	high, magnitude, negative, err := o.integer(v)
 	switch {
 	case err != nil:
@@ -38,7 +38,7 @@ func (o *Objects) Int(v uint64) (int64, error) {
 }
 
 // Uint returns an Integer that is not negative. The error says that it is none, or beyond 64 bits.
-func (o *Objects) Uint(v uint64) (uint64, error) {
+func (o *values) Uint(v uint64) (uint64, error) {
 	high, low, err := o.Uint128(v)
 	if err == nil && high != 0 {
 		err = fmt.Errorf("the Integer at %#x is beyond 64 bits", v)
@@ -47,7 +47,7 @@ func (o *Objects) Uint(v uint64) (uint64, error) {
 }
 
 // Uint128 returns an Integer that is not negative, its upper and its lower 64 bits. The error says that it is none, or beyond 128 bits.
-func (o *Objects) Uint128(v uint64) (high, low uint64, err error) {
+func (o *values) Uint128(v uint64) (high, low uint64, err error) {
 	high, low, negative, err := o.integer(v)
 	if err == nil && negative {
 		err = fmt.Errorf("the Integer at %#x is negative", v)
@@ -56,7 +56,7 @@ func (o *Objects) Uint128(v uint64) (high, low uint64, err error) {
 }
 
 // integer returns the magnitude and the sign of an Integer.
-func (o *Objects) integer(v uint64) (high, magnitude uint64, negative bool, err error) {
+func (o *values) integer(v uint64) (high, magnitude uint64, negative bool, err error) {
 	if v&fixnumTag != 0 {
 		n := int64(v) >> 1
 		if n < 0 {
@@ -96,7 +96,7 @@ func (o *Objects) integer(v uint64) (high, magnitude uint64, negative bool, err 
 }
 
 // Float returns a Float.
-func (o *Objects) Float(v uint64) (float64, error) {
+func (o *values) Float(v uint64) (float64, error) {
 	if v&flonumMask == flonumTag {
 		if v == flonumZero {
 			return 0, nil

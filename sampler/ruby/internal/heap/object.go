@@ -81,10 +81,10 @@ func Displaced(err error) bool {
 }
 
 // IsObject reports whether a word can be a reference to a heap object: not nil, true, false, a number or a static symbol.
-func (o *Objects) IsObject(v uint64) bool { return v&7 == 0 && v > o.places.Nil }
+func (o *values) IsObject(v uint64) bool { return v&7 == 0 && v > o.places.Nil }
 
 // Flags reads an object's flags.
-func (o *Objects) Flags(v uint64) (uint64, error) {
+func (o *values) Flags(v uint64) (uint64, error) {
 	if !o.IsObject(v) {
 		return 0, WrongType(attach.Address(v), "object", NotHeap)
 	}
@@ -92,14 +92,14 @@ func (o *Objects) Flags(v uint64) (uint64, error) {
 }
 
 // Want has the beginning of an object fetched with what is missing next, if something is: it is likely to be asked for.
-func (o *Objects) Want(v uint64) {
+func (o *values) Want(v uint64) {
 	if o.IsObject(v) {
 		o.View.Want(attach.Address(v), 40)
 	}
 }
 
 // Is reports whether a value is a heap object of a type, such as TypeHash. The error is the view's: what can't be read is none.
-func (o *Objects) Is(v, typ uint64) (bool, error) {
+func (o *values) Is(v, typ uint64) (bool, error) {
 	if !o.IsObject(v) {
 		return false, nil
 	}
@@ -118,7 +118,7 @@ type rubyString struct {
 }
 
 // stringLength returns the length in bytes of a String of which the flags were read.
-func (o *Objects) stringLength(v, flags uint64) (uint64, error) {
+func (o *values) stringLength(v, flags uint64) (uint64, error) {
 	if flags&flagNoEmbed == 0 && o.places.stringLenInFlags {
 		return flags >> 14 & 0x1f, nil
 	}
@@ -126,12 +126,12 @@ func (o *Objects) stringLength(v, flags uint64) (uint64, error) {
 }
 
 // rawString reads a String, at most sampler.MaxNameBytes of it.
-func (o *Objects) rawString(v uint64) (rubyString, error) {
+func (o *values) rawString(v uint64) (rubyString, error) {
 	return o.stringPrefix(v, sampler.MaxNameBytes)
 }
 
 // stringPrefix reads a String, at most limit bytes of it.
-func (o *Objects) stringPrefix(v uint64, limit int) (rubyString, error) {
+func (o *values) stringPrefix(v uint64, limit int) (rubyString, error) {
 	if !o.IsObject(v) {
 		return rubyString{}, WrongType(attach.Address(v), "String", NotHeap)
 	}
@@ -164,20 +164,20 @@ func (o *Objects) stringPrefix(v uint64, limit int) (rubyString, error) {
 }
 
 // NoteString has a String written down as a witness (Record).
-func (o *Objects) NoteString(v uint64) error {
+func (o *values) NoteString(v uint64) error {
 	_, err := o.rawString(v)
 	return err
 }
 
 // Bytes returns the bytes of a String, at most limit of them; cut: it has more. They must not be changed.
-func (o *Objects) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
+func (o *values) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	return s.bytes, s.cut, err
 }
 
 // Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8; cut: it has more. A character that limit
 // divides reads as its bytes do, \xNN each.
-func (o *Objects) Prefix(v uint64, limit int) (text string, cut bool, err error) {
+func (o *values) Prefix(v uint64, limit int) (text string, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	if err != nil {
 		return "", false, err
@@ -186,7 +186,7 @@ func (o *Objects) Prefix(v uint64, limit int) (text string, cut bool, err error)
 }
 
 // Name returns the text of a String or a Symbol, cut as sampler.CutName does.
-func (o *Objects) Name(v uint64) (string, error) {
+func (o *symbols) Name(v uint64) (string, error) {
 	if v&symbolMask == symbolTag {
 		return o.IDName(v >> symbolShift)
 	}
@@ -201,7 +201,7 @@ func (o *Objects) Name(v uint64) (string, error) {
 }
 
 // Text returns a String as valid UTF-8, cut as sampler.CutName does.
-func (o *Objects) Text(v uint64) (string, error) {
+func (o *values) Text(v uint64) (string, error) {
 	s, err := o.rawString(v)
 	if err != nil {
 		return "", err
@@ -214,7 +214,7 @@ func (o *Objects) Text(v uint64) (string, error) {
 }
 
 // Array returns the place of an Array's elements and their number.
-func (o *Objects) Array(v uint64) (attach.Address, uint64, error) {
+func (o *values) Array(v uint64) (attach.Address, uint64, error) {
 	if !o.IsObject(v) {
 		return 0, 0, WrongType(attach.Address(v), "Array", NotHeap)
 	}
@@ -239,7 +239,7 @@ func (o *Objects) Array(v uint64) (attach.Address, uint64, error) {
 }
 
 // element returns element i of an Array.
-func (o *Objects) element(v uint64, i uint64) (uint64, error) {
+func (o *values) element(v uint64, i uint64) (uint64, error) {
 	at, n, err := o.Array(v)
 	if err != nil {
 		return 0, err
@@ -251,7 +251,7 @@ func (o *Objects) element(v uint64, i uint64) (uint64, error) {
 }
 
 // cString returns the C string at addr, at most maxCString bytes of it.
-func (o *Objects) cString(addr attach.Address) (string, error) {
+func (o *values) cString(addr attach.Address) (string, error) {
 	var s []byte
 	for len(s) < maxCString {
 		// Never across a block: what follows the string may not be readable.
@@ -273,7 +273,7 @@ func (o *Objects) cString(addr attach.Address) (string, error) {
 
 // String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it; ok is false when value is no
 // String or can't be read.
-func (o *Objects) String(value uint64) (s string, ok bool) {
+func (o *values) String(value uint64) (s string, ok bool) {
 	err := o.Read(func() (err error) {
 		s, err = o.Text(value)
 		return err

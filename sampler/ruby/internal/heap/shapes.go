@@ -31,7 +31,7 @@ type shape struct {
 }
 
 // shapeAt returns a shape. Kept for good: shapes are never freed, changed or renumbered.
-func (o *Objects) shapeAt(id uint32) (shape, error) {
+func (o *classes) shapeAt(id uint32) (shape, error) {
 	if s, ok := o.shapes[id]; ok {
 		return s, nil
 	}
@@ -57,7 +57,7 @@ func (o *Objects) shapeAt(id uint32) (shape, error) {
 	return s, nil
 }
 
-func (o *Objects) readShape(at attach.Address) (shape, error) {
+func (o *classes) readShape(at attach.Address) (shape, error) {
 	b, err := o.View.Bytes(at, o.places.shapeSize)
 	if err != nil {
 		return shape{}, err
@@ -71,7 +71,7 @@ func (o *Objects) readShape(at attach.Address) (shape, error) {
 }
 
 // eachShape calls f with the variables of a shape and the slots that they are in, the last one first, until it says done.
-func (o *Objects) eachShape(id uint32, f func(edge uint64, slot int) (done bool, err error)) error {
+func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool, err error)) error {
 	for range maxShapes {
 		if id == noShape || id&o.places.shapeMask == o.places.noParent {
 			return nil
@@ -97,11 +97,11 @@ func (o *Objects) eachShape(id uint32, f func(edge uint64, slot int) (done bool,
 }
 
 // HasShapeTree reports whether shapes are in an rb_shape_tree_t, of which the address is needed (Objects.Shapes).
-func (o *Objects) HasShapeTree() bool { return o.places.treeShapes >= 0 }
+func (o *classes) HasShapeTree() bool { return o.places.treeShapes >= 0 }
 
 // FindShapes returns the first of some addresses at which an rb_shape_tree_t of 3.3 or 3.4 is: its list of shapes begins with the
 // root shape, which has no parent. 0: none is. The error is the target's.
-func (o *Objects) FindShapes(candidates []attach.Address) (attach.Address, error) {
+func (o *classes) FindShapes(candidates []attach.Address) (attach.Address, error) {
 	const leastShapes, mostShapes = 5, 1 << 20
 	if o.places.treeRoot < 0 || o.places.treeNextID < 0 {
 		return 0, nil

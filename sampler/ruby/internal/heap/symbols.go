@@ -14,7 +14,7 @@ const symbolPageHeader = 16
 const minSymbols, maxSymbols = 200, 1 << 26
 
 // serial is an ID's place in the symbol table: operators are their own serial, other IDs carry it above four bits of scope.
-func (o *Objects) serial(id uint64) uint64 {
+func (o *symbols) serial(id uint64) uint64 {
 	if id <= o.places.lastOpID {
 		return id
 	}
@@ -22,7 +22,7 @@ func (o *Objects) serial(id uint64) uint64 {
 }
 
 // IDName returns the name of an ID. Kept forever: the table is only ever appended to (docs/internals/code.md#ids).
-func (o *Objects) IDName(id uint64) (string, error) {
+func (o *symbols) IDName(id uint64) (string, error) {
 	if name, ok := o.idNames[id]; ok {
 		return name, nil
 	}
@@ -43,12 +43,12 @@ func (o *Objects) IDName(id uint64) (string, error) {
 }
 
 // idString returns the String that names an ID.
-func (o *Objects) idString(id uint64) (uint64, error) {
+func (o *symbols) idString(id uint64) (uint64, error) {
 	return o.idStringAt(o.Symbols, id)
 }
 
 // idStringAt does so with the symbol table at a given place; that is how a candidate for it is proven.
-func (o *Objects) idStringAt(symbols attach.Address, id uint64) (uint64, error) {
+func (o *symbols) idStringAt(symbols attach.Address, id uint64) (uint64, error) {
 	serial := o.serial(id)
 	count, err := o.View.Bytes(symbols+attach.Address(o.places.symbolsCount), 4)
 	if err != nil {
@@ -79,7 +79,7 @@ func (o *Objects) idStringAt(symbols attach.Address, id uint64) (uint64, error) 
 }
 
 // SymbolName returns the name of a Symbol, static or dynamic.
-func (o *Objects) SymbolName(v uint64) (string, error) {
+func (o *symbols) SymbolName(v uint64) (string, error) {
 	if v&symbolMask == symbolTag {
 		return o.IDName(v >> symbolShift)
 	}
@@ -99,7 +99,7 @@ func (o *Objects) SymbolName(v uint64) (string, error) {
 
 // FindSymbols looks for the symbol table among the words of data, which is at an address; 0: it is not there. The error is the
 // target's.
-func (o *Objects) FindSymbols(at attach.Address, data []byte) (attach.Address, error) {
+func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, error) {
 	ids, count := o.places.symbolsIDs, o.places.symbolsCount
 	for off := 0; off+max(ids, count)+8 <= len(data); off += 8 {
 		n := view.U32(data[off+count:])
@@ -115,7 +115,7 @@ func (o *Objects) FindSymbols(at attach.Address, data []byte) (attach.Address, e
 
 // ProvesSymbols reports whether a symbol table is at an address: whether it names '!', '+', '-' and '<' by their own IDs. The
 // error is the target's.
-func (o *Objects) ProvesSymbols(at attach.Address) (bool, error) {
+func (o *symbols) ProvesSymbols(at attach.Address) (bool, error) {
 	var ok bool
 	err := o.Read(func() error {
 		ok = true

@@ -15,7 +15,7 @@ const maxTable = 1 << 16
 var errNoEntry = errors.New("no entry")
 
 // Constant returns the String that a constant of a class is.
-func (o *Objects) Constant(class uint64, name string) (string, error) {
+func (o *classes) Constant(class uint64, name string) (string, error) {
 	ext, err := o.classExt(attach.Address(class))
 	if err != nil {
 		return "", err
@@ -33,7 +33,7 @@ func (o *Objects) Constant(class uint64, name string) (string, error) {
 
 // ConstantValue returns what a constant of a class or module is; ok is false where it has none of that name, or has not loaded
 // it yet.
-func (o *Objects) ConstantValue(class uint64, name string) (value uint64, ok bool, err error) {
+func (o *classes) ConstantValue(class uint64, name string) (value uint64, ok bool, err error) {
 	ext, err := o.classExt(attach.Address(class))
 	if err != nil {
 		return 0, false, err
@@ -50,7 +50,7 @@ func (o *Objects) ConstantValue(class uint64, name string) (value uint64, ok boo
 }
 
 // Method returns the address of the method entry that a class itself has for a name.
-func (o *Objects) Method(class uint64, name string) (attach.Address, error) {
+func (o *classes) Method(class uint64, name string) (attach.Address, error) {
 	at := attach.Address(class)
 	switch {
 	case o.places.classMethods >= 0:
@@ -66,7 +66,7 @@ func (o *Objects) Method(class uint64, name string) (attach.Address, error) {
 }
 
 // classExt returns where a class keeps what does not fit into its slot.
-func (o *Objects) classExt(class attach.Address) (attach.Address, error) {
+func (o *classes) classExt(class attach.Address) (attach.Address, error) {
 	if o.places.classExtPtr < 0 {
 		return class + attach.Address(o.places.classExt), nil
 	}
@@ -75,7 +75,7 @@ func (o *Objects) classExt(class attach.Address) (attach.Address, error) {
 }
 
 // lookUp finds what a table of IDs (rb_id_table: constants, methods) holds for a name; at is where its address is.
-func (o *Objects) lookUp(at attach.Address, name string) (attach.Address, error) {
+func (o *classes) lookUp(at attach.Address, name string) (attach.Address, error) {
 	table, err := o.View.Word(at)
 	if err != nil {
 		return 0, err

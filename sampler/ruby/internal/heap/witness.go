@@ -26,10 +26,10 @@ type Witness struct {
 }
 
 // Record has what Strings, Arrays and names of classes are read from written down in into, up to the next call; nil: nothing.
-func (o *Objects) Record(into *[]Witness) { o.notes = into }
+func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
 // Note writes down, for what is being loaded, that b was read at addr, of an object when mask is not 0.
-func (o *Objects) Note(addr attach.Address, b []byte, mask uint64) {
+func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
 		return
 	}
@@ -46,21 +46,21 @@ func (o *Objects) Note(addr attach.Address, b []byte, mask uint64) {
 }
 
 // noteWord writes down the bits of a word that mask has.
-func (o *Objects) noteWord(addr attach.Address, w, mask uint64) {
+func (o *witnesses) noteWord(addr attach.Address, w, mask uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], mask)
 }
 
 // NoteWord writes down a word that was read otherwise than through the view.
-func (o *Objects) NoteWord(addr attach.Address, w uint64) {
+func (o *witnesses) NoteWord(addr attach.Address, w uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], 0)
 }
 
 // noteGrowing writes down a number that grows where something is added.
-func (o *Objects) noteGrowing(addr attach.Address, n uint64) {
+func (o *witnesses) noteGrowing(addr attach.Address, n uint64) {
 	if o.notes == nil {
 		return
 	}
@@ -71,10 +71,10 @@ func (o *Objects) noteGrowing(addr attach.Address, n uint64) {
 }
 
 // Word reads a word and writes it down as a witness.
-func (o *Objects) Word(addr attach.Address) (uint64, error) { return o.notedWord(addr) }
+func (o *witnesses) Word(addr attach.Address) (uint64, error) { return o.notedWord(addr) }
 
 // notedWord reads a word and writes it down.
-func (o *Objects) notedWord(addr attach.Address) (uint64, error) {
+func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
 	b, err := o.View.Bytes(addr, 8)
 	if err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
 // Unchanged reads what was written down again, all in one call, and reports whether it says what it said: whether all that was
 // made of it was so at one moment, although it was read piece by piece. It is false too where more was read than was
 // written down. The error is the target's.
-func (o *Objects) Unchanged(witnesses []Witness) (bool, error) {
+func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	if !Recorded(witnesses) {
 		return false, nil
 	}
@@ -112,7 +112,7 @@ func (o *Objects) Unchanged(witnesses []Witness) (bool, error) {
 }
 
 // agreesOrGrew is Agrees where something may have been added.
-func (o *Objects) agreesOrGrew(w *Witness, b []byte) bool {
+func (o *witnesses) agreesOrGrew(w *Witness, b []byte) bool {
 	if w.grows {
 		return view.U64(b) >= w.first
 	}
@@ -120,7 +120,7 @@ func (o *Objects) agreesOrGrew(w *Witness, b []byte) bool {
 }
 
 // Agrees reports whether the memory of a witness that was just read says what it said then.
-func (o *Objects) Agrees(w *Witness, b []byte) bool {
+func (o *witnesses) Agrees(w *Witness, b []byte) bool {
 	if w.Mask != 0 {
 		if view.U64(b)&w.Mask != w.first {
 			return false

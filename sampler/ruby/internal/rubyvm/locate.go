@@ -104,6 +104,7 @@ func NewVM(mem attach.Memory, table *layout.Table, version string, release place
 	return &VM{Mem: mem, Table: table, Version: version, Release: release, Places: o}, nil
 }
 
+// NewLocator returns what looks for vm by the variables of module.
 func NewLocator(vm *VM, module *attach.Module) *locator {
 	return &locator{mem: vm.Mem, module: module, Symbol: module.Symbol, o: vm.Places,
 		objects: heap.New(view.New(vm.Mem), &vm.Places.Objects, vm.Addr, vm.Symbols)}

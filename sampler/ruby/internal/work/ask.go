@@ -21,7 +21,7 @@ const (
 )
 
 // lookForStatement makes s.asked what the thread asks at the moment.
-func (f *Finder) lookForStatement(s *State, fr *Frames) error {
+func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	if fr.Partial || fr.count() < 2 {
 		f.askNothing(s)
 		return nil
@@ -56,7 +56,7 @@ type asking struct {
 }
 
 // asks reads what is asked, of the frame f.frame, into s, unless what was read there the last time stands. done: it says so.
-func (f *Finder) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
+func (f *statements) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	s.askedFrame.set(f.frame)
 	if a.at == s.askedAt && !s.anew && f.stands(&s.askedFrom) {
 		return true, nil
@@ -82,13 +82,13 @@ func (f *Finder) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	return true, nil
 }
 
-func (f *Finder) askNothing(s *State) {
+func (f *statements) askNothing(s *State) {
 	s.asked, s.askedText, s.askedAt = 0, "", 0
 	s.askedFrom.Clear()
 }
 
 // findAsking searches the frames from the innermost outward for one that says what is asked: as far as they are code of clients.
-func (f *Finder) findAsking(fr *Frames) (scope code.Scope, asks []candidate, err error) {
+func (f *statements) findAsking(fr *Frames) (scope code.Scope, asks []candidate, err error) {
 	n := min(fr.count()-1, maxInner)
 	for from := 0; from < n; from += innerStep {
 		to := min(from+innerStep, n)
@@ -112,7 +112,7 @@ func (f *Finder) findAsking(fr *Frames) (scope code.Scope, asks []candidate, err
 }
 
 // askSQL reads a statement.
-func (f *Finder) askSQL(_ uint64, at attach.Address) (string, bool, error) {
+func (f *statements) askSQL(_ uint64, at attach.Address) (string, bool, error) {
 	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
@@ -131,7 +131,7 @@ func (f *Finder) askSQL(_ uint64, at attach.Address) (string, bool, error) {
 }
 
 // askCommand reads a Redis command: an Array that begins with its name.
-func (f *Finder) askCommand(_ uint64, at attach.Address) (string, bool, error) {
+func (f *statements) askCommand(_ uint64, at attach.Address) (string, bool, error) {
 	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
@@ -140,7 +140,7 @@ func (f *Finder) askCommand(_ uint64, at attach.Address) (string, bool, error) {
 }
 
 // askCommands reads a list of Redis commands: the first one's name, and how many follow.
-func (f *Finder) askCommands(_ uint64, at attach.Address) (string, bool, error) {
+func (f *statements) askCommands(_ uint64, at attach.Address) (string, bool, error) {
 	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
@@ -157,7 +157,7 @@ func (f *Finder) askCommands(_ uint64, at attach.Address) (string, bool, error) 
 }
 
 // list returns where an Array's elements are, how many there are, and the first; n is 0 where there are none, and for another object.
-func (f *Finder) list(v uint64) (at attach.Address, n, first uint64, err error) {
+func (f *reader) list(v uint64) (at attach.Address, n, first uint64, err error) {
 	if is, err := f.is(v, heap.TypeArray); err != nil || !is {
 		return 0, 0, 0, err
 	}
@@ -168,7 +168,7 @@ func (f *Finder) list(v uint64) (at attach.Address, n, first uint64, err error) 
 	return at, n, first, err
 }
 
-func (f *Finder) command(v uint64) (string, bool, error) {
+func (f *statements) command(v uint64) (string, bool, error) {
 	at, n, first, err := f.list(v)
 	if err != nil || n == 0 {
 		return "", false, err
@@ -188,7 +188,7 @@ func (f *Finder) command(v uint64) (string, bool, error) {
 }
 
 // askCache reads what Dalli asks memcached: an operation's name.
-func (f *Finder) askCache(_ uint64, at attach.Address) (string, bool, error) {
+func (f *statements) askCache(_ uint64, at attach.Address) (string, bool, error) {
 	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
@@ -202,7 +202,7 @@ func (f *Finder) askCache(_ uint64, at attach.Address) (string, bool, error) {
 var cacheCommands = wordSet(`get gat set add replace delete incr decr append prepend cas touch flush noop stats version multi_get`)
 
 // askHTTP reads Net::HTTP's request: its method, and the connection's host.
-func (f *Finder) askHTTP(self uint64, at attach.Address) (string, bool, error) {
+func (f *statements) askHTTP(self uint64, at attach.Address) (string, bool, error) {
 	v, err := f.word(at)
 	if err != nil {
 		return "", false, err
@@ -249,7 +249,7 @@ func Host(s string) string {
 }
 
 // inspect writes down a value for whoever asked for values.
-func (f *Finder) inspect(v uint64, depth int, failed *error) string {
+func (f *reader) inspect(v uint64, depth int, failed *error) string {
 	if v == 0 || depth > maxInspectedDepth {
 		return "…"
 	}

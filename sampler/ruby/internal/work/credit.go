@@ -10,7 +10,7 @@ var errPutOff = errors.New("put off")
 
 // Allow gives looking anew ns more time, and bounds it from now on: what the threads still work for, as far as that is known, is
 // looked at in any case. Before the first call there is no bound.
-func (f *Finder) Allow(ns int64) {
+func (f *allowance) Allow(ns int64) {
 	if !f.bounded {
 		f.bounded, f.credit = true, maxCredit
 	}
@@ -18,7 +18,7 @@ func (f *Finder) Allow(ns int64) {
 }
 
 // Unbounded runs look, in which looking anew takes what time it takes.
-func (f *Finder) Unbounded(look func()) {
+func (f *allowance) Unbounded(look func()) {
 	bounded := f.bounded
 	f.bounded = false
 	look()
@@ -26,7 +26,7 @@ func (f *Finder) Unbounded(look func()) {
 }
 
 // onCredit looks anew, if there is time for it.
-func (f *Finder) onCredit(look func() error) error {
+func (f *allowance) onCredit(look func() error) error {
 	if !f.bounded {
 		return look()
 	}

@@ -10,7 +10,7 @@ import (
 func TestCredit(t *testing.T) {
 	now := int64(0)
 	look := func() error { now += 1e6; return nil }
-	f := &Finder{now: func() int64 { return now }}
+	f := &Finder{allowance: allowance{now: func() int64 { return now }}}
 	for range 100 {
 		if err := f.onCredit(look); err != nil {
 			t.Fatal("without a bound:", err)

@@ -34,24 +34,20 @@ var errChanged = errors.New("it changed while it was read")
 
 // Finder finds for whom the threads of a process work. Not for concurrent use.
 type Finder struct {
+	describer
+	allowance
+	tasks      map[taskKey]*task
+	lastNumber sampler.WorkNumber
+}
+
+// reader reads the locals and objects of a frame that may go on meanwhile: what is read is noted, and confirmed.
+type reader struct {
 	mem     attach.Memory
 	code    *code.Decoder
 	objects *heap.Objects
 	dict    *sampler.Dictionary
 	// values: paths, arguments and literals are read as they are.
 	values bool
-	// wall is the time of day, in s.
-	wall func() float64
-
-	sites      map[*code.Locals]*site
-	tasks      map[taskKey]*task
-	lastNumber sampler.WorkNumber
-	paths      paths
-
-	// now is CLOCK_MONOTONIC in ns. bounded: looking anew may take credit ns more, until there is more of it.
-	now     func() int64
-	bounded bool
-	credit  int64
 
 	scopes []code.Scope
 	notes  []heap.Witness
@@ -63,12 +59,35 @@ type Finder struct {
 	calls   int
 }
 
+// statements finds what threads ask servers for.
+type statements struct {
+	reader
+	sites map[*code.Locals]*site
+}
+
+// describer says what requests and jobs are, by the objects that stand for them.
+type describer struct {
+	statements
+	// wall is the time of day, in s.
+	wall  func() float64
+	paths paths
+}
+
+// allowance bounds what looking anew takes: if bounded, credit ns more, until there is more of it. now is CLOCK_MONOTONIC in ns.
+type allowance struct {
+	now     func() int64
+	bounded bool
+	credit  int64
+}
+
 // NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments, literals. now is
 // CLOCK_MONOTONIC in ns.
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
-	return &Finder{mem: mem, code: d, objects: d.Objects, dict: dict, values: values, now: now,
-		wall:  func() float64 { return float64(time.Now().UnixNano()) / 1e9 },
-		sites: make(map[*code.Locals]*site), tasks: make(map[taskKey]*task)}
+	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task)}
+	f.reader = reader{mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
+	f.sites = make(map[*code.Locals]*site)
+	f.wall = func() float64 { return float64(time.Now().UnixNano()) / 1e9 }
+	return f
 }
 
 // Look says for whom a thread works whose stack was just read, in s. What s.Plan has added was read in the same call, if it was
@@ -204,7 +223,7 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 }
 
 // stands reports whether what an answer was read from still says the same.
-func (f *Finder) stands(w *heap.Watch) bool {
+func (f *reader) stands(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls
 	return same
@@ -287,7 +306,7 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 			r.slot = scope.Locals.At(scope.EP, c.local)
 		}
 		found, err := f.settled(func() (bool, error) {
-			found, err := c.read(f, scope, r)
+			found, err := c.read(&f.describer, scope, r)
 			if !errors.Is(err, view.ErrMissing) {
 				r.seen = nil // if it does not hold, it is read anew
 			}
@@ -302,7 +321,7 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 
 // settled reads something through the view and has it confirmed: what it was read from says the same afterwards, and the frame f.frame
 // still runs. f.notes is what it was read from. The error says that it changes or can't be read, or is the target's.
-func (f *Finder) settled(read func() (found bool, err error)) (found bool, err error) {
+func (f *reader) settled(read func() (found bool, err error)) (found bool, err error) {
 	for range readTries {
 		f.tries++
 		f.notes = f.notes[:0]
@@ -336,7 +355,7 @@ func (f *Finder) settled(read func() (found bool, err error)) (found bool, err e
 }
 
 // word reads the variable at an address.
-func (f *Finder) word(at attach.Address) (uint64, error) {
+func (f *reader) word(at attach.Address) (uint64, error) {
 	b, err := f.objects.View.Bytes(at, 8)
 	if err != nil {
 		return 0, err
@@ -347,7 +366,7 @@ func (f *Finder) word(at attach.Address) (uint64, error) {
 
 // is reports whether a value is a heap object of a type. That it can't be told, while a compaction moves it say, is an error: what another
 // frame or another object says would be taken for the answer.
-func (f *Finder) is(v, typ uint64) (bool, error) {
+func (f *reader) is(v, typ uint64) (bool, error) {
 	if !f.objects.IsObject(v) {
 		return false, nil
 	}
@@ -364,7 +383,7 @@ func (f *Finder) is(v, typ uint64) (bool, error) {
 }
 
 // quietly reads what need not be confirmed: texts of objects that don't change while what leads to them does not.
-func (f *Finder) quietly(read func()) {
+func (f *reader) quietly(read func()) {
 	f.objects.Record(nil)
 	read()
 	f.objects.Record(&f.notes)

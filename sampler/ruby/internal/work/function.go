@@ -20,7 +20,7 @@ var askFunctions = map[string]int{
 }
 
 // function returns what the innermost frame says if it is that of such a C function; its ask is nil where it is not.
-func (f *Finder) function(fr *Frames) asking {
+func (f *statements) function(fr *Frames) asking {
 	function, caller := fr.Raw[:fr.Size], fr.Raw[fr.Size:2*fr.Size]
 	at, n, ok := f.code.Arguments(function, caller)
 	if !ok || n == 0 {
@@ -32,7 +32,7 @@ func (f *Finder) function(fr *Frames) asking {
 	if !ok || !frame.C || i >= n {
 		return asking{}
 	}
-	return asking{at: at + attach.Address(8*i), self: selfOf(function), ask: func(f *Finder, self uint64, arg attach.Address) (string, bool, error) {
+	return asking{at: at + attach.Address(8*i), self: selfOf(function), ask: func(f *statements, self uint64, arg attach.Address) (string, bool, error) {
 		// The receiver is in front of the arguments.
 		if v, err := f.word(at - 8); err != nil || v != self {
 			return "", false, err

@@ -75,7 +75,7 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 }
 
 // paired reports whether the thread still works on what it did before its exception, or what it asks, was read.
-func (f *Finder) paired(s *State, fr *Frames) bool {
+func (f *reader) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true
 	}
@@ -88,7 +88,7 @@ func (f *Finder) paired(s *State, fr *Frames) bool {
 }
 
 // lives reports whether what was read of a frame still stands, and the frame runs. One that has returned leaves its words as they were.
-func (f *Finder) lives(frame *liveFrame, from *heap.Watch) bool {
+func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
 	return err == nil && same

@@ -10,7 +10,7 @@ import (
 )
 
 // readPerforming reads the receiver of perform_now: a job of Active Job, whoever has called it.
-func (f *Finder) readPerforming(_ *code.Scope, r *reading) (found bool, err error) {
+func (f *describer) readPerforming(_ *code.Scope, r *reading) (found bool, err error) {
 	v, err := f.word(r.slot)
 	if err != nil {
 		return false, err
@@ -33,7 +33,7 @@ func (f *Finder) readPerforming(_ *code.Scope, r *reading) (found bool, err erro
 }
 
 // jobObject takes a job from an object of its class: id is its number or the like, and args its arguments; 0: not known.
-func (f *Finder) jobObject(r *reading, v, id, args uint64) (found bool, err error) {
+func (f *describer) jobObject(r *reading, v, id, args uint64) (found bool, err error) {
 	var failed error
 	class := ""
 	r.identity[identityText] = f.identityOf(id, &failed)
@@ -58,7 +58,7 @@ func (f *Finder) jobObject(r *reading, v, id, args uint64) (found bool, err erro
 
 // readDelayed reads a job of Delayed Job, which has loaded what it performs: an object of the job's class, Active Job's wrapper, or a
 // method to be called (handle_asynchronously, delay).
-func (f *Finder) readDelayed(v uint64, r *reading) (found bool, err error) {
+func (f *describer) readDelayed(v uint64, r *reading) (found bool, err error) {
 	payload, ok, err := f.objects.Ivar(v, "@payload_object")
 	if err != nil || !ok || !f.objects.IsObject(payload) {
 		return false, err
@@ -94,7 +94,7 @@ func (f *Finder) readDelayed(v uint64, r *reading) (found bool, err error) {
 }
 
 // attribute reads an attribute of a record of Active Record as it came from the database; 0: it is not known.
-func (f *Finder) attribute(record uint64, name string) (uint64, error) {
+func (f *describer) attribute(record uint64, name string) (uint64, error) {
 	set, ok, err := f.objects.Ivar(record, "@attributes")
 	if err != nil || !ok {
 		return 0, err
@@ -115,7 +115,7 @@ func (f *Finder) attribute(record uint64, name string) (uint64, error) {
 }
 
 // delayedMethod reads a Delayed::PerformableMethod: the class of the object and the method that is called.
-func (f *Finder) delayedMethod(payload, id uint64, r *reading) (found bool, err error) {
+func (f *describer) delayedMethod(payload, id uint64, r *reading) (found bool, err error) {
 	object, ok, err := f.objects.Ivar(payload, "@object")
 	if err != nil || !ok || !f.objects.IsObject(object) {
 		return false, err

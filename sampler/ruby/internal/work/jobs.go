@@ -41,17 +41,17 @@ var (
 )
 
 // readSidekiq reads Sidekiq's Hash of a job.
-func (f *Finder) readSidekiq(scope *code.Scope, r *reading) (found bool, err error) {
+func (f *describer) readSidekiq(scope *code.Scope, r *reading) (found bool, err error) {
 	return f.readJobHash(r, &sidekiqNames, true)
 }
 
 // readActiveJob reads what Active Job gives to its queue.
-func (f *Finder) readActiveJob(scope *code.Scope, r *reading) (found bool, err error) {
+func (f *describer) readActiveJob(scope *code.Scope, r *reading) (found bool, err error) {
 	return f.readJobHash(r, &activeJobNames, true)
 }
 
 // readJobHash reads a job's Hash, which r's variable holds.
-func (f *Finder) readJobHash(r *reading, names *[jobKeys]string, needsID bool) (found bool, err error) {
+func (f *describer) readJobHash(r *reading, names *[jobKeys]string, needsID bool) (found bool, err error) {
 	var values [jobKeys]uint64
 	if err := f.lookUp(r, names[:], values[:]); err != nil {
 		return false, err
@@ -61,7 +61,7 @@ func (f *Finder) readJobHash(r *reading, names *[jobKeys]string, needsID bool) (
 
 // job takes a job from the values of its Hash. unwrapped: that was the argument of a wrapper's, and is asked for no further one, since
 // a Hash can hold itself.
-func (f *Finder) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) (found bool, err error) {
+func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) (found bool, err error) {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
 		return false, nil
 	}
@@ -112,7 +112,7 @@ func className(s string) bool {
 }
 
 // timeOfDay returns a time of day in seconds, which Active Job writes down as text; 0: it is none.
-func (f *Finder) timeOfDay(v uint64, failed *error) float64 {
+func (f *describer) timeOfDay(v uint64, failed *error) float64 {
 	if text := f.text(v, maxTime, failed); text != "" {
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
@@ -124,7 +124,7 @@ func (f *Finder) timeOfDay(v uint64, failed *error) float64 {
 }
 
 // seconds returns a time of day in seconds; 0: it is none.
-func (f *Finder) seconds(v uint64, failed *error) float64 {
+func (f *describer) seconds(v uint64, failed *error) float64 {
 	if v == 0 || !f.objects.IsObject(v) && v&3 == 0 {
 		return 0
 	}
@@ -144,7 +144,7 @@ func (f *Finder) seconds(v uint64, failed *error) float64 {
 }
 
 // readJob reads a variable named job: Resque's and Delayed Job's objects, Que's Hash.
-func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) {
+func (f *describer) readJob(scope *code.Scope, r *reading) (found bool, err error) {
 	v, err := f.word(r.slot)
 	if err != nil {
 		return false, err
@@ -183,7 +183,7 @@ func (f *Finder) readJob(scope *code.Scope, r *reading) (found bool, err error) 
 }
 
 // wrapped reads the Hash of Active Job that its wrapper is given as its only argument; found is false where args are others.
-func (f *Finder) wrapped(args uint64, values *[jobKeys]uint64) (found bool, err error) {
+func (f *describer) wrapped(args uint64, values *[jobKeys]uint64) (found bool, err error) {
 	_, n, first, err := f.list(args)
 	if err != nil || n != 1 {
 		return false, err

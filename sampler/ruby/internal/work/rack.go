@@ -47,7 +47,7 @@ var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters,
 var parameterNames = []string{"controller", "action"}
 
 // readEnv reads the environment of a request: the Rack specification says that it is a Hash, and that the two values are Strings.
-func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) {
+func (f *describer) readEnv(scope *code.Scope, r *reading) (found bool, err error) {
 	var values [envKeys]uint64
 	if err := f.lookUp(r, envNames[:], values[:]); err != nil || values[envMethod] == 0 || values[envPath] == 0 {
 		return false, err
@@ -107,7 +107,7 @@ func (f *Finder) readEnv(scope *code.Scope, r *reading) (found bool, err error) 
 }
 
 // envOf is what an environment says of a route, by its values, of which the texts are known.
-func (f *Finder) envOf(values *[envKeys]uint64, texts *[envKeys]string, failed *error) Env {
+func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string, failed *error) Env {
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
 		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
 	if v := values[envParameters]; v != 0 {
@@ -128,7 +128,7 @@ func (f *Finder) envOf(values *[envKeys]uint64, texts *[envKeys]string, failed *
 }
 
 // endpointOf is the name of a route; guessed: rest is the pattern of a path, from which r is to be learnt if it is new.
-func (f *Finder) endpointOf(r *reading, method, rest string, guessed bool) string {
+func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) string {
 	if guessed {
 		r.path = rest
 		rest = f.paths.fold(rest)
@@ -137,7 +137,7 @@ func (f *Finder) endpointOf(r *reading, method, rest string, guessed bool) strin
 }
 
 // grapeRoute returns the pattern of the route that Grape has found: what it writes into the environment leads to it.
-func (f *Finder) grapeRoute(v uint64, failed *error) string {
+func (f *describer) grapeRoute(v uint64, failed *error) string {
 	if is, err := f.is(v, heap.TypeHash); err != nil || !is {
 		*failed = cmp.Or(*failed, err)
 		return ""
@@ -164,7 +164,7 @@ func (f *Finder) grapeRoute(v uint64, failed *error) string {
 const maxIdentityText = 256
 
 // identityOf returns a word that stands for a text; 0: there is none.
-func (f *Finder) identityOf(v uint64, failed *error) uint64 {
+func (f *describer) identityOf(v uint64, failed *error) uint64 {
 	s := f.text(v, maxIdentityText, failed)
 	if s == "" {
 		return 0
@@ -191,7 +191,7 @@ type lookedUp struct {
 }
 
 // lookUp reads the Hash that r's variable holds.
-func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
+func (f *reader) lookUp(r *reading, names []string, values []uint64) error {
 	done := &f.pairs
 	if done.try == f.tries && done.slot == r.slot && done.names == &names[0] {
 		r.key.hash = done.hash
@@ -216,7 +216,7 @@ func (f *Finder) lookUp(r *reading, names []string, values []uint64) error {
 }
 
 // variable returns what r's variable holds: as it was just read, if it was.
-func (f *Finder) variable(r *reading) (uint64, error) {
+func (f *reader) variable(r *reading) (uint64, error) {
 	if r.seen != nil {
 		if v, ok := r.seen.Word(r.slot); ok {
 			f.objects.NoteWord(r.slot, v)
@@ -228,7 +228,7 @@ func (f *Finder) variable(r *reading) (uint64, error) {
 
 // text returns the beginning of a String, or a Symbol's name; "" for another object. failed is set where it can't be told, or
 // memory is to be fetched first.
-func (f *Finder) text(v uint64, limit int, failed *error) string {
+func (f *reader) text(v uint64, limit int, failed *error) string {
 	if !f.objects.IsObject(v) {
 		if v&symbolMask != symbolTag {
 			return ""

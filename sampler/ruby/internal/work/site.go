@@ -23,23 +23,23 @@ type site struct {
 // candidate is a variable by whose name it may say something.
 type candidate struct {
 	local int // receiver: it is no variable
-	read  func(f *Finder, scope *code.Scope, r *reading) (found bool, err error)
+	read  func(f *describer, scope *code.Scope, r *reading) (found bool, err error)
 	ask   asker
 }
 
 // asker says what is asked, which the word at an address holds; self is the receiver of what asks it.
-type asker func(f *Finder, self uint64, at attach.Address) (text string, found bool, err error)
+type asker func(f *statements, self uint64, at attach.Address) (text string, found bool, err error)
 
 // receiver, in place of a variable's number, is the frame's receiver.
 const receiver = -1
 
 // taskLocals are the names of variables that hold what a thread works on. Read-only.
-var taskLocals = map[string]func(*Finder, *code.Scope, *reading) (bool, error){
-	"env":      (*Finder).readEnv,       // any Rack server
-	"job_hash": (*Finder).readSidekiq,   // Sidekiq::Processor
-	"job_data": (*Finder).readActiveJob, // ActiveJob::Base.execute, whatever the queue
-	"job":      (*Finder).readJob,       // Resque, Delayed Job, Que
-	"metajob":  (*Finder).readJob,       // Que
+var taskLocals = map[string]func(*describer, *code.Scope, *reading) (bool, error){
+	"env":      (*describer).readEnv,       // any Rack server
+	"job_hash": (*describer).readSidekiq,   // Sidekiq::Processor
+	"job_data": (*describer).readActiveJob, // ActiveJob::Base.execute, whatever the queue
+	"job":      (*describer).readJob,       // Resque, Delayed Job, Que
+	"metajob":  (*describer).readJob,       // Que
 }
 
 // Gems whose code asks databases and other services, and those whose code stands between it and the system. Read-only.
@@ -106,7 +106,7 @@ func roleOf(origin sampler.Origin, gem, path string) role {
 }
 
 // site returns what is known of a scope's code.
-func (f *Finder) site(scope *code.Scope) *site {
+func (f *statements) site(scope *code.Scope) *site {
 	s := f.sites[scope.Locals]
 	if s == nil {
 		if len(f.sites) >= maxSites {
@@ -118,7 +118,7 @@ func (f *Finder) site(scope *code.Scope) *site {
 	return s
 }
 
-func (f *Finder) newSite(scope *code.Scope) *site {
+func (f *statements) newSite(scope *code.Scope) *site {
 	s := &site{}
 	name, path, ok := f.code.Known(scope.ISeq)
 	if !ok {
@@ -128,7 +128,7 @@ func (f *Finder) newSite(scope *code.Scope) *site {
 	role := roleOf(origin, gem, path)
 	s.carrier = role != roleOther
 	if name == "perform_now" && strings.Contains(path, "/active_job/") {
-		s.task = append(s.task, candidate{local: receiver, read: (*Finder).readPerforming})
+		s.task = append(s.task, candidate{local: receiver, read: (*describer).readPerforming})
 	}
 	for i, local := range scope.Locals.Names() {
 		if local == "env" {
@@ -148,18 +148,18 @@ func (f *Finder) newSite(scope *code.Scope) *site {
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):
-		return (*Finder).askSQL
+		return (*statements).askSQL
 	case r == roleRedis && performsCommands(path):
 		switch {
 		case local == "command" && method != "write" && method != "process": // there it is one of several
-			return (*Finder).askCommand
+			return (*statements).askCommand
 		case local == "commands":
-			return (*Finder).askCommands
+			return (*statements).askCommands
 		}
 	case r == roleDalli && (local == "opkey" || local == "opcode") && method == "request", r == roleDalli && local == "op" && method == "perform":
-		return (*Finder).askCache
+		return (*statements).askCache
 	case r == roleHTTP && local == "req" && (method == "transport_request" || method == "begin_transport" || method == "request"):
-		return (*Finder).askHTTP
+		return (*statements).askHTTP
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package live
+package kernelview
 
 import (
 	"encoding/binary"
@@ -29,8 +29,8 @@ type lostHelpers struct {
 }
 
 // lostName returns the name of a wait in a futex: futex, or what says that nobody can end it.
-func (v *kernelView) lostName(call *kernel.Call, w *threadView) string {
-	if v.spaces == nil || v.mem == nil {
+func (v *View) lostName(call *kernel.Call, w *threadView) string {
+	if v.Spaces == nil || v.mem == nil {
 		return call.Name
 	}
 	now := v.now()
@@ -48,7 +48,7 @@ func (v *kernelView) lostName(call *kernel.Call, w *threadView) string {
 
 // isLost reports whether a futex is a mutex of glibc (struct __pthread_mutex_s of sysdeps/nptl/bits/struct_mutex.h: lock, count, owner,
 // users, kind) that is locked with waiters and whose owner is no thread of the process.
-func (v *kernelView) isLost(call *kernel.Call) bool {
+func (v *View) isLost(call *kernel.Call) bool {
 	const (
 		futexWait, futexWaitBitset = 0, 9
 		private, realtime          = 128, 256
@@ -72,7 +72,7 @@ func (v *kernelView) isLost(call *kernel.Call) bool {
 	if !ok {
 		return false
 	}
-	if has, known := v.spaces.Has(owner); has || !known {
+	if has, known := v.Spaces.Has(owner); has || !known {
 		return false
 	}
 	// It owned the mutex while it was looked for.
@@ -81,7 +81,7 @@ func (v *kernelView) isLost(call *kernel.Call) bool {
 }
 
 // helperLost reports whether a native thread that Ruby does not know waits for a mutex of no thread. It is asked once a second.
-func (v *kernelView) helperLost(now int64) bool {
+func (v *View) helperLost(now int64) bool {
 	if v.lost.atNS != 0 && now-v.lost.atNS <= lostAgainNS {
 		return v.lost.found
 	}

@@ -1,4 +1,4 @@
-package attach_test
+package mapped_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package live
+package kernelview
 
 import (
 	"os"
@@ -78,14 +78,14 @@ func (w *worker) until(t *testing.T, tasks *kernel.Tasks, want string) {
 }
 
 // viewOfWorker returns a kernelView of this test whose clock is now, and a sample with the worker as a thread in a blocking region.
-func viewOfWorker(t *testing.T, w *worker, now *int64) (*kernelView, *sampler.Sample) {
+func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) {
 	t.Helper()
 	tasks, err := kernel.OpenTasks(os.Getpid(), sampler.NewDictionary())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tasks.Close() })
-	v := newKernelView(tasks, nil, func() int64 { return *now }, func(sampler.RactorID, sampler.ThreadID) bool { return true })
+	v := New(tasks, nil, func() int64 { return *now }, func(sampler.RactorID, sampler.ThreadID) bool { return true })
 	return v, &sampler.Sample{
 		Ractors: []sampler.Ractor{{ID: 1}},
 		Threads: []sampler.Thread{{ID: 1, Ractor: 1, TID: w.tid, Status: sampler.Stopped, Bits: sampler.BitBlockingRegion}},
@@ -101,7 +101,7 @@ func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	w.until(t, v.tasks, "read")
 	held := s.Clone()
 	held.TimeNS, held.Ractors[0].OwnerEnd, held.Threads[0].Bits = now, 1, sampler.BitLinked
-	v.fill(held, false)
+	v.Fill(held, false)
 	if k := held.Threads[0].Kernel; !k.Rechecked || k.Syscall != "read" {
 		t.Fatalf("the holder: %+v", k)
 	}
@@ -109,7 +109,7 @@ func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	w.until(t, v.tasks, sampler.SyscallRunning)
 	now += 1e6
 	s.TimeNS = now
-	v.fill(s, false)
+	v.Fill(s, false)
 	if k := s.Threads[0].Kernel; k.Rechecked || k.Syscall != sampler.SyscallRunning || k.StateAtNS != now {
 		t.Errorf("without the GVL: %+v", k)
 	}
@@ -125,7 +125,7 @@ func TestOneSleepIsNoTenthOfASecond(t *testing.T) {
 	tick := func() string {
 		now += 1e6
 		s.TimeNS = now
-		v.fill(s, false)
+		v.Fill(s, false)
 		if s.Threads[0].Kernel.StateAtNS == now {
 			asked++
 		}

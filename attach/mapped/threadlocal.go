@@ -1,7 +1,8 @@
-package attach
+package mapped
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +21,9 @@ var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached"
 
 // ThreadLocal says where threads have a thread-local variable (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
-	// module is 0 where each thread has it at offset from its thread pointer. Else the variable is at offset in the block that the
+	// Module is 0 where each thread has it at offset from its thread pointer. Else the variable is at offset in the block that the
 	// thread's vector has for the module, where the thread has used it. The vector must be of generation at least.
-	module, generation uint64
+	Module, generation uint64
 	offset             int64
 }
 
@@ -34,9 +35,9 @@ const (
 	relocDescriptor = elf.R_X86_64_TLSDESC
 )
 
-// threadLocal finds where threads have a thread-local variable that the module defines: by what the dynamic linker has put where the
+// ThreadLocal finds where threads have a thread-local variable that the module defines: by what the dynamic linker has put where the
 // module's own code looks. program: it is the program's own file. vectors: threads have glibc's vectors of blocks.
-func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
+func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
 	fail := func(format string, args ...any) (ThreadLocal, error) {
 		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
 	}
@@ -44,13 +45,13 @@ func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (Th
 	if !ok || !s.TLS {
 		return fail("it does not export %s", name)
 	}
-	if m.file == nil || m.Machine != "x86_64" {
+	if m.File == nil || m.Machine != "x86_64" {
 		return fail("its relocations can't be read")
 	}
 	value := uint64(s.Addr)
 	var failed error
 	looked, left := 0, uint64(maxRelocations*24)
-	for _, section := range m.file.Sections {
+	for _, section := range m.File.Sections {
 		if section.Type != elf.SHT_RELA || section.Flags&elf.SHF_COMPRESSED != 0 || section.Size > left {
 			continue
 		}
@@ -59,7 +60,7 @@ func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (Th
 		in := io.NewSectionReader(section, 0, int64(section.Size))
 		err := pieces(in, 24<<10, 0, func(b []byte, _ int64) bool {
 			for ; len(b) >= 24 && found == nil && looked < maxTLSRelocations; b = b[24:] {
-				at, info, addend := binaryLE.Uint64(b), binaryLE.Uint64(b[8:]), binaryLE.Uint64(b[16:])
+				at, info, addend := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 				kind := elf.R_X86_64(uint32(info))
 				if kind != relocModule && kind != relocOffset && kind != relocDescriptor {
 					continue
@@ -68,7 +69,7 @@ func (m *Module) threadLocal(mem Memory, name string, program, vectors bool) (Th
 				v, is, err := m.relocated(mem, kind, uint32(info>>32), m.Bias+Address(at), name, value, addend)
 				if err != nil {
 					failed = err
-				} else if is && (v.module == 0 || vectors) {
+				} else if is && (v.Module == 0 || vectors) {
 					found = &v
 				} else if is {
 					failed = errors.New("it is in blocks of its own for each thread, and those of this C library are not known")
@@ -105,7 +106,7 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 			n = 8
 		}
 		err := mem.Read(at, b[:n])
-		words = [2]uint64{binaryLE.Uint64(b[:]), binaryLE.Uint64(b[8:])}
+		words = [2]uint64{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])}
 		return err
 	}
 	if err := read(at); err != nil {
@@ -125,7 +126,7 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 		if err := mem.Read(Address(words[0]), b[:]); err != nil {
 			return v, false, err
 		}
-		words, generation = [2]uint64{binaryLE.Uint64(b[:]), binaryLE.Uint64(b[8:])}, binaryLE.Uint64(b[16:])
+		words, generation = [2]uint64{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])}, binary.LittleEndian.Uint64(b[16:])
 	}
 	if kind == relocModule && symbol == 0 && words[1] != value {
 		return v, false, nil // another variable
@@ -133,7 +134,7 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 	if kind == relocOffset || words[0] == 0 || words[0] > maxTLSModules || words[1] > maxStaticTLS || words[1]%8 != 0 {
 		return v, false, errors.New("the dynamic linker has not bound it yet")
 	}
-	return ThreadLocal{module: words[0], offset: int64(words[1]), generation: generation}, true, nil
+	return ThreadLocal{Module: words[0], offset: int64(words[1]), generation: generation}, true, nil
 }
 
 // isSymbol reports whether the symbol of a number has a name.
@@ -142,18 +143,18 @@ func (m *Module) isSymbol(number uint32, name string) bool {
 	if _, err := m.dynamic.symbols.ReadAt(b[:], int64(number)*elf.Sym64Size); err != nil {
 		return false
 	}
-	return m.dynamic.nameAt(uint64(binaryLE.Uint32(b[:]))) == name
+	return m.dynamic.nameAt(uint64(binary.LittleEndian.Uint32(b[:]))) == name
 }
 
 // ownThreadLocal is where threads have a variable of the program itself, whose code has the distance in it: the program's block is
 // the first one below the thread pointer (x86-64 psABI, "TLS", variant II).
 func (m *Module) ownThreadLocal(value uint64) (ThreadLocal, error) {
-	for _, p := range m.file.Progs {
+	for _, p := range m.File.Progs {
 		if p.Type != elf.PT_TLS {
 			continue
 		}
 		align := max(p.Align, 1)
-		if align&(align-1) != 0 || align > pageSize || p.Vaddr%align != 0 || p.Memsz > maxStaticTLS || value >= p.Memsz {
+		if align&(align-1) != 0 || align > PageSize || p.Vaddr%align != 0 || p.Memsz > maxStaticTLS || value >= p.Memsz {
 			break
 		}
 		if offset := int64(value) - int64((p.Memsz+align-1)&^(align-1)); offset%8 == 0 {
@@ -163,12 +164,12 @@ func (m *Module) ownThreadLocal(value uint64) (ThreadLocal, error) {
 	return ThreadLocal{}, fmt.Errorf("%s: %w", m.Path, ErrNoThreadLocal)
 }
 
-// hasThreadLocals reports whether a module has thread-local variables at all.
-func (m *Module) hasThreadLocals() bool {
-	if m.file == nil {
+// HasThreadLocals reports whether a module has thread-local variables at all.
+func (m *Module) HasThreadLocals() bool {
+	if m.File == nil {
 		return false
 	}
-	for _, p := range m.file.Progs {
+	for _, p := range m.File.Progs {
 		if p.Type == elf.PT_TLS {
 			return true
 		}
@@ -186,7 +187,7 @@ type Word struct {
 // two, gets the words that led there: while they are the same, so is the place. at is 0 where the thread has no such
 // variable yet. calls is the number of system calls made.
 func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
-	if v.module == 0 {
+	if v.Module == 0 {
 		return thread + Address(v.offset), via, 0, nil
 	}
 	// Of the thread's vector (dtv_t, glibc): how many there are, the generation, and a pointer for each module.
@@ -195,20 +196,20 @@ func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address
 	if err := mem.Read(thread+vectorAt, b[:]); err != nil {
 		return 0, via, 1, err
 	}
-	vector := Address(binaryLE.Uint64(b[:]))
+	vector := Address(binary.LittleEndian.Uint64(b[:]))
 	via = append(via, Word{thread + vectorAt, uint64(vector)})
 	var head [2 * entry]byte
 	if err := mem.Read(vector-entry, head[:]); err != nil {
 		return 0, via, 2, err
 	}
-	if v.module > binaryLE.Uint64(head[:]) || binaryLE.Uint64(head[entry:]) < v.generation {
-		return 0, append(via, Word{vector, binaryLE.Uint64(head[entry:])}), 2, nil
+	if v.Module > binary.LittleEndian.Uint64(head[:]) || binary.LittleEndian.Uint64(head[entry:]) < v.generation {
+		return 0, append(via, Word{vector, binary.LittleEndian.Uint64(head[entry:])}), 2, nil
 	}
-	block := vector + Address(v.module)*entry
+	block := vector + Address(v.Module)*entry
 	if err := mem.Read(block, b[:]); err != nil {
 		return 0, via, 3, err
 	}
-	start := binaryLE.Uint64(b[:])
+	start := binary.LittleEndian.Uint64(b[:])
 	via = append(via, Word{block, start})
 	if start == unused || start == 0 {
 		return 0, via, 3, nil

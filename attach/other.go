@@ -4,6 +4,7 @@ package attach
 
 import (
 	"context"
+	"os"
 	"time"
 )
 
@@ -144,3 +145,24 @@ func (p *Process) MemoryFiles(string, int64) ([]MemoryFile, error) { return nil,
 func (p *Process) ThreadLocal(string, []Mapping) (ThreadLocal, error) {
 	return ThreadLocal{}, linuxOnly(p.pid)
 }
+
+// Pauser stops all threads of a process for a moment: on Linux only.
+type Pauser struct{ pid int }
+
+// NewPauser fails with ErrLinuxOnly.
+func (p *Process) NewPauser(time.Duration, func()) (*Pauser, error) { return nil, linuxOnly(p.pid) }
+
+// Pause fails with ErrLinuxOnly.
+func (z *Pauser) Pause(func()) (Pause, error) { return Pause{}, linuxOnly(z.pid) }
+
+// Thread returns 0.
+func (z *Pauser) Thread() int { return 0 }
+
+// Close does nothing.
+func (z *Pauser) Close() {}
+
+// OwnRights returns what ddtop may do here: nothing, on systems other than Linux.
+func OwnRights() Rights { return Rights{EUID: os.Geteuid(), Yama: -1} }
+
+// OnOwnThread calls work in a goroutine of its own: nothing that is done here changes a thread.
+func OnOwnThread(work func()) { go work() }

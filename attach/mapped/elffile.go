@@ -1,8 +1,9 @@
-package attach
+package mapped
 
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -19,10 +20,10 @@ const (
 // errELFLimit is returned for an ELF file that claims more than any program or library has.
 var errELFLimit = errors.New("it is not an ELF file of a usual size")
 
-// openELF reads an ELF file's headers, within limits that are checked before anything is read. debug/elf reads what the
+// OpenELF reads an ELF file's headers, within limits that are checked before anything is read. debug/elf reads what the
 // headers claim, decompresses what they call compressed, and repeats a section's name for each header that has it. The file
 // may change while it is read: what was checked is what debug/elf gets.
-func openELF(file io.ReaderAt) (*elf.File, error) {
+func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	var head elf.Header64
 	const size, segment, section = 64, 56, 64 // of the header, a program header, a section header
 	b := make([]byte, size)
@@ -35,9 +36,9 @@ func openELF(file io.ReaderAt) (*elf.File, error) {
 	if class, data := elf.Class(b[4]), elf.Data(b[5]); class != elf.ELFCLASS64 || data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("%w: it is %v %v, and only 64-bit little-endian programs can be read", ErrNotRuby, class, data)
 	}
-	head.Phoff, head.Shoff = binaryLE.Uint64(b[32:]), binaryLE.Uint64(b[40:])
-	head.Phentsize, head.Phnum = binaryLE.Uint16(b[54:]), binaryLE.Uint16(b[56:])
-	head.Shentsize, head.Shnum, head.Shstrndx = binaryLE.Uint16(b[58:]), binaryLE.Uint16(b[60:]), binaryLE.Uint16(b[62:])
+	head.Phoff, head.Shoff = binary.LittleEndian.Uint64(b[32:]), binary.LittleEndian.Uint64(b[40:])
+	head.Phentsize, head.Phnum = binary.LittleEndian.Uint16(b[54:]), binary.LittleEndian.Uint16(b[56:])
+	head.Shentsize, head.Shnum, head.Shstrndx = binary.LittleEndian.Uint16(b[58:]), binary.LittleEndian.Uint16(b[60:]), binary.LittleEndian.Uint16(b[62:])
 	switch {
 	case head.Phnum > maxProgramHeaders, head.Phnum > 0 && head.Phentsize != segment,
 		head.Shnum > maxSections, head.Shnum > 0 && head.Shentsize != section,
@@ -69,7 +70,7 @@ func openELF(file io.ReaderAt) (*elf.File, error) {
 	}
 	if head.Shnum > 0 && head.Shstrndx > 0 {
 		s := sections[int(head.Shstrndx)*section:]
-		flags, offset, size := elf.SectionFlag(binaryLE.Uint64(s[8:])), binaryLE.Uint64(s[24:]), binaryLE.Uint64(s[32:])
+		flags, offset, size := elf.SectionFlag(binary.LittleEndian.Uint64(s[8:])), binary.LittleEndian.Uint64(s[24:]), binary.LittleEndian.Uint64(s[32:])
 		if flags&elf.SHF_COMPRESSED != 0 || size > maxSectionNames {
 			return nil, fmt.Errorf("%w: %d bytes of section names, flags %v", errELFLimit, size, flags)
 		}
@@ -78,7 +79,7 @@ func openELF(file io.ReaderAt) (*elf.File, error) {
 			return nil, err
 		}
 		for h := sections; len(h) >= section; h = h[section:] {
-			at := min(uint64(binaryLE.Uint32(h)), size)
+			at := min(uint64(binary.LittleEndian.Uint32(h)), size)
 			if bytes.IndexByte(names[at:min(at+maxSectionName, size)], 0) < 0 {
 				return nil, fmt.Errorf("%w: a section's name does not end", errELFLimit)
 			}

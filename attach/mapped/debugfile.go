@@ -1,7 +1,8 @@
-package attach
+package mapped
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -12,18 +13,18 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// debugFolder is where distributions install separate debug files (gdb's "Debugging Information in Separate Files").
-const debugFolder = "/usr/lib/debug"
+// DebugFolder is where distributions install separate debug files (gdb's "Debugging Information in Separate Files").
+const DebugFolder = "/usr/lib/debug"
 
-// maxMappedFile bounds a program or library that is opened, in bytes: what is read of it has limits of its own.
-const maxMappedFile = 1 << 40
+// MaxMappedFile bounds a program or library that is opened, in bytes: what is read of it has limits of its own.
+const MaxMappedFile = 1 << 40
 
-// maxDebugFile bounds a separate debug file, and what is read of all candidates to compute their checksums, in bytes. Ruby's
+// MaxDebugFile bounds a separate debug file, and what is read of all candidates to compute their checksums, in bytes. Ruby's
 // have up to 60 MB.
-const maxDebugFile = 512 << 20
+const MaxDebugFile = 512 << 20
 
-// errNoDebugFile is returned for a module without debug information, in itself or in a file of its own.
-var errNoDebugFile = errors.New("no debug information")
+// ErrNoDebugFile is returned for a module without debug information, in itself or in a file of its own.
+var ErrNoDebugFile = errors.New("no debug information")
 
 // DebugFile is the ELF file that holds a module's debug information: the module's own, or a separate one.
 type DebugFile struct {
@@ -39,7 +40,7 @@ type DebugFile struct {
 // if there is none.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
-		return &DebugFile{ELF: m.file, Path: m.Path}, nil
+		return &DebugFile{ELF: m.File, Path: m.Path}, nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +49,7 @@ func (m *Module) DebugFile() (*DebugFile, error) {
 		return nil, err
 	}
 	if f.ELF.Section(".debug_info") == nil {
-		return nil, fmt.Errorf("%w: %s has none", errNoDebugFile, f.Path)
+		return nil, fmt.Errorf("%w: %s has none", ErrNoDebugFile, f.Path)
 	}
 	return f, nil
 }
@@ -62,36 +63,36 @@ func (m *Module) separate() (*DebugFile, error) {
 	return m.debug, m.debugErr
 }
 
-// debugRoot is a folder below which a separate debug file is looked for.
-type debugRoot struct {
-	name string
-	open func() (*safefile.Root, error)
+// DebugRoot is a folder below which a separate debug file is looked for.
+type DebugRoot struct {
+	Name string
+	Open func() (*safefile.Root, error)
 }
 
-// ownRoot is a folder of ours, read with our own rights.
-func ownRoot(name string) debugRoot {
-	return debugRoot{name, func() (*safefile.Root, error) { return safefile.OpenRoot(name, nil, new(safefile.Gate)) }}
+// OwnRoot is a folder of ours, read with our own rights.
+func OwnRoot(name string) DebugRoot {
+	return DebugRoot{name, func() (*safefile.Root, error) { return safefile.OpenRoot(name, nil, new(safefile.Gate)) }}
 }
 
 func (m *Module) findSeparate() (*DebugFile, error) {
-	link, crc, hasLink := m.debugLink()
+	link, crc, hasLink := m.DebugLink()
 	paths := m.debugPaths(link)
-	budget := int64(maxDebugFile)
+	budget := int64(MaxDebugFile)
 	var names []string
 	for _, root := range m.rootsOr() {
-		names = append(names, root.name)
-		dir, err := root.open()
+		names = append(names, root.Name)
+		dir, err := root.Open()
 		if err != nil {
 			continue
 		}
 		for _, path := range paths {
-			f, err := dir.Open(path, maxDebugFile)
+			f, err := dir.Open(path, MaxDebugFile)
 			if err != nil {
 				continue
 			}
-			e, err := openELF(f)
+			e, err := OpenELF(f)
 			if err == nil && e.Machine == machineNumber(m.Machine) &&
-				(m.BuildID != "" && m.BuildID == buildIDOfSections(e) || hasLink && sameChecksum(f, crc, &budget)) {
+				(m.BuildID != "" && m.BuildID == BuildIDOfSections(e) || hasLink && sameChecksum(f, crc, &budget)) {
 				m.debugCloser = f
 				dir.Close()
 				return &DebugFile{ELF: e, Path: f.Name(), Separate: true, symbols: symbolsOf(e, elf.SHT_SYMTAB)}, nil
@@ -101,45 +102,45 @@ func (m *Module) findSeparate() (*DebugFile, error) {
 		dir.Close()
 	}
 	if m.BuildID == "" && !hasLink {
-		return nil, fmt.Errorf("%w: %s has none, and neither a build id nor a link to a separate file", errNoDebugFile, m.Path)
+		return nil, fmt.Errorf("%w: %s has none, and neither a build id nor a link to a separate file", ErrNoDebugFile, m.Path)
 	}
 	return nil, fmt.Errorf("%w: %s has none, and no separate file for it was found (build id %q) below %s%s",
-		errNoDebugFile, m.Path, m.BuildID, strings.Join(names, ", "), debugFolder)
+		ErrNoDebugFile, m.Path, m.BuildID, strings.Join(names, ", "), DebugFolder)
 }
 
-func (m *Module) rootsOr() []debugRoot {
-	if len(m.roots) == 0 {
-		return []debugRoot{ownRoot("/")}
+func (m *Module) rootsOr() []DebugRoot {
+	if len(m.Roots) == 0 {
+		return []DebugRoot{OwnRoot("/")}
 	}
-	return m.roots
+	return m.Roots
 }
 
 // debugPaths lists where below a root a separate debug file may be.
 func (m *Module) debugPaths(link string) []string {
 	var out []string
 	if len(m.BuildID) > 2 {
-		out = append(out, filepath.Join(debugFolder, ".build-id", m.BuildID[:2], m.BuildID[2:]+".debug"))
+		out = append(out, filepath.Join(DebugFolder, ".build-id", m.BuildID[:2], m.BuildID[2:]+".debug"))
 	}
 	if link == "" || link != filepath.Base(link) {
 		return out
 	}
 	dirs := []string{filepath.Dir(m.Path)}
-	if inner, ok := strings.CutPrefix(m.Path, m.chroot+"/"); ok && m.chroot != "" {
+	if inner, ok := strings.CutPrefix(m.Path, m.Chroot+"/"); ok && m.Chroot != "" {
 		dirs = append(dirs, filepath.Dir("/"+inner))
 	}
 	for _, dir := range dirs {
-		out = append(out, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join(debugFolder, dir, link))
+		out = append(out, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join(DebugFolder, dir, link))
 	}
 	return out
 }
 
-// debugLink reads .gnu_debuglink: a name that a zero byte ends, padding to four bytes, and the file's CRC-32.
-func (m *Module) debugLink() (name string, crc uint32, ok bool) {
+// DebugLink reads .gnu_debuglink: a name that a zero byte ends, padding to four bytes, and the file's CRC-32.
+func (m *Module) DebugLink() (name string, crc uint32, ok bool) {
 	const maxLink = 4096
-	if m.file == nil {
+	if m.File == nil {
 		return "", 0, false
 	}
-	s := m.file.Section(".gnu_debuglink")
+	s := m.File.Section(".gnu_debuglink")
 	if s == nil {
 		return "", 0, false
 	}
@@ -152,7 +153,7 @@ func (m *Module) debugLink() (name string, crc uint32, ok bool) {
 	if !ok || name == "" || at+4 > len(b) {
 		return "", 0, false
 	}
-	return name, binaryLE.Uint32(b[at:]), true
+	return name, binary.LittleEndian.Uint32(b[at:]), true
 }
 
 // sameChecksum reports whether a file has a checksum. What it reads is taken from the budget, in bytes.
@@ -168,8 +169,8 @@ func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	return sum.Sum32() == want
 }
 
-// buildIDOfSections reads the build id where program headers lead nowhere, as in a debug file.
-func buildIDOfSections(f *elf.File) string {
+// BuildIDOfSections reads the build id where program headers lead nowhere, as in a debug file.
+func BuildIDOfSections(f *elf.File) string {
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOTE {
 			continue
@@ -195,7 +196,7 @@ func machineNumber(name string) elf.Machine {
 
 // OpenFile opens an ELF file that no process has mapped, as if at address 0: a libruby, a ruby, or their debug file.
 func OpenFile(path string) (*Module, error) {
-	f, err := safefile.Open(path, maxMappedFile)
+	f, err := safefile.Open(path, MaxMappedFile)
 	if err != nil {
 		return nil, err
 	}
@@ -205,18 +206,18 @@ func OpenFile(path string) (*Module, error) {
 		return nil, err
 	}
 	if m.BuildID == "" {
-		m.BuildID = buildIDOfSections(m.file)
+		m.BuildID = BuildIDOfSections(m.File)
 	}
 	return m, nil
 }
 
 // ReadFile reads bytes of the file's content at a symbol's place, for a module that no process need have mapped.
 func (m *Module) ReadFile(s Symbol, buf []byte) error {
-	if m.file == nil {
+	if m.File == nil {
 		return fmt.Errorf("%s: %w", m.Path, ErrNoModule)
 	}
 	at := uint64(s.Addr - m.Bias)
-	for _, p := range m.file.Progs {
+	for _, p := range m.File.Progs {
 		if p.Type == elf.PT_LOAD && at >= p.Vaddr && at-p.Vaddr+uint64(len(buf)) <= p.Filesz {
 			_, err := p.ReadAt(buf, int64(at-p.Vaddr))
 			return err

@@ -1,4 +1,4 @@
-package attach
+package mapped
 
 import (
 	"errors"
@@ -11,31 +11,34 @@ import (
 // The exported variables by which a CRuby is known. Version and description are in .dynsym of every release from 2.5 on, stripped or not
 // (docs/internals/threads.md#finding-the-vm).
 const (
-	symbolVersion     = "ruby_version"
+	SymbolVersion     = "ruby_version"
 	symbolDescription = "ruby_description"
 	// symbolVM is the pointer to the VM, which releases up to 3.2 export (vm.c).
 	symbolVM = "ruby_current_vm_ptr"
 )
 
-// maxLibraries bounds the mapped files that are searched for a CRuby under another name.
-const maxLibraries = 512
+// MaxLibraries bounds the mapped files that are searched for a CRuby under another name.
+const MaxLibraries = 512
 
 // maxVersionText bounds the texts of ruby_version and ruby_description.
 const maxVersionText = 256
+
+// ErrNotRuby: the process is not a CRuby process.
+var ErrNotRuby = errors.New("not a CRuby process")
 
 // RubyVersion reads the release (ruby_version, "3.4.11"; head says "4.1.0") and the line that `ruby -v` prints
 // (ruby_description: as compiled, without +YJIT and whatever else depends on how it was started) from the memory of a
 // process with this module. ErrNotRuby where the module has no such symbols.
 func (m *Module) RubyVersion(mem Memory) (version, description string, err error) {
-	v, ok := m.Symbol(symbolVersion)
+	v, ok := m.Symbol(SymbolVersion)
 	if !ok {
-		return "", "", fmt.Errorf("%s: %w: it does not define %s", m.Path, ErrNotRuby, symbolVersion)
+		return "", "", fmt.Errorf("%s: %w: it does not define %s", m.Path, ErrNotRuby, SymbolVersion)
 	}
 	if version, err = ReadCString(mem, v.Addr, maxVersionText); err != nil {
-		return "", "", fmt.Errorf("reading %s of %s: %w", symbolVersion, m.Path, err)
+		return "", "", fmt.Errorf("reading %s of %s: %w", SymbolVersion, m.Path, err)
 	}
-	if !isVersion(version) {
-		return "", "", fmt.Errorf("%s: %w: its %s says %q", m.Path, ErrNotRuby, symbolVersion, version)
+	if !IsVersion(version) {
+		return "", "", fmt.Errorf("%s: %w: its %s says %q", m.Path, ErrNotRuby, SymbolVersion, version)
 	}
 	if d, ok := m.Symbol(symbolDescription); ok {
 		if description, err = ReadCString(mem, d.Addr, maxVersionText); err != nil {
@@ -48,9 +51,9 @@ func (m *Module) RubyVersion(mem Memory) (version, description string, err error
 // FileVersion reads the release out of the module's file, without a process. ErrNotRuby where the file has no
 // ruby_version; an error where it has no content, as a debug file.
 func (m *Module) FileVersion() (string, error) {
-	v, ok := m.Symbol(symbolVersion)
+	v, ok := m.Symbol(SymbolVersion)
 	if !ok {
-		return "", fmt.Errorf("%s: %w: it does not define %s", m.Path, ErrNotRuby, symbolVersion)
+		return "", fmt.Errorf("%s: %w: it does not define %s", m.Path, ErrNotRuby, SymbolVersion)
 	}
 	var buf [maxVersionText]byte
 	n := min(len(buf), max(int(v.Size), 8))
@@ -58,20 +61,20 @@ func (m *Module) FileVersion() (string, error) {
 		return "", err
 	}
 	text, _, _ := strings.Cut(string(buf[:n]), "\x00")
-	if !isVersion(text) {
-		return "", fmt.Errorf("%s: %w: its %s says %q", m.Path, ErrNotRuby, symbolVersion, text)
+	if !IsVersion(text) {
+		return "", fmt.Errorf("%s: %w: its %s says %q", m.Path, ErrNotRuby, SymbolVersion, text)
 	}
 	return text, nil
 }
 
-// isVersion reports whether a text looks like a release: digits and dots, starting with a digit.
-func isVersion(s string) bool {
+// IsVersion reports whether a text looks like a release: digits and dots, starting with a digit.
+func IsVersion(s string) bool {
 	return s != "" && s[0] >= '0' && s[0] <= '9' && strings.Trim(s, "0123456789.") == ""
 }
 
-// isLibRuby reports whether a file's name is that of the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
+// IsLibRuby reports whether a file's name is that of the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
 // libruby27.so.2.7; not librubygc.default.so (3.4's loadable collector) or librubyvm.so (TruffleRuby).
-func isLibRuby(path string) bool {
+func IsLibRuby(path string) bool {
 	rest, ok := strings.CutPrefix(filepath.Base(path), "libruby")
 	if !ok {
 		return false
@@ -80,20 +83,20 @@ func isLibRuby(path string) bool {
 	return ok && strings.Trim(name, "-.0123456789") == ""
 }
 
-// foreignProgram describes a program that is not CRuby.
-type foreignProgram struct {
-	exe, title string
-	// libraries are the paths of the mapped files.
-	libraries []string
+// ForeignProgram describes a program that is not CRuby.
+type ForeignProgram struct {
+	Exe, Title string
+	// Libraries are the paths of the mapped files.
+	Libraries []string
 	// sections and symbols report whether the program file has a section, a symbol.
-	section, symbol func(name string) bool
+	Section, Symbol func(name string) bool
 }
 
-// describe says what the program is, in words that follow "it is", and what to do about it.
-func (f foreignProgram) describe() (what, help string) {
-	base := filepath.Base(f.exe)
+// Describe says what the program is, in words that follow "it is", and what to do about it.
+func (f ForeignProgram) Describe() (what, help string) {
+	base := filepath.Base(f.Exe)
 	library := func(prefix string) bool {
-		for _, l := range f.libraries {
+		for _, l := range f.Libraries {
 			if strings.HasPrefix(filepath.Base(l), prefix) {
 				return true
 			}
@@ -101,43 +104,43 @@ func (f foreignProgram) describe() (what, help string) {
 		return false
 	}
 	switch {
-	case library("librubyvm") || base == "truffleruby" || strings.Contains(f.exe, "truffleruby"):
+	case library("librubyvm") || base == "truffleruby" || strings.Contains(f.Exe, "truffleruby"):
 		return "it is TruffleRuby", "ddtop reads CRuby only; TruffleRuby has `--cpusampler`."
 	case library("libjvm.so"):
-		if strings.Contains(f.title, "jruby") {
+		if strings.Contains(f.Title, "jruby") {
 			return "it is JRuby, which runs on a Java VM", "ddtop reads CRuby only; for JRuby use jstack or async-profiler."
 		}
 		return "it is a Java VM (JRuby, if it runs Ruby at all)", "ddtop reads CRuby only; for Java use jstack or async-profiler."
-	case strings.HasPrefix(base, "mruby") || base == "mirb" || f.symbol("mrb_open") || f.symbol("mrb_open_core") || library("libmruby"):
+	case strings.HasPrefix(base, "mruby") || base == "mirb" || f.Symbol("mrb_open") || f.Symbol("mrb_open_core") || library("libmruby"):
 		return "it is mruby, another implementation of Ruby", "ddtop reads CRuby only."
-	case f.section(".go.buildinfo") || f.section(".note.go.buildid") || f.symbol("runtime.main"):
+	case f.Section(".go.buildinfo") || f.Section(".note.go.buildid") || f.Symbol("runtime.main"):
 		return fmt.Sprintf("it is a Go program (%s)", base), "Give the PID of a Ruby process; `ddtop ps` lists them."
 	case strings.HasPrefix(base, "python") || library("libpython"):
 		return "it is Python", "For Python use py-spy."
-	case base == "node" || base == "nodejs" || f.symbol("node_module_register"):
+	case base == "node" || base == "nodejs" || f.Symbol("node_module_register"):
 		return "it is Node.js", "Give the PID of a Ruby process; `ddtop ps` lists them."
 	}
-	return fmt.Sprintf("it runs %s", f.exe), "Give the PID of the Ruby process itself, not of the shell or supervisor that started it; `ddtop ps` lists them."
+	return fmt.Sprintf("it runs %s", f.Exe), "Give the PID of the Ruby process itself, not of the shell or supervisor that started it; `ddtop ps` lists them."
 }
 
 // maxRubies bounds the files with a Ruby that are looked at in one process.
 const maxRubies = 16
 
-// image is a file as it is mapped once. A path can have several: a file that was replaced and loaded again, and one that is loaded into two
+// Image is a file as it is mapped once. A path can have several: a file that was replaced and loaded again, and one that is loaded into two
 // namespaces of the dynamic linker (dlmopen(3)).
-type image struct {
-	path     string
-	mappings []Mapping
+type Image struct {
+	Path     string
+	Mappings []Mapping
 }
 
-// mappedImages lists the files that are mapped, in the order of their addresses. Each begins with a mapping of the file's beginning, where it
+// MappedImages lists the files that are mapped, in the order of their addresses. Each begins with a mapping of the file's beginning, where it
 // has one.
-func mappedImages(mappings []Mapping) []image {
+func MappedImages(mappings []Mapping) []Image {
 	type file struct {
 		path, device string
 		inode        uint64
 	}
-	var out []image
+	var out []Image
 	last := make(map[file]int) // the image that further mappings belong to
 	for _, m := range mappings {
 		if !m.IsFile() {
@@ -147,20 +150,20 @@ func mappedImages(mappings []Mapping) []image {
 		i, ok := last[of]
 		if !ok || m.Offset == 0 {
 			i = len(out)
-			out, last[of] = append(out, image{path: m.Path}), i
+			out, last[of] = append(out, Image{Path: m.Path}), i
 		}
-		out[i].mappings = append(out[i].mappings, m)
+		out[i].Mappings = append(out[i].Mappings, m)
 	}
 	return out
 }
 
-// findRubyModules finds the images that define ruby_version: each libruby, the program, and, if none of them has a VM that runs, any other
+// FindRubyModules finds the images that define ruby_version: each libruby, the program, and, if none of them has a VM that runs, any other
 // library or, where an emulator is the program, a file named as Ruby's programs are. Those whose VM runs come first: a process can have
 // a libruby that nothing has started, of an extension that embeds Ruby or of another release. Where there is none, it returns the program,
 // if that could be opened, and the error that says most.
-func findRubyModules(images []image, exe string, open func(image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
+func FindRubyModules(images []Image, exe string, open func(Image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
 	running := 0
-	try := func(of image) error {
+	try := func(of Image) error {
 		if len(rubies) >= maxRubies {
 			return nil
 		}
@@ -169,13 +172,13 @@ func findRubyModules(images []image, exe string, open func(image) (*Module, erro
 			return err
 		}
 		switch {
-		case !m.inItself(symbolVersion):
-			if program == nil && of.path == exe {
+		case !m.inItself(SymbolVersion):
+			if program == nil && of.Path == exe {
 				program = m
 				return nil
 			}
 			m.Close()
-			return fmt.Errorf("%w: %s does not define %s", ErrNotRuby, of.path, symbolVersion)
+			return fmt.Errorf("%w: %s does not define %s", ErrNotRuby, of.Path, SymbolVersion)
 		case runs(m):
 			rubies = slices.Insert(rubies, running, m)
 			running++
@@ -185,14 +188,14 @@ func findRubyModules(images []image, exe string, open func(image) (*Module, erro
 		return nil
 	}
 	for _, of := range images {
-		if isLibRuby(of.path) {
+		if IsLibRuby(of.Path) {
 			if err := try(of); err != nil {
 				refused = keepWorse(refused, err)
 			}
 		}
 	}
 	for _, of := range images {
-		if of.path == exe && !isLibRuby(exe) {
+		if of.Path == exe && !IsLibRuby(exe) {
 			if err := try(of); err != nil {
 				refused = keepWorse(refused, err)
 			}
@@ -202,11 +205,11 @@ func findRubyModules(images []image, exe string, open func(image) (*Module, erro
 	if running == 0 && refused == nil {
 		looked := 0
 		for _, of := range images {
-			base := filepath.Base(of.path)
-			if of.path == exe || isLibRuby(of.path) || !strings.Contains(base, ".so") && !isRubyName(base) {
+			base := filepath.Base(of.Path)
+			if of.Path == exe || IsLibRuby(of.Path) || !strings.Contains(base, ".so") && !IsRubyName(base) {
 				continue
 			}
-			if looked++; looked > maxLibraries {
+			if looked++; looked > MaxLibraries {
 				break
 			}
 			_ = try(of) // most are no Ruby
@@ -225,20 +228,20 @@ func findRubyModules(images []image, exe string, open func(image) (*Module, erro
 // to one has the variable in its own memory (a copy relocation), and the library's stays 0: not all of these are in use at once.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
-// runs reports whether a module's VM has been started, and not been ended by ruby_cleanup. It is true where that can't be told.
-func (m *Module) runs(mem Memory) bool {
+// Runs reports whether a module's VM has been started, and not been ended by ruby_cleanup. It is true where that can't be told.
+func (m *Module) Runs(mem Memory) bool {
 	for _, name := range append([]string{symbolVM}, classesOfRuby...) {
 		if s, ok := m.Exported(name); ok && !s.TLS {
-			_, ok := m.runningWord(mem)
+			_, ok := m.RunningWord(mem)
 			return ok
 		}
 	}
 	return true
 }
 
-// runningWord returns the place of a word that is not 0 because the module's VM runs: the pointer to the VM, where that is exported
+// RunningWord returns the place of a word that is not 0 because the module's VM runs: the pointer to the VM, where that is exported
 // (ruby_vm_destruct, vm.c, sets it to 0), else a class.
-func (m *Module) runningWord(mem Memory) (at Address, ok bool) {
+func (m *Module) RunningWord(mem Memory) (at Address, ok bool) {
 	isSet := func(s Symbol) bool {
 		var word [8]byte
 		return mem.Read(s.Addr, word[:]) == nil && word != [8]byte{}
@@ -254,8 +257,8 @@ func (m *Module) runningWord(mem Memory) (at Address, ok bool) {
 	return 0, false
 }
 
-// mappedFiles lists the files that are mapped, in the order of their addresses, each once.
-func mappedFiles(mappings []Mapping) []string {
+// MappedFiles lists the files that are mapped, in the order of their addresses, each once.
+func MappedFiles(mappings []Mapping) []string {
 	var out []string
 	seen := make(map[string]bool)
 	for _, m := range mappings {
@@ -273,4 +276,10 @@ func keepWorse(old, err error) error {
 		return err
 	}
 	return old
+}
+
+// IsRubyName reports whether a program's name is one under which CRuby is installed: ruby, ruby3.1, ruby27, ruby-3.4.
+func IsRubyName(name string) bool {
+	rest, ok := strings.CutPrefix(name, "ruby")
+	return ok && strings.Trim(rest, "-.0123456789") == ""
 }

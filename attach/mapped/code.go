@@ -1,7 +1,8 @@
-package attach
+package mapped
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +12,12 @@ import (
 
 // Limits of what is read of a file to find calls in its code. libruby has 4 MB of code and 3 MB of relocations.
 const (
-	// maxCode bounds the code of all sections together, in bytes: sections can overlap.
-	maxCode = 32 << 20
+	// MaxCode bounds the code of all sections together, in bytes: sections can overlap.
+	MaxCode = 32 << 20
 	// maxSlotRelocations bounds the relocations of all sections together, in bytes.
 	maxSlotRelocations = 64 << 20
-	// maxSlots bounds the words that get the address of one of the functions that are asked for.
-	maxSlots = 1 << 10
+	// MaxSlots bounds the words that get the address of one of the functions that are asked for.
+	MaxSlots = 1 << 10
 )
 
 // CodeSection is machine code of a file.
@@ -31,12 +32,12 @@ type CodeSection struct {
 // Code reads the sections with machine code, 32 MB of them at most. A file that has more is an error, and so is a module
 // that was read from memory.
 func (m *Module) Code() ([]CodeSection, error) {
-	if m.file == nil {
+	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
 	}
 	var out []CodeSection
-	left := uint64(maxCode)
-	for _, s := range m.file.Sections {
+	left := uint64(MaxCode)
+	for _, s := range m.File.Sections {
 		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_EXECINSTR == 0 {
 			continue
 		}
@@ -57,7 +58,7 @@ func (m *Module) Code() ([]CodeSection, error) {
 // Slots finds the words into which the dynamic linker puts the addresses of functions that another file has: by their
 // addresses in this file, the number of the function in names. kinds are the types of relocation that do so.
 func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
-	if m.file == nil {
+	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
 	}
 	functions := make(map[uint32]int) // by the number of the symbol
@@ -72,7 +73,7 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	}
 	slots := make(map[uint64]int)
 	left := uint64(maxSlotRelocations)
-	for _, s := range m.file.Sections {
+	for _, s := range m.File.Sections {
 		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
@@ -84,18 +85,18 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 		const entry = 24 // of struct Elf64_Rela; searchPiece is a multiple of it
 		err = pieces(in, searchPiece, 0, func(b []byte, _ int64) bool {
 			for ; len(b) >= entry; b = b[entry:] {
-				info := binaryLE.Uint64(b[8:])
+				info := binary.LittleEndian.Uint64(b[8:])
 				if fn, ok := functions[elf.R_SYM64(info)]; ok && slices.Contains(kinds, elf.R_TYPE64(info)) {
-					slots[binaryLE.Uint64(b)] = fn
+					slots[binary.LittleEndian.Uint64(b)] = fn
 				}
 			}
-			return len(slots) <= maxSlots
+			return len(slots) <= MaxSlots
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: reading section %q: %w", m.Path, s.Name, err)
 		}
-		if len(slots) > maxSlots {
-			return nil, fmt.Errorf("%s: %w: more than %d words with the addresses of %d functions", m.Path, errELFLimit, maxSlots, len(names))
+		if len(slots) > MaxSlots {
+			return nil, fmt.Errorf("%s: %w: more than %d words with the addresses of %d functions", m.Path, errELFLimit, MaxSlots, len(names))
 		}
 	}
 	return slots, nil
@@ -128,7 +129,7 @@ func (t *symbolTable) numbers(name string) ([]uint32, error) {
 	var out []uint32
 	err = pieces(t.symbols, searchPiece, 0, func(b []byte, off int64) bool {
 		for ; len(b) >= elf.Sym64Size; b, off = b[elf.Sym64Size:], off+elf.Sym64Size {
-			if places[binaryLE.Uint32(b)] {
+			if places[binary.LittleEndian.Uint32(b)] {
 				out = append(out, uint32(off/elf.Sym64Size))
 			}
 		}

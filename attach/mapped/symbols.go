@@ -1,16 +1,17 @@
-package attach
+package mapped
 
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"io"
 )
 
 // Limits of a symbol table, in a file or in memory. libruby with all its static symbols has 20,000 and a megabyte of names.
 const (
-	maxSymbols     = 1 << 20
-	maxSymbolNames = 64 << 20
+	MaxSymbols     = 1 << 20
+	MaxSymbolNames = 64 << 20
 	// maxSymbolName bounds a name that is asked for or listed, in bytes.
 	maxSymbolName = 4096
 	// maxSameName is how many places in the names a name may end: linkers let names share their ends.
@@ -32,7 +33,7 @@ const hiddenVersion = 1 << 15
 
 // newSymbolTable makes a table of what is in a file, or in a target's memory; nil where it is beyond the limits.
 func newSymbolTable(in io.ReaderAt, symbols, symbolsSize, names, namesSize uint64) *symbolTable {
-	if symbolsSize > maxSymbols*elf.Sym64Size || namesSize > maxSymbolNames {
+	if symbolsSize > MaxSymbols*elf.Sym64Size || namesSize > MaxSymbolNames {
 		return nil
 	}
 	return &symbolTable{symbols: io.NewSectionReader(in, int64(symbols), int64(symbolsSize)), names: io.NewSectionReader(in, int64(names), int64(namesSize))}
@@ -46,7 +47,7 @@ func symbolsOf(f *elf.File, kind elf.SectionType) *symbolTable {
 	}
 	names := f.Sections[s.Link]
 	if names.Type != elf.SHT_STRTAB || names.Flags&elf.SHF_COMPRESSED != 0 ||
-		s.Size > maxSymbols*elf.Sym64Size || names.Size > maxSymbolNames {
+		s.Size > MaxSymbols*elf.Sym64Size || names.Size > MaxSymbolNames {
 		return nil
 	}
 	t := &symbolTable{symbols: io.NewSectionReader(s, 0, int64(s.Size)), names: io.NewSectionReader(names, 0, int64(names.Size))}
@@ -63,7 +64,7 @@ func (t *symbolTable) hidden(number int64) bool {
 		return false
 	}
 	_, err := t.versions.ReadAt(b[:], 2*number)
-	return err == nil && binaryLE.Uint16(b[:])&hiddenVersion != 0
+	return err == nil && binary.LittleEndian.Uint16(b[:])&hiddenVersion != 0
 }
 
 // found is what a table says of a name.
@@ -84,11 +85,11 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	final := false
 	err = pieces(t.symbols, searchPiece, 0, func(b []byte, off int64) bool {
 		for ; len(b) >= elf.Sym64Size && !final; b, off = b[elf.Sym64Size:], off+elf.Sym64Size {
-			if !places[binaryLE.Uint32(b)] {
+			if !places[binary.LittleEndian.Uint32(b)] {
 				continue
 			}
-			s := elf.Symbol{Name: name, Info: b[4], Other: b[5], Section: elf.SectionIndex(binaryLE.Uint16(b[6:])),
-				Value: binaryLE.Uint64(b[8:]), Size: binaryLE.Uint64(b[16:])}
+			s := elf.Symbol{Name: name, Info: b[4], Other: b[5], Section: elf.SectionIndex(binary.LittleEndian.Uint16(b[6:])),
+				Value: binary.LittleEndian.Uint64(b[8:]), Size: binary.LittleEndian.Uint64(b[16:])}
 			kind := elf.ST_TYPE(s.Info)
 			switch {
 			case s.Section == elf.SHN_UNDEF:

@@ -1,7 +1,8 @@
-package attach
+package mapped
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -44,18 +45,18 @@ type Module struct {
 	BuildID string
 
 	writable []Span
-	loads    []Span
+	Loads    []Span
 	needed   []string
-	// file is nil for a module that was read from memory; content is what the file holds.
-	file    *elf.File
+	// File is nil for a module that was read from memory; content is what the file holds.
+	File    *elf.File
 	content io.ReaderAt
 	closer  io.Closer
 	// mapped are the mappings of the file; nil for one that no process has mapped.
 	mapped []Mapping
-	// roots are the folders that a separate debug file is looked for below; nil: "/". chroot is the target's root where it
+	// Roots are the folders that a separate debug file is looked for below; nil: "/". chroot is the target's root where it
 	// is a folder of ours.
-	roots  []debugRoot
-	chroot string
+	Roots  []DebugRoot
+	Chroot string
 
 	// dynamic are the exported and undefined symbols, static those of .symtab; nil: there are none.
 	dynamic, static *symbolTable
@@ -76,11 +77,11 @@ type askedFor struct {
 
 // NewModule reads an ELF file that is mapped at bias. The Module takes over closer, which may be nil.
 func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*Module, error) {
-	f, err := openELF(file)
+	f, err := OpenELF(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	m := &Module{Path: path, Machine: machineName(f.Machine), Bias: bias, file: f, content: file, closer: closer,
+	m := &Module{Path: path, Machine: MachineName(f.Machine), Bias: bias, File: f, content: file, closer: closer,
 		dynamic: symbolsOf(f, elf.SHT_DYNSYM), static: symbolsOf(f, elf.SHT_SYMTAB)}
 	if err := m.readNeeded(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -92,7 +93,7 @@ func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*
 			if span.End < span.Start {
 				return nil, fmt.Errorf("%s: a segment at 0x%x with %d bytes wraps around", path, p.Vaddr, p.Memsz)
 			}
-			m.loads = append(m.loads, span)
+			m.Loads = append(m.Loads, span)
 			if p.Flags&elf.PF_W != 0 {
 				m.writable = append(m.writable, span)
 			}
@@ -107,7 +108,7 @@ func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*
 
 // readNeeded reads the names of the libraries that the file wants. In a debug file the section has no content.
 func (m *Module) readNeeded() error {
-	d := m.file.Section(".dynamic")
+	d := m.File.Section(".dynamic")
 	if d == nil || d.Type == elf.SHT_NOBITS || m.dynamic == nil {
 		return nil
 	}
@@ -116,14 +117,15 @@ func (m *Module) readNeeded() error {
 		return err
 	}
 	for ; len(b) >= 16 && len(m.needed) < maxNeeded; b = b[16:] {
-		if elf.DynTag(binaryLE.Uint64(b)) == elf.DT_NEEDED {
-			m.needed = append(m.needed, m.dynamic.nameAt(binaryLE.Uint64(b[8:])))
+		if elf.DynTag(binary.LittleEndian.Uint64(b)) == elf.DT_NEEDED {
+			m.needed = append(m.needed, m.dynamic.nameAt(binary.LittleEndian.Uint64(b[8:])))
 		}
 	}
 	return nil
 }
 
-func machineName(m elf.Machine) string {
+// MachineName is what Linux calls a machine, as uname -m.
+func MachineName(m elf.Machine) string {
 	switch m {
 	case elf.EM_X86_64:
 		return "x86_64"
@@ -150,7 +152,7 @@ func buildID(p *elf.Prog) string {
 // buildIDOf finds the note GNU with type 3, NT_GNU_BUILD_ID (elf.h).
 func buildIDOf(b []byte) string {
 	for len(b) >= 12 {
-		order := binaryLE
+		order := binary.LittleEndian
 		name, desc, kind := uint64(order.Uint32(b)), uint64(order.Uint32(b[4:])), order.Uint32(b[8:])
 		nameEnd := 12 + (name+3)&^3
 		end := nameEnd + (desc+3)&^3
@@ -172,7 +174,7 @@ func (m *Module) Close() error {
 	var errs []error
 	if m.debugCloser != nil {
 		errs = append(errs, m.debugCloser.Close())
-		m.debug, m.debugErr, m.debugCloser = nil, fmt.Errorf("%w: %s is closed", errNoDebugFile, m.Path), nil
+		m.debug, m.debugErr, m.debugCloser = nil, fmt.Errorf("%w: %s is closed", ErrNoDebugFile, m.Path), nil
 	}
 	if m.closer != nil {
 		errs = append(errs, m.closer.Close())
@@ -258,7 +260,7 @@ func (m *Module) HasDWARF() bool {
 }
 
 // HasSection reports whether the file has a section of that name; never so for a module that was read from memory.
-func (m *Module) HasSection(name string) bool { return m.file != nil && m.file.Section(name) != nil }
+func (m *Module) HasSection(name string) bool { return m.File != nil && m.File.Section(name) != nil }
 
 // Needs lists the libraries that the file asks the dynamic linker for (DT_NEEDED).
 func (m *Module) Needs() []string { return slices.Clone(m.needed) }
@@ -282,13 +284,13 @@ func (m *Module) JmpBuf() bool {
 // them), at their addresses in the process.
 func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
 
-// newMappedModule reads an ELF file that the given mappings are of. The Module takes over closer, which may be nil.
-func newMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Closer) (*Module, error) {
+// NewMappedModule reads an ELF file that the given mappings are of. The Module takes over closer, which may be nil.
+func NewMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Closer) (*Module, error) {
 	m, err := NewModule(path, file, 0, closer)
 	if err != nil {
 		return nil, err
 	}
-	bias, err := loadBias(m.file.Progs, own)
+	bias, err := LoadBias(m.File.Progs, own)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -300,7 +302,7 @@ func newMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Clo
 // moveTo sets the bias of a module that was read as if at address 0.
 func (m *Module) moveTo(bias Address) {
 	m.Bias = bias
-	for _, spans := range [][]Span{m.loads, m.writable} {
+	for _, spans := range [][]Span{m.Loads, m.writable} {
 		for i := range spans {
 			spans[i].Start += bias
 			spans[i].End += bias
@@ -311,15 +313,15 @@ func (m *Module) moveTo(bias Address) {
 // errNoBias is returned when none of the mappings is one of the file's segments.
 var errNoBias = errors.New("no mapping belongs to a segment of the file")
 
-// loadBias computes where a file is mapped: the start of the mapping whose offset is that of a segment, less that
+// LoadBias computes where a file is mapped: the start of the mapping whose offset is that of a segment, less that
 // segment's address, both rounded down to a page.
-func loadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
+func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	for _, p := range progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {
 			continue
 		}
 		// The linker may align segments to 64 KiB (aarch64): the kernel still maps whole 4 KiB pages.
-		offset, vaddr := p.Off&^(pageSize-1), p.Vaddr&^(pageSize-1)
+		offset, vaddr := p.Off&^(PageSize-1), p.Vaddr&^(PageSize-1)
 		for _, m := range mappings {
 			if m.Offset == offset {
 				return m.Start - Address(vaddr), nil
@@ -335,7 +337,7 @@ func ReadCString(mem Memory, addr Address, limit int) (string, error) {
 	buf := make([]byte, 64)
 	for out.Len() < limit {
 		// Never over the end of a page: the next one need not be there.
-		n := min(len(buf), limit-out.Len(), int(pageSize-uint64(addr)%pageSize))
+		n := min(len(buf), limit-out.Len(), int(PageSize-uint64(addr)%PageSize))
 		if err := mem.Read(addr, buf[:n]); err != nil {
 			return "", err
 		}

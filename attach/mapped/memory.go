@@ -1,17 +1,13 @@
-// Package attach gives access to a target: it finds the process, explains why it can't be read, reads its memory, and
-// knows its ELF files and their symbols. It knows nothing of Ruby's structures.
-package attach
+package mapped
 
 import (
-	"encoding/binary"
 	"fmt"
 )
 
-// pageSize is the smallest page, in bytes, of the machines that can be read.
-const pageSize = 4096
+// PageSize is the smallest page, in bytes, of the machines that can be read.
+const PageSize = 4096
 
 // binaryLE is the byte order of the machines that can be read.
-var binaryLE = binary.LittleEndian
 
 // Address is an address in the target's memory.
 type Address uint64

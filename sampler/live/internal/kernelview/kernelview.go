@@ -1,4 +1,4 @@
-package live
+package kernelview
 
 import (
 	"errors"
@@ -21,20 +21,20 @@ const (
 	// excepted, whose are read in every stack tick: reading costs 1.3 µs a thread, so that all of them together cost less
 	// than half a percent of a CPU. Up to 30 threads all are read in every stack tick.
 	cpuShareNS = 330_000
-	// oldestCPUNS is how old the CPU counters of a thread get when a budget makes stack ticks rare. They add up by themselves, so that
+	// OldestCPUNS is how old the CPU counters of a thread get when a budget makes stack ticks rare. They add up by themselves, so that
 	// one reading a second, at 1.3 µs a thread, keeps all of a thread's CPU time.
-	oldestCPUNS = 1_000_000_000
-	// endParts is the part of the time that figures are of that counters are too old by at its ends, at most: shorter times than
+	OldestCPUNS = 1_000_000_000
+	// EndParts is the part of the time that figures are of that counters are too old by at its ends, at most: shorter times than
 	// endParts seconds have them read more often.
-	endParts = 4
+	EndParts = 4
 	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, once it had a CPU.
 	settleNS = 3_000_000
-	// procNS and selfNS are how often the process's counters and our own are read, selfCPUNS our own CPU time.
-	procNS = 250_000_000
+	// ProcNS and selfNS are how often the process's counters and our own are read, selfCPUNS our own CPU time.
+	ProcNS = 250_000_000
 	// listensNS is how often it is looked at whether a thread that waits at a connection asks or listens: 5 µs a time.
 	listensNS = 1_000_000_000
-	selfNS    = 1_000_000_000
-	selfCPUNS = 100_000_000
+	SelfNS    = 1_000_000_000
+	SelfCPUNS = 100_000_000
 )
 
 // freeCPUReads is the number of threads at work, or waiting since recently, whose CPU counters are all read in every stack tick.
@@ -47,9 +47,9 @@ const computes = 3
 // maxAsksPerTick bounds the threads whose system call is asked for in one lock tick because they have just blocked.
 const maxAsksPerTick = 64
 
-// kernelView keeps what the kernel said about each thread and decides when to ask again: the kernel is asked thread by
+// View keeps what the kernel said about each thread and decides when to ask again: the kernel is asked thread by
 // thread, at 1 to 2 µs each, so only for what memory does not tell and only when something has changed.
-type kernelView struct {
+type View struct {
 	tasks   *kernel.Tasks
 	mem     attach.Memory
 	recheck func(sampler.RactorID, sampler.ThreadID) bool
@@ -63,14 +63,14 @@ type kernelView struct {
 	working int64
 	// pausedNS is when the target was last let go after a stop for a sample; 0: it never was.
 	pausedNS int64
-	// spaces says which threads the process has; nil: nothing asks.
-	spaces *kernel.Namespace
+	// Spaces says which threads the process has; nil: nothing asks.
+	Spaces *kernel.Namespace
 	lost   lostHelpers
-	first  firstStack
-	// frozen: the process's cgroup was frozen when that was asked last.
-	frozen bool
-	// oldestNS is how old the CPU counters of a thread get.
-	oldestNS int64
+	First  firstStack
+	// Frozen: the process's cgroup was frozen when that was asked last.
+	Frozen bool
+	// OldestNS is how old the CPU counters of a thread get.
+	OldestNS int64
 	// refused keeps the first error that means that the kernel will not tell.
 	refused error
 }
@@ -144,8 +144,9 @@ type settling struct {
 	ran     bool
 }
 
-func newKernelView(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(sampler.RactorID, sampler.ThreadID) bool) *kernelView {
-	return &kernelView{tasks: tasks, mem: mem, now: now, recheck: recheck, oldestNS: oldestCPUNS, threads: make(map[sampler.ThreadID]*threadView)}
+// New returns a View of a process. recheck reports whether a thread still owns a GVL (ruby.Reader.RecheckOwner).
+func New(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(sampler.RactorID, sampler.ThreadID) bool) *View {
+	return &View{tasks: tasks, mem: mem, now: now, recheck: recheck, OldestNS: OldestCPUNS, threads: make(map[sampler.ThreadID]*threadView)}
 }
 
 // restarted is the name of a system call that the kernel goes on with after a stop, whatever it was (restart_syscall(2)).
@@ -162,8 +163,8 @@ const (
 	askFD                      // what the descriptor is that memory names, of a thread without a native thread
 )
 
-// fill adds the kernel's part to a sample. all asks about every thread, whatever is known (for a single dump).
-func (v *kernelView) fill(s *sampler.Sample, all bool) {
+// Fill adds the kernel's part to a sample. all asks about every thread, whatever is known (for a single dump).
+func (v *View) Fill(s *sampler.Sample, all bool) {
 	v.round++
 	if s.PauseNS != 0 {
 		v.pausedNS = v.now()
@@ -207,7 +208,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 				working++
 			}
 			age := s.TimeNS - w.k.CPUAtNS
-			if all || age >= v.oldestNS || s.Depth == sampler.StackTick && (owner || age >= max(old, young)) {
+			if all || age >= v.OldestNS || s.Depth == sampler.StackTick && (owner || age >= max(old, young)) {
 				v.readCPU(t.TID, w)
 			}
 		}
@@ -216,7 +217,7 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 			w.stack = t.Stack
 		}
 		t.Kernel = w.k
-		v.first.check(v, t)
+		v.First.check(v, t)
 	}
 	if s.Depth == sampler.StackTick {
 		v.working = working
@@ -234,8 +235,8 @@ func (v *kernelView) fill(s *sampler.Sample, all bool) {
 	}
 }
 
-// lastCounters reads the CPU counters of all threads of the last sample, so that the time up to its end counts.
-func (v *kernelView) lastCounters(s *sampler.Sample) {
+// LastCounters reads the CPU counters of all threads of the last sample, so that the time up to its end counts.
+func (v *View) LastCounters(s *sampler.Sample) {
 	for i := range s.Threads {
 		if t := &s.Threads[i]; t.TID != 0 {
 			w := v.of(i, t.ID)
@@ -246,7 +247,7 @@ func (v *kernelView) lastCounters(s *sampler.Sample) {
 }
 
 // question decides what the kernel is asked about a thread, from what memory says of it and what the kernel said before.
-func (v *kernelView) question(s *sampler.Sample, t *sampler.Thread, w *threadView, owner, released, all bool) question {
+func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, owner, released, all bool) question {
 	switch {
 	case t.TID == 0:
 		if released && t.Blocked.FD >= 0 && v.unasked(s, t, w, all) {
@@ -269,7 +270,7 @@ func (v *kernelView) question(s *sampler.Sample, t *sampler.Thread, w *threadVie
 }
 
 // put puts a question.
-func (v *kernelView) put(q question, t *sampler.Thread, w *threadView) {
+func (v *View) put(q question, t *sampler.Thread, w *threadView) {
 	switch q {
 	case askForget:
 		w.forget()
@@ -290,7 +291,7 @@ func (w *threadView) forget() {
 }
 
 // of finds what is kept of the i-th thread, which mostly was the i-th in the last sample, too.
-func (v *kernelView) of(i int, id sampler.ThreadID) *threadView {
+func (v *View) of(i int, id sampler.ThreadID) *threadView {
 	if i < len(v.order) && v.order[i].id == id {
 		w := v.order[i]
 		w.round = v.round
@@ -321,7 +322,7 @@ func owns(s *sampler.Sample, t *sampler.Thread) bool {
 }
 
 // wanted reports whether the kernel has to be asked about a thread that has released the GVL.
-func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
+func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	switch t.Blocked.Kind {
 	case sampler.BlockNone, sampler.BlockIO, sampler.BlockSelect, sampler.BlockChild:
 	default:
@@ -345,14 +346,14 @@ func (v *kernelView) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView,
 
 // unasked reports whether the peer of a thread without a native thread is still to be looked up, or again: the name of a socket
 // that is still connecting comes later.
-func (v *kernelView) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
+func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
 		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||
 		s.Depth == sampler.StackTick && s.TimeNS-w.k.StateAtNS > askAgainNS
 }
 
 // askOwner asks whether the holder of the GVL sleeps in the kernel, and if so whether it still holds it.
-func (v *kernelView) askOwner(t *sampler.Thread, w *threadView) {
+func (v *View) askOwner(t *sampler.Thread, w *threadView) {
 	w.k.Rechecked = false
 	v.ask(t.TID, w)
 	if w.gone { // a thread that has ended by pthread_exit holds the GVL for ever
@@ -363,14 +364,14 @@ func (v *kernelView) askOwner(t *sampler.Thread, w *threadView) {
 	}
 	w.k.Rechecked = v.recheck(t.Ractor, t.ID)
 	// A process that is stopped (kill -STOP, a debugger) or frozen keeps the GVL too, and no code of it is to blame.
-	if v.frozen {
+	if v.Frozen {
 		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallFrozen, -1, 0, 0, 0
 	} else if state, err := v.tasks.State(t.TID); err == nil && (state == 'T' || state == 't') {
 		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallStopped, -1, 0, 0, 0
 	}
 }
 
-func (v *kernelView) ask(tid int32, w *threadView) {
+func (v *View) ask(tid int32, w *threadView) {
 	call, err := v.tasks.Call(tid)
 	w.gone = errors.Is(err, kernel.ErrGone) && w.k.CPUAtNS != 0
 	if err != nil {
@@ -405,7 +406,7 @@ func (v *kernelView) ask(tid int32, w *threadView) {
 
 // settles reports whether a thread that is not in its call may be on its way back from the last pause: until settleNS after it
 // was seen to have had a CPU. Its counters move when it gets one, and while it has one.
-func (v *kernelView) settles(tid int32, w *threadView) bool {
+func (v *View) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
 	cpu, err := v.tasks.CPU(tid)
 	if err != nil {
@@ -420,7 +421,7 @@ func (v *kernelView) settles(tid int32, w *threadView) bool {
 	return !at.ran || now-v.pausedNS < settleNS
 }
 
-func (v *kernelView) readCPU(tid int32, w *threadView) {
+func (v *View) readCPU(tid int32, w *threadView) {
 	cpu, err := v.tasks.CPU(tid)
 	if err != nil {
 		v.note(err)
@@ -434,7 +435,7 @@ func (v *kernelView) readCPU(tid int32, w *threadView) {
 	w.busy = false
 }
 
-func (v *kernelView) note(err error) {
+func (v *View) note(err error) {
 	if v.refused == nil && !errors.Is(err, kernel.ErrGone) {
 		v.refused = err
 	}

@@ -1,4 +1,4 @@
-package live
+package kernelview
 
 import (
 	"github.com/ddtop/ddtop/attach"
@@ -19,8 +19,8 @@ type firstStack struct {
 // keeps as much room free there at least (MIN_GAP in mm/util.c).
 const maxFirstStack = 128 << 20
 
-// newFirstStack finds the stack of a process.
-func newFirstStack(p *attach.Process) firstStack {
+// NewFirstStack finds the stack of a process.
+func NewFirstStack(p *attach.Process) firstStack {
 	if !p.Forked() {
 		return firstStack{}
 	}
@@ -37,7 +37,7 @@ func newFirstStack(p *attach.Process) firstStack {
 }
 
 // check takes BitRootFiber from a main thread whose outermost frame is not the program's, or of which that is not known yet.
-func (f *firstStack) check(v *kernelView, t *sampler.Thread) {
+func (f *firstStack) check(v *View, t *sampler.Thread) {
 	if f.of.End == 0 || t.Bits&sampler.BitRootFiber == 0 || t.TID == 0 {
 		return
 	}

@@ -1,7 +1,8 @@
-package attach
+package mapped
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -31,30 +32,30 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 	if string(head[:4]) != elf.ELFMAG || elf.Class(head[4]) != elf.ELFCLASS64 || elf.Data(head[5]) != elf.ELFDATA2LSB {
 		return fail("its header", ErrNoModule)
 	}
-	count, size := int(binaryLE.Uint16(head[56:])), int(binaryLE.Uint16(head[54:]))
+	count, size := int(binary.LittleEndian.Uint16(head[56:])), int(binary.LittleEndian.Uint16(head[54:]))
 	if size != 56 || count == 0 || count > maxProgramHeaders {
 		return fail("its program headers", ErrNoModule)
 	}
 	table := make([]byte, count*size)
-	if err := mem.Read(start+Address(binaryLE.Uint64(head[32:])), table); err != nil {
+	if err := mem.Read(start+Address(binary.LittleEndian.Uint64(head[32:])), table); err != nil {
 		return fail("its program headers", err)
 	}
-	m := &Module{Path: path, Machine: machineName(elf.Machine(binaryLE.Uint16(head[18:])))}
+	m := &Module{Path: path, Machine: MachineName(elf.Machine(binary.LittleEndian.Uint16(head[18:])))}
 	var dynamic Span
 	biased := false
 	for h := table; len(h) >= size; h = h[size:] {
-		kind, flags := elf.ProgType(binaryLE.Uint32(h)), elf.ProgFlag(binaryLE.Uint32(h[4:]))
-		offset, vaddr, memsz := binaryLE.Uint64(h[8:]), binaryLE.Uint64(h[16:]), binaryLE.Uint64(h[40:])
+		kind, flags := elf.ProgType(binary.LittleEndian.Uint32(h)), elf.ProgFlag(binary.LittleEndian.Uint32(h[4:]))
+		offset, vaddr, memsz := binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[40:])
 		if kind == elf.PT_LOAD && !biased {
 			// The first segment holds the file's first byte, the header just read.
-			m.Bias, biased = start-Address(vaddr&^(pageSize-1))+Address(offset&^(pageSize-1)), true
+			m.Bias, biased = start-Address(vaddr&^(PageSize-1))+Address(offset&^(PageSize-1)), true
 		}
 		span := Span{m.Bias + Address(vaddr), m.Bias + Address(vaddr+memsz)}
 		switch {
 		case kind == elf.PT_LOAD && span.End < span.Start:
 			return fail("its segments", ErrNoModule)
 		case kind == elf.PT_LOAD:
-			m.loads = append(m.loads, span)
+			m.Loads = append(m.Loads, span)
 			if flags&elf.PF_W != 0 {
 				m.writable = append(m.writable, span)
 			}
@@ -88,7 +89,7 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	}
 	var d dynamicTable
 	for ; len(entries) >= 16; entries = entries[16:] {
-		tag, value := elf.DynTag(binaryLE.Uint64(entries)), binaryLE.Uint64(entries[8:])
+		tag, value := elf.DynTag(binary.LittleEndian.Uint64(entries)), binary.LittleEndian.Uint64(entries[8:])
 		// glibc replaces the addresses by those in the process, musl leaves them as they are in the file.
 		addr := Address(value)
 		if addr < m.Bias {
@@ -109,7 +110,7 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 			d.needed = append(d.needed, value)
 		}
 	}
-	if d.symbols == 0 || d.strings == 0 || d.stringsSize == 0 || d.stringsSize > maxSymbolNames {
+	if d.symbols == 0 || d.strings == 0 || d.stringsSize == 0 || d.stringsSize > MaxSymbolNames {
 		return ErrNoModule
 	}
 	count, err := d.symbolCount(mem)
@@ -140,7 +141,7 @@ func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 		if err := mem.Read(d.hash, head[:]); err != nil {
 			return 0, err
 		}
-		if n := binaryLE.Uint32(head[4:]); n <= maxSymbols {
+		if n := binary.LittleEndian.Uint32(head[4:]); n <= MaxSymbols {
 			return int(n), nil
 		}
 		return 0, ErrNoModule
@@ -152,15 +153,15 @@ func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if err := mem.Read(d.gnuHash, head[:]); err != nil {
 		return 0, err
 	}
-	buckets, first, bloom := binaryLE.Uint32(head[:]), binaryLE.Uint32(head[4:]), binaryLE.Uint32(head[8:])
-	if buckets == 0 || buckets > maxHashBuckets || bloom > maxHashBuckets || first > maxSymbols {
+	buckets, first, bloom := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:]), binary.LittleEndian.Uint32(head[8:])
+	if buckets == 0 || buckets > maxHashBuckets || bloom > maxHashBuckets || first > MaxSymbols {
 		return 0, ErrNoModule
 	}
 	at := d.gnuHash + 16 + Address(bloom)*8
 	last := uint32(0)
 	err := pieces(io.NewSectionReader(memoryReader{mem}, int64(at), int64(buckets)*4), searchPiece, 0, func(b []byte, _ int64) bool {
 		for ; len(b) >= 4; b = b[4:] {
-			last = max(last, binaryLE.Uint32(b))
+			last = max(last, binary.LittleEndian.Uint32(b))
 		}
 		return true
 	})
@@ -172,7 +173,7 @@ func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	}
 	// The chain words follow the buckets, one a symbol from `first` on; the lowest bit marks a chain's end.
 	at += Address(buckets) * 4
-	for end := min(last+maxHashChain, maxSymbols); last < end; last++ {
+	for end := min(last+maxHashChain, MaxSymbols); last < end; last++ {
 		var word [4]byte
 		if err := mem.Read(at+Address(last-first)*4, word[:]); err != nil {
 			return 0, err

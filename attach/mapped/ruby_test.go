@@ -1,4 +1,4 @@
-package attach
+package mapped
 
 import (
 	"errors"
@@ -40,16 +40,16 @@ func TestFindRubyModules(t *testing.T) {
 		"not a collector of 3.4's": {paths: []string{"/bin/x", "/lib/librubygc.default.so"}, exe: "/bin/x", program: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var images []image
+			var images []Image
 			for _, path := range test.paths {
-				images = append(images, image{path: path})
+				images = append(images, Image{Path: path})
 			}
-			rubies, program, err := findRubyModules(images, test.exe, func(of image) (*Module, error) {
-				if slices.Contains(test.refused, of.path) {
+			rubies, program, err := FindRubyModules(images, test.exe, func(of Image) (*Module, error) {
+				if slices.Contains(test.refused, of.Path) {
 					return nil, refuse
 				}
-				defined := slices.Contains(test.ruby, of.path)
-				return &Module{Path: of.path, asked: map[askedFor]found{{nil, symbolVersion}: {defined: defined}}}, nil
+				defined := slices.Contains(test.ruby, of.Path)
+				return &Module{Path: of.Path, asked: map[askedFor]found{{nil, SymbolVersion}: {defined: defined}}}, nil
 			}, func(m *Module) bool { return !slices.Contains(test.idle, m.Path) })
 			var all []string
 			for _, m := range rubies {
@@ -69,13 +69,13 @@ func TestMappedImages(t *testing.T) {
 		return Mapping{Start: start, End: start + 1, Path: path, Inode: inode, Offset: offset}
 	}
 	var got []int
-	for _, of := range mappedImages([]Mapping{
+	for _, of := range MappedImages([]Mapping{
 		m(1, "/a", 1, 0), m(2, "/a", 1, 4096), m(3, "/b", 2, 0), m(4, "/a", 1, 8192), // one file, and another between its segments
 		m(5, "/a", 1, 0), m(6, "/a", 1, 4096), // loaded again
 		m(7, "/a", 9, 0), m(8, "/a", 9, 4096), // another file of that name
 		m(9, "[heap]", 0, 0), m(10, "/c", 3, 4096), m(11, "/c", 3, 8192), // without its beginning
 	}) {
-		got = append(got, len(of.mappings))
+		got = append(got, len(of.Mappings))
 	}
 	if !slices.Equal(got, []int{3, 1, 2, 2, 2}) {
 		t.Errorf("images of %v mappings", got)

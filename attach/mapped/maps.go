@@ -1,4 +1,4 @@
-package attach
+package mapped
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxMappings bounds the mappings read of one process; the kernel's own default limit is 65,530 (vm.max_map_count).
-const maxMappings = 1 << 18
+// MaxMappings bounds the mappings read of one process; the kernel's own default limit is 65,530 (vm.max_map_count).
+const MaxMappings = 1 << 18
 
 // Mapping is one line of /proc/PID/maps.
 type Mapping struct {
@@ -31,8 +31,8 @@ type Mapping struct {
 // IsFile reports whether the mapping is one of a file.
 func (m Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
 
-// parseMaps reads the text of /proc/PID/maps (proc_pid_maps(5)). A line that is not a mapping is an error that quotes it.
-func parseMaps(text []byte) ([]Mapping, error) {
+// ParseMaps reads the text of /proc/PID/maps (proc_pid_maps(5)). A line that is not a mapping is an error that quotes it.
+func ParseMaps(text []byte) ([]Mapping, error) {
 	var out []Mapping
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
@@ -43,8 +43,8 @@ func parseMaps(text []byte) ([]Mapping, error) {
 		if err != nil {
 			return nil, fmt.Errorf("maps line %d: %w", len(out)+1, err)
 		}
-		if len(out) >= maxMappings {
-			return nil, fmt.Errorf("more than %d mappings", maxMappings)
+		if len(out) >= MaxMappings {
+			return nil, fmt.Errorf("more than %d mappings", MaxMappings)
 		}
 		out = append(out, m)
 	}

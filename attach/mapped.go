@@ -1,0 +1,57 @@
+package attach
+
+import (
+	"io"
+
+	"github.com/ddtop/ddtop/attach/mapped"
+)
+
+// These are package mapped's, under the names that callers of this package use.
+type (
+	// Address is an address in a target's memory.
+	Address = mapped.Address
+	// Range is a piece of a target's memory to read.
+	Range = mapped.Range
+	// Memory is a target's memory.
+	Memory = mapped.Memory
+	// ReadError says which memory could not be read.
+	ReadError = mapped.ReadError
+	// Mapping is a line of /proc/PID/maps.
+	Mapping = mapped.Mapping
+	// Module is an ELF file as a target has it in memory.
+	Module = mapped.Module
+	// Symbol is a symbol of a Module.
+	Symbol = mapped.Symbol
+	// Span is a piece of a target's memory.
+	Span = mapped.Span
+	// ThreadLocal is where threads have a variable of their own.
+	ThreadLocal = mapped.ThreadLocal
+	// Word is a word of a thread's own memory.
+	Word = mapped.Word
+	// CodeSection is a section with machine code of a Module.
+	CodeSection = mapped.CodeSection
+)
+
+// Errors of package mapped.
+var (
+	ErrNotRuby  = mapped.ErrNotRuby
+	ErrNoModule = mapped.ErrNoModule
+)
+
+// NewModule is mapped.NewModule.
+func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*Module, error) {
+	return mapped.NewModule(path, file, bias, closer)
+}
+
+// NewModuleFromMemory is mapped.NewModuleFromMemory.
+func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error) {
+	return mapped.NewModuleFromMemory(path, mem, start)
+}
+
+// OpenFile is mapped.OpenFile.
+func OpenFile(path string) (*Module, error) { return mapped.OpenFile(path) }
+
+// ReadCString is mapped.ReadCString.
+func ReadCString(mem Memory, addr Address, limit int) (string, error) {
+	return mapped.ReadCString(mem, addr, limit)
+}

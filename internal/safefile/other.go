@@ -1,0 +1,141 @@
+//go:build !linux
+
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Rights are those of the process that named a file; elsewhere than on Linux there are no such processes.
+type Rights struct {
+	UID, GID     int
+	Groups       []int
+	Capabilities uint64
+}
+
+// Root is a folder that is the whole world of the paths opened below it.
+type Root struct {
+	dir  *os.Root
+	gate *Gate
+}
+
+// OpenRoot takes a folder as a root. Links that lead out of it are refused.
+func OpenRoot(path string, _ *Rights, gate *Gate) (*Root, error) {
+	dir, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Root{dir, gate}, nil
+}
+
+// Close closes the folder.
+func (r *Root) Close() error { return r.dir.Close() }
+
+// Open opens a regular file of at most limit bytes for reading.
+func (r *Root) Open(path string, limit int64) (*File, error) {
+	path, err := filepath.Rel("/", filepath.Join("/", path))
+	if err != nil {
+		return nil, err
+	}
+	info, err := r.dir.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return opened(path, info, limit, r.gate, func() (*os.File, error) { return r.dir.Open(path) })
+}
+
+// Open opens a regular file that the user has named.
+func Open(path string, limit int64) (*File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return opened(path, info, limit, new(Gate), func() (*os.File, error) { return os.Open(path) })
+}
+
+func opened(name string, info os.FileInfo, limit int64, gate *Gate, open func() (*os.File, error)) (*File, error) {
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: %w", name, ErrNotRegular)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("%s: %w: %d bytes, and %d are the most", name, ErrTooLarge, info.Size(), limit)
+	}
+	file, err := open()
+	if err != nil {
+		return nil, err
+	}
+	return &File{file: file, name: name, info: info, gate: gate}, nil
+}
+
+// OwnFolder opens a folder into which ddtop writes while nobody looks, and makes it if it is missing.
+func OwnFolder(path string) (*os.Root, error) { return MakeFolder(path) }
+
+// OpenOwn opens a regular file of an own folder.
+func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
+	info, err := folder.Lstat(name)
+	if err == nil {
+		err = OwnFile(info)
+	} else if flags&os.O_CREATE != 0 {
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return folder.OpenFile(name, flags, 0o600)
+}
+
+// OwnFile says why a file is not one that ddtop has written: ErrNotRegular.
+func OwnFile(info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return ErrNotRegular
+	}
+	return nil
+}
+
+// MakeFolder opens a folder, and makes it (0700) with those above it that are missing.
+func MakeFolder(path string) (*os.Root, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(path)
+}
+
+// Locate finds where a path leads, by links too.
+func Locate(path string) (*Destination, error) {
+	full := path
+	if end, err := filepath.EvalSymlinks(path); err == nil {
+		full = end
+	}
+	dir, err := os.OpenRoot(filepath.Dir(full))
+	if err != nil {
+		return nil, fmt.Errorf("%s can't be written: %w", path, err)
+	}
+	info, err := os.Stat(full)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("%s can't be written: %w", path, err), dir.Close())
+	}
+	return &Destination{dir: dir, name: filepath.Base(full), Path: path, Info: info}, nil
+}
+
+// ReadTrusted reads a file of at most limit bytes that decides what ddtop does.
+func ReadTrusted(path string, limit int64) ([]byte, error) {
+	f, err := Open(path, limit)
+	if err != nil {
+		return nil, err
+	}
+	content, err := f.ReadAll(limit)
+	return content, errors.Join(err, f.Close())
+}
+
+// WriteTrusted writes a file whole, or not at all, that ReadTrusted will read.
+func WriteTrusted(path string, write func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return WriteFile(path, Waiting{}, write)
+}

@@ -1,0 +1,86 @@
+//go:build !linux
+
+package kernel
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// SinceBoot is 0: no process can be identified here.
+func SinceBoot() time.Duration { return 0 }
+
+const noFD = -1
+
+func openDir(string) (int, error)     { return noFD, ErrUnsupported }
+func openAt(int, string) (int, error) { return noFD, ErrUnsupported }
+func pread(int, []byte) (int, error)  { return 0, ErrUnsupported }
+
+func readMore(int, []byte, int64) (int, error)             { return 0, ErrUnsupported }
+func closeFD(int)                                          {}
+func readlinkAt(int, []byte, []byte) (int, error)          { return 0, ErrUnsupported }
+func fileType(int, string) (mode, major uint32, err error) { return 0, 0, ErrUnsupported }
+func openFileLimit() int                                   { return 0 }
+func machine() string                                      { return "" }
+func monotonic() int64                                     { return 0 }
+func listNumbers(_ int, _, path string, buf []int32) ([]int32, error) {
+	return buf, &Error{"open", path, ErrUnsupported}
+}
+
+// Moves follows no thread: it works on Linux only.
+type Moves struct{}
+
+// OpenMoves returns Moves that follow no thread.
+func OpenMoves(int) *Moves { return &Moves{} }
+
+// Close does nothing.
+func (m *Moves) Close() {}
+
+// Follows reports false.
+func (m *Moves) Follows(int32) bool { return false }
+
+// Len returns 0.
+func (m *Moves) Len() int { return 0 }
+
+// Follow fails.
+func (m *Moves) Follow(int32) error { return ErrUnsupported }
+
+// Forget does nothing.
+func (m *Moves) Forget(int32) {}
+
+// Read has nothing to tell.
+func (m *Moves) Read(func(int32, *Move)) uint64 { return 0 }
+
+// ReadSelf returns ErrUnsupported: Linux only.
+func ReadSelf() (sampler.Self, error) {
+	return sampler.Self{}, &Error{"clock_gettime", "ddtop itself", ErrUnsupported}
+}
+
+// SelfCPU returns ErrUnsupported: Linux only.
+func SelfCPU() (int64, error) { return 0, &Error{"clock_gettime", "ddtop itself", ErrUnsupported} }
+
+type sockDiag struct{}
+
+func openSockDiag(*living) (*sockDiag, error) { return nil, ErrUnsupported }
+
+func (d *sockDiag) close() {}
+
+func (d *sockDiag) listener(netip.AddrPort) (uint64, error) { return 0, ErrUnsupported }
+
+func (d *sockDiag) named(map[uint64]struct{}, map[uint64]sampler.Peer) error { return ErrUnsupported }
+
+type socketAsker struct{ refused error }
+
+func openSocketAsker(int) (socketAsker, error) { return socketAsker{}, ErrUnsupported }
+
+func (s *socketAsker) close() {}
+
+func (s *socketAsker) askThrough(int) {}
+
+func (s *socketAsker) listens(int32) bool { return false }
+
+func (s *socketAsker) ask(int32) (sampler.Peer, bool, error) {
+	return sampler.Peer{}, false, ErrUnsupported
+}
