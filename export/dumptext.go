@@ -183,6 +183,7 @@ func (t *dumpText) serving(q *gvl.StatServing) {
 	}
 }
 
+// ThreadNotes says what is missing of a thread's stack.
 func ThreadNotes(th *DumpThread) []string {
 	var n []string
 	if th.Failed {

@@ -177,6 +177,7 @@ func statGC(b *strings.Builder, s gvl.Stat) {
 	}
 }
 
+// GCPlaceText names a place that starts collections or pays for them.
 func GCPlaceText(p *gvl.StatGCPlace) string {
 	text := p.Text()
 	if p.Caller != "" {
@@ -188,6 +189,7 @@ func GCPlaceText(p *gvl.StatGCPlace) string {
 	return flamegraph.Printable(text)
 }
 
+// ReasonsText says how many collections began for which reason.
 func ReasonsText(g *gvl.StatGC) string {
 	var parts []string
 	for _, r := range []struct {

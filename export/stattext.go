@@ -46,19 +46,29 @@ func waitingText(b *strings.Builder, w *gvl.StatWaits) {
 	}
 }
 
+// timePart is a part of some time, by what it went into.
+type timePart struct {
+	word string
+	ns   int64
+}
+
+// byTime are the parts of time by state but for those that are unknown, and more parts, those with most time first.
+func byTime(n *gvl.StatStates, more ...timePart) (list []timePart) {
+	for state, ns := range n.Array() {
+		if gvl.State(state) != gvl.Unknown {
+			list = append(list, timePart{gvl.State(state).String(), ns})
+		}
+	}
+	list = append(list, more...)
+	slices.SortStableFunc(list, func(x, y timePart) int { return cmp.Compare(y.ns, x.ns) })
+	return list
+}
+
 // afterText lists the states before waits, those with most of the waiting first.
 func afterText(n *gvl.StatStates, total int64) string {
-	list := []struct {
-		word string
-		ns   int64
-	}{{"running", n.Running}, {"stalled", n.Stalled}, {"gc", n.GC}, {"native", n.Native}, {"io", n.IO}, {"lock", n.Lock},
-		{"parked", n.Parked}, {"sleeping", n.Sleeping}, {"something not seen", n.Unknown}}
-	slices.SortStableFunc(list, func(x, y struct {
-		word string
-		ns   int64
-	}) int {
-		return cmp.Compare(y.ns, x.ns)
-	})
+	before := *n
+	before.Waiting = 0
+	list := byTime(&before, timePart{"something not seen", n.Unknown})
 	var words []string
 	for _, s := range list {
 		if float64(s.ns) >= SmallShare*float64(total) {
@@ -154,6 +164,7 @@ func BlameParts(x *gvl.StatBlame) (parts []string) {
 	return parts
 }
 
+// PlaceText names a place that made threads wait.
 func PlaceText(p gvl.StatPlace) string {
 	text := p.Text()
 	switch {

@@ -25,7 +25,7 @@
 //   - collector: the last seconds, for the rules of Findings. What it looks at in single samples is where threads are, how
 //     often they move and whose turn it is; no time is told by that.
 //   - flamegraph.Collector: weights by thread, stack and state; pprof and the like are made of them.
-//   - export.Trace: what happened when, for the Firefox Profiler and Chrome's traces.
+//   - trace.Trace (export/trace): what happened when, for the Firefox Profiler and Chrome's traces.
 //   - the screen: waits by their length, a second at a time.
 //
 // An Interval comes when nothing can change it any more: at the next reading of the stack, or when the kernel has answered.
