@@ -217,6 +217,7 @@ func (d *Dump) SetMeasured(ns int64, findings []account.StatFinding) {
 	d.Findings = append([]account.StatFinding{}, findings...)
 }
 
+// NewDumpRactor says who holds the GVL of a ractor and who waits for it. verdict gives the state of a thread of s by its place.
 func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) DumpRactor {
 	g := DumpGVL{Waiting: append([]sampler.ThreadID{}, r.Queue...), WaitingCount: int(r.Waiting), Torn: r.Torn}
 	listed := false

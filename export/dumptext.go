@@ -184,6 +184,7 @@ func (t *dumpText) serving(q *account.StatServing) {
 	}
 }
 
+// ThreadNotes says what is missing of a thread's stack.
 func ThreadNotes(th *DumpThread) []string {
 	var n []string
 	if th.Failed {

@@ -177,6 +177,7 @@ func statGC(b *strings.Builder, s account.Stat) {
 	}
 }
 
+// GCPlaceText names a place that starts collections or pays for them.
 func GCPlaceText(p *account.StatCode) string {
 	text := p.Text()
 	if p.Caller != "" {
@@ -188,6 +189,7 @@ func GCPlaceText(p *account.StatCode) string {
 	return flamegraph.Printable(text)
 }
 
+// ReasonsText says how many collections began for which reason.
 func ReasonsText(g *account.StatGC) string {
 	var parts []string
 	for _, r := range []struct {

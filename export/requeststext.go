@@ -1,15 +1,12 @@
 package export
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -54,7 +51,7 @@ func statRequests(b *strings.Builder, s account.Stat) {
 	for i := range list {
 		e := &list[i]
 		rows = append(rows, []string{
-			"  " + endpointName(e), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), EndpointSpan(e, e.P50NS),
+			"  " + ansi.Truncate(EndpointName(e), endpointWidth, "…"), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), EndpointSpan(e, e.P50NS),
 			EndpointSpan(e, e.P95NS), LongestText(e), Share(e.NS.Sum(), total), units.Percent(e.BlameShare),
 		})
 		tails = append(tails, WhereText(&e.NS, e.FiberNS, e.Peers))
@@ -84,14 +81,15 @@ func statRequests(b *strings.Builder, s account.Stat) {
 	statRunning(b, s)
 }
 
-func endpointName(e *account.StatEndpoint) string {
+// EndpointName is what the requests of an endpoint are called.
+func EndpointName(e *account.StatEndpoint) string {
 	switch {
 	case e.Other:
 		return "(others)"
 	case e.Endpoint == nil:
 		return UnknownOf(e.Kind)
 	}
-	return ansi.Truncate(flamegraph.Printable(*e.Endpoint), endpointWidth, "…")
+	return flamegraph.Printable(*e.Endpoint)
 }
 
 // EndpointSpan is a quantile of the lengths of requests that were seen whole.
@@ -124,16 +122,7 @@ func LongestText(e *account.StatEndpoint) string {
 // WhereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber
 // waited and no thread worked for it.
 func WhereText(n *account.StatStates, fiberNS int64, peers []account.StatPeerTime) string {
-	type part struct {
-		word string
-		ns   int64
-	}
-	var list []part
-	for _, s := range gvl.InColumns {
-		list = append(list, part{s.String(), n.Array()[s]})
-	}
-	list = append(list, part{"in a fiber that waits", fiberNS})
-	slices.SortStableFunc(list, func(x, y part) int { return cmp.Compare(y.ns, x.ns) })
+	list := byTime(n, timePart{"unknown", n.Unknown}, timePart{"in a fiber that waits", fiberNS})
 	total := n.Sum() + fiberNS
 	var words []string
 	for _, p := range list[:maxWhereParts] {

@@ -238,6 +238,7 @@ func statColumns() (columns []statColumn) {
 	}...)
 }
 
+// WaitSpan is a length of a thread's waits, "–" if too little is known of them.
 func WaitSpan(t *account.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
@@ -423,4 +424,5 @@ func moreQuality(self *account.StatSelf) string {
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }
 
+// RateText is the rate of reads that was reached, of the one asked for.
 func RateText(r account.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

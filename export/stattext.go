@@ -47,20 +47,34 @@ func waitingText(b *strings.Builder, w *account.StatWaits) {
 	}
 }
 
+// timePart is a part of some time, by what it went into.
+type timePart struct {
+	word string
+	ns   int64
+}
+
+// byTime are the parts of time by state but for those that are unknown, and more parts, those with most time first.
+func byTime(n *account.StatStates, more ...timePart) (list []timePart) {
+	for state, ns := range n.Array() {
+		if gvl.State(state) != gvl.Unknown {
+			list = append(list, timePart{gvl.State(state).String(), ns})
+		}
+	}
+	list = append(list, more...)
+	slices.SortStableFunc(list, func(x, y timePart) int { return cmp.Compare(y.ns, x.ns) })
+	return list
+}
+
 // afterText lists the states before waits, those with most of the waiting first.
 func afterText(n *account.StatStates, total int64) string {
-	ns, states := n.Array(), gvl.InColumns
-	slices.SortStableFunc(states[:], func(x, y gvl.State) int { return cmp.Compare(ns[y], ns[x]) })
+	before := *n
+	before.Waiting = 0
+	list := byTime(&before, timePart{"something not seen", n.Unknown})
 	var words []string
-	for _, s := range states {
-		if s == gvl.Waiting || float64(ns[s]) < SmallShare*float64(total) {
-			continue
+	for _, s := range list {
+		if float64(s.ns) >= SmallShare*float64(total) {
+			words = append(words, s.word+" "+Share(s.ns, total))
 		}
-		word := s.String()
-		if s == gvl.Unknown {
-			word = "something not seen"
-		}
-		words = append(words, word+" "+Share(ns[s], total))
 	}
 	return strings.Join(words, ", ")
 }
@@ -151,6 +165,7 @@ func BlameParts(x *account.StatBlame) (parts []string) {
 	return parts
 }
 
+// PlaceText names a place that made threads wait.
 func PlaceText(p account.StatPlace) string {
 	text := p.Text()
 	switch {

@@ -170,17 +170,8 @@ func (b *Builder) fill(s *Snapshot) *Tree {
 }
 
 func (b *Builder) wanted(e *Entry) bool {
-	if !b.opt.States.Has(e.Key.State) {
-		return false
-	}
-	if b.opt.Threads != nil && !b.opt.Threads[e.Key.Thread] {
-		return false
-	}
-	if b.opt.Endpoint != 0 && b.opt.Endpoint != e.Key.Endpoint {
-		return false
-	}
-	if b.opt.Keep == nil {
-		return true
+	if wants := b.opt.wants(&e.Key); !wants || b.opt.Keep == nil {
+		return wants
 	}
 	keep, ok := b.kept[e.Key.Stack]
 	if !ok {

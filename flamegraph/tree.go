@@ -99,6 +99,11 @@ type Options struct {
 	MaxDepth, MaxNodes int
 }
 
+// wants reports whether the weight of a key is in the tree, as far as its stack does not matter.
+func (o *Options) wants(k *Key) bool {
+	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) && (o.Endpoint == 0 || o.Endpoint == k.Endpoint)
+}
+
 // Tree is a flamegraph. It does not change after it was built, so any number of goroutines may read it.
 type Tree struct {
 	Root    *Node

@@ -55,7 +55,7 @@ type reached struct {
 }
 
 func (u *under) has(k Key) bool {
-	if !u.wanted(k) {
+	if !u.opt.wants(&k) || u.opt.Keep != nil && !u.keep(k.Stack) {
 		return false
 	}
 	at := u.step(reached{}, u.root)
@@ -79,13 +79,6 @@ func (u *under) has(k Key) bool {
 		return u.nodes[at.n]
 	}
 	return at.hit
-}
-
-// wanted reports whether the weight of a key is in the tree.
-func (u *under) wanted(k Key) bool {
-	o := u.opt
-	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) &&
-		(o.Endpoint == 0 || o.Endpoint == k.Endpoint) && (o.Keep == nil || u.keep(k.Stack))
 }
 
 // along follows a stack from its outermost frame. Callers that another stack has come by need no second look.

@@ -23,7 +23,7 @@
 //   - findings.Findings: the last seconds, for its rules. What they look at in single samples is where threads are, how
 //     often they move and whose turn it is; no time is told by that.
 //   - flamegraph.Collector: weights by thread, stack and state; pprof and the like are made of them.
-//   - trace.Trace: what happened when, for the Firefox Profiler and Chrome's traces.
+//   - trace.Trace (export/trace): what happened when, for the Firefox Profiler and Chrome's traces.
 //   - the screen: waits by their length, a second at a time.
 //
 // An Interval comes when nothing can change it any more: at the next reading of the stack, or when the kernel has answered.

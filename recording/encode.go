@@ -147,63 +147,29 @@ func sameRactor(a, b sampler.Ractor) bool {
 }
 
 func threadMask(p, t *sampler.Thread) uint64 {
-	var m uint64
-	if p.Status != t.Status {
-		m |= threadStatus
-	}
-	if p.Bits != t.Bits {
-		m |= threadBits
-	}
-	if p.Stack != t.Stack {
-		m |= threadStack
-	}
 	pk, k := &p.Kernel, &t.Kernel
-	if pk.CPUAtNS != k.CPUAtNS || pk.CPUNS != k.CPUNS || pk.RunDelayNS != k.RunDelayNS {
-		m |= threadCPU
-	}
-	if pk.Turns != k.Turns {
-		m |= threadTurns
-	}
-	if pk.StateAtNS != k.StateAtNS {
+	m := bit(p.Status != t.Status, threadStatus) | bit(p.Bits != t.Bits, threadBits) | bit(p.Stack != t.Stack, threadStack) |
+		bit(pk.CPUAtNS != k.CPUAtNS || pk.CPUNS != k.CPUNS || pk.RunDelayNS != k.RunDelayNS, threadCPU) | bit(pk.Turns != k.Turns, threadTurns) |
+		bit(callOf(pk) != callOf(k), threadCall) | bit(p.Quality != t.Quality, threadQuality) | bit(p.TID != t.TID, threadTID) |
+		bit(p.Ractor != t.Ractor, threadRactor) | bit(p.Omitted != t.Omitted, threadOmitted) | bit(pk.Rechecked != k.Rechecked, threadRechecked) |
+		bit(pk.Listens != k.Listens, threadListens) |
+		bit((len(p.Resumers) != 0 || len(t.Resumers) != 0) && !slices.Equal(p.Resumers, t.Resumers), threadResumers)
+	switch {
+	case pk.StateAtNS == k.StateAtNS:
+	case k.StateAtNS == 0:
+		m |= threadNoStateAt
+	default:
 		m |= threadStateAt
-		if k.StateAtNS == 0 {
-			m ^= threadStateAt | threadNoStateAt
-		}
-	}
-	if callOf(pk) != callOf(k) {
-		m |= threadCall
 	}
 	if p.Blocked != t.Blocked {
-		if blockedOf(p) != blockedOf(t) {
-			m |= threadBlocked
-		}
-		if p.Blocked.DeadlineNS != t.Blocked.DeadlineNS {
+		m |= bit(blockedOf(p) != blockedOf(t), threadBlocked)
+		switch {
+		case p.Blocked.DeadlineNS == t.Blocked.DeadlineNS:
+		case t.Blocked.DeadlineNS == 0:
+			m |= threadNoDeadline
+		default:
 			m |= threadDeadline
-			if t.Blocked.DeadlineNS == 0 {
-				m ^= threadDeadline | threadNoDeadline
-			}
 		}
-	}
-	if p.Quality != t.Quality {
-		m |= threadQuality
-	}
-	if p.TID != t.TID {
-		m |= threadTID
-	}
-	if p.Ractor != t.Ractor {
-		m |= threadRactor
-	}
-	if (len(p.Resumers) != 0 || len(t.Resumers) != 0) && !slices.Equal(p.Resumers, t.Resumers) {
-		m |= threadResumers
-	}
-	if p.Omitted != t.Omitted {
-		m |= threadOmitted
-	}
-	if pk.Rechecked != k.Rechecked {
-		m |= threadRechecked
-	}
-	if pk.Listens != k.Listens {
-		m |= threadListens
 	}
 	if p.Serving != t.Serving {
 		m |= servingMask(&p.Serving, &t.Serving)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -297,42 +298,43 @@ func (b *incidentBuilder) stack(t *Tree, id sampler.StackID, lines bool) (at int
 func (b *incidentBuilder) addSlices() {
 	w := &b.n.weights
 	b.stacks = make(map[keptStack]int)
-	list, cutNS := w.heaviest()
+	list, ns, cutNS := w.heaviest()
 	b.cutNS = cutNS
 	for _, s := range list {
 		at, whole := -1, true
-		if s.stack.id != 0 {
-			at, whole = b.stack(&b.tree, s.stack.id, false)
+		if s.id != 0 {
+			at, whole = b.stack(&b.tree, s.id, false)
 		}
 		switch {
-		case s.stack.cut:
+		case s.cut:
 			at = max(b.tree.Add(at, b.function(sampler.Frame{Label: cutFunction, C: true}), 0, 2*b.nodes), at)
 		case !whole:
-			b.cutNS += s.ns
+			b.cutNS += ns[s]
 		}
-		b.stacks[s.stack] = at
+		b.stacks[s] = at
 	}
 	b.out.SliceNS, b.out.Slices = w.sliceNS, [][]int64{}
 	for _, s := range w.slices {
 		list := []int64{}
-		for _, e := range orderedSlice(s) {
+		for _, k := range slices.SortedFunc(maps.Keys(s), func(x, y flamegraph.Key) int { return x.Compare(&y) }) {
+			weight := s[k]
 			stack := -1
-			if at := keptStackOf(&e.key); at != (keptStack{}) {
+			if at := keptStackOf(&k); at != (keptStack{}) {
 				stack = b.stacks[at]
 			}
-			wall, cpu, blame := (e.weight.wallNS+500)/1e3, (e.weight.cpuNS+500)/1e3, (e.weight.blameNS+500)/1e3
+			wall, cpu, blame := (weight.wallNS+500)/1e3, (weight.cpuNS+500)/1e3, (weight.blameNS+500)/1e3
 			if wall == 0 && cpu == 0 && blame == 0 {
 				continue
 			}
-			flags := int64(e.key.State)
+			flags := int64(k.State)
 			more := make([]int64, 0, 3)
-			for _, x := range []struct{ flag, v int64 }{{weightHasCPU, cpu}, {weightHasBlame, blame}, {weightHasServed, int64(e.key.Endpoint)}} {
+			for _, x := range []struct{ flag, v int64 }{{weightHasCPU, cpu}, {weightHasBlame, blame}, {weightHasServed, int64(k.Endpoint)}} {
 				if x.v != 0 {
 					flags |= x.flag
 					more = append(more, x.v)
 				}
 			}
-			list = append(append(list, int64(b.thread(e.key.Thread)), int64(stack), flags, wall), more...)
+			list = append(append(list, int64(b.thread(k.Thread)), int64(stack), flags, wall), more...)
 		}
 		b.out.Slices = append(b.out.Slices, list)
 	}

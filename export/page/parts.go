@@ -193,14 +193,9 @@ func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int6
 
 // longest are the locks that were waited for longest.
 func (l *incidentLocks) longest() []*incidentLock {
-	var out []*incidentLock
-	for _, x := range l.locks {
-		out = append(out, x)
-	}
-	slices.SortFunc(out, func(a, b *incidentLock) int {
+	return slices.SortedFunc(maps.Values(l.locks), func(a, b *incidentLock) int {
 		return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.key.object, b.key.object), strings.Compare(a.key.kind, b.key.kind))
 	})
-	return out
 }
 
 // most are the parties with most time, n at most.

@@ -102,14 +102,7 @@ func (b *incidentBuilder) addRequests() {
 	b.out.Routes, b.out.Longest, b.out.Running = []incidentRoute{}, []incidentLong{}, []incidentLong{}
 	for i := range r.Endpoints {
 		e := &r.Endpoints[i]
-		name := "(others)"
-		switch {
-		case e.Other:
-		case e.Endpoint == nil:
-			name = report.UnknownOf(e.Kind)
-		default:
-			name = *e.Endpoint
-		}
+		name := report.EndpointName(e)
 		b.out.Routes = append(b.out.Routes, incidentRoute{
 			Name: b.words(name), Served: b.served(name), Kind: e.Kind, Ended: e.Ended, Running: e.Running, Rate: e.PerSecond,
 			P50: incidentSpan{e.P50NS, report.EndpointSpan(e, e.P50NS)}, P95: incidentSpan{e.P95NS, report.EndpointSpan(e, e.P95NS)},

@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
@@ -189,28 +190,7 @@ func (x *incidentWeights) outerHalf(id sampler.StackID, known map[sampler.StackI
 	return out
 }
 
-// sliceEntry is a key of a slice with its weight.
-type sliceEntry struct {
-	key    flamegraph.Key
-	weight incidentWeight
-}
-
-// ordered are the entries of a slice in an order that stays.
-func orderedSlice(s map[flamegraph.Key]incidentWeight) []sliceEntry {
-	out := make([]sliceEntry, 0, len(s))
-	for k, w := range s {
-		out = append(out, sliceEntry{k, w})
-	}
-	slices.SortFunc(out, func(a, b sliceEntry) int { return a.key.Compare(&b.key) })
-	return out
-}
-
-// stackWeight is a stack, or the outer part that is left of some, and what it weighs over all time.
-type stackWeight struct {
-	stack keptStack
-	ns    int64
-}
-
+// keptStack is a stack, or the outer part that is left of some.
 type keptStack struct {
 	id  sampler.StackID
 	cut bool
@@ -219,7 +199,7 @@ type keptStack struct {
 func keptStackOf(k *flamegraph.Key) keptStack { return keptStack{k.Stack, k.GC == cutStack} }
 
 // heaviest are all stacks, those with most weight first; cutNS is the wall time of those whose inner frames were given up.
-func (x *incidentWeights) heaviest() (list []stackWeight, cutNS int64) {
+func (x *incidentWeights) heaviest() (list []keptStack, ns map[keptStack]int64, cutNS int64) {
 	sums := make(map[keptStack]int64)
 	for _, s := range x.slices {
 		for k, w := range s {
@@ -232,19 +212,15 @@ func (x *incidentWeights) heaviest() (list []stackWeight, cutNS int64) {
 			}
 		}
 	}
-	list = make([]stackWeight, 0, len(sums))
-	for at, ns := range sums {
-		list = append(list, stackWeight{at, ns})
-	}
-	slices.SortFunc(list, func(a, b stackWeight) int {
-		order := cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.stack.id, b.stack.id))
-		if order == 0 && a.stack.cut != b.stack.cut {
+	list = slices.SortedFunc(maps.Keys(sums), func(a, b keptStack) int {
+		order := cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a.id, b.id))
+		if order == 0 && a.cut != b.cut {
 			order = 1
-			if b.stack.cut {
+			if b.cut {
 				order = -1
 			}
 		}
 		return order
 	})
-	return list, cutNS
+	return list, sums, cutNS
 }

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ddtop/ddtop/flamegraph"
@@ -117,11 +118,9 @@ func (t *Timeline) each(visit func(e flamegraph.Entry, endNS int64)) {
 }
 
 // inOrder returns entries in the order of their keys.
-func inOrder(m map[flamegraph.Key]flamegraph.Weights) []flamegraph.Entry {
-	out := make([]flamegraph.Entry, 0, len(m))
-	for k, w := range m {
-		out = append(out, flamegraph.Entry{Key: k, Weights: w})
+func inOrder(m map[flamegraph.Key]flamegraph.Weights) (out []flamegraph.Entry) {
+	for _, k := range slices.SortedFunc(maps.Keys(m), func(x, y flamegraph.Key) int { return x.Compare(&y) }) {
+		out = append(out, flamegraph.Entry{Key: k, Weights: m[k]})
 	}
-	slices.SortFunc(out, func(x, y flamegraph.Entry) int { return x.Key.Compare(&y.Key) })
 	return out
 }

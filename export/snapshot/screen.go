@@ -256,28 +256,17 @@ func (p *painter) block(c ScreenCell, x, y int) bool {
 	return true
 }
 
+var xmlEscaper = strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", `"`, "&quot;", "'", "&#39;")
+
 // xmlText escapes text for XML, in content and in attributes, and replaces what XML 1.0 can't hold.
 func xmlText(s string) string {
-	var b strings.Builder
-	for _, r := range s {
+	return xmlEscaper.Replace(strings.Map(func(r rune) rune {
 		switch {
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		case r == '"':
-			b.WriteString("&quot;")
-		case r == '\'':
-			b.WriteString("&#39;")
 		case r == '\t' || r == '\n' || r == '\r':
-			b.WriteByte(' ')
+			return ' '
 		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0xfffe || r == 0xffff:
-			b.WriteRune(0xfffd)
-		default:
-			b.WriteRune(r)
+			return 0xfffd
 		}
-	}
-	return b.String()
+		return r
+	}, s))
 }

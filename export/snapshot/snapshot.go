@@ -126,34 +126,25 @@ type snapshotFile struct {
 
 func (s *Snapshot) files() []snapshotFile {
 	var f []snapshotFile
-	if s.Profile != nil {
-		f = append(f, snapshotFile{profileFile, func(w io.Writer) error { return weights.WriteProfile(w, *s.Profile) }})
+	add := func(there bool, name string, write func(io.Writer) error) {
+		if there {
+			f = append(f, snapshotFile{name, write})
+		}
 	}
-	if s.Dump != nil {
-		f = append(f, snapshotFile{threadsFile, s.Dump.WriteText})
-	}
-	if s.Tree != nil {
-		f = append(f, snapshotFile{flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVGIn(w, s.SVGTitle, s.SVGColors) }})
-	}
-	if len(s.Screen.Rows) > 0 {
-		f = append(f,
-			snapshotFile{screenFile, func(w io.Writer) error {
-				return ScreenSVG(w, s.Screen, s.ScreenOptions)
-			}},
-			snapshotFile{screenTextFile, func(w io.Writer) error {
-				_, err := io.WriteString(w, s.Screen.Text)
-				return err
-			}})
-	}
-	if s.Summary != "" {
-		f = append(f, snapshotFile{summaryFile, func(w io.Writer) error {
-			_, err := io.WriteString(w, s.Summary)
+	text := func(text string) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
 			return err
-		}})
+		}
 	}
-	if s.Recording != nil {
-		f = append(f, snapshotFile{recordingFile, s.Recording})
-	}
+	add(s.Profile != nil, profileFile, func(w io.Writer) error { return weights.WriteProfile(w, *s.Profile) })
+	add(s.Dump != nil, threadsFile, func(w io.Writer) error { return s.Dump.WriteText(w) })
+	add(s.Tree != nil, flamegraphFile, func(w io.Writer) error { return s.Tree.WriteSVGIn(w, s.SVGTitle, s.SVGColors) })
+	screen := len(s.Screen.Rows) > 0
+	add(screen, screenFile, func(w io.Writer) error { return ScreenSVG(w, s.Screen, s.ScreenOptions) })
+	add(screen, screenTextFile, text(s.Screen.Text))
+	add(s.Summary != "", summaryFile, text(s.Summary))
+	add(s.Recording != nil, recordingFile, s.Recording)
 	return f
 }
 

@@ -127,8 +127,8 @@ func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) er
 	}
 	return format{
 		name: name, about: about, timed: true, ends: []string{"." + name + ".json"}, json: true,
-		writer: profileOf{Needs: run.Needs{Trace: true}, make: several, one: func(w io.Writer, m profile.Measured, _ flamegraph.Metric) error {
-			return write(w, []*trace.Trace{m.Trace})
+		writer: profileOf{Needs: run.Needs{Trace: true}, make: several, one: func(w io.Writer, m profile.Measured, metric flamegraph.Metric) error {
+			return several(w, []profile.Measured{m}, metric)
 		}},
 	}
 }
