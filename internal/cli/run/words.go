@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
+// OneLine puts a text on one line.
 func OneLine(text string) string {
 	return strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(text))
 }

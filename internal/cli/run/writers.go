@@ -56,6 +56,7 @@ type asideWriter struct {
 	err    error         // why, once failed is closed
 }
 
+// WriteAside returns a writer that hands what it gets to a goroutine of its own.
 func WriteAside(to io.Writer, giveUp <-chan struct{}) *asideWriter {
 	w := &asideWriter{GiveUp: giveUp, chunks: make(chan []byte, asideWaiting), done: make(chan error, 1), failed: make(chan struct{})}
 	go func() {
@@ -104,4 +105,5 @@ func (w *asideWriter) Close() error {
 	return Unless(w.GiveUp, Slow, func() error { return <-w.done })
 }
 
+// Slow returns the error of a disk that was not waited for.
 func Slow() error { return recording.ErrSlow }
