@@ -423,7 +423,7 @@ func statLacks(b *strings.Builder, s *gvl.Stat) {
 // moreQuality says how figures get their least quality.
 func moreQuality(self *gvl.StatSelf) string {
 	if self.Lowered {
-		return "they take more than ddtop may take: --overhead 10% or off, or --source switches"
+		return "they take more than ddtop may take: --overhead 10% or off"
 	}
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }

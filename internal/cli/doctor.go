@@ -482,7 +482,7 @@ func (d *doctor) examineRates(s *gvl.Stat, cost string) {
 		switch lacks := gvl.LacksOf(&usual); {
 		case lacks != gvl.StatLacks{}:
 			short += ", too few for some figures: " + strings.Join(export.LacksText(&lacks), "; ")
-			remedy = "--overhead 10% or off, or --source switches"
+			remedy = "--overhead 10% or off"
 		case s.Self.Lowered:
 			short += ", to keep within the limit; enough for all figures, waits shorter than " + units.ProseDuration(s.Quality.ApartNS) + " can be missed"
 		case usual.IdleNS > usual.SpanNS/2:
