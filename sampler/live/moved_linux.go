@@ -70,7 +70,7 @@ type movedThread struct {
 
 // openMoved has the kernel tell when the process's threads move. The reader has listed them.
 func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*movedFeed, error) {
-	if moved, err := monotonicMoved(); err == nil && moved {
+	if bpf.ClockMoved() {
 		return nil, fmt.Errorf("process %d: %w: ddtop runs in a time namespace, in which the times of the kernel's events would be wrong",
 			s.proc.PID(), kernel.ErrMoves)
 	}

@@ -2,6 +2,8 @@ package tracer
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -29,6 +31,7 @@ func TestCheck(t *testing.T) {
 		{"arm64", func(m *bpf.Machine) { m.Arch = "arm64" }, bpf.ErrKernel, "not for arm64"},
 		{"no name of a kernel", func(m *bpf.Machine) { m.Release = "?" }, bpf.ErrKernel, `"?"`},
 		{"a container", func(m *bpf.Machine) { m.Namespace = 7 }, bpf.ErrRights, "--pid=host"},
+		{"a time namespace", func(m *bpf.Machine) { m.ClockMoved = true }, bpf.ErrRights, "time namespace"},
 		{"no rights", func(m *bpf.Machine) { m.Effective = 0 }, bpf.ErrRights, "lacks CAP_BPF and CAP_PERFMON. Run ddtop with sudo"},
 		{"half of the rights", func(m *bpf.Machine) { m.Effective = 1 << 39 }, bpf.ErrRights, "lacks CAP_PERFMON. "},
 	} {
@@ -79,5 +82,28 @@ func TestTry(t *testing.T) {
 	}
 	if shared.t != nil {
 		t.Error("the programs are still there")
+	}
+}
+
+// TestTimeNamespace: ddtop in a time namespace of its own says that it cannot follow threads, whose records have the machine's time.
+func TestTimeNamespace(t *testing.T) {
+	const inside = "DDTOP_TEST_TIME_NAMESPACE"
+	if os.Getenv(inside) != "" {
+		if err := Check(); !errors.Is(err, bpf.ErrRights) || !strings.Contains(err.Error(), "time namespace") {
+			t.Errorf("in a time namespace: %v", err)
+		}
+		return
+	}
+	if err := Check(); err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--time", "--monotonic", "5000", "--fork", "--kill-child", os.Args[0], "-test.run=^TestTimeNamespace$")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	out, err := cmd.CombinedOutput()
+	switch {
+	case strings.Contains(string(out), "unshare"):
+		t.Skipf("a time namespace is not allowed here: %s", out)
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
 	}
 }
