@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,10 +76,11 @@ type switchRun struct {
 	busy, rate        float64
 	load              recordLoad
 	changed           uint64
-	lostNS, lostAtNS  int64
-	ended             string
-	err               error
-	closed            bool
+	// Records are missing of some time between gapFromNS and gapToNS. filledNS is the time of the last sample that was given its changes.
+	gapFromNS, gapToNS, filledNS int64
+	ended                        string
+	err                          error
+	closed                       bool
 }
 
 // openSwitches has the kernel make records of the process's thread switches.
@@ -187,6 +187,10 @@ func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.saw(s, x.on(), x.fromNS)
+	if s.TimeNS > x.gapFromNS && x.filledNS < x.gapToNS {
+		told = false // what threads did is not known: samples say it
+	}
+	x.filledNS = s.TimeNS
 	if told {
 		x.changes.Fill(s, list)
 		return
@@ -250,7 +254,7 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	}
 	defer x.mu.Unlock()
 	now := monotonic()
-	if x.closed || !x.on() || now-x.lostAtNS < lostNS || x.drain(now) != nil {
+	if x.closed || !x.on() || now-x.gapToNS < lostNS || x.drain(now) != nil {
 		return nil, nil // look says so
 	}
 	return x.moves.last, x.works.take()
@@ -265,13 +269,17 @@ func (x *switchRun) sampled(s *sampler.Sample) {
 }
 
 func (x *switchRun) drain(now int64) error {
+	counts, err := x.feed.Counts() // what is lost from here on the next drain finds
+	if err != nil {
+		return err
+	}
 	// The stacks first: the record of each is in its ring before. One whose record was drained before that goes nowhere.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}
 	clear(x.taken)
 	x.stacks.each(func(s *takenStack) { x.taken[instant{s.tid, s.ns}] = *s })
-	err := x.feed.Drain(func(r *switches.Record) {
+	err = x.feed.Drain(func(r *switches.Record) {
 		if s, ok := x.taken[instant{r.TID, r.NS}]; ok {
 			r.Stack = &stackOnItsWay{x, s}
 		}
@@ -282,10 +290,6 @@ func (x *switchRun) drain(now int64) error {
 		}
 		x.rules.Feed(r)
 	})
-	if err != nil {
-		return err
-	}
-	counts, err := x.feed.Counts()
 	if err != nil {
 		return err
 	}
@@ -304,7 +308,11 @@ func (x *switchRun) drain(now int64) error {
 	}
 	if counts.Lost > x.counts.Lost {
 		x.to.Lost(now)
-		x.lostNS, x.lostAtNS = now, now
+		x.rules.Lost(now)
+		if x.filledNS >= x.gapToNS {
+			x.gapFromNS = x.fedNS.Load()
+		}
+		x.gapToNS = now
 	}
 	x.counts = counts
 	return nil
@@ -322,9 +330,6 @@ func (x *switchRun) advance(untilNS int64) {
 	x.compare(x.to, x.fromNS, untilNS)
 	if x.on() {
 		x.judge()
-	}
-	if x.lostNS != 0 && x.lostNS <= untilNS {
-		x.forgetGone(untilNS + changeUnit)
 	}
 }
 
@@ -378,19 +383,6 @@ func (x *switchRun) judge() {
 	case seen >= checkFrom && float64(c.Disagreed) > wrongFrom*float64(seen):
 		x.endAt(monotonic(), fmt.Sprintf("what thread switches tell does not agree with what sampling sees (%d of %d times)", c.Disagreed, seen))
 	}
-}
-
-// forgetGone ends the threads whose ends are among the records that were lost.
-func (x *switchRun) forgetGone(atNS int64) {
-	x.lostNS = 0
-	tids, err := x.source.proc.TIDs(nil)
-	if err != nil {
-		return // the process has ended
-	}
-	x.to.Gone(atNS, func(tid int32) bool {
-		_, there := slices.BinarySearch(tids, tid)
-		return there
-	})
 }
 
 // end ends it, unless it has ended.

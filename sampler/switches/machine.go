@@ -114,10 +114,19 @@ func (m *Machine) Feed(r *Record) {
 		m.pending = append(m.pending, change{Record: exact.Record{NS: r.NS - r.NS%unitNS, TID: r.TID, Kind: exact.Exited, Before33: r.Before33}})
 		return
 	}
-	if at, ok := m.ended[r.TID]; r.Thread == 0 || r.Failed > 0 || ok && r.NS < at+endedNS {
+	if at, ok := m.ended[r.TID]; ok && r.NS < at+endedNS {
 		return
 	}
 	t := m.threads[r.TID]
+	if r.Failed > 0 {
+		if t != nil {
+			m.unknown(t, max(r.InNS, t.atNS))
+		}
+		return
+	}
+	if r.Thread == 0 {
+		return
+	}
 	if t != nil && t.address != r.Thread {
 		m.leave(t, r.NS)
 		m.forget(t)
@@ -127,8 +136,9 @@ func (m *Machine) Feed(r *Record) {
 		if len(m.threads) >= maxThreads {
 			return
 		}
-		// A thread that is new begins without the GVL.
-		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: r.InNS, sinceNS: r.InNS}
+		// A thread that is new begins without the GVL, when it gets its CPU. If that is not known nothing is of before the record.
+		from := cmp.Or(r.InNS, r.NS)
+		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: from - 1, sinceNS: from}
 		m.threads[r.TID], m.of[r.Thread] = t, r.TID
 	}
 	if r.Kind == Began {
@@ -156,6 +166,20 @@ func (m *Machine) Feed(r *Record) {
 	m.tell(r, r.NS, r.state(), true, ran)
 	t.delayNS = r.DelayNS
 	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.Asleep && r.Kind == Out || r.Kind == Began, r.CFP, r.PC, r.SP
+}
+
+// Lost says that records are missing, the last one of them at a time. What threads do since then is unknown until their next records.
+func (m *Machine) Lost(ns int64) {
+	for _, t := range m.threads {
+		m.unknown(t, max(ns, t.atNS))
+	}
+}
+
+// unknown lets go of a thread of which nothing is known from a time on.
+func (m *Machine) unknown(t *thread, at int64) {
+	m.leave(t, at)
+	m.forget(t)
+	m.pending = append(m.pending, change{Record: exact.Record{NS: at - at%unitNS, TID: t.tid, Kind: exact.Exited}})
 }
 
 // forget lets go of a thread that has ended.

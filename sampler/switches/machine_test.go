@@ -114,7 +114,9 @@ func TestRules(t *testing.T) {
 		{"cannot have had the GVL while another thread did", []Record{
 			out(tid2, 50, 100, with(holds, computes)), out(tid1, 120, 200, without), out(tid2, 100, 400, with(holds, computes)),
 		}, "released 0-1000"},
-		{"its memory could not be read", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 }))}, "released 0-1000"},
+		{"its memory could not be read", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 }))}, "released 0-100"},
+		{"its memory could be read again", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 })), out(tid1, 300, 400, holds)},
+			"released 0-100, running 304-1000"},
 		{"ends", []Record{out(tid1, 100, 200, with(holds, computes)), {Kind: Exited, TID: tid1, NS: 500 * us}, out(tid1, 400, 510, with(holds, computes))},
 			"released 0-104, running 104-475, released 475-500"},
 		{"waits, and ends when it has had the GVL", []Record{out(tid1, 100, 110, queued), {Kind: Exited, TID: tid1, InNS: 300 * us, NS: 400 * us}},

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/switches"
@@ -105,5 +106,44 @@ func TestTimeNamespace(t *testing.T) {
 		t.Skipf("a time namespace is not allowed here: %s", out)
 	case err != nil:
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestUnreadWords: a thread whose words cannot be read makes records that say so, wherever the first of them is: in its thread-local storage, in
+// what that points to, or elsewhere.
+func TestUnreadWords(t *testing.T) {
+	if err := Check(); err != nil {
+		t.Skip(err)
+	}
+	const nowhere = 1 << 46 // beyond the pages of a process, which are at its ends
+	for name, target := range map[string]Target{
+		"thread-local storage": {ExecutionContext: -nowhere, ThreadOfEC: -1},
+		"execution context":    {ExecutionContext: 0, ThreadOfEC: nowhere},
+		"owner":                {ExecutionContext: 0, ThreadOfEC: -1, Owner: nowhere},
+	} {
+		target.PID, target.Before33 = os.Getpid(), true
+		f, err := Follow(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, failed := 0, 0
+		for deadline := time.Now().Add(10 * time.Second); records == 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if err := f.Drain(func(r *switches.Record) {
+				if r.Kind == switches.Exited {
+					return
+				}
+				if records++; r.Failed > 0 {
+					failed++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if counts, err := f.Counts(); err != nil || records == 0 || failed != records || counts.Failed < uint64(failed) {
+			t.Errorf("%s: %d records, %d of them say that words could not be read; %+v, %v", name, records, failed, counts, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
