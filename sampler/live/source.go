@@ -290,7 +290,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.budget.pace(c, stackEvery, lockEvery)
 		between := now < c.next
-		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.share)) {
+		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.inForce())) {
 			continue
 		}
 		depth, late := sampler.LockTick, uint64(0)

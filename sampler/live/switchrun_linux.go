@@ -49,8 +49,8 @@ type switchRun struct {
 	// fedNS is until when all changes were handed on, lookedNS when that was done last.
 	// everyNS is how often records are fetched while no samples come: before they fill a quarter of the ring.
 	fedNS, lookedNS, everyNS atomic.Int64
-	// overloaded: it has ended because there were too many records.
-	overloaded atomic.Bool
+	// tooMany is set if it has ended because there were too many records.
+	tooMany    atomic.Bool
 	stop, done chan struct{}
 
 	// moves says when threads moved last.
@@ -74,7 +74,7 @@ type switchRun struct {
 	countedNS, spanNS int64
 	spanCounts        tracer.Counts
 	busy, rate        float64
-	load              recordLoad
+	load              ownLoad
 	changed           uint64
 	// Records are missing of some time between gapFromNS and gapToNS. filledNS is the time of the last sample that was given its changes.
 	gapFromNS, gapToNS, filledNS int64
@@ -162,10 +162,21 @@ func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error 
 	return err
 }
 
-// again reports whether it has ended because there were too many records, and may be tried again.
-func (x *switchRun) again() bool {
-	to := x.toNS.Load()
-	return to != 0 && x.overloaded.Load() && monotonic()-to > overloadAgainNS
+// again reports whether it has ended because there were too many records, and may be tried again, as of now.
+func (x *switchRun) again(f *followAgain) bool {
+	to, budget := x.toNS.Load(), x.source.budget
+	if to == 0 || !x.tooMany.Load() {
+		return false
+	}
+	if f.of != x {
+		f.of = x
+		f.ended(to, to-x.fromNS)
+	}
+	var switches int64
+	if slow := x.source.slowNow.Load(); slow != nil {
+		switches = slow.Switches
+	}
+	return f.is(monotonic(), switches, budget.records.room(budget.inForce()))
 }
 
 // on reports whether what happens now is followed.
@@ -294,7 +305,9 @@ func (x *switchRun) drain(now int64) error {
 		return err
 	}
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
-		x.load.add(span, counts.Records-x.counts.Records, x.source.budget.share)
+		if x.moved == nil && x.on() {
+			x.source.budget.records.add(&x.load, now, span, counts.Records-x.counts.Records, x.source.budget.inForce())
+		}
 		rate := float64(counts.Records-x.counts.Records) / float64(span)
 		x.everyNS.Store(int64(min(max(tracer.RingRecords/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
 	}
@@ -376,9 +389,10 @@ func (x *switchRun) judge() {
 	case x.ractors:
 		x.endAt(monotonic(), "the process has made ractors, and the threads of one alone can be followed")
 	case x.busy > mostBusy && x.source.budget.share != 0:
+		x.tooMany.Store(true)
 		x.endAt(monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to record that took the kernel %.0f %% of a CPU", x.rate, 100*x.busy))
-	case x.moved == nil && x.load.over(x.source.budget.share):
-		x.overloaded.Store(true)
+	case x.source.budget.records.over(&x.load, x.source.budget.inForce()):
+		x.tooMany.Store(true)
 		x.endAt(monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to follow that takes more than --overhead allows", x.load.rate))
 	case seen >= checkFrom && float64(c.Disagreed) > wrongFrom*float64(seen):
 		x.endAt(monotonic(), fmt.Sprintf("what thread switches tell does not agree with what sampling sees (%d of %d times)", c.Disagreed, seen))
@@ -397,6 +411,7 @@ func (x *switchRun) endAt(now int64, why string) {
 		return
 	}
 	x.ended = why
+	x.source.budget.records.leave(&x.load)
 	x.toNS.Store(now)
 	close(x.stop)
 }

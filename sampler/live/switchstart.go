@@ -110,12 +110,13 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 func (s *Source) followAgain(ctx context.Context) {
 	tick := time.NewTicker(switchAgain)
 	defer tick.Stop()
+	var again followAgain
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if x := s.switches.now.Load(); x != nil && x.again() {
+			if x := s.switches.now.Load(); x != nil && x.again(&again) {
 				_ = s.Switches(ctx) // why it is not followed is known already
 			}
 		}
