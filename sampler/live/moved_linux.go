@@ -312,7 +312,9 @@ func (f *movedFeed) DrainStacks(func(*bpf.Stack)) error { return nil }
 func (f *movedFeed) Counts() (tracer.Counts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.counts, nil
+	counts := f.counts
+	counts.Room = maxMovedRecords
+	return counts, nil
 }
 
 // Close ends the following.

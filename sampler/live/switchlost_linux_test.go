@@ -2,6 +2,7 @@ package live
 
 import (
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/bpf"
@@ -95,5 +96,23 @@ func TestLostRecordsSayNothing(t *testing.T) {
 	record(b, 540, 550, false)
 	if c := sample(600); !c.Known() || known[b] != sampler.GVLReleased {
 		t.Errorf("and could be read again: %+v, %v", c, known)
+	}
+}
+
+// TestFetchesBeforeRoomIsFull: records are fetched before they fill the room that there is for those of one process, of many that are followed.
+func TestFetchesBeforeRoomIsFull(t *testing.T) {
+	const ms, rate = 1_000_000, 700 // a second
+	for _, room := range []int{33_000, 500} {
+		w := &written{counts: tracer.Counts{Room: room}}
+		x := writtenRun(w)
+		for now := int64(1000 * ms); now < 4000*ms; now += 100 * ms {
+			w.counts.Records += rate / 10
+			if err := x.drain(now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := rate * x.everyNS.Load() / 1e9; n > int64(room)/2 || x.everyNS.Load() < leastFetch {
+			t.Errorf("with room for %d, %d records wait for %v", room, n, time.Duration(x.everyNS.Load()))
+		}
 	}
 }

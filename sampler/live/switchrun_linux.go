@@ -47,7 +47,7 @@ type switchRun struct {
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is until when all changes were handed on, lookedNS when that was done last.
-	// everyNS is how often records are fetched while no samples come: before they fill a quarter of the ring.
+	// everyNS is how often records are fetched while no samples come: before they fill a quarter of the room for them.
 	fedNS, lookedNS, everyNS atomic.Int64
 	// tooMany is set if it has ended because there were too many records.
 	tooMany    atomic.Bool
@@ -309,7 +309,7 @@ func (x *switchRun) drain(now int64) error {
 			x.source.budget.records.add(&x.load, now, span, counts.Records-x.counts.Records, x.source.budget.inForce())
 		}
 		rate := float64(counts.Records-x.counts.Records) / float64(span)
-		x.everyNS.Store(int64(min(max(tracer.RingRecords/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
+		x.everyNS.Store(int64(min(max(float64(counts.Room)/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
 	}
 	x.countedNS = now
 	if span := now - x.spanNS; span >= busySpanNS {
