@@ -244,7 +244,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var sample sampler.Sample
 	s.failing.succeeded()
 	seen := monotonic()
-	var stackNS int64 // CPU time of the last reading of stacks
+	var stackNS int64  // CPU time of the last reading of stacks
+	var sampleNS int64 // the same of the last sample beside looks that read none
 	var glances *switchRun
 	var after int64 // CPU time of what came after the last reading: it is none of a look's
 	for {
@@ -314,7 +315,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			moving := glances.glance()
 			switch {
 			case depth == sampler.StackTick:
-			case now-seen >= glanceGapNS:
+			case now-seen >= glanceGap(sampleNS, s.budget.inForce(), c.slow):
 				paid = sampler.StackTick // it costs no look
 			default:
 				s.ticking.Unlock()
@@ -347,6 +348,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		after = 0
 		if paid == sampler.StackTick {
 			stackNS = spent
+		}
+		if paid != depth {
+			sampleNS = spent
 		}
 		if between {
 			s.looks.spend(spent) // the budget finds that beside the ticks
