@@ -28,6 +28,13 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
+// woke tells of a thread without the GVL that it no longer sleeps, if it then had to wait for a CPU.
+func (m *Machine) woke(t *thread, r *Record) {
+	if t.state == released && t.doing.Kind == sampler.DoingSleeps && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {
+		m.tellDoing(t, r.WokenNS, sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: sampler.Runnable, Region: t.doing.Region})
+	}
+}
+
 // does tells what a thread does in the state that it is in at the end of an interval on a CPU.
 func (m *Machine) does(t *thread, r *Record) {
 	runs := sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: r.Status, Region: r.Region}
@@ -52,6 +59,7 @@ func (m *Machine) does(t *thread, r *Record) {
 			m.tellDoing(t, r.NS, r.sleeps())
 		}
 	case released:
+		runs.Mutex = r.Mutex
 		long := r.NS-from > longNS
 		if long || !asleep {
 			if t.doing.Kind != sampler.DoingRuns {

@@ -40,6 +40,13 @@ func TestDoing(t *testing.T) {
 			"held 250: collects; held 350: runs"},
 		{"sleeps with the GVL", []Record{out(tid1, 100, 200, with(holds, call("read", 7))), out(tid1, 500, 600, with(holds, clock))},
 			"held 200: sleeps in read 7; held 500: runs"},
+		{"is woken, and has to wait for a CPU", []Record{out(tid1, 100, 200, with(without, call("read", 7))),
+			out(tid1, 600, 610, with(without, call("read", 7), func(r *Record) { r.WokenNS = 300 * us }))},
+			"released 197: sleeps in read 7; released 300: runs; released 607: sleeps in read 7"},
+		{"is woken, and has a CPU at once", []Record{out(tid1, 100, 200, with(without, call("read", 7))),
+			out(tid1, 600, 610, with(queued, call("read", 7), func(r *Record) { r.WokenNS = 590 * us }))}, "released 197: sleeps in read 7"},
+		{"has no CPU while it locks a Mutex", []Record{out(tid1, 100, 200, with(holds, computes)),
+			out(tid1, 200, 400, with(without, computes, locks, func(r *Record) { r.GaveNS = 395 * us }))}, "released 395: runs for 0x500"},
 		{"waits", []Record{out(tid1, 100, 200, with(queued, call("futex")))}, ""},
 	} {
 		var got []string

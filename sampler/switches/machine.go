@@ -14,6 +14,9 @@ const (
 	backNS = 4_000
 	// leadNS is how long a thread takes from when it gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
+	// againNS is how long a thread takes at most that gave the GVL away and has it again, on the same CPU and without a sleep: a system call that
+	// does not wait.
+	againNS = 50_000
 	// exitNS is how long a thread takes from when it has given the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
 	// unitNS is what the times of changes are whole multiples of (sampler.Change).
@@ -146,6 +149,9 @@ func (m *Machine) Feed(r *Record) {
 			m.move(t, r, r.NS, r.state())
 		}
 	} else {
+		if !r.OfMove {
+			m.woke(t, r)
+		}
 		m.interval(t, r)
 		if !r.OfMove {
 			m.does(t, r)
@@ -242,7 +248,9 @@ func (m *Machine) interval(t *thread, r *Record) {
 		switch {
 		case is == waiting && asleep:
 			m.move(t, r, max(gave, end), waiting)
-		case is != released:
+		case is == running:
+			m.move(t, r, gave+min((r.NS-gave)/2, againNS), is)
+		case is == waiting:
 			m.move(t, r, gave+(r.NS-gave)/2, is)
 		}
 		return

@@ -91,6 +91,9 @@ func TestRules(t *testing.T) {
 		{"hands the GVL over in the midst of an interval", []Record{
 			out(tid1, 100, 200, with(holds, computes)), out(tid1, 200, 400, with(gave(250), without)),
 		}, "released 0-104, running 104-250, released 250-1000"},
+		{"hands the GVL over in the midst of an interval, and has it again", []Record{
+			out(tid1, 100, 200, with(holds, computes)), out(tid1, 200, 800, with(gave(250), holds, computes)),
+		}, "released 0-104, running 104-250, released 250-300, running 300-1000"},
 		{"yields: hands the GVL over and queues", []Record{
 			out(tid1, 100, 200, with(holds, computes)), out(tid1, 200, 400, with(gave(396), queued)), out(tid1, 500, 600, with(holds, computes)),
 		}, "released 0-104, running 104-396, released 396-397, waiting 397-504, running 504-1000"},
