@@ -28,10 +28,12 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
-// woke tells of a thread without the GVL that it no longer sleeps, if it then had to wait for a CPU.
+// woke tells of a thread in a system call without the GVL that the call no longer waits, if the thread then had to wait for a CPU. Of one that
+// sleeps by Ruby's own word that word holds until the thread has changed it, as for samples.
 func (m *Machine) woke(t *thread, r *Record) {
-	if t.state == released && t.doing.Kind == sampler.DoingSleeps && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {
-		m.tellDoing(t, r.WokenNS, sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: sampler.Runnable, Region: t.doing.Region})
+	d := &t.doing
+	if t.state == released && d.Kind == sampler.DoingSleeps && d.Region && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {
+		m.tellDoing(t, r.WokenNS, sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: d.Status, Region: true})
 	}
 }
 
