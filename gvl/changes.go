@@ -367,7 +367,6 @@ func (m *mainGVL) changed(c *sampler.Changes, place int, at int64, initial bool)
 	}
 	switch is := placeTo(g.State); {
 	case g.State == sampler.GVLGone:
-		e.releasedFor = Unknown // it has ended, or nothing is known of it for a while
 		e.enter(sampler.GVLReleased, at, false, false)
 		e.known, e.endedNS = false, at
 		return
