@@ -91,7 +91,7 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 			return nil, err
 		}
 	}
-	if err := s.ownThreads(ctx); err != nil {
+	if err := s.ownThreads(ctx, errSwitches); err != nil {
 		return nil, err
 	}
 	var scheduler ruby.Scheduler

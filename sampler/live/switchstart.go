@@ -37,6 +37,9 @@ const (
 // errPauses: what switches tell of a process that is stopped for samples is of the stops.
 var errPauses = errors.New("the process is stopped for samples (--pause)")
 
+// errSwitches: the process is one whose threads cannot be followed.
+var errSwitches = errors.New("its threads cannot be followed one by one")
+
 // ParseFrom reads a From.
 func ParseFrom(text string) (From, error) {
 	switch f := From(text); f {
@@ -88,7 +91,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 				s.followAgain(ctx)
 				return
 			}
-			if ctx.Err() != nil || errors.Is(err, ErrExact) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
+			if ctx.Err() != nil || errors.Is(err, errSwitches) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
 				errors.Is(err, kernel.ErrMoves) {
 				return
 			}
