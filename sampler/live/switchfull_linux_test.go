@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +79,51 @@ func TestSwitchRingFull(t *testing.T) {
 		t.Errorf("%d samples have changes afterwards: %+v", known, st)
 	default:
 		rubytest.Report(t, "%d of %d records had no room", st.Lost, st.Records)
+	}
+}
+
+// TestSwitchesTooMany: a process whose threads switch more often than ddtop's share of a CPU allows is polled after a moment. The reason is told, and
+// samples follow each other as before.
+func TestSwitchesTooMany(t *testing.T) {
+	if err := CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := rubytest.One(t).Start(t, passing, rubytest.Options{})
+	p.Line(t)
+	s, err := Open(t.Context(), p.PID, Options{From: FromAuto, Overhead: 0.03})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+	defer cancel()
+	var toNS int64 // until when changes are known
+	after := 0
+	if err := s.Run(ctx, func(x *sampler.Sample) {
+		c := &x.Changes
+		if c.Known() {
+			if toNS != 0 && c.FromNS != toNS && !c.Fresh || after > 0 {
+				t.Errorf("changes are known until %d, and then from %d on", toNS, c.FromNS)
+			}
+			toNS = c.ToNS
+			return
+		}
+		if st := s.SwitchStatus(); toNS != 0 && !st.On && st.Ended != "" {
+			if after++; after == 10 {
+				cancel()
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	st := s.SwitchStatus()
+	if toNS == 0 || st.Records < 6000 {
+		rubytest.TooSeldomNow(t, "its threads did not switch often: %+v", st)
+	}
+	if after < 10 || !strings.Contains(st.Ended, "--overhead") || st.On {
+		t.Errorf("%d samples afterwards, %+v", after, st)
+	}
+	if b := s.budget; b.records.rate > 1 || b.records.of != 0 {
+		t.Errorf("%d processes are counted, with %.0f records a second", b.records.of, b.records.rate)
 	}
 }
