@@ -78,7 +78,8 @@ func (l *recordLoad) add(own *ownLoad, now, spanNS int64, records uint64, share 
 func (l *recordLoad) over(own *ownLoad, share float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return share != 0 && l.ns < -loadDebtNS*share && own.rate*float64(l.of) >= l.rate
+	const rounding = 1.01 // rate is a sum of sums
+	return share != 0 && l.ns < -loadDebtNS*share && own.rate*float64(l.of)*rounding >= l.rate
 }
 
 // leave takes a process out, and forgives what it owed.
