@@ -419,7 +419,7 @@ func statLacks(b *strings.Builder, s *account.Stat) {
 // moreQuality says how figures get their least quality.
 func moreQuality(self *account.StatSelf) string {
 	if self.Lowered {
-		return "they take more than ddtop may take: --overhead 10% or off, or --source switches"
+		return "they take more than ddtop may take: --overhead 10% or off"
 	}
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }

@@ -66,3 +66,42 @@ func TestDoingBetweenSamples(t *testing.T) {
 		t.Errorf("%v, not\n%s", got, want)
 	}
 }
+
+// What samples say of a thread that waits for a Mutex by the kernel's note does not count, nor is anything told of one of which records say
+// nothing any more, until a sample does.
+func TestDoingBesideSamples(t *testing.T) {
+	dict := sampler.NewDictionary()
+	p := gvltest.ProcOf(sampler.EraSched)
+	c, s, l := gvl.NewClassifier(p, dict), New(p), &exactLog{}
+	s.Attach(l)
+	const base = int64(1e9)
+	last := base
+	sample := func(ms int64, list ...sampler.Change) {
+		x := &sampler.Sample{TimeNS: base + ms*1e6, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: MainRactor}}}
+		x.Threads = []sampler.Thread{{ID: 1, Ractor: MainRactor, TID: 11, Status: sampler.StoppedForever, Quality: sampler.StackFresh,
+			Blocked: sampler.Blocked{Kind: sampler.BlockQueue, FD: -1}}}
+		x.Changes = sampler.Changes{FromNS: last, ToNS: x.TimeNS, List: list, Fresh: ms == 0}
+		last = x.TimeNS
+		s.Feed(x, c.Classify(x))
+	}
+	change := func(ms int64, g sampler.GVLState, d sampler.Doing) sampler.Change {
+		return sampler.Change{AtNS: base + ms*1e6, Thread: 1, TID: 11, State: g, Doing: d}
+	}
+	locks := sampler.Doing{Kind: sampler.DoingSleeps, Syscall: "futex", FD: -1, Mutex: 0x500, Status: sampler.StoppedForever}
+	sample(0, change(0, sampler.GVLReleased, sampler.Doing{}))
+	sample(10, change(5, sampler.GVLHeld, sampler.Doing{}))
+	sample(100, change(20, sampler.GVLReleased, sampler.Doing{}), change(20, sampler.GVLReleased, locks))
+	sample(200)
+	sample(300)
+	sample(400, change(310, sampler.GVLHeld, sampler.Doing{}), change(350, sampler.GVLGone, sampler.Doing{}))
+	s.Finish()
+	var got []string
+	for _, i := range l.intervals {
+		if i.ToNS > i.FromNS {
+			got = append(got, fmt.Sprintf("%v %d", i.State, (i.ToNS-base)/1e6))
+		}
+	}
+	if want := "[parked 5 running 10 running 20 lock 100 lock 200 lock 300 lock 310 running 350 parked 400]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, not\n%s", got, want)
+	}
+}

@@ -114,9 +114,10 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	e.told, e.seen = true, false
 }
 
-// refutes reports whether what the kernel noted of a thread says something else than a sample: that it is on a CPU, or that it is not.
+// refutes reports whether what the kernel noted of a thread says something else than a sample: that it is on a CPU, that it is not, or that it
+// waits for a Mutex. A sample can go by frames that were read before.
 func (e *exact) refutes(ts *gvl.ThreadState) bool {
-	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native))
+	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }
 
 // LeftWork returns when a thread came back to where it waits for work. It is zero if that is not known.

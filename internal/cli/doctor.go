@@ -485,7 +485,7 @@ func (d *doctor) examineRates(s *account.Stat, cost string) {
 		switch lacks := account.LacksOf(&usual); {
 		case lacks != account.StatLacks{}:
 			short += ", too few for some figures: " + strings.Join(export.LacksText(&lacks), "; ")
-			remedy = "--overhead 10% or off, or --source switches"
+			remedy = "--overhead 10% or off"
 		case s.Self.Lowered:
 			short += ", to keep within the limit; enough for all figures, waits shorter than " + units.ProseDuration(s.Quality.ApartNS) + " can be missed"
 		case usual.IdleNS > usual.SpanNS/2:

@@ -21,6 +21,8 @@ type Machine struct {
 	Lockdown string
 	// Namespace is the inode of ddtop's PID namespace.
 	Namespace uint64
+	// ClockMoved: ddtop's CLOCK_MONOTONIC is not the machine's, of which the programs' times are (time_namespaces(7)).
+	ClockMoved bool
 	// Program is the path of ddtop.
 	Program string
 }
@@ -62,10 +64,26 @@ func ThisMachine() (Machine, error) {
 		return m, fmt.Errorf("/proc/self/ns/pid: %w", err)
 	}
 	m.Namespace = st.Ino
+	m.ClockMoved = ClockMoved()
 	if exe, err := os.Executable(); err == nil {
 		m.Program = exe
 	}
 	return m, nil
+}
+
+// ClockMoved reports whether ddtop's own CLOCK_MONOTONIC is not the machine's, of which the kernel's times are. A kernel before 5.6 has no time
+// namespaces.
+func ClockMoved() bool {
+	b, err := os.ReadFile("/proc/self/timens_offsets") // lines of a clock's name, seconds and nanoseconds
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "monotonic" && (f[1] != "0" || f[2] != "0") {
+			return true
+		}
+	}
+	return false
 }
 
 // Before reports whether the machine's kernel is older than a release. The error is ErrKernel if its number cannot be read.
@@ -92,6 +110,9 @@ func (m *Machine) Check(major, minor int) error {
 		return fmt.Errorf("%w: it is locked down for confidentiality (/sys/kernel/security/lockdown), which forbids programs to read memory", ErrKernel)
 	case m.Namespace != firstNamespace:
 		return fmt.Errorf("%w: ddtop runs in a PID namespace of its own, and programs see the process numbers outside of it. Run ddtop on the host, or in a container with --pid=host", ErrRights)
+	}
+	if m.ClockMoved {
+		return fmt.Errorf("%w: ddtop runs in a time namespace whose clock is not the machine's, so that all times would be wrong. Run ddtop outside of it", ErrRights)
 	}
 	has := func(c int) bool { return m.Effective>>c&1 != 0 }
 	if has(capSysAdmin) {

@@ -16,6 +16,9 @@ const (
 	// leastMovePages is how many pages of events a thread has room for at least, 256 events each page. It is what the kernel gives where it
 	// gives no more memory (perf_event_mlock_kb).
 	leastMovePages = 1
+	// mostMovePages is how many it has at most: a thread that switches 10,000 times a second fills them in 0.2 s, which ddtop may be late on a full
+	// machine.
+	mostMovePages = 16
 	// moveWatermark is beyond all rings: no event wakes ddtop.
 	moveWatermark = 1 << 30
 
@@ -79,12 +82,7 @@ func (m *Moves) Follow(tid int32) error {
 	if err != nil {
 		return m.refusal(tid, err)
 	}
-	pages := pagesFor(len(m.rings))
-	size := os.Getpagesize()
-	mem, err := unix.Mmap(fd, 0, (1+pages)*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err == unix.EPERM && pages > leastMovePages {
-		mem, err = unix.Mmap(fd, 0, (1+leastMovePages)*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	}
+	mem, err := mapMoves(fd, pagesFor(len(m.rings)))
 	if err != nil {
 		closeFD(fd)
 		if err == unix.EPERM || err == unix.ENOMEM || err == unix.EAGAIN {
@@ -97,12 +95,37 @@ func (m *Moves) Follow(tid int32) error {
 	return nil
 }
 
-// pagesFor is how many pages of events one more thread than n has room for, a power of two: some 2 MB for 32 threads and for 128. A thread that
-// switches 10,000 times a second fills 16 pages in 0.2 s, which ddtop may be late on a full machine.
+// mapMoves maps a ring of so many pages of events, or of the fewest if the kernel gives no more memory.
+func mapMoves(fd, pages int) (mem []byte, err error) {
+	for {
+		mem, err = unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != unix.EPERM || pages == leastMovePages {
+			return mem, err
+		}
+		pages = leastMovePages
+	}
+}
+
+// grow gives a thread whose events had no room as much as one may have.
+func (m *Moves) grow(tid int32, r *moveRing) {
+	if len(r.mem) > mostMovePages*os.Getpagesize() {
+		return
+	}
+	_ = unix.Munmap(r.mem) // it was mapped
+	mem, err := mapMoves(r.fd, mostMovePages)
+	if err != nil {
+		closeFD(r.fd) // it is followed anew
+		delete(m.rings, tid)
+		return
+	}
+	r.mem = mem
+}
+
+// pagesFor is how many pages of events one more thread than n has room for, a power of two: some 2 MB for 32 threads and for 128.
 func pagesFor(n int) int {
 	switch {
 	case n < 32:
-		return 16
+		return mostMovePages
 	case n < 128:
 		return 4
 	}
@@ -161,12 +184,16 @@ func (m *Moves) Forget(tid int32) {
 func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 	for tid, r := range m.rings {
 		ended := false
-		m.lost += r.read(func(e *Move) {
+		lost := r.read(func(e *Move) {
 			ended = ended || e.Kind == MoveEnded
 			take(tid, e)
 		})
-		if ended {
+		m.lost += lost
+		switch {
+		case ended:
 			m.Forget(tid)
+		case lost > 0:
+			m.grow(tid, r)
 		}
 	}
 	return m.lost
@@ -183,6 +210,9 @@ func (r *moveRing) read(take func(e *Move)) (lost uint64) {
 	}
 	size := uint64(len(data))
 	var b [64]byte
+	if head-tail > size-uint64(len(b)) {
+		lost = 1 // the kernel says how many with the next event only, which may be long after
+	}
 	for tail < head {
 		// Records are whole multiples of 8 bytes, so a header never wraps.
 		at := tail % size

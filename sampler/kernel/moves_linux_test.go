@@ -166,6 +166,50 @@ func TestMovesAreBounded(t *testing.T) {
 	}
 }
 
+// TestMovesGrow: a thread whose events had no room gets more, and loses none of as many then.
+func TestMovesGrow(t *testing.T) {
+	const n = 200 // sleeps, of two events each: more than a page has room for
+	m := OpenMoves(os.Getpid())
+	defer m.Close()
+	tids, begin, done := make(chan int32), make(chan int), make(chan struct{})
+	attach.OnOwnThread(func() {
+		tids <- int32(unix.Gettid())
+		for sleeps := range begin {
+			for range sleeps {
+				ts := unix.NsecToTimespec(1e6)
+				_ = unix.Nanosleep(&ts, nil)
+			}
+			done <- struct{}{}
+		}
+	})
+	tid := <-tids
+	defer close(begin)
+	if err := m.Follow(tid); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	r, err := m.rings[tid], error(nil)
+	_ = unix.Munmap(r.mem)
+	if r.mem, err = mapMoves(r.fd, leastMovePages); err != nil {
+		t.Fatal(err)
+	}
+	after := func(sleeps int) uint64 {
+		begin <- sleeps
+		<-done
+		return m.Read(func(int32, *Move) {})
+	}
+	first := after(n)
+	if first == 0 {
+		t.Error("that events were lost is known with the next one only")
+	}
+	if got := len(r.mem) / os.Getpagesize(); got != 1+mostMovePages {
+		rubytest.Skip(t, "the kernel gives no more than %d pages", got)
+	}
+	after(n)
+	if lost := after(2); lost != first {
+		t.Errorf("%d more events were lost", lost-first)
+	}
+}
+
 // TestMovesRefused says why, under a filter as containers have, and by the machine's own setting.
 func TestMovesRefused(t *testing.T) {
 	m := &Moves{pid: 1, rings: map[int32]*moveRing{}}

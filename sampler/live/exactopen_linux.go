@@ -42,7 +42,7 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 // exactPlaces finds what probes are to look at, and where to put them; libc: in the C library. The clock waits only while memory is read.
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	defer attach.Recovered(s.proc.PID(), &err)
-	if err = s.ownThreads(ctx); err != nil {
+	if err = s.ownThreads(ctx, ErrExact); err != nil {
 		return scheduler, code, err
 	}
 	err = s.readThreads(ctx, func() (err error) {
@@ -56,8 +56,8 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 	return scheduler, code, err
 }
 
-// ownThreads reports, as an ErrExact, that the process's threads may share native threads.
-func (s *subject) ownThreads(ctx context.Context) error {
+// ownThreads reports, as an error of a kind, that the process's threads may share native threads.
+func (s *subject) ownThreads(ctx context.Context, kind error) error {
 	const tries = 3 // on a full machine an answer can take longer than it is waited for, and a refusal is for good; each keeps a thread
 	var env map[string]string
 	var err error
@@ -71,7 +71,7 @@ func (s *subject) ownThreads(ctx context.Context) error {
 		return err
 	}
 	if env["RUBY_MN_THREADS"] == "1" {
-		return fmt.Errorf("process %d: %w: its threads share native threads (RUBY_MN_THREADS=1)", s.proc.PID(), ErrExact)
+		return fmt.Errorf("process %d: %w: its threads share native threads (RUBY_MN_THREADS=1)", s.proc.PID(), kind)
 	}
 	return nil
 }

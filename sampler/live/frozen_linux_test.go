@@ -14,12 +14,35 @@ import (
 type waits struct {
 	gvl.Ignore
 	list []gvl.Wait
+	// ran are the intervals in which a thread ran.
+	ran []gvl.Interval
+}
+
+func (w *waits) Interval(i *gvl.Interval) {
+	if i.State == gvl.Running {
+		w.ran = append(w.ran, *i)
+	}
 }
 
 func (w *waits) Waited(x *gvl.Wait) { w.list = append(w.list, *x) }
 
 // TestFrozenWhileWatched freezes a process whose threads want the GVL, and thaws it: no wait spans that, and no thread waits in it.
-func TestFrozenWhileWatched(t *testing.T) {
+func TestFrozenWhileWatched(t *testing.T) { frozenWhileWatched(t, live.FromPolling) }
+
+// TestFrozenWhileFollowed: so it is of a process that is followed by its thread switches, or by its threads' moves, and no thread runs in it.
+func TestFrozenWhileFollowed(t *testing.T) {
+	rubytest.Long(t)
+	t.Run("switches", func(t *testing.T) {
+		if err := live.CheckSwitches(); err != nil {
+			rubytest.Skip(t, "%v", err)
+		}
+		frozenWhileWatched(t, live.FromSwitches)
+	})
+	t.Run("moved", func(t *testing.T) { frozenWhileWatched(t, live.FromMoved) })
+}
+
+func frozenWhileWatched(t *testing.T, from live.From) {
+	t.Helper()
 	for _, v2 := range []bool{true, false} {
 		p := rubytest.One(t).Start(t, "3.times { Thread.new { loop { 1000.times { |i| i * i } } } }; puts 'ready'; $stdout.flush; $stdin.gets", rubytest.Options{})
 		p.Expect(t, "ready")
@@ -30,7 +53,7 @@ func TestFrozenWhileWatched(t *testing.T) {
 		var got waits
 		var fromNS, frozenNS, thawNS, thawedNS int64
 		stack := 0 // readings of stacks since it was frozen; the second says so, for the first may have begun before
-		sampleUntil(t, p.PID, func(s *live.Source, x *sampler.Sample) bool {
+		sourceUntil(t, open(t, p.PID, live.Options{From: from}), func(s *live.Source, x *sampler.Sample) bool {
 			if c == nil {
 				c, of = gvl.NewClassifier(s.Process(), s.Dictionary()), stream.New(s.Process())
 				of.Attach(&got)
@@ -38,6 +61,9 @@ func TestFrozenWhileWatched(t *testing.T) {
 			}
 			states := c.Classify(x)
 			of.Feed(x, states)
+			if from != live.FromPolling && !x.Changes.Known() && stack == 0 {
+				fromNS = x.TimeNS // it is not followed yet
+			}
 			switch {
 			case thawedNS != 0:
 				return x.TimeNS-thawedNS > stretchNS
@@ -79,6 +105,12 @@ func TestFrozenWhileWatched(t *testing.T) {
 				before++
 			} else {
 				after++
+			}
+		}
+		for _, i := range got.ran {
+			// The freezer has a moment for each thread, and a sample sees it at its time.
+			if ns := min(i.ToNS, thawNS) - max(i.FromNS, frozenNS); ns > stretchNS/4 {
+				t.Errorf("v2 %v: a thread ran for %d ms while the process was frozen", v2, ns/1e6)
 			}
 		}
 		if before == 0 || after == 0 {

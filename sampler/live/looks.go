@@ -27,28 +27,42 @@ func (c *lookCredit) may(now int64, share float64) bool {
 // spend takes what a look took.
 func (c *lookCredit) spend(ns int64) { c.ns -= float64(ns) }
 
-// Constants of recordLoad.
+// Constants of followAgain. A process whose threads switched too often is followed again when they have switched less often than againShare of
+// what is possible for againNS, in ns. That doubles, up to mostAgainNS, each time that it was too often again within steadyNS.
 const (
-	// recordNS is what a record costs ddtop, from the ring to the figures, in ns. Measured with 25,000 a second on a full machine.
-	recordNS = 5_000
-	// loadSaveNS is for how long time for records is saved up, and loadDebtNS for how long more may be taken than there is, in ns.
-	loadSaveNS, loadDebtNS = 1e9, 2e9
-	// overloadAgainNS is when following is tried again that has ended because of too many records, in ns.
-	overloadAgainNS = 30_000_000_000
+	againShare                     = 0.8
+	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
 )
 
-// recordLoad counts what records cost ddtop beside what it may take.
-type recordLoad struct {
-	ns float64
-	// rate is how many records a second there were lately.
-	rate float64
+// followAgain decides when a process is followed again whose threads had switched too often. Times are CLOCK_MONOTONIC in ns.
+type followAgain struct {
+	of *switchRun // the last one that ended
+	// waitNS is for how long they must switch less often, highNS when they last did not, or when following ended.
+	waitNS, highNS int64
+	// atNS is when the switches were counted last.
+	atNS, switches int64
 }
 
-// add takes the records of a span of time. share is that of a CPU which ddtop may take. Zero means that there is no limit.
-func (l *recordLoad) add(spanNS int64, records uint64, share float64) {
-	l.rate += (float64(records)*1e9/float64(spanNS) - l.rate) * min(float64(spanNS)/1e9, 1)
-	l.ns = min(l.ns+float64(spanNS)*share-float64(records)*recordNS, loadSaveNS*share)
+// ended notes that following ended now, after it had lasted for some time.
+func (f *followAgain) ended(now, lastedNS int64) {
+	if f.waitNS *= 2; lastedNS > steadyNS {
+		f.waitNS = 0
+	}
+	f.waitNS = min(max(f.waitNS, againNS), mostAgainNS)
+	f.highNS, f.atNS = now, 0
 }
 
-// over reports whether records have cost too much for too long.
-func (l *recordLoad) over(share float64) bool { return share != 0 && l.ns < -loadDebtNS*share }
+// is reports whether it is time. switches is how often threads have switched so far, most how often they may a second.
+func (f *followAgain) is(now, switches int64, most float64) bool {
+	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
+		return now-f.highNS >= f.waitNS // they were not counted again
+	}
+	if f.atNS != 0 && float64(switches-f.switches)*1e9 > againShare*most*float64(now-f.atNS) || most <= 0 {
+		f.highNS = now
+	}
+	f.atNS, f.switches = now, switches
+	return now-f.highNS >= f.waitNS
+}
+
+// countedNS is for how long the count of switches may stand still because it was not read again, in ns.
+const countedNS = 5_000_000_000

@@ -71,7 +71,7 @@ type movedThread struct {
 
 // openMoved has the kernel tell when the process's threads move. The reader has listed them.
 func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*movedFeed, error) {
-	if moved, err := monotonicMoved(); err == nil && moved {
+	if bpf.ClockMoved() {
 		return nil, fmt.Errorf("process %d: %w: ddtop runs in a time namespace, in which the times of the kernel's events would be wrong",
 			s.proc.PID(), kernel.ErrMoves)
 	}
@@ -313,7 +313,9 @@ func (f *movedFeed) DrainStacks(func(*bpf.Stack)) error { return nil }
 func (f *movedFeed) Counts() (tracer.Counts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.counts, nil
+	counts := f.counts
+	counts.Room = maxMovedRecords
+	return counts, nil
 }
 
 // Close ends the following.

@@ -34,14 +34,17 @@ func moved(t *testing.T, pid int) *live.Source {
 }
 
 // perfDescriptors counts the descriptors that follow threads.
-func perfDescriptors(t *testing.T) (n int) {
+func perfDescriptors(t *testing.T) int { return descriptors(t, "perf_event") }
+
+// descriptors counts the descriptors of this process of a kind.
+func descriptors(t *testing.T, kind string) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range all {
-		if link, err := os.Readlink("/proc/self/fd/" + d.Name()); err == nil && strings.Contains(link, "perf_event") {
+		if link, err := os.Readlink("/proc/self/fd/" + d.Name()); err == nil && strings.Contains(link, kind) {
 			n++
 		}
 	}

@@ -46,7 +46,7 @@ func (*switchRun) catchUp()                                {}
 func (*switchRun) glance() bool                            { return false }
 func (*switchRun) on() bool                                { return false }
 func (*switchRun) whoMoved() (ruby.Moves, []ruby.Entered)  { return nil, nil }
-func (*switchRun) again() bool                             { return false }
+func (*switchRun) again(*followAgain) bool                 { return false }
 func (*switchRun) sampled(*sampler.Sample)                 {}
 func (*switchRun) look()                                   {}
 func (*switchRun) behind(int64) int64                      { return 0 }

@@ -14,7 +14,12 @@ import (
 // sampleUntil samples a process until each says that it has seen enough.
 func sampleUntil(t *testing.T, pid int, each func(*live.Source, *sampler.Sample) (enough bool)) {
 	t.Helper()
-	s := open(t, pid, live.Options{})
+	sourceUntil(t, open(t, pid, live.Options{}), each)
+}
+
+// sourceUntil is sampleUntil of a Source.
+func sourceUntil(t *testing.T, s *live.Source, each func(*live.Source, *sampler.Sample) (enough bool)) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
 	enough := false

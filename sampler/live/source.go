@@ -254,7 +254,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var sample sampler.Sample
 	s.failing.succeeded()
 	seen := pace.Monotonic()
-	var stackNS int64 // CPU time of the last reading of stacks
+	var stackNS int64  // CPU time of the last reading of stacks
+	var sampleNS int64 // the same of the last sample beside looks that read none
 	var glances *switchRun
 	var after int64 // CPU time of what came after the last reading: it is none of a look's
 	for {
@@ -300,7 +301,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.budget.Pace(c, stackEvery, lockEvery)
 		between := now < c.Next
-		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.Share)) {
+		if n := s.learnMoves(); between && (n == 0 || !s.looks.may(now, s.budget.InForce())) {
 			continue
 		}
 		depth, late := sampler.LockTick, uint64(0)
@@ -324,7 +325,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			moving := glances.glance()
 			switch {
 			case depth == sampler.StackTick:
-			case now-seen >= pace.GlanceGapNS:
+			case now-seen >= pace.GlanceGap(sampleNS, s.budget.InForce(), c.Slow):
 				paid = sampler.StackTick // it costs no look
 			default:
 				s.ticking.Unlock()
@@ -357,6 +358,9 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		after = 0
 		if paid == sampler.StackTick {
 			stackNS = spent
+		}
+		if paid != depth {
+			sampleNS = spent
 		}
 		if between {
 			s.looks.spend(spent) // the budget finds that beside the ticks

@@ -8,6 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
+// makes has a process make so many records in each of some seconds.
+func makes(x *switchRun, records ...uint64) {
+	b := x.source.budget
+	for i, n := range records {
+		b.Records.Add(&x.load, int64(i+1)*1e9, 1e9, n, b.InForce())
+	}
+}
+
 // TestSwitchBound: following ends when the kernel takes more for it than a tenth of a CPU, unless ddtop has no limit, and when what it tells does
 // not agree with what sampling sees.
 func TestSwitchBound(t *testing.T) {
@@ -20,9 +28,9 @@ func TestSwitchBound(t *testing.T) {
 		{"much, and no limit", 0, func(x *switchRun) { x.busy = 0.5 }, ""},
 		{"little", 0.03, func(x *switchRun) { x.busy = 0.09 }, ""},
 		{"much", 0.03, func(x *switchRun) { x.busy, x.rate = 0.12, 81_000 }, "its threads switch 81000 times a second, and to record that took the kernel 12 % of a CPU"},
-		{"many records", 0.03, func(x *switchRun) { x.load.add(1e9, 25_000, 0.03); x.load.add(1e9, 25_000, 0.03) },
+		{"many records", 0.03, func(x *switchRun) { makes(x, 25_000, 25_000) },
 			"its threads switch 25000 times a second, and to follow that takes more than --overhead allows"},
-		{"many records for a moment", 0.03, func(x *switchRun) { x.load.add(1e9, 10, 0.03); x.load.add(5e8, 12_000, 0.03) }, ""},
+		{"many records for a moment", 0.03, func(x *switchRun) { makes(x, 10, 12_000) }, ""},
 		{"ractors", 0, func(x *switchRun) { x.ractors = true }, "ractors"},
 	} {
 		x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(c.overhead)}}, to: exact.NewMachine(func(*exact.Change) {}), stop: make(chan struct{})}

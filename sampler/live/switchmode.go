@@ -68,7 +68,7 @@ func (m *switchMode) close(then func() error) error {
 }
 
 // Switches follows the process by its thread switches until EndSwitches: samples carry Changes, and all is read at the stack rate. It is for
-// any goroutine. The error is ErrExact, ruby.ErrNoScheduler, bpf.ErrKernel, bpf.ErrRights, or that of reading.
+// any goroutine. The error is ruby.ErrNoScheduler, bpf.ErrKernel, bpf.ErrRights, or that of reading.
 func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches
 	m.mu.Lock()

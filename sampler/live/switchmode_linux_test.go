@@ -122,3 +122,37 @@ func TestSwitchesEndWithRactors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSwitchesOfSharedThreads: a process whose threads share native threads is polled, and that is said.
+func TestSwitchesOfSharedThreads(t *testing.T) {
+	r := rubytest.One(t)
+	if !r.AtLeast(3, 3) {
+		rubytest.Skip(t, "threads share native threads from 3.3 on")
+	}
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	p := r.Start(t, switching, rubytest.Options{Env: []string{"RUBY_MN_THREADS=1"}})
+	p.Line(t)
+	for _, from := range []live.From{live.FromAuto, live.FromMoved} {
+		s := open(t, p.PID, live.Options{From: from})
+		ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+		after := 0
+		if err := s.Run(ctx, func(x *sampler.Sample) {
+			if x.Changes.Known() {
+				t.Error("changes are told")
+			}
+			if s.SwitchStatus().Ended != "" {
+				if after++; after > 10 {
+					cancel()
+				}
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if st := s.SwitchStatus(); st.On || !strings.Contains(st.Ended, "RUBY_MN_THREADS=1") || strings.Contains(st.Ended, "exact") {
+			t.Errorf("%s: %+v", from, st)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,10 +48,10 @@ type switchRun struct {
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is until when all changes were handed on, lookedNS when that was done last.
-	// everyNS is how often records are fetched while no samples come: before they fill a quarter of the ring.
+	// everyNS is how often records are fetched while no samples come: before they fill a quarter of the room for them.
 	fedNS, lookedNS, everyNS atomic.Int64
-	// overloaded: it has ended because there were too many records.
-	overloaded atomic.Bool
+	// tooMany is set if it has ended because there were too many records.
+	tooMany    atomic.Bool
 	stop, done chan struct{}
 
 	// moves says when threads moved last.
@@ -76,12 +75,13 @@ type switchRun struct {
 	countedNS, spanNS int64
 	spanCounts        tracer.Counts
 	busy, rate        float64
-	load              recordLoad
+	load              pace.OwnLoad
 	changed           uint64
-	lostNS, lostAtNS  int64
-	ended             string
-	err               error
-	closed            bool
+	// Records are missing of some time between gapFromNS and gapToNS. filledNS is the time of the last sample that was given its changes.
+	gapFromNS, gapToNS, filledNS int64
+	ended                        string
+	err                          error
+	closed                       bool
 }
 
 // openSwitches has the kernel make records of the process's thread switches.
@@ -92,7 +92,7 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 			return nil, err
 		}
 	}
-	if err := s.ownThreads(ctx); err != nil {
+	if err := s.ownThreads(ctx, errSwitches); err != nil {
 		return nil, err
 	}
 	var scheduler ruby.Scheduler
@@ -163,10 +163,21 @@ func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error 
 	return err
 }
 
-// again reports whether it has ended because there were too many records, and may be tried again.
-func (x *switchRun) again() bool {
-	to := x.toNS.Load()
-	return to != 0 && x.overloaded.Load() && pace.Monotonic()-to > overloadAgainNS
+// again reports whether it has ended because there were too many records, and may be tried again, as of now.
+func (x *switchRun) again(f *followAgain) bool {
+	to, budget := x.toNS.Load(), x.source.budget
+	if to == 0 || !x.tooMany.Load() {
+		return false
+	}
+	if f.of != x {
+		f.of = x
+		f.ended(to, to-x.fromNS)
+	}
+	var switches int64
+	if slow := x.source.slowNow.Load(); slow != nil {
+		switches = slow.Switches
+	}
+	return f.is(pace.Monotonic(), switches, budget.Records.Room(budget.InForce()))
 }
 
 // on reports whether what happens now is followed.
@@ -188,6 +199,10 @@ func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.saw(s, x.on(), x.fromNS)
+	if s.TimeNS > x.gapFromNS && x.filledNS < x.gapToNS {
+		told = false // what threads did is not known: samples say it
+	}
+	x.filledNS = s.TimeNS
 	if told {
 		x.changes.Fill(s, list)
 		return
@@ -251,7 +266,7 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	}
 	defer x.mu.Unlock()
 	now := pace.Monotonic()
-	if x.closed || !x.on() || now-x.lostAtNS < lostNS || x.drain(now) != nil {
+	if x.closed || !x.on() || now-x.gapToNS < lostNS || x.drain(now) != nil {
 		return nil, nil // look says so
 	}
 	return x.moves.last, x.works.take()
@@ -266,13 +281,17 @@ func (x *switchRun) sampled(s *sampler.Sample) {
 }
 
 func (x *switchRun) drain(now int64) error {
+	counts, err := x.feed.Counts() // what is lost from here on the next drain finds
+	if err != nil {
+		return err
+	}
 	// The stacks first: the record of each is in its ring before. One whose record was drained before that goes nowhere.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}
 	clear(x.taken)
 	x.stacks.each(func(s *takenStack) { x.taken[instant{s.tid, s.ns}] = *s })
-	err := x.feed.Drain(func(r *switches.Record) {
+	err = x.feed.Drain(func(r *switches.Record) {
 		if s, ok := x.taken[instant{r.TID, r.NS}]; ok {
 			r.Stack = &stackOnItsWay{x, s}
 		}
@@ -286,14 +305,12 @@ func (x *switchRun) drain(now int64) error {
 	if err != nil {
 		return err
 	}
-	counts, err := x.feed.Counts()
-	if err != nil {
-		return err
-	}
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
-		x.load.add(span, counts.Records-x.counts.Records, x.source.budget.Share)
+		if x.moved == nil && x.on() {
+			x.source.budget.Records.Add(&x.load, now, span, counts.Records-x.counts.Records, x.source.budget.InForce())
+		}
 		rate := float64(counts.Records-x.counts.Records) / float64(span)
-		x.everyNS.Store(int64(min(max(tracer.RingRecords/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
+		x.everyNS.Store(int64(min(max(float64(counts.Room)/4/max(rate, 1e-9), leastFetch), float64(watchEvery))))
 	}
 	x.countedNS = now
 	if span := now - x.spanNS; span >= busySpanNS {
@@ -305,7 +322,11 @@ func (x *switchRun) drain(now int64) error {
 	}
 	if counts.Lost > x.counts.Lost {
 		x.to.Lost(now)
-		x.lostNS, x.lostAtNS = now, now
+		x.rules.Lost(now)
+		if x.filledNS >= x.gapToNS {
+			x.gapFromNS = x.fedNS.Load()
+		}
+		x.gapToNS = now
 	}
 	x.counts = counts
 	return nil
@@ -323,9 +344,6 @@ func (x *switchRun) advance(untilNS int64) {
 	x.compare(x.to, x.fromNS, untilNS)
 	if x.on() {
 		x.judge()
-	}
-	if x.lostNS != 0 && x.lostNS <= untilNS {
-		x.forgetGone(untilNS + changeUnit)
 	}
 }
 
@@ -372,26 +390,14 @@ func (x *switchRun) judge() {
 	case x.ractors:
 		x.endAt(pace.Monotonic(), "the process has made ractors, and the threads of one alone can be followed")
 	case x.busy > mostBusy && x.source.budget.Share != 0:
+		x.tooMany.Store(true)
 		x.endAt(pace.Monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to record that took the kernel %.0f %% of a CPU", x.rate, 100*x.busy))
-	case x.moved == nil && x.load.over(x.source.budget.Share):
-		x.overloaded.Store(true)
-		x.endAt(pace.Monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to follow that takes more than --overhead allows", x.load.rate))
+	case x.source.budget.Records.Over(&x.load, x.source.budget.InForce()):
+		x.tooMany.Store(true)
+		x.endAt(pace.Monotonic(), fmt.Sprintf("its threads switch %.0f times a second, and to follow that takes more than --overhead allows", x.load.Rate()))
 	case seen >= checkFrom && float64(c.Disagreed) > wrongFrom*float64(seen):
 		x.endAt(pace.Monotonic(), fmt.Sprintf("what thread switches tell does not agree with what sampling sees (%d of %d times)", c.Disagreed, seen))
 	}
-}
-
-// forgetGone ends the threads whose ends are among the records that were lost.
-func (x *switchRun) forgetGone(atNS int64) {
-	x.lostNS = 0
-	tids, err := x.source.proc.TIDs(nil)
-	if err != nil {
-		return // the process has ended
-	}
-	x.to.Gone(atNS, func(tid int32) bool {
-		_, there := slices.BinarySearch(tids, tid)
-		return there
-	})
 }
 
 // end ends it, unless it has ended.
@@ -406,6 +412,7 @@ func (x *switchRun) endAt(now int64, why string) {
 		return
 	}
 	x.ended = why
+	x.source.budget.Records.Leave(&x.load)
 	x.toNS.Store(now)
 	close(x.stop)
 }

@@ -37,6 +37,9 @@ const (
 // errPauses: what switches tell of a process that is stopped for samples is of the stops.
 var errPauses = errors.New("the process is stopped for samples (--pause)")
 
+// errSwitches: the process is one whose threads cannot be followed.
+var errSwitches = errors.New("its threads cannot be followed one by one")
+
 // ParseFrom reads a From.
 func ParseFrom(text string) (From, error) {
 	switch f := From(text); f {
@@ -88,7 +91,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 				s.followAgain(ctx)
 				return
 			}
-			if ctx.Err() != nil || errors.Is(err, ErrExact) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
+			if ctx.Err() != nil || errors.Is(err, errSwitches) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
 				errors.Is(err, kernel.ErrMoves) {
 				return
 			}
@@ -110,12 +113,13 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 func (s *Source) followAgain(ctx context.Context) {
 	tick := time.NewTicker(switchAgain)
 	defer tick.Stop()
+	var again followAgain
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if x := s.switches.now.Load(); x != nil && x.again() {
+			if x := s.switches.now.Load(); x != nil && x.again(&again) {
 				_ = s.Switches(ctx) // why it is not followed is known already
 			}
 		}

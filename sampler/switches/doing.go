@@ -28,6 +28,15 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
+// woke tells of a thread in a system call without the GVL that the call no longer waits, if the thread then had to wait for a CPU. Of one that
+// sleeps by Ruby's own word that word holds until the thread has changed it, as for samples.
+func (m *Machine) woke(t *thread, r *Record) {
+	d := &t.doing
+	if t.state == released && d.Kind == sampler.DoingSleeps && d.Region && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {
+		m.tellDoing(t, r.WokenNS, sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: d.Status, Region: true})
+	}
+}
+
 // does tells what a thread does in the state that it is in at the end of an interval on a CPU.
 func (m *Machine) does(t *thread, r *Record) {
 	runs := sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: r.Status, Region: r.Region}
@@ -52,6 +61,7 @@ func (m *Machine) does(t *thread, r *Record) {
 			m.tellDoing(t, r.NS, r.sleeps())
 		}
 	case released:
+		runs.Mutex = r.Mutex
 		long := r.NS-from > longNS
 		if long || !asleep {
 			if t.doing.Kind != sampler.DoingRuns {

@@ -22,6 +22,7 @@ func TestDoing(t *testing.T) {
 	}
 	clock := func(r *Record) { r.Kind = Clock; computes(r) }
 	collects := func(r *Record) { r.Collects = true }
+	asked := func(r *Record) { r.Region = false }
 	locks := func(r *Record) { r.Mutex = 0x500 }
 	for _, c := range []struct {
 		name    string
@@ -40,6 +41,15 @@ func TestDoing(t *testing.T) {
 			"held 250: collects; held 350: runs"},
 		{"sleeps with the GVL", []Record{out(tid1, 100, 200, with(holds, call("read", 7))), out(tid1, 500, 600, with(holds, clock))},
 			"held 200: sleeps in read 7; held 500: runs"},
+		{"is woken, and has to wait for a CPU", []Record{out(tid1, 100, 200, with(without, call("read", 7))),
+			out(tid1, 600, 610, with(without, call("read", 7), func(r *Record) { r.WokenNS = 300 * us }))},
+			"released 197: sleeps in read 7; released 300: runs; released 607: sleeps in read 7"},
+		{"is woken from a sleep of Ruby's, and has to wait for a CPU", []Record{out(tid1, 100, 200, with(without, call("futex"), asked)),
+			out(tid1, 600, 610, with(queued, func(r *Record) { r.WokenNS = 300 * us }))}, "released 197: sleeps in futex -1"},
+		{"is woken, and has a CPU at once", []Record{out(tid1, 100, 200, with(without, call("read", 7))),
+			out(tid1, 600, 610, with(queued, call("read", 7), func(r *Record) { r.WokenNS = 590 * us }))}, "released 197: sleeps in read 7"},
+		{"has no CPU while it locks a Mutex", []Record{out(tid1, 100, 200, with(holds, computes)),
+			out(tid1, 200, 400, with(without, computes, locks, func(r *Record) { r.GaveNS = 395 * us }))}, "released 395: runs for 0x500"},
 		{"waits", []Record{out(tid1, 100, 200, with(queued, call("futex")))}, ""},
 	} {
 		var got []string

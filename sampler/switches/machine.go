@@ -14,6 +14,9 @@ const (
 	backNS = 4_000
 	// leadNS is how long a thread takes from when it gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
+	// againNS is how long a thread takes at most that gave the GVL away and has it again, on the same CPU and without a sleep: a system call that
+	// does not wait.
+	againNS = 50_000
 	// exitNS is how long a thread takes from when it has given the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
 	// unitNS is what the times of changes are whole multiples of (sampler.Change).
@@ -114,10 +117,19 @@ func (m *Machine) Feed(r *Record) {
 		m.pending = append(m.pending, change{Record: exact.Record{NS: r.NS - r.NS%unitNS, TID: r.TID, Kind: exact.Exited, Before33: r.Before33}})
 		return
 	}
-	if at, ok := m.ended[r.TID]; r.Thread == 0 || r.Failed > 0 || ok && r.NS < at+endedNS {
+	if at, ok := m.ended[r.TID]; ok && r.NS < at+endedNS {
 		return
 	}
 	t := m.threads[r.TID]
+	if r.Failed > 0 {
+		if t != nil {
+			m.unknown(t, max(r.InNS, t.atNS))
+		}
+		return
+	}
+	if r.Thread == 0 {
+		return
+	}
 	if t != nil && t.address != r.Thread {
 		m.leave(t, r.NS)
 		m.forget(t)
@@ -127,8 +139,9 @@ func (m *Machine) Feed(r *Record) {
 		if len(m.threads) >= maxThreads {
 			return
 		}
-		// A thread that is new begins without the GVL.
-		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: r.InNS, sinceNS: r.InNS}
+		// A thread that is new begins without the GVL, when it gets its CPU. If that is not known nothing is of before the record.
+		from := cmp.Or(r.InNS, r.NS)
+		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: from - 1, sinceNS: from}
 		m.threads[r.TID], m.of[r.Thread] = t, r.TID
 	}
 	if r.Kind == Began {
@@ -136,6 +149,9 @@ func (m *Machine) Feed(r *Record) {
 			m.move(t, r, r.NS, r.state())
 		}
 	} else {
+		if !r.OfMove {
+			m.woke(t, r)
+		}
 		m.interval(t, r)
 		if !r.OfMove {
 			m.does(t, r)
@@ -156,6 +172,20 @@ func (m *Machine) Feed(r *Record) {
 	m.tell(r, r.NS, r.state(), true, ran)
 	t.delayNS = r.DelayNS
 	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.Asleep && r.Kind == Out || r.Kind == Began, r.CFP, r.PC, r.SP
+}
+
+// Lost says that records are missing, the last one of them at a time. What threads do since then is unknown until their next records.
+func (m *Machine) Lost(ns int64) {
+	for _, t := range m.threads {
+		m.unknown(t, max(ns, t.atNS))
+	}
+}
+
+// unknown lets go of a thread of which nothing is known from a time on.
+func (m *Machine) unknown(t *thread, at int64) {
+	m.leave(t, at)
+	m.forget(t)
+	m.pending = append(m.pending, change{Record: exact.Record{NS: at - at%unitNS, TID: t.tid, Kind: exact.Exited}})
 }
 
 // forget lets go of a thread that has ended.
@@ -218,7 +248,9 @@ func (m *Machine) interval(t *thread, r *Record) {
 		switch {
 		case is == waiting && asleep:
 			m.move(t, r, max(gave, end), waiting)
-		case is != released:
+		case is == running:
+			m.move(t, r, gave+min((r.NS-gave)/2, againNS), is)
+		case is == waiting:
 			m.move(t, r, gave+(r.NS-gave)/2, is)
 		}
 		return

@@ -91,6 +91,9 @@ func TestRules(t *testing.T) {
 		{"hands the GVL over in the midst of an interval", []Record{
 			out(tid1, 100, 200, with(holds, computes)), out(tid1, 200, 400, with(gave(250), without)),
 		}, "released 0-104, running 104-250, released 250-1000"},
+		{"hands the GVL over in the midst of an interval, and has it again", []Record{
+			out(tid1, 100, 200, with(holds, computes)), out(tid1, 200, 800, with(gave(250), holds, computes)),
+		}, "released 0-104, running 104-250, released 250-300, running 300-1000"},
 		{"yields: hands the GVL over and queues", []Record{
 			out(tid1, 100, 200, with(holds, computes)), out(tid1, 200, 400, with(gave(396), queued)), out(tid1, 500, 600, with(holds, computes)),
 		}, "released 0-104, running 104-396, released 396-397, waiting 397-504, running 504-1000"},
@@ -114,7 +117,9 @@ func TestRules(t *testing.T) {
 		{"cannot have had the GVL while another thread did", []Record{
 			out(tid2, 50, 100, with(holds, computes)), out(tid1, 120, 200, without), out(tid2, 100, 400, with(holds, computes)),
 		}, "released 0-1000"},
-		{"its memory could not be read", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 }))}, "released 0-1000"},
+		{"its memory could not be read", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 }))}, "released 0-100"},
+		{"its memory could be read again", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 })), out(tid1, 300, 400, holds)},
+			"released 0-100, running 304-1000"},
 		{"ends", []Record{out(tid1, 100, 200, with(holds, computes)), {Kind: Exited, TID: tid1, NS: 500 * us}, out(tid1, 400, 510, with(holds, computes))},
 			"released 0-104, running 104-475, released 475-500"},
 		{"waits, and ends when it has had the GVL", []Record{out(tid1, 100, 110, queued), {Kind: Exited, TID: tid1, InNS: 300 * us, NS: 400 * us}},

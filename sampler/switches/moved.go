@@ -249,7 +249,7 @@ func (m *Movements) take(e *Move) {
 		}
 		m.set(t, false, e.Kind == Preempted)
 		t.outNS, t.told, t.lookedNS = e.NS, false, 0
-		t.busy, t.queue = m.active > 0, m.waiters > 0
+		t.busy, t.queue = m.active > 0, m.othersWait(t)
 		if e.Kind == Slept && t.ranNS >= ranNS {
 			t.steps++
 		}
@@ -259,6 +259,15 @@ func (m *Movements) take(e *Move) {
 		}
 		m.Forget(e.TID)
 	}
+}
+
+// othersWait reports whether another thread than t waits for the GVL.
+func (m *Movements) othersWait(t *mover) bool {
+	n := m.waiters
+	if t.is == waiting && t.words.Thread != 0 {
+		n--
+	}
+	return n > 0
 }
 
 // set notes whether a thread has a CPU, or wants one.

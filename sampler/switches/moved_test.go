@@ -46,6 +46,11 @@ func TestMovements(t *testing.T) {
 			move(tid1, 1000, Got), move(tid1, 1020, Slept), move(tid2, 6990, Slept), move(tid1, 7000, Got),
 			glance(7500, owner, words(tid1, runs), words(tid2, in)),
 		}, "released 10-1017, waiting 1017-7004, running 7004-"},
+		{"a thread that has waited does not wait for itself in its next sleeps", []any{
+			glance(10, other, words(tid1, in), words(tid2, runs)), move(tid2, 900, Got),
+			move(tid1, 1000, Got), move(tid1, 1020, Slept), move(tid2, 6990, Slept), move(tid1, 7000, Got), move(tid1, 7020, Slept),
+			move(tid1, 17000, Got), move(tid1, 17020, Slept), move(tid1, 27000, Got), glance(27500, owner, words(tid1, runs), words(tid2, in)),
+		}, "released 10-1017, waiting 1017-7004, running 7004-7017, released 7017-27004, running 27004-"},
 		{"a sleep without a look, of a thread that ran, is none", []any{
 			glance(10, 0, words(tid1, in)), move(tid1, 1000, Got), move(tid1, 2000, Slept), move(tid1, 3000, Got),
 			glance(3500, owner, words(tid1, runs)),

@@ -185,10 +185,7 @@ func (b *builder) ended() asm.Instructions {
 		asm.Mov.Reg(asm.R2, asm.R0),
 	}
 	ins = append(ins, b.find(asm.R2, "end")...)
-	ins = append(ins, asm.Mov.Imm(asm.R1, 0))
-	for place := int16(onStack); place < 0; place += 8 {
-		ins = append(ins, asm.StoreMem(asm.RFP, place, asm.R1, asm.DWord))
-	}
+	ins = append(ins, noRecord()...)
 	ins = append(ins, asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R6, asm.R0))
 	ins = append(ins, b.stored(asm.R6, 0, "nothing stored")...)
 	for _, w := range []struct{ to, from int16 }{
@@ -200,6 +197,15 @@ func (b *builder) ended() asm.Instructions {
 		asm.StoreMem(asm.RFP, onStack+recordTID, asm.R7, asm.Word), asm.StoreImm(asm.RFP, onStack+recordKind, int64(switches.Exited), asm.Word),
 		asm.LoadMem(asm.R1, asm.RFP, keyAt, asm.Word), asm.StoreMem(asm.RFP, onStack+recordTGID, asm.R1, asm.Word))
 	return append(ins, b.emit()...)
+}
+
+// noRecord sets all words of the record to 0.
+func noRecord() asm.Instructions {
+	ins := asm.Instructions{asm.Mov.Imm(asm.R1, 0)}
+	for place := int16(onStack); place < 0; place += 8 {
+		ins = append(ins, asm.StoreMem(asm.RFP, place, asm.R1, asm.DWord))
+	}
+	return ins
 }
 
 // read reads a word from the address in R3 to a place on the stack, and counts a failure.
@@ -215,16 +221,15 @@ func read(to int16, size int32, n int) asm.Instructions {
 // record makes the record of a task. R6 is the task, which is the current one, R8 its target, R9 what is kept of it.
 func (b *builder) record(kind switches.Kind) asm.Instructions {
 	k := &b.kernel
-	ins := asm.Instructions{
+	ins := append(noRecord(),
 		asm.FnKtimeGetNs.Call(),
 		asm.StoreMem(asm.RFP, onStack+recordNS, asm.R0, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R6, k.pid, asm.Word), asm.StoreMem(asm.RFP, onStack+recordTID, asm.R1, asm.Word),
 		asm.StoreImm(asm.RFP, onStack+recordKind, int64(kind), asm.Word),
 		asm.LoadMem(asm.R1, asm.R6, k.tgid, asm.Word), asm.StoreMem(asm.RFP, onStack+recordTGID, asm.R1, asm.Word),
-		asm.StoreImm(asm.RFP, onStack+recordFailed, 0, asm.Word),
 		asm.LoadMem(asm.R1, asm.R6, k.runDelay, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordDelay, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, stateAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordState, asm.R1, asm.DWord),
-	}
+	)
 	for _, w := range []struct{ to, from int16 }{
 		{recordIn, storedIn}, {recordWoken, storedWoken}, {recordWaker, storedWaker}, {recordWakerOwner, storedWakerOwner}, {recordGave, storedGave},
 	} {
@@ -247,7 +252,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetContext, wordAt, 8)
 	ins = append(ins,
 		asm.LoadMem(asm.R7, asm.RFP, wordAt, asm.DWord),
-		asm.JEq.Imm(asm.R7, 0, "end"), // none of Ruby's threads
+		asm.JEq.Imm(asm.R7, 0, "no thread"), // none of Ruby's threads
 		asm.LoadMem(asm.R1, asm.R8, targetThreadOfEC, asm.DWord),
 		asm.JSLT.Imm(asm.R1, 0, "thread itself"))
 	plus(targetThreadOfEC, onStack+recordThread, 8)
@@ -255,23 +260,16 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.LoadMem(asm.R7, asm.RFP, onStack+recordThread, asm.DWord), asm.Ja.Label("have both"),
 		asm.StoreMem(asm.RFP, onStack+recordThread, asm.R7, asm.DWord).WithSymbol("thread itself"))
 	plus(targetContextOfThread, wordAt, 8)
-	ins = append(ins, asm.JEq.Imm(asm.R7, 0, "end").WithSymbol("have both"), asm.StoreMem(asm.R9, storedThread, asm.R7, asm.DWord))
+	ins = append(ins, asm.JEq.Imm(asm.R7, 0, "no thread").WithSymbol("have both"), asm.StoreMem(asm.R9, storedThread, asm.R7, asm.DWord))
 	plus(targetReady, onStack+recordReady, 8)
 	plus(targetRegion, onStack+recordRegion, 8)
 	plus(targetUnblock, onStack+recordUnblock, 8)
 	plus(targetStatus, onStack+recordStatus, 8)
 	plus(targetMutex, onStack+recordMutex, 8)
 	ins = append(ins,
-		asm.Mov.Imm(asm.R1, 0),
-		asm.StoreMem(asm.RFP, onStack+recordRunning, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordTail, asm.R1, asm.DWord),
-		asm.StoreMem(asm.RFP, onStack+recordCollector, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R3, asm.R8, targetCollector, asm.DWord), asm.JEq.Imm(asm.R3, 0, "no collector"))
 	at(onStack+recordCollector, 8)
-	ins = append(ins, asm.Mov.Imm(asm.R1, 0).WithSymbol("no collector"))
-	for i := range int16(maxJoined) {
-		ins = append(ins, asm.StoreMem(asm.RFP, onStack+recordQueue+8*i, asm.R1, asm.DWord))
-	}
-	ins = append(ins, asm.LoadMem(asm.R1, asm.R8, targetBefore33, asm.DWord), asm.JNE.Imm(asm.R1, 0, "no lists"))
+	ins = append(ins, asm.LoadMem(asm.R1, asm.R8, targetBefore33, asm.DWord).WithSymbol("no collector"), asm.JNE.Imm(asm.R1, 0, "no lists"))
 	plus(targetRunning, onStack+recordRunning, 8)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetTail, asm.DWord))
 	at(onStack+recordTail, 8)
@@ -323,6 +321,9 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	ins = append(ins,
 		asm.JNE.Imm(asm.R0, 0, "no poll"),
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
+		asm.Ja.Label("no poll"),
+		// A record that only says that words could not be read. Of a thread that is none of Ruby's there is none.
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word).WithSymbol("no thread"), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.emit(b.copyStack(kind)...)...)
 	// There is no memory for what is kept of the thread, or it is being changed just now.
@@ -338,6 +339,7 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	ins := asm.Instructions{
 		asm.StoreMem(asm.RFP, savedAt, asm.R8, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R8, targetStacks, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordThread, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
 	}
 	if kind == switches.Clock {
 		ins = append(ins,

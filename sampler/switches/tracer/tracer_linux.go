@@ -32,8 +32,8 @@ const (
 	clockHz = 99
 	// ClockNS is the longest time that a thread can be on a CPU between two records, in ns: a tick of clockHz, and the next one.
 	ClockNS = 1_000_000_000 / clockHz
-	// RingRecords is how many records the ring holds, of all processes. Of each process no more wait to be taken.
-	RingRecords = ringBytes / (recordSize + 8)
+	// ringRecords is how many records the ring holds, of all processes.
+	ringRecords = ringBytes / (recordSize + 8)
 	// leastMajor.leastMinor is the first kernel with bpf_task_pt_regs.
 	leastMajor, leastMinor = 5, 15
 )
@@ -80,6 +80,8 @@ type Counts struct {
 	Records, Lost, Failed uint64
 	// BusyNS is how long making records took, in ns.
 	BusyNS int64
+	// Room is how many records may wait to be taken.
+	Room int
 }
 
 // Check says why threads cannot be followed on this machine with the rights that ddtop has. It returns nil if nothing speaks against it.
@@ -185,7 +187,7 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 		switch {
 		case of == f:
 			emit(&r)
-		case len(of.pending) < RingRecords/max(len(t.feeds), 1):
+		case len(of.pending) < t.room():
 			of.pending = append(of.pending, r)
 		default:
 			of.dropped++
@@ -228,6 +230,9 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	return nil
 }
 
+// room is how many records of each process may wait to be taken: as many of all as the ring holds.
+func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
+
 // Counts reads what was counted.
 func (f *Feed) Counts() (Counts, error) {
 	b := make([]byte, targetSize)
@@ -237,7 +242,7 @@ func (f *Feed) Counts() (Counts, error) {
 	at := func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
-	return Counts{Records: at(targetRecords), Lost: at(targetLost) + f.dropped, Failed: at(targetFailed), BusyNS: int64(at(targetBusyNS))}, nil
+	return Counts{Records: at(targetRecords), Lost: at(targetLost) + f.dropped, Failed: at(targetFailed), BusyNS: int64(at(targetBusyNS)), Room: f.t.room()}, nil
 }
 
 // open loads the programs and attaches them.

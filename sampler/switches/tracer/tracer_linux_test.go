@@ -2,8 +2,11 @@ package tracer
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/switches"
@@ -29,6 +32,7 @@ func TestCheck(t *testing.T) {
 		{"arm64", func(m *bpf.Machine) { m.Arch = "arm64" }, bpf.ErrKernel, "not for arm64"},
 		{"no name of a kernel", func(m *bpf.Machine) { m.Release = "?" }, bpf.ErrKernel, `"?"`},
 		{"a container", func(m *bpf.Machine) { m.Namespace = 7 }, bpf.ErrRights, "--pid=host"},
+		{"a time namespace", func(m *bpf.Machine) { m.ClockMoved = true }, bpf.ErrRights, "time namespace"},
 		{"no rights", func(m *bpf.Machine) { m.Effective = 0 }, bpf.ErrRights, "lacks CAP_BPF and CAP_PERFMON. Run ddtop with sudo"},
 		{"half of the rights", func(m *bpf.Machine) { m.Effective = 1 << 39 }, bpf.ErrRights, "lacks CAP_PERFMON. "},
 	} {
@@ -79,5 +83,67 @@ func TestTry(t *testing.T) {
 	}
 	if shared.t != nil {
 		t.Error("the programs are still there")
+	}
+}
+
+// TestTimeNamespace: ddtop in a time namespace of its own says that it cannot follow threads, whose records have the machine's time.
+func TestTimeNamespace(t *testing.T) {
+	const inside = "DDTOP_TEST_TIME_NAMESPACE"
+	if os.Getenv(inside) != "" {
+		if err := Check(); !errors.Is(err, bpf.ErrRights) || !strings.Contains(err.Error(), "time namespace") {
+			t.Errorf("in a time namespace: %v", err)
+		}
+		return
+	}
+	if err := Check(); err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--time", "--monotonic", "5000", "--fork", "--kill-child", os.Args[0], "-test.run=^TestTimeNamespace$")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	out, err := cmd.CombinedOutput()
+	switch {
+	case strings.Contains(string(out), "unshare"):
+		t.Skipf("a time namespace is not allowed here: %s", out)
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestUnreadWords: a thread whose words cannot be read makes records that say so, wherever the first of them is: in its thread-local storage, in
+// what that points to, or elsewhere.
+func TestUnreadWords(t *testing.T) {
+	if err := Check(); err != nil {
+		t.Skip(err)
+	}
+	const nowhere = 1 << 46 // beyond the pages of a process, which are at its ends
+	for name, target := range map[string]Target{
+		"thread-local storage": {ExecutionContext: -nowhere, ThreadOfEC: -1},
+		"execution context":    {ExecutionContext: 0, ThreadOfEC: nowhere},
+		"owner":                {ExecutionContext: 0, ThreadOfEC: -1, Owner: nowhere},
+	} {
+		target.PID, target.Before33 = os.Getpid(), true
+		f, err := Follow(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, failed := 0, 0
+		for deadline := time.Now().Add(10 * time.Second); records == 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if err := f.Drain(func(r *switches.Record) {
+				if r.Kind == switches.Exited {
+					return
+				}
+				if records++; r.Failed > 0 {
+					failed++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if counts, err := f.Counts(); err != nil || records == 0 || failed != records || counts.Failed < uint64(failed) {
+			t.Errorf("%s: %d records, %d of them say that words could not be read; %+v, %v", name, records, failed, counts, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

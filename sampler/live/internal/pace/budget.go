@@ -70,6 +70,8 @@ type Budget struct {
 	// beside is the CPU time of all but the ticks, a share of a CPU; tunes is how often it was measured.
 	beside, tunes float64
 	full          fullness
+	// Records is what the records of thread switches cost.
+	Records RecordLoad
 
 	// mostShare is the share of one CPU that may be taken for the least quality of figures of a window. Zero means that share holds in any
 	// case.
@@ -189,6 +191,16 @@ func (b *Budget) limit() float64 {
 		return max(b.usual(), min(b.needs, b.mostShare))
 	}
 	return b.usual()
+}
+
+// InForce is the share of a CPU that ddtop may take beside the ticks, also where no CPU is free. Zero means that there is no limit.
+func (b *Budget) InForce() float64 {
+	if b.Share == 0 {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(b.Share, b.limit())
 }
 
 // Says reports whether half of the budget is in force, and whether rates are lower than asked for.

@@ -23,10 +23,25 @@ const (
 	// slowExactNS is the time between ticks while nothing runs or waits and changes are known without them.
 	slowExactNS = 125_000_000
 	// GlanceNS is the time between two looks at the words of threads that move (moved_linux.go). 90 % of the time that threads of Rails are
-	// without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest time between two samples, whatever looks say.
-	GlanceNS    = 10_000_000
-	GlanceGapNS = 500_000_000
+	// without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest time between two samples, whatever looks say, and
+	// leastGlanceGapNS the one that it is while something runs and samples cost little: glanceGapShare of what ddtop may take.
+	GlanceNS         = 10_000_000
+	glanceGapNS      = 500_000_000
+	leastGlanceGapNS = 100_000_000
+	glanceGapShare   = 0.2
 )
+
+// GlanceGap is the longest time between two samples beside looks, in ns, where one without stacks takes so much CPU time. share is that of a CPU
+// which ddtop may take. Zero means that there is no limit.
+func GlanceGap(sampleNS int64, share float64, slow bool) int64 {
+	switch {
+	case slow:
+		return glanceGapNS
+	case share == 0:
+		return leastGlanceGapNS
+	}
+	return min(max(int64(float64(sampleNS)/(glanceGapShare*share)), leastGlanceGapNS), glanceGapNS)
+}
 
 // Clock decides when the next tick is due and what it reads.
 type Clock struct {

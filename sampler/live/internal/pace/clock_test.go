@@ -109,3 +109,21 @@ func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 		t.Error("slow 900 ms after something ran")
 	}
 }
+
+// TestGlanceGap: between looks a sample comes ten times a second while something runs, more rarely where that would take more than a fifth of
+// what ddtop may, and twice a second in any case.
+func TestGlanceGap(t *testing.T) {
+	for _, c := range []struct {
+		sampleNS int64
+		share    float64
+		slow     bool
+		want     int64
+	}{
+		{0, 0.03, false, 100e6}, {60_000, 0.03, false, 100e6}, {900_000, 0.03, false, 150e6}, {20_000_000, 0.03, false, 500e6},
+		{20_000_000, 0, false, 100e6}, {60_000, 0.03, true, 500e6},
+	} {
+		if got := GlanceGap(c.sampleNS, c.share, c.slow); got/1e6 != c.want/1e6 {
+			t.Errorf("samples of %d ns, with %v of a CPU, slow %v: %d ms, not %d", c.sampleNS, c.share, c.slow, got/1e6, c.want/1e6)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package pace
+
+import "testing"
+
+// TestLoadOfSeveralProcesses: what records of all processes cost is kept within the limit, by letting go of the process that makes the most.
+func TestLoadOfSeveralProcesses(t *testing.T) {
+	const processes, second = 10, int64(1e9)
+	var l RecordLoad
+	var own [processes]OwnLoad
+	var gone [processes]bool
+	for now := second; now < 600*second; now += second {
+		rate := 0.0
+		for i := range own {
+			if gone[i] {
+				continue
+			}
+			n := 400
+			if i == 3 {
+				n = 4000 // less than one process may
+			}
+			rate += float64(n)
+			l.Add(&own[i], now, second, uint64(n), 0.03)
+			if l.Over(&own[i], 0.03) {
+				gone[i] = true
+				l.Leave(&own[i])
+			}
+		}
+		if now > 300*second && rate > 6000 {
+			t.Fatalf("%.0f records a second after %d s", rate, now/second)
+		}
+	}
+	for i := range gone {
+		if gone[i] != (i == 3) {
+			t.Errorf("process %d is let go of: %v", i, gone[i])
+		}
+	}
+}
+
+// TestMoreThanTheUsualShare: records and looks may take what is in force, also where that is more than the usual share.
+func TestMoreThanTheUsualShare(t *testing.T) {
+	b := NewBudget(0.03)
+	if got := b.InForce(); got != 0.03 {
+		t.Errorf("%v", got)
+	}
+	b.mostShare, b.needs, b.extended = 0.06, 0.05, true
+	if got := b.InForce(); got != 0.05 {
+		t.Errorf("for the least quality: %v", got)
+	}
+	b.extended, b.full.is = false, true
+	if got := b.InForce(); got != 0.03 {
+		t.Errorf("where no CPU is free: %v", got)
+	}
+	if got := NewBudget(0).InForce(); got != 0 {
+		t.Errorf("without a limit: %v", got)
+	}
+}
