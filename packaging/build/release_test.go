@@ -451,20 +451,12 @@ func TestGoInstall(t *testing.T) {
 	}
 }
 
-// TestFlake: the hash of Go's modules that flake.nix names is that of the modules, and Nix takes the file.
+// TestFlake: Nix takes flake.nix. Tests of internal/archtest compare what it says.
 func TestFlake(t *testing.T) {
 	dist(t)
-	text, err := os.ReadFile(filepath.Join("..", "..", "flake.nix"))
+	nix, err := exec.LookPath("nix-instantiate")
 	if err != nil {
-		t.Fatal(err)
+		t.Skip("nix-instantiate is not here")
 	}
-	if hash := strings.TrimSpace(output(t, "go", "run", ".", "vendorhash")); !strings.Contains(string(text), `vendorHash = "`+hash+`"`) {
-		t.Errorf("flake.nix has to name %s", hash)
-	}
-	if !strings.Contains(string(text), `version = "`+cli.Version+`"`) {
-		t.Errorf("flake.nix is of another version than %s", cli.Version)
-	}
-	if nix, err := exec.LookPath("nix-instantiate"); err == nil {
-		output(t, nix, "--parse", filepath.Join("..", "..", "flake.nix"))
-	}
+	output(t, nix, "--parse", filepath.Join("..", "..", "flake.nix"))
 }
