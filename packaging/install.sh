@@ -38,7 +38,7 @@ remove_files() {
       *) fail "$1 has a line that is no file of ddtop's: $name" ;;
     esac
     [ -e "$prefix/$name" ] || continue
-    rm -f "$prefix/$name" 2>/dev/null || fail "cannot remove $prefix/$name: run it as the user who installed it, or as root"
+    rm -f "$prefix/$name" || fail "cannot remove $prefix/$name: run it as the user who installed it, or as root"
     say "removed $prefix/$name"
   done <"$1"
 }
@@ -79,7 +79,7 @@ fetch() {
 folder() {
   [ ! -d "$prefix/$1" ] || return 0
   case "$1" in */*) folder "${1%/*}" ;; esac
-  mkdir "$prefix/$1" 2>/dev/null || fail "cannot make $prefix/$1: choose another --prefix, or run it as root"
+  mkdir "$prefix/$1" || fail "cannot make $prefix/$1: choose another --prefix, or run it as root"
   say "$1/" >>"$work/made"
 }
 
@@ -88,7 +88,7 @@ put() {
   folder "${2%/*}"
   [ ! -d "$prefix/$2" ] || fail "$prefix/$2 is a folder: choose another --prefix"
   say "$2.new" >>"$work/made"
-  cp "$work/files/$1" "$prefix/$2.new" 2>/dev/null || fail "cannot write $prefix/$2: choose another --prefix, or run it as root"
+  cp "$work/files/$1" "$prefix/$2.new" || fail "cannot write $prefix/$2: choose another --prefix, or run it as root"
   chmod "$3" "$prefix/$2.new"
   say "$2" >>"$work/files.list"
 }
@@ -139,7 +139,7 @@ install() {
     above=$(dirname "$above")
   done >"$work/above"
   made=yes
-  mkdir -p "$prefix" 2>/dev/null || fail "cannot make $prefix: choose another --prefix, or run it as root"
+  mkdir -p "$prefix" || fail "cannot make $prefix: choose another --prefix, or run it as root"
   folder share/ddtop
   put ddtop bin/ddtop 755
   put completions/ddtop.bash share/bash-completion/completions/ddtop 644
@@ -156,7 +156,7 @@ install() {
   grep -h '/$' "$work/made" "$work/old" >>"$work/files.list" || true
   LC_ALL=C sort -u "$work/files.list" >"$work/installed"
   say "share/ddtop/installed.new" >>"$work/made"
-  LC_ALL=C sort -u "$work/installed" "$work/old" >"$manifest.new" 2>/dev/null || fail "cannot write $manifest: choose another --prefix, or run it as root"
+  LC_ALL=C sort -u "$work/installed" "$work/old" >"$manifest.new" || fail "cannot write $manifest: choose another --prefix, or run it as root"
   mv -f "$manifest.new" "$manifest"
 
   # By renaming, so that a ddtop that runs keeps its own.
@@ -213,7 +213,7 @@ main() {
     work=$(mktemp -d)
     cp "$manifest" "$work/installed"
     remove_files "$work/installed"
-    rm -f "$manifest" 2>/dev/null || fail "cannot remove $manifest: run it as the user who installed it, or as root"
+    rm -f "$manifest" || fail "cannot remove $manifest: run it as the user who installed it, or as root"
     remove_folders "$work/installed"
   else
     work=$(mktemp -d)

@@ -309,6 +309,7 @@ func TestInstallScriptWithoutRights(t *testing.T) {
 		}
 	}
 	nobody("choose another --prefix", "--from", url)
+	nobody("Permission denied", "--from", url) // what the kernel said
 	i.install(t, []string{"--from", url})
 	nobody("choose another --prefix", "--from", url)
 	nobody("cannot remove", "--uninstall")
