@@ -22,7 +22,7 @@
           version = "0.1.0";
           src = self;
           subPackages = [ "." ];
-          # go -C packaging/build run . vendorhash
+          # TestFlakeNamesTheModules prints it.
           vendorHash = "sha256-t3xyfzk8YQkx+4+nWSVS30qrVah//9Zy0Xi+EF7v0Yk=";
           env.CGO_ENABLED = "0";
           ldflags = [

@@ -135,6 +135,8 @@ strace               strace
 gcc                  gcc
 /usr/include/stdlib.h libc6-dev
 objcopy              binutils
+musl-gcc             musl-tools
+make                 make
 callgrind_annotate   valgrind
 tmux                 tmux
 unshare              util-linux

@@ -39,48 +39,71 @@ func TestOtherMachineStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
-		p, said := r.StartStates(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}}, rubytest.GroupSpin)
-		ctx, cancel := context.WithTimeout(t.Context(), r.Timeout())
-		defer cancel()
-		s, err := live.Open(ctx, p.PID, live.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		// Until each thread has been in one of its states, and those that compute in each of theirs: they wait in turn.
-		open := make(map[string][]string)
-		for _, th := range said.Threads {
-			open[th.Name] = slices.Clone(th.States[:1])
-			open[th.Name] = append(open[th.Name], th.Must...)
-		}
-		last := make(map[string]string)
-		c := gvl.NewClassifier(s.Process(), s.Dictionary())
-		err = s.Run(ctx, func(sample *sampler.Sample) {
-			for i, st := range c.Classify(sample) {
-				info, _ := s.Dictionary().Thread(sample.Threads[i].ID)
-				last[info.Name] = gvl.Describe(st, s.Dictionary())
-				left := slices.DeleteFunc(open[info.Name], func(want string) bool { return want == st.State.String() })
-				if open[info.Name] = left; len(left) == 0 {
-					delete(open, info.Name)
-				}
-			}
-			if len(open) == 0 {
-				cancel()
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, left := range open {
-			rubytest.TooSeldom(t, "%s: never seen %v; last %s", name, left, last[name])
-		}
-		for _, th := range said.Threads {
-			if info := last[th.Name]; info == "" {
-				rubytest.TooSeldom(t, "%s: never seen", th.Name)
-			}
-		}
-		if len(said.Threads) < 20 {
-			t.Errorf("the program has %d threads only", len(said.Threads))
+		lookAtStates(t, r)
+	})
+}
+
+// TestMusl compares every thread of the parked program on a Ruby that is linked with musl, as Alpine's is.
+func TestMusl(t *testing.T) {
+	rubytest.EachMusl(t, func(t *testing.T, r rubytest.Ruby) {
+		p, truth := r.StartParked(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
+		f := lookAt(p.PID, truth)
+		f.report(t, r.Name)
+		if got := f.Process; got.RubyVersion != truth.Ruby || got.LayoutNote != "" || got.Title != "parked.rb" {
+			t.Errorf("read %s, %q, titled %q", got.RubyVersion, got.LayoutNote, got.Title)
 		}
 	})
+}
+
+// TestMuslStates compares what threads are said to be doing with what the program says.
+func TestMuslStates(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.EachMusl(t, lookAtStates)
+}
+
+// lookAtStates samples a program until each thread has been seen in each of the states that the program says it has.
+func lookAtStates(t *testing.T, r rubytest.Ruby) {
+	p, said := r.StartStates(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}}, rubytest.GroupSpin)
+	ctx, cancel := context.WithTimeout(t.Context(), r.Timeout())
+	defer cancel()
+	s, err := live.Open(ctx, p.PID, live.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	// Until each thread has been in one of its states, and those that compute in each of theirs: they wait in turn.
+	open := make(map[string][]string)
+	for _, th := range said.Threads {
+		open[th.Name] = slices.Clone(th.States[:1])
+		open[th.Name] = append(open[th.Name], th.Must...)
+	}
+	last := make(map[string]string)
+	c := gvl.NewClassifier(s.Process(), s.Dictionary())
+	err = s.Run(ctx, func(sample *sampler.Sample) {
+		for i, st := range c.Classify(sample) {
+			info, _ := s.Dictionary().Thread(sample.Threads[i].ID)
+			last[info.Name] = gvl.Describe(st, s.Dictionary())
+			left := slices.DeleteFunc(open[info.Name], func(want string) bool { return want == st.State.String() })
+			if open[info.Name] = left; len(left) == 0 {
+				delete(open, info.Name)
+			}
+		}
+		if len(open) == 0 {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, left := range open {
+		rubytest.TooSeldom(t, "%s: never seen %v; last %s", name, left, last[name])
+	}
+	for _, th := range said.Threads {
+		if info := last[th.Name]; info == "" {
+			rubytest.TooSeldom(t, "%s: never seen", th.Name)
+		}
+	}
+	if len(said.Threads) < 20 {
+		t.Errorf("the program has %d threads only", len(said.Threads))
+	}
 }

@@ -30,6 +30,24 @@ var foreign = []struct{ name, release, arch, emulator string }{
 	{"debian-3.4-arm64", "3.4", "arm64", "/usr/bin/qemu-aarch64-static"},
 }
 
+// musl lists what scripts/rubies builds with musl: name of the root, release.
+var musl = []struct{ name, release string }{{"debian-3.3-musl", "3.3"}}
+
+// Kinds are the Rubies that scripts/rubies provides, whether they are there or not: their names, and their releases as versions.
+func Kinds() []Ruby {
+	var all []Ruby
+	for _, d := range debian {
+		all = append(all, Ruby{Name: d.name, Version: d.release})
+	}
+	for _, m := range musl {
+		all = append(all, Ruby{Name: m.name, Version: m.release})
+	}
+	for _, f := range foreign {
+		all = append(all, Ruby{Name: f.name, Version: f.release})
+	}
+	return all
+}
+
 // discovery is what was found, once a test binary.
 type discovery struct {
 	rubies  []Ruby
@@ -55,6 +73,21 @@ var discoverForeign = sync.OnceValue(func() discovery {
 			r.Emulator = want.emulator
 			roots[want.name] = r
 		}
+		d.add(roots, err, want.name, want.release)
+	}
+	return d
+})
+
+// discoverMusl finds the Rubies that are linked with musl. It builds none.
+var discoverMusl = sync.OnceValue(func() discovery {
+	var d discovery
+	script, err := scriptPath()
+	var out []byte
+	if err == nil && runtime.GOOS == "linux" {
+		out, _ = exec.Command(script, "--list", "musl").Output() // it fails if one is missing
+	}
+	roots := parseRoots(out)
+	for _, want := range musl {
 		d.add(roots, err, want.name, want.release)
 	}
 	return d

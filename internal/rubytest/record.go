@@ -54,7 +54,6 @@ func recordAtEnd(t testing.TB, r Ruby) {
 			return
 		}
 		record("ran", r.Version, t.Name(), "")
-		recordMatrix(t, r)
 	})
 }
 

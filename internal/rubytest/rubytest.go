@@ -17,7 +17,6 @@
 //	DDTOP_TEST_RECORD  a file that lines "ran VERSION TEST" and "skip VERSION TEST REASON" are appended to, also
 //	                   "left PACKAGE TEST" for what -short left out, and "seldom PACKAGE TEST" for a test that may run
 //	                   again (OftenEnough)
-//	DDTOP_TEST_MATRIX  a file for what was tested: Ruby, machine, C library, features of the kernel
 //	DDTOP_TEST_REPORT  a file that Report appends what was measured to
 //	CI=true            a Debian Ruby that is missing fails the test; elsewhere it skips it
 package rubytest
@@ -197,6 +196,21 @@ func EachForeign(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)
 	each(t, wanted(t, discoverForeign()), test)
+}
+
+// EachMusl runs test as a subtest against the Rubies that are linked with musl, as Alpine's are; with -short it is skipped. One that is
+// missing is a skipped subtest also with CI=true: it takes minutes to build.
+func EachMusl(t *testing.T, test func(t *testing.T, r Ruby)) {
+	t.Helper()
+	Long(t)
+	found := wanted(t, discoverMusl())
+	for _, m := range found.missing {
+		record("skip", m.version, t.Name()+"/"+m.name, m.reason)
+	}
+	if len(found.rubies) == 0 {
+		Skip(t, "no Ruby with musl: scripts/rubies musl builds one")
+	}
+	each(t, discovery{rubies: found.rubies}, test)
 }
 
 func each(t *testing.T, found discovery, test func(t *testing.T, r Ruby)) {

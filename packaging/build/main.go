@@ -18,7 +18,6 @@ var commands = map[string]struct {
 	"unpack":     {"IMAGE ARCH FOLDER", unpack},
 	"manifests":  {"DIST", manifests},
 	"provenance": {"DIST COMMIT", provenance},
-	"vendorhash": {"", vendorHash},
 	"proxy":      {"FOLDER VERSION", proxy},
 	"apk":        {"FILE", checkAPK},
 }

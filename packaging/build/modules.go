@@ -1,9 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -13,89 +10,6 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
-
-// vendorHash prints the hash that flake.nix names as vendorHash: of the folder that `go mod vendor` makes, as Nix hashes folders.
-func vendorHash([]string) error {
-	dir, err := os.MkdirTemp("", "ddtop-vendor-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	vendor := filepath.Join(dir, "vendor")
-	cmd := exec.Command("go", "mod", "vendor", "-o", vendor)
-	cmd.Dir, cmd.Stderr = filepath.Join("..", ".."), os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go mod vendor: %w", err)
-	}
-	sum, err := narHash(vendor)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Println(sum)
-	return err
-}
-
-// narHash returns the hash of a file or a folder as Nix takes it: of its archive in the format NAR.
-func narHash(path string) (string, error) {
-	h := sha256.New()
-	n := nar{to: h}
-	n.words("nix-archive-1")
-	if err := n.node(path); err != nil {
-		return "", err
-	}
-	return "sha256-" + base64.StdEncoding.EncodeToString(h.Sum(nil)), nil
-}
-
-// nar writes the format NAR: words, each with its length before it, padded to eight bytes.
-type nar struct{ to io.Writer }
-
-func (n nar) words(all ...string) {
-	for _, w := range all {
-		var length [8]byte
-		binary.LittleEndian.PutUint64(length[:], uint64(len(w)))
-		// A hash takes everything.
-		_, _ = n.to.Write(length[:])
-		_, _ = io.WriteString(n.to, w)
-		_, _ = n.to.Write(make([]byte, (8-len(w)%8)%8))
-	}
-}
-
-func (n nar) node(path string) error {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	n.words("(", "type")
-	switch mode := info.Mode(); {
-	case mode.IsDir():
-		n.words("directory")
-		entries, err := os.ReadDir(path) // in the order of their names
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			n.words("entry", "(", "name", e.Name(), "node")
-			if err := n.node(filepath.Join(path, e.Name())); err != nil {
-				return err
-			}
-			n.words(")")
-		}
-	case mode.IsRegular():
-		n.words("regular")
-		if mode&0o100 != 0 {
-			n.words("executable", "")
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		n.words("contents", string(text))
-	default:
-		return fmt.Errorf("%s is neither a file nor a folder", path)
-	}
-	n.words(")")
-	return nil
-}
 
 // proxy writes a version of the module, as it is committed, into a folder that GOPROXY can name. With it `go install
 // github.com/ddtop/ddtop@VERSION` is tried before anything is published.

@@ -204,18 +204,17 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestInstallScript: it installs what a server has if the checksum holds, says what it did, and takes all of it away again. It installs nothing
-// if a byte of the archive is another, or if the release lacks this machine's archive.
+// TestInstallScript: it installs this release and takes all of it away again. What goes wrong, internal/archtest tries.
 func TestInstallScript(t *testing.T) {
 	folder, _ := dist(t)
 	script := filepath.Join(folder, "install.sh")
 	server := httptest.NewServer(http.FileServer(http.Dir(folder)))
 	defer server.Close()
 	prefix := filepath.Join(t.TempDir(), "a folder")
-	for _, sh := range []string{"sh", "bash"} {
-		out := output(t, sh, script, "--from", server.URL, "--prefix", prefix)
+	for _, from := range [][]string{{"--from", server.URL}, {"--from", "file://" + folder, "--version", cli.Version}} {
+		out := output(t, "sh", append([]string{script, "--prefix", prefix}, from...)...)
 		ddtop := filepath.Join(prefix, "bin", "ddtop")
-		for _, want := range []string{"SHA-256", "installed " + ddtop, "ddtop " + cli.Version, "is not on your PATH", "--uninstall"} {
+		for _, want := range []string{"installed " + ddtop, "ddtop " + cli.Version} {
 			if !strings.Contains(out, want) {
 				t.Errorf("it does not say %q: %s", want, out)
 			}
@@ -223,51 +222,9 @@ func TestInstallScript(t *testing.T) {
 		if said := output(t, ddtop, "version"); !strings.Contains(said, cli.Version) {
 			t.Errorf("the installed ddtop is %s", said)
 		}
-		output(t, sh, script, "--uninstall", "--prefix", prefix)
+		output(t, "sh", script, "--uninstall", "--prefix", prefix)
 		if left, err := os.ReadDir(prefix); err != nil || len(left) != 0 {
 			t.Errorf("left behind: %v, %v", left, err)
-		}
-	}
-	output(t, "sh", script, "--from", "file://"+folder, "--prefix", prefix, "--version", cli.Version)
-	output(t, "sh", script, "--uninstall", "--prefix", prefix)
-
-	other := http.NewServeMux()
-	other.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		b, err := os.ReadFile(filepath.Join(folder, filepath.Base(r.URL.Path)))
-		if err != nil {
-			http.NotFound(w, r)
-			return
-		}
-		switch {
-		case strings.HasSuffix(r.URL.Path, ".tar.gz"):
-			b[len(b)/2] ^= 1
-		case strings.HasPrefix(r.URL.Path, "/none/"):
-			b = []byte(strings.Repeat("0", 64) + "  other.tar.gz\n")
-		}
-		_, _ = w.Write(b) // the script tells
-	})
-	evil := httptest.NewServer(other)
-	defer evil.Close()
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--from", evil.URL}, "is not the file of the release"},
-		{[]string{"--from", evil.URL + "/none"}, "names no archive"},
-		{[]string{"--from", evil.URL, "--version", "9.9.9"}, "not version 9.9.9"},
-		{[]string{"--from", server.URL + "/nothing"}, "cannot fetch"},
-		{[]string{"--from", "http://192.0.2.1"}, "neither https"},
-		{[]string{"--prefix"}, "needs a value"},
-		{[]string{"--nonsense"}, "no option --nonsense"},
-		{[]string{"--uninstall"}, "has installed nothing"},
-	} {
-		args := append([]string{script, "--prefix", prefix}, c.args...)
-		out, err := exec.Command("sh", args...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), c.want) {
-			t.Errorf("%q: %v, %s", c.args, err, out)
-		}
-		if left, err := os.ReadDir(prefix); err != nil || len(left) != 0 {
-			t.Errorf("%q: there is something below the prefix: %v, %v", c.args, left, err)
 		}
 	}
 }
@@ -451,20 +408,12 @@ func TestGoInstall(t *testing.T) {
 	}
 }
 
-// TestFlake: the hash of Go's modules that flake.nix names is that of the modules, and Nix takes the file.
+// TestFlake: Nix takes flake.nix. Tests of internal/archtest compare what it says.
 func TestFlake(t *testing.T) {
 	dist(t)
-	text, err := os.ReadFile(filepath.Join("..", "..", "flake.nix"))
+	nix, err := exec.LookPath("nix-instantiate")
 	if err != nil {
-		t.Fatal(err)
+		t.Skip("nix-instantiate is not here")
 	}
-	if hash := strings.TrimSpace(output(t, "go", "run", ".", "vendorhash")); !strings.Contains(string(text), `vendorHash = "`+hash+`"`) {
-		t.Errorf("flake.nix has to name %s", hash)
-	}
-	if !strings.Contains(string(text), `version = "`+cli.Version+`"`) {
-		t.Errorf("flake.nix is of another version than %s", cli.Version)
-	}
-	if nix, err := exec.LookPath("nix-instantiate"); err == nil {
-		output(t, nix, "--parse", filepath.Join("..", "..", "flake.nix"))
-	}
+	output(t, nix, "--parse", filepath.Join("..", "..", "flake.nix"))
 }

@@ -9,8 +9,6 @@
 //	        prints the flaky tests of that file, and fails if there are two or more.
 //	testrun packages RECORD
 //	        prints the packages in which tests were left out with -short, one per line.
-//	testrun matrix MATRIX
-//	        prints the page of what was tested, from the file that DDTOP_TEST_MATRIX named.
 //	testrun left RECORD BINARY ARGUMENTS
 //	        runs the tests of a test binary that were left out with -short, and no others. It is for go test -exec.
 //
@@ -60,8 +58,6 @@ func run(args []string, out io.Writer) error {
 			fmt.Fprintln(out, pkg)
 		}
 		return nil
-	case len(args) == 2 && args[0] == "matrix":
-		return matrix(args[1], out)
 	case len(args) >= 3 && args[0] == "left":
 		return runLeft(args[1], args[2], args[3:])
 	}

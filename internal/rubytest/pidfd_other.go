@@ -1,5 +1,0 @@
-//go:build !linux
-
-package rubytest
-
-func pidfd() string { return "untested" }
