@@ -53,8 +53,9 @@ type Finding struct {
 	Explains float64
 	// Evidence is what the figures rest on: the samples of the ten seconds that they are of.
 	Evidence sampler.Quality
-	// advice are what Next is chosen from (plan).
+	// advice are what Next is chosen from (plan), steady is Explains in steps of explainsBand.
 	advice []advice
+	steady float64
 }
 
 // String returns the line of the screen: when it ended, title and text.
@@ -136,7 +137,8 @@ func (h hit) told() hit {
 	return h
 }
 
-// rank says which findings lead: a standstill whatever else there is, and of equal severity causes before symptoms.
+// rank says which findings lead: a standstill whatever else there is, and of equal severity causes before symptoms. Which finding explains
+// which other one is in causes.
 type rank uint8
 
 const (
@@ -401,18 +403,8 @@ func (f *Findings) finding(i int) Finding {
 	return Finding{
 		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: list[0].text, advice: list, SinceNS: st.trueNS,
 		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Endpoint: h.endpoint, Explains: st.lastExplains,
-		Evidence: st.lastEvidence,
+		Evidence: st.lastEvidence, steady: st.explains,
 	}
-}
-
-// starved reports whether the process is short of CPU.
-func (f *Findings) starved() bool {
-	for i := range rules {
-		if rules[i].id == ruleStarved {
-			return f.states[i].raised && f.states[i].endedNS == 0
-		}
-	}
-	return false
 }
 
 // forget moves a finding to the past.
@@ -440,8 +432,9 @@ func (f *Findings) raised() []Finding {
 	return f.tell(out)
 }
 
-// tell returns findings in the words for somebody who reads them now, with one plan of what to do.
+// tell returns findings in the words for somebody who reads them now, causes before what they explain, with one plan of what to do.
 func (f *Findings) tell(list []Finding) []Finding {
+	list = causesFirst(list)
 	plan(list)
 	for i := range list {
 		list[i] = list[i].told(f.ev.lastNS)
@@ -451,7 +444,7 @@ func (f *Findings) tell(list []Finding) []Finding {
 
 // Current returns what is wrong now, and what was until a moment ago; empty when nothing is. What has ended comes last; of the others what
 // stands still for good comes first, then the severe ones; of equal severity causes before symptoms, and those that explain more of the
-// threads' time. The slice is the caller's.
+// threads' time. What explains a finding comes before it in any case. The slice is the caller's.
 func (f *Findings) Current() []Finding { return f.tell(f.current()) }
 
 // current is Current before it is told.
@@ -498,14 +491,6 @@ func (f *Findings) ranked() []int {
 			out = append(out, i)
 		}
 	}
-	// A symptom of a lack of CPU does not lead before the lack.
-	starved := f.starved()
-	severity := func(i int) Severity {
-		if starved && rules[i].rank == rankSymptom {
-			return min(f.states[i].last.severity, SeverityWarn)
-		}
-		return f.states[i].last.severity
-	}
 	slices.SortStableFunc(out, func(a, b int) int {
 		x, y := &f.states[a], &f.states[b]
 		xRank, yRank := rules[a].rank, rules[b].rank
@@ -513,7 +498,7 @@ func (f *Findings) ranked() []int {
 		if d := cmp.Or(cmp.Compare(ended(x), ended(y)), cmp.Compare(min(xRank, rankCause), min(yRank, rankCause))); d != 0 || xRank == rankStandstill {
 			return d
 		}
-		return cmp.Or(cmp.Compare(severity(b), severity(a)), cmp.Compare(xRank, yRank), cmp.Compare(y.explains, x.explains))
+		return cmp.Or(cmp.Compare(y.last.severity, x.last.severity), cmp.Compare(xRank, yRank), cmp.Compare(y.explains, x.explains))
 	})
 	return out
 }
