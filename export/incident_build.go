@@ -397,5 +397,8 @@ func lockText(l *gvl.Contended) string {
 	if a := address(l.Object); a != nil {
 		kind += " " + *a
 	}
+	if l.LongestNS == 0 {
+		return kind
+	}
 	return fmt.Sprintf("%s, longest %s", kind, l.Longest().Prose())
 }

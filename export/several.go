@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -172,8 +173,7 @@ func processRow(p *ProcessStat) []string {
 		gc = units.Percent(s.GC.Share)
 	}
 	finding := "none"
-	if len(s.Findings) > 0 { // the one that leads
-		f := &s.Findings[0]
+	if f := worstFinding(s.Findings); f != nil {
 		finding = strings.ToUpper(f.Severity) + " " + f.When() + flamegraph.Printable(f.Title)
 	}
 	heldText, waitingText := units.Percent(held), fmt.Sprintf("%.2f", waiting)
@@ -184,6 +184,20 @@ func processRow(p *ProcessStat) []string {
 		p99 = "–"
 	}
 	return append(row, heldText, waitingText, p99, cpuText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
+}
+
+// worstFinding is the first of the highest severity. What has ended counts only if nothing goes on.
+func worstFinding(list []gvl.StatFinding) *gvl.StatFinding {
+	if n := slices.IndexFunc(list, func(f gvl.StatFinding) bool { return f.UntilNS != nil }); n > 0 {
+		list = list[:n]
+	}
+	order := []string{gvl.SeverityCrit.String(), gvl.SeverityWarn.String(), gvl.SeverityInfo.String()}
+	for _, severity := range order {
+		if i := slices.IndexFunc(list, func(f gvl.StatFinding) bool { return f.Severity == severity }); i >= 0 {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
 // writeProcessTable is writeTable with the last column, which is a sentence, to the left.

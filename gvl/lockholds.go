@@ -203,12 +203,30 @@ func (l *LockHolds) add(h LockHold) {
 type LockUse struct {
 	// Taken is how often another thread was seen to have it than before: it was taken at least as often.
 	Taken int64
-	// Held are the lengths of those holds that were seen to begin and to end. One may consist of several, or be about as short as the
-	// time between two samples, so that shorter ones are missing: such a length is an upper bound.
+	// Held are the lengths of those holds that were seen to begin and to end. One may be about as short as the time between two samples, so
+	// that shorter ones are missing: such a length is an upper bound.
 	Held Lengths
-	// HeldNow is for how long its holder has had it at the end of the time: at least, if it had it before somebody waited for it.
+	// perhaps is how many of them may consist of several, since who waited was woken meanwhile.
+	perhaps int64
+	// HeldNow is for how long its holder has had it at the end of the time: at least, if it had it before somebody waited for it, or if it may
+	// have let go and taken it again. It is zero if that is not known.
 	HeldNow Bounded
 	Now     sampler.ThreadID // 0: nobody, or it is not known
+}
+
+// Told returns the lengths that shares of the holds did not exceed; shares must grow, and so do the numbers. All are of one estimate. If some of
+// the holds may consist of several, all are lower bounds, and zero where nothing is known.
+func (u *LockUse) Told(shares ...float64) []Bounded {
+	out := u.Held.Told(shares...)
+	if u.perhaps == 0 {
+		return out
+	}
+	for i, q := range shares {
+		if out[i].NS, out[i].Bound = u.Held.least.Quantile(q), AtLeast; out[i].NS <= 1<<histMinBits {
+			out[i].NS = 0
+		}
+	}
+	return out
 }
 
 // Of sums up how a lock was used between two times.
@@ -225,6 +243,9 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 		u.Taken++
 		if h.FromNS != 0 {
 			u.Held.add(min(h.LeastNS, h.mostNS()), h.ToNS-h.FromNS, h.mostNS())
+			if h.Perhaps {
+				u.perhaps++
+			}
 		}
 	}
 	if h := l.open[object]; h != nil && h.SeenNS <= toNS && h.freeNS == 0 {
@@ -237,7 +258,7 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	u.Now = h.Thread
 	switch {
-	case h.FromNS == 0 && h.Perhaps:
+	case h.Perhaps:
 		u.HeldNow = Bounded{leastNS, AtLeast}
 	case h.FromNS == 0:
 		u.HeldNow = Bounded{atNS - h.SeenNS, AtLeast}

@@ -2,6 +2,7 @@ package gvl
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -26,15 +27,43 @@ func TestContended(t *testing.T) {
 		at(12, Lock, 2, Detail{}), // nothing known of it
 	})
 	want := []Contended{
-		{Kind: "Mutex", Object: 0x20, Exclusive: true, Holder: 6, HolderState: Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{5, 4}, LongestNS: 30},
-		{Kind: "Monitor", Object: 0x30, Exclusive: true, Holder: 6, HolderState: Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{7}, LongestNS: 99},
-		{Kind: "Queue", Object: 0x10, Waiters: []sampler.ThreadID{2, 1, 3}, LongestNS: 20, Timed: 1},
-		{Kind: "Thread", Holder: 1, HolderState: Parked, HolderStack: 1, Waiters: []sampler.ThreadID{9, 8}, LongestNS: 2, LongestBound: AtMost},
+		{Kind: "Mutex", Object: 0x20, Exclusive: true, Holder: 6, HolderState: Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{5, 4}, LongestNS: 30, SeenNS: 30},
+		{Kind: "Monitor", Object: 0x30, Exclusive: true, Holder: 6, HolderState: Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{7}, LongestNS: 99, SeenNS: 99},
+		{Kind: "Queue", Object: 0x10, Waiters: []sampler.ThreadID{2, 1, 3}, LongestNS: 20, SeenNS: 20, Timed: 1},
+		{Kind: "Thread", Holder: 1, HolderState: Parked, HolderStack: 1, Waiters: []sampler.ThreadID{9, 8}, LongestNS: 2, LongestBound: AtMost, SeenNS: 2},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if got := Locks(nil); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestLocksTellWhatIsKnown: a thread that joins another one stands below all else, whatever their numbers. A lock whose waiters have moved is told
+// with what is known of their waits, not with how long they were seen.
+func TestLocksTellWhatIsKnown(t *testing.T) {
+	joins := func(id sampler.ThreadID) ThreadState {
+		return ThreadState{Thread: id, State: Parked, AtNS: 10 * sec, Detail: Detail{Kind: "Thread", Joined: 1}}
+	}
+	waits := func(id sampler.ThreadID, object uint64, movedNS int64) ThreadState {
+		return ThreadState{Thread: id, State: Lock, AtNS: 10 * sec, MovedNS: movedNS, Detail: Detail{Kind: "Mutex", Object: object, Holder: 9}}
+	}
+	got := Locks([]ThreadState{
+		joins(2), joins(3), joins(4), {Thread: 5, State: Parked, AtNS: 10 * sec, Detail: Detail{Kind: "Queue", Object: 7}},
+		waits(6, 8, 9950*ms), waits(7, 8, 9800*ms), waits(8, 9, 10*sec),
+	})
+	var kinds []string
+	for _, c := range got {
+		kinds = append(kinds, c.Kind)
+	}
+	if !slices.Equal(kinds, []string{"Mutex", "Mutex", "Queue", "Thread"}) {
+		t.Fatalf("in this order: %v", kinds)
+	}
+	if c := got[0]; c.Longest() != (Bounded{200 * ms, AtLeast}) || c.Waiters[0] != 7 || c.SeenNS != 10*sec {
+		t.Errorf("a busy lock: %+v", c)
+	}
+	if c := got[1]; c.LongestNS != 0 {
+		t.Errorf("a waiter that has just moved: %+v", c)
 	}
 }

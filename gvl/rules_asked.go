@@ -78,10 +78,13 @@ func evalChild(w *window) hit {
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
 		ts := w.state(ids[0])
-		if x := w.watch(ids[0]); (x.flags&flagChild != 0 || !consumer(x)) && ts.DurationNS() > ts.stillNS {
-			h.text += "≤ " // it may have begun another one since
+		told := Bounded{NS: longest}
+		if x := w.watch(ids[0]); (x.flags&flagChild != 0 || !consumer(x)) && ts.DurationNS() > ts.stillNS { // it may have begun another one since
+			if told = (Bounded{ts.stillNS, AtLeast}); ts.stillNS == 0 {
+				told = Bounded{longest, AtMost}
+			}
 		}
-		h.text += units.ProseDuration(longest)
+		h.text += told.Prose()
 		h.stack = ts.Stack
 		if ts.Detail.Child > 0 {
 			h.text += " (pid " + itoa(int64(ts.Detail.Child)) + ")"
@@ -98,7 +101,7 @@ func evalChild(w *window) hit {
 // evalSleep: a server's workers sleep instead of working.
 func evalSleep(w *window) hit {
 	ns := w.resting[Sleeping]
-	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool { return ts.State == Sleeping && restsAtWork(Sleeping, x.flags) })
+	ids, _ := w.waiting(func(ts *ThreadState, x *watch) bool { return ts.State == Sleeping && restsAtWork(Sleeping, x.flags) })
 	h := hit{
 		score: least(w.ofBusy(ns)/w.limits.sleepShare, w.share(ns)/w.limits.sleepThreads,
 			float64(w.callLength(groupSleep))/w.limits.sleepLength),
@@ -113,8 +116,7 @@ func evalSleep(w *window) hit {
 	if len(ids) > 0 {
 		ts := w.state(ids[0])
 		h.stack = ts.Stack
-		h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
-			w.in(ts.Stack)
+		h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 		w.serves(&h, ids[0])
 	}
 	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
@@ -124,7 +126,7 @@ func evalSleep(w *window) hit {
 // evalThreadWait: a server's workers wait for other threads instead of working.
 func evalThreadWait(w *window) hit {
 	ns := w.resting[Parked]
-	ids, longest := w.waiting(func(ts *ThreadState, x *watch) bool {
+	ids, _ := w.waiting(func(ts *ThreadState, x *watch) bool {
 		return ts.State == Parked && x.gate == nil && restsAtWork(Parked, x.flags)
 	})
 	h := hit{
@@ -143,8 +145,7 @@ func evalThreadWait(w *window) hit {
 	}
 	ts := w.state(ids[0])
 	h.stack = ts.Stack
-	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
-		w.in(ts.Stack)
+	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
 		h.text += ": the queue " + tenseIs + " full; " + w.taker(ts)
 		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"
