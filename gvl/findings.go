@@ -429,15 +429,15 @@ func (f *Findings) raised() []Finding {
 	for _, x := range slices.Backward(f.past) {
 		out = append(out, x)
 	}
-	return f.tell(out)
+	return tell(out, f.ev.lastNS)
 }
 
-// tell returns findings in the words for somebody who reads them now, causes before what they explain, with one plan of what to do.
-func (f *Findings) tell(list []Finding) []Finding {
+// tell returns findings in the words for somebody who reads them at nowNS, causes before what they explain, with one plan of what to do.
+func tell(list []Finding, nowNS int64) []Finding {
 	list = causesFirst(list)
 	plan(list)
 	for i := range list {
-		list[i] = list[i].told(f.ev.lastNS)
+		list[i] = list[i].told(nowNS)
 	}
 	return list
 }
@@ -445,7 +445,7 @@ func (f *Findings) tell(list []Finding) []Finding {
 // Current returns what is wrong now, and what was until a moment ago; empty when nothing is. What has ended comes last; of the others what
 // stands still for good comes first, then the severe ones; of equal severity causes before symptoms, and those that explain more of the
 // threads' time. What explains a finding comes before it in any case. The slice is the caller's.
-func (f *Findings) Current() []Finding { return f.tell(f.current()) }
+func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
 // current is Current before it is told.
 func (f *Findings) current() []Finding {
@@ -465,12 +465,26 @@ func (f *Findings) current() []Finding {
 
 // Told returns what a screen tells: what is wrong now (Current), and what was in the last 30 s, each rule's last finding: the severe ones
 // first, then the last ones. The slice is the caller's.
-func (f *Findings) Told() []Finding {
-	out := f.current()
+func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
+
+// ToldOfEnded is Told of a process that ended at endNS, for a reader at nowNS: whatever went on then has ended with the process, and goes 30 s
+// later.
+func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
+	list := f.current()
+	for i := range list {
+		if list[i].UntilNS == 0 {
+			list[i].UntilNS = endNS
+		}
+	}
+	return slices.DeleteFunc(f.toldAt(list, nowNS), func(x Finding) bool { return x.AgoNS > recentNS })
+}
+
+// toldAt adds to findings those that have gone, and orders them for a reader at nowNS.
+func (f *Findings) toldAt(out []Finding, nowNS int64) []Finding {
 	for _, x := range slices.Backward(f.past) {
 		again := func(y Finding) bool { return y.ID == x.ID }
 		i := slices.IndexFunc(rules[:], func(r rule) bool { return r.id == x.ID })
-		if f.ev.lastNS-x.UntilNS <= recentNS && !f.states[i].raised && !slices.ContainsFunc(out, again) {
+		if nowNS-x.UntilNS <= recentNS && !f.states[i].raised && !slices.ContainsFunc(out, again) {
 			out = append(out, x)
 		}
 	}
@@ -480,7 +494,7 @@ func (f *Findings) Told() []Finding {
 		}
 		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(y.UntilNS, x.UntilNS))
 	})
-	return f.tell(out)
+	return tell(out, nowNS)
 }
 
 // ranked lists the rules that are raised in the order in which their findings are shown.

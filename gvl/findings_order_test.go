@@ -113,7 +113,7 @@ func TestOrderOfAllPairs(t *testing.T) {
 		for _, i := range f.ranked() {
 			list = append(list, f.finding(i))
 		}
-		list = f.tell(list)
+		list = tell(list, base)
 		if list[0].Severity < list[1].Severity {
 			t.Errorf("%s leads before %s, and is less severe", list[0].ID, list[1].ID)
 		}

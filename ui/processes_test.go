@@ -364,6 +364,42 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
+// TestFindingsEndWithTheirProcess: what went on in a process when it ended is told in the past tense, behind what goes on in others, and goes 30 s later.
+func TestFindingsEndWithTheirProcess(t *testing.T) {
+	c := new(cluster)
+	c.add(0, &renamed{Source: demosource.New(demosource.Options{Length: 30 * time.Second}), pid: 4242, title: "gone", end: "exited"})
+	c.add(0, &renamed{Source: demosource.New(demosource.Options{Length: 30 * time.Second}), pid: 4243, title: "lives"})
+	s := newProcessScreen(t, 120, 40, c, scene.Options{})
+	m := s.fleet.screen()
+	var gone *store.Store
+	for _, of := range s.fleet.List() {
+		if p := of.Store.Process(); p.PID == 4242 {
+			gone = of.Store
+		}
+	}
+	process := gone.Process()
+	for _, at := range []struct {
+		after time.Duration
+		told  bool
+	}{{5 * time.Second, true}, {29 * time.Second, true}, {31 * time.Second, false}} {
+		m.Scene.Now = func() time.Time { return process.WallTime(gone.State().End.AtNS).Add(at.after) }
+		loadScene(m, false)
+		s.sees("lives 4243: ", "last 10 s")
+		s.press("v", "v")
+		text := s.fleet.screen().grid.String(false)
+		s.press("v")
+		lives, dead := strings.Index(text, "lives 4243"), strings.Index(text, "gone 4242")
+		if at.told != (dead >= 0) || at.told && dead < lives {
+			t.Errorf("%v after its end:\n%s", at.after, text)
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			if strings.Contains(line, "gone 4242") && !strings.Contains(line, " ago: ") {
+				t.Errorf("%v after its end in the present tense: %s", at.after, line)
+			}
+		}
+	}
+}
+
 // TestEndedProcessesAreForgotten: with workers that come and go for hours, only the latest are kept.
 func TestEndedProcessesAreForgotten(t *testing.T) {
 	f := newFleet(scene.Options{}.WithDefaults())
