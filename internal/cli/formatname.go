@@ -13,6 +13,18 @@ func addFormat(cmd *cobra.Command, name *string, usual string) {
 	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, where the file's name does not tell it")
 }
 
+// endsOfAny are ends of names that stand for no format: a file with such a name may be in any.
+var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", ".tmp"}
+
+// endsOfText are those of text.
+var endsOfText = []string{".txt", ".text", ".log", ".md"}
+
+// tellsAnother reports whether the end of a file's name stands for a format that ddtop does not write: it has letters, and is not one of any. Text has ends of its own.
+func tellsAnother(name string, binary bool) bool {
+	end := filepath.Ext(name)
+	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
+}
+
 // formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the usual one,
 // which is what asked holds. A name that stands for another one than was asked for is refused: whoever opens the file by its name
 // would be told that it is broken.
@@ -47,6 +59,12 @@ func formatOf(cmd *cobra.Command, asked string, out output, formats []format) (f
 		return format{}, usageErrorf("%s is no name for the format %s; in JSON are %s: say which %s", out, f.name, strings.Join(all, ", "), how)
 	case strings.HasSuffix(name, ".html"):
 		return format{}, usageErrorf("%s is no name for the format %s; a flamegraph for a browser is an .svg", out, f.name)
+	case !chosen && tellsAnother(name, f.binary) && !(f.json && strings.HasSuffix(name, ".json")):
+		var known []string
+		for _, f := range formats {
+			known = append(known, f.ends...)
+		}
+		return format{}, usageErrorf("the end of %s stands for no format: take one of %s, or say with --format which format it is", out, strings.Join(known, ", "))
 	}
 	return f, nil
 }

@@ -140,8 +140,7 @@ func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.
 		m.Trace.Notes = j.notes
 	}
 	m.Own = j.own
-	j.endpoint.only(&m)
-	return m, note, nil
+	return m, note, j.endpoint.only(&m)
 }
 
 func (p profileOf) write(ctx context.Context, src sampler.Source, j *job) error {

@@ -78,6 +78,9 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 		return gvl.Stat{}, "", err
 	}
 	stat := m.Stat(j.wait.value.Nanoseconds())
+	if err := j.endpoint.foundIn(m); err != nil {
+		return gvl.Stat{}, "", err
+	}
 	if match := j.endpoint.match(); match != nil {
 		stat.Requests = m.Requests(match)
 	}

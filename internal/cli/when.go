@@ -144,7 +144,7 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std Streams) err
 	case f.output == "" || f.output == "-":
 		return usageErrorf("%s --when needs -o FOLDER, where recordings are kept", cmd.CommandPath())
 	}
-	find, err := f.when.match.finder(f.when.user)
+	find, err := f.when.match.finder(f.when.user, func(text string) { std.say("%s", text) })
 	if err != nil {
 		return err
 	}
