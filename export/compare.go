@@ -146,7 +146,7 @@ func (c comparison) add(of int, name string, v float64) {
 	c[name].v[of] += v
 }
 
-// sorted are the rows, those that differ most first.
+// sorted are the rows, those that differ most first. Time without a stack comes last: what differs in it is what could be read.
 func (c comparison) sorted() []*compared {
 	rows := sortedBy(c, strings.Compare)
 	out := make([]*compared, len(rows))
@@ -154,7 +154,13 @@ func (c comparison) sorted() []*compared {
 		out[i] = c[name]
 	}
 	size := func(r *compared) float64 { return max(r.delta(), -r.delta()) }
-	slices.SortStableFunc(out, func(x, y *compared) int { return cmp.Compare(size(y), size(x)) })
+	last := func(r *compared) int {
+		if r.name == noStackName {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(out, func(x, y *compared) int { return cmp.Or(cmp.Compare(last(x), last(y)), cmp.Compare(size(y), size(x))) })
 	return out
 }
 
@@ -212,8 +218,8 @@ func writeCompared(b *strings.Builder, title string, c comparison, most int) {
 	fmt.Fprintf(b, "\n%12s %12s %12s %8s  %s\n", "A", "B", "B − A", "", title)
 	shown := 0
 	for _, r := range rows {
-		if shown == most || max(r.delta(), -r.delta()) < leastDelta {
-			break
+		if max(r.delta(), -r.delta()) < leastDelta || shown >= most && r.name != noStackName {
+			continue
 		}
 		shown++
 		sign, size := "+", r.delta()
@@ -222,9 +228,11 @@ func writeCompared(b *strings.Builder, title string, c comparison, most int) {
 		}
 		change := sign + units.Percent(size/r.v[0])
 		switch {
-		case r.v[0] == 0:
+		case r.name == noStackName:
+			change = "" // it says nothing of the code
+		case r.v[0] < leastDelta:
 			change = "new"
-		case r.v[1] == 0:
+		case r.v[1] < leastDelta:
 			change = "gone"
 		case r.v[1] > 10*r.v[0]:
 			change = "× " + comparedNumber(r.v[1]/r.v[0])

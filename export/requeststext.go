@@ -47,14 +47,14 @@ func statRequests(b *strings.Builder, s gvl.Stat) {
 	for i := range r.Endpoints {
 		total += r.Endpoints[i].NS.Sum()
 	}
-	rows := [][]string{{"endpoint", "ended", "running", "/s", "p50", "p95", "max", "time", "blame"}}
+	rows := [][]string{{"endpoint", "ended", "running", "/s", "p50", "p95", "max", "±", "time", "blame"}}
 	tails := []string{"where its time goes"}
 	list := r.Endpoints[:min(len(r.Endpoints), maxEndpointRows)]
 	for i := range list {
 		e := &list[i]
 		rows = append(rows, []string{
 			"  " + endpointName(e), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), endpointSpan(e, e.P50NS),
-			endpointSpan(e, e.P95NS), longestText(e), share(e.NS.Sum(), total), units.Percent(e.BlameShare),
+			endpointSpan(e, e.P95NS), longestText(e), slackText(e), share(e.NS.Sum(), total), units.Percent(e.BlameShare),
 		})
 		tails = append(tails, whereText(&e.NS, e.FiberNS, e.Peers))
 	}
@@ -98,15 +98,19 @@ func endpointSpan(e *gvl.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
 	}
-	return lengthText(e, ns)
+	return units.ProseDuration(ns)
 }
 
-func lengthText(e *gvl.StatEndpoint, ns int64) string {
-	ns, atMost := gvl.Length(ns, e.UncertaintyNS)
-	if atMost {
-		return "≤" + units.ProseDuration(ns)
+// slackText is by how much the lengths of a row may be off, where that is much.
+func slackText(e *gvl.StatEndpoint) string {
+	shortest := e.P50NS
+	if e.Measured == 0 && !e.LongestAtLeast {
+		shortest = e.LongestNS
 	}
-	return units.ProseDuration(ns)
+	if slack := gvl.Slack(shortest, e.UncertaintyNS); slack > 0 {
+		return units.ProseDuration(slack)
+	}
+	return ""
 }
 
 // longestText is the longest request, of those seen in part too.
@@ -117,7 +121,7 @@ func longestText(e *gvl.StatEndpoint) string {
 	case e.LongestAtLeast:
 		return "≥" + units.ProseDuration(e.LongestNS)
 	}
-	return lengthText(e, e.LongestNS)
+	return units.ProseDuration(e.LongestNS)
 }
 
 // whereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber
