@@ -227,6 +227,9 @@ func evalStarved(w *window) hit {
 	return h
 }
 
+// leastToldNS is the shortest lower bound that is told, in ns: the time between two readings of stacks. A shorter one says nothing.
+const leastToldNS = 10e6
+
 // longestText says, behind words that lead to it, which of some threads is known to have waited longest, and how long. It is empty if that is not
 // known of any.
 func (w *window) longestText(lead string, ids []sampler.ThreadID) string {
@@ -236,7 +239,7 @@ func (w *window) longestText(lead string, ids []sampler.ThreadID) string {
 			longest = told
 		}
 	}
-	if longest.NS == 0 {
+	if longest.NS == 0 || longest.Bound == AtLeast && longest.NS < leastToldNS {
 		return ""
 	}
 	return lead + longest.Prose()

@@ -232,7 +232,7 @@ func (p *Page) placeColumns() []widget.Column[placeRow] {
 			Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
 				return canvas.PadLeft(units.Duration(b.NS), 7), sc.Theme.Plain()
 			}},
-		{Title: "behind", Width: func(screen int) int { return min(20, screen/6) },
+		{Title: "behind", Width: func(screen int) int { return min(20, screen/6) }, Tail: true,
 			Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
 				name := gvl.ThreadName(b.Thread, sc.Dict)
 				if n := b.Threads - 1; n > 0 {
