@@ -40,9 +40,10 @@ type DumpLock struct {
 	Holder      *sampler.ThreadID `json:"holder"`
 	HolderState *string           `json:"holder_state"`
 	HolderFrame *DumpFrame        `json:"holder_frame"`
-	// Waiting are the threads that wait, the longest first.
+	// Waiting are the threads that wait, the longest first. LongestNS is for how long that one has; null: it is not known, for each may have had
+	// the lock meanwhile.
 	Waiting   []sampler.ThreadID `json:"waiting"`
-	LongestNS int64              `json:"longest_ns"`
+	LongestNS *int64             `json:"longest_ns"`
 	// LongestBound says what LongestNS is of that wait.
 	LongestBound gvl.Bound `json:"longest_bound"`
 	// Timed is how many of the waits have a deadline.
@@ -74,7 +75,10 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	for _, l := range account.Locks(states) {
 		out := DumpLock{
 			Kind: nonEmpty(l.Kind), Object: Address(l.Object), Exclusive: l.Exclusive, Waiting: l.Waiters,
-			LongestNS: l.LongestNS, LongestBound: l.LongestBound, Timed: l.Timed,
+			LongestBound: l.LongestBound, Timed: l.Timed,
+		}
+		if l.LongestNS > 0 {
+			out.LongestNS = copied(&l.LongestNS)
 		}
 		if l.Holder != 0 {
 			out.Holder = copied(&l.Holder)
@@ -132,8 +136,8 @@ func (t *dumpText) locks() {
 	for i := range t.d.Locks {
 		l := &t.d.Locks[i]
 		t.printf("  %s: %s", t.lockName(l), units.Plural(len(l.Waiting), "thread", "threads"))
-		if l.LongestNS > 0 {
-			t.printf(", the longest for %s", gvl.Bounded{NS: l.LongestNS, Bound: l.LongestBound}.Prose())
+		if l.LongestNS != nil {
+			t.printf(", the longest for %s", gvl.Bounded{NS: *l.LongestNS, Bound: l.LongestBound}.Prose())
 		}
 		for n, id := range l.Waiting {
 			if n == maxNamedWaiters {

@@ -45,14 +45,14 @@ func statRequests(b *strings.Builder, s account.Stat) {
 	for i := range r.Endpoints {
 		total += r.Endpoints[i].NS.Sum()
 	}
-	rows := [][]string{{"endpoint", "ended", "running", "/s", "p50", "p95", "max", "time", "blame"}}
+	rows := [][]string{{"endpoint", "ended", "running", "/s", "p50", "p95", "max", "±", "time", "blame"}}
 	tails := []string{"where its time goes"}
 	list := r.Endpoints[:min(len(r.Endpoints), maxEndpointRows)]
 	for i := range list {
 		e := &list[i]
 		rows = append(rows, []string{
 			"  " + ansi.Truncate(EndpointName(e), endpointWidth, "…"), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), EndpointSpan(e, e.P50NS),
-			EndpointSpan(e, e.P95NS), LongestText(e), Share(e.NS.Sum(), total), units.Percent(e.BlameShare),
+			EndpointSpan(e, e.P95NS), LongestText(e), slackText(e), Share(e.NS.Sum(), total), units.Percent(e.BlameShare),
 		})
 		tails = append(tails, WhereText(&e.NS, e.FiberNS, e.Peers))
 	}
@@ -97,15 +97,19 @@ func EndpointSpan(e *account.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
 	}
-	return lengthText(e, ns)
+	return units.ProseDuration(ns)
 }
 
-func lengthText(e *account.StatEndpoint, ns int64) string {
-	ns, atMost := account.Length(ns, e.UncertaintyNS)
-	if atMost {
-		return "≤" + units.ProseDuration(ns)
+// slackText is by how much the lengths of a row may be off, where that is much.
+func slackText(e *account.StatEndpoint) string {
+	shortest := e.P50NS
+	if e.Measured == 0 && !e.LongestAtLeast {
+		shortest = e.LongestNS
 	}
-	return units.ProseDuration(ns)
+	if slack := account.Slack(shortest, e.UncertaintyNS); slack > 0 {
+		return units.ProseDuration(slack)
+	}
+	return ""
 }
 
 // LongestText is the longest request, of those seen in part too.
@@ -116,7 +120,7 @@ func LongestText(e *account.StatEndpoint) string {
 	case e.LongestAtLeast:
 		return "≥" + units.ProseDuration(e.LongestNS)
 	}
-	return lengthText(e, e.LongestNS)
+	return units.ProseDuration(e.LongestNS)
 }
 
 // WhereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber

@@ -180,7 +180,7 @@ func processRow(p *ProcessStat) []string {
 	}
 	finding := "none"
 	if f := worstFinding(s.Findings); f != nil {
-		finding = strings.ToUpper(f.Severity) + " " + flamegraph.Printable(f.Title)
+		finding = strings.ToUpper(f.Severity) + " " + f.When() + flamegraph.Printable(f.Title)
 	}
 	heldText, waitingText := units.Percent(held), fmt.Sprintf("%.2f", waiting)
 	if s.Quality.Lacks.States != nil {
@@ -192,8 +192,11 @@ func processRow(p *ProcessStat) []string {
 	return append(row, heldText, waitingText, p99, CPUText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
 }
 
-// worstFinding is the first of the highest severity.
+// worstFinding is the first of the highest severity. What has ended counts only if nothing goes on.
 func worstFinding(list []account.StatFinding) *account.StatFinding {
+	if n := slices.IndexFunc(list, func(f account.StatFinding) bool { return f.UntilNS != nil }); n > 0 {
+		list = list[:n]
+	}
 	order := []string{findings.SeverityCrit.String(), findings.SeverityWarn.String(), findings.SeverityInfo.String()}
 	for _, severity := range order {
 		if i := slices.IndexFunc(list, func(f account.StatFinding) bool { return f.Severity == severity }); i >= 0 {

@@ -88,6 +88,15 @@ func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") 
 // what it lasts at most.
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
+// Told is for how long a thread has waited, for what leads a list or a sentence. If the thread may have had what it waits for meanwhile, Told is
+// how long it is known to have waited at least: an upper bound would be as long as the lock was busy. It is zero if that is not known.
+func (t *ThreadState) Told() Bounded {
+	if least := t.LeastNS(); t.AtMost() && (least > 0 || t.MovedNS != 0) {
+		return Bounded{least, AtLeast}
+	}
+	return t.Lasted()
+}
+
 // Lasted is how long the state has lasted so far, as it is told.
 func (t ThreadState) Lasted() Bounded {
 	switch {

@@ -109,6 +109,17 @@ func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.most.Add(mostNS)
 }
 
+// Least returns the lower bounds of the lengths that shares of the waits did not exceed. One is zero if nothing is known.
+func (l *Lengths) Least(shares ...float64) []Bounded {
+	out := make([]Bounded, len(shares))
+	for i, q := range shares {
+		if out[i] = (Bounded{l.least.Quantile(q), AtLeast}); out[i].NS <= 1<<histMinBits {
+			out[i].NS = 0
+		}
+	}
+	return out
+}
+
 // Merge adds what another one has counted.
 func (l *Lengths) Merge(o *Lengths) {
 	l.least.Merge(&o.least)

@@ -155,6 +155,9 @@ func (q *Quality) Lacks(f Figure) string {
 	least := &LeastQualities[f]
 	busyNS := q.SpanNS - q.IdleNS
 	says := func(n int64, what string) string {
+		if busyNS <= 0 {
+			return fmt.Sprintf("%d %s: %s", n, what, least.Why)
+		}
 		return fmt.Sprintf("%d %s in %s: %s", n, what, round(busyNS), least.Why)
 	}
 	switch exact := q.Exact(); {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -234,15 +233,15 @@ func servedSummary(s *scene.Served, b *strings.Builder) {
 	if len(list) == 0 {
 		return
 	}
-	b.WriteString("\nRequests and jobs, as far as seen:\n\n| endpoint | ended | running | p50 | p95 | longest | blame |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("\nRequests and jobs, as far as seen:\n\n| endpoint | ended | running | p50 | p95 | longest | ± | blame |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for i := range list {
 		e := &list[i]
-		name, p50, p95, longest := "(others)", "–", "–", scene.LengthText(account.Length(e.LongestNS, e.SlackNS))
+		name, p50, p95, longest := "(others)", "–", "–", units.Duration(e.LongestNS)
 		if !e.Other {
 			name = scene.EndpointName(e.Kind, e.Name)
 		}
 		if n, _ := e.Durations.Count(); n > 0 {
-			p50, p95 = scene.LengthText(e.Quantile(.5)), scene.LengthText(e.Quantile(.95))
+			p50, p95 = units.Duration(e.Durations.Quantile(.5)), units.Duration(e.Durations.Quantile(.95))
 		}
 		switch {
 		case e.LongestNS == 0:
@@ -250,11 +249,15 @@ func servedSummary(s *scene.Served, b *strings.Builder) {
 		case e.LongestAtLeast:
 			longest = "≥" + units.Duration(e.LongestNS)
 		}
-		fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s |\n", markdown(name), e.Ended, e.Running, p50, p95, longest,
+		slack := ""
+		if ns := e.Slack(); ns > 0 {
+			slack = units.Duration(ns)
+		}
+		fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s | %s |\n", markdown(name), e.Ended, e.Running, p50, p95, longest, slack,
 			units.Percent(min(style.Share(e.BlameNS, s.WaitNS), 1)))
 	}
 	if n := len(s.Endpoints) - len(list); n > 0 {
-		fmt.Fprintf(b, "| and %d more | | | | | | |\n", n)
+		fmt.Fprintf(b, "| and %d more | | | | | | | |\n", n)
 	}
 }
 

@@ -202,7 +202,7 @@ func TestProcessesAtFirstSight(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.sees("5 processes", "order-service ×4 · master", "8 processes", "3 running · last 30s", "∑ all processes", "order-service 4242: ",
 		"■   order-service", "exited 14:03:12", "↻   order-service", "exec", "sleep 4245  no Ruby (/usr/bin/sleep)", "all processes · idle hidden")
-	if l := s.line(" 4242 "); !strings.Contains(l, "3.4.7 +yjit") || !strings.Contains(l, "89 %") || !strings.Contains(l, "✖ GVL saturated") {
+	if l := s.line(" 4242 "); !strings.Contains(l, "3.4.7 +yjit") || !strings.Contains(l, "89 %") || !strings.Contains(l, "✖ One thread hogs") {
 		t.Errorf("the hogged worker's row: %s", l)
 	}
 	if l := s.line(" 4243 "); !strings.Contains(l, "✓ none") {
@@ -214,7 +214,7 @@ func TestProcessesAtFirstSight(t *testing.T) {
 func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	for _, w := range []int{60, 67, 75, 79, 80, 90} {
 		s := clusterScreen(t, w, 24, scene.Options{})
-		if l := s.line(" 4242 "); !strings.Contains(l, "✖ GVL saturated +1") || !strings.Contains(l, "89 %") {
+		if l := s.line(" 4242 "); !strings.Contains(l, "✖ One thread ho") || !strings.Contains(l, "… +1") || !strings.Contains(l, "89 %") {
 			t.Errorf("%d columns: %s", w, l)
 		}
 	}
@@ -361,6 +361,42 @@ func TestManyProcesses(t *testing.T) {
 	}
 	if strings.Contains(s.fleet.screen().grid.String(true), "\x1b[2J") {
 		t.Error("a title's escape sequence reaches the terminal")
+	}
+}
+
+// TestFindingsEndWithTheirProcess: what went on in a process when it ended is told in the past tense, behind what goes on in others, and goes 30 s later.
+func TestFindingsEndWithTheirProcess(t *testing.T) {
+	c := new(cluster)
+	c.add(0, &renamed{Source: demosource.New(demosource.Options{Length: 30 * time.Second}), pid: 4242, title: "gone", end: "exited"})
+	c.add(0, &renamed{Source: demosource.New(demosource.Options{Length: 30 * time.Second}), pid: 4243, title: "lives"})
+	s := newProcessScreen(t, 120, 40, c, scene.Options{})
+	m := s.fleet.screen()
+	var gone *store.Store
+	for _, of := range s.fleet.List() {
+		if p := of.Store.Process(); p.PID == 4242 {
+			gone = of.Store
+		}
+	}
+	process := gone.Process()
+	for _, at := range []struct {
+		after time.Duration
+		told  bool
+	}{{5 * time.Second, true}, {29 * time.Second, true}, {31 * time.Second, false}} {
+		m.Scene.Now = func() time.Time { return process.WallTime(gone.State().End.AtNS).Add(at.after) }
+		loadScene(m, false)
+		s.sees("lives 4243: ", "last 10 s")
+		s.press("v", "v")
+		text := s.fleet.screen().grid.String(false)
+		s.press("v")
+		lives, dead := strings.Index(text, "lives 4243"), strings.Index(text, "gone 4242")
+		if at.told != (dead >= 0) || at.told && dead < lives {
+			t.Errorf("%v after its end:\n%s", at.after, text)
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			if strings.Contains(line, "gone 4242") && !strings.Contains(line, " ago: ") {
+				t.Errorf("%v after its end in the present tense: %s", at.after, line)
+			}
+		}
 	}
 }
 

@@ -21,8 +21,8 @@ func TestSummaryOfRequests(t *testing.T) {
 	}}
 	var b strings.Builder
 	servedSummary(&s, &b)
-	want := "\nRequests and jobs, as far as seen:\n\n| endpoint | ended | running | p50 | p95 | longest | blame |\n|---|--:|--:|--:|--:|--:|--:|\n" +
-		"| GET /a\\|b/:id | 7 | 2 | 20 ms | 20 ms | ≥3.00 s | 25 % |\n| (job, class not known) | 1 | 0 | – | – | 1.00 s | 0 % |\n| (others) | 0 | 0 | – | – | – | 0 % |\n"
+	want := "\nRequests and jobs, as far as seen:\n\n| endpoint | ended | running | p50 | p95 | longest | ± | blame |\n|---|--:|--:|--:|--:|--:|--:|--:|\n" +
+		"| GET /a\\|b/:id | 7 | 2 | 20 ms | 20 ms | ≥3.00 s |  | 25 % |\n| (job, class not known) | 1 | 0 | – | – | 1.00 s |  | 0 % |\n| (others) | 0 | 0 | – | – | – |  | 0 % |\n"
 	if b.String() != want {
 		t.Errorf("%s\nwant%s", b.String(), want)
 	}

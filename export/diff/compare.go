@@ -132,11 +132,17 @@ func (c comparison) add(of int, name string, v float64) {
 	c[name][of] += v
 }
 
-// sorted are the names, those that differ most first.
+// sorted are the names, those that differ most first. Time without a stack comes last: what differs in it is what could be read.
 func (c comparison) sorted() []string {
 	size := func(name string) float64 { return math.Abs(c[name][1] - c[name][0]) }
+	last := func(name string) int {
+		if name == flamegraph.NoStack {
+			return 1
+		}
+		return 0
+	}
 	return slices.SortedFunc(maps.Keys(c), func(x, y string) int {
-		return cmp.Or(cmp.Compare(size(y), size(x)), strings.Compare(x, y))
+		return cmp.Or(cmp.Compare(last(x), last(y)), cmp.Compare(size(y), size(x)), strings.Compare(x, y))
 	})
 }
 
@@ -199,15 +205,17 @@ func writeCompared(b *strings.Builder, title string, c comparison, most int) {
 		if size < 0 {
 			sign, size = "−", -size
 		}
-		if shown == most || size < leastDelta {
-			break
+		if size < leastDelta || shown >= most && name != flamegraph.NoStack {
+			continue
 		}
 		shown++
 		change := sign + units.Percent(size/v[0])
 		switch {
-		case v[0] == 0:
+		case name == flamegraph.NoStack:
+			change = "" // it says nothing of the code
+		case v[0] < leastDelta:
 			change = "new"
-		case v[1] == 0:
+		case v[1] < leastDelta:
 			change = "gone"
 		case v[1] > 10*v[0]:
 			change = "× " + comparedNumber(v[1]/v[0])

@@ -141,3 +141,27 @@ func TestDifferenceOfOthersProfiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDifferenceWithoutStacksComesLast: time whose stack could not be read differs by what was read, and does not lead what differs in the code.
+func TestDifferenceWithoutStacksComesLast(t *testing.T) {
+	a := Comparable{DurationNS: 1e9, stacks: map[comparedKey]int64{{flamegraph.NoStack, "running"}: 5e5, {"main;Work#a", "running"}: 1e8}}
+	b := Comparable{DurationNS: 1e9, stacks: map[comparedKey]int64{{flamegraph.NoStack, "running"}: 902e6, {"main;Work#a", "running"}: 2e8, {"main;Work#b", "running"}: 5e7}}
+	var out strings.Builder
+	if err := WriteDifference(&out, a, b, flamegraph.Wall); err != nil {
+		t.Fatal(err)
+	}
+	_, functions, _ := strings.Cut(out.String(), "in the function itself")
+	functions, _, _ = strings.Cut(functions, "in the function and")
+	order := []string{"Work#a", "Work#b", flamegraph.NoStack}
+	at := -1
+	for _, name := range order {
+		i := strings.Index(functions, name)
+		if i <= at {
+			t.Fatalf("%v in this order:\n%s", order, functions)
+		}
+		at = i
+	}
+	if strings.Contains(functions, "×") || !strings.Contains(functions, "+902") {
+		t.Errorf("%s", functions)
+	}
+}

@@ -401,7 +401,11 @@ func (b *incidentBuilder) gvlText(r report.DumpRactor, several bool) string {
 
 // lockText names what is waited for.
 func lockText(l *account.Contended) string {
-	return fmt.Sprintf("%s, longest %s", lockName(l.Kind, l.Object), l.Longest().Prose())
+	name := lockName(l.Kind, l.Object)
+	if l.LongestNS == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s, longest %s", name, l.Longest().Prose())
 }
 
 // lockName is the class of a lock, and its address where that is known.

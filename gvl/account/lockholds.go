@@ -204,12 +204,24 @@ func (l *LockHolds) add(h LockHold) {
 type LockUse struct {
 	// Taken is how often another thread was seen to have it than before: it was taken at least as often.
 	Taken int64
-	// Held are the lengths of those holds that were seen to begin and to end. One may consist of several, or be about as short as the
-	// time between two samples, so that shorter ones are missing: such a length is an upper bound.
+	// Held are the lengths of those holds that were seen to begin and to end. One may be about as short as the time between two samples, so
+	// that shorter ones are missing: such a length is an upper bound.
 	Held gvl.Lengths
-	// HeldNow is for how long its holder has had it at the end of the time: at least, if it had it before somebody waited for it.
+	// perhaps is how many of them may consist of several, since who waited was woken meanwhile.
+	perhaps int64
+	// HeldNow is for how long its holder has had it at the end of the time: at least, if it had it before somebody waited for it, or if it may
+	// have let go and taken it again. It is zero if that is not known.
 	HeldNow gvl.Bounded
 	Now     sampler.ThreadID // 0: nobody, or it is not known
+}
+
+// Told returns the lengths that shares of the holds did not exceed; shares must grow, and so do the numbers. All are of one estimate. If some of
+// the holds may consist of several, all are lower bounds, and zero where nothing is known.
+func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
+	if u.perhaps > 0 {
+		return u.Held.Least(shares...)
+	}
+	return u.Held.Told(shares...)
 }
 
 // Of sums up how a lock was used between two times.
@@ -226,6 +238,9 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 		u.Taken++
 		if h.FromNS != 0 {
 			u.Held.AddBounds(min(h.LeastNS, h.mostNS()), h.ToNS-h.FromNS, h.mostNS())
+			if h.Perhaps {
+				u.perhaps++
+			}
 		}
 	}
 	if h := l.open[object]; h != nil && h.SeenNS <= toNS && h.freeNS == 0 {
@@ -238,7 +253,7 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	u.Now = h.Thread
 	switch {
-	case h.FromNS == 0 && h.Perhaps:
+	case h.Perhaps:
 		u.HeldNow = gvl.Bounded{NS: leastNS, Bound: gvl.AtLeast}
 	case h.FromNS == 0:
 		u.HeldNow = gvl.Bounded{NS: atNS - h.SeenNS, Bound: gvl.AtLeast}

@@ -57,8 +57,8 @@ func TestLockHolds(t *testing.T) {
 	}
 }
 
-// TestOneThreadThatAlwaysWins: who waits is woken again and again while the same thread has the lock, so how long it had it at a
-// time is not known, but at most.
+// TestOneThreadThatAlwaysWins: who waits is woken again and again while the same thread has the lock. How long it had it at a time is known from
+// one chance of another thread to the next, and not told as the time from first to last.
 func TestOneThreadThatAlwaysWins(t *testing.T) {
 	var l lockTicks
 	l.tick(1, 2, 1, 3)
@@ -67,12 +67,22 @@ func TestOneThreadThatAlwaysWins(t *testing.T) {
 		l.tick(1, 1, 3) // 2 was woken, and comes too late
 	}
 	u := l.holds.Of(0x10, 0, l.nowNS)
-	if u.Taken != 1 || u.HeldNow.Bound != gvl.AtMost || u.HeldNow.NS < 549e6 || u.Now != 1 {
+	if u.Taken != 1 || u.HeldNow != (gvl.Bounded{NS: 0, Bound: gvl.AtLeast}) || u.Now != 1 {
 		t.Errorf("%+v", u)
 	}
+	l.tick(5, 1, 2, 3)
+	if u = l.holds.Of(0x10, 0, l.nowNS); u.HeldNow.Bound != gvl.AtLeast || u.HeldNow.NS < 4e6 || u.HeldNow.NS > 6e6 {
+		t.Errorf("5 ms after the last chance of another one: %+v", u)
+	}
 	l.tick(10, 3, 2)
-	if u = l.holds.Of(0x10, 0, l.nowNS); u.Held.Quantile(1).Bound != gvl.AtMost || u.Taken != 2 {
+	u = l.holds.Of(0x10, 0, l.nowNS)
+	if u.Taken != 2 {
 		t.Errorf("%+v", u)
+	}
+	for i, got := range u.Told(.5, .95, 1) {
+		if got.Bound != gvl.AtLeast || got.NS < 9e6 || got.NS > 11e6 {
+			t.Errorf("length %d is told as %s, and another one had a chance every 10 ms", i, got.Prose())
+		}
 	}
 }
 

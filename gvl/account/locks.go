@@ -23,11 +23,13 @@ type Contended struct {
 	// HolderState is what that thread does, and HolderStack where; Unknown and 0 without a Holder.
 	HolderState gvl.State
 	HolderStack sampler.StackID
-	// Waiters are the threads that wait, the longest first; LongestNS is for how long that one has, as far as seen: LongestBound
-	// says whether it may have had the lock meanwhile.
+	// Waiters are the threads that wait, the longest first. LongestNS is for how long that one has waited, as LongestBound says. It is zero
+	// if that is not known, because each of them may have had the lock since it was seen first. SeenNS is since when the one that was seen
+	// first was seen waiting.
 	Waiters      []sampler.ThreadID
 	LongestNS    int64
 	LongestBound gvl.Bound
+	SeenNS       int64
 	// Timed is how many of the waits have a deadline.
 	Timed int
 }
@@ -35,8 +37,8 @@ type Contended struct {
 // Longest is for how long the longest waiter has waited, as it is told.
 func (c *Contended) Longest() gvl.Bounded { return gvl.Bounded{NS: c.LongestNS, Bound: c.LongestBound} }
 
-// Locks returns what the threads of one sample wait for: locks first, then what is only waited on, each with the most
-// waiters first. It holds nothing for sleeps and I/O. Ruby 2.5's Monitor is written in Ruby and appears as the Mutex
+// Locks returns what the threads of one sample wait for: locks first, then what is only waited on, threads that are joined last; each with the
+// most waiters first. It holds nothing for sleeps and I/O. Ruby 2.5's Monitor is written in Ruby and appears as the Mutex
 // in it.
 func Locks(states []gvl.ThreadState) []Contended {
 	type key struct {
@@ -82,19 +84,25 @@ func Locks(states []gvl.ThreadState) []Contended {
 			c.HolderState, c.HolderStack = ts.State, ts.Stack
 		}
 		slices.SortStableFunc(c.Waiters, func(a, b sampler.ThreadID) int {
-			return cmp.Compare(byID[b].DurationNS(), byID[a].DurationNS())
+			return cmp.Or(cmp.Compare(byID[b].Told().NS, byID[a].Told().NS), cmp.Compare(byID[b].DurationNS(), byID[a].DurationNS()))
 		})
-		longest := byID[c.Waiters[0]].Lasted()
+		longest := byID[c.Waiters[0]].Told()
 		c.LongestNS, c.LongestBound = longest.NS, longest.Bound
+		for _, id := range c.Waiters {
+			c.SeenNS = max(c.SeenNS, byID[id].DurationNS())
+		}
+	}
+	last := func(c *Contended) int { // whether it stands below
+		switch {
+		case c.Exclusive:
+			return 0
+		case c.Kind == "Thread":
+			return 2
+		}
+		return 1
 	}
 	slices.SortStableFunc(out, func(a, b Contended) int {
-		if a.Exclusive != b.Exclusive {
-			if a.Exclusive {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(len(b.Waiters), len(a.Waiters)), cmp.Compare(b.LongestNS, a.LongestNS))
+		return cmp.Or(cmp.Compare(last(&a), last(&b)), cmp.Compare(len(b.Waiters), len(a.Waiters)), cmp.Compare(b.LongestNS, a.LongestNS), cmp.Compare(b.SeenNS, a.SeenNS))
 	})
 	return out
 }

@@ -2,9 +2,11 @@ package account
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -27,15 +29,43 @@ func TestContended(t *testing.T) {
 		at(12, gvl.Lock, 2, gvl.Detail{}), // nothing known of it
 	})
 	want := []Contended{
-		{Kind: "Mutex", Object: 0x20, Exclusive: true, Holder: 6, HolderState: gvl.Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{5, 4}, LongestNS: 30},
-		{Kind: "Monitor", Object: 0x30, Exclusive: true, Holder: 6, HolderState: gvl.Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{7}, LongestNS: 99},
-		{Kind: "Queue", Object: 0x10, Waiters: []sampler.ThreadID{2, 1, 3}, LongestNS: 20, Timed: 1},
-		{Kind: "Thread", Holder: 1, HolderState: gvl.Parked, HolderStack: 1, Waiters: []sampler.ThreadID{9, 8}, LongestNS: 2, LongestBound: gvl.AtMost},
+		{Kind: "Mutex", Object: 0x20, Exclusive: true, Holder: 6, HolderState: gvl.Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{5, 4}, LongestNS: 30, SeenNS: 30},
+		{Kind: "Monitor", Object: 0x30, Exclusive: true, Holder: 6, HolderState: gvl.Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{7}, LongestNS: 99, SeenNS: 99},
+		{Kind: "Queue", Object: 0x10, Waiters: []sampler.ThreadID{2, 1, 3}, LongestNS: 20, SeenNS: 20, Timed: 1},
+		{Kind: "Thread", Holder: 1, HolderState: gvl.Parked, HolderStack: 1, Waiters: []sampler.ThreadID{9, 8}, LongestNS: 2, LongestBound: gvl.AtMost, SeenNS: 2},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if got := Locks(nil); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestLocksTellWhatIsKnown: a thread that joins another one stands below all else, whatever their numbers. A lock whose waiters have moved is told
+// with what is known of their waits, not with how long they were seen.
+func TestLocksTellWhatIsKnown(t *testing.T) {
+	joins := func(id sampler.ThreadID) gvl.ThreadState {
+		return gvl.ThreadState{Thread: id, State: gvl.Parked, AtNS: 10 * gvltest.Sec, Detail: gvl.Detail{Kind: "Thread", Joined: 1}}
+	}
+	waits := func(id sampler.ThreadID, object uint64, movedNS int64) gvl.ThreadState {
+		return gvl.ThreadState{Thread: id, State: gvl.Lock, AtNS: 10 * gvltest.Sec, MovedNS: movedNS, Detail: gvl.Detail{Kind: "Mutex", Object: object, Holder: 9}}
+	}
+	got := Locks([]gvl.ThreadState{
+		joins(2), joins(3), joins(4), {Thread: 5, State: gvl.Parked, AtNS: 10 * gvltest.Sec, Detail: gvl.Detail{Kind: "Queue", Object: 7}},
+		waits(6, 8, 9950*gvltest.MS), waits(7, 8, 9800*gvltest.MS), waits(8, 9, 10*gvltest.Sec),
+	})
+	var kinds []string
+	for _, c := range got {
+		kinds = append(kinds, c.Kind)
+	}
+	if !slices.Equal(kinds, []string{"Mutex", "Mutex", "Queue", "Thread"}) {
+		t.Fatalf("in this order: %v", kinds)
+	}
+	if c := got[0]; c.Longest() != (gvl.Bounded{NS: 200 * gvltest.MS, Bound: gvl.AtLeast}) || c.Waiters[0] != 7 || c.SeenNS != 10*gvltest.Sec {
+		t.Errorf("a busy lock: %+v", c)
+	}
+	if c := got[1]; c.LongestNS != 0 {
+		t.Errorf("a waiter that has just moved: %+v", c)
 	}
 }

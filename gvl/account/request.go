@@ -90,10 +90,24 @@ type Endpoint struct {
 	PerSecond float64
 }
 
-// Quantile returns a quantile of Durations, in ns; atMost: readings were too far apart to tell it to a sixteenth, and it is an
-// upper bound. 0 where there are none.
-func (e *Endpoint) Quantile(q float64) (ns int64, atMost bool) {
-	return Length(e.Durations.Quantile(q), e.SlackNS)
+// Slack returns by how much the lengths of a row may be off, if that is told: the shortest of them is shortestNS, and its bounds are more than a
+// sixteenth apart. It is zero otherwise.
+func Slack(shortestNS, slackNS int64) int64 {
+	if _, vague := Length(shortestNS, slackNS); vague {
+		return slackNS
+	}
+	return 0
+}
+
+// Slack returns by how much the quantiles of Durations and LongestNS may be off, if that is told.
+func (e *Endpoint) Slack() int64 {
+	if n, _ := e.Durations.Count(); n > 0 {
+		return Slack(e.Durations.Quantile(.5), e.SlackNS)
+	}
+	if e.LongestAtLeast {
+		return 0
+	}
+	return Slack(e.LongestNS, e.SlackNS)
 }
 
 // Length returns how a length is told that lies between ns-slackNS and ns+slackNS; atMost: the two bounds are more than a sixteenth apart, so

@@ -34,7 +34,7 @@ func (c effect) against() (x effect) {
 type advice struct {
 	text string
 	does effect
-	// with names the rule that must have a finding, too. It is empty if the advice holds in any case.
+	// with names the rule whose finding must explain this one (causes). It is empty if the advice holds in any case.
 	with string
 	// below: it holds only if another finding is told before this one. alone: only if there is no other one now.
 	below, alone bool
@@ -54,15 +54,15 @@ func plan(list []Finding) {
 			now++
 		}
 	}
-	has := func(id string) bool {
-		return slices.ContainsFunc(list, func(f Finding) bool { return f.ID == id && f.UntilNS == 0 })
+	explained := func(symptom *Finding, id string) bool {
+		return slices.ContainsFunc(list, func(f Finding) bool { return f.ID == id && f.explains(symptom) })
 	}
 	choose := func(i int) {
 		f := &list[i]
 		chosen[i] = true
 		for j := range f.advice {
 			a := &f.advice[j]
-			if a.does&done.against() != 0 || a.with != "" && !has(a.with) || a.below && (i == 0 || f.UntilNS != 0) || a.alone && (f.UntilNS != 0 || now > 1) {
+			if a.does&done.against() != 0 || a.with != "" && !explained(f, a.with) || a.below && (i == 0 || f.UntilNS != 0) || a.alone && (f.UntilNS != 0 || now > 1) {
 				continue
 			}
 			f.Next = a.text
@@ -127,18 +127,19 @@ func memoryStallAdvice() []advice {
 // saturatedAdvice says how many threads fill a process: with a share io of the time outside the GVL, 1/(1-io).
 func saturatedAdvice(io float64) []advice {
 	starved := advice{text: "give the process more CPU first: it keeps the GVL longer because it has none", with: ruleStarved}
+	collects := advice{text: "allocate less first: the collector runs with the GVL while they wait", with: "gc_pressure"}
 	less := advice{text: "do less in Ruby for each request: see what holds the GVL most"}
 	if io <= 0 || io > .95 {
-		return []advice{{text: "move CPU work to other processes; more threads only wait longer", does: moreProcesses}, starved, less}
+		return []advice{starved, collects, {text: "move CPU work to other processes; more threads only wait longer", does: moreProcesses}, less}
 	}
 	fill := "one thread fills"
 	if n := 1 / (1 - io); n >= 1.25 {
 		fill = "about " + number(n) + " threads fill"
 	}
-	return []advice{{
+	return []advice{starved, collects, {
 		text: "I/O is " + units.RoundPercent(io) + " of the work: " + fill + " a process; use fewer threads and more processes",
 		does: fewerThreads | moreProcesses,
-	}, starved, less}
+	}, less}
 }
 
 func threadHogAdvice() []advice {

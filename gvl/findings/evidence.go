@@ -40,8 +40,8 @@ type second struct {
 	// poolNS is the longest wait for a pool's connection that went on in this second, so far; poolStack where.
 	poolNS    int64
 	poolStack sampler.StackID
-	// poolAtMost: it may have been shorter.
-	poolAtMost bool
+	// poolTold is how its length is told. It is zero if nothing is known of that.
+	poolTold gvl.Bounded
 	// What threads had of a CPU, and what they lacked of one, while they held the GVL and while they worked without it.
 	holderCPU, holderWait int64
 	nativeCPU, nativeWait int64
@@ -337,7 +337,9 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	if w.waitsForPool(ts.State) && w.gate == nil { // those of the program's own are judged by how many wait
 		// Its stack says since when it waits for this: it may have rested before without having been seen to run.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
-			c.cur.poolNS, c.cur.poolStack, c.cur.poolAtMost = ns, ts.Stack, ts.AtMost()
+			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack
+			c.cur.poolTold = ts.Told()
+			c.cur.poolTold.NS = min(c.cur.poolTold.NS, ns)
 		}
 	}
 	c.counters(t, w)

@@ -55,8 +55,9 @@ type Finding struct {
 	Explains float64
 	// Evidence is what the figures rest on: the samples of the ten seconds that they are of.
 	Evidence sampler.Quality
-	// advice are what Next is chosen from (plan).
+	// advice are what Next is chosen from (plan), steady is Explains in steps of explainsBand.
 	advice []advice
+	steady float64
 }
 
 // String returns the line of the screen: when it ended, title and text.
@@ -131,7 +132,8 @@ func (h hit) inTense() hit {
 	return h
 }
 
-// rank says which findings lead: a standstill whatever else there is, and of equal severity causes before symptoms.
+// rank says which findings lead: a standstill whatever else there is, and of equal severity causes before symptoms. Which finding explains
+// which other one is in causes.
 type rank uint8
 
 const (
@@ -396,18 +398,8 @@ func (f *Findings) finding(i int) Finding {
 	return Finding{
 		ID: rules[i].id, Severity: h.severity, Title: h.title, Text: h.text, Next: list[0].text, advice: list, SinceNS: st.trueNS,
 		Threads: h.threads, Stack: h.stack, Peer: h.peer, Object: h.object, Endpoint: h.endpoint, Explains: st.lastExplains,
-		Evidence: st.lastEvidence,
+		Evidence: st.lastEvidence, steady: st.explains,
 	}
-}
-
-// starved reports whether the process is short of CPU.
-func (f *Findings) starved() bool {
-	for i := range rules {
-		if rules[i].id == ruleStarved {
-			return f.states[i].raised && f.states[i].endedNS == 0
-		}
-	}
-	return false
 }
 
 // forget moves a finding to the past.
@@ -432,22 +424,23 @@ func (f *Findings) Raised() []Finding {
 	for _, x := range slices.Backward(f.past) {
 		out = append(out, x)
 	}
-	return f.tell(out)
+	return tell(out, f.ev.lastNS)
 }
 
-// tell returns findings in the words for somebody who reads them now, with one plan of what to do.
-func (f *Findings) tell(list []Finding) []Finding {
+// tell returns findings in the words for somebody who reads them at nowNS, causes before what they explain, with one plan of what to do.
+func tell(list []Finding, nowNS int64) []Finding {
+	list = causesFirst(list)
 	plan(list)
 	for i := range list {
-		list[i] = list[i].inTense(f.ev.lastNS)
+		list[i] = list[i].inTense(nowNS)
 	}
 	return list
 }
 
 // Current returns what is wrong now, and what was until a moment ago; empty when nothing is. What has ended comes last; of the others what
 // stands still for good comes first, then the severe ones; of equal severity causes before symptoms, and those that explain more of the
-// threads' time. The slice is the caller's.
-func (f *Findings) Current() []Finding { return f.tell(f.current()) }
+// threads' time. What explains a finding comes before it in any case. The slice is the caller's.
+func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
 // current is Current before it is told.
 func (f *Findings) current() []Finding {
@@ -467,12 +460,26 @@ func (f *Findings) current() []Finding {
 
 // Told returns what a screen tells: what is wrong now (Current), and what was in the last 30 s, each rule's last finding: the severe ones
 // first, then the last ones. The slice is the caller's.
-func (f *Findings) Told() []Finding {
-	out := f.current()
+func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
+
+// ToldOfEnded is Told of a process that ended at endNS, for a reader at nowNS: whatever went on then has ended with the process, and goes 30 s
+// later.
+func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
+	list := f.current()
+	for i := range list {
+		if list[i].UntilNS == 0 {
+			list[i].UntilNS = endNS
+		}
+	}
+	return slices.DeleteFunc(f.toldAt(list, nowNS), func(x Finding) bool { return x.AgoNS > recentNS })
+}
+
+// toldAt adds to findings those that have gone, and orders them for a reader at nowNS.
+func (f *Findings) toldAt(out []Finding, nowNS int64) []Finding {
 	for _, x := range slices.Backward(f.past) {
 		again := func(y Finding) bool { return y.ID == x.ID }
 		i := slices.IndexFunc(rules[:], func(r rule) bool { return r.id == x.ID })
-		if f.ev.lastNS-x.UntilNS <= recentNS && !f.states[i].raised && !slices.ContainsFunc(out, again) {
+		if nowNS-x.UntilNS <= recentNS && !f.states[i].raised && !slices.ContainsFunc(out, again) {
 			out = append(out, x)
 		}
 	}
@@ -482,7 +489,7 @@ func (f *Findings) Told() []Finding {
 		}
 		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(y.UntilNS, x.UntilNS))
 	})
-	return f.tell(out)
+	return tell(out, nowNS)
 }
 
 // ranked lists the rules that are raised in the order in which their findings are shown.
@@ -493,14 +500,6 @@ func (f *Findings) ranked() []int {
 			out = append(out, i)
 		}
 	}
-	// A symptom of a lack of CPU does not lead before the lack.
-	starved := f.starved()
-	severity := func(i int) Severity {
-		if starved && rules[i].rank == rankSymptom {
-			return min(f.states[i].last.severity, SeverityWarn)
-		}
-		return f.states[i].last.severity
-	}
 	slices.SortStableFunc(out, func(a, b int) int {
 		x, y := &f.states[a], &f.states[b]
 		xRank, yRank := rules[a].rank, rules[b].rank
@@ -508,7 +507,7 @@ func (f *Findings) ranked() []int {
 		if d := cmp.Or(cmp.Compare(ended(x), ended(y)), cmp.Compare(min(xRank, rankCause), min(yRank, rankCause))); d != 0 || xRank == rankStandstill {
 			return d
 		}
-		return cmp.Or(cmp.Compare(severity(b), severity(a)), cmp.Compare(xRank, yRank), cmp.Compare(y.explains, x.explains))
+		return cmp.Or(cmp.Compare(y.last.severity, x.last.severity), cmp.Compare(xRank, yRank), cmp.Compare(y.explains, x.explains))
 	})
 	return out
 }

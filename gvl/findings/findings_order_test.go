@@ -1,10 +1,14 @@
 package findings
 
 import (
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -24,10 +28,16 @@ func TestOrder(t *testing.T) {
 			[]string{"gc_pressure", "cpu_starved"}},
 		{"a smaller one", []raised{{"cpu_starved", SeverityWarn, .4}, {"gc_pressure", SeverityWarn, .2}},
 			[]string{"cpu_starved", "gc_pressure"}},
-		{"severity before what it explains", []raised{{"db_slow", SeverityWarn, .9}, {"pool_wait", SeverityCrit, .3}},
-			[]string{"pool_wait", "db_slow"}},
-		{"a severe symptom before a cause", []raised{{"gvl_hog", SeverityWarn, .3}, {"gvl_saturated", SeverityCrit, .8}},
+		{"a cause before what it explains, however severe", []raised{{"db_slow", SeverityWarn, .9}, {"pool_wait", SeverityCrit, .3}},
+			[]string{"db_slow", "pool_wait"}},
+		{"a severe symptom before what explains too little of it", []raised{{"gvl_hog", SeverityWarn, .3}, {"gvl_saturated", SeverityCrit, .8}},
 			[]string{"gvl_saturated", "gvl_hog"}},
+		{"the collector before the saturation that it explains", []raised{{"gvl_saturated", SeverityCrit, .8}, {"gc_pressure", SeverityWarn, .35}},
+			[]string{"gc_pressure", "gvl_saturated"}},
+		{"a chain", []raised{{"pool_wait", SeverityCrit, .8}, {"gvl_saturated", SeverityWarn, .6}, {"cpu_starved", SeverityWarn, .1}},
+			[]string{"cpu_starved", "gvl_saturated", "pool_wait"}},
+		{"what nothing explains stays before", []raised{{"regex_runaway", SeverityCrit, .1}, {"gvl_saturated", SeverityCrit, .8}, {"gc_pressure", SeverityWarn, .5}},
+			[]string{"regex_runaway", "gc_pressure", "gvl_saturated"}},
 		{"a cause before a symptom of equal severity", []raised{{"gvl_saturated", SeverityWarn, .8}, {"gvl_hog", SeverityWarn, .3}},
 			[]string{"gvl_hog", "gvl_saturated"}},
 		{"symptoms among themselves", []raised{{"gvl_saturated", SeverityWarn, .3}, {"stuck_thread", SeverityCrit, .1}, {"all_busy", SeverityWarn, .9}},
@@ -42,7 +52,7 @@ func TestOrder(t *testing.T) {
 		f := newScene(t).f
 		for _, r := range c.raised {
 			i := slices.IndexFunc(rules[:], func(x rule) bool { return x.id == r.id })
-			finding := Finding{ID: r.id, Severity: r.severity}
+			finding := Finding{ID: r.id, Severity: r.severity, steady: r.explains}
 			f.states[i] = ruleState{raised: true, shown: true, explains: r.explains, last: hit{severity: r.severity}, worst: finding}
 		}
 		var current, all []string
@@ -54,6 +64,178 @@ func TestOrder(t *testing.T) {
 		}
 		if !slices.Equal(current, c.want) || !slices.Equal(all, c.want) {
 			t.Errorf("%s: %v, of the run %v, want %v", c.name, current, all, c.want)
+		}
+	}
+}
+
+// explainedPairs are all pairs of a symptom and its cause, with what they take: the least part of the symptom's time, or the same thread or
+// remote end.
+const explainedPairs = `
+gvl_stuck: memory_stall 0.5
+memory_stall: memory_grows 0
+gc_pause: memory_grows 0.5
+gc_pressure: memory_grows 0.5
+gc_majors: memory_grows 0.5
+gvl_hog: cpu_starved 0
+gvl_saturated: memory_stall 0.2, cpu_starved 0, regex_runaway 0.5, gc_pause 0.2, gc_pressure 0.2, gc_majors 0.2, gvl_hog 0.5
+pool_wait: cpu_starved 0.5, lock_starved 0.25, lock_convoy 0.25, gvl_hog 0.5, dns_slow 0.25, child_wait 0.25, sleep_wait 0.25, thread_wait 0.25, redis_slow 0.25, db_slow 0.25, http_slow 0.25, gvl_saturated 0.5
+io_busy: cpu_starved 0
+stuck_thread: lock_starved shared, lock_convoy shared, dns_slow shared, child_wait shared, redis_slow shared, db_slow shared, http_slow shared
+all_busy: cpu_starved 0
+`
+
+// TestOrderOfAllPairs: of any two findings the cause is first if there is evidence, however severe the symptom is. All others come by standstill,
+// severity, rank and what they explain.
+func TestOrderOfAllPairs(t *testing.T) {
+	want := make(map[[2]string]string)
+	for _, line := range strings.Split(strings.TrimSpace(explainedPairs), "\n") {
+		symptom, list, _ := strings.Cut(line, ": ")
+		for _, x := range strings.Split(list, ", ") {
+			by, evidence, _ := strings.Cut(x, " ")
+			want[[2]string{by, symptom}] = evidence
+		}
+	}
+	first := func(x, y *rule, xSevere, ySevere Severity, xExplains, yExplains float64, shared bool) string {
+		f := newScene(t).f
+		for i := range rules {
+			r, thread := &rules[i], sampler.ThreadID(i+1)
+			if shared {
+				thread = 1
+			}
+			switch r {
+			case x:
+				f.states[i] = ruleState{raised: true, shown: true, explains: xExplains, last: hit{severity: xSevere, threads: []sampler.ThreadID{99, thread}}}
+			case y:
+				f.states[i] = ruleState{raised: true, shown: true, explains: yExplains, last: hit{severity: ySevere, threads: []sampler.ThreadID{thread}}}
+			}
+		}
+		// What hides another one leaves it alone in the list, which is not this test's subject.
+		var list []Finding
+		for _, i := range f.ranked() {
+			list = append(list, f.finding(i))
+		}
+		list = tell(list, gvltest.Base)
+		if list[0].Severity < list[1].Severity {
+			t.Errorf("%s leads before %s, and is less severe", list[0].ID, list[1].ID)
+		}
+		return list[0].ID
+	}
+	for i := range rules {
+		for j := range rules {
+			x, y := &rules[i], &rules[j]
+			if i == j {
+				continue
+			}
+			evidence, explained := want[[2]string{x.id, y.id}]
+			if _, both := want[[2]string{y.id, x.id}]; both && explained {
+				t.Errorf("%s and %s explain each other", x.id, y.id)
+			}
+			if !explained {
+				// Without evidence the severe one leads, unless the other is its cause or a standstill.
+				if _, other := want[[2]string{y.id, x.id}]; !other && y.rank != rankStandstill {
+					if got := first(x, y, SeverityCrit, SeverityWarn, .1, .9, true); got != x.id {
+						t.Errorf("%s (crit) and %s (warn): %s leads", x.id, y.id, got)
+					}
+				}
+				continue
+			}
+			least, shared := .0, evidence == "shared"
+			if !shared {
+				var err error
+				if least, err = strconv.ParseFloat(evidence, 64); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := first(x, y, SeverityWarn, SeverityCrit, least*.8+.01, .8, shared); got != x.id {
+				t.Errorf("%s explains %s, and does not lead: %s", x.id, y.id, got)
+			}
+			switch {
+			case shared:
+				if got := first(x, y, SeverityWarn, SeverityCrit, .9, .8, false); got != y.id {
+					t.Errorf("%s leads before %s of another thread", got, y.id)
+				}
+			case least > 0:
+				if got := first(x, y, SeverityWarn, SeverityCrit, least*.8-.01, .8, true); got != y.id && x.rank != rankStandstill {
+					t.Errorf("%s leads before %s, of which it explains too little", got, y.id)
+				}
+			}
+		}
+	}
+	n := 0
+	for _, list := range causes {
+		n += len(list)
+	}
+	if n != len(want) {
+		t.Errorf("%d pairs in causes, %d in this test", n, len(want))
+	}
+}
+
+// TestDocsListTheCauses: docs/findings.md lists all causes with what they take.
+func TestDocsListTheCauses(t *testing.T) {
+	text, err := os.ReadFile("../../docs/findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Causes before symptoms")
+	for symptom, list := range causes {
+		var want []string
+		for _, c := range list {
+			switch said := "`" + c.by + "`"; {
+			case c.shared:
+				want = append(want, said+" shared")
+			case c.least > 0:
+				want = append(want, said+" "+units.RoundPercent(c.least))
+			default:
+				want = append(want, said)
+			}
+		}
+		row := "| " + strings.Join(want, ", ") + " |"
+		line := ""
+		for l := range strings.SplitSeq(table, "\n") {
+			if cells := strings.SplitN(l, "|", 3); len(cells) == 3 && strings.Contains(cells[1], "`"+symptom+"`") {
+				line = l
+			}
+		}
+		if !strings.HasSuffix(strings.ReplaceAll(line, "\u00a0", " "), strings.ReplaceAll(row, "\u00a0", " ")) {
+			t.Errorf("docs/findings.md says %q of %s, want %q", line, symptom, row)
+		}
+	}
+}
+
+// TestAdviceNamesACause: advice that depends on another finding depends on a cause.
+func TestAdviceNamesACause(t *testing.T) {
+	for id, all := range variants {
+		for _, list := range all {
+			for _, a := range list {
+				if a.with != "" && !slices.ContainsFunc(causes[id], func(c cause) bool { return c.by == a.with }) {
+					t.Errorf("%s has advice for %s, which is none of its causes: %q", id, a.with, a.text)
+				}
+			}
+		}
+	}
+}
+
+// TestCollectorBeforeSaturation: a collector that runs for two fifths of the time leads before the queue for the GVL that it makes.
+func TestCollectorBeforeSaturation(t *testing.T) {
+	s := newScene(t)
+	work := s.stack("Work#a")
+	s.play(15*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
+		s.gc.During = i%10 < 4
+		at := sampler.ThreadID(1 + i/10%5)
+		var threads []sampler.Thread
+		for id := sampler.ThreadID(1); id <= 5; id++ {
+			th := gvltest.Queued(id)
+			if id == at {
+				th = gvltest.Holder(id)
+			}
+			threads = append(threads, s.at(th, work))
+		}
+		return at, threads
+	})
+	s.want("the collector", []string{"gc_pressure", "gvl_saturated"}, "40 % of the time")
+	for _, f := range s.f.Current() {
+		if f.ID == "gvl_saturated" && (f.Severity != SeverityCrit || !strings.HasPrefix(f.Next, "allocate less first")) {
+			t.Errorf("%s: %s", f.Severity, f.Next)
 		}
 	}
 }

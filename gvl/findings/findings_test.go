@@ -217,7 +217,7 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.turns(2*gvltest.Sec, 6, 19)
 	s.want("too early", nil)
 	s.turns(10*gvltest.Sec, 6, 19)
-	s.want("hog", []string{"gvl_saturated", "gvl_hog"}, "Reports#build → JSON.generate (worker-3, app.rb:10)", "9")
+	s.want("hog", []string{"gvl_hog", "gvl_saturated"}, "Reports#build → JSON.generate (worker-3, app.rb:10)", "9")
 	for _, f := range s.f.Current() {
 		if f.ID == "gvl_saturated" && (f.Severity != SeverityCrit || !strings.HasPrefix(f.Text, "held 100 %, 6 threads wait")) {
 			t.Errorf("%v %s", f.Severity, f)

@@ -148,10 +148,10 @@ func TestRaised(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*gvltest.Sec, 6, 19)
 	got := s.f.Raised()
-	if len(got) != 2 || got[0].ID != "gvl_saturated" || got[1].ID != "gvl_hog" || got[0].UntilNS != 0 {
+	if len(got) != 2 || got[0].ID != "gvl_hog" || got[1].ID != "gvl_saturated" || got[0].UntilNS != 0 {
 		t.Fatalf("while it goes on: %+v", got)
 	}
-	began := got[1].SinceNS
+	began := got[0].SinceNS
 	s.calm(30 * gvltest.Sec)
 	s.want("gone", nil)
 	got = s.f.Raised()

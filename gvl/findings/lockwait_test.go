@@ -1,6 +1,8 @@
 package findings
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,8 +35,8 @@ func TestTurnsOfPauses(t *testing.T) {
 			return 0, []sampler.Thread{lockedSince(1, 2, int64(i), s.now), lockedSince(2, 1, int64(i), s.now)}
 		})
 		s.want("each tick a turn", c.want)
-		if about := atMost(s.f.win.state(1)); (about == "") != c.pauses {
-			t.Errorf("pauses %v: its length is said with %q", c.pauses, about)
+		if about := s.f.win.state(1).AtMost(); about == c.pauses {
+			t.Errorf("pauses %v: its length is an upper bound: %v", c.pauses, about)
 		}
 	}
 }
@@ -67,8 +69,52 @@ func TestLockWaitsAtLoweredRates(t *testing.T) {
 		})
 		s.want(c.what, c.want)
 		ts := s.f.win.state(1)
-		if about := atMost(ts) != "" && strings.HasPrefix(ts.Lasted().Prose(), "≤"); about != c.about {
+		if about := ts.AtMost() && strings.HasPrefix(ts.Lasted().Prose(), "≤"); about != c.about {
 			t.Errorf("%s: after %d ms, of which %d are sure, its length is said with %q", c.what, ts.DurationNS()/gvltest.MS, ts.SureNS()/gvltest.MS, ts.Lasted().Prose())
+		}
+	}
+}
+
+// TestBusyLockIsToldByWhatIsKnown: threads that queue for a busy lock for ten seconds and have it again and again between two samples are not said
+// to wait for ten seconds. What is told is how long one is known to wait.
+func TestBusyLockIsToldByWhatIsKnown(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		every int64 // between two turns of a thread; 0: it has none
+		want  *regexp.Regexp
+	}{
+		{"busy", 200 * gvltest.MS, regexp.MustCompile(`^4 threads wait for Mutex 0xa9(, the longest for ≥(\d+) ms)?; held by`)},
+		{"standing still", 0, regexp.MustCompile(`^4 threads wait for Mutex 0xa9, the longest for 9.\d+ s; held by`)},
+	} {
+		s := newScene(t)
+		began := s.now
+		s.play(10*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
+			threads := []sampler.Thread{gvltest.Asleep(9, sampler.StoppedForever, sampler.BlockQueue), gvltest.Asleep(8, sampler.StoppedForever, sampler.BlockQueue)}
+			by := sampler.ThreadID(9)
+			if c.every > 0 && (s.now-began)/(20*gvltest.MS)%2 == 0 {
+				by = 8
+			}
+			for id := range sampler.ThreadID(4) {
+				turns := int64(1)
+				if c.every > 0 {
+					turns += (s.now - began + int64(id)*30*gvltest.MS) / c.every
+				}
+				th := lockedSince(id+1, by, turns, s.now)
+				th.Blocked.Object = 0xa9
+				threads = append(threads, th)
+			}
+			return 0, threads
+		})
+		text := s.one("lock_convoy").Text
+		m := c.want.FindStringSubmatch(text)
+		if m == nil {
+			t.Errorf("%s: %s", c.what, text)
+			continue
+		}
+		if len(m) > 2 && m[2] != "" {
+			if n, err := strconv.ParseInt(m[2], 10, 64); err != nil || n*gvltest.MS > c.every {
+				t.Errorf("%s: a turn every %d ms, and %s", c.what, c.every/gvltest.MS, text)
+			}
 		}
 	}
 }

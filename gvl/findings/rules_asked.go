@@ -80,10 +80,13 @@ func evalChild(w *window) hit {
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
 		ts := w.state(ids[0])
-		if x := w.watch(ids[0]); (x.flags&flagChild != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS {
-			h.text += "≤ " // it may have begun another one since
+		told := gvl.Bounded{NS: longest}
+		if x := w.watch(ids[0]); (x.flags&flagChild != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS { // it may have begun another one since
+			if told = (gvl.Bounded{NS: ts.StillNS, Bound: gvl.AtLeast}); ts.StillNS == 0 {
+				told = gvl.Bounded{NS: longest, Bound: gvl.AtMost}
+			}
 		}
-		h.text += units.ProseDuration(longest)
+		h.text += told.Prose()
 		h.stack = ts.Stack
 		if ts.Detail.Child > 0 {
 			h.text += " (pid " + itoa(int64(ts.Detail.Child)) + ")"
@@ -100,7 +103,7 @@ func evalChild(w *window) hit {
 // evalSleep: a server's workers sleep instead of working.
 func evalSleep(w *window) hit {
 	ns := w.resting[gvl.Sleeping]
-	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		return ts.State == gvl.Sleeping && restsAtWork(gvl.Sleeping, x.flags)
 	})
 	h := hit{
@@ -117,8 +120,7 @@ func evalSleep(w *window) hit {
 	if len(ids) > 0 {
 		ts := w.state(ids[0])
 		h.stack = ts.Stack
-		h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
-			w.in(ts.Stack)
+		h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 		w.serves(&h, ids[0])
 	}
 	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
@@ -128,7 +130,7 @@ func evalSleep(w *window) hit {
 // evalThreadWait: a server's workers wait for other threads instead of working.
 func evalThreadWait(w *window) hit {
 	ns := w.resting[gvl.Parked]
-	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		return ts.State == gvl.Parked && x.gate == nil && restsAtWork(gvl.Parked, x.flags)
 	})
 	h := hit{
@@ -147,8 +149,7 @@ func evalThreadWait(w *window) hit {
 	}
 	ts := w.state(ids[0])
 	h.stack = ts.Stack
-	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + ", the longest for " + atMost(ts) + units.ProseDuration(longest) +
-		w.in(ts.Stack)
+	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
 		h.text += ": the queue " + tenseIs + " full; " + w.taker(ts)
 		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"

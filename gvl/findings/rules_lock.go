@@ -172,7 +172,7 @@ func evalConvoy(w *window) hit {
 	if lock == 0 || h.score < 1 {
 		return h
 	}
-	ids, longest := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
+	ids, _ := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
 		return ts.State == gvl.Lock && ts.Detail.Object == lock
 	})
 	h.threads, h.explains = ids, whole
@@ -183,10 +183,7 @@ func evalConvoy(w *window) hit {
 		d := &w.state(ids[0]).Detail
 		kind, holder = object(d), d.Holder
 	}
-	h.text = number(mean) + " threads " + tenseWait + " for " + kind
-	if longest > 0 {
-		h.text += ", the longest for " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
-	}
+	h.text = number(mean) + " threads " + tenseWait + " for " + kind + w.longestText(", the longest for ", ids)
 	if ts := w.state(holder); ts != nil {
 		h.threads = append([]sampler.ThreadID{holder}, ids...)
 		h.stack = ts.Stack
@@ -225,19 +222,29 @@ func evalStarved(w *window) hit {
 		}
 		span := int64(looks) * gateLookNS
 		h.text += "; it " + tense("lets go and takes", "let go and took") + " it again about " + number(float64(vain)*1e9/float64(span)) + " times a second, for some " +
-			units.ProseDuration(span/vain) + " each; " + units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + ", woken in vain, the longest for " +
-			atMost(w.state(ids[0])) + units.ProseDuration(longest)
+			units.ProseDuration(span/vain) + " each; " + units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + ", woken in vain and not seen elsewhere for up to " +
+			units.ProseDuration(longest)
 		h.next = "Thread.pass after letting go of the lock, or do less while holding it: who lets go and takes it at once is faster than who is woken"
 	}
 	return h
 }
 
-// atMost is put before the length of a wait that may be shorter.
-func atMost(ts *gvl.ThreadState) string {
-	if ts.AtMost() {
-		return "≤ "
+// leastToldNS is the shortest lower bound that is told, in ns: the time between two readings of stacks. A shorter one says nothing.
+const leastToldNS = 10e6
+
+// longestText says, behind words that lead to it, which of some threads is known to have waited longest, and how long. It is empty if that is not
+// known of any.
+func (w *window) longestText(lead string, ids []sampler.ThreadID) string {
+	var longest gvl.Bounded
+	for _, id := range ids {
+		if told := w.state(id).Told(); told.NS > longest.NS {
+			longest = told
+		}
 	}
-	return ""
+	if longest.NS == 0 || longest.Bound == gvl.AtLeast && longest.NS < leastToldNS {
+		return ""
+	}
+	return lead + longest.Prose()
 }
 
 func holderDoes(ts *gvl.ThreadState) string {

@@ -30,12 +30,10 @@ func evalPoolWait(w *window) hit {
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for a connection"
 	}
-	h.text += ", longest wait "
-	if w.poolAtMost {
-		h.text += "≤ "
+	if w.poolTold.NS > 0 {
+		h.text += ", longest wait " + w.poolTold.Prose()
 	}
-	h.text += units.ProseDuration(w.poolNS) + w.in(h.stack)
-	h.text += "; " + units.RoundPercent(share) + " of the busy time"
+	h.text += w.in(h.stack) + "; " + units.RoundPercent(share) + " of the busy time"
 	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"
 	return h
 }
@@ -57,7 +55,7 @@ func (w *window) gateWait(share float64) hit {
 	if h.score < 1 {
 		return h
 	}
-	ids, longest := w.waiting(func(_ *gvl.ThreadState, x *watch) bool { return x.gate == g })
+	ids, _ := w.waiting(func(_ *gvl.ThreadState, x *watch) bool { return x.gate == g })
 	if len(ids) == 0 {
 		return hit{score: ClearShare} // in this moment
 	}
@@ -90,8 +88,7 @@ func (w *window) gateWait(share float64) hit {
 	if g.nested {
 		h.next = "a thread that is inside waits for another turn: make do with one, or they all wait for good"
 	}
-	h.text += " " + tenseWait + " in " + w.gatePlace(g, h.stack) + " for " + what + ", the longest for " + atMost(w.state(ids[0])) +
-		units.ProseDuration(longest)
+	h.text += " " + tenseWait + " in " + w.gatePlace(g, h.stack) + " for " + what + w.longestText(", the longest for ", ids)
 	if in := w.gateInside(g); in != "" {
 		h.text += "; inside: " + in
 	}

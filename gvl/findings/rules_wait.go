@@ -76,7 +76,7 @@ func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, n
 
 // onPeer fills a hit about one remote end.
 func (w *window) onPeer(h *hit, group uint32, ns int64) {
-	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
+	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		return ts.State == gvl.IO && !x.idle && x.group == group
 	})
 	g := w.ev.peers.Group(group)
@@ -84,7 +84,7 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	h.text = units.RoundPercent(w.ofBusy(ns)) + " of the busy time " + tenseWaits + " for " + gvl.PeerName(g.Peer) + listener(g.Peer) + w.callsText(group) + "; " + tenseNow + " " +
 		units.Plural(len(ids), "thread", "threads")
 	if len(ids) > 0 {
-		h.text += ", the longest " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
+		h.text += w.longestText(", the longest ", ids)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack = ts.Stack
 			if code := w.place(ts.Stack); code != "" {
@@ -203,7 +203,7 @@ func consumer(x *watch) bool { return !x.moved && x.flags&(flagServer|flagServin
 
 // evalDNS: threads wait for names to be resolved.
 func evalDNS(w *window) hit {
-	ids, longest := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
+	ids, _ := w.waiting(func(ts *gvl.ThreadState, _ *watch) bool {
 		return ts.State == gvl.IO && ts.Detail.Op == gvl.OpResolve
 	})
 	sum := w.ops[opResolves]
@@ -216,7 +216,7 @@ func evalDNS(w *window) hit {
 	h.text = "threads " + tense("resolve", "resolved") + " names again and again"
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread "+tense("resolves", "resolved"), "threads "+tense("resolve", "resolved")) + " a name"
-		h.text += ", the longest for " + atMost(w.state(ids[0])) + units.ProseDuration(longest)
+		h.text += w.longestText(", the longest for ", ids)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack, h.peer = ts.Stack, ts.Detail.Peer
 			h.text += w.in(ts.Stack)
@@ -256,7 +256,7 @@ func evalLogBlocked(w *window) hit {
 	}
 	h.stack, h.peer, h.explains = ts.Stack, ts.Detail.Peer, min(longest, w.sampledNS)*int64(1+behind)
 	h.title = "Log output stuck"
-	h.text = w.name(ids[0]) + " " + tenseIs + " in write() to " + w.target(ts) + " for " + atMost(ts) + units.ProseDuration(longest) + w.in(ts.Stack)
+	h.text = w.name(ids[0]) + " " + tenseIs + " in write() to " + w.target(ts) + w.longestText(" for ", ids[:1]) + w.in(ts.Stack)
 	if behind > 0 {
 		h.text += ", " + units.Plural(behind, "thread "+tenseWaits, "threads "+tenseWait) + " behind it"
 	}

@@ -58,11 +58,11 @@ type past struct {
 	gcLacked  int64
 	poolNS    int64
 	poolAt    sampler.StackID
-	// poolAtMost: that wait may have been shorter.
-	poolAtMost bool
-	longest    hold
-	stuckNS    int64
-	holderCPU  int64
+	// poolTold is how the length of that wait is told.
+	poolTold  gvl.Bounded
+	longest   hold
+	stuckNS   int64
+	holderCPU int64
 	// holderWait is the time holders were runnable without a CPU.
 	holderWait int64
 	// nativeCPU and nativeWait are the same two of threads that worked without the GVL.
@@ -136,7 +136,7 @@ func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromN
 	w.waits.Reset()
 	w.quality = sampler.Quality{}
 	w.sampledNS, w.gcNS, w.gcLacked, w.pause, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, pause{}, 0, 0, 0, 0
-	w.poolNS, w.poolAt, w.poolAtMost, w.nativeCPU, w.nativeWait = 0, 0, false, 0, 0
+	w.poolNS, w.poolAt, w.poolTold, w.nativeCPU, w.nativeWait = 0, 0, gvl.Bounded{}, 0, 0
 	w.ops, w.resting = [numOps]int64{}, [gvl.NumStates]int64{}
 	for i := range states {
 		if ev.slots[i] >= 0 {
@@ -191,7 +191,7 @@ func (w *past) add(b *second) {
 		w.pause = b.pause
 	}
 	if b.poolNS > w.poolNS {
-		w.poolNS, w.poolAt, w.poolAtMost = b.poolNS, b.poolStack, b.poolAtMost
+		w.poolNS, w.poolAt, w.poolTold = b.poolNS, b.poolStack, b.poolTold
 	}
 	if b.longest.ns > w.longest.ns {
 		w.longest = b.longest

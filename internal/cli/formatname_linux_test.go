@@ -32,4 +32,30 @@ func TestFormatByName(t *testing.T) {
 	if _, err := os.Lstat(refused); err == nil {
 		t.Errorf("%s is there", refused)
 	}
+	for _, name := range []string{"x.perfetto", "x.speedscope", "x.jfr"} {
+		for _, command := range []string{"report", "diff"} {
+			file, args := filepath.Join(t.TempDir(), name), []string{command, recorded}
+			if command == "diff" {
+				args = append(args, recorded)
+			}
+			got := run(t, append(args, "-o", file)...)
+			got.want(t, 2)
+			if _, err := os.Lstat(file); err == nil || !strings.Contains(got.err, "stands for no format") {
+				t.Errorf("%s -o %s: %s", command, name, got.err)
+			}
+		}
+	}
+	run(t, "report", recorded, "--format", "chrome", "-o", filepath.Join(t.TempDir(), "x.perfetto")).want(t, 0)
+}
+
+// TestEndpointThatWasNotSeen: a --endpoint that matches nothing is an error that lists what is like it, and no report of nothing.
+func TestEndpointThatWasNotSeen(t *testing.T) {
+	t.Parallel()
+	recorded := valuesFile(t)
+	for _, args := range [][]string{{"report", recorded, "--json"}, {"report", recorded, "--format", "collapsed"}} {
+		got := run(t, append(args, "--endpoint", "kept#list")...)
+		if got.code == 0 || got.out != "" || !strings.Contains(got.err, "--endpoint kept#list matches none of the 2 routes and classes that were seen; nearest: GET kept#index, KeptJob") {
+			t.Errorf("%v: exit code %d, %d bytes, %s", args, got.code, len(got.out), got.err)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,10 @@ import (
 	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -153,10 +156,7 @@ func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.
 		m.Trace.Notes = j.notes
 	}
 	m.Own = j.own
-	if match := j.endpoint.Match(); match != nil {
-		m.OnlyEndpoints(match)
-	}
-	return m, note, nil
+	return m, note, onlyEndpoints(j.endpoint, &m)
 }
 
 func (p profileOf) write(ctx context.Context, src sampler.Source, j *job) error {
@@ -262,6 +262,18 @@ func addFormat(cmd *cobra.Command, name *string, usual string) {
 	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, where the file's name does not tell it")
 }
 
+// endsOfAny are ends of names that stand for no format: a file with such a name may be in any.
+var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", ".tmp"}
+
+// endsOfText are those of text.
+var endsOfText = []string{".txt", ".text", ".log", ".md"}
+
+// tellsAnother reports whether the end of a file's name stands for a format that ddtop does not write: it has letters, and is not one of any. Text has ends of its own.
+func tellsAnother(name string, binary bool) bool {
+	end := filepath.Ext(name)
+	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
+}
+
 // formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the usual one,
 // which is what asked holds. A name that stands for another one than was asked for is refused: whoever opens the file by its name
 // would be told that it is broken.
@@ -296,6 +308,12 @@ func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format
 		return format{}, flags.Usagef("%s is no name for the format %s; in JSON are %s: say which %s", out, f.name, strings.Join(all, ", "), how)
 	case strings.HasSuffix(name, ".html"):
 		return format{}, flags.Usagef("%s is no name for the format %s; a flamegraph for a browser is an .svg", out, f.name)
+	case !chosen && tellsAnother(name, f.binary) && !(f.json && strings.HasSuffix(name, ".json")):
+		var known []string
+		for _, f := range formats {
+			known = append(known, f.ends...)
+		}
+		return format{}, flags.Usagef("the end of %s stands for no format: take one of %s, or say with --format which format it is", out, strings.Join(known, ", "))
 	}
 	return f, nil
 }
@@ -333,4 +351,80 @@ func (f *ownFlag) checkOwn(format string, formats ...string) error {
 		return flags.Usagef("--own is of %s, not of %s", strings.Join(formats, " and "), format)
 	}
 	return nil
+}
+
+// onlyEndpoints leaves the weights of the requests and jobs that --endpoint names. It fails if none of those that were seen is named.
+func onlyEndpoints(f *flags.Endpoint, m *profile.Measured) error {
+	match := f.Match()
+	if match == nil {
+		return nil
+	}
+	var seen []string
+	for _, served := range m.Served {
+		seen = append(seen, served.Name)
+	}
+	m.OnlyEndpoints(match)
+	return foundEndpoint(f, seen)
+}
+
+// seenEndpoints fails if --endpoint names none of the requests and jobs of a measurement.
+func seenEndpoints(f *flags.Endpoint, m *measure.Measure) error {
+	if f.Match() == nil {
+		return nil
+	}
+	var seen []string
+	all := m.Requests(nil)
+	for i := range all.Endpoints {
+		if name := all.Endpoints[i].Endpoint; name != nil {
+			seen = append(seen, *name)
+		}
+	}
+	for i := range all.Running {
+		if name := all.Running[i].Endpoint; name != nil {
+			seen = append(seen, *name)
+		}
+	}
+	return foundEndpoint(f, seen)
+}
+
+// maxNearNames is how many names are listed that are near to one that was not found.
+const maxNearNames = 5
+
+// foundEndpoint fails if --endpoint names none of what was seen, and lists the names that are most like it.
+func foundEndpoint(f *flags.Endpoint, seen []string) error {
+	seen = slices.DeleteFunc(slices.Clone(seen), func(name string) bool { return name == "" })
+	if slices.ContainsFunc(seen, f.Match()) {
+		return nil
+	}
+	if len(seen) == 0 {
+		return fmt.Errorf("--endpoint %s matches nothing: no request and no job was seen whose route or class is known; measure for longer, or leave --endpoint out", f)
+	}
+	slices.SortFunc(seen, func(x, y string) int {
+		return cmp.Or(cmp.Compare(likeness(f.String(), y), likeness(f.String(), x)), cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
+	})
+	seen = slices.Compact(seen)
+	near := make([]string, 0, maxNearNames)
+	for _, name := range seen[:min(len(seen), maxNearNames)] {
+		near = append(near, flamegraph.Printable(name))
+	}
+	return fmt.Errorf("--endpoint %s matches none of the %s that were seen; nearest: %s", f, units.Plural(len(seen), "route or class", "routes and classes"), strings.Join(near, ", "))
+}
+
+// likeness is how many pairs of letters that follow each other two texts share.
+func likeness(x, y string) int {
+	pairs := func(s string) map[string]bool {
+		out := make(map[string]bool)
+		for s = strings.ToLower(s); len(s) > 1; s = s[1:] {
+			out[s[:2]] = true
+		}
+		return out
+	}
+	a, b := pairs(x), pairs(y)
+	both := 0
+	for p := range a {
+		if b[p] {
+			both++
+		}
+	}
+	return both
 }

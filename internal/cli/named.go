@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -293,7 +294,27 @@ func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate 
 type matchFlag string
 
 func (m *matchFlag) addMatch(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(m), "match", "", "follow the Ruby processes whose title matches, a `REGEXP`; those to come, too")
+	cmd.Flags().Var(m, "match", "follow the Ruby processes whose title matches, a `REGEXP`; those to come, too")
+}
+
+// String is the expression.
+func (m *matchFlag) String() string { return string(*m) }
+
+// Type is the word for the value in help texts.
+func (m *matchFlag) Type() string { return "REGEXP" }
+
+// Set takes an expression. One that is given after another one means the processes of either.
+func (m *matchFlag) Set(text string) error {
+	if _, err := regexp.Compile(text); err != nil {
+		return fmt.Errorf("%q is no regular expression: %w", text, err)
+	}
+	switch {
+	case *m == "" || text == "":
+		*m = matchFlag(text)
+	default:
+		*m = matchFlag("(?:" + string(*m) + ")|(?:" + text + ")")
+	}
+	return nil
 }
 
 // userFlag is a flag's value: whose processes --match may find, a name or a number; "": everybody's.
@@ -324,8 +345,8 @@ func (u userFlag) only() (func(pid int) bool, error) {
 	}, nil
 }
 
-// finder returns what looks for processes that match; nil: none are looked for.
-func (m matchFlag) finder(of userFlag) (func(known func(int) bool) []int, error) {
+// finder returns what looks for processes that match; nil: none are looked for. It says if there is none now.
+func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {
 			return nil, flags.Usagef("--user goes with --match")
@@ -342,8 +363,12 @@ func (m matchFlag) finder(of userFlag) (func(known func(int) bool) []int, error)
 	}
 	finder := attach.NewFinder(re.MatchString)
 	finder.Only = only
-	if _, err := finder.Find(func(int) bool { return true }); err != nil {
+	now, err := finder.Find(func(int) bool { return false })
+	if err != nil {
 		return nil, err
+	}
+	if len(now) == 0 {
+		say("no process matches --match " + flamegraph.Printable(string(m)) + " now; those that come later are followed")
 	}
 	return func(known func(int) bool) []int {
 		found, _ := finder.Find(known) // it could be read at the start; the next time it may be again

@@ -148,11 +148,11 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 	if err != nil {
 		return err
 	}
-	find, err := f.match.finder(f.user)
+	log := slog.New(slog.NewTextHandler(std.Err, nil))
+	find, err := f.match.finder(f.user, func(text string) { log.Warn(text) })
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(std.Err, nil))
 	warnOfOpenKeys(log)
 	ctx := cmd.Context()
 	routes, err := f.openRoutes(ctx)

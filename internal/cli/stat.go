@@ -87,6 +87,9 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 		return account.Stat{}, "", err
 	}
 	stat := m.Stat(j.wait.Value.Nanoseconds())
+	if err := seenEndpoints(&j.endpoint, m); err != nil {
+		return account.Stat{}, "", err
+	}
 	if match := j.endpoint.Match(); match != nil {
 		stat.Requests = m.Requests(match)
 	}

@@ -138,7 +138,7 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std run.Streams)
 	case f.output == "" || f.output == "-":
 		return flags.Usagef("%s --when needs -o FOLDER, where recordings are kept", cmd.CommandPath())
 	}
-	find, err := f.when.match.finder(f.when.user)
+	find, err := f.when.match.finder(f.when.user, func(text string) { std.Say("%s", text) })
 	if err != nil {
 		return err
 	}

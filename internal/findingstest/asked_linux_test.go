@@ -15,7 +15,7 @@ func TestShortChildren(t *testing.T) {
 		p := start(t, r, "asked/children")
 		s := watch(t, p.PID, nil, raiseTime, says("child_wait", []string{"4 threads wait for child processes", "of the busy time"}), nil)
 		checkRaised(t, s, "child_wait", raised{
-			pattern: `^4 threads wait for child processes, the longest for (≤ )?[\d.]+ \S+ (\(pid \d+\) )?in Thumbnails#show .*` +
+			pattern: `^4 threads wait for child processes, the longest for [≤≥]?[\d.]+ \S+ (\(pid \d+\) )?in Thumbnails#show .*` +
 				`\(script\.rb:\d+\); \d+ % of the busy time$`,
 			never: []string{"io_busy", "http_slow"},
 		})

@@ -14,7 +14,7 @@ import (
 // callsText is what http_slow says of calls, with the lengths.
 var callsText = regexp.MustCompile(
 	`^\d+ % of the busy time waits for \S+:443 HTTPS(?:, where \S+ \(pid \d+\) listens)?, [\d.]+ calls a second: half take ≤ ([^,]+), 95 % ≤ ([^,]+), the longest ([^,;]+); ` +
-		`now [34] threads, the longest (≤?[\d.]+ \S+) in .*\(script\.rb:\d+\)$`)
+		`now [34] threads, the longest ([≤≥]?[\d.]+ \S+) in .*\(script\.rb:\d+\)$`)
 
 // TestCallLengths: the lengths of calls are those that the program logs itself, although between two calls a thread runs for so short
 // a time that hardly a tick sees it. A length is right to the time between two looks, which is an eighth of the call's or that between
@@ -50,7 +50,7 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 	low := time.Duration(shortest*7/8*1e9) - about
 	high := time.Duration(longest*9/8*1e9) + about
 	for i, what := range []string{"half", "95 %", "the longest", "the longest now"} {
-		length, atMost := strings.CutPrefix(m[i+1], "≤")
+		length, atMost := strings.CutPrefix(strings.TrimPrefix(m[i+1], "≥"), "≤")
 		d, err := time.ParseDuration(strings.ReplaceAll(length, " ", ""))
 		if err != nil {
 			t.Fatal(err)

@@ -13,9 +13,9 @@ func TestOwnPools(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
 	for name, pattern := range map[string]string{
-		"queue": `^[78] of 10 web threads wait in Pool#with \(script\.rb:\d+\) for one of 2, the longest for (≤ )?[\d.]+ \S+; ` +
+		"queue": `^[78] of 10 web threads wait in Pool#with \(script\.rb:\d+\) for one of 2(, the longest for [≤≥]?[\d.]+ [a-zµ]+)?; ` +
 			`inside: web-\d for ≤ [\d.]+ \S+ in .*Shop#`,
-		"monitor": `^[5-7] of 9 import threads wait in Slots#reserve \(script\.rb:\d+\) for one of 3, the longest for (≤ )?[\d.]+ \S+; ` +
+		"monitor": `^[5-7] of 9 import threads wait in Slots#reserve \(script\.rb:\d+\) for one of 3(, the longest for [≤≥]?[\d.]+ [a-zµ]+)?; ` +
 			`inside: import-\d for ≤ `,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ var raises = map[string]raised{
 	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
 	"lock_convoy":   {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
 	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the looks that saw a holder, now in .*\(script\.rb:\d+\); it lets go and takes it again ` +
-		`about [\d.]+ times a second, for some [\d.]+ \S+ each; [12] threads? waits?, woken in vain, the longest for ≤ `},
+		`about [\d.]+ times a second, for some [\d.]+ \S+ each; [12] threads? waits?, woken in vain and not seen elsewhere for up to `},
 	"pool_wait":     {words: []string{"for a connection"}},
 	"gc_pause":      {words: []string{"kept all Ruby code from running"}, rules: []string{"gc_pause.pause=30ms"}, alone: true},
 	"gc_pressure":   {words: []string{"of all Ruby work"}, never: []string{"gvl_stuck"}, alone: true},
@@ -51,9 +51,9 @@ var raises = map[string]raised{
 	"dns_slow":     {words: []string{"threads resolve a name"}, never: []string{"http_slow"}, alone: true, prepare: silentResolver},
 	"child_wait":   {words: []string{"2 threads wait for child processes"}},
 	"sleep_wait": {words: []string{"Mailer#deliver"}, pattern: `^requests or jobs spend \d+ % of the busy time in sleep; now [1-4] threads?, ` +
-		`the longest for (≤ )?[\d.]+ \S+ in Mailer#deliver → Kernel#sleep \(script\.rb:\d+\)$`},
+		`the longest for [≤≥]?[\d.]+ \S+ in Mailer#deliver → Kernel#sleep \(script\.rb:\d+\)$`},
 	"thread_wait": {words: []string{"AuditLog#<<"}, never: []string{"deadlock", "io_busy"}, pattern: `^requests or jobs spend \d+ % of the busy ` +
-		`time waiting for another thread; now [1-4] threads?, the longest for (≤ )?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): the queue is full; audit` +
+		`time waiting for another thread; now [1-4] threads?, the longest for [≤≥]?[\d.]+ \S+ in AuditLog#<< → .*SizedQueue#push \(script\.rb:\d+\): the queue is full; audit` +
 		`(, the other thread in AuditLog, is| takes from it and is) .* in .*AuditLog#initialize.*\(script\.rb:\d+\)$`},
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},

@@ -144,6 +144,16 @@ func (f *Figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
 // Enough reports whether a kind of figure has its least quality.
 func (f *Figures) Enough(kind sampler.Figure) bool { return f.lacks[kind] == "" }
 
+// Why says why figures of some kinds are not told: – and the reason of the first of them. It is empty if all have their least quality.
+func (f *Figures) Why(kinds ...sampler.Figure) string {
+	for _, kind := range kinds {
+		if why := f.lacks[kind]; why != "" {
+			return kind.String() + " –: " + why
+		}
+	}
+	return ""
+}
+
 // Told returns a figure's text, or – if its kind has less than its least quality.
 func (f *Figures) Told(kind sampler.Figure, text string) string {
 	if !f.Enough(kind) {

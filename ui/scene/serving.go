@@ -94,12 +94,14 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	s.Seen = s.Seen || len(s.Running) > 0 || len(s.Endpoints) > 0
 }
 
-// Length is the length that a share of those that began and ended in the time shown did not exceed; "–" without any.
+// Length is the length that a share of those that began and ended in the time shown did not exceed; "–" without any. All shares are told by one
+// estimate: if half of them may be off by much, all lengths are upper bounds.
 func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
 	}
-	return LengthText(account.Length(s.Lengths.Quantile(q), s.slackNS))
+	slack := account.Slack(s.Lengths.Quantile(.5), s.slackNS)
+	return LengthText(s.Lengths.Quantile(q)+slack, slack > 0)
 }
 
 // LengthText writes a request's length: with ≤ where readings were too far apart to tell it from a shorter one.

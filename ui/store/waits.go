@@ -28,9 +28,18 @@ type waitLog struct {
 	Sum   gvl.Lengths
 	// Events are the last single waits, with their threads.
 	Events waitEvents
-	// holders are the stacks that threads had when they held the GVL last, works what threads worked for, by their slots.
+	// holders are the stacks that threads had when they held the GVL last, served whom they work for while they wait, by their slots.
 	holders map[sampler.ThreadID]sampler.StackID
-	works   []sampler.WorkID
+	served  []served
+}
+
+// served is the last time in which a thread waited, and whom it worked for in it: 0 if for several, one after the other, or if that is not known.
+type served struct {
+	thread       sampler.ThreadID
+	work         sampler.WorkID
+	fromNS, toNS int64
+	// open are the numbers of events that end later: time is handed out when the stacks around it are known.
+	open []int
 }
 
 type waitSlot struct {
@@ -49,11 +58,24 @@ func NewWaitLog(history time.Duration) *waitLog {
 func (w *waitLog) Waited(x *gvl.Wait) {
 	e := WaitEvent{EndNS: x.ToNS, LenNS: x.NS(), LeastNS: x.LeastNS, MostNS: x.MostNS, Cut: x.Cut, HandNS: x.HandoverNS, NoCPUNS: x.NoCPUNS, Thread: x.Thread, First: x.FirstHolder, Last: x.LastHolder,
 		Stack: x.Before.Stack, FirstStack: w.holders[x.FirstHolder], LastStack: w.holders[x.LastHolder], Ractor: x.Before.Ractor, After: x.After, Exact: x.Exact}
-	if x.Slot >= 0 && x.Slot < len(w.works) {
-		e.Work = w.works[x.Slot]
+	s := w.servedIn(x.Slot)
+	if s.thread == e.Thread && s.fromNS < e.EndNS && s.toNS > e.FromNS() {
+		e.Work = s.work
 	}
 	w.Add(&e)
-	w.Events.add(e)
+	if n := w.Events.add(e); (s.thread != e.Thread || s.toNS < e.EndNS) && len(s.open) < maxOpenWaits {
+		s.open = append(s.open, n)
+	}
+}
+
+// maxOpenWaits bounds the waits of a thread that ended since its stack was read last. Later ones are told without a request.
+const maxOpenWaits = 256
+
+func (w *waitLog) servedIn(slot int) *served {
+	for slot >= len(w.served) {
+		w.served = append(w.served, served{})
+	}
+	return &w.served[max(slot, 0)]
 }
 
 // Lock notes the stack of a holder.
@@ -68,12 +90,42 @@ func (w *waitLog) Lock(i *gvl.LockInterval) {
 	w.holders[i.Thread] = stack
 }
 
-// Interval notes what a thread works for.
+// Interval notes whom a thread works for while it waits: the request of a wait is the one at that instant, not the one that was read last.
 func (w *waitLog) Interval(i *gvl.Interval) {
-	for i.Slot >= len(w.works) {
-		w.works = append(w.works, 0)
+	s := w.servedIn(i.Slot)
+	if i.State == gvl.Waiting {
+		switch {
+		case s.thread != i.Thread || s.toNS != i.FromNS:
+			s.thread, s.fromNS, s.work = i.Thread, i.FromNS, i.Serving.Work
+		case s.work != i.Serving.Work:
+			s.work = 0
+		}
+		s.toNS = i.ToNS
 	}
-	w.works[i.Slot] = i.Serving.Work
+	left := s.open[:0]
+	for _, n := range s.open {
+		e := w.Events.numbered(n)
+		if e == nil || e.Thread != i.Thread {
+			continue
+		}
+		if i.State == gvl.Waiting && s.fromNS < e.EndNS && s.toNS > e.FromNS() && e.Work != s.work {
+			w.slots[e.EndNS/WaitSlotNS%int64(len(w.slots))].serves(e.Key(), s.work)
+			e.Work = s.work
+		}
+		if i.ToNS < e.EndNS {
+			left = append(left, n)
+		}
+	}
+	s.open = left
+}
+
+// serves notes for whom one of the longest waits was.
+func (s *waitSlot) serves(k WaitKey, work sampler.WorkID) {
+	for i := range s.longest {
+		if e := &s.longest[i]; e.Key() == k {
+			e.Work = work
+		}
+	}
 }
 
 func (w *waitLog) Add(e *WaitEvent) {
@@ -221,16 +273,27 @@ func (e *WaitEvent) QueueNS() int64 { return max(e.LenNS-e.HandNS, 0) }
 type waitEvents struct {
 	ring []WaitEvent
 	next int
+	all  int // since the beginning
 }
 
-// add notes a wait. It allocates only until the ring is full.
-func (w *waitEvents) add(e WaitEvent) {
+// add notes a wait, and returns its number. It allocates only until the ring is full.
+func (w *waitEvents) add(e WaitEvent) int {
+	w.all++
 	if len(w.ring) < maxWaitEvents {
 		w.ring = append(w.ring, e)
-		return
+		return w.all - 1
 	}
 	w.ring[w.next] = e
 	w.next = (w.next + 1) % len(w.ring)
+	return w.all - 1
+}
+
+// numbered returns the wait with a number; nil: it is not kept any more.
+func (w *waitEvents) numbered(n int) *WaitEvent {
+	if i := n - (w.all - len(w.ring)); i >= 0 && i < len(w.ring) {
+		return w.event(i)
+	}
+	return nil
 }
 
 func (w *waitEvents) event(i int) *WaitEvent { return &w.ring[(w.next+i)%len(w.ring)] }

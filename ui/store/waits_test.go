@@ -113,3 +113,48 @@ func TestWaitsAfterBoot(t *testing.T) {
 		t.Errorf("%d waits, want the one that goes on", n)
 	}
 }
+
+// TestRequestOfAWait: a wait is for the request that its thread worked for in it, not for the one of its thread's last interval before; for none if
+// that is not known or changed within it.
+func TestRequestOfAWait(t *testing.T) {
+	const thread, slot = 7, 2
+	interval := func(s gvl.State, fromNS, toNS int64, work sampler.WorkID) func(*waitLog) {
+		return func(w *waitLog) {
+			w.Interval(&gvl.Interval{Thread: thread, Slot: slot, State: s, FromNS: fromNS, ToNS: toNS, Serving: sampler.Serving{Work: work}})
+		}
+	}
+	wait := func(fromNS, toNS int64) func(*waitLog) {
+		return func(w *waitLog) {
+			w.Waited(&gvl.Wait{Thread: thread, Slot: slot, FromNS: fromNS, ToNS: toNS, LeastNS: toNS - fromNS, MostNS: toNS - fromNS})
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		steps []func(*waitLog)
+		want  []sampler.WorkID
+	}{
+		{"told after the wait", []func(*waitLog){interval(gvl.Running, 50, 100, 1), wait(100, 200), interval(gvl.Waiting, 100, 200, 2)}, []sampler.WorkID{2}},
+		{"told in two parts", []func(*waitLog){interval(gvl.Waiting, 100, 150, 2), wait(100, 200), interval(gvl.Waiting, 150, 200, 2)}, []sampler.WorkID{2}},
+		{"two requests", []func(*waitLog){interval(gvl.Waiting, 100, 150, 1), wait(100, 200), interval(gvl.Waiting, 150, 200, 2)}, []sampler.WorkID{0}},
+		{"not told", []func(*waitLog){interval(gvl.Running, 50, 100, 1), wait(100, 200), interval(gvl.Running, 200, 300, 1)}, []sampler.WorkID{0}},
+		{"for nobody after a request", []func(*waitLog){interval(gvl.Running, 50, 100, 1), wait(100, 200), interval(gvl.Waiting, 100, 200, 0)}, []sampler.WorkID{0}},
+		{"two waits between two readings", []func(*waitLog){
+			wait(100, 200), wait(300, 400), interval(gvl.Waiting, 100, 200, 1), interval(gvl.Running, 200, 300, 1), interval(gvl.Waiting, 300, 400, 2),
+		}, []sampler.WorkID{1, 2}},
+	} {
+		w := NewWaitLog(time.Minute)
+		for _, step := range c.steps {
+			step(w)
+		}
+		var got []sampler.WorkID
+		w.Events.ForEach(0, 1e9, func(e *WaitEvent) { got = append(got, e.Work) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		for i, e := range w.slots[0].longest {
+			if e.Work != c.want[i] {
+				t.Errorf("%s: of the longest %d is for %d", c.name, i, e.Work)
+			}
+		}
+	}
+}

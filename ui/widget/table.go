@@ -21,6 +21,7 @@ type Column[R any] struct {
 	// first; if that is not enough, it goes itself.
 	Least, Drop int
 	Right       bool // it ends at its right edge
+	Tail        bool // what has no room is cut from its begin: names of pools differ at their ends
 	// Order names the order by this column; "": the table can't be sorted by it. compare is that order, what stands out first.
 	Order   string
 	Compare func(x, y R) int
@@ -234,7 +235,11 @@ func (c *Column[R]) put(a canvas.Area, r R, sc *scene.Scene) {
 		return
 	}
 	text, st := c.Text(r, sc)
-	if text = canvas.Cut(text, a.W); c.Right {
+	cut := canvas.Cut
+	if c.Tail {
+		cut = canvas.CutLeft
+	}
+	if text = cut(text, a.W); c.Right {
 		text = canvas.PadLeft(text, a.W)
 	}
 	a.Put(0, 0, text, st)

@@ -125,8 +125,8 @@ func lockColumns() []widget.Column[lockRow] {
 	figure := func(text func(lockRow) string) func(lockRow, *scene.Scene) (string, canvas.Style) {
 		return func(l lockRow, sc *scene.Scene) (string, canvas.Style) { return text(l), style(l, &sc.Theme) }
 	}
-	held := func(q float64) func(lockRow, *scene.Scene) (string, canvas.Style) {
-		return figure(func(l lockRow) string { return l.held(q) })
+	held := func(i int) func(lockRow, *scene.Scene) (string, canvas.Style) {
+		return figure(func(l lockRow) string { return l.held(i) })
 	}
 	return []widget.Column[lockRow]{
 		{Title: "lock", Width: widget.Wide(10, 80, 11, scene.WideWidth, 13, 160, 24), Draw: func(a canvas.Area, l lockRow, sc *scene.Scene) {
@@ -143,10 +143,7 @@ func lockColumns() []widget.Column[lockRow] {
 			return units.Count(int64(len(l.Waiters))), st
 		}},
 		{Title: "longest", Width: widget.Wide(7, scene.WideWidth, 8), Right: true, Text: figure(func(l lockRow) string {
-			if len(l.Waiters) == 0 {
-				return "–"
-			}
-			return l.Longest().Duration()
+			return known(l.Longest())
 		})},
 		{Title: "holder", Width: widget.Wide(8, 80, 9, scene.WideWidth, 11, 160, 16), Text: holderText,
 			Spans: func(l lockRow) bool { return !l.Exclusive && l.Holder == 0 }},
@@ -161,9 +158,9 @@ func lockColumns() []widget.Column[lockRow] {
 			a.Put(0, 0, canvas.Cut(text, a.W), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[l.HolderState])})
 		}},
 		{Title: "held now", Short: "held", Width: widget.Wide(7, scene.WideWidth, 8), Right: true, Text: figure(lockRow.heldNow)},
-		{Title: "p50", Width: widget.Wide(0, scene.WideWidth, 7), Right: true, Text: held(.5)},
-		{Title: "p95", Width: widget.Wide(7), Right: true, Text: held(.95)},
-		{Title: "max", Width: widget.Wide(0, scene.WideWidth, 7), Right: true, Text: held(1)},
+		{Title: "p50", Width: widget.Wide(0, scene.WideWidth, 7), Right: true, Text: held(0)},
+		{Title: "p95", Width: widget.Wide(7), Right: true, Text: held(1)},
+		{Title: "max", Width: widget.Wide(0, scene.WideWidth, 7), Right: true, Text: held(2)},
 		{Title: "taken/s", Short: "/s", Width: widget.Wide(5, scene.WideWidth, 7), Right: true, Text: figure(lockRow.perSecond)},
 		{Title: "where it is taken", Short: "taken at", Width: widget.Wide(widget.Rest), Least: 8, Draw: func(a canvas.Area, l lockRow, sc *scene.Scene) {
 			l.taken.draw(a, &sc.Theme)
@@ -235,7 +232,7 @@ func (p *Page) placeColumns() []widget.Column[placeRow] {
 			Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
 				return canvas.PadLeft(units.Duration(b.NS), 7), sc.Theme.Plain()
 			}},
-		{Title: "behind", Width: func(screen int) int { return min(20, screen/6) },
+		{Title: "behind", Width: func(screen int) int { return min(20, screen/6) }, Tail: true,
 			Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {
 				name := gvl.ThreadName(b.Thread, sc.Dict)
 				if n := b.Threads - 1; n > 0 {

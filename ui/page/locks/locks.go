@@ -143,15 +143,18 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		p.Both.At = i // a click has moved the cursor, too
 	}
 	all := account.Locks(sc.States)
-	now := len(all)
-	for _, l := range r.Holds.Recent(sc.AtNS-sc.WindowNS, sc.AtNS) {
-		if !slices.ContainsFunc(all[:now], func(x account.Contended) bool { return x.Object == l.Object }) {
-			all = append(all, l)
-		}
+	// Locks come first, those that nobody waits for just now behind the others.
+	locks := max(slices.IndexFunc(all, func(c account.Contended) bool { return !c.Exclusive }), 0)
+	if locks == 0 && len(all) > 0 && all[0].Exclusive {
+		locks = len(all)
 	}
+	recent := slices.DeleteFunc(r.Holds.Recent(sc.AtNS-sc.WindowNS, sc.AtNS), func(l account.Contended) bool {
+		return slices.ContainsFunc(all[:locks], func(x account.Contended) bool { return x.Object == l.Object })
+	})
+	all = slices.Insert(all, locks, recent...)
 	p.Locks.Rows, p.ByPlace.Rows, p.Both.Rows = p.Locks.Rows[:0], p.ByPlace.Rows[:0], p.Both.Rows[:0]
 	for i := range all {
-		if l := (lockRow{Contended: &all[i]}); l.LongestNS >= int64(sc.Opt.WaitThreshold) || i >= now {
+		if l := (lockRow{Contended: &all[i]}); l.SeenNS >= int64(sc.Opt.WaitThreshold) || len(l.Waiters) == 0 {
 			if l.Exclusive {
 				l.load(sc, r)
 			}
@@ -370,12 +373,23 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.Dimmed())
 }
 
-// held is how long the lock was held, of a share of its holds; "–" where none was seen from its begin to its end.
-func (l lockRow) held(q float64) string {
+// heldShares are the shares of its holds whose lengths are told: half, 95 % and all of them.
+var heldShares = [...]float64{.5, .95, 1}
+
+// held is how long the lock was held, of the share at an index; "–" where none was seen from its begin to its end.
+func (l lockRow) held(i int) string {
 	if l.use.Held.Count() == 0 {
 		return "–"
 	}
-	return l.use.Held.Quantile(q).Duration()
+	return known(l.use.Told(heldShares[:]...)[i])
+}
+
+// known is a length, or "–" if nothing is known of it.
+func known(b gvl.Bounded) string {
+	if b.NS == 0 {
+		return "–"
+	}
+	return b.Duration()
 }
 
 // heldNow is for how long its holder has had it.
@@ -383,7 +397,7 @@ func (l lockRow) heldNow() string {
 	if l.use.Now == 0 {
 		return "–"
 	}
-	return l.use.HeldNow.Duration()
+	return known(l.use.HeldNow)
 }
 
 // perSecond is how often the lock was taken, at least: who takes it while nobody waits is not seen.
@@ -406,7 +420,7 @@ func (l lockRow) useText(sc *scene.Scene) string {
 	if !l.Exclusive {
 		return ""
 	}
-	s := fmt.Sprintf("taken %s/s, held p50 %s p95 %s max %s  ", l.perSecond(), l.held(.5), l.held(.95), l.held(1))
+	s := fmt.Sprintf("taken %s/s, held p50 %s p95 %s max %s  ", l.perSecond(), l.held(0), l.held(1), l.held(2))
 	if l.taken.path != "" && sc.Width >= scene.WideWidth {
 		s += "at " + style.LineIn(l.taken.path, l.taken.line, l.taken.uncertain) + "  "
 	}
@@ -427,7 +441,7 @@ func (l lockRow) drawWaiters(a canvas.Area, sc *scene.Scene) {
 		row.Put(1, 0, canvas.Cut(gvl.ThreadName(id, sc.Dict), nameW), t.Bold())
 		for i := range sc.States {
 			if ts := &sc.States[i]; ts.Thread == id {
-				row.Put(nameW+2, 0, canvas.PadLeft(ts.Lasted().Duration(), 9), canvas.Style{FG: t.Readable(t.States[ts.State])})
+				row.Put(nameW+2, 0, canvas.PadLeft(known(ts.Told()), 9), canvas.Style{FG: t.Readable(t.States[ts.State])})
 				callOf(sc.Dict, sc.Dict.Frames(ts.Stack, nil)).draw(row.Sub(nameW+13, 0, row.W-nameW-14, 1), t)
 			}
 		}

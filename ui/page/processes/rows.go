@@ -78,7 +78,12 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	}
 	w.figures.Load(r, to-sc.WindowNS, to)
 	w.threads = len(r.States)
-	w.findings = r.Findings.Told()
+	switch end := cmp.Or(w.Of.Store.State().End.AtNS, r.LastNS); {
+	case w.state == processRuns:
+		w.findings = r.Findings.Told()
+	default:
+		w.findings = r.Findings.ToldOfEnded(end, end+max(int64(sc.Now().Sub(w.Process.WallTime(end))), 0))
+	}
 	if sc.Frozen {
 		w.findings = nil
 		if k := r.Marks.LastBefore(to); k != nil {

@@ -61,7 +61,11 @@ func endpointColumns() []widget.Column[*endpointRow] {
 		return widget.Column[*endpointRow]{Title: title, Width: width, Drop: drop, Right: true, Order: title,
 			Compare: func(x, y *endpointRow) int { return cmp.Compare(of(y), of(x)) },
 			Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
-				if s := text(w); s != "–" {
+				switch s := text(w); {
+				case s == "–":
+				case w.Slack() > 0 && sc.Width < scene.WideWidth && !strings.HasPrefix(s, "≥"): // the column of bounds has no room
+					return "~" + s, sc.Theme.Plain()
+				default:
 					return s, sc.Theme.Plain()
 				}
 				return "–", sc.Theme.Faded()
@@ -73,7 +77,7 @@ func endpointColumns() []widget.Column[*endpointRow] {
 			if n, _ := w.Durations.Count(); n == 0 {
 				return "–"
 			}
-			return scene.LengthText(w.Quantile(q))
+			return units.Duration(of(w))
 		}, width, drop)
 	}
 	longest := func(w *endpointRow) string {
@@ -83,7 +87,7 @@ func endpointColumns() []widget.Column[*endpointRow] {
 		case w.LongestAtLeast:
 			return "≥" + units.Duration(w.LongestNS)
 		}
-		return scene.LengthText(account.Length(w.LongestNS, w.SlackNS))
+		return units.Duration(w.LongestNS)
 	}
 	return []widget.Column[*endpointRow]{
 		{Title: "route", Width: widget.Wide(widget.Rest), Least: 18, Order: "name", Compare: func(x, y *endpointRow) int { return strings.Compare(x.Title, y.Title) },
@@ -99,9 +103,25 @@ func endpointColumns() []widget.Column[*endpointRow] {
 			}},
 		quantile("p50", .5, widget.Wide(7, scene.WideWidth, 8), 3), quantile("p95", .95, widget.Wide(7, scene.WideWidth, 8), 0),
 		length("max", func(w *endpointRow) int64 { return w.LongestNS }, longest, widget.Wide(8, scene.WideWidth, 9), 4),
+		{Title: "±", Width: widget.Wide(0, scene.WideWidth, 7), Right: true, Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
+			if slack := w.Slack(); slack > 0 {
+				return units.Duration(slack), sc.Theme.Dimmed()
+			}
+			return "", sc.Theme.Dimmed()
+		}},
 		{Title: "where its time goes", Short: "time", Width: widget.Wide(9, 80, 12, scene.WideWidth, 20, 160, 30), Drop: 1, Bare: true,
-			Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) { DrawTime(a, &w.NS, w.FiberNS, sc) }},
-		{Width: widget.Wide(0, scene.WideWidth, 16, 160, 44), Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) { drawParts(a, &w.NS, w.FiberNS, w.Peers, sc) }},
+			Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) {
+				if sc.Figures.Enough(sampler.FigureStates) {
+					DrawTime(a, &w.NS, w.FiberNS, sc)
+				} else {
+					a.Put(0, 0, "–", sc.Theme.Faded())
+				}
+			}},
+		{Width: widget.Wide(0, scene.WideWidth, 16, 160, 44), Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) {
+			if sc.Figures.Enough(sampler.FigureStates) {
+				drawParts(a, &w.NS, w.FiberNS, w.Peers, sc)
+			}
+		}},
 		{Title: "makes others wait", Short: "blame", Width: widget.Wide(6, scene.WideWidth, 7, 160, 17), Right: true, Order: "blame",
 			Compare: func(x, y *endpointRow) int { return cmp.Compare(y.BlameNS, x.BlameNS) }, Text: endpointBlame},
 	}
@@ -116,7 +136,7 @@ const (
 func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	st := canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[gvl.Waiting])}
 	switch {
-	case w.Blame < littleBlame:
+	case w.Blame < littleBlame, !sc.Figures.Enough(sampler.FigureWaits), !sc.Figures.Enough(sampler.FigureStacks):
 		return "–", sc.Theme.Faded()
 	case sc.Figures.Waiting < widget.BlameGoes: // of little waiting
 		return units.Percent(w.Blame), sc.Theme.Dimmed()
@@ -230,6 +250,10 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	if least := min(a.H/2, below); above > a.H-least {
 		above = a.H - least
 	}
+	why := sc.Figures.Why(sampler.FigureRequests)
+	if p.all[1] == 0 {
+		why = "" // there is none to tell of
+	}
 	none := func(scene.Host, *widget.RequestRow, int) tea.Cmd { return nil }
 	p.Running.Draw(a.Sub(0, 0, a.W, above), sc, true, none)
 	if len(p.Running.Rows) == 0 {
@@ -237,6 +261,12 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 	below = min(below, a.H-above)
 	switch {
+	case why != "" && above < a.H:
+		lines, _ := style.Wrap("by route: "+why, a.W-3, min(2, a.H-above))
+		below = len(lines)
+		for y, line := range lines {
+			a.Put(2, above+y, line, sc.Theme.Dimmed())
+		}
 	case below > 0:
 		p.drawEndpoints(a.Sub(0, above, a.W, below), sc)
 	case p.all[1] == 0 && sc.Served.RoutesFromNS > 0 && above < a.H:

@@ -132,6 +132,9 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		}
 	}
 	for i := range sc.Served.Endpoints {
+		if !sc.Figures.Enough(sampler.FigureRequests) {
+			break
+		}
 		e := &sc.Served.Endpoints[i]
 		w := &endpointRow{Endpoint: e, Title: canvas.Clean(scene.EndpointName(e.Kind, e.Name)), Blame: min(style.Share(e.BlameNS, sc.Served.WaitNS), 1)}
 		if e.Other {
@@ -162,7 +165,9 @@ func (p *Page) About(sc *scene.Scene) string {
 	if fibers := s.FibersText(); fibers != "" {
 		parts = append(parts, fibers)
 	}
-	parts = append(parts, scene.PerSecondText(s.PerSecond)+"/s", "p50 "+s.Length(.5), "p95 "+s.Length(.95))
+	if sc.Figures.Enough(sampler.FigureRequests) {
+		parts = append(parts, scene.PerSecondText(s.PerSecond)+"/s", "p50 "+s.Length(.5), "p95 "+s.Length(.95))
+	}
 	if s.LeftOut > 0 {
 		parts = append(parts, units.Count(int64(s.LeftOut))+" not kept apart")
 	}

@@ -26,6 +26,9 @@ func threadColumns() []widget.Column[*TableRow] {
 			if w.fiber != nil {
 				return "", sc.Theme.Faded()
 			}
+			if !sc.Figures.Enough(sampler.FigureStates) {
+				return "–", sc.Theme.Faded()
+			}
 			p := w.percents()[n]
 			if p == 0 {
 				return "0 %", sc.Theme.Faded()
@@ -43,8 +46,12 @@ func threadColumns() []widget.Column[*TableRow] {
 			Compare: func(x, y *TableRow) int { return cmp.Compare(x.urgent, y.urgent) }},
 		{Title: "states", Width: widget.Wide(9, 80, 14, scene.WideWidth, 24, 160, 30), Bare: true,
 			Draw: func(a canvas.Area, w *TableRow, sc *scene.Scene) {
-				if w.fiber == nil {
+				switch {
+				case w.fiber != nil:
+				case sc.Figures.Enough(sampler.FigureStates):
 					sc.Theme.DrawStates(a, &w.Totals, sc.Opt.ASCII)
+				default:
+					a.Put(0, 0, "–", sc.Theme.Faded())
 				}
 			}},
 		{Title: "run", Width: onlyWide, Right: true, Text: percent(0, gvl.Running), Order: "run",
@@ -116,7 +123,11 @@ func drawTreeName(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	if fibers != "" {
 		room = max(room-1-canvas.Width(fibers), min(room, leastName))
 	}
-	end := a.Put(x+2, 0, canvas.Cut(w.Name, room), name)
+	cut := canvas.Cut
+	if w.InGroup { // names of a pool differ at their ends
+		cut = canvas.CutLeft
+	}
+	end := a.Put(x+2, 0, cut(w.Name, room), name)
 	if fibers != "" && a.W > end+1 {
 		a.Put(end+1, 0, canvas.Cut(fibers, a.W-end-1), t.Dimmed())
 	}
@@ -133,6 +144,8 @@ func p99Text(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 	const longNS = int64(50e6)
 	t := &sc.Theme
 	switch {
+	case !sc.Figures.Enough(sampler.FigureWaits) && w.fiber == nil:
+		return "–", t.Faded()
 	case w.p99NS == 0:
 		return w.p99, t.Faded()
 	case w.p99NS >= longNS:

@@ -79,6 +79,9 @@ func (p *Page) About(sc *scene.Scene) string {
 	if p.Table.Reverse {
 		s += " reversed"
 	}
+	if why := sc.Figures.Why(sampler.FigureStates, sampler.FigureWaits); why != "" {
+		s = why + style.Between + s
+	}
 	return s
 }
 

@@ -6,8 +6,10 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
 	"github.com/ddtop/ddtop/ui/style"
@@ -44,7 +46,7 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 		{Title: "began", Width: widget.Wide(12, scene.WideWidth, 15), Order: "start", Compare: by("start"), Text: func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
 			return sc.Process.WallTime(w.FromNS()).Format(widget.ClockOf(&w.WaitEvent, sc.Width)), sc.Theme.Dimmed()
 		}},
-		{Title: "thread", Width: widget.Wide(10, scene.WideWidth, 16, 160, 22), Order: "thread", Compare: by("thread"), Text: func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
+		{Title: "thread", Width: widget.Wide(10, scene.WideWidth, 16, 160, 22), Tail: true, Order: "thread", Compare: by("thread"), Text: func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
 			return w.Name, sc.Theme.Bold()
 		}},
 		{Title: "length", Width: widget.Wide(8), Right: true, Order: "length", Compare: by("length"), Text: func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
@@ -65,12 +67,34 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 			}
 			return w.After.String(), canvas.Style{FG: sc.Theme.Readable(sc.Theme.States[w.After])}
 		}},
-		widget.Column[*WaitRow]{Title: "waits in", Width: code, Least: 12, Text: func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
-			if w.Request != "" {
-				return w.Request + "  " + w.Code, sc.Theme.Dimmed()
-			}
-			return w.Code, sc.Theme.Dimmed()
+		widget.Column[*WaitRow]{Title: "waits in", Width: code, Least: 12, Draw: func(a canvas.Area, w *WaitRow, sc *scene.Scene) {
+			drawCode(a, w.Request, w.Code, sc.Theme.Dimmed(), canvas.Cut)
 		}})
+}
+
+// leastCode is how many columns code keeps beside what leads to it.
+const leastCode = 10
+
+// drawCode writes code behind what leads to it, a request or a thread. What has no room of a method's name is its class.
+func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string, int) string) {
+	x := 0
+	if lead != "" {
+		room := a.W
+		if code != "" && a.W >= 2*leastCode+2 {
+			room = max(a.W-2-canvas.Width(code), a.W-2-max(a.W/2, leastCode))
+		}
+		x = a.Put(0, 0, cut(lead, room), st) + 2
+	}
+	room := a.W - x
+	if room < min(leastCode, canvas.Width(code)) {
+		return
+	}
+	label, where, found := strings.Cut(code, "  ")
+	if found && canvas.Width(label)+2+canvas.Width(where) <= room {
+		a.Put(x, 0, code, st)
+		return
+	}
+	a.Put(x, 0, flamegraph.LabelFit(label, room), st)
 }
 
 // roomyWidth is from where on the list says what a thread was at, too, when it has the columns of exact waits.
@@ -89,28 +113,25 @@ func exactWaitColumns() []widget.Column[*WaitRow] {
 	by := func(order string) func(x, y *WaitRow) int {
 		return func(x, y *WaitRow) int { return WaitOrders[order](&x.WaitEvent, &y.WaitEvent) }
 	}
-	holder := func(name, code string, sc *scene.Scene) (string, canvas.Style) {
-		switch {
-		case name == "":
-			return "–", sc.Theme.Dimmed()
-		case code == "":
-			return name, sc.Theme.Plain()
+	holder := func(a canvas.Area, name, code string, sc *scene.Scene) {
+		if name == "" {
+			a.Put(0, 0, "–", sc.Theme.Dimmed())
+			return
 		}
-		return name + "  " + code, sc.Theme.Plain()
+		drawCode(a, name, code, sc.Theme.Plain(), canvas.CutLeft)
 	}
 	return []widget.Column[*WaitRow]{
 		{Title: "queue", Width: widget.Wide(8), Right: true, Drop: 2, Text: ns((*WaitRow).QueueNS)},
 		{Title: "hand-over", Short: "hand-o.", Width: widget.Wide(8, scene.WideWidth, 9), Right: true, Drop: 3, Order: "hand-over", Compare: by("hand-over"),
 			Text: ns(func(w *WaitRow) int64 { return w.HandNS })},
 		{Title: "no CPU", Width: widget.Wide(8), Right: true, Drop: 4, Order: "no CPU", Compare: by("no CPU"), Text: ns(func(w *WaitRow) int64 { return w.NoCPUNS })},
-		{Title: "behind, at first", Short: "behind", Width: widget.Wide(widget.Rest), Least: 12, Text: func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
-			return holder(w.firstName, w.firstIn, sc)
-		}},
-		{Title: "and at the end", Width: widget.Wide(0, scene.WideWidth, widget.Rest), Least: 12, Text: func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
+		{Title: "behind, at first", Short: "behind", Width: widget.Wide(widget.Rest), Least: 12, Draw: func(a canvas.Area, w *WaitRow, sc *scene.Scene) { holder(a, w.firstName, w.firstIn, sc) }},
+		{Title: "and at the end", Width: widget.Wide(0, scene.WideWidth, widget.Rest), Least: 12, Draw: func(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 			if w.Last == w.First && w.Last != 0 {
-				return "the same", sc.Theme.Dimmed()
+				a.Put(0, 0, "the same", sc.Theme.Dimmed())
+				return
 			}
-			return holder(w.lastName, w.lastIn, sc)
+			holder(a, w.lastName, w.lastIn, sc)
 		}},
 	}
 }
@@ -123,8 +144,10 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		bars = 4
 	}
 	y := 1
-	p.drawHistogram(a.Sub(0, y, a.W, bars+1), t)
-	y += bars + 1
+	if sc.Figures.Enough(sampler.FigureWaits) {
+		p.drawHistogram(a.Sub(0, y, a.W, bars+1), t)
+		y += bars + 1
+	}
 	chainH := min(max(a.H/3, 3), 12)
 	i := p.Table.Index()
 	if i < 0 {
@@ -148,6 +171,10 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 // drawSums says how long the waits were, and how well that is known.
 func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
+	if why := sc.Figures.Why(sampler.FigureWaits); why != "" {
+		a.Put(1, 0, canvas.Cut(why, a.W-2), t.Dimmed())
+		return
+	}
 	x := 1
 	if p.kept > 0 {
 		x = a.Put(x, 0, "longest "+p.longest.Duration(), t.Bold())
@@ -182,9 +209,12 @@ func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 // seen has the lowest there is.
 func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 	const labelW = 8
-	most := int64(1)
+	most := int64(0)
 	for _, n := range p.Counts {
 		most = max(most, n)
+	}
+	if most == 0 {
+		return // the list says that there was none
 	}
 	a.Put(1, 0, canvas.PadLeft(units.Count(most), labelW-2), t.Dimmed())
 	a.Put(1, a.H-1, canvas.PadLeft("length", labelW-2), t.Dimmed())

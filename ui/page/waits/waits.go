@@ -181,7 +181,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 			p.All = max(n, p.kept)
 		}
 	}
-	exact := p.exact > 0
+	exact := 2*p.exact >= p.kept && p.exact > 0 // else they are empty for most waits: exact mode has ended
 	if exact != p.columnsExact {
 		p.Table.Columns, p.columnsExact = waitColumns(exact), exact
 		if !slices.Contains(p.Table.Orders(), p.Table.By) {
@@ -337,6 +337,9 @@ func (p *Page) About(sc *scene.Scene) string {
 	parts := []string{units.Count(p.All) + " waits"}
 	if p.All == 1 {
 		parts[0] = "1 wait"
+	}
+	if !sc.Figures.Enough(sampler.FigureWaits) {
+		parts[0] += " seen"
 	}
 	if p.thread != 0 {
 		parts[0] += " of " + p.NameOf(p.thread, sc)

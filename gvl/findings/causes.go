@@ -1,0 +1,86 @@
+package findings
+
+import "slices"
+
+// A cause is a rule whose finding explains another finding, with the evidence that it takes.
+type cause struct {
+	by string
+	// least is the smallest part of the time the symptom accounts for that the cause must account for. Zero means that the cause explains
+	// the symptom whenever both are found.
+	least float64
+	// shared: the cause must name the symptom's first thread or its remote end.
+	shared bool
+}
+
+// causes are the causes of each symptom.
+var causes = map[string][]cause{
+	// Pages from the disk make a holder sleep with the GVL.
+	"gvl_stuck": {{by: "memory_stall", least: .5}},
+	// The process's own growth uses up the memory, and its collector marks more each time.
+	"memory_stall": {{by: "memory_grows"}},
+	"gc_pause":     {{by: "memory_grows", least: .5}},
+	"gc_pressure":  {{by: "memory_grows", least: .5}},
+	"gc_majors":    {{by: "memory_grows", least: .5}},
+	// Without a CPU each turn with the GVL takes longer.
+	"gvl_hog": {{by: ruleStarved}},
+	"gvl_saturated": {
+		{by: ruleStarved}, {by: "memory_stall", least: .2}, {by: "gc_pause", least: .2}, {by: "gc_pressure", least: .2}, {by: "gc_majors", least: .2},
+		{by: "regex_runaway", least: .5}, {by: "gvl_hog", least: .5},
+	},
+	// A connection comes back late if the thread that has it waits for something else.
+	"pool_wait": {
+		{by: ruleStarved, least: .5}, {by: "lock_starved", least: .25}, {by: "lock_convoy", least: .25}, {by: "gvl_hog", least: .5}, {by: "dns_slow", least: .25},
+		{by: "child_wait", least: .25}, {by: "sleep_wait", least: .25}, {by: "thread_wait", least: .25}, {by: "redis_slow", least: .25}, {by: "db_slow", least: .25},
+		{by: "http_slow", least: .25}, {by: "gvl_saturated", least: .5},
+	},
+	"stuck_thread": {
+		{by: "lock_starved", shared: true}, {by: "lock_convoy", shared: true}, {by: "dns_slow", shared: true}, {by: "child_wait", shared: true},
+		{by: "redis_slow", shared: true}, {by: "db_slow", shared: true}, {by: "http_slow", shared: true},
+	},
+	"io_busy":  {{by: ruleStarved}},
+	"all_busy": {{by: ruleStarved}},
+}
+
+// explains reports whether a finding that goes on explains another one.
+func (f *Finding) explains(symptom *Finding) bool {
+	if f.UntilNS != 0 || symptom.UntilNS != 0 {
+		return false
+	}
+	return slices.ContainsFunc(causes[symptom.ID], func(c cause) bool {
+		return c.by == f.ID && f.steady >= c.least*symptom.steady && (!c.shared || f.shares(symptom))
+	})
+}
+
+// shares reports whether a finding names the first thread of another one, or its remote end.
+func (f *Finding) shares(symptom *Finding) bool {
+	return f.Peer != 0 && f.Peer == symptom.Peer || len(symptom.Threads) > 0 && slices.Contains(f.Threads, symptom.Threads[0])
+}
+
+// causesFirst puts what explains a finding before it, and changes nothing else about the order. A cause is as severe as what it explains.
+func causesFirst(list []Finding) []Finding {
+	out, placed := make([]Finding, 0, len(list)), make([]bool, len(list))
+	var place func(i int)
+	place = func(i int) {
+		if placed[i] {
+			return
+		}
+		placed[i] = true
+		for j := range list {
+			if list[j].explains(&list[i]) {
+				place(j)
+			}
+		}
+		out = append(out, list[i])
+	}
+	for i := range list {
+		place(i)
+	}
+	for i := len(out) - 1; i >= 0; i-- {
+		for j := range i {
+			if out[j].explains(&out[i]) {
+				out[j].Severity = max(out[j].Severity, out[i].Severity)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestMatchTwice: two --match follow the processes of either, and one that is no expression is refused at once.
+func TestMatchTwice(t *testing.T) {
+	var m matchFlag
+	for _, text := range []string{"puma.*shop", "sidekiq|good_job"} {
+		if err := m.Set(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	re := regexp.MustCompile(m.String())
+	for title, want := range map[string]bool{"puma 6.4 [shop]": true, "sidekiq 7": true, "good_job": true, "puma [blog]": false} {
+		if re.MatchString(title) != want {
+			t.Errorf("%s follows %q: %v", m, title, !want)
+		}
+	}
+	if err := m.Set("("); err == nil {
+		t.Error("( is taken")
+	}
+}
+
+// TestMatchSaysThatNothingMatches: a --match that no process has now says so, and one that a process has says nothing.
+func TestMatchSaysThatNothingMatches(t *testing.T) {
+	for m, want := range map[matchFlag]string{"no-process-has-this-zq": "no process matches --match no-process-has-this-zq now", ".": ""} {
+		said := ""
+		if _, err := m.finder("", func(text string) { said += text }); err != nil {
+			t.Skip(err) // no /proc
+		}
+		if !strings.HasPrefix(said, want) || want == "" && said != "" {
+			t.Errorf("%s: %q", m, said)
+		}
+	}
+}
