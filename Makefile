@@ -45,7 +45,7 @@ bench:
 bench-cost:
 	@scripts/bench cost
 
-# The tables of what exact mode costs, of docs/exact.md.
+# The tables of what exact mode costs, of docs/reference/exact.md.
 bench-exact:
 	@scripts/bench exact
 

@@ -83,7 +83,7 @@ Nothing is stopped, unless --pause is given. The last line is the verdict. The e
 	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs) // the flag has just been added
 	cmd.ValidArgsFunction = completePIDs
 	cmd.Flags().BoolVar(&d.pause, "pause", false, "try to stop the process for a moment, too")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/reference/cli.md)")
 	d.addOverhead(cmd)
 	std.redact.addTo(cmd)
 	return cmd

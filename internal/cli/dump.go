@@ -84,7 +84,7 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
 	f.addOwn(cmd, "stacks; JSON has all")
 	f.endpoint.addEndpoint(cmd)
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/json.md)")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/reference/json.md)")
 	return cmd
 }
 

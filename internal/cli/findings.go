@@ -25,7 +25,7 @@ func newJudgement() judgement {
 func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, ruleFlag{rules: j.rules}) }
 
 func addFinding(cmd *cobra.Command, f ruleFlag) {
-	cmd.Flags().Var(f, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/findings.md)")
+	cmd.Flags().Var(f, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/reference/findings.md)")
 }
 
 func (j *judgement) addWait(cmd *cobra.Command) { addWait(cmd, &j.wait) }

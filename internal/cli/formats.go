@@ -101,7 +101,7 @@ func profileFormats() []format {
 			writer: incidentPage{},
 		},
 		{
-			name: "jsonl", about: "a line of JSON for each interval of a thread (docs/jsonl.md)", ends: []string{".jsonl"}, timed: true,
+			name: "jsonl", about: "a line of JSON for each interval of a thread (docs/reference/jsonl.md)", ends: []string{".jsonl"}, timed: true,
 			writer: intervalLines{},
 		},
 		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", export.WriteFirefox),

@@ -18,7 +18,7 @@ type ownCode struct {
 
 const (
 	ownCodeFlag = "own-code"
-	ownCodeHelp = "more code that is the program's own, a `GLOB` of files or gems, repeatable (docs/cli.md)"
+	ownCodeHelp = "count more code as the program's own: a `GLOB` of files or gems; repeatable"
 )
 
 // addTo adds the flag to a command.

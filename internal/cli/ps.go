@@ -60,7 +60,7 @@ it "did not answer" within a second, and is listed when its name or its program 
 			return writePs(std.results(cmd.Context()), ps)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/reference/cli.md)")
 	cmd.Flags().BoolVar(&args, "args", false, "show whole command lines; not with --redact")
 	std.redact.addTo(cmd)
 	return cmd

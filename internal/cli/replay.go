@@ -125,7 +125,7 @@ func newReport(std Streams) *cobra.Command {
 	f.endpoint.addEndpoint(cmd)
 	std.redact.addTo(cmd)
 	std.own.addTo(cmd)
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/json.md)")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/reference/json.md)")
 	return cmd
 }
 

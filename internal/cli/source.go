@@ -13,7 +13,7 @@ type sourceFlag struct{ from live.From }
 
 func (f *sourceFlag) addTo(cmd *cobra.Command) {
 	f.from = live.FromAuto
-	cmd.Flags().Var(f, "source", "`SOURCE` of states: auto, switches, moved, polling (docs/switches.md)")
+	cmd.Flags().Var(f, "source", "`SOURCE` of thread states: auto, switches, moved, polling")
 	// The flag is there: it has just been added.
 	_ = cmd.RegisterFlagCompletionFunc("source", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{string(live.FromAuto), string(live.FromSwitches), string(live.FromMoved), string(live.FromPolling)}, cobra.ShellCompDirectiveNoFileComp

@@ -65,7 +65,7 @@ probes cost.`,
 	j.addWait(cmd)
 	lines.addLines(cmd)
 	j.endpoint.addEndpoint(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/reference/json.md)")
 	return cmd
 }
 

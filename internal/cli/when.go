@@ -95,7 +95,7 @@ func (f *whenFlags) addWhen(cmd *cobra.Command) {
 	flags.Lookup("match").Usage = "with --when: " + flags.Lookup("match").Usage
 	addFinding(cmd, ruleFlag{rules: f.rules})
 	flags.Lookup("finding").Usage = "with --when: " + flags.Lookup("finding").Usage
-	flags.BoolVar(&f.asJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
+	flags.BoolVar(&f.asJSON, "json", false, "with --when: print JSON, a line each (docs/reference/json.md)")
 }
 
 // whenHelp is what the help says of conditions.
@@ -103,7 +103,7 @@ func whenHelp() string {
 	var b strings.Builder
 	b.WriteString("With --when nothing is recorded until a condition holds, which is looked at once a second; then all from --before it\n" +
 		"to --after its end is written into the folder -o, a recording for each time. Conditions are the names of findings\n" +
-		"(docs/findings.md), any (every finding that is at least a warning), and figures with > >= < <= and a limit:\n")
+		"(docs/reference/findings.md), any (every finding that is at least a warning), and figures with > >= < <= and a limit:\n")
 	for _, x := range gvl.Figures() {
 		fmt.Fprintf(&b, "  %-12s%-7s%s\n", x.Name, x.Like, x.About)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// ExactSwitch switches exact mode (docs/exact.md) of the process that is shown on and off. The screen calls Exact and EndExact in the
+// ExactSwitch switches exact mode (docs/reference/exact.md) of the process that is shown on and off. The screen calls Exact and EndExact in the
 // background, one at a time, and ExactStatus at each picture: that one must not wait for the others.
 type ExactSwitch interface {
 	// Exact puts the probes into the process. The error says in a sentence why it can't be, and what to do; nothing is in the process
@@ -102,7 +102,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// SwitchFollower is an ExactSwitch of a process that can be followed by its thread switches (docs/switches.md).
+// SwitchFollower is an ExactSwitch of a process that can be followed by its thread switches (docs/reference/switches.md).
 type SwitchFollower interface {
 	SwitchStatus() sampler.SwitchStatus
 }
