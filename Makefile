@@ -41,7 +41,7 @@ BENCH ?= .
 bench:
 	@scripts/bench '$(BENCH)'
 
-# The tables of the README's "what it costs": cost, and cost beside quality.
+# Prints the table of docs/cost.md, and one of cost and quality by source.
 bench-cost:
 	@scripts/bench cost
 
