@@ -24,9 +24,9 @@ type coreFlags struct {
 }
 
 func (f *coreFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.core, "core", "", "read a core `FILE` (the kernel's or gcore's) in place of a process")
+	cmd.Flags().StringVar(&f.core, "core", "", "read a core `FILE` of the kernel or gcore instead of a process")
 	cmd.Flags().StringVar(&f.root, "root", "", "with --core: the `FOLDER` that was the process's root, for a core from a container")
-	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the program's or a library's `FILE`, where it has moved; can be repeated")
+	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the `FILE` of the program or a library that has moved; can be repeated")
 }
 
 // check refuses flags that go with one of process and core only. It reports whether a core is asked for.

@@ -35,7 +35,7 @@ const exitCodesHelp = `Exit codes:
   2    wrong use
   3    no permission to read the process
   4    not a Ruby process that can be read
-  125  ddtop itself failed in "ddtop -- command"; every other code is the command's (128+n: signal n)`
+  125  ddtop itself failed in "ddtop -- command"; all other codes are the command's (128+n: signal n)`
 
 // usageError is an error in how ddtop was called.
 type usageError struct{ err error }

@@ -24,17 +24,17 @@ type exactFlags struct {
 
 func (f *exactFlags) addTo(cmd *cobra.Command) {
 	f.cost = live.DefaultExactCost
-	cmd.Flags().BoolVar(&f.on, "exact", false, "follow every change of the GVL by probes in the process (docs/reference/exact.md)")
-	cmd.Flags().Var(&f.cost, exactCostFlag, "what --exact may cost the process of its CPU time, else it ends; or off")
+	cmd.Flags().BoolVar(&f.on, "exact", false, "record every change of the GVL, with breakpoints in the process")
+	cmd.Flags().Var(&f.cost, exactCostFlag, "the most CPU time that --exact may cost the process, or off")
 }
 
 const exactCostFlag = "exact-cost"
 
 const exactHelp = `
---exact follows every change of the GVL, to the microsecond, where sampling knows shares. While it lasts, the kernel
-keeps breakpoints in the process's code (libruby), in its memory only; when they cost the process more than
---exact-cost of its CPU time they are taken out, which is said, and it is sampled on. It needs root or capabilities,
-and a kernel and a Ruby that it is for: "ddtop doctor" says whether it can be had (docs/reference/exact.md).`
+--exact records every change of the GVL, to the microsecond. Sampling knows only shares of time. Meanwhile the kernel
+keeps breakpoints in the process's memory, in the code of libruby. If they cost the process more than --exact-cost of
+its CPU time, ddtop removes them, reports that, and goes on sampling. --exact needs root or capabilities, and a kernel
+and a Ruby that support it. "ddtop doctor" checks that. See docs/reference/exact.md.`
 
 // addExact adds --exact, and what it means to the command's help.
 func (t *target) addExact(cmd *cobra.Command) {

@@ -25,13 +25,13 @@ func newJudgement() judgement {
 func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, ruleFlag{rules: j.rules}) }
 
 func addFinding(cmd *cobra.Command, f ruleFlag) {
-	cmd.Flags().Var(f, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/reference/findings.md)")
+	cmd.Flags().Var(f, "finding", "change a rule: gvl_hog=off, gvl_hog.wait=50ms (docs/reference/findings.md)")
 }
 
 func (j *judgement) addWait(cmd *cobra.Command) { addWait(cmd, &j.wait) }
 
 func addWait(cmd *cobra.Command, wait *duration) {
-	cmd.Flags().Var(wait, "wait-threshold", "list no wait shorter than this; totals count all")
+	cmd.Flags().Var(wait, "wait-threshold", "hide shorter waits in lists; totals count all")
 }
 
 // screenRules are the rules of a screen's findings: as the file of settings has them, changed by flags.

@@ -48,7 +48,7 @@ type target struct {
 }
 
 func (t *target) addPID(cmd *cobra.Command) {
-	cmd.Flags().VarP(&t.pids, "pid", "p", "the process to look at, by its `PID`; several: 17,18,19")
+	cmd.Flags().VarP(&t.pids, "pid", "p", "the `PID` of the process; several: 17,18,19")
 	addValues(cmd, &t.values)
 	cmd.Flags().BoolVar(&t.noRequests, "no-requests", false, "don't read for whom threads work")
 	// The flag is there: it has just been added.
@@ -56,12 +56,12 @@ func (t *target) addPID(cmd *cobra.Command) {
 	// The flag is there: it has just been added.
 	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs)
 	cmd.ValidArgsFunction = completePIDs
-	cmd.Flags().BoolVar(&t.children, "children", false, "follow the Ruby processes below it too, those to come included")
+	cmd.Flags().BoolVar(&t.children, "children", false, "also follow the Ruby processes below it, including later ones")
 }
 
 // addValues adds the flag that has values read.
 func addValues(cmd *cobra.Command, on *bool) {
-	cmd.Flags().BoolVar(on, "values", false, "read and show requests' paths, arguments, literals and messages; not with --redact")
+	cmd.Flags().BoolVar(on, "values", false, "also read paths, arguments, literals and messages; not with --redact")
 }
 
 // attaching are the options of attaching. progress is told how far the reading of debug information is.
@@ -106,8 +106,8 @@ func (l *pidList) Set(text string) error {
 }
 
 func (t *target) addRates(cmd *cobra.Command) {
-	cmd.Flags().Float64Var(&t.stackRate, "rate", defaultStackRate, "how often stacks are read, in `Hz`")
-	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often the GVL is read, in `Hz`, up to 10000")
+	cmd.Flags().Float64Var(&t.stackRate, "rate", defaultStackRate, "how often to read stacks, in `Hz`")
+	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often to read the GVL, in `Hz`, up to 10000")
 	t.addOverhead(cmd)
 	t.source.addTo(cmd)
 }

@@ -10,7 +10,7 @@ import (
 
 // addFormat adds the flag of the format.
 func addFormat(cmd *cobra.Command, name *string, usual string) {
-	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, where the file's name does not tell it")
+	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, if the name of the file does not choose it")
 }
 
 // formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the usual one,

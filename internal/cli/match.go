@@ -15,14 +15,14 @@ import (
 type matchFlag string
 
 func (m *matchFlag) addMatch(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(m), "match", "", "follow the Ruby processes whose title matches, a `REGEXP`; those to come, too")
+	cmd.Flags().StringVar((*string)(m), "match", "", "follow the Ruby processes whose title matches a `REGEXP`, including later ones")
 }
 
 // userFlag is a flag's value: whose processes --match may find, a name or a number; "": everybody's.
 type userFlag string
 
 func (u *userFlag) addUser(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(u), "user", "", "with --match: only processes of this user, a `NAME` or a number")
+	cmd.Flags().StringVar((*string)(u), "user", "", "with --match: only processes of this user, by `NAME` or number")
 }
 
 // only returns what tells the user's processes; nil: everybody's are meant.

@@ -11,7 +11,7 @@ type pprofFlags struct {
 }
 
 func (f *pprofFlags) addPprof(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.timeline, "timeline", false, "pprof: a sample for each stretch of time, with its end")
+	cmd.Flags().BoolVar(&f.timeline, "timeline", false, "pprof: a sample for each interval, with its end")
 }
 
 // check refuses the flag for other formats.

@@ -23,10 +23,10 @@ func newReplay(std Streams) *cobra.Command {
 	var against string
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",
-		Short: "Look at a recording on the screen",
-		Long: `Look at a recording (ddtop record --format ddtop) on the screen: every view, as it was live. Several are those of
-several processes (ddtop record --children). With --against the flamegraph and the top functions show what is more
-or less than in another recording, each for as much time.`,
+		Short: "Show a recording on the screen",
+		Long: `Show a recording (ddtop record --format ddtop) on the screen, with every view as it was live. Several files show several
+processes (ddtop record --children). With --against, the flamegraph and the top functions show what is more or less
+than in another recording, for the same length of time.`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !std.Terminal {
@@ -116,7 +116,7 @@ func newReport(std Streams) *cobra.Command {
 		},
 	}
 	addFormat(cmd, &f.format, reportStat)
-	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what collapsed, speedscope and svg count, a `METRIC`; pprof holds all")
+	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "the `METRIC` that collapsed, speedscope and svg count; pprof has all")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
 	f.addRules(cmd)
 	f.addWait(cmd)

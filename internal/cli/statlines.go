@@ -25,7 +25,7 @@ func newLineFlags() lineFlags {
 }
 
 func (f *lineFlags) addLines(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.interval, "interval", "print a line for each such stretch of time, until ctrl-c or for -d: 1s")
+	cmd.Flags().Var(&f.interval, "interval", "print a line for each interval of this length, until ctrl-c or for -d: 1s")
 	cmd.Flags().Lookup("interval").DefValue = ""
 }
 
