@@ -35,6 +35,7 @@ check:
 	@$(need_go) && unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) && { test -z "$$unformatted" || \
 		{ echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }; }
 	@$(need_go) && go vet ./... && go run $(staticcheck) ./... && go run $(actionlint)
+	@go test ./internal/archtest -run 'PlainEnglish|PagesSay|LinksLead'
 
 # One line a benchmark, with its allocations. BENCH=regexp chooses; DDTOP_BENCH_BEFORE=FILE names an older ddtop to measure along.
 BENCH ?= .
