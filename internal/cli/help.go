@@ -30,7 +30,7 @@ var overviewFlags = [...]struct{ name, words string }{
 	{"overhead", "the most CPU that ddtop takes: 3%, off"},
 	{"source", "switches (BPF programs), moved, polling; auto chooses"},
 	{"exact", "every wait to the microsecond; puts breakpoints into it"},
-	{"pause", "stop the process for each stack, for about 5 ms"},
+	{"pause", "stop the process for each sample of stacks, at most about 5 ms"},
 	{"redact", "replace names in everything you share"},
 	{"values", "read paths, arguments, literals and messages too"},
 	{"theme", "auto, dark, light, high-contrast"},

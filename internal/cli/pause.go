@@ -19,7 +19,7 @@ frame before it is filled.`
 
 // addPause adds --pause, and what it means to the command's help.
 func (t *target) addPause(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, for about 5 ms each time")
+	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for at most about 5 ms")
 	cmd.Long += "\n" + pauseHelp
 }
 
