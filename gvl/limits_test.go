@@ -91,7 +91,7 @@ func TestDocsGroupTheRules(t *testing.T) {
 	}
 	doc := strings.Join(strings.Fields(string(text)), " ")
 	for words, has := range map[string]func(*rule) bool{
-		"What keeps threads from going on leads": func(r *rule) bool { return r.rank == rankStandstill },
+		"Findings that keep threads from going on come first": func(r *rule) bool { return r.rank == rankStandstill },
 		"causes come before symptoms":            func(r *rule) bool { return r.rank == rankSymptom },
 		"Rules on load":                          func(r *rule) bool { return !r.boot },
 	} {
