@@ -82,7 +82,7 @@ func TestOrderByWhatIsExplained(t *testing.T) {
 		}
 	}
 	play(15*sec, 3, 24)
-	s.want("mostly no CPU", []string{"cpu_starved", "gc_pressure"}, "24 % of its turns")
+	s.want("mostly no CPU", []string{"cpu_starved", "gc_pressure"}, "24 % of its holds")
 	play(15*sec, 4, 24)
 	s.want("about as much of both", []string{"cpu_starved", "gc_pressure"})
 }

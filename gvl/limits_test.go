@@ -92,8 +92,8 @@ func TestDocsGroupTheRules(t *testing.T) {
 	doc := strings.Join(strings.Fields(string(text)), " ")
 	for words, has := range map[string]func(*rule) bool{
 		"Findings that keep threads from going on come first": func(r *rule) bool { return r.rank == rankStandstill },
-		"causes come before symptoms":            func(r *rule) bool { return r.rank == rankSymptom },
-		"Rules on load":                          func(r *rule) bool { return !r.boot },
+		"causes come before symptoms":                         func(r *rule) bool { return r.rank == rankSymptom },
+		"Rules on load":                                       func(r *rule) bool { return !r.boot },
 	} {
 		var ids []string
 		for i := range rules {

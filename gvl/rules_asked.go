@@ -117,7 +117,7 @@ func evalSleep(w *window) hit {
 			w.in(ts.Stack)
 		w.serves(&h, ids[0])
 	}
-	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
+	h.next = "retry from a job, or fail at once: a worker that sleeps serves no request"
 	return h
 }
 
@@ -135,9 +135,9 @@ func evalThreadWait(w *window) hit {
 		return h
 	}
 	h.explains = ns
-	h.title = "Work " + tenseWaits + " for other threads"
+	h.title = "Work " + tenseWaits + " for threads"
 	h.text = "requests or jobs " + tenseSpend + " " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time waiting for another thread"
-	h.next = "see what that thread does; a request should not wait for more than it needs for its answer"
+	h.next = "see what the other thread does; let a request wait only for what its answer needs"
 	if len(ids) == 0 {
 		return h
 	}
@@ -147,7 +147,7 @@ func evalThreadWait(w *window) hit {
 		w.in(ts.Stack)
 	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
 		h.text += ": the queue " + tenseIs + " full; " + w.taker(ts)
-		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"
+		h.next = "see what takes from the queue and why it is slower; or drop items, or push without waiting"
 	}
 	return h
 }
@@ -160,7 +160,7 @@ func (w *window) taker(waits *ThreadState) string {
 	if !seen || w.state(id) == nil {
 		class := w.classOf(waits.Stack)
 		if id = w.soleIn(class, waits); id == 0 {
-			return "who takes from it was not seen"
+			return "no thread was seen taking from it"
 		}
 		words = ", the other thread in " + class + ", " + tenseIs + " "
 	}
