@@ -159,7 +159,11 @@ func faultsOfDocument(file, text string) (out []fault) {
 		if !table {
 			out = append(out, columns(file, n, line)...)
 		}
-		if strings.TrimSpace(line) == "" || table || listItem.MatchString(line) || strings.HasPrefix(line, "#") {
+		if strings.TrimSpace(line) == "" {
+			flush()
+			continue
+		}
+		if table || listItem.MatchString(line) || strings.HasPrefix(line, "#") {
 			flush()
 		}
 		if p.text == "" {
