@@ -27,8 +27,8 @@ var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
 // Run shows a Source until the person quits or ctx ends. It returns nil then, also when the target had ended; an error
 // when the Source failed (the screen said so and stayed) or the terminal can't be used. The terminal is restored in
-// every case, a panic included. Run handles no signals but SIGTSTP (Options.Suspend): a caller that wants them to end the
-// screen ends ctx with them.
+// every case, a panic included. Run handles no signals but SIGTSTP (Options.Suspend): a caller that wants them to end
+// the screen ends ctx with them.
 func Run(ctx context.Context, o scene.Options) error {
 	if o.Source == nil && o.Group == nil {
 		return ErrNoSource
@@ -68,8 +68,8 @@ func Run(ctx context.Context, o scene.Options) error {
 	return errors.Join(err, recErr)
 }
 
-// modesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal, which are no pictures: each
-// look wakes up Go's scheduler, which costs more than it does.
+// modesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal, which are no
+// pictures: each look wakes up Go's scheduler, which costs more than it does.
 const modesPerSecond = 4
 
 // show runs the program on the terminal until it ends.
@@ -97,8 +97,8 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 // unreadFor is how long the end of a screen waits for its terminal to take what is being written.
 const unreadFor = time.Second
 
-// leaveUnread lets a screen end whose terminal nobody reads any more, a connection that hangs: what it was told to write last
-// would hold it forever. It begins when ctx ends, and is done when the screen has been left.
+// leaveUnread lets a screen end whose terminal nobody reads any more, a connection that hangs: what it was told to
+// write last would hold it forever. It begins when ctx ends, and is done when the screen has been left.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout

@@ -97,7 +97,8 @@ var (
 // faultsOf returns the faults in a piece of prose of a file.
 func faultsOf(file string, p piece) (out []fault) {
 	place := fmt.Sprintf("%s:%d", file, p.line)
-	text := linkText.ReplaceAllString(codeSpan.ReplaceAllString(p.text, "CODE"), "$1")
+	text := strings.Join(strings.Fields(p.text), " ") // a phrase may go on in the next line
+	text = linkText.ReplaceAllString(codeSpan.ReplaceAllString(text, "CODE"), "$1")
 	for _, x := range phrases {
 		for _, m := range x.pattern.FindAllString(text, -1) {
 			out = append(out, fault{x.name, place, fmt.Sprintf("%q: write %s", strings.TrimSpace(m), x.instead)})
@@ -112,7 +113,7 @@ func faultsOf(file string, p piece) (out []fault) {
 		if at := sentences.FindStringIndex(text); at != nil {
 			end = at[1]
 		}
-		sentence := strings.Join(strings.Fields(text[:end]), " ")
+		sentence := strings.TrimSpace(text[:end])
 		text = text[end:]
 		if n := len(strings.Fields(sentence)); n > maxWords {
 			out = append(out, fault{ruleSentence, place, fmt.Sprintf("%d words: %s", n, sentence)})

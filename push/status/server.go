@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections that are open at a time. Each takes a descriptor and some 10 kB.
+	// maxConnections bounds the connections that are open at a time. Each takes a descriptor and about 10 kB.
 	maxConnections = 64
 	// grace is how long a connection keeps its place though others wait for one. A request on the same machine comes
 	// within it, and one that has waited in the kernel's queue is there already. A full queue of 4,096 connections is

@@ -17,11 +17,12 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// ExactSwitch switches exact mode (docs/reference/exact.md) of the process that is shown on and off. The screen calls Exact and EndExact in the
-// background, one at a time, and ExactStatus at each picture: that one must not wait for the others.
+// ExactSwitch switches exact mode (docs/reference/exact.md) of the process that is shown on and off. The screen calls
+// Exact and EndExact in the background, one at a time, and ExactStatus at each picture: that one must not wait for the
+// others.
 type ExactSwitch interface {
-	// Exact puts the probes into the process. The error says in a sentence why it can't be, and what to do; nothing is in the process
-	// then.
+	// Exact puts the probes into the process. The error says in a sentence why it can't be, and what to do; nothing is
+	// in the process then.
 	Exact(ctx context.Context) error
 	// EndExact takes them out. The error says why they may still be there.
 	EndExact() error
@@ -42,9 +43,10 @@ const (
 type Options struct {
 	// Source is what is shown. Run runs it, and does not close it.
 	Source sampler.Source
-	// Group is shown instead, when it is set: several processes, each with its Source. Run follows it, and does not close it.
+	// Group is shown instead, when it is set: several processes, each with its Source. Run follows it, and does not
+	// close it.
 	Group sampler.Group
-	// Window is the stretch of time on the screen; 0: DefaultWindow. History is how long the past is kept; 0:
+	// Window is the time span on the screen; 0: DefaultWindow. History is how long the past is kept; 0:
 	// DefaultHistory, and never less than Window. Repaint is the time between two pictures; 0: defaultRepaint.
 	Window, History, Repaint time.Duration
 	// Theme is one of Themes; "": auto.
@@ -52,7 +54,8 @@ type Options struct {
 	// NoColor leaves colours out; the environment's NO_COLOR does too (https://no-color.org). ASCII draws with ASCII
 	// characters only.
 	NoColor, ASCII bool
-	// Redactor leaves what can name somebody out of everything, snapshots and recordings included; nil: nothing is left out.
+	// Redactor leaves what can name somebody out of everything, snapshots and recordings included; nil: nothing is left
+	// out.
 	Redactor *redact.Redactor
 	// Args shows whole command lines in the table of processes, which may hold secrets; Redactor comes first.
 	Args bool
@@ -74,7 +77,8 @@ type Options struct {
 	Exact ExactSwitch
 	// Replay: the Source is a recording, so its end is not the end of a process.
 	Replay bool
-	// Suspend lets ctrl-z and SIGTSTP stop ddtop, the terminal given back until it is continued. Only where a shell will.
+	// Suspend lets ctrl-z and SIGTSTP stop ddtop, the terminal given back until it is continued. Only where a shell
+	// will.
 	Suspend bool
 	// Input and Output are the terminal; nil: standard input and output.
 	Input  io.Reader
@@ -102,7 +106,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// SwitchFollower is an ExactSwitch of a process that can be followed by its thread switches (docs/reference/switches.md).
+// SwitchFollower is an ExactSwitch of a process that can be followed by its thread switches
+// (docs/reference/switches.md).
 type SwitchFollower interface {
 	SwitchStatus() sampler.SwitchStatus
 }

@@ -31,7 +31,8 @@ func (p Provenance) String() string {
 	return ""
 }
 
-// ProvenanceOf says where a frame's code comes from. Code that was evaluated counts as the program's where nothing else is known.
+// ProvenanceOf says where a frame's code comes from. Code that was evaluated counts as the program's where nothing else
+// is known.
 func ProvenanceOf(f sampler.Frame) Provenance {
 	switch f.From() {
 	case sampler.OriginGem:

@@ -72,8 +72,8 @@ const LeastChange = 0.0005
 // diffScale is what a whole tree weighs in a comparison.
 const diffScale = 1 << 40
 
-// addDiff notes by how much of the whole each node of the tree changed, and sums the changes of own time by function. Its
-// depth is bounded by the tree's.
+// addDiff notes by how much of the whole each node of the tree changed, and sums the changes of own time by function.
+// Its depth is bounded by the tree's.
 func (v *flameBase) addDiff(d *flamegraph.DiffNode, own map[string]float64) {
 	own[d.Label] += float64(d.SelfDelta) / diffScale
 	if d.After != nil {
@@ -85,8 +85,8 @@ func (v *flameBase) addDiff(d *flamegraph.DiffNode, own map[string]float64) {
 	}
 }
 
-// diffColor goes from blue (less) over grey to vermilion (more): the two ends can be distinguished with any kind of colour
-// blindness.
+// diffColor goes from blue (less) over grey to vermilion (more): the two ends can be distinguished with any kind of
+// colour blindness.
 func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	const full = 0.2 // of the whole
 	grey := t.Background.Mix(t.Flame[style.FromThread], 0.45)

@@ -44,8 +44,8 @@ type RowOfFrame struct {
 // LibraryRow begins the name of a row that stands for the functions of a library.
 const LibraryRow = "⋯ "
 
-// OwnRows appends the rows of a stack's own frames, innermost first, and, with core, those of the functions in C that these call. It
-// returns the library that the stack is in otherwise. Without own, the rows of all frames are appended.
+// OwnRows appends the rows of a stack's own frames, innermost first, and, with core, those of the functions in C that
+// these call. It returns the library that the stack is in otherwise. Without own, the rows of all frames are appended.
 func OwnRows(frames []RowOfFrame, core, own bool, rows *[]int32) (library string) {
 	library = "ruby"
 	last := -1
