@@ -25,10 +25,10 @@ func newStore(src sampler.Source, o scene.Options) (*store.Store, error) {
 // ErrNoSource is returned by Run without a Source.
 var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
-// Run shows a Source until the person quits or ctx ends. It returns nil then, also when the target had ended; an error
-// when the Source failed (the screen said so and stayed) or the terminal can't be used. The terminal is restored in
-// every case, a panic included. Run handles no signals but SIGTSTP (Options.Suspend): a caller that wants them to end
-// the screen ends ctx with them.
+// Run shows a Source until the user quits or ctx ends. It then returns nil, also if the target has ended. It returns an
+// error if the Source failed, which the screen also shows, or if the terminal cannot be used. Run restores the terminal
+// in every case, including a panic. Run handles no signal except SIGTSTP (Options.Suspend). To end the screen by a
+// signal, end ctx.
 func Run(ctx context.Context, o scene.Options) error {
 	if o.Source == nil && o.Group == nil {
 		return ErrNoSource
