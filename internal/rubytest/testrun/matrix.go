@@ -50,7 +50,8 @@ func matrix(path string, out io.Writer) error {
 	}
 	slices.SortFunc(versions, byNumbers)
 	var b strings.Builder
-	b.WriteString("# What is tested\n\n`make test-all` has written this page: each number is that of the tests that passed on such a Ruby. *Emulated* is under qemu-user: " +
+	b.WriteString("# What is tested\n\nAfter reading this page you know on which Rubies and kernels the tests passed.\n\n" +
+		"`make test-all` writes this page. Each number is the number of tests that passed on such a Ruby. *Emulated* is under qemu-user: " +
 		"what is said of the kernel is said of the emulator. *Untested* may well work.\n\n| Ruby |")
 	for _, k := range kinds {
 		b.WriteString(" " + k.libc + ", " + k.machine + " |")
