@@ -35,17 +35,18 @@ check:
 	@$(need_go) && unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l) && { test -z "$$unformatted" || \
 		{ echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }; }
 	@$(need_go) && go vet ./... && go run $(staticcheck) ./... && go run $(actionlint)
+	@go test ./internal/archtest -run 'PlainEnglish|PagesSay|LinksLead'
 
 # One line a benchmark, with its allocations. BENCH=regexp chooses; DDTOP_BENCH_BEFORE=FILE names an older ddtop to measure along.
 BENCH ?= .
 bench:
 	@scripts/bench '$(BENCH)'
 
-# The tables of the README's "what it costs": cost, and cost beside quality.
+# Prints the table of docs/cost.md, and one of cost and quality by source.
 bench-cost:
 	@scripts/bench cost
 
-# The tables of what exact mode costs, of docs/exact.md.
+# The tables of what exact mode costs, of docs/reference/exact.md.
 bench-exact:
 	@scripts/bench exact
 

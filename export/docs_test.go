@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 )
 
-// TestDocsNameEveryKey: docs/json.md describes every key of both contracts.
+// TestDocsNameEveryKey: docs/reference/json.md describes every key of both contracts.
 func TestDocsNameEveryKey(t *testing.T) {
-	b, err := os.ReadFile("../docs/json.md")
+	b, err := os.ReadFile("../docs/reference/json.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 			}
 			keys++
 			if !strings.Contains(doc, "`"+key+"`") && !strings.Contains(doc, "`"+key+"[]`") && !strings.Contains(doc, "."+key+"`") && !strings.Contains(doc, "`"+key+".") && !strings.Contains(doc, "."+key+".") {
-				t.Errorf("%s of %s is not in docs/json.md", key, x)
+				t.Errorf("%s of %s is not in docs/reference/json.md", key, x)
 			}
 			walk(f.Type)
 		}

@@ -13,7 +13,7 @@ import (
 // dumpTime is RFC 3339 with all nine digits of nanoseconds.
 const dumpTime = "2006-01-02T15:04:05.000000000Z07:00"
 
-// Dump is a thread dump: the JSON of `ddtop dump`. The field names are a contract (docs/json.md). Pointers are null in
+// Dump is a thread dump: the JSON of `ddtop dump`. The field names are a contract (docs/reference/json.md). Pointers are null in
 // JSON where Ruby or the kernel has no value.
 type Dump struct {
 	PID   int      `json:"pid"`
@@ -91,7 +91,7 @@ type DumpThread struct {
 	Name   *string          `json:"name"`
 	Main   bool             `json:"main"`
 	Ractor sampler.RactorID `json:"ractor"`
-	// Status is Ruby's word, State ddtop's; Detail's keys depend on the state (docs/states.md).
+	// Status is Ruby's word, State ddtop's; Detail's keys depend on the state (docs/reference/states.md).
 	Status string         `json:"status"`
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`

@@ -30,7 +30,7 @@ type ProcessDump struct {
 	Dump    *Dump
 }
 
-// Child is a process that was found below those asked for, by the names of docs/json.md. Times are RFC 3339.
+// Child is a process that was found below those asked for, by the names of docs/reference/json.md. Times are RFC 3339.
 type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`

@@ -70,7 +70,7 @@ func demoStat() account.Stat {
 		Process: account.StatProcess{CPUNS: 9_400e6, SpanNS: 10e9, ThrottledNS: 20e6, RSSBytes: 512_000_000},
 		Self:    account.StatSelf{CPUNS: ptr(int64(310e6)), SpanNS: 10e9, MaxRSSBytes: 31_000_000},
 		Findings: []account.StatFinding{
-			{ID: "gvl_hog", Severity: "warn", Title: "One thread hogs the GVL", Text: "Reports#build (worker-3) causes 83 % of all waiting",
+			{ID: "gvl_hog", Severity: "warn", Title: "Thread hogs the GVL", Text: "Reports#build (worker-3) causes 83 % of all waiting",
 				Next: "move this work to another process", SinceNS: 3e9, Threads: []sampler.ThreadID{2}},
 			{ID: "db_slow", Severity: "warn", Title: "Database slow", Text: "\x1b[2Jtext", Next: "look", SinceNS: 1e9 + 5, UntilNS: ptr(int64(4e9 + 5)),
 				AgoNS: ptr(int64(6e9))},

@@ -125,7 +125,7 @@ func evidenceOf(t *sampler.Thread) evidence {
 // so samples must come in order of time. It is not safe for concurrent use.
 //
 // The rules are in terms of sampler.ThreadBits, which are the same on all releases; they were measured against Ruby's own
-// thread events. docs/states.md has them in words, and what they rest on is in docs/internals/threads.md#the-gvl-and-its-queue
+// thread events. docs/reference/states.md has them in words, and what they rest on is in docs/internals/threads.md#the-gvl-and-its-queue
 // and docs/internals/threads.md#what-a-thread-waits-for.
 type Classifier struct {
 	proc   sampler.Process

@@ -76,10 +76,10 @@ func TestDescribeAndJSON(t *testing.T) {
 	}
 }
 
-// TestStateWords: each state has a word, a letter and a glyph of its own, a row in docs/states.md and cells
+// TestStateWords: each state has a word, a letter and a glyph of its own, a row in docs/reference/states.md and cells
 // in the README.
 func TestStateWords(t *testing.T) {
-	doc, err := os.ReadFile("../docs/states.md")
+	doc, err := os.ReadFile("../docs/reference/states.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestStateWords(t *testing.T) {
 	letters, glyphs := map[byte]bool{0: true}, map[rune]bool{0: true}
 	for s := range NumStates {
 		if row := fmt.Sprintf("| `%s` | `%c` |", s, s.Glyph()); s.String() == "" || !strings.Contains(string(doc), row) {
-			t.Errorf("docs/states.md has no row %q", row)
+			t.Errorf("docs/reference/states.md has no row %q", row)
 		}
 		if cells := fmt.Sprintf("| `%c` %s |", s.Glyph(), s); !strings.Contains(string(readme), cells) {
 			t.Errorf("README.md does not have %q in its table of states", cells)

@@ -191,7 +191,7 @@ func (t *ThreadState) waited() Bounded {
 	return BoundedOf(w.LeastNS, w.MostNS, false)
 }
 
-// JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/states.md,
+// JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/reference/states.md,
 // only those that say something. It is never nil. Peers need names: dict may be nil, then they are left out.
 func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 	m := make(map[string]any)

@@ -29,8 +29,8 @@ import (
 // patience is how long something is waited for: longer than any machine takes.
 const patience = 5 * time.Minute
 
-// agent is a stand-in for Datadog's agent that does what it is told with each connection. It speaks HTTP itself, so that it can
-// do what no server does.
+// agent is a stand-in for Datadog's agent that does what it is told with each connection. It speaks HTTP itself, so
+// that it can do what no server does.
 type agent struct {
 	t        *testing.T
 	listener net.Listener
@@ -208,8 +208,8 @@ func await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// TestAdversaries: whatever a server does, by TCP and by its socket, what it did not take comes once and in order when it is well
-// again, what it refuses for good is dropped and counted, and another destination knows nothing of it.
+// TestAdversaries: whatever a server does, by TCP and by its socket, what it did not take comes once and in order when
+// it is well again, what it refuses for good is dropped and counted, and another destination knows nothing of it.
 func TestAdversaries(t *testing.T) {
 	say := func(text string) func(net.Conn) {
 		return func(c net.Conn) { _, _ = io.WriteString(c, text) } // the other side may have seen enough
@@ -289,7 +289,8 @@ func TestAdversaries(t *testing.T) {
 	}
 }
 
-// TestOutageInRestarts: what could not be sent by one ddtop is sent by the next ones, once, in order, each with its own.
+// TestOutageInRestarts: what could not be sent by one ddtop is sent by the next ones, once, in order, each with its
+// own.
 func TestOutageInRestarts(t *testing.T) {
 	a := startAgent(t, "tcp")
 	a.does = func(net.Conn) {}

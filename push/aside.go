@@ -24,7 +24,7 @@ const (
 	// each failure.
 	firstAside   = 10 * time.Second
 	longestAside = 5 * time.Minute
-	// maxBlamed bounds the tries of a payload that fail although others are taken: some 40 minutes.
+	// maxBlamed bounds the tries of a payload that fail although others are taken: about 40 minutes.
 	maxBlamed = 10
 	// maxAge bounds the age of a payload that has failed. Destinations refuse what is older.
 	maxAge = 7 * 24 * time.Hour

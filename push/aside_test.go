@@ -288,8 +288,8 @@ func TestFullSpoolDropsTheHead(t *testing.T) {
 	})
 }
 
-// TestPoisonedPayloadOfRestarts: how often a payload was tried outlives ddtop, so that a payload that is never taken is given up though ddtop
-// is started again every quarter of an hour.
+// TestPoisonedPayloadOfRestarts: how often a payload was tried outlives ddtop, so that a payload that is never taken is
+// given up though ddtop is started again every quarter of an hour.
 func TestPoisonedPayloadOfRestarts(t *testing.T) {
 	const restarts = 8
 	folder := t.TempDir()

@@ -27,10 +27,10 @@ type Facts struct {
 	Cgroup string
 }
 
-// Tags are the tags of a process's profiles, by the names that Datadog's profiler for Ruby gives them. If several sources have
-// the same tag, the first of these counts: the command line, what ddtop sees itself, the process's environment, what the process
-// publishes. A process names no tag of seenKeys, and nothing but the cgroup names the container. A value that looks like a key or
-// a password is left out.
+// Tags are the tags of a process's profiles, by the names that Datadog's profiler for Ruby gives them. If several
+// sources have the same tag, the first of these counts: the command line, what ddtop sees itself, the process's
+// environment, what the process publishes. A process names no tag of seenKeys, and nothing but the cgroup names the
+// container. A value that looks like a key or a password is left out.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
@@ -68,12 +68,13 @@ func (f *Facts) Tags() Tags {
 	return all
 }
 
-// ContainerKey is the tag with the ID of a process's container. Datadog's agent adds the tags of the container that it names.
+// ContainerKey is the tag with the ID of a process's container. Datadog's agent adds the tags of the container that it
+// names.
 const ContainerKey = "container_id"
 
-// seenKeys are keys, as plainKey writes them, that say which process a profile is of, and on which machine. ddtop sees them itself.
-// A process that could name them could pass its profiles off as another's. The list has each name that a destination gives to such
-// a tag.
+// seenKeys are keys, as plainKey writes them, that say which process a profile is of, and on which machine. ddtop sees
+// them itself. A process that could name them could pass its profiles off as another's. The list has each name that a
+// destination gives to such a tag.
 var seenKeys = setOf(
 	"host", "hostname", "host_name", "host_id", "dd_hostname",
 	"process_id", "process_pid", "pid", "process_executable_name",
@@ -119,7 +120,8 @@ func setOf(names ...string) map[string]bool {
 	return set
 }
 
-// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too long.
+// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too
+// long.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == ',' || r == '\ufffd' {
@@ -180,9 +182,9 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 // uuid matches a runtime-id, as tracers publish it.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// runtimeID names the process among all processes of all machines. It is the ID that the process's tracer publishes, by which its
-// traces are found. The environment names none: forked processes share it. If nothing is published, it is an ID that every ddtop
-// makes for the same process.
+// runtimeID names the process among all processes of all machines. It is the ID that the process's tracer publishes, by
+// which its traces are found. The environment names none: forked processes share it. If nothing is published, it is an
+// ID that every ddtop makes for the same process.
 func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id

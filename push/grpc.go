@@ -45,7 +45,8 @@ func (c GRPCCode) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// again reports whether another try could end otherwise, as OTLP has it; for GRPCResourceExhausted only with a time to wait.
+// again reports whether another try could end otherwise, as OTLP has it; for GRPCResourceExhausted only with a time to
+// wait.
 func (c GRPCCode) again(after time.Duration) bool {
 	switch c {
 	case 1, GRPCDeadlineExceeded, GRPCAborted, GRPCOutOfRange, GRPCUnavailable, GRPCDataLoss:
@@ -69,8 +70,8 @@ func (e *GRPCError) Error() string {
 	return fmt.Sprintf("gRPC status %v: %q", e.Code, e.Said)
 }
 
-// GRPC makes unary calls of gRPC over Go's own HTTP/2: with TLS as Web does, or without, then through the proxy that HTTPS_PROXY
-// names, as other clients of gRPC do.
+// GRPC makes unary calls of gRPC over Go's own HTTP/2: with TLS as Web does, or without, then through the proxy that
+// HTTPS_PROXY names, as other clients of gRPC do.
 type GRPC struct {
 	client *http.Client
 	scheme string
@@ -97,9 +98,9 @@ func NewGRPC(tls bool) *GRPC {
 // grpcHead is the length of what is before a message: whether it is compressed, and its length.
 const grpcHead = 5
 
-// Call calls a procedure ("/package.Service/Method") of host:port with a message that is compressed by gzip, and returns the
-// answer's. The error is a *RefusedError for an answer that no other try would change, a *LaterError where the answer says when to
-// come again; both, and others, are of a *GRPCError where the server has answered as one of gRPC.
+// Call calls a procedure ("/package.Service/Method") of host:port with a message compressed by gzip, and returns the
+// message of the answer. The error is a *RefusedError if another attempt would get the same answer, and a *LaterError
+// if the answer asks to wait. If the server answered by gRPC, the error wraps a *GRPCError.
 func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Header, gzipped []byte) ([]byte, error) {
 	body := make([]byte, grpcHead, grpcHead+len(gzipped))
 	body[0] = 1

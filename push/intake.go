@@ -124,8 +124,8 @@ func (l *lane) tellOfDisk(err error) {
 	}
 }
 
-// tellOfDrops says that the limit of the spool is reached, when that begins and every hour while it lasts. How many were dropped is
-// told when the destination is back.
+// tellOfDrops says that the limit of the spool is reached, when that begins and every hour while it lasts. How many
+// were dropped is told when the destination is back.
 func (l *lane) tellOfDrops(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

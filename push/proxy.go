@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// dialThroughProxy connects to an address, through the proxy that HTTPS_PROXY and NO_PROXY have for it: HTTP/2 without TLS can't be
-// asked for from a proxy as HTTP/1 can.
+// dialThroughProxy connects to an address, through the proxy that HTTPS_PROXY and NO_PROXY have for it: HTTP/2 without
+// TLS can't be asked for from a proxy as HTTP/1 can.
 func dialThroughProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: connectPatience}
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: address}})

@@ -1,8 +1,8 @@
-// Package push sends profiles, one a process and period, to the engines that keep them. A Destination knows how one of them
-// wants a profile; a Pusher has a queue and a sender for each, so that one that is dead holds up no other.
+// Package push sends profiles to destinations, one for each process and period. A Destination encodes and sends a
+// profile. A Pusher has a queue and a sender for each destination, so that a dead one does not delay the others.
 //
-// The packages below it are destinations, and push/spool, which keeps what is not sent yet. Nothing here knows how a profile is
-// measured.
+// The packages below push are destinations, and push/spool, which keeps unsent profiles. They do not know how a profile
+// is measured.
 package push
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Process says whose profile it is.
+// Process is the process that a profile is of.
 type Process struct {
 	PID         int
 	Title       string // the program's name without its arguments
@@ -21,35 +21,36 @@ type Process struct {
 	StartedAt   time.Time
 }
 
-// Period is the profile of one process over one stretch of time.
+// Period is the profile of one process over one interval.
 type Period struct {
 	Process  Process
 	From, To time.Time
 	// Seq numbers a process's periods, from 0 on.
 	Seq int
-	// Tags say whose it is to whom it is sent: service, env, host and others.
+	// Tags describe the process to the destination: service, env, host and others.
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
-	// Ended is how many requests and jobs were seen to end, by the route or class that the profile's label "trace endpoint" has;
-	// nil: none.
+	// Ended counts the requests and jobs that were seen to end, by the profile's label "trace endpoint". It is nil if
+	// there were none.
 	Ended map[string]int64
 }
 
-// ID is a UUID that names the period among all: the same one for the same period, so that one that is sent twice can be told.
+// ID returns a UUID of the period. It is the same each time, so that a receiver can recognize a period that is sent
+// twice.
 func (p *Period) ID() string {
 	id := p.IDBytes()
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// IDBytes is ID as 16 bytes.
+// IDBytes returns ID as 16 bytes.
 func (p *Period) IDBytes() [16]byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "ddtop %s %s %d %d %d", p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
 	return [16]byte(sum[:16])
 }
 
-// Payload is what is sent to one destination, as it is kept in its spool: it holds no key and no password.
+// Payload is what is sent to one destination. The spool keeps it, so it holds no key and no password.
 type Payload struct {
 	ContentType string            `json:"content_type,omitempty"`
 	Header      map[string]string `json:"header,omitempty"`
@@ -62,48 +63,49 @@ type Payload struct {
 	Body    []byte    `json:"-"`
 }
 
-// Destination is where profiles are sent. Encode and Send may be called at the same time.
+// A Destination is a server or folder to which profiles are sent. Encode and Send may be called at the same time.
 type Destination interface {
-	// String is the URL, without what is secret in it.
+	// String returns the URL without its secrets.
 	String() string
-	// Encode makes a payload of a period. What it returns beside ContentType, Header and Body is filled in by the caller.
+	// Encode makes a payload of a period. It sets ContentType, Header and Body. The caller sets the other fields.
 	Encode(*Period) (Payload, error)
-	// Send sends a payload once. The error is a *RefusedError where another try would end the same way, a *LaterError where it was
-	// said when to try again, and a *RemarkError where it was taken; after any other it is tried again.
+	// Send sends a payload once. It returns a *RefusedError if another attempt would fail too, a *LaterError if the
+	// destination asked to wait, and a *RemarkError if it took the payload with a remark. After any other error the
+	// caller tries again.
 	Send(context.Context, *Payload) error
 }
 
-// RefusedError means that a payload will not be taken, however often it is sent.
+// A RefusedError means that the destination will never take the payload.
 type RefusedError struct{ Err error }
 
-// Error says why.
+// Error returns the reason.
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// LaterError means that the destination wants to be left alone for a while.
+// A LaterError means that the destination asked to wait.
 type LaterError struct {
 	After time.Duration
 	Err   error
 }
 
-// Error says why, and for how long.
+// Error returns the reason and the time to wait.
 func (e *LaterError) Error() string { return fmt.Sprintf("%v (asked to wait for %v)", e.Err, e.After) }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// RemarkError is no failure: the payload was taken, and something was said about it that a person should know.
+// A RemarkError is not a failure. The destination took the payload and made a remark that a person should read.
 type RemarkError struct{ Err error }
 
-// Error is what was said.
+// Error returns the remark.
 func (e *RemarkError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what was said.
+// Unwrap returns the remark.
 func (e *RemarkError) Unwrap() error { return e.Err }
 
-// fill notes of whom a payload is.
+// fill copies the period's process and time into the payload.
 func (p *Payload) fill(period *Period) {
 	p.PID, p.Title, p.From, p.To = period.Process.PID, period.Process.Title, period.From, period.To
 	p.Service = period.Tags.Get("service")

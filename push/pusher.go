@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// Route is a destination with the queue of what it has not taken yet.
+// A Route is a destination with the queue of unsent payloads.
 type Route struct {
 	Destination
 	Queue *spool.Queue
@@ -20,29 +20,30 @@ type Route struct {
 type Stats struct {
 	// Destination is its String.
 	Destination string
-	// Sent is how many payloads it took, SentBytes their size. Failures is how often sending failed and was tried again.
+	// Sent counts payloads that the destination took, and SentBytes their size. Failures counts failed attempts.
 	Sent, SentBytes, Failures int64
-	// Refused is how many it did not take for good; Lost how many were given up because they came faster than the disk took
-	// them, or could not be encoded, or were in memory when ddtop ended.
+	// Refused counts payloads that the destination will never take. Lost counts payloads that came faster than the disk
+	// took them, could not be encoded, or were in memory when ddtop ended.
 	Refused, Lost int64
-	// GivenUp is how many were dropped after many tries, or a long time, although others were taken.
+	// GivenUp counts payloads that were dropped after many attempts, or a long time, although others were taken.
 	GivenUp int64
-	// LastSent is when it took something last; zero: never. LastError is what is wrong now, "" when the last try went well.
+	// LastSent is when the destination last took a payload. It is zero if it never did. LastError is empty if the last
+	// attempt succeeded.
 	LastSent  time.Time
 	LastError string
-	// AsideError is why the profiles that are set aside are not taken, "" while none is.
+	// AsideError is why profiles are set aside. It is empty if none are.
 	AsideError string
 	Spool      spool.Stats
 }
 
-// Pusher hands periods to destinations. Its methods may be called from any goroutine.
+// A Pusher sends periods to destinations. Its methods may be called from any goroutine.
 type Pusher struct {
 	lanes []*lane
 	wg    sync.WaitGroup
 }
 
-// New starts sending to the routes what is in their queues, and what Add adds. It logs what a person who looks after it has to
-// know: what could not be sent or was lost, and when that is over.
+// New starts to send the contents of the routes' queues, and what Add adds. It logs what could not be sent, what was
+// lost, and when sending works again.
 func New(routes []Route, log *slog.Logger) *Pusher {
 	p := new(Pusher)
 	for _, r := range routes {
@@ -56,7 +57,7 @@ func New(routes []Route, log *slog.Logger) *Pusher {
 	return p
 }
 
-// Add takes a period to be sent to all destinations. It encodes it, and waits for neither disk nor network.
+// Add encodes a period and queues it for all destinations. It waits for neither disk nor network.
 func (p *Pusher) Add(period *Period) {
 	for _, l := range p.lanes {
 		payload, err := l.Encode(period)
@@ -73,9 +74,8 @@ func (p *Pusher) Add(period *Period) {
 	}
 }
 
-// Close sends what is there, once each, until ctx ends, and stops. What then is left stays in the queues; it is told how much
-// that is, and what of it is lost. Nothing may be added any more. It returns when ctx has ended at the latest, whatever disk or
-// network do.
+// Close sends each queued payload once and stops. It logs how much is left in the queues, and how much of that is lost.
+// It returns when ctx ends, even if the disk or the network hangs. Callers must not call Add after Close.
 func (p *Pusher) Close(ctx context.Context) {
 	for _, l := range p.lanes {
 		l.intake.close()
@@ -110,7 +110,8 @@ type lane struct {
 	Route
 	log    *slog.Logger
 	intake intake
-	// changed says that there is something in the queue; closing is closed when it is time to end. ctx ends what is being sent.
+	// changed says that there is something in the queue; closing is closed when it is time to end. ctx ends what is
+	// being sent.
 	changed chan struct{}
 	closing chan struct{}
 	ctx     context.Context

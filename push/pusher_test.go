@@ -99,7 +99,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// TestOneDeadTheOtherUnaffected: what one destination does not take waits for it alone, and comes in order when it is back.
+// TestOneDeadTheOtherUnaffected: what one destination does not take waits for it alone, and comes in order when it is
+// back.
 func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -150,7 +151,8 @@ func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	})
 }
 
-// TestRests: the time between two tries grows to its limit, with chance in it, and is what was asked for where that is longer.
+// TestRests: the time between two tries grows to its limit, with chance in it, and is what was asked for where that is
+// longer.
 func TestRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -278,8 +280,9 @@ func TestIntake(t *testing.T) {
 	}
 }
 
-// TestADay: a day in fast time, with a destination that is out of reach now and then, one that is slow, one that is dead, and ddtop
-// started anew every two hours: what can be sent arrives once, in order, and neither memory, nor descriptors, nor spools grow.
+// TestADay: a day in fast time, with a destination that is out of reach now and then, one that is slow, one that is
+// dead, and ddtop started anew every two hours: what can be sent arrives once, in order, and neither memory, nor
+// descriptors, nor spools grow.
 func TestADay(t *testing.T) {
 	minutes := 24 * 60
 	if rubytest.Short(t) {

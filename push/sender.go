@@ -9,13 +9,13 @@ import (
 const (
 	// sendPatience is how long one try may take.
 	sendPatience = 30 * time.Second
-	// firstRest and longestRest bound the time between two tries; it doubles from one to the next. What a destination asks for
-	// may be longer, up to longestAsked.
+	// firstRest and longestRest bound the time between two tries; it doubles from one to the next. What a destination
+	// asks for may be longer, up to longestAsked.
 	firstRest    = time.Second
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
-	// lateRest bounds the time between two tries for lately after something was taken. All that waits may be what the destination
-	// cannot take, and what comes next must not wait for minutes.
+	// lateRest bounds the time between two tries for lately after something was taken. All that waits may be what the
+	// destination cannot take, and what comes next must not wait for minutes.
 	lateRest = 10 * time.Second
 	lately   = 10 * time.Minute
 	// reminder is how often it is said that a destination is still out of reach.
@@ -76,7 +76,8 @@ func (l *lane) tookLately() bool {
 	return !l.stats.LastSent.IsZero() && time.Since(l.stats.LastSent) < lately
 }
 
-// pauseForNews waits until there is something new in the queue, it is time to end, or, if wait is not zero, until it is over.
+// pauseForNews waits until there is something new in the queue, it is time to end, or, if wait is not zero, until it is
+// over.
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {

@@ -33,8 +33,8 @@ func (t Tags) With(key, value string) Tags {
 // maxTag bounds a key, and a value, in bytes.
 const maxTag = 200
 
-// ParseTag parses "key:value". A key is letters, digits, "_", "-", "." and "/"; a value is anything printable but a comma, by
-// which destinations separate tags.
+// ParseTag parses "key:value". A key is letters, digits, "_", "-", "." and "/"; a value is anything printable but a
+// comma, by which destinations separate tags.
 func ParseTag(text string) (Tag, error) {
 	key, value, ok := strings.Cut(text, ":")
 	switch {

@@ -22,17 +22,19 @@ const (
 	maxAnswerSaid = 200
 	// connectPatience is how long a connection, and the handshake of TLS, may take.
 	connectPatience = 10 * time.Second
-	// idleFor is how long a connection is kept: shorter than servers do, so that none is used that they are just closing.
+	// idleFor is how long a connection is kept: shorter than servers do, so that none is used that they are just
+	// closing.
 	idleFor = 30 * time.Second
 )
 
 // Web sends payloads by HTTP. It trusts the machine's certificates and takes proxies from the environment (HTTPS_PROXY,
-// HTTP_PROXY, NO_PROXY), follows no redirect to another host, and reads a bounded part of answers.
+// HTTP_PROXY, NO_PROXY). It follows no redirect to another host, and reads a limited part of answers.
 type Web struct {
 	client *http.Client
 }
 
-// NewWeb returns a Web. socket is the path of a unix socket to connect to, whatever the URL's host is; "" for the host.
+// NewWeb returns a Web. If socket is not empty, it is the path of a unix socket to connect to instead of the URL's
+// host.
 func NewWeb(socket string) *Web {
 	dialer := &net.Dialer{Timeout: connectPatience}
 	transport := &http.Transport{
@@ -60,8 +62,8 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Post sends a body. It returns what was answered; the error is a *RefusedError for an answer that no other try would change, a
-// *LaterError where the answer says when to come again.
+// Post sends a body and returns the answer. The error is a *RefusedError if another attempt would get the same answer,
+// and a *LaterError if the answer asks to wait.
 func (w *Web) Post(ctx context.Context, to string, header http.Header, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -102,7 +104,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP status %d: %q", e.Status, e.Said)
 }
 
-// said is the text of an answer that is no success: of one in Protocol Buffers, which is a google.rpc.Status, its message.
+// said is the text of an answer that is no success: of one in Protocol Buffers, which is a google.rpc.Status, its
+// message.
 func said(resp *http.Response, answer []byte) string {
 	const statusMessage = 2
 	text := string(answer)

@@ -75,9 +75,9 @@ func TestLeastRates(t *testing.T) {
 		}
 	}
 	if a, _ := LeastRates(QualityWindow, false); a != 20 {
-		t.Errorf("it aims at %g samples a second, and docs/cli.md says 20", a)
+		t.Errorf("it aims at %g samples a second, and docs/reference/cli.md says 20", a)
 	}
 	if _, b := LeastRates(QualityWindow, false); b != 8 {
-		t.Errorf("it aims at %g readings of stacks a second, and docs/cli.md says 8", b)
+		t.Errorf("it aims at %g readings of stacks a second, and docs/reference/cli.md says 8", b)
 	}
 }

@@ -48,8 +48,8 @@ func (p *addedPage) Stack(*scene.Scene) (title string, lines []string) {
 	return "the added view", []string{"frame 1", "frame 2"}
 }
 
-// TestAddView: a view that is added to the list has its tab, its key, its help, its footer and its place in the clipboard. Nothing
-// else has to know it.
+// TestAddView: a view that is added to the list has its tab, its key, its help, its footer and its place in the
+// clipboard. Nothing else has to know it.
 func TestAddView(t *testing.T) {
 	before := views
 	t.Cleanup(func() { views = before })
@@ -74,8 +74,8 @@ func TestAddView(t *testing.T) {
 	}
 }
 
-// TestViewIsOneFolderAndOneLine: no file outside of a view's folder knows it but the list of views. The view of several processes is
-// known to what holds these together as well.
+// TestViewIsOneFolderAndOneLine: no file outside of a view's folder knows it but the list of views. The view of several
+// processes is known to what holds these together as well.
 func TestViewIsOneFolderAndOneLine(t *testing.T) {
 	const module = "github.com/ddtop/ddtop/ui/page/"
 	users := make(map[string][]string)

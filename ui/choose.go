@@ -30,8 +30,8 @@ type Candidate struct {
 	Title, Command string
 }
 
-// Matches reports whether a process is meant by what was typed: each word is in its PID, its name or its command line, in
-// upper or lower case.
+// Matches reports whether a process is meant by what was typed: each word is in its PID, its name or its command line,
+// in upper or lower case.
 func (c *Candidate) Matches(typed string) bool {
 	text := strings.ToLower(strconv.Itoa(c.PID) + " " + c.Title + " " + c.Command)
 	for _, word := range strings.Fields(strings.ToLower(typed)) {
@@ -61,15 +61,15 @@ type Choice struct {
 }
 
 const (
-	// listFirst is when the list is made a second time, so that there is a CPU share; listEvery is the time between two later
-	// ones, and listRest that it rests for at least so many times what making it took.
+	// listFirst is when the list is made a second time, so that there is a CPU share; listEvery is the time between two
+	// later ones, and listRest that it rests for at least so many times what making it took.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
 )
 
-// Choose shows a list of processes, kept up to date, and lets one be chosen with the arrows, by typing or with the mouse. It
-// returns ErrCancelled when the person left it, or ctx ended.
+// Choose shows a list of processes, kept up to date, and lets one be chosen with the arrows, by typing or with the
+// mouse. It returns ErrCancelled when the person left it, or ctx ended.
 func Choose(ctx context.Context, o scene.Options, c Choosing) (Choice, error) {
 	if os.Getenv("NO_COLOR") != "" {
 		o.NoColor = true
@@ -103,7 +103,8 @@ type chooser struct {
 	cursor int // the PID of the row that has it
 	all    []Candidate
 	filter []rune
-	// before is each process's CPU time, by PID, at the time of the list before; share what it took of one CPU since then.
+	// before is each process's CPU time, by PID, at the time of the list before; share what it took of one CPU since
+	// then.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // what List failed with

@@ -165,7 +165,8 @@ func (m *chooser) drawRow(a canvas.Area, r *candidateRow, columns []candidateCol
 	}
 }
 
-// drawDetail draws what there is to say of the row with the cursor: why it can't be read, or all of a command line that is cut.
+// drawDetail draws what there is to say of the row with the cursor: why it can't be read, or all of a command line that
+// is cut.
 func (m *chooser) drawDetail(a canvas.Area) {
 	t := &m.Theme
 	if m.failed != nil {

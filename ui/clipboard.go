@@ -21,8 +21,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// copyText puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or hands it on
-// to the terminal around it (allow-passthrough), and by default it does neither: so its own command is used, too.
+// copyText puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or
+// hands it on to the terminal around it (allow-passthrough), and by default it does neither: so its own command is
+// used, too.
 func copyText(sc *scene.Scene, text string) tea.Cmd {
 	if !sc.Opt.Tmux {
 		return tea.SetClipboard(text)
@@ -86,7 +87,7 @@ const (
 	muchRun = 0.25
 )
 
-// summary describes the stretch of time on the screen.
+// summary describes the time span on the screen.
 func summary(m *Model) string {
 	var b strings.Builder
 	p, f := &m.Process, &m.Figures
@@ -213,8 +214,8 @@ func blamedPlaces(sc *scene.Scene) []string {
 // markup is where < or & could begin a tag or an entity: "<1 %" is none.
 var markup = regexp.MustCompile(`[<&]([A-Za-z/!?#])`)
 
-// markdown keeps a text from being taken for Markdown or HTML, from ending its line or its cell, and from calling anybody
-// (@here). What can't be taken for a tag stays, for a chat shows "&lt;" as it is.
+// markdown keeps a text from being taken for Markdown or HTML, from ending its line or its cell, and from calling
+// anybody (@here). What can't be taken for a tag stays, for a chat shows "&lt;" as it is.
 func markdown(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "~", `\~`,
 		"@", "&#64;").
@@ -227,7 +228,8 @@ func markdown(s string) string {
 // maxSummaryEndpoints bounds the routes of a summary.
 const maxSummaryEndpoints = 8
 
-// servedSummary writes the routes of the time shown, those with most time first, for a summary in Markdown; nothing without any.
+// servedSummary writes the routes of the time shown, those with most time first, for a summary in Markdown; nothing
+// without any.
 func servedSummary(s *scene.Served, b *strings.Builder) {
 	list := s.Endpoints[:min(len(s.Endpoints), maxSummaryEndpoints)]
 	if len(list) == 0 {

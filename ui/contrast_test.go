@@ -66,8 +66,8 @@ func TestTextIsLegibleInFewColors(t *testing.T) {
 	}
 }
 
-// TestStatesCanBeToldApart in every theme and number of colours: by letter always, and those that mean trouble by colour
-// too, among themselves and from those that mean none.
+// TestStatesCanBeToldApart in every theme and number of colours: by letter always, and those that mean trouble by
+// colour too, among themselves and from those that mean none.
 func TestStatesCanBeToldApart(t *testing.T) {
 	for _, name := range style.Themes[1:] {
 		theme, err := style.ThemeByName(name)
@@ -105,7 +105,8 @@ func TestStatesCanBeToldApart(t *testing.T) {
 	}
 }
 
-// TestFewColoursKeepTheirMeaning: with 256 colours what is grey stays grey, and every colour is one that the terminal has.
+// TestFewColoursKeepTheirMeaning: with 256 colours what is grey stays grey, and every colour is one that the terminal
+// has.
 func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	profile := profiles[1]
 	same := func(c canvas.Color) bool {
@@ -144,9 +145,9 @@ func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// TestTextOfEveryPictureIsLegible measures the contrast of each letter and digit with its ground in all views of all themes. Text
-// has that of WCAG 2.1's 1.4.3; the letters in the cells of the timeline, and what is quiet on purpose (a share of nothing), that
-// of its 1.4.11.
+// TestTextOfEveryPictureIsLegible measures the contrast of each letter and digit with its ground in all views of all
+// themes. Text has that of WCAG 2.1's 1.4.3; the letters in the cells of the timeline, and what is quiet on purpose (a
+// share of nothing), that of its 1.4.11.
 func TestTextOfEveryPictureIsLegible(t *testing.T) {
 	rs := make(recordings)
 	for _, name := range style.Themes[1:] {

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// documentedKeys returns the keys that a section of docs/screen.md names in the first cells of its tables.
+// documentedKeys returns the keys that a section of docs/reference/screen.md names in the first cells of its tables.
 func documentedKeys(doc, heading string) []string {
 	_, rest, found := strings.Cut(doc, "\n## "+heading+"\n")
 	if !found {
@@ -33,9 +33,9 @@ func documentedKeys(doc, heading string) []string {
 	return keys
 }
 
-// TestDocsNameEveryKey: docs/screen.md names each key that the help of a view names, under that view, and no others.
+// TestDocsNameEveryKey: docs/reference/screen.md names each key that the help of a view names, under that view, and no others.
 func TestDocsNameEveryKey(t *testing.T) {
-	text, err := os.ReadFile("../docs/screen.md")
+	text, err := os.ReadFile("../docs/reference/screen.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +64,13 @@ func TestDocsNameEveryKey(t *testing.T) {
 	for heading, maps := range sections {
 		documented := documentedKeys(doc, heading)
 		if len(documented) == 0 {
-			t.Errorf("docs/screen.md names no keys under %q", heading)
+			t.Errorf("docs/reference/screen.md names no keys under %q", heading)
 		}
 		for _, m := range maps {
 			for _, b := range m.Bindings {
 				for _, key := range strings.Fields(b.Show) {
 					if b.Help != "" && !slices.Contains(documented, key) {
-						t.Errorf("docs/screen.md: under %q %q is missing", heading, key)
+						t.Errorf("docs/reference/screen.md: under %q %q is missing", heading, key)
 					}
 				}
 			}
@@ -81,7 +81,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 				name = names[key]
 			}
 			if !slices.ContainsFunc(maps, func(m scene.KeyMap) bool { return m.Find(name) != nil }) {
-				t.Errorf("docs/screen.md: under %q is %q, which does nothing there", heading, key)
+				t.Errorf("docs/reference/screen.md: under %q is %q, which does nothing there", heading, key)
 			}
 		}
 	}

@@ -40,8 +40,8 @@ func TestAStartNamesNoTimes(t *testing.T) {
 	s.misses(" up ", " -0")
 }
 
-// TestNoFindingsIsSaidOnceTheyWereLookedFor: right after a program's start, and after the first look at it, that there is no
-// finding says nothing, and the screen does not say that nothing stands out.
+// TestNoFindingsIsSaidOnceTheyWereLookedFor: right after a program's start, and after the first look at it, that there
+// is no finding says nothing, and the screen does not say that nothing stands out.
 func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 	const young, new, quiet = "the program has just started", "measuring for a few seconds", "no findings: nothing stands out"
 	for _, c := range []struct {

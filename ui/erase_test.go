@@ -25,8 +25,9 @@ type shown struct {
 	coloured bool
 }
 
-// bareTerminal is a terminal without background colour erase: what is erased, scrolled in or made room for has the terminal's
-// own ground (terminfo(5), bce). It knows what Ultraviolet writes, and remembers the first thing that it does not know.
+// bareTerminal is a terminal without background colour erase: what is erased, scrolled in or made room for has the
+// terminal's own ground (terminfo(5), bce). It knows what Ultraviolet writes, and remembers the first thing that it
+// does not know.
 type bareTerminal struct {
 	mu          sync.Mutex
 	w, h        int

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// exactTimeout bounds how long switching exact mode on may take; it takes some 40 ms.
+// exactTimeout bounds how long switching exact mode on may take; it takes about 40 ms.
 const exactTimeout = 30 * time.Second
 
 // exactKey is what the key E does: it switches exact mode on, having asked, and off.
@@ -38,7 +38,8 @@ var exactQuestion = []string{
 	"put breakpoints into the process's code?",
 }
 
-// update takes over how exact mode is doing and says when it has ended itself. It reports whether the picture changes by that.
+// update takes over how exact mode is doing and says when it has ended itself. It reports whether the picture changes
+// by that.
 func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Exact == nil {
 		return false

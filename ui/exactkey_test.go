@@ -50,7 +50,8 @@ func (s *screen) ran(cmds []tea.Cmd) {
 	}
 }
 
-// TestExactAsksFirst: nothing is put into the process before somebody has said yes, and whoever said it once isn't asked again.
+// TestExactAsksFirst: nothing is put into the process before somebody has said yes, and whoever said it once isn't
+// asked again.
 func TestExactAsksFirst(t *testing.T) {
 	for _, size := range append([][2]int{{60, 15}}, screenSizes...) {
 		s, f := withExact(t, size[0], size[1], scene.Options{})

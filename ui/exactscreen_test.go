@@ -26,8 +26,8 @@ func (s *screen) timelinePage() *timeline.Page {
 	return s.model.pages[scene.PageTimeline].(*timeline.Page)
 }
 
-// TestTimelineOfAWait: of waits of any length, at any size, the row of the thread says that it waited from the begin to the end that the
-// list names, down to 10 µs a column.
+// TestTimelineOfAWait: of waits of any length, at any size, the row of the thread says that it waited from the begin to
+// the end that the list names, down to 10 µs a column.
 func TestTimelineOfAWait(t *testing.T) {
 	const looked = 5
 	r := rand.New(rand.NewPCG(3, 1))
@@ -73,7 +73,8 @@ func TestTimelineOfAWait(t *testing.T) {
 	}
 }
 
-// checkWait compares the row of a thread with a wait: each column is known, and it waits in as much of it as the wait takes.
+// checkWait compares the row of a thread with a wait: each column is known, and it waits in as much of it as the wait
+// takes.
 func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()
@@ -95,7 +96,8 @@ func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	}
 }
 
-// TestZoomEndsWhereSamplesDo: without exact mode 10 ms a column is as close as it goes, and it is said what goes closer.
+// TestZoomEndsWhereSamplesDo: without exact mode 10 ms a column is as close as it goes, and it is said what goes
+// closer.
 func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.settled("3", "left")
@@ -123,7 +125,8 @@ func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	}
 }
 
-// TestExactScreenHolds: what exact mode adds is there without colours and in ASCII, and nothing overflows on small screens.
+// TestExactScreenHolds: what exact mode adds is there without colours and in ASCII, and nothing overflows on small
+// screens.
 func TestExactScreenHolds(t *testing.T) {
 	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}, {ASCII: true, NoColor: true}} {
 		o.Exact = &fakeExact{status: sampler.ExactStatus{On: true, CostShare: 0.004, Lost: 123456}}
@@ -148,8 +151,8 @@ func TestExactScreenHolds(t *testing.T) {
 	}
 }
 
-// TestExactWithFewSamples: a ddtop that may take little of a CPU looks rarely, and each time the same thread may be waiting: not since
-// then. What the waits are does not depend on how often it looks.
+// TestExactWithFewSamples: a ddtop that may take little of a CPU looks rarely, and each time the same thread may be
+// waiting: not since then. What the waits are does not depend on how often it looks.
 func TestExactWithFewSamples(t *testing.T) {
 	const each = 150 // of the samples of a ms
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true})

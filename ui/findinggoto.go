@@ -56,8 +56,8 @@ type origin struct {
 	selected   flamegraph.Path
 }
 
-// goToFinding shows what a finding is about: the lock that threads wait for, the culprit's thread, or the line of code in the
-// flamegraph.
+// goToFinding shows what a finding is about: the lock that threads wait for, the culprit's thread, or the line of code
+// in the flamegraph.
 func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 	v := allFindings(m)
 	i := v.Index(id)

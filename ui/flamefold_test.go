@@ -126,7 +126,8 @@ func TestFoldingKey(t *testing.T) {
 	}
 }
 
-// TestOpeningARun: enter on a run shows its frames, esc closes it; a search lights it, and enter goes to what was found.
+// TestOpeningARun: enter on a run shows its frames, esc closes it; a search lights it, and enter goes to what was
+// found.
 func TestOpeningARun(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
@@ -171,7 +172,8 @@ func TestOpeningARun(t *testing.T) {
 	}
 }
 
-// TestStackOfOneThreadIsFolded: the frames of libraries are rows, own code and the innermost frame stay, and every row is another.
+// TestStackOfOneThreadIsFolded: the frames of libraries are rows, own code and the innermost frame stay, and every row
+// is another.
 func TestStackOfOneThreadIsFolded(t *testing.T) {
 	r := newRequests(t)
 	var all []thread.StackFrame

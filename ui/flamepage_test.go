@@ -178,8 +178,8 @@ func TestFlamesScroll(t *testing.T) {
 	}
 }
 
-// TestComparingWithTheTimeBeforeAMark: with a mark, = compares with what was before it, then with what is shown, then with
-// nothing.
+// TestComparingWithTheTimeBeforeAMark: with a mark, = compares with what was before it, then with what is shown, then
+// with nothing.
 func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("4", "}", "}")

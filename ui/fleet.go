@@ -91,7 +91,8 @@ func (f *fleet) present(on bool) {
 	}
 }
 
-// forgetEnded drops the oldest of too many processes that have ended, but not the one that is shown. The caller holds mu.
+// forgetEnded drops the oldest of too many processes that have ended, but not the one that is shown. The caller holds
+// mu.
 func (f *fleet) forgetEnded() {
 	ended := 0
 	for _, m := range f.members {
@@ -153,7 +154,8 @@ func (f *fleet) open(to *scene.Member) error {
 	if from != nil {
 		was := f.model(from)
 		takeOver(model, was)
-		// The moment that it was frozen at is no longer on the screen; left held, it would forget nothing for as long as it is not shown.
+		// The moment that it was frozen at is no longer on the screen; left held, it would forget nothing for as long
+		// as it is not shown.
 		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil

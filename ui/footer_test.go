@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFooterAlwaysNamesHelpAndQuit: whatever else there is to say, in every view and at every width, the way to the help, the
-// way out and, where there is one, the way back stand at the bottom.
+// TestFooterAlwaysNamesHelpAndQuit: whatever else there is to say, in every view and at every width, the way to the
+// help, the way out and, where there is one, the way back stand at the bottom.
 func TestFooterAlwaysNamesHelpAndQuit(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {79, 24}, {80, 24}, {100, 30}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])

@@ -20,8 +20,8 @@ func (s *screen) timelineOf(name string) string {
 	return string([]rune(s.line(name))[g.CellsX : g.CellsX+g.CellsW])
 }
 
-// TestASelectedFrameIsShownWhereItRuns: the timeline shows the selected frame's time alone, and all of it again when the keys go
-// elsewhere.
+// TestASelectedFrameIsShownWhereItRuns: the timeline shows the selected frame's time alone, and all of it again when
+// the keys go elsewhere.
 func TestASelectedFrameIsShownWhereItRuns(t *testing.T) {
 	for _, noColor := range []bool{false, true} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), NoColor: noColor})
@@ -57,9 +57,9 @@ func cutOf(screen, name string, m *Model) string {
 	return ""
 }
 
-// TestFrameCellsAreWhatTheSamplesSay holds every cell against the samples: highlighted where all of a thread's stacks had
-// the frame, empty where none had it, and in sum what the flamegraph says. Times are kept to a slot, so cells beside a
-// change may be either.
+// TestFrameCellsAreWhatTheSamplesSay holds every cell against the samples: highlighted where all of a thread's stacks
+// had the frame, empty where none had it, and in sum what the flamegraph says. Times are kept to a slot, so cells
+// beside a change may be either.
 func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
 	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, scene.Options{})
@@ -91,7 +91,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 				case got && !some:
 					t.Errorf("%s: cell %d of %s is highlighted, no stack around it had it", label, c, w.Name)
 				case !got && some && all && from+each <= s.model.LastNS-slack:
-					// Idle states are left out, as in the flamegraph; before the first sample there is nothing to light.
+					// Idle states are left out, as in the flamegraph; before the first sample there is nothing to
+					// light.
 					if !w.Cells[c].Dominant.Idle() && w.Cells[c].Listed() > 0 {
 						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.Name)
 					}
@@ -183,8 +184,8 @@ func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) b
 	return len(labels) >= len(path) && slices.Equal(labels[:len(path)], path)
 }
 
-// TestTheAxisOfAFrameHasWholeTimes: what stands for the frame on the time axis cuts no time short, whatever the width: of "-10s" a
-// "0s" was left.
+// TestTheAxisOfAFrameHasWholeTimes: what stands for the frame on the time axis cuts no time short, whatever the width:
+// of "-10s" a "0s" was left.
 func TestTheAxisOfAFrameHasWholeTimes(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("tab", "down", "down", "down")

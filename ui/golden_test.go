@@ -55,8 +55,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// screenSizes are those that tests draw, goldenSizes those of which pictures are kept: a larger screen shows what the one
-// before it shows, and showsAll says so.
+// screenSizes are those that tests draw, goldenSizes those of which pictures are kept: a larger screen shows what the
+// one before it shows, and showsAll says so.
 var (
 	screenSizes = [][2]int{{80, 24}, {120, 40}, {200, 50}}
 	goldenSizes = screenSizes[:2]
@@ -87,14 +87,15 @@ func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options,
 	}
 }
 
-// word is one of a screen that names something; laneText are the letters of states, which the timeline draws as long as it is wide.
+// word is one of a screen that names something; laneText are the letters of states, which the timeline draws as long as
+// it is wide.
 var (
 	word     = regexp.MustCompile(`[A-Za-z#:_.]{4,}…?`)
 	laneText = regexp.MustCompile(`^[` + stateLetters() + `.]+$`)
 )
 
-// moved are words of a view that a larger screen, whose columns are of other moments or which has room for what they stand for,
-// does not have.
+// moved are words of a view that a larger screen, whose columns are of other moments or which has room for what they
+// stand for, does not have.
 var moved = map[string][]string{"page-threads": {"more", "frames"}, "page-cursor": {"IO#gets", "DB#read_answer", "more", "frames"},
 	"page-exacttimeline": {"Cache#fetch", "IO#readpartial", "pipe", "Orders#show", "Integer#times", "internal:numeric", "Enumerator#each", "Enumerable#sum", "block"},
 	"page-requests":      {"blame", "more:"}, "page-requestsidle": {"blame"}}

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestTerminalsThatDontTellTheirGround: what is written on the terminal's own ground can be read on a black and on a white one,
-// in all views; and a late answer counts.
+// TestTerminalsThatDontTellTheirGround: what is written on the terminal's own ground can be read on a black and on a
+// white one, in all views; and a late answer counts.
 func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	s := hogged(t, 120, 40)
 	before := s.model.grid.String(true)

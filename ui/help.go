@@ -19,8 +19,8 @@ var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gv
 // twoHelpColumns is the width of the help from which on it has two columns.
 const twoHelpColumns = 110
 
-// drawHelp draws the legend and all keys over the screen, in two columns where there is room, and last what else there is to
-// tell; scroll skips lines. It returns the scroll that there is room for.
+// drawHelp draws the legend and all keys over the screen, in two columns where there is room, and last what else there
+// is to tell; scroll skips lines. It returns the scroll that there is room for.
 func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
 	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
@@ -36,7 +36,8 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.Key
 	if !two {
 		return widget.DrawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
 	}
-	// Keys begin on the left, the legend on the right; the sections of keys that make the left one longer go on under the legend.
+	// Keys begin on the left, the legend on the right; the sections of keys that make the left one longer go on under
+	// the legend.
 	var left, right []widget.OverlayLine
 	for n := range len(sections) + 1 {
 		l, r := slices.Concat(sections[:n]...), slices.Concat(legend, slices.Concat(sections[n:]...), reads)

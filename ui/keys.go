@@ -147,7 +147,8 @@ func canGoBack(m *Model) bool {
 	return len(m.Flame.Zoom) > 0 || m.Flame.Shaped() || m.Filter != (scene.RowKey{}) || m.Route != (scene.EndpointKey{}) || m.Flame.Search != nil || m.Parts.HighlightsFrame(&m.Scene)
 }
 
-// back undoes one thing: the zoom, then the filter, then the route, then the search, then the selection that the timeline follows.
+// back undoes one thing: the zoom, then the filter, then the route, then the search, then the selection that the
+// timeline follows.
 func back(m *Model) {
 	switch {
 	case m.Flame.ZoomOut():
@@ -232,8 +233,9 @@ func aliasHelp(m *Model) scene.KeyMap {
 	return k
 }
 
-// compare goes on from comparing with nothing to the other recording, if there is one, to the time before the last mark, if there is one, to the time shown now, and
-// back to nothing. The stretch of time is as long as the one shown, which { and } change.
+// compare goes on from comparing with nothing to the other recording, if there is one, to the time before the last
+// mark, if there is one, to the time shown now, and back to nothing. The time span is as long as the one shown,
+// which { and } change.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadingAfter is how long work before the screen may take until there is a picture of it: most takes a moment, and a picture
-// that comes and goes is a flicker.
+// loadingAfter is how long work before the screen may take until there is a picture of it: most takes a moment, and a
+// picture that comes and goes is a flicker.
 const loadingAfter = 250 * time.Millisecond
 
 // ErrCancelled is returned by Load when the person did not want to wait.
@@ -35,9 +35,9 @@ type Progress struct {
 }
 
 // Load does the work that comes before Run: attaching to a process, opening a file. When it takes longer than a moment,
-// the terminal shows title and how far it is, and the person can cancel it with esc, q or ctrl-c: its ctx ends then and Load
-// returns ErrCancelled without waiting for it, for not all work can be interrupted. What it returns after that is closed.
-// work may tell its progress as often as it likes, and after Load has returned.
+// the terminal shows title and how far it is, and the person can cancel it with esc, q or ctrl-c: its ctx ends then and
+// Load returns ErrCancelled without waiting for it, for not all work can be interrupted. What it returns after that is
+// closed. work may tell its progress as often as it likes, and after Load has returned.
 func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error

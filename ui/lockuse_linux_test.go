@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// contending is a Ruby program whose threads hold one Mutex for 30, 50 and 70 ms in turn, and notes of each hold when it had the
-// Mutex (t0), when it gave it up at the earliest (t1) and at the latest (t2).
+// contending is a Ruby program whose threads hold one Mutex for 30, 50 and 70 ms in turn, and notes of each hold when
+// it had the Mutex (t0), when it gave it up at the earliest (t1) and at the latest (t2).
 const contending = `
 STDOUT.sync = true
 lock, log = Mutex.new, Queue.new
@@ -45,8 +45,8 @@ type loggedHold struct {
 	t0, t1, t2 int64
 }
 
-// TestLockUseIsWhatTheProgramSays: a lock is not said to be taken more often than it was, nor missed where stacks were read in a hold;
-// and who held it for how long is what the program noted, as exactly as the samples allow.
+// TestLockUseIsWhatTheProgramSays: a lock is not said to be taken more often than it was, nor missed where stacks were
+// read in a hold; and who held it for how long is what the program noted, as exactly as the samples allow.
 func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, contending, rubytest.Options{})
@@ -136,7 +136,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 			}
 		}
-		// A sample's time is that of its begin: one in a hundred may be read by a thread that was put off the CPU meanwhile.
+		// A sample's time is that of its begin: one in a hundred may be read by a thread that was put off the CPU
+		// meanwhile.
 		if wrong > odds.AtMost(told, .02) {
 			t.Errorf("%d of %d holds are not as the program says", wrong, told)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store, gives keys, clicks and messages to
-// the owners of what they change, and has the views drawn. View draws from the Model alone.
+// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store, gives keys, clicks and
+// messages to the owners of what they change, and has the views drawn. View draws from the Model alone.
 type Model struct {
 	scene.Scene
 	*widget.Parts
@@ -90,11 +90,11 @@ func (m *Model) Init() tea.Cmd {
 }
 
 const (
-	// firstTick is when the first picture follows that of a start, which shows no samples. The next ones take a quarter longer
-	// each, up to Options.Repaint: what is known is shown at once, and it is not much.
+	// firstTick is when the first picture follows that of a start, which shows no samples. The next ones take a quarter
+	// longer each, up to Options.Repaint: what is known is shown at once, and it is not much.
 	firstTick = 20 * time.Millisecond
-	// restAfter: a picture that took so long is followed by so many times that without one, up to longestRest. The machine has
-	// something else to do.
+	// restAfter: a picture that took so long is followed by so many times that without one, up to longestRest. The
+	// machine has something else to do.
 	restAfter   = 20
 	longestRest = 2 * time.Second
 	// idleTick is the time between two ticks while the process is idle, unless something stirs.

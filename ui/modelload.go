@@ -15,9 +15,9 @@ import (
 // idleEachNS is how old the picture of an idle process may be: one tick in four is drawn.
 const idleEachNS = int64(900e6)
 
-// tickOn is refresh at a tick. Where nothing runs or waits, so that the clock has slowed down, one picture a second is enough.
-// Where no sample came since the last one there is a last full picture and then none, so that a recording at its end, a target
-// that has ended and one that is stopped cost nothing.
+// tickOn is refresh at a tick. Where nothing runs or waits, so that the clock has slowed down, one picture a second is
+// enough. Where no sample came since the last one there is a last full picture and then none, so that a recording at
+// its end, a target that has ended and one that is stopped cost nothing.
 func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()

@@ -147,7 +147,7 @@ func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	return nil
 }
 
-// showRange freezes the picture at the stretch of time that was selected. Less than two columns are a click.
+// showRange freezes the picture at the time span that was selected. Less than two columns are a click.
 func showRange(m *Model, d *scene.Drag) {
 	v := &m.Timeline
 	a, b := widget.CellAt(min(d.From, d.To), v.Cells, m.Regions.CellsW), widget.CellAt(max(d.From, d.To), v.Cells, m.Regions.CellsW)

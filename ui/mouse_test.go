@@ -91,8 +91,8 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 	s.sees("LIVE")
 }
 
-// TestADragSelectsNoThread: a press on a thread's row selects it, and the flamegraph with it, unless it becomes a drag over
-// time, which is of all threads.
+// TestADragSelectsNoThread: a press on a thread's row selects it, and the flamegraph with it, unless it becomes a drag
+// over time, which is of all threads.
 func TestADragSelectsNoThread(t *testing.T) {
 	s := hogged(t, 120, 40)
 	r := s.model.Regions

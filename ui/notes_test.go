@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestNotesAreRecorded: a note written while a recording goes on is in its file, and in a copy of the history; the replay
-// of either shows it where it was written.
+// TestNotesAreRecorded: a note written while a recording goes on is in its file, and in a copy of the history; the
+// replay of either shows it where it was written.
 func TestNotesAreRecorded(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, scene.Options{})
 	before := sampler.Note{AtNS: s.model.LastNS, Text: "before"}

@@ -117,8 +117,8 @@ func setKeys(m *Model, o scene.Offers) {
 	m.front.Bindings = slices.DeleteFunc(slices.Clone(m.keys.Bindings), func(b scene.Binding) bool { return !slices.Contains(overKeys, b.Keys[0]) })
 }
 
-// helpMaps are the keys that the help explains: those of what is on the screen, without what another of its keys takes the place
-// of.
+// helpMaps are the keys that the help explains: those of what is on the screen, without what another of its keys takes
+// the place of.
 func helpMaps(m *Model) []scene.KeyMap {
 	own := m.current().Keys(&m.Scene, true)
 	maps := own
@@ -159,8 +159,8 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// drawTabs draws the rule with the views' names and what the one shown shows. Where both have no room, the other views are
-// their keys alone: what is shown must be readable.
+// drawTabs draws the rule with the views' names and what the one shown shows. Where both have no room, the other views
+// are their keys alone: what is shown must be readable.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())

@@ -25,9 +25,10 @@ type painted interface {
 	picture() (g *canvas.Grid, number int)
 }
 
-// painter writes the pictures of a program to its terminal, each as what changed, as soon as there is one. All else stays
-// Bubble Tea's: it gets a View without content, switches the terminal's modes (its alternate screen, keys, the mouse, the
-// title) and asks it. What it writes comes through the painter, which learns from it when the terminal is the program's.
+// painter writes the pictures of a program to its terminal, each as what changed, as soon as there is one. All else
+// stays Bubble Tea's: it gets a View without content, switches the terminal's modes (its alternate screen, keys, the
+// mouse, the title) and asks it. What it writes comes through the painter, which learns from it when the terminal is
+// the program's.
 type painter struct {
 	out  io.Writer
 	wake chan struct{} // something below may have to be written
@@ -58,9 +59,9 @@ func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.P
 		out = os.Stdout
 	}
 	p := &painter{out: out, next: new(canvas.Grid), shown: new(canvas.Grid), wake: make(chan struct{}, 1)}
-	// Signals are the caller's: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same signal
-	// and, when the ended ctx has stopped the loop that reads its message first, wait forever for a reader, and the
-	// program's end for it.
+	// Signals are the caller's: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same
+	// signal and, when the ended ctx has stopped the loop that reads its message first, wait forever for a reader, and
+	// the program's end for it.
 	opts = append(opts, tea.WithContext(ctx), tea.WithFPS(modesPerSecond), tea.WithoutSignalHandler(), tea.WithOutput(p.output()))
 	return tea.NewProgram(&painting{painted: model, p: p}, opts...), p
 }
@@ -88,8 +89,8 @@ func (p *painter) run(program *tea.Program) error {
 	return err
 }
 
-// paintedView is the View of a program whose pictures are painted. With no content at all Bubble Tea (2.0.9) would take the
-// terminal for one without rows.
+// paintedView is the View of a program whose pictures are painted. With no content at all Bubble Tea (2.0.9) would take
+// the terminal for one without rows.
 func paintedView(title string) tea.View {
 	v := tea.NewView(" ")
 	v.AltScreen, v.WindowTitle = true, title
@@ -119,8 +120,8 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Write takes what Bubble Tea writes. Where it clears the screen, the next picture overwrites all of it instead, so that nothing
-// flickers. The alternate screen is entered once: a second time would forget where the cursor was before.
+// Write takes what Bubble Tea writes. Where it clears the screen, the next picture overwrites all of it instead, so
+// that nothing flickers. The alternate screen is entered once: a second time would forget where the cursor was before.
 func (p *painter) Write(b []byte) (int, error) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -145,7 +146,8 @@ func (p *painter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// paint takes a picture, which it copies. It waits for nobody: where the terminal is slow the newest picture comes next.
+// paint takes a picture, which it copies. It waits for nobody: where the terminal is slow the newest picture comes
+// next.
 func (p *painter) paint(g *canvas.Grid) {
 	p.mu.Lock()
 	p.next.Copy(g)
@@ -232,8 +234,8 @@ func (p *painter) leave() {
 	p.left = true
 }
 
-// writeMsg is written to the terminal at once. What Bubble Tea is told to write waits for its clock. (As a string it would be taken
-// for the terminal's answer: see tornAnswers.)
+// writeMsg is written to the terminal at once. What Bubble Tea is told to write waits for its clock. (As a string it
+// would be taken for the terminal's answer: see tornAnswers.)
 type writeMsg struct{ text string }
 
 // modeChanged takes over what Bubble Tea found out about the terminal, and what is to be written to it.
@@ -272,8 +274,8 @@ func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// giveBack gives the terminal back before Bubble Tea says that the program panicked: where it has not taken the terminal yet it
-// would say so on the alternate screen, which goes.
+// giveBack gives the terminal back before Bubble Tea says that the program panicked: where it has not taken the
+// terminal yet it would say so on the alternate screen, which goes.
 func (m *painting) giveBack() {
 	if r := recover(); r != nil {
 		m.p.leave()

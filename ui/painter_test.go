@@ -30,8 +30,8 @@ func (w *writes) took() []string {
 	return out
 }
 
-// TestPicturesAreWrittenOnce: a picture is written when there is one, as soon as there is, and never a second time, while the
-// terminal is the program's.
+// TestPicturesAreWrittenOnce: a picture is written when there is one, as soon as there is, and never a second time,
+// while the terminal is the program's.
 func TestPicturesAreWrittenOnce(t *testing.T) {
 	var out writes
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
@@ -136,7 +136,8 @@ func TestFirstPicturesComeFast(t *testing.T) {
 	}
 }
 
-// TestPaintingPanics: a panic of the goroutine that paints, which Bubble Tea knows nothing of, is an error that says where.
+// TestPaintingPanics: a panic of the goroutine that paints, which Bubble Tea knows nothing of, is an error that says
+// where.
 func TestPaintingPanics(t *testing.T) {
 	var out writes
 	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{})

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// panelWorld is a dictionary with random stacks of few functions, which so call themselves and each other in turn, and weights
-// over them.
+// panelWorld is a dictionary with random stacks of few functions, which so call themselves and each other in turn, and
+// weights over them.
 func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 	dict := sampler.NewDictionary()
 	var ids []sampler.FrameID
@@ -46,8 +46,8 @@ func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 	return dict, s
 }
 
-// TestPanelSumsAreThoseOfTheStacks: what the panel says of functions is what the stacks say one by one, also of functions that
-// call themselves, and whichever way the picture is turned.
+// TestPanelSumsAreThoseOfTheStacks: what the panel says of functions is what the stacks say one by one, also of
+// functions that call themselves, and whichever way the picture is turned.
 func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 	for seed := range uint64(20) {
 		dict, snap := panelWorld(rand.New(rand.NewPCG(seed, 7)))
@@ -135,7 +135,8 @@ func stackLabels(dict *sampler.Dictionary, stack sampler.StackID) (out []string)
 	return out
 }
 
-// sameUnder: the functions under the selected one have the weights that they have on its stacks, from its first call inward.
+// sameUnder: the functions under the selected one have the weights that they have on its stacks, from its first call
+// inward.
 func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot, p *widget.Panel, label string) {
 	t.Helper()
 	self, total := map[string]int64{}, map[string]int64{}
@@ -167,8 +168,8 @@ func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot
 	}
 }
 
-// neighbours returns the caller of a function's first call on a stack (innermost first) and the callee of the last of the calls
-// of itself that follow at once; inverted: the same seen from its last call. "": none.
+// neighbours returns the caller of a function's first call on a stack (innermost first) and the callee of the last of
+// the calls of itself that follow at once; inverted: the same seen from its last call. "": none.
 func neighbours(stack []string, label string, inverted bool) (before, after string, ok bool) {
 	at := func(i int) string {
 		if i < 0 || i >= len(stack) {
@@ -241,7 +242,7 @@ func nodeOf(n *flamegraph.Node, label string) *flamegraph.Node {
 	return nil
 }
 
-// TestPanelSaysWhatTheTopViewSays: the list of functions has the figures of view 5 for the same stretch of time.
+// TestPanelSaysWhatTheTopViewSays: the list of functions has the figures of view 5 for the same time span.
 func TestPanelSaysWhatTheTopViewSays(t *testing.T) {
 	s := hogged(t, 200, 60)
 	s.sees("hottest functions", "your code, with the C functions and libraries it calls")
@@ -297,8 +298,8 @@ func TestPanelFollowsTheSelection(t *testing.T) {
 	}
 }
 
-// TestPanelTakesNoRowOfTheFlamegraph: at every size the picture has the rows that its depth needs, or there is no panel; and the
-// panel does not move from one picture to the next.
+// TestPanelTakesNoRowOfTheFlamegraph: at every size the picture has the rows that its depth needs, or there is no
+// panel; and the panel does not move from one picture to the next.
 func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 31 * time.Second}, scene.Options{})
 	seen := 0

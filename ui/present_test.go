@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestFilesNameWhatTheyWereBegunWith: a presentation that begins or ends while a recording or a snapshot is being written changes
-// nothing in it, and the screen says what the file holds.
+// TestFilesNameWhatTheyWereBegunWith: a presentation that begins or ends while a recording or a snapshot is being
+// written changes nothing in it, and the screen says what the file holds.
 func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 	const whole, bare, begun = "with all names", "without directories, command line, user and host", "the recording goes on as it was begun"
 	for _, x := range []struct {
@@ -90,7 +90,8 @@ func namesIn(t *testing.T, path string) (with, without int, user string) {
 	return with, without, r.Process().User
 }
 
-// TestPresentationHidesAllProcesses: the directories of the processes that are not shown go too, and of those that join later.
+// TestPresentationHidesAllProcesses: the directories of the processes that are not shown go too, and of those that join
+// later.
 func TestPresentationHidesAllProcesses(t *testing.T) {
 	s := clusterScreen(t, 200, 50, scene.Options{})
 	s.press("P")

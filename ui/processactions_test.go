@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// do presses a key and runs what it asks for until nothing more comes of it, as Bubble Tea would. It returns what the last
-// command had to say.
+// do presses a key and runs what it asks for until nothing more comes of it, as Bubble Tea would. It returns what the
+// last command had to say.
 func (s *processScreen) do(key string) (last tea.Msg) {
 	s.t.Helper()
 	_, cmd := s.fleet.Update(keyPress(key))
@@ -133,8 +133,8 @@ func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 	}
 }
 
-// TestPresentationHidesDirectoriesEverywhere: whatever is on the screen when the presentation begins, frozen or not, its
-// directories go at once.
+// TestPresentationHidesDirectoriesEverywhere: whatever is on the screen when the presentation begins, frozen or not,
+// its directories go at once.
 func TestPresentationHidesDirectoriesEverywhere(t *testing.T) {
 	paths := regexp.MustCompile(`(^|[\s"'(])/?(srv|usr|tmp|app|lib)/\S*`)
 	check := func(name string, press func(...string), text func() string, keys []string) {

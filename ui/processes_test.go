@@ -202,7 +202,7 @@ func TestProcessesAtFirstSight(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.sees("5 processes", "order-service ×4 · master", "8 processes", "3 running · last 30s", "∑ all processes", "order-service 4242: ",
 		"■   order-service", "exited 14:03:12", "↻   order-service", "exec", "sleep 4245  no Ruby (/usr/bin/sleep)", "all processes · idle hidden")
-	if l := s.line(" 4242 "); !strings.Contains(l, "3.4.7 +yjit") || !strings.Contains(l, "89 %") || !strings.Contains(l, "✖ One thread hogs") {
+	if l := s.line(" 4242 "); !strings.Contains(l, "3.4.7 +yjit") || !strings.Contains(l, "89 %") || !strings.Contains(l, "✖ Thread hogs") {
 		t.Errorf("the hogged worker's row: %s", l)
 	}
 	if l := s.line(" 4243 "); !strings.Contains(l, "✓ none") {
@@ -214,7 +214,7 @@ func TestProcessesAtFirstSight(t *testing.T) {
 func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	for _, w := range []int{60, 67, 75, 79, 80, 90} {
 		s := clusterScreen(t, w, 24, scene.Options{})
-		if l := s.line(" 4242 "); !strings.Contains(l, "✖ One thread ho") || !strings.Contains(l, "… +1") || !strings.Contains(l, "89 %") {
+		if l := s.line(" 4242 "); !strings.Contains(l, "✖ Thread hogs ") || !strings.Contains(l, " +1") || !strings.Contains(l, "89 %") {
 			t.Errorf("%d columns: %s", w, l)
 		}
 	}

@@ -25,10 +25,10 @@ func newStore(src sampler.Source, o scene.Options) (*store.Store, error) {
 // ErrNoSource is returned by Run without a Source.
 var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
-// Run shows a Source until the person quits or ctx ends. It returns nil then, also when the target had ended; an error
-// when the Source failed (the screen said so and stayed) or the terminal can't be used. The terminal is restored in
-// every case, a panic included. Run handles no signals but SIGTSTP (Options.Suspend): a caller that wants them to end the
-// screen ends ctx with them.
+// Run shows a Source until the user quits or ctx ends. It then returns nil, also if the target has ended. It returns an
+// error if the Source failed, which the screen also shows, or if the terminal cannot be used. Run restores the terminal
+// in every case, including a panic. Run handles no signal except SIGTSTP (Options.Suspend). To end the screen by a
+// signal, end ctx.
 func Run(ctx context.Context, o scene.Options) error {
 	if o.Source == nil && o.Group == nil {
 		return ErrNoSource
@@ -68,8 +68,8 @@ func Run(ctx context.Context, o scene.Options) error {
 	return errors.Join(err, recErr)
 }
 
-// modesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal, which are no pictures: each
-// look wakes up Go's scheduler, which costs more than it does.
+// modesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal, which are no
+// pictures: each look wakes up Go's scheduler, which costs more than it does.
 const modesPerSecond = 4
 
 // show runs the program on the terminal until it ends.
@@ -97,8 +97,8 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 // unreadFor is how long the end of a screen waits for its terminal to take what is being written.
 const unreadFor = time.Second
 
-// leaveUnread lets a screen end whose terminal nobody reads any more, a connection that hangs: what it was told to write last
-// would hold it forever. It begins when ctx ends, and is done when the screen has been left.
+// leaveUnread lets a screen end whose terminal nobody reads any more, a connection that hangs: what it was told to
+// write last would hold it forever. It begins when ctx ends, and is done when the screen has been left.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout

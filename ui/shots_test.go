@@ -32,7 +32,8 @@ var shotVariants = []struct {
 	{"present", scene.Options{Theme: "dark"}, []string{"P"}, screenSizes},
 }
 
-// shotViews are pictures that have no golden of the same recording: the live view of each kind of trouble, time, overlays.
+// shotViews are pictures that have no golden of the same recording: the live view of each kind of trouble, time,
+// overlays.
 var shotViews = []struct {
 	name, recording string
 	keys            []string

@@ -24,7 +24,7 @@ import (
 )
 
 // churning is a Ruby program whose methods are redefined, under file names that are new too, and whose threads are born
-// and die: some 20 threads and 100 methods a second, at modest load.
+// and die: about 20 threads and 100 methods a second, at modest load.
 const churning = `
 STDOUT.sync = true
 class Shop; end
@@ -54,8 +54,8 @@ const (
 	soakLeast   = 10 * time.Minute
 	// soakHistory is short, so that the history is full soon: what is kept beyond it is evicted four minutes later.
 	soakHistory = time.Minute
-	// soakWarmup is how long it takes until all that is bounded by a number (10,000 threads that have ended, say) is full; of a
-	// shorter run half.
+	// soakWarmup is how long it takes until all that is bounded by a number (10,000 threads that have ended, say) is
+	// full; of a shorter run half.
 	soakWarmup = 20 * time.Minute
 	soakEach   = 2 * time.Second
 )
@@ -63,14 +63,14 @@ const (
 // usage is what ddtop takes at one moment.
 type usage struct {
 	rss, heap, goroutines, entries float64
-	// fds counts the descriptors that are no /proc file of a thread of the target, ended those of a thread that is no more. What is
-	// open of threads that live is bounded by their number, and moves with what they do: on a loaded machine every one of them is
-	// asked for its state and its system call some time.
+	// fds counts the descriptors that are no /proc file of a thread of the target, ended those of a thread that is no
+	// more. What is open of threads that live is bounded by their number, and moves with what they do: on a loaded
+	// machine every one of them is asked for its state and its system call some time.
 	fds, ended float64
 }
 
-// TestSoak lets the sampling and the screen of a live process run for long, all views looked at in turn: memory, goroutines,
-// descriptors and the Dictionary must not grow once the history is full.
+// TestSoak lets the sampling and the screen of a live process run for long, all views looked at in turn: memory,
+// goroutines, descriptors and the Dictionary must not grow once the history is full.
 func TestSoak(t *testing.T) {
 	length := soakDefault
 	if v := os.Getenv("DDTOP_SOAK"); v != "" {
@@ -164,8 +164,8 @@ func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 		{"live heap in MB", func(u usage) float64 { return u.heap }, .10, 2e6, 1e6},
 		{"goroutines", func(u usage) float64 { return u.goroutines }, 0, 2, 1},
 		{"descriptors except those of threads", func(u usage) float64 { return u.fds }, 0, 2, 1},
-		// Threads that ended since the list was last compared. 20 end a second: were one in a thousand left open, 48 would be after
-		// the 40 minutes that are measured.
+		// Threads that ended since the list was last compared. 20 end a second: were one in a thousand left open, 48
+		// would be after the 40 minutes that are measured.
 		{"descriptors of ended threads", func(u usage) float64 { return u.ended }, 0, 30, 1},
 		{"frames and stacks held", func(u usage) float64 { return u.entries }, .10, 500, 1},
 	} {

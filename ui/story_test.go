@@ -83,8 +83,8 @@ func TestSelectingAndFilteringAThread(t *testing.T) {
 	s.sees("▌", "only http")
 }
 
-// TestOpeningAThreadFromTheLiveView: enter leads to the selected thread, esc back to the same selection, and to the one that was
-// selected there.
+// TestOpeningAThreadFromTheLiveView: enter leads to the selected thread, esc back to the same selection, and to the one
+// that was selected there.
 func TestOpeningAThreadFromTheLiveView(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("down", "down", "enter")
@@ -337,8 +337,8 @@ func TestHelpNamesEveryKey(t *testing.T) {
 	s.misses("keys and signs")
 }
 
-// TestHelpScrollsOnASmallScreen: the legend is there at once, all else is reached, no text is cut, and the way back from the end
-// is as long as the way there.
+// TestHelpScrollsOnASmallScreen: the legend is there at once, all else is reached, no text is cut, and the way back
+// from the end is as long as the way there.
 func TestHelpScrollsOnASmallScreen(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])

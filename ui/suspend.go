@@ -24,9 +24,9 @@ func suspend(m *Model) tea.Cmd {
 	return func() tea.Msg { return suspendedMsg{syscall.Kill(os.Getpid(), syscall.SIGTSTP)} }
 }
 
-// stopOnSIGTSTP does on SIGTSTP, from the key or from elsewhere, what a program with a screen has to until done is called: it
-// gives the terminal back before it stops, and takes it again when it is continued. A process that the signal stops at once
-// leaves a raw terminal, and comes back to one that is none any more.
+// stopOnSIGTSTP does on SIGTSTP, from the key or from elsewhere, what a program with a screen has to until done is
+// called: it gives the terminal back before it stops, and takes it again when it is continued. A process that the
+// signal stops at once leaves a raw terminal, and comes back to one that is none any more.
 //
 // park has the sampling hold nothing of a process, a copy of one of its sockets for one, for as long as ddtop is
 // stopped.
@@ -75,9 +75,9 @@ func park(o scene.Options) (resume func()) {
 	}
 }
 
-// stopUntilContinued stops all processes of ddtop's group, sudo for one, until SIGCONT. It takes SIGSTOP for that: a signal that
-// Go's runtime once handled it never leaves to the kernel again, and Bubble Tea's own way (2.0.9, suspendProcess) would wait
-// forever.
+// stopUntilContinued stops all processes of ddtop's group, sudo for one, until SIGCONT. It takes SIGSTOP for that: a
+// signal that Go's runtime once handled it never leaves to the kernel again, and Bubble Tea's own way (2.0.9,
+// suspendProcess) would wait forever.
 func stopUntilContinued(p *tea.Program) error {
 	if err := p.ReleaseTerminal(); err != nil {
 		return fmt.Errorf("giving the terminal back before stopping: %w", err)

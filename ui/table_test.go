@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestAColumnIsOneEntry: a column of the table of threads that is added as an entry has its head, its cells and its order, and goes
-// where there is no room for it.
+// TestAColumnIsOneEntry: a column of the table of threads that is added as an entry has its head, its cells and its
+// order, and goes where there is no room for it.
 func TestAColumnIsOneEntry(t *testing.T) {
 	with := func(width int) (*screen, *threads.Page) {
 		s := hogged(t, width, 40)

@@ -36,7 +36,8 @@ func processCPU(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// threadCPU is the CPU time of the calling thread: unlike a clock's, a difference of two doesn't grow while others have the CPU.
+// threadCPU is the CPU time of the calling thread: unlike a clock's, a difference of two doesn't grow while others have
+// the CPU.
 func threadCPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	var ts unix.Timespec
@@ -47,9 +48,9 @@ func threadCPU(tb testing.TB) time.Duration {
 }
 
 // BenchmarkTerminal is each view at 200x50 with 50 threads as it is on a live process: a quarter of a second of samples
-// (100 Hz of stacks, 1 kHz of the lock), then a picture, all through Bubble Tea to a terminal of 24-bit colour. It takes real
-// time. cpu-% is all CPU time of this process but that of the folding of samples, which is feed-%; the live source's reading
-// is not there.
+// (100 Hz of stacks, 1 kHz of the lock), then a picture, all through Bubble Tea to a terminal of 24-bit colour. It
+// takes real time. cpu-% is all CPU time of this process but that of the folding of samples, which is feed-%; the live
+// source's reading is not there.
 func BenchmarkTerminal(b *testing.B) {
 	samples := record(b, demosource.Options{Length: 20 * time.Second, HTTP: 43})
 	views := map[string][]string{"live": nil}
@@ -110,8 +111,9 @@ func BenchmarkTerminal(b *testing.B) {
 	}
 }
 
-// BenchmarkKey is a key press until its picture is there, with 500 threads and a full minute of history: the next thread
-// selected, another weight, the time moved. cpu-ms/key is all CPU time of this process, whatever else the machine does.
+// BenchmarkKey is a key press until its picture is there, with 500 threads and a full minute of history: the next
+// thread selected, another weight, the time moved. cpu-ms/key is all CPU time of this process, whatever else the
+// machine does.
 func BenchmarkKey(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: time.Minute, HTTP: 493}, scene.Options{})
 	for _, keys := range [][2]string{{"down", "up"}, {"w", "w"}, {"[", "]"}} {

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	// tornWithin is how long the rest of a terminal's answer may take that a slow connection has torn. Bubble Tea waits for 50 ms
-	// and takes the rest for key presses: of the answer to the question for the background (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \)
-	// those open views and the search.
+	// tornWithin is how long the rest of a terminal's answer may take that a slow connection has torn. Bubble Tea waits
+	// for 50 ms and takes the rest for key presses: of the answer to the question for the background (ESC ] 11 ;
+	// rgb:ffff/ffff/ffff ESC \) those open views and the search.
 	tornWithin = 3 * time.Second
-	// answersWithin is how long after the start, when the terminal is asked, ESC and ] or [ are the beginning of an answer.
+	// answersWithin is how long after the start, when the terminal is asked, ESC and ] or [ are the beginning of an
+	// answer.
 	answersWithin = 10 * time.Second
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 64
@@ -36,7 +37,8 @@ func (t *tornAnswers) filter(msg tea.Msg) tea.Msg {
 	if key, ok := msg.(tea.KeyPressMsg); ok {
 		return t.key(key)
 	}
-	// What Bubble Tea does not understand it hands on as a string of a type that it does not export (2.0.9: uv.UnknownEvent).
+	// What Bubble Tea does not understand it hands on as a string of a type that it does not export (2.0.9:
+	// uv.UnknownEvent).
 	if v := reflect.ValueOf(msg); v.Kind() == reflect.String {
 		if s := v.String(); strings.HasPrefix(s, "\x1b]") || strings.HasPrefix(s, "\x1b[?") {
 			t.begin(s)

@@ -86,7 +86,8 @@ func TestTornAnswersAreNoKeyPresses(t *testing.T) {
 	}
 }
 
-// TestTornAnswerThroughBubbleTea: the pieces come as this version of it takes them apart, with more time between them than it waits.
+// TestTornAnswerThroughBubbleTea: the pieces come as this version of it takes them apart, with more time between them
+// than it waits.
 func TestTornAnswerThroughBubbleTea(t *testing.T) {
 	k := &keyNames{}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

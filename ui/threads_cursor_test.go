@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestASelectedThreadHasACursorInTheTable: what was selected in another view has the cursor in view 2: its group is open, or, closed
-// by hand, stands for it.
+// TestASelectedThreadHasACursorInTheTable: what was selected in another view has the cursor in view 2: its group is
+// open, or, closed by hand, stands for it.
 func TestASelectedThreadHasACursorInTheTable(t *testing.T) {
 	s := hogged(t, 120, 24) // too low for the members of groups
 	s.model.Selected.Thread = 2

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestNothingNewIsNotDrawn: without a new sample there is one last picture and then none, live and frozen; a sample, a key
-// and the end of the target bring the next.
+// TestNothingNewIsNotDrawn: without a new sample there is one last picture and then none, live and frozen; a sample, a
+// key and the end of the target bring the next.
 func TestNothingNewIsNotDrawn(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model

@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestTimelineUsesItsWidth: of a process that was watched for a part of the window only, the time axis is that part, and says so.
+// TestTimelineUsesItsWidth: of a process that was watched for a part of the window only, the time axis is that part,
+// and says so.
 func TestTimelineUsesItsWidth(t *testing.T) {
 	var s *screen
 	for _, length := range []time.Duration{700 * time.Millisecond, 4 * time.Second, 13 * time.Second, 40 * time.Second} {
@@ -50,7 +51,8 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 	}
 }
 
-// TestFewSamplesAreSaid: a picture that rests on a handful of them says so where they are counted, on the smallest terminal too.
+// TestFewSamplesAreSaid: a picture that rests on a handful of them says so where they are counted, on the smallest
+// terminal too.
 func TestFewSamplesAreSaid(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
 		store, err := newStore(demosource.New(demosource.Options{Length: 3 * time.Second}), scene.Options{})

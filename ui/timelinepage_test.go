@@ -47,7 +47,7 @@ func TestTimelineCursor(t *testing.T) {
 	s.misses("FROZEN", "▼")
 }
 
-// TestTimelineZoomsToTheHistory: in a short stretch of time a column is 10 ms, and says what the samples do.
+// TestTimelineZoomsToTheHistory: in a short time span a column is 10 ms, and says what the samples do.
 func TestTimelineZoomsToTheHistory(t *testing.T) {
 	s := hogged(t, 200, 50)
 	s.pressAll("3", "left", "+", "+", "+", "+")

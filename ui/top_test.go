@@ -63,8 +63,8 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestTopOfOwnCode: every row but those that stand for a library is own code or called by it; its total is that of before, and all
-// of the time is somebody's.
+// TestTopOfOwnCode: every row but those that stand for a library is own code or called by it; its total is that of
+// before, and all of the time is somebody's.
 func TestTopOfOwnCode(t *testing.T) {
 	r := newRequests(t)
 	p := top.New(new(widget.Parts))

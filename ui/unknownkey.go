@@ -13,7 +13,8 @@ import (
 // moving are the keys that move in what there is: where there is nothing to move in, that can be seen.
 var moving = []string{"up", "down", "left", "right", "enter", "esc", "tab", "shift+tab", "backspace", "pgup", "pgdown", "home", "end"}
 
-// unknownKey says that a key does nothing here: which one it may have been meant for, or in which views it does something.
+// unknownKey says that a key does nothing here: which one it may have been meant for, or in which views it does
+// something.
 func unknownKey(m *Model, key string) {
 	if slices.Contains(moving, key) {
 		return

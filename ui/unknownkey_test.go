@@ -31,7 +31,8 @@ func TestUnknownKeysSayWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestSortKeysDoNothingElse: < and > sort tables, and move no time where there is none; a tenth of the history is another key.
+// TestSortKeysDoNothingElse: < and > sort tables, and move no time where there is none; a tenth of the history is
+// another key.
 func TestSortKeysDoNothingElse(t *testing.T) {
 	s := hogged(t, 120, 40)
 	for _, view := range []string{"1", "2", "3", "4", "5", "6", "7"} {

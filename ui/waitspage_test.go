@@ -24,8 +24,8 @@ func (s *screen) settled(keys ...string) {
 	}
 }
 
-// TestWaitsListed: the list has the longest waits there are and the last ones, by thread and by search only those, and what is not
-// listed is counted.
+// TestWaitsListed: the list has the longest waits there are and the last ones, by thread and by search only those, and
+// what is not listed is counted.
 func TestWaitsListed(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{})
 	s.press("0")

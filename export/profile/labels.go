@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Labels of a pprof sample (docs/cli.md has them all). They are those of Datadog's Ruby profiler, and ddtop's own where it has no word.
+// Labels of a pprof sample (docs/reference/cli.md has them all). They are those of Datadog's Ruby profiler, and ddtop's own where it has no word.
 // The thread's has the native thread's id and ddtop's own: "4253 (3)".
 const (
 	labelThreadID   = "thread id"

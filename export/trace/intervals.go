@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalsVersion is the version of the lines, which are a contract (docs/jsonl.md): it changes when a reader of the old ones could
+// intervalsVersion is the version of the lines, which are a contract (docs/reference/jsonl.md): it changes when a reader of the old ones could
 // not read the new ones.
 const intervalsVersion = 1
 
@@ -134,7 +134,7 @@ type (
 	}
 )
 
-// Intervals writes what a stream says as lines of JSON (docs/jsonl.md), as it comes: the intervals of threads, waits for the GVL, who
+// Intervals writes what a stream says as lines of JSON (docs/reference/jsonl.md), as it comes: the intervals of threads, waits for the GVL, who
 // held it, collections; and once, before the first line that names them, threads, frames and stacks. Memory is taken for the numbers
 // of those that were written only, which the Dictionary's limits bound. Not safe for concurrent use.
 type Intervals struct {

@@ -16,10 +16,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalKeys are the keys of each type of line with their types, as docs/jsonl.md has them.
+// intervalKeys are the keys of each type of line with their types, as docs/reference/jsonl.md has them.
 func intervalKeys(t *testing.T) map[string]map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/jsonl.md")
+	text, err := os.ReadFile("../../docs/reference/jsonl.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func intervalKeys(t *testing.T) map[string]map[string]string {
 	return keys
 }
 
-// kindOf is a value of JSON in the words of docs/jsonl.md.
+// kindOf is a value of JSON in the words of docs/reference/jsonl.md.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -82,12 +82,12 @@ func intervalLines(t *testing.T, text string) (lines []map[string]any) {
 		kind, _ := v["type"].(string)
 		want := keys[kind]
 		if want == nil {
-			t.Fatalf("line %d is a %q, of which docs/jsonl.md says nothing", i, kind)
+			t.Fatalf("line %d is a %q, of which docs/reference/jsonl.md says nothing", i, kind)
 		}
 		for key, value := range v {
 			is := kindOf(value)
 			if says := want[key]; !strings.Contains(" "+says+" ", " "+is+" ") && !(says == "number" && is == "int") {
-				t.Errorf("line %d: %s of a %s is %s, docs/jsonl.md says %q", i, key, kind, is, says)
+				t.Errorf("line %d: %s of a %s is %s, docs/reference/jsonl.md says %q", i, key, kind, is, says)
 			}
 		}
 		for key := range want {

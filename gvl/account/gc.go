@@ -105,7 +105,7 @@ type StatGCPhases struct {
 	Other int64 `json:"other"`
 }
 
-// StatGCBy counts collections by what started them, in Ruby's words (docs/json.md).
+// StatGCBy counts collections by what started them, in Ruby's words (docs/reference/json.md).
 type StatGCBy struct {
 	NewObj uint64 `json:"newobj"`
 	Malloc uint64 `json:"malloc"`

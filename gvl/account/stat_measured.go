@@ -143,7 +143,7 @@ type StatWait struct {
 // Told is the wait's length as it is told.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
-// StatBefore is a state before a wait, its detail by the keys of docs/json.md, in words, and how long it lasted as far as
+// StatBefore is a state before a wait, its detail by the keys of docs/reference/json.md, in words, and how long it lasted as far as
 // seen.
 type StatBefore struct {
 	State  string         `json:"state"`

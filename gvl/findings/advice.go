@@ -190,8 +190,8 @@ func threadLeakAdvice() []advice {
 func allBusyAdvice() []advice {
 	return []advice{
 		{text: "give the process more CPU first: more workers would share the same CPUs", with: ruleStarved},
-		{text: "do first what is advised above; then see whether workers still lack", below: true},
-		{text: "nothing else is found that keeps them busy: add worker processes", does: moreProcesses, alone: true},
-		{text: "see what they spend most of their time in"},
+		{text: "follow the advice above first; then check whether more workers are needed", below: true},
+		{text: "no other cause was found: add worker processes", does: moreProcesses, alone: true},
+		{text: "see where they spend most of their time"},
 	}
 }

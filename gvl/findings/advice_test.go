@@ -133,8 +133,8 @@ func TestAdviceOfOne(t *testing.T) {
 		{[]Finding{memory, saturated}, 1, "do less in Ruby for each request"},
 		{[]Finding{io}, 0, "ask less often or for more at once; the GVL is free"},
 		{[]Finding{saturated, io}, 1, "ask less often or for more at once"},
-		{[]Finding{busy}, 0, "nothing else is found"},
-		{[]Finding{saturated, busy}, 1, "do first what is advised above"},
+		{[]Finding{busy}, 0, "no other cause was found"},
+		{[]Finding{saturated, busy}, 1, "follow the advice above first"},
 		{[]Finding{starved, busy}, 1, "give the process more CPU first"},
 	} {
 		plan(c.list)

@@ -39,7 +39,7 @@ func TestLockStarved(t *testing.T) {
 			t.Errorf("%s: %v", c.what, s.f.Current())
 		}
 		if c.want == "lock_starved" {
-			s.want(c.what, []string{c.want}, "writer had Mutex", "now in Log#write → Kernel#sleep (app.rb:10)", "about ", " times a second", "3 threads wait")
+			s.want(c.what, []string{c.want}, "writer had Mutex", "now in Log#write → Kernel#sleep (app.rb:10)", "about ", " times per second", "3 threads wait")
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (s Severity) String() string {
 	return "info"
 }
 
-// Finding is something wrong, in plain words for a person who knows nothing of the GVL. docs/findings.md lists them.
+// Finding is something wrong, in plain words for a person who knows nothing of the GVL. docs/reference/findings.md lists them.
 type Finding struct {
 	// ID is the rule's name: "gvl_saturated", "deadlock" …
 	ID       string
@@ -236,7 +236,7 @@ type ruleState struct {
 // maxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
 const maxPastFindings = 256
 
-// Findings watches a stream for the rules of docs/findings.md. It is a Consumer and not safe for concurrent use.
+// Findings watches a stream for the rules of docs/reference/findings.md. It is a Consumer and not safe for concurrent use.
 type Findings struct {
 	gvl.Ignore
 	ev     *collector

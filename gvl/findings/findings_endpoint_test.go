@@ -107,9 +107,9 @@ func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 		return "GET orders#index"
 	})
 	f := s.one("gvl_hog")
-	s.names(f, "GET reports#build", "GET reports#build causes 95 % of all waiting, on several threads; a turn costs others ",
+	s.names(f, "GET reports#build", "GET reports#build causes 95 % of all waiting, on several threads; each hold costs others ",
 		"; GET reports#build takes 95 % of the GVL, GET orders#index waits ")
-	if f.Title != "One route hogs the GVL" {
+	if f.Title != "Route hogs the GVL" {
 		t.Errorf("title: %s", f.Title)
 	}
 	for name, endpoint := range map[string]func(sampler.ThreadID) string{

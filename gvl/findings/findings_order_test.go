@@ -170,9 +170,9 @@ func TestOrderOfAllPairs(t *testing.T) {
 	}
 }
 
-// TestDocsListTheCauses: docs/findings.md lists all causes with what they take.
+// TestDocsListTheCauses: docs/reference/findings.md lists all causes with what they take.
 func TestDocsListTheCauses(t *testing.T) {
-	text, err := os.ReadFile("../../docs/findings.md")
+	text, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestDocsListTheCauses(t *testing.T) {
 			}
 		}
 		if !strings.HasSuffix(strings.ReplaceAll(line, "\u00a0", " "), strings.ReplaceAll(row, "\u00a0", " ")) {
-			t.Errorf("docs/findings.md says %q of %s, want %q", line, symptom, row)
+			t.Errorf("docs/reference/findings.md says %q of %s, want %q", line, symptom, row)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func TestOrderByWhatIsExplained(t *testing.T) {
 		}
 	}
 	play(15*gvltest.Sec, 3, 24)
-	s.want("mostly no CPU", []string{"cpu_starved", "gc_pressure"}, "24 % of its turns")
+	s.want("mostly no CPU", []string{"cpu_starved", "gc_pressure"}, "24 % of its holds")
 	play(15*gvltest.Sec, 4, 24)
 	s.want("about as much of both", []string{"cpu_starved", "gc_pressure"})
 }

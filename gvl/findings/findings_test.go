@@ -464,7 +464,7 @@ func TestLocks(t *testing.T) {
 		return 0, []sampler.Thread{lock(1, 2, 0xa8), limited}
 	})
 	s.want("deadlock within a time limit", []string{"deadlock"})
-	if next := s.f.Current()[0].Next; !strings.Contains(next, "the time limit (Timeout) around worker-2 is to end it") {
+	if next := s.f.Current()[0].Next; !strings.Contains(next, "the time limit (Timeout) around worker-2 will end it") {
 		t.Errorf("what ends it: %s", next)
 	}
 

@@ -44,7 +44,7 @@ func TestSlowPeers(t *testing.T) {
 			[]string{"127.0.0.1", "DB#read_answer"}},
 		{"local", sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:9999", Local: "127.0.0.1:41000", Process: "puma (pid 12)"},
 			[]string{"c:IO#read", "Net::BufferedIO#rbuf_fill"}, []string{"http_slow"},
-			[]string{"127.0.0.1:9999, where puma (pid 12) listens, ", " calls a second: half take ≤ 197 ms, 95 % ≤ 197 ms, the longest ≤ 197 ms"}},
+			[]string{"127.0.0.1:9999, where puma (pid 12) listens, ", " calls per second: half take ≤ 197 ms, 95 % ≤ 197 ms, the longest ≤ 197 ms"}},
 		{"redis", tcp("10.0.0.6:6379", "Redis"), []string{"c:IO#read", "RedisClient#call"}, []string{"redis_slow"}, []string{"Redis"}},
 		{"http", tcp("1.2.3.4:443", "HTTPS"), []string{"c:IO#read", "Net::BufferedIO#rbuf_fill"}, []string{"http_slow"},
 			[]string{"1.2.3.4:443 HTTPS"}},
@@ -61,8 +61,8 @@ func TestSlowPeers(t *testing.T) {
 	}
 }
 
-// callers plays n threads that read from a peer whenever they are looked at, 20 times a second, for d ns; their CPU counters
-// are read four times a second, and move by cpuNS a call of 400 ms.
+// callers plays n threads that read from a peer whenever they are looked at, 20 times per second, for d ns; their CPU counters
+// are read four times per second, and move by cpuNS a call of 400 ms.
 func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	const reading, call = 250 * gvltest.MS, 400 * gvltest.MS
 	stack := s.stack("c:IO#gets", "Client#ask")

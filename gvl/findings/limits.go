@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/findings.md has the sources of
+// limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/reference/findings.md has the sources of
 // their defaults.
 type limits struct {
 	deadlockAge                                               float64
@@ -137,7 +137,7 @@ var limitSpecs = [...]limitSpec{
 	{"all_busy", "busy", unitShare, .85, func(l *limits) *float64 { return &l.poolBusy }},
 }
 
-// Rules are the rules of docs/findings.md with their limits, each of which can be changed and each rule turned off. It
+// Rules are the rules of docs/reference/findings.md with their limits, each of which can be changed and each rule turned off. It
 // is for one goroutine until it is given to Findings, and not to be changed after that.
 type Rules struct {
 	limits limits

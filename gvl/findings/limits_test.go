@@ -52,7 +52,7 @@ func TestRulesSet(t *testing.T) {
 
 // TestLimitsAreWhole: every rule has a limit of its own, every limit a rule and a default, and a place of its own.
 func TestLimitsAreWhole(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/findings.md")
+	doc, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestLimitsAreWhole(t *testing.T) {
 			t.Errorf("%s: %v", name, s.value)
 		}
 		if want := "`" + s.name + "` " + s.unit.format(s.value); !documented(string(doc), s.rule, want) {
-			t.Errorf("docs/findings.md does not say %q of %s", want, s.rule)
+			t.Errorf("docs/reference/findings.md does not say %q of %s", want, s.rule)
 		}
 	}
 	for _, id := range RuleIDs() {
@@ -78,23 +78,23 @@ func TestLimitsAreWhole(t *testing.T) {
 		}
 		i := slices.IndexFunc(rules[:], func(r rule) bool { return r.id == id })
 		if want := "`for` " + units.ProseDuration(rules[i].raise); rules[i].raise != 0 && !documented(string(doc), id, want) {
-			t.Errorf("docs/findings.md does not say %q of %s", want, id)
+			t.Errorf("docs/reference/findings.md does not say %q of %s", want, id)
 		}
 	}
 }
 
-// TestDocsGroupTheRules: the lists of rules in the text of docs/findings.md are those of their rank, and of those that wait for
+// TestDocsGroupTheRules: the lists of rules in the text of docs/reference/findings.md are those of their rank, and of those that wait for
 // the end of a program's start.
 func TestDocsGroupTheRules(t *testing.T) {
-	text, err := os.ReadFile("../../docs/findings.md")
+	text, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := strings.Join(strings.Fields(string(text)), " ")
 	for words, has := range map[string]func(*rule) bool{
-		"What keeps threads from going on leads": func(r *rule) bool { return r.rank == rankStandstill },
-		"causes come before symptoms":            func(r *rule) bool { return r.rank == rankSymptom },
-		"Rules on load":                          func(r *rule) bool { return !r.boot },
+		"Findings that keep threads from going on come first": func(r *rule) bool { return r.rank == rankStandstill },
+		"causes come before symptoms":                         func(r *rule) bool { return r.rank == rankSymptom },
+		"Rules on load":                                       func(r *rule) bool { return !r.boot },
 	} {
 		var ids []string
 		for i := range rules {
@@ -103,7 +103,7 @@ func TestDocsGroupTheRules(t *testing.T) {
 			}
 		}
 		if want := words + " (" + strings.Join(ids, ", ") + ")"; !strings.Contains(doc, want) {
-			t.Errorf("docs/findings.md does not say %q", want)
+			t.Errorf("docs/reference/findings.md does not say %q", want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (f *Findings) Resting() *Resting {
 }
 
 // IdleIO reports whether a thread that is in state IO has nothing to do: it accepts connections, waits at a listening socket, or
-// is in the loop of a server or a poller that docs/findings.md counts as rest (Puma's server and reactor, a Sidekiq processor
+// is in the loop of a server or a poller that docs/reference/findings.md counts as rest (Puma's server and reactor, a Sidekiq processor
 // that asks for a job).
 func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) bool {
 	if st != gvl.IO {

@@ -123,7 +123,7 @@ func evalSleep(w *window) hit {
 		h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 		w.serves(&h, ids[0])
 	}
-	h.next = "a worker that sleeps serves nobody: try again from a job, or fail at once"
+	h.next = "retry from a job, or fail at once: a worker that sleeps serves no request"
 	return h
 }
 
@@ -141,9 +141,9 @@ func evalThreadWait(w *window) hit {
 		return h
 	}
 	h.explains = ns
-	h.title = "Work " + tenseWaits + " for other threads"
+	h.title = "Work " + tenseWaits + " for threads"
 	h.text = "requests or jobs " + tenseSpend + " " + units.RoundPercent(w.ofBusy(ns)) + " of the busy time waiting for another thread"
-	h.next = "see what that thread does; a request should not wait for more than it needs for its answer"
+	h.next = "see what the other thread does; let a request wait only for what its answer needs"
 	if len(ids) == 0 {
 		return h
 	}
@@ -152,7 +152,7 @@ func evalThreadWait(w *window) hit {
 	h.text += "; " + tenseNow + " " + units.Plural(len(ids), "thread", "threads") + "" + w.longestText(", the longest for ", ids) + w.in(ts.Stack)
 	if strings.HasSuffix(innermostLabel(w.dict, ts.Stack), "SizedQueue#push") {
 		h.text += ": the queue " + tenseIs + " full; " + w.taker(ts)
-		h.next = "see what takes from the queue, and why it is slower; drop what need not be kept, or write it without waiting"
+		h.next = "see what takes from the queue and why it is slower; or drop items, or push without waiting"
 	}
 	return h
 }
@@ -165,7 +165,7 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 	if !seen || w.state(id) == nil {
 		class := w.classOf(waits.Stack)
 		if id = w.soleIn(class, waits); id == 0 {
-			return "who takes from it was not seen"
+			return "no thread was seen taking from it"
 		}
 		words = ", the other thread in " + class + ", " + tenseIs + " "
 	}

@@ -50,13 +50,13 @@ func evalCPUStarved(w *window) hit {
 	var said []string
 	switch {
 	case holders >= 1:
-		said = append(said, "the thread with the GVL was ready and had no CPU for "+units.RoundPercent(delay)+" of its turns")
+		said = append(said, "the holder of the GVL had no CPU for "+units.RoundPercent(delay)+" of its holds")
 	case process >= 1:
-		said = append(said, "Ruby code "+tense("has", "had")+" the GVL "+units.RoundPercent(w.share(w.total.ns[gvl.Running]+w.total.ns[gvl.GC]))+
-			" of the time, and all threads together "+tense("get", "got")+" only "+units.RoundPercent(used)+" of a CPU")
+		said = append(said, "Ruby code "+tense("holds", "held")+" the GVL "+units.RoundPercent(w.share(w.total.ns[gvl.Running]+w.total.ns[gvl.GC]))+
+			" of the time, but all threads together "+tense("get", "got")+" only "+units.RoundPercent(used)+" of a CPU")
 	}
 	if outside >= 1 {
-		said = append(said, "threads at work outside the GVL were ready and had no CPU for "+units.RoundPercent(delayOutside)+" of that work")
+		said = append(said, "threads outside the GVL had no CPU for "+units.RoundPercent(delayOutside)+" of their work")
 	}
 	if throttled >= w.limits.throttled {
 		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods")
@@ -139,7 +139,7 @@ func evalMemoryStall(w *window) hit {
 	}
 	h.explains = max(w.withWaiters(w.total.ns[gvl.Stalled]), w.ofAll(min(full, 1)))
 	h.title = "Starved of memory"
-	h.text = number(perSecond) + " major page faults/s; the thread with the GVL " + tense("sleeps", "slept") + " in the kernel " +
+	h.text = number(perSecond) + " major page faults/s; the holder of the GVL " + tense("sleeps", "slept") + " in the kernel " +
 		units.RoundPercent(w.share(w.total.ns[gvl.Stalled])) + " of the time"
 	if pressed >= 1 {
 		whose := "its cgroup"

@@ -29,7 +29,7 @@ func evalSaturated(w *window) hit {
 		h.explains = r.ns[gvl.Waiting]
 		h.title = "GVL saturated"
 		if len(w.ractors) > 1 {
-			h.title = "GVL of ractor " + itoa(int64(id)) + " saturated"
+			h.title = "Ractor " + itoa(int64(id)) + ": GVL saturated"
 		}
 		h.text = "held " + units.RoundPercent(held) + ", " + number(waiters) + " threads " + tenseWait + ", " + units.RoundPercent(lost) +
 			" of their busy time"
@@ -139,9 +139,9 @@ func (w *window) threadHogs() hit {
 		return h
 	}
 	h.explains = e.NS
-	h.title = "One thread " + tense("hogs", "hogged") + " the GVL"
+	h.title = "Thread " + tense("hogs", "hogged") + " the GVL"
 	h.tell = func(h *hit) {
-		h.text = w.culprit(e) + " " + tense("causes", "caused") + " " + units.RoundPercent(e.Share) + " of all waiting; a turn " + tense("costs", "cost") + " others " +
+		h.text = w.culprit(e) + " " + tense("causes", "caused") + " " + units.RoundPercent(e.Share) + " of all waiting; each hold " + tense("costs", "cost") + " others " +
 			w.waits.Quantile(.95).Prose() + " (p95)"
 	}
 	h.then(w.whoTakesGVL)
@@ -187,11 +187,11 @@ func (w *window) routeHogs() hit {
 		return hit{}
 	}
 	h.explains, h.endpoint, h.stack = e.BlameNS, e.Name, all.Entries[0].Stack
-	h.title = "One route " + tense("hogs", "hogged") + " the GVL"
+	h.title = "Route " + tense("hogs", "hogged") + " the GVL"
 	if e.Kind == sampler.WorkJob {
-		h.title = "One class of jobs " + tense("hogs", "hogged") + " the GVL"
+		h.title = "Jobs " + tense("hog", "hogged") + " the GVL"
 	}
-	h.text = e.Name + " " + tense("causes", "caused") + " " + units.RoundPercent(share) + " of all waiting, on several threads; a turn " +
+	h.text = e.Name + " " + tense("causes", "caused") + " " + units.RoundPercent(share) + " of all waiting, on several threads; each hold " +
 		tense("costs", "cost") + " others " + w.waits.Quantile(.95).Prose() + " (p95)"
 	h.then(w.whoTakesGVL)
 	h.advise(routeHogAdvice()...)
@@ -213,7 +213,7 @@ func evalStuck(w *window) hit {
 		return h
 	}
 	h.explains = w.stuckNS * (1 + l.waiters)
-	h.title = "A thread " + tense("keeps", "kept") + " the GVL"
+	h.title = "Thread " + tense("keeps", "kept") + " the GVL"
 	kept := gvl.Bounded{NS: l.ns}
 	if l.least {
 		kept.Bound = gvl.AtLeast

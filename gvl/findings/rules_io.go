@@ -91,11 +91,11 @@ func evalIOBusy(w *window) hit {
 	share := units.RoundPercent(w.share(most.io+most.lock) / float64(len(most.ids)))
 	h.text = units.Plural(len(most.ids), "thread", "threads") + " (" + most.name + ") " + tenseSpend + " " + share + " of their time "
 	if most.lock > most.io {
-		h.title = "Threads mostly " + tenseWait + " for locks"
+		h.title = "Threads " + tenseWait + " for locks"
 		h.text += "waiting for locks"
-		h.next = "see which lock, and what is done while it is held (view 4)"
+		h.next = "see which lock, and what is done while it is held (view 6)"
 	} else {
-		h.title = "Threads mostly " + tenseWait + " for I/O"
+		h.title = "Threads " + tenseWait + " for I/O"
 		h.text += "in I/O"
 		h.advise(ioBusyAdvice()...)
 	}

@@ -104,7 +104,7 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	if behind > 0 {
 		h.text += "; " + itoa(int64(behind)) + " more stuck behind"
 	}
-	h.next = w.deadlockEnds(cycle) + "; take the locks in one order"
+	h.next = w.deadlockEnds(cycle) + "; take locks in the same order everywhere"
 }
 
 // deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code raises
@@ -113,10 +113,10 @@ func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	left := maxLimitFrames
 	for _, id := range cycle {
 		if ts := w.state(id); ts != nil && w.ev.classes.limited(ts.Stack, &left) {
-			return "the time limit (Timeout) around " + w.name(id) + " is to end it: save the stacks (s) before it is up"
+			return "the time limit (Timeout) around " + w.name(id) + " will end it: save the stacks (s) before it does"
 		}
 	}
-	return "no time limit was seen around it: Thread#raise, Thread#kill or a restart ends it; save the stacks (s) first"
+	return "no time limit was seen around it: save the stacks (s), then use Thread#raise, Thread#kill or a restart"
 }
 
 // stuckBehind counts the threads outside a cycle that wait for one in it, through others too.
@@ -176,7 +176,7 @@ func evalConvoy(w *window) hit {
 		return ts.State == gvl.Lock && ts.Detail.Object == lock
 	})
 	h.threads, h.explains = ids, whole
-	h.title = "Threads " + tense("queue", "queued") + " for one lock"
+	h.title = "Lock " + tense("makes", "made") + " threads wait"
 	kind := "lock"
 	var holder sampler.ThreadID
 	if len(ids) > 0 {
@@ -210,9 +210,9 @@ func evalStarved(w *window) hit {
 		if score < 1 {
 			continue
 		}
-		h.title = "One thread always " + tense("wins", "won") + " a lock"
+		h.title = "Thread never " + tense("gets", "got") + " lock"
 		h.explains = w.locks[x.object]
-		h.text = w.name(winner) + " had " + object(&w.state(ids[0]).Detail) + " in " + units.RoundPercent(share) + " of the looks that saw a holder"
+		h.text = w.name(winner) + " had " + object(&w.state(ids[0]).Detail) + " in " + units.RoundPercent(share) + " of the samples with a holder"
 		if ts := w.state(winner); ts != nil {
 			h.stack = ts.Stack
 			if code := w.place(ts.Stack); code != "" {
@@ -221,10 +221,10 @@ func evalStarved(w *window) hit {
 			w.serves(&h, winner)
 		}
 		span := int64(looks) * gateLookNS
-		h.text += "; it " + tense("lets go and takes", "let go and took") + " it again about " + number(float64(vain)*1e9/float64(span)) + " times a second, for some " +
+		h.text += "; it " + tense("releases and takes", "released and took") + " it again about " + number(float64(vain)*1e9/float64(span)) + " times per second, for about " +
 			units.ProseDuration(span/vain) + " each; " + units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + ", woken in vain and not seen elsewhere for up to " +
 			units.ProseDuration(longest)
-		h.next = "Thread.pass after letting go of the lock, or do less while holding it: who lets go and takes it at once is faster than who is woken"
+		h.next = "call Thread.pass after releasing the lock, or do less while holding it: a thread that takes it again at once beats one that wakes up"
 	}
 	return h
 }
@@ -264,7 +264,7 @@ func holderDoes(ts *gvl.ThreadState) string {
 func (w *window) convoyNext(stack sampler.StackID) string {
 	switch flags := w.ev.classes.flagsOf(stack); {
 	case flags&flagLog != 0:
-		return "the logger's own lock: log less, or to something that takes it faster"
+		return "the logger's own lock: log less, or to a faster destination"
 	case flags&flagRequire != 0:
 		return "code is loaded while requests run: eager_load it at the start"
 	}

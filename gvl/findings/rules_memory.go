@@ -52,7 +52,7 @@ func (w *window) grown(from, now *memoryPoint) hit {
 	h.explains = w.withWaiters(w.gcNS) // the collector's work is for what stays
 	h.title = "Memory " + tense("grows", "grew")
 	h.text = units.Bytes(from.rss) + " " + tense("have become", "became") + " " + units.Bytes(now.rss) + " in " + tense("the last ", "") + units.ProseDuration(span) + " (" +
-		units.Bytes(int64(float64(more)*1e9/float64(span))) + " a second)"
+		units.Bytes(int64(float64(more)*1e9/float64(span))) + " per second)"
 	h.next = "see what keeps them: a cache without a limit, a list that is only added to"
 	switch {
 	case 2*slots >= more:

@@ -34,7 +34,7 @@ func evalPoolWait(w *window) hit {
 		h.text += ", longest wait " + w.poolTold.Prose()
 	}
 	h.text += w.in(h.stack) + "; " + units.RoundPercent(share) + " of the busy time"
-	h.next = "make the pool as large as the number of threads; see what those who hold a connection do"
+	h.next = "make the pool as large as the number of threads; see what threads with a connection do"
 	return h
 }
 
@@ -84,9 +84,9 @@ func (w *window) gateWait(share float64) hit {
 	if g.size == 1 {
 		what = "the only one"
 	}
-	h.next = "have those inside give it back sooner, or make room for more at a time"
+	h.next = "give it back sooner, or make the pool larger"
 	if g.nested {
-		h.next = "a thread that is inside waits for another turn: make do with one, or they all wait for good"
+		h.next = "a thread inside waits for a second one: use one per thread, or all threads wait forever"
 	}
 	h.text += " " + tenseWait + " in " + w.gatePlace(g, h.stack) + " for " + what + w.longestText(", the longest for ", ids)
 	if in := w.gateInside(g); in != "" {

@@ -111,7 +111,7 @@ func (w *window) callsText(group uint32) string {
 	}
 	h := &ended.longest
 	n, longest := h.Count()
-	text := ", " + number(float64(n)*1e9/float64(w.sampledNS)) + " calls a second: "
+	text := ", " + number(float64(n)*1e9/float64(w.sampledNS)) + " calls per second: "
 	if longest <= shortestCallNS {
 		return text + "≤ " + units.ProseDuration(shortestCallNS) + " each"
 	}

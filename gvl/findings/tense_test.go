@@ -29,7 +29,7 @@ func TestWhatHasEndedIsToldInThePast(t *testing.T) {
 			if off := f.UntilNS - ended; off < -gvltest.Sec || float64(off) > (1-endedShare)*trailNS || f.AgoNS != s.now-f.UntilNS && f.AgoNS != s.now-sceneTick-f.UntilNS {
 				t.Errorf("%s: ended %d ms from when it did, %d ms ago: %s", what, off/gvltest.MS, f.AgoNS/gvltest.MS, f)
 			}
-			past := map[string]string{"gvl_saturated": "threads waited, ", "gvl_hog": "One thread hogged the GVL: "}[f.ID]
+			past := map[string]string{"gvl_saturated": "threads waited, ", "gvl_hog": "Thread hogged the GVL: "}[f.ID]
 			if !strings.Contains(f.String(), past) || !strings.HasPrefix(f.String(), f.When()+f.Title) || !strings.Contains(f.When(), " s ago: ") {
 				t.Errorf("%s: %s", what, f)
 			}

@@ -63,15 +63,15 @@ func constantOf(t *testing.T, file, name string) int64 {
 	return found
 }
 
-// TestMemoryLimitsAddUp: the limits on what is kept of a process come to no more than docs/reading.md says.
+// TestMemoryLimitsAddUp: the limits on what is kept of a process come to no more than docs/internals/reading.md says.
 func TestMemoryLimitsAddUp(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reading.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "reading.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile(`limits add up to (\d+) MB`).FindSubmatch(text)
 	if m == nil {
-		t.Fatal("docs/reading.md does not say what the limits add up to")
+		t.Fatal("docs/internals/reading.md does not say what the limits add up to")
 	}
 	said, _ := strconv.ParseInt(string(m[1]), 10, 64)
 	sum := int64(0)
@@ -81,6 +81,6 @@ func TestMemoryLimitsAddUp(t *testing.T) {
 		sum += bytes
 	}
 	if sum > said<<20 || sum < (said-32)<<20 {
-		t.Errorf("the limits add up to %d MB, docs/reading.md says %d", sum>>20, said)
+		t.Errorf("the limits add up to %d MB, docs/internals/reading.md says %d", sum>>20, said)
 	}
 }

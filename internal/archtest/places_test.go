@@ -14,7 +14,7 @@ var (
 	goName   = regexp.MustCompile(`^(?:\w+\.)?([A-Za-z]\w*)$`)
 )
 
-// missing returns the files that a line of docs/architecture.md names and that are not below root, and, of a table's row that
+// missing returns the files that a line of docs/internals/architecture.md names and that are not below root, and, of a table's row that
 // begins with Go files, the names that none of its files has. NAME in a path is a file to be made.
 func missing(t *testing.T, root, line string) (out []string) {
 	t.Helper()
@@ -48,16 +48,16 @@ func missing(t *testing.T, root, line string) (out []string) {
 	return out
 }
 
-// TestPlacesOfChangesExist: what docs/architecture.md sends one to is there.
+// TestPlacesOfChangesExist: what docs/internals/architecture.md sends one to is there.
 func TestPlacesOfChangesExist(t *testing.T) {
 	root := filepath.Join("..", "..")
-	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "internals", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		for _, what := range missing(t, root, line) {
-			t.Errorf("docs/architecture.md names %q, which is not there: %s", what, line)
+			t.Errorf("docs/internals/architecture.md names %q, which is not there: %s", what, line)
 		}
 	}
 	for line, want := range map[string]string{

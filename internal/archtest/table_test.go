@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// documentedRules reads the table of packages in docs/architecture.md: by package, what it may import.
+// documentedRules reads the table of packages in docs/internals/architecture.md: by package, what it may import.
 func documentedRules(text string) map[string][]string {
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|[^|]*\\|([^|]*)\\|$")
 	name := regexp.MustCompile("`([^`]+)`")
@@ -25,9 +25,9 @@ func documentedRules(text string) map[string][]string {
 	return found
 }
 
-// TestDocsHaveTheRules: docs/architecture.md says of each package what the rules say, and names those that only tests use.
+// TestDocsHaveTheRules: docs/internals/architecture.md says of each package what the rules say, and names those that only tests use.
 func TestDocsHaveTheRules(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,23 +36,23 @@ func TestDocsHaveTheRules(t *testing.T) {
 		said, ok := documented[name]
 		if !ok {
 			if name != "." && !strings.Contains(string(b), "`"+name+"`") {
-				t.Errorf("docs/architecture.md does not name %s", name)
+				t.Errorf("docs/internals/architecture.md does not name %s", name)
 			}
 			continue
 		}
 		slices.Sort(said)
 		if want := slices.Sorted(slices.Values(allowed)); !slices.Equal(said, want) {
-			t.Errorf("docs/architecture.md: %s may import %v, the rule says %v", name, said, want)
+			t.Errorf("docs/internals/architecture.md: %s may import %v, the rule says %v", name, said, want)
 		}
 	}
 	for name := range documented {
 		if _, ok := rules[name]; !ok {
-			t.Errorf("docs/architecture.md has %s, of which there is no rule", name)
+			t.Errorf("docs/internals/architecture.md has %s, of which there is no rule", name)
 		}
 	}
 	for _, name := range pure {
 		if _, ok := documented[name]; !ok {
-			t.Errorf("docs/architecture.md does not say what %s may import", name)
+			t.Errorf("docs/internals/architecture.md does not say what %s may import", name)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 }
 
 // memoryAim is the memory of its own, in bytes, beyond which ddtop collects its garbage more often rather than take more.
-// What is kept of a process is below it as a rule (docs/reading.md has the limits); half as much again would be garbage.
+// What is kept of a process is below it as a rule (docs/internals/reading.md has the limits); half as much again would be garbage.
 const memoryAim = 400 << 20
 
 // boundMemory sets memoryAim, unless the environment has another one.
@@ -134,7 +134,7 @@ const exitCodesHelp = `Exit codes:
   2    wrong use
   3    no permission to read the process
   4    not a Ruby process that can be read
-  125  ddtop itself failed in "ddtop -- command"; every other code is the command's (128+n: signal n)`
+  125  ddtop itself failed in "ddtop -- command"; all other codes are the command's (128+n: signal n)`
 
 // exitCode chooses the exit code for an error.
 func exitCode(err error) int {

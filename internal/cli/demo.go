@@ -36,20 +36,20 @@ func newDemo(std run.Streams) *cobra.Command {
 	f.names, f.ownCode = std.Redact, std.Own
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch the Ruby program that ddtop brings along",
-		Long: `Start the bundled program, a small order service with many threads, and watch it. It goes through
-phases with one trouble each, or stays in one:
+		Short: "Watch a bundled Ruby program",
+		Long: `Start the bundled program, a small order service with many threads, and watch it. It goes through seven phases.
+Six of them have one problem each. With --phase it stays in one phase:
 
-  healthy   requests, jobs and small reports, nothing wrong
+  healthy   requests, jobs and small reports; nothing is wrong
   hog       the thread "reports" computes in Ruby without end: all others wait for the GVL
   mutex     all requests go through one Mutex, held during queries
   database  every query takes 250 to 900 ms
-  gc        two workers make garbage by the million objects
+  gc        two workers allocate millions of objects
   stall     "worker-1" calls a C function that blocks with the GVL held
   routes    one request in 45 computes a report: the others wait for the GVL meanwhile
 
-It needs a Ruby (2.5 or later). Without a terminal it measures for some seconds, prints stat's table
-and a thread dump.`,
+It needs Ruby 2.5 or later. Without a terminal it measures for some seconds, then prints the table of stat and a
+thread dump.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(f.configure(cmd, std), f.checkRates(), f.checkExact(cmd, true), f.check()); err != nil {
@@ -61,8 +61,8 @@ and a thread dump.`,
 	f.addRates(cmd)
 	f.addExact(cmd)
 	f.screenFlags.add(cmd)
-	cmd.Flags().StringVar(&f.phase, "phase", "", "the only `PHASE` to play")
-	cmd.Flags().StringVar(&f.ruby, "ruby", "", "the `FILE` of the ruby to run it with (default: the one in PATH, or in the usual places)")
+	cmd.Flags().StringVar(&f.phase, "phase", "", "stay in this `PHASE`")
+	cmd.Flags().StringVar(&f.ruby, "ruby", "", "run it with this ruby `FILE` (default: the one in PATH or in the usual places)")
 	return cmd
 }
 

@@ -38,8 +38,8 @@ func newDiff(std run.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two recordings or profiles",
-		Long: `Compare two recordings (ddtop record --format ddtop) or pprof profiles, by state and function: what B has more or less
-than A, each for a second of elapsed time.
+		Long: `Compare two recordings (ddtop record --format ddtop) or pprof profiles by state and function. The result shows what B
+has more or less than A, per second of elapsed time.
 
 ` + formatsHelp(diffFormats()),
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ than A, each for a second of elapsed time.
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, std) },
 	}
 	addFormat(cmd, &f.format, diffFormats()[0].name)
-	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what is compared, a `METRIC`")
+	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "compare this `METRIC`")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
 	std.Redact.AddTo(cmd)
 	return cmd

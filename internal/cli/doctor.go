@@ -63,11 +63,11 @@ func newDoctor(std run.Streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [PID|NAME]",
-		Short: "Say what works here, and why not what doesn't",
-		Long: `Say what works here and why not what doesn't, a line each, to read or to paste into an issue (--redact leaves
-names out): the system, permissions, /proc, the terminal, the settings, the Ruby processes. The one named, or
-the first that can be read, is measured for two seconds, for the rates and the cost that ddtop comes to here.
-Nothing is stopped, unless --pause is given. The last line is the verdict. The exit code is 0 if all is well, else 1.`,
+		Short: "Check what works on this machine, and what to do if it does not",
+		Long: `Check what works on this machine, one line per check, to read or to paste into an issue: the system, permissions,
+/proc, the terminal, the settings, and the Ruby processes. With a process, or with the first readable one, ddtop
+then measures for two seconds which rates and which cost it reaches. Nothing is stopped unless you pass --pause.
+--redact leaves names out. The last line is the verdict. The exit code is 0 if all is well, else 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 || cmd.Flags().Changed("pid") {
 				if err := d.find(cmd, args, std, plainLook("look at", std)); err != nil {
@@ -83,11 +83,11 @@ Nothing is stopped, unless --pause is given. The last line is the verdict. The e
 			return errors.Join(d.write(out), failed)
 		},
 	}
-	cmd.Flags().VarP(&d.pids, "pid", "p", "the process to look at, by its `PID`")
+	cmd.Flags().VarP(&d.pids, "pid", "p", "the `PID` of the process")
 	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs) // the flag has just been added
 	cmd.ValidArgsFunction = completePIDs
-	cmd.Flags().BoolVar(&d.pause, "pause", false, "try to stop the process for a moment, too")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
+	cmd.Flags().BoolVar(&d.pause, "pause", false, "also try to stop the process for a moment")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/reference/cli.md)")
 	d.addOverhead(cmd)
 	std.Redact.AddTo(cmd)
 	return cmd

@@ -36,16 +36,16 @@ func newDump(std run.Streams) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "dump {PID|NAME | --core FILE}",
-		Short: "Print what every thread does right now, with its stack",
-		Long: `Print one thread dump: every thread with its state, what it waits for and its full stack, who holds
-the GVL and who queues for it, locks and deadlocks. Without --pause the process is not stopped: the dump
-is an instant within the few milliseconds that reading takes, and says what could not be read whole.
+		Short: "Print each thread's state and stack",
+		Long: `Print one thread dump: every thread with its state, what it waits for and its full stack, the holder of the GVL and
+its queue, locks and deadlocks. Without --pause the process is not stopped. Reading takes a few milliseconds, so the
+dump is not exactly one instant. It marks what could not be read completely.
 
-An instant does not show what is wrong over time, nor how long states have lasted: with -d 5s it measures
-first, and the dump of the end says that too.
+An instant does not show what is wrong over time, or how long states have lasted. With -d 5s ddtop measures first, and
+the dump at the end shows both.
 
-With --core FILE the process may be long gone: a core file that the kernel or gcore wrote holds the same
-memory. What only the kernel knew of a living thread (the system call it sleeps in, its CPU time) is missing.`,
+With --core FILE ddtop reads a core file that the kernel or gcore wrote. A core file lacks what only the kernel knew of
+a living thread, such as its system call and its CPU time.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			core, err := f.coreFlags.check(cmd)
 			if err != nil {
@@ -86,10 +86,10 @@ memory. What only the kernel knew of a living thread (the system call it sleeps 
 	f.addRules(cmd)
 	std.Redact.AddTo(cmd)
 	std.Own.AddTo(cmd)
-	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, for findings: 5s, or a number of seconds")
+	cmd.Flags().VarP(&f.length, "duration", "d", "measure first, to get findings: 5s, or a number of seconds")
 	f.addOwn(cmd, "stacks; JSON has all")
 	f.endpoint.AddTo(cmd)
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/json.md)")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON (docs/reference/json.md)")
 	return cmd
 }
 
@@ -181,9 +181,9 @@ type coreFlags struct {
 }
 
 func (f *coreFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.core, "core", "", "read a core `FILE` (the kernel's or gcore's) in place of a process")
+	cmd.Flags().StringVar(&f.core, "core", "", "read a core `FILE` of the kernel or gcore instead of a process")
 	cmd.Flags().StringVar(&f.root, "root", "", "with --core: the `FOLDER` that was the process's root, for a core from a container")
-	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the program's or a library's `FILE`, where it has moved; can be repeated")
+	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the `FILE` of the program or a library that has moved; can be repeated")
 }
 
 // check refuses flags that go with one of process and core only. It reports whether a core is asked for.

@@ -26,13 +26,13 @@ func newJudgement() judgement {
 func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, j.rules.Set) }
 
 func addFinding(cmd *cobra.Command, set func(rule string) error) {
-	cmd.Flags().Var(flags.Each{Kind: "RULE", Add: set}, "finding", "a finding's rule: gvl_hog=off, gvl_hog.wait=50ms (docs/findings.md)")
+	cmd.Flags().Var(flags.Each{Kind: "RULE", Add: set}, "finding", "change a rule: gvl_hog=off, gvl_hog.wait=50ms (docs/reference/findings.md)")
 }
 
 func (j *judgement) addWait(cmd *cobra.Command) { addWait(cmd, &j.wait) }
 
 func addWait(cmd *cobra.Command, wait *flags.Duration) {
-	cmd.Flags().Var(wait, "wait-threshold", "list no wait shorter than this; totals count all")
+	cmd.Flags().Var(wait, "wait-threshold", "hide shorter waits in lists; totals count all")
 }
 
 // screenRules are the rules of a screen's findings: as the file of settings has them, changed by flags.

@@ -111,7 +111,7 @@ func profileFormats() []format {
 			writer: incidentPage{},
 		},
 		{
-			name: "jsonl", about: "a line of JSON for each interval of a thread (docs/jsonl.md)", ends: []string{".jsonl"}, timed: true,
+			name: "jsonl", about: "a line of JSON for each interval of a thread (docs/reference/jsonl.md)", ends: []string{".jsonl"}, timed: true,
 			writer: intervalLines{},
 		},
 		timelineFormat("firefox", "for https://profiler.firefox.com: stacks and waits by time", trace.WriteFirefox),
@@ -259,7 +259,7 @@ func formatNamed(name string, formats []format) (format, error) {
 
 // addFormat adds the flag of the format.
 func addFormat(cmd *cobra.Command, name *string, usual string) {
-	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, where the file's name does not tell it")
+	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, if the name of the file does not choose it")
 }
 
 // endsOfAny are ends of names that stand for no format: a file with such a name may be in any.
@@ -327,7 +327,7 @@ type pprofFlags struct {
 }
 
 func (f *pprofFlags) addPprof(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.timeline, "timeline", false, "pprof: a sample for each stretch of time, with its end")
+	cmd.Flags().BoolVar(&f.timeline, "timeline", false, "pprof: a sample for each interval, with its end")
 }
 
 // check refuses the flag for other formats.

@@ -28,14 +28,14 @@ func newLayout(std run.Streams) *cobra.Command {
 	var version string
 	cmd := &cobra.Command{
 		Use:   "layout FILE [-o table.json]",
-		Short: "Derive the layout of Ruby's structs from a libruby with debug information",
-		Long: `Read the debug information (DWARF) of a libruby or a statically linked ruby and write where that build
-keeps each field of its structs, as JSON. FILE is the library, or its separate debug file; of a stripped
-library the separate file is found by its build id or .gnu_debuglink. How the table differs from the
-built-in one of its release, if there is one, goes to standard error.
+		Short: "Make a table of Ruby's structs from a libruby with debug information",
+		Long: `Read the debug information (DWARF) of a libruby or a statically linked ruby. Write where this build keeps each field
+of its structs, as JSON. FILE is the library or its separate debug file. For a stripped library, ddtop finds the
+separate file by the build id or .gnu_debuglink. Differences from the built-in table of the release go to standard
+error.
 
-When ddtop meets a release that it doesn't know, or a build that the built-in table does not fit, it does
-this by itself, keeps the table in the user's cache folder, and says so on the screen.`,
+If ddtop meets an unknown release, or a build that the built-in table does not fit, it does the same by itself. It
+keeps the table in the user's cache folder, and reports this on the screen.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return flags.Usagef("%s takes one file: a libruby, a ruby, or its debug file", cmd.CommandPath())
@@ -50,7 +50,7 @@ this by itself, keeps the table in the user's cache folder, and says so on the s
 		},
 	}
 	cmd.Flags().StringVarP((*string)(&out), "output", "o", "-", "the `FILE` to write; - is standard output")
-	cmd.Flags().StringVar(&version, "ruby", "", "the `RELEASE`, such as 3.4.9, where the file does not say it (a debug file)")
+	cmd.Flags().StringVar(&version, "ruby", "", "the `RELEASE`, such as 3.4.9, for a debug file that does not name it")
 	return cmd
 }
 

@@ -152,9 +152,10 @@ func TestMatrix(t *testing.T) {
 func writeMatrix(t *testing.T, rows map[string][]string) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("# What is tested\n\n`go test ./internal/cli -run TestMatrix -update` has written this page, on an x86_64 machine. The test follows a program on each " +
-		"Ruby in each\nway, and fails if this page says something else. *Emulated* is under qemu-user, where the kernel's word is about the emulator. " +
-		"*Untested*\nmay well work. Debian's Rubies, and its source built with musl.\n\n| Ruby | C library | machine |")
+	b.WriteString("# What is tested\n\nAfter reading this page you know on which Rubies, C libraries and machines each way of reading is tested.\n\n" +
+		"`go test ./internal/cli -run TestMatrix -update` writes this page on an x86_64 machine. The test follows a program on\n" +
+		"each Ruby in each way. It fails if this page says something else. *Emulated* is under qemu-user, where the kernel\n" +
+		"describes the emulator. *Untested* may well work. The Rubies are Debian's, and its source built with musl.\n\n| Ruby | C library | machine |")
 	for _, w := range ways {
 		b.WriteString(" " + w.name + " |")
 	}

@@ -294,7 +294,7 @@ func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate 
 type matchFlag string
 
 func (m *matchFlag) addMatch(cmd *cobra.Command) {
-	cmd.Flags().Var(m, "match", "follow the Ruby processes whose title matches, a `REGEXP`; those to come, too")
+	cmd.Flags().Var(m, "match", "follow the Ruby processes whose title matches a `REGEXP`, including later ones")
 }
 
 // String is the expression.
@@ -321,7 +321,7 @@ func (m *matchFlag) Set(text string) error {
 type userFlag string
 
 func (u *userFlag) addUser(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(u), "user", "", "with --match: only processes of this user, a `NAME` or a number")
+	cmd.Flags().StringVar((*string)(u), "user", "", "with --match: only processes of this user, by `NAME` or number")
 }
 
 // only returns what tells the user's processes; nil: everybody's are meant.

@@ -42,9 +42,9 @@ func newPs(std run.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the Ruby processes of this machine",
-		Long: `List the Ruby processes of this machine, and for those that can't be read, why not. Only the
-program's name is shown: arguments can hold secrets. A process that waits for a disk can't be asked:
-it "did not answer" within a second, and is listed when its name or its program is a Ruby's.`,
+		Long: `List the Ruby processes of this machine, and why ddtop cannot read those it cannot read. Only the program's name is
+shown, because arguments can hold secrets. A process that waits for a disk may not answer within a second. It is
+listed if its name or its program is a Ruby's.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := attach.List(cmd.Context())
@@ -62,7 +62,7 @@ it "did not answer" within a second, and is listed when its name or its program 
 			return writePs(std.Results(cmd.Context()), ps)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/cli.md)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/reference/cli.md)")
 	cmd.Flags().BoolVar(&args, "args", false, "show whole command lines; not with --redact")
 	std.Redact.AddTo(cmd)
 	return cmd

@@ -99,40 +99,39 @@ func newPush(std run.Streams) *cobra.Command {
 	f := pushFlags{target: target{names: std.Redact, ownCode: std.Own}, period: flags.Duration{Value: defaultPeriod, Min: time.Second, Max: time.Hour}, spoolSize: defaultSpool}
 	cmd := &cobra.Command{
 		Use:   "push -p PID|--match REGEXP --to URL",
-		Short: "Send a profile of each process every minute, for as long as it runs",
-		Long: `Send a profile of each process every minute, for as long as it runs, and keep what could not be sent
-until it can be. Logs go to standard error. SIGTERM sends what was measured since the last profile.
+		Short: "Send a profile of each process every minute",
+		Long: `Send a profile of each process every minute until ddtop is stopped. Keep profiles that could not be sent and send them
+later. Logs go to standard error. SIGTERM sends what was measured since the last profile.
 
-Destinations (--to, several are independent of each other):
+Destinations (--to can be repeated; destinations do not affect each other):
   datadog://HOST:8126        Datadog's agent
-  unix:///PATH/apm.socket    the same, by its socket
-  datadog+https://SITE       Datadog without an agent (datadoghq.eu); the key is DD_API_KEY in ddtop's own
-                             environment
+  unix:///PATH/apm.socket    Datadog's agent, by its socket
+  datadog+https://SITE       Datadog without an agent (datadoghq.eu), with the key in DD_API_KEY
   pyroscope+http://HOST:4040, pyroscope+https://HOST
-                             Pyroscope or Grafana Alloy; user and password are PYROSCOPE_BASIC_AUTH_USER and
-                             PYROSCOPE_BASIC_AUTH_PASSWORD in ddtop's environment, ?tenant=NAME names the tenant
+                             Pyroscope or Grafana Alloy, with PYROSCOPE_BASIC_AUTH_USER and
+                             PYROSCOPE_BASIC_AUTH_PASSWORD; ?tenant=NAME names the tenant
   otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317, otlp+grpcs://HOST
-                             OpenTelemetry's protocol, as a collector takes it (it needs
-                             --feature-gates=service.profilesSupport); what it asks for to let somebody in is
-                             OTEL_EXPORTER_OTLP_HEADERS (name=value,…) in ddtop's environment
+                             an OpenTelemetry collector with --feature-gates=service.profilesSupport;
+                             OTEL_EXPORTER_OTLP_HEADERS (name=value,…) holds credentials
   file:///FOLDER             pprof files, PROGRAM-PID-TIME.pb.gz; the oldest are removed after a week
                              or past 1 GB (?max-age=168h&max-size=1GB)
 
---match follows all Ruby processes whose command line, or the title that they gave themselves, matches:
-those to come, too, forks, restarts and deploys.
-Where --exact ended itself it is tried again after a minute, then after twice as long each time, up to an hour.`,
+ddtop reads all keys and passwords from its own environment.
+
+--match follows all Ruby processes whose command line or title matches, including forks, restarts and deploys.
+If --exact ends by itself, ddtop tries again after a minute, then after twice as long each time, up to an hour.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, std) },
 	}
-	cmd.Flags().VarP(&f.pids, "pid", "p", "the process to follow, by its `PID`; several: 17,18,19")
+	cmd.Flags().VarP(&f.pids, "pid", "p", "the `PID` of the process; several: 17,18,19")
 	f.match.addMatch(cmd)
 	f.user.addUser(cmd)
-	cmd.Flags().BoolVar(&f.children, "children", false, "follow the Ruby processes below them too, those to come included")
-	cmd.Flags().StringArrayVar(&f.to, "to", nil, "where profiles go, a `URL`; more than once: to all of them")
-	cmd.Flags().Var(&f.period, "period", "how long each profile is")
-	cmd.Flags().StringVar(&f.spool, "spool", "", "keep what is to be sent in this `FOLDER`, where it outlives ddtop; else in memory")
-	cmd.Flags().Var(&f.spoolSize, "spool-size", "what is kept for each destination at most, in memory 64MB")
-	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "a tag of all profiles, as `key:value`; more than once: several")
+	cmd.Flags().BoolVar(&f.children, "children", false, "also follow the Ruby processes below them, including later ones")
+	cmd.Flags().StringArrayVar(&f.to, "to", nil, "send profiles to this `URL`; can be repeated")
+	cmd.Flags().Var(&f.period, "period", "how much time each profile covers")
+	cmd.Flags().StringVar(&f.spool, "spool", "", "keep unsent profiles in this `FOLDER`, also when ddtop ends; without it in memory")
+	cmd.Flags().Var(&f.spoolSize, "spool-size", "the most to keep for each destination; in memory at most 64MB")
+	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "add a tag `key:value` to all profiles; can be repeated")
 	cmd.Flags().StringVar(&f.status, "status", "", "answer /healthz, and /metrics for Prometheus, at this `ADDRESS`: 9464 is 127.0.0.1:9464")
 	f.addRates(cmd)
 	f.addExact(cmd)

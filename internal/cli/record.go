@@ -43,12 +43,12 @@ func newRecord(std run.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record PID|NAME [-d 10s] -o FILE [--format FORMAT]",
 		Short: "Record for a while into a file",
-		Long: `Record for a while into a file, in the format that the end of its name stands for, else that of --format.
-Ctrl-c ends it early and writes what was measured. The file is complete
-or not written at all, except for the formats ddtop, which is written while it is measured and readable up
-to its last two seconds however ddtop ends, and jsonl, whose lines come while it is measured. What FILE
-held stays until the new one is complete: where there is a FILE already, the new one is in FILE.partial
-until then.
+		Long: `Record for a while into a file. The end of its name chooses the format, or --format does. Ctrl-c ends the recording
+early and writes what was measured.
+
+A file is written completely or not at all. There are two exceptions. A recording (ddtop) is written during the
+measurement, and is readable up to its last two seconds if ddtop is killed. The lines of jsonl are written as they
+come. If FILE exists, the new file is FILE.partial until it is complete.
 
 ` + whenHelp() + `
 ` + formatsHelp(recordFormats()),

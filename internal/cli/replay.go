@@ -21,10 +21,10 @@ func newReplay(std run.Streams) *cobra.Command {
 	var against string
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",
-		Short: "Look at a recording on the screen",
-		Long: `Look at a recording (ddtop record --format ddtop) on the screen: every view, as it was live. Several are those of
-several processes (ddtop record --children). With --against the flamegraph and the top functions show what is more
-or less than in another recording, each for as much time.`,
+		Short: "Show a recording on the screen",
+		Long: `Show a recording (ddtop record --format ddtop) on the screen, with every view as it was live. Several files show several
+processes (ddtop record --children). With --against, the flamegraph and the top functions show what is more or less
+than in another recording, for the same length of time.`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !std.Terminal {

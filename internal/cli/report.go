@@ -59,7 +59,7 @@ func newReport(std run.Streams) *cobra.Command {
 		},
 	}
 	addFormat(cmd, &f.format, reportStat)
-	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "what collapsed, speedscope and svg count, a `METRIC`; pprof holds all")
+	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(), "the `METRIC` that collapsed, speedscope and svg count; pprof has all")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "-", "the `FILE` to write; - is standard output")
 	f.addRules(cmd)
 	f.addWait(cmd)
@@ -68,7 +68,7 @@ func newReport(std run.Streams) *cobra.Command {
 	f.endpoint.AddTo(cmd)
 	std.Redact.AddTo(cmd)
 	std.Own.AddTo(cmd)
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/json.md)")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/reference/json.md)")
 	return cmd
 }
 

@@ -13,20 +13,18 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-const rootLong = `ddtop attaches from outside to a running Ruby and shows, live, what every thread does, who holds
-the Global VM Lock (GVL), who waits for it, and where the time goes. It installs nothing in the
-process, writes nothing to it (but for --exact, which has the kernel do it), and stops it only where it
-is told to (--pause).
+const rootLong = `ddtop attaches from outside to a running Ruby process. It shows live what each thread does, which thread holds
+the Global VM Lock (GVL), which threads wait for it, and where the time goes. It installs nothing in the process. It
+writes to the process only with --exact, by way of the kernel, and stops it only with --pause.
 
-  ddtop PID, ddtop NAME   the live screen for a process, by its PID (also -p PID) or a part of its name or
-                          command line; dump, stat and record take them too
-  ddtop puma --children   the same for all Rubies below it too, forked workers to come included
-  ddtop                   choose one from a list; where there is one Ruby only, that is it
-  ddtop -- ruby app.rb    start a program and watch it from the moment its VM is up; its exit code
-                          is passed on
-  ddtop demo              watch the program that ddtop brings along
+  ddtop PID, ddtop NAME   open the screen for a process, by its PID (also -p PID) or by a part of its name
+                          or command line; dump, stat and record take them too
+  ddtop puma --children   also show all Ruby processes below it, including those that start later
+  ddtop                   choose a process from a list; if there is only one, attach to it
+  ddtop -- ruby app.rb    start a program and watch it from the moment its VM is up; exit with its exit code
+  ddtop demo              watch a bundled program
 
-Without a terminal there is no screen: dump, stat and record say and save what it would show.`
+The live screen needs a terminal. In scripts, use dump, stat or record.`
 
 // rootFlags are the flags of ddtop without a command's name.
 type rootFlags struct {
@@ -88,8 +86,9 @@ func newRoot(std run.Streams) *cobra.Command {
 	f.addPause(cmd)
 	f.addExact(cmd)
 	f.screenFlags.add(cmd)
-	cmd.Flags().BoolVar(&f.showOutput, "show-output", false, "print what the command behind -- wrote, when the screen is left")
+	cmd.Flags().BoolVar(&f.showOutput, "show-output", false, "print the output of the command after -- when you leave the screen")
 	cmd.AddCommand(newPs(std), newDump(std), newLayout(std), newStat(std), newRecord(std), newPush(std), newReplay(std), newReport(std), newDiff(std), newDemo(std), newDoctor(std), newVersion(std))
+	addHelp(cmd)
 	return cmd
 }
 

@@ -50,8 +50,8 @@ func newScreenFlags(std run.Streams) screenFlags {
 func (f *screenFlags) judgement() judgement { return judgement{rules: f.findings.rules, wait: f.wait} }
 
 func (f *screenFlags) add(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.window, "window", "the stretch of time on the screen, 1s to 10m")
-	cmd.Flags().Var(&f.history, "history", "how much of the past is kept, 1s to 1h; of a recording all, up to 1h")
+	cmd.Flags().Var(&f.window, "window", "how much time the screen shows, 1s to 10m")
+	cmd.Flags().Var(&f.history, "history", "how much of the past to keep, 1s to 1h; of a recording all")
 	cmd.Flags().StringVar(&f.theme, "theme", ui.Themes[0], "the colours, a `NAME`: "+strings.Join(ui.Themes, ", "))
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colours (NO_COLOR does too)")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters only")
@@ -61,7 +61,7 @@ func (f *screenFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.args, "args", false, "show whole command lines in view 8; not with --redact")
 	addFinding(cmd, f.findings.flag)
 	addWait(cmd, &f.wait)
-	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` that the keys s and W save in, made when it is needed")
+	cmd.Flags().StringVar(&f.snapshots, "snapshots", snapshotsHere, "the `FOLDER` in which the keys s and W save")
 }
 
 // check refuses values before anything is started or attached to.

@@ -136,7 +136,7 @@ func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 		}
 	}
 	if waiting == 0 {
-		t.Error("no thread of it waits: docs/reading.md says that one does")
+		t.Error("no thread of it waits: docs/internals/reading.md says that one does")
 	}
 	p.disk.Release()
 	finish(t, cmd, out, errs).want(t, 0, "has not come back for")

@@ -27,13 +27,12 @@ func newStat(std run.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stat PID|NAME [-d 10s]",
 		Short: "Measure for a while, then print where the time went",
-		Long: `Measure for a while, then print what was wrong, the time per state and thread, the use of the GVL,
-the waiting for it and who is to blame for it, garbage collection, the rates achieved, what could not
-be read, and what ddtop itself used.
-Ctrl-c ends it early and prints what was measured.
-With --interval it prints a line for each second, say, as vmstat does; with --json an object each.
-With --exact all times and waits are exact, and it also prints how often threads got the GVL and what the
-probes cost.`,
+		Long: `Measure for a while, then print findings, time by state and thread, use of the GVL, waits for the GVL and their
+causes, garbage collection, the rates reached, what could not be read, and what ddtop itself used. Ctrl-c ends the
+measurement early and prints what was measured.
+
+With --interval 1s it prints a line per second, as vmstat does; with --json an object per line. With --exact all times
+and waits are exact. It then also prints how often threads got the GVL and what the probes cost.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inLines, err := lines.given(cmd, &m.length)
 			if err != nil {
@@ -74,7 +73,7 @@ probes cost.`,
 	j.addWait(cmd)
 	lines.addLines(cmd)
 	j.endpoint.AddTo(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/json.md)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/reference/json.md)")
 	return cmd
 }
 
@@ -109,7 +108,7 @@ func newLineFlags() lineFlags {
 }
 
 func (f *lineFlags) addLines(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.interval, "interval", "print a line for each such stretch of time, until ctrl-c or for -d: 1s")
+	cmd.Flags().Var(&f.interval, "interval", "print a line for each interval of this length, until ctrl-c or for -d: 1s")
 	cmd.Flags().Lookup("interval").DefValue = ""
 }
 

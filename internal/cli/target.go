@@ -47,7 +47,7 @@ type target struct {
 }
 
 func (t *target) addPID(cmd *cobra.Command) {
-	cmd.Flags().VarP(&t.pids, "pid", "p", "the process to look at, by its `PID`; several: 17,18,19")
+	cmd.Flags().VarP(&t.pids, "pid", "p", "the `PID` of the process; several: 17,18,19")
 	addValues(cmd, &t.values)
 	cmd.Flags().BoolVar(&t.noRequests, "no-requests", false, "don't read for whom threads work")
 	// The flag is there: it has just been added.
@@ -55,12 +55,12 @@ func (t *target) addPID(cmd *cobra.Command) {
 	// The flag is there: it has just been added.
 	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs)
 	cmd.ValidArgsFunction = completePIDs
-	cmd.Flags().BoolVar(&t.children, "children", false, "follow the Ruby processes below it too, those to come included")
+	cmd.Flags().BoolVar(&t.children, "children", false, "also follow the Ruby processes below it, including later ones")
 }
 
 // addValues adds the flag that has values read.
 func addValues(cmd *cobra.Command, on *bool) {
-	cmd.Flags().BoolVar(on, "values", false, "read and show requests' paths, arguments, literals and messages; not with --redact")
+	cmd.Flags().BoolVar(on, "values", false, "also read paths, arguments, literals and messages; not with --redact")
 }
 
 // attaching are the options of attaching. progress is told how far the reading of debug information is.
@@ -73,8 +73,8 @@ func (t *target) attaching(progress func(path string, done, total int)) live.Opt
 func (t *target) several() bool { return t.children || len(t.pids) > 1 }
 
 func (t *target) addRates(cmd *cobra.Command) {
-	cmd.Flags().Float64Var(&t.stackRate, "rate", defaultStackRate, "how often stacks are read, in `Hz`")
-	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often the GVL is read, in `Hz`, up to 10000")
+	cmd.Flags().Float64Var(&t.stackRate, "rate", defaultStackRate, "how often to read stacks, in `Hz`")
+	cmd.Flags().Float64Var(&t.lockRate, "lock-rate", defaultLockRate, "how often to read the GVL, in `Hz`, up to 10000")
 	t.addOverhead(cmd)
 	t.source.addTo(cmd)
 }
@@ -178,10 +178,10 @@ func (t *target) openGroupTelling(ctx context.Context, pending bool, say func(fo
 }
 
 const exactHelp = `
---exact follows every change of the GVL, to the microsecond, where sampling knows shares. While it lasts, the kernel
-keeps breakpoints in the process's code (libruby), in its memory only; when they cost the process more than
---exact-cost of its CPU time they are taken out, which is said, and it is sampled on. It needs root or capabilities,
-and a kernel and a Ruby that it is for: "ddtop doctor" says whether it can be had (docs/exact.md).`
+--exact records every change of the GVL, to the microsecond. Sampling knows only shares of time. Meanwhile the kernel
+keeps breakpoints in the process's memory, in the code of libruby. If they cost the process more than --exact-cost of
+its CPU time, ddtop removes them, reports that, and goes on sampling. --exact needs root or capabilities, and a kernel
+and a Ruby that support it. "ddtop doctor" checks that. See docs/reference/exact.md.`
 
 // addExact adds --exact, and what it means to the command's help.
 func (t *target) addExact(cmd *cobra.Command) {
@@ -228,17 +228,17 @@ func (t *target) overheadMost() float64 {
 }
 
 const pauseHelp = `
---pause stops all threads with ptrace while stacks are read (GVL reads never stop it), so that a sample is one
-instant of all threads. A pause is bounded: past 5 ms the process goes on and the sample counts as cut. Pauses
-take a tenth of the time at most: with many threads stacks are read less often. Their length is measured and
-reported. They interrupt the system calls that threads sleep in (the kernel restarts them, but epoll_wait and a
-few others fail with EINTR). While a debugger or strace is attached --pause is refused. If ddtop is killed, the
-process goes on. It does not help with Ruby 2.5 to 2.7, and 3.1 with YJIT, which publish a frame before they
-have filled it.`
+--pause stops all threads with ptrace while stacks are read, so that each sample shows one instant of all threads.
+Reads of the GVL never stop the process. A stop is limited: after 5 ms the process goes on, and the sample counts as
+cut. Stops take at most a tenth of the time. With many threads, stacks are therefore read less often. ddtop measures
+and reports the length of stops. A stop interrupts system calls in which threads sleep. The kernel restarts most of
+them, but epoll_wait and a few others fail with EINTR. --pause is refused while a debugger or strace is attached. If
+ddtop is killed, the process goes on. --pause does not help with Ruby 2.5 to 2.7, and 3.1 with YJIT: they publish a
+frame before it is filled.`
 
 // addPause adds --pause, and what it means to the command's help.
 func (t *target) addPause(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for some 5 ms at most")
+	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for at most about 5 ms")
 	cmd.Long += "\n" + pauseHelp
 }
 
@@ -247,7 +247,7 @@ type sourceFlag struct{ from live.From }
 
 func (f *sourceFlag) addTo(cmd *cobra.Command) {
 	f.from = live.FromAuto
-	cmd.Flags().Var(f, "source", "`SOURCE` of states: auto, switches, moved, polling (docs/switches.md)")
+	cmd.Flags().Var(f, "source", "`SOURCE` of thread states: auto, switches, moved, polling")
 	// The flag is there: it has just been added.
 	_ = cmd.RegisterFlagCompletionFunc("source", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{string(live.FromAuto), string(live.FromSwitches), string(live.FromMoved), string(live.FromPolling)}, cobra.ShellCompDirectiveNoFileComp

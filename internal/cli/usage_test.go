@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
 
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"ddtop", "ps", "dump", "layout", "stat", "record", "push", "replay", "report", "diff", "demo", "doctor", "version"} {
+	for _, name := range []string{"ddtop", "flags", "ps", "dump", "layout", "stat", "record", "push", "replay", "report", "diff", "demo", "doctor", "version"} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"help", name}
 			if name == "ddtop" {
@@ -46,8 +48,58 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestHelpNamesTheExitCodes(t *testing.T) {
+// TestHelpFitsOneScreen: ddtop --help fits a terminal of 80x24 with a line for the prompt, and names every command and ten flags.
+func TestHelpFitsOneScreen(t *testing.T) {
 	help := run(t, "--help").out
+	if n := strings.Count(help, "\n"); n > 23 {
+		t.Errorf("%d lines", n)
+	}
+	flags := 0
+	for line := range strings.Lines(help) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+		if strings.Contains(line, " --") && !strings.Contains(line, "ddtop --") {
+			flags++
+		}
+	}
+	if flags != 10 {
+		t.Errorf("%d flags, want 10", flags)
+	}
+	topics, _, _ := strings.Cut(run(t, cobra.ShellCompNoDescRequestCmd, "help", "").out, "\n:")
+	if !strings.Contains(topics, "report") {
+		t.Fatalf("the topics of help are %q", topics)
+	}
+	for _, topic := range strings.Fields(topics) {
+		if !regexp.MustCompile(`\b` + topic + `\b`).MatchString(help) {
+			t.Errorf("%q is not in the help of ddtop", topic)
+		}
+	}
+	if short := run(t, "help").out; short != help {
+		t.Error("ddtop help is not ddtop --help")
+	}
+}
+
+// TestHelpOnNothing: ddtop help refuses words that are no command, and names the nearest command.
+func TestHelpOnNothing(t *testing.T) {
+	for words, want := range map[string]string{
+		"nosuch":      `there is no help on "nosuch"; "ddtop help" lists the commands`,
+		"dmup":        `there is no help on "dmup"; did you mean dump?`,
+		"dump nosuch": `there is no help on "dump nosuch"`,
+		"flags more":  `there is no help on "flags more"`,
+	} {
+		r := run(t, append([]string{"help"}, strings.Fields(words)...)...)
+		if r.code != 2 || !strings.Contains(r.err, want) || r.out != "" {
+			t.Errorf("help %s: code %d, %q, %q", words, r.code, r.out, r.err)
+		}
+	}
+	if r := run(t, cobra.ShellCompNoDescRequestCmd, "help", "fl"); !strings.Contains(r.out, "flags\n") {
+		t.Errorf("help is completed with %q", r.out)
+	}
+}
+
+func TestHelpNamesTheExitCodes(t *testing.T) {
+	help := run(t, "help", "flags").out
 	for _, line := range []string{"0    done", "1    failed", "2    wrong use", "3    no permission", "4    not a Ruby process", "125  ddtop itself failed"} {
 		if !strings.Contains(help, line) {
 			t.Errorf("the help text lacks %q", line)

@@ -89,15 +89,15 @@ func (f *whenFlags) addWhen(cmd *cobra.Command) {
 	set.Lookup("match").Usage = "with --when: " + set.Lookup("match").Usage
 	addFinding(cmd, f.Rules.Set)
 	set.Lookup("finding").Usage = "with --when: " + set.Lookup("finding").Usage
-	set.BoolVar(&f.AsJSON, "json", false, "with --when: print JSON, a line each (docs/json.md)")
+	set.BoolVar(&f.AsJSON, "json", false, "with --when: print JSON, a line each (docs/reference/json.md)")
 }
 
 // whenHelp is what the help says of conditions.
 func whenHelp() string {
 	var b strings.Builder
-	b.WriteString("With --when nothing is recorded until a condition holds, which is looked at once a second; then all from --before it\n" +
-		"to --after its end is written into the folder -o, a recording for each time. Conditions are the names of findings\n" +
-		"(docs/findings.md), any (every finding that is at least a warning), and figures with > >= < <= and a limit:\n")
+	b.WriteString("With --when ddtop waits for a condition, which it checks once a second. It then writes a recording into the folder -o,\n" +
+		"from --before the condition to --after its end. A condition is the name of a finding (docs/reference/findings.md),\n" +
+		"any (every finding that is at least a warning), or a figure with > >= < <= and a threshold:\n")
 	for _, x := range measure.Figures() {
 		fmt.Fprintf(&b, "  %-12s%-7s%s\n", x.Name, x.Like, x.About)
 	}

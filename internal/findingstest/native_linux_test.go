@@ -13,7 +13,7 @@ import (
 func TestNativeWithoutCPU(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
-	outside := "threads at work outside the GVL were ready and had no CPU for"
+	outside := "threads outside the GVL had no CPU for"
 	for _, c := range []struct {
 		name  string
 		words []string

@@ -56,7 +56,7 @@ func TestQuiet(t *testing.T) {
 var late = []string{"gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
 
 // lackNS is how long the threads of a program and its servers have to have been ready without a CPU, all together, for that: the
-// shortest wait that a rule on load tells of (lock_convoy's, docs/findings.md).
+// shortest wait that a rule on load tells of (lock_convoy's, docs/reference/findings.md).
 const lackNS = 100 * time.Millisecond
 
 // checkQuiet reports what was raised while the program and its servers lacked a CPU for that long.
@@ -146,7 +146,7 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration) {
 }
 
 // TestPaused: a program that is stopped (kill -STOP, a debugger) keeps its GVL and its locks, and nothing is wrong with
-// it. One that is stopped while no thread holds the GVL is not told from one that waits (docs/findings.md): two threads that
+// it. One that is stopped while no thread holds the GVL is not told from one that waits (docs/reference/findings.md): two threads that
 // queue for a lock at that instant would be what they look like, so it is then stopped at another one.
 func TestPaused(t *testing.T) {
 	rubytest.OftenEnough(t)

@@ -33,11 +33,11 @@ var raises = map[string]raised{
 	"deadlock":      {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
 	"gvl_stuck":     {words: []string{"device", "slept in the kernel", "kept the GVL"}, alone: true},
 	"log_blocked":   {words: []string{"write()", "3 threads wait behind it"}},
-	"cpu_starved":   {words: []string{"ready and had no CPU"}, never: []string{"gvl_stuck"}, alone: true},
+	"cpu_starved":   {words: []string{"had no CPU for"}, never: []string{"gvl_stuck"}, alone: true},
 	"regex_runaway": {words: []string{"parser has been matching one at", "script.rb:"}, alone: true},
 	"lock_convoy":   {words: []string{"threads wait for Mutex", "held by", "(worker-"}, never: []string{"deadlock", "gvl_stuck"}},
-	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the looks that saw a holder, now in .*\(script\.rb:\d+\); it lets go and takes it again ` +
-		`about [\d.]+ times a second, for some [\d.]+ \S+ each; [12] threads? waits?, woken in vain and not seen elsewhere for up to `},
+	"lock_starved": {pattern: `^writer had Mutex 0x\w+ in \d+ % of the samples with a holder, now in .*\(script\.rb:\d+\); it releases and takes it again ` +
+		`about [\d.]+ times per second, for about [\d.]+ \S+ each; [12] threads? waits?, woken in vain and not seen elsewhere for up to `},
 	"pool_wait":     {words: []string{"for a connection"}},
 	"gc_pause":      {words: []string{"kept all Ruby code from running"}, rules: []string{"gc_pause.pause=30ms"}, alone: true},
 	"gc_pressure":   {words: []string{"of all Ruby work"}, never: []string{"gvl_stuck"}, alone: true},

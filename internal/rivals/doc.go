@@ -35,6 +35,6 @@
 //	BenchmarkChildren    a cluster of eight Rails workers watched at once, beside one of them
 //
 // Metrics are medians, and where they have a -low and a -high those are the median's 95 % interval. The program costtable makes
-// the README's table of them (`make bench-cost`), and those of docs/exact.md (`make bench-exact`). Both are a Go module of their own,
+// the table of docs/cost.md (`make bench-cost`), and those of docs/reference/exact.md (`make bench-exact`). Both are a Go module of their own,
 // because only the benchmarks need them.
 package rivals

@@ -66,7 +66,7 @@ func (r Ruby) AtLeast(major, minor int) bool {
 	return haveMajor > major || haveMajor == major && haveMinor >= minor
 }
 
-// NeedExact skips a test of a Ruby that exact mode does not take (docs/exact.md).
+// NeedExact skips a test of a Ruby that exact mode does not take (docs/reference/exact.md).
 func NeedExact(t testing.TB, r Ruby) {
 	t.Helper()
 	if !r.AtLeast(2, 6) {

@@ -1,5 +1,6 @@
-// Package datadog sends profiles to Datadog's agent, or to Datadog itself, in the form in which Datadog's own profiler for Ruby
-// does: POST /profiling/v1/input with event.json (version 4), profile.pprof, code-provenance.json and metrics.json.
+// Package datadog sends profiles to Datadog's agent, or to Datadog itself, in the form in which Datadog's own profiler
+// for Ruby does: POST /profiling/v1/input with event.json (version 4), profile.pprof, code-provenance.json and
+// metrics.json.
 package datadog
 
 import (
@@ -25,7 +26,8 @@ import (
 )
 
 const (
-	// agentPort is the port on which agents listen, agentPath where they take profiles, and intakePath where Datadog does.
+	// agentPort is the port on which agents listen, agentPath where they take profiles, and intakePath where Datadog
+	// does.
 	agentPort  = "8126"
 	agentPath  = "/profiling/v1/input"
 	intakePath = "/api/v2/profile"
@@ -67,7 +69,8 @@ type Intake struct {
 var errNoKey = errors.New("to send without an agent the environment has to have DD_API_KEY")
 
 // New returns the destination of a URL: datadog://HOST:8126 is an agent, unix:///PATH one that listens on a socket, and
-// datadog+https://datadoghq.eu (a site, or its host intake.profile.datadoghq.eu) Datadog itself, with a key. version is ddtop's.
+// datadog+https://datadoghq.eu (a site, or its host intake.profile.datadoghq.eu) Datadog itself, with a key. version is
+// ddtop's.
 func New(u *url.URL, key, version string) (*Intake, error) {
 	d := &Intake{version: version}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {

@@ -24,7 +24,8 @@ type library struct {
 // stdlibMapping is the mapping of the standard library's code.
 const stdlibMapping = "ruby stdlib"
 
-// provenanceOf tells the libraries of a profile's functions, by ddtop's names of mappings: "gem rack 2.2.7", "ruby stdlib".
+// provenanceOf tells the libraries of a profile's functions, by ddtop's names of mappings: "gem rack 2.2.7", "ruby
+// stdlib".
 func provenanceOf(p *profile.Profile, ruby string) provenance {
 	libraries := make(map[string]*library) // by the mapping
 	for _, l := range p.Location {

@@ -1,5 +1,5 @@
-// Package files keeps profiles in a folder, a file a process and period, for `go tool pprof` and whatever else reads pprof. What
-// is too old, or too much, is removed.
+// Package files keeps profiles in a folder, a file a process and period, for `go tool pprof` and whatever else reads
+// pprof. What is too old, or too much, is removed.
 package files
 
 import (

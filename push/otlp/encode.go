@@ -52,8 +52,8 @@ const scope = "github.com/ddtop/ddtop"
 // twice are sample types that have the values of another one, for Datadog's views.
 var twice = []string{"cpu-samples", "timeline", "alloc-samples"}
 
-// request is the ExportProfilesServiceRequest of a period: a profile for each sample type, for one has a single one here. They share
-// the dictionary, and have the samples that are not 0.
+// request is the ExportProfilesServiceRequest of a period: a profile for each sample type, for one has a single one
+// here. They share the dictionary, and have the samples that are not 0.
 func request(p *push.Period, version string) ([]byte, error) {
 	parsed, err := profile.ParseData(p.Pprof)
 	if err != nil {
@@ -120,8 +120,8 @@ func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	return out
 }
 
-// labels are the labels of a pprof sample that are attributes here, with their names: OpenTelemetry's, and ddtop's own where it has
-// none. Datadog's "state" says less than "ddtop state".
+// labels are the labels of a pprof sample that are attributes here, with their names: OpenTelemetry's, and ddtop's own
+// where it has none. Datadog's "state" says less than "ddtop state".
 var labels = []struct{ label, attribute string }{
 	{"thread name", "thread.name"}, {"ddtop state", "ddtop.state"}, {"trace endpoint", "ddtop.endpoint"}, {"ractor", "ddtop.ractor"},
 	{"origin", "ddtop.origin"}, {"gem", "ddtop.gem"}, {"gc type", "ddtop.gc.type"}, {"gc cause", "ddtop.gc.cause"}, {"gc reason", "ddtop.gc.reason"},
@@ -152,8 +152,8 @@ var resources = map[string]string{
 	"git.repository_url": "vcs.repository.url.full", "git.commit.sha": "vcs.ref.head.revision",
 }
 
-// resourceOf is the Resource. Its attributes have their names with them: as places in the dictionary, which newer servers take too,
-// older ones don't know them.
+// resourceOf is the Resource. Its attributes have their names with them: as places in the dictionary, which newer
+// servers take too, older ones don't know them.
 func resourceOf(p *push.Period) []byte {
 	var b []byte
 	seen := make(map[string]bool)

@@ -1,5 +1,5 @@
-// Package otlp sends profiles by OTLP, OpenTelemetry's protocol: opentelemetry.proto.collector.profiles.v1development, over HTTP or
-// gRPC, to a collector or whatever else takes it.
+// Package otlp sends profiles by OTLP, OpenTelemetry's protocol: opentelemetry.proto.collector.profiles.v1development,
+// over HTTP or gRPC, to a collector or whatever else takes it.
 package otlp
 
 import (
@@ -38,8 +38,9 @@ type Collector struct {
 	host string
 }
 
-// New returns the destination of a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317, otlp+grpcs://HOST. HTTP's may
-// have a path before OTLP's own. headers are those of OTEL_EXPORTER_OTLP_HEADERS, own is ddtop's version.
+// New returns the destination of a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317,
+// otlp+grpcs://HOST. A URL with HTTP may have a path before OTLP's own. headers is OTEL_EXPORTER_OTLP_HEADERS, and own
+// is ddtop's version.
 func New(u *url.URL, headers, own string) (*Collector, error) {
 	d := &Collector{own: own}
 	if u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {

@@ -1,5 +1,5 @@
-// Package protobuf writes and reads the little of Protocol Buffers that the destinations need: fields of messages, in the form
-// in which they travel. A generated client of each would bring ten megabytes of modules for four messages.
+// Package protobuf writes and reads the little of Protocol Buffers that the destinations need: fields of messages, in
+// the form in which they travel. A generated client of each would bring ten megabytes of modules for four messages.
 package protobuf
 
 import (
@@ -23,7 +23,8 @@ func appendTag(b []byte, f Field, wire uint64) []byte {
 	return binary.AppendUvarint(b, uint64(f)<<3|wire)
 }
 
-// AppendInt appends a field of type int32, int64, uint32, uint64 or bool; nothing for 0, which is what a field is that is not there.
+// AppendInt appends a field of type int32, int64, uint32, uint64 or bool; nothing for 0, which is what a field is that
+// is not there.
 func AppendInt(b []byte, f Field, v int64) []byte {
 	if v == 0 {
 		return b
@@ -60,8 +61,8 @@ func AppendInts[T int32 | int64](b []byte, f Field, list []T) []byte {
 // ErrMessage is returned for bytes that are no message.
 var ErrMessage = errors.New("this is no message of Protocol Buffers")
 
-// Each calls do with each field of a message: with the number of one that is a number, or the bytes of one that is bytes, a
-// string or a message.
+// Each calls do with each field of a message: with the number of one that is a number, or the bytes of one that is
+// bytes, a string or a message.
 func Each(b []byte, do func(f Field, number uint64, data []byte)) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)

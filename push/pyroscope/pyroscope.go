@@ -1,5 +1,5 @@
-// Package pyroscope sends profiles to Pyroscope, or to Grafana Alloy, by push.v1.PusherService/Push: the pprof file as it is,
-// with labels, by the Connect protocol.
+// Package pyroscope sends profiles to Pyroscope, or to Grafana Alloy, by push.v1.PusherService/Push: the pprof file as
+// it is, with labels, by the Connect protocol.
 package pyroscope
 
 import (
@@ -44,7 +44,7 @@ const (
 	fieldID        protobuf.Field = 2
 )
 
-// Access is what is asked of who sends. Each may be "".
+// Access holds the credentials of the sender. Each may be empty.
 type Access struct{ User, Password, Tenant string }
 
 // Server is a push.Destination.
@@ -54,9 +54,9 @@ type Server struct {
 	web               *push.Web
 }
 
-// New returns the destination of a URL, pyroscope+http://HOST:4040 or pyroscope+https://HOST, with a path where there is one before
-// Pyroscope's own and with a parameter tenant. User and password of the URL, and its tenant, come before those of the environment.
-// version is ddtop's.
+// New returns the destination of a URL: pyroscope+http://HOST:4040 or pyroscope+https://HOST. The URL may have a path
+// before Pyroscope's own, and a parameter tenant. User, password and tenant of the URL override the environment.
+// version is ddtop's version.
 func New(u *url.URL, environment Access, version string) (*Server, error) {
 	d := &Server{version: version, access: environment, web: push.NewWeb("")}
 	scheme := strings.TrimPrefix(u.Scheme, "pyroscope+")
@@ -122,7 +122,8 @@ func labelsOf(p *push.Period) push.Tags {
 	return labels
 }
 
-// labelName makes a label's name of a tag's: letters, digits and "_", and no "__" at its beginning, which is the server's.
+// labelName makes a label's name of a tag's: letters, digits and "_", and no "__" at its beginning, which is the
+// server's.
 func labelName(key string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

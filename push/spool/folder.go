@@ -33,8 +33,8 @@ const (
 	// maxFile bounds what is read of one file, in bytes, and maxFiles the files that are listed.
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
-	// maxNumber bounds the numbers of entries, which are times in ns: those of the year 2100 are below, and there are more
-	// above than are ever given.
+	// maxNumber bounds the numbers of entries, which are times in ns: those of the year 2100 are below, and there are
+	// more above than are ever given.
 	maxNumber = 1 << 62
 )
 
@@ -62,8 +62,8 @@ func (f *folder) remade() int64 {
 	return f.made
 }
 
-// remake makes the folder anew where somebody has removed it, or put another one in its place. The error is that of openFolder,
-// or errThere.
+// remake makes the folder anew where somebody has removed it, or put another one in its place. The error is that of
+// openFolder, or errThere.
 func (f *folder) remake() error {
 	old := f.root()
 	was, err := old.Stat(".")
@@ -204,8 +204,8 @@ func (f *folder) readMark(name string) Mark {
 	return m
 }
 
-// magic begins each file. After it come the content's length in 16 hexadecimal digits, a space, its checksum (CRC-32C) in 8, a
-// newline, and the content.
+// magic begins each file. After it come the content's length in 16 hexadecimal digits, a space, its checksum (CRC-32C)
+// in 8, a newline, and the content.
 const magic = "ddtop spool 1 "
 
 // headerSize is the length of a file's first line, in bytes.
@@ -215,7 +215,8 @@ func header(data []byte) string {
 	return fmt.Sprintf("%s%016x %08x\n", magic, len(data), crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// write makes a file that is complete, or not there: also after a crash of the machine. A folder that is gone is made anew.
+// write makes a file that is complete, or not there: also after a crash of the machine. A folder that is gone is made
+// anew.
 func (f *folder) write(name string, data []byte) error {
 	err := f.writeTo(f.root(), name, data)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,8 @@ import (
 // kills is how often a process is killed in the midst of its work.
 const kills = 200
 
-// TestKilled: however a process that spools is killed, what it has left can be read, and nothing that was put is missing.
+// TestKilled: however a process that spools is killed, what it has left can be read, and nothing that was put is
+// missing.
 func TestKilled(t *testing.T) {
 	rubytest.OftenEnough(t)
 	self, err := os.Executable()

@@ -76,7 +76,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestHostileNames: names that ddtop does not give are left alone, keep no spool from being opened, and change no order.
+// TestHostileNames: names that ddtop does not give are left alone, keep no spool from being opened, and change no
+// order.
 func TestHostileNames(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{

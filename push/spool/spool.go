@@ -1,9 +1,9 @@
-// Package spool keeps what is to be sent, oldest first, until somebody says that it has been: in a folder, where it outlives
-// ddtop, or in memory. It is bounded by bytes and by number; what does not fit any more is dropped, the oldest first, and counted.
+// Package spool keeps entries to be sent, oldest first, until the caller reports them as sent. It keeps them in a
+// folder, where they outlive ddtop, or in memory. Their bytes and their number are limited. If a new entry does not
+// fit, the oldest entries are dropped and counted.
 //
-// In a folder each entry is a file of its own, which is complete or not there at all however ddtop ends: it is written under
-// another name, brought to the disk and then renamed. Its first line holds its length and a checksum, so that what a disk has
-// made of it is never sent.
+// In a folder each entry is a file. The file is complete or missing, however ddtop ends: it is written under another
+// name, synced and then renamed. Its first line holds its length and a checksum, so that a damaged file is never sent.
 package spool
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Limits bound a Queue. Both have to be above 0.
+// Limits bound a Queue. Both must be above zero.
 type Limits struct {
 	Bytes int64
 	Count int
@@ -22,26 +22,26 @@ type Limits struct {
 
 // Stats are figures of a Queue.
 type Stats struct {
-	// Count and Bytes are what is kept now; InMemory of Count are those that are lost when ddtop ends.
+	// Count and Bytes are the entries kept now. InMemory of them are lost when ddtop ends.
 	Count, InMemory int
 	Bytes           int64
-	// Aside is how many of Count are set aside: they wait for a time of their own, and others go before them.
+	// Aside of them are set aside: they wait for a time of their own, and other entries go first.
 	Aside int
-	// Dropped and DroppedBytes are what was given up because of the limits, since Open.
+	// Dropped and DroppedBytes count entries dropped because of the limits, since Open.
 	Dropped, DroppedBytes int64
-	// Damaged is how many files were not what had been written, and were removed.
+	// Damaged counts damaged files, which were removed.
 	Damaged int64
-	// Remade is how often the folder was gone and has been made anew.
+	// Remade counts how often the folder was missing and was created again.
 	Remade int64
 }
 
-// Errors of Put and Open; they are wrapped.
+// Errors of Put and Open. Callers test for them with errors.Is.
 var (
-	// ErrTooLarge: one entry alone is past the limit. It is dropped and counted.
+	// ErrTooLarge means that one entry exceeds the limit. It is dropped and counted.
 	ErrTooLarge = errors.New("it is larger than the spool may be")
-	// ErrNotOnDisk: what was put is kept in memory alone, because the folder could not be written to.
+	// ErrNotOnDisk means that the entry is only in memory, because the folder could not be written to.
 	ErrNotOnDisk = errors.New("the spool's folder can't be written to; it is kept in memory")
-	// ErrInUse: another ddtop has the folder.
+	// ErrInUse means that another ddtop has the folder open.
 	ErrInUse = errors.New("another ddtop push uses this spool")
 )
 
@@ -70,12 +70,13 @@ type entry struct {
 	mark Mark
 }
 
-// Mark is what the sender notes of an entry. The tries that failed, and the time until which the entry is set aside, outlive ddtop with an
-// entry on disk. The rest is of this run.
+// Mark is what the sender notes of an entry. The tries that failed, and the time until which the entry is set aside,
+// outlive ddtop with an entry on disk. The rest is of this run.
 type Mark struct {
 	// Group is whose entry it is. It is empty while the entry has not been read.
 	Group string `json:"-"`
-	// Failed is how many tries to send it failed. Blamed is how many of these failed although others were sent since the try before.
+	// Failed is how many tries to send it failed. Blamed is how many of these failed although others were sent since
+	// the try before.
 	Failed int `json:"failed"`
 	Blamed int `json:"blamed"`
 	// SentBefore is how many entries had been sent at the last try.
@@ -95,8 +96,8 @@ func (m Mark) kept() Mark { return Mark{Failed: m.Failed, Blamed: m.Blamed, Unti
 // aside reports whether others go before the entry.
 func (m Mark) aside() bool { return m.Held || !m.Until.IsZero() }
 
-// Queue is a bounded queue. One goroutine puts, another one takes; any may ask for Stats. No lock is held while the disk is
-// waited for.
+// A Queue is a bounded queue. One goroutine puts and another takes. Any goroutine may call Stats. No lock is held while
+// waiting for the disk.
 type Queue struct {
 	limits Limits
 	store  store // nil: all is in memory
@@ -108,11 +109,11 @@ type Queue struct {
 	last    int64 // number of the newest name
 }
 
-// InMemory returns an empty Queue that is gone when ddtop ends.
+// InMemory returns an empty Queue in memory. Its entries are lost when ddtop ends.
 func InMemory(l Limits) *Queue { return &Queue{limits: l} }
 
-// Open returns the Queue of a folder, which is made if it is not there (0700), with what was left in it. ErrInUse where
-// another process has it open. What is past the limits is dropped.
+// Open returns the Queue of a folder with the entries left in it. It creates a missing folder (0700), and drops entries
+// beyond the limits. It returns ErrInUse if another process has the folder open.
 func Open(folder string, l Limits) (*Queue, error) {
 	f, err := openFolder(folder)
 	if err != nil {
@@ -136,8 +137,8 @@ func Open(folder string, l Limits) (*Queue, error) {
 	return q, nil
 }
 
-// Put appends an entry; data must not be changed afterwards. What has to go for it is dropped and counted. Where the disk is full
-// the oldest are dropped until it fits; where the folder can't be written to at all the entry is kept in memory, and the error is
+// Put appends an entry. The caller must not change data afterwards. If the queue or the disk is full, Put drops the
+// oldest entries and counts them. If the folder cannot be written to, Put keeps the entry in memory and returns
 // ErrNotOnDisk. After ErrTooLarge nothing is kept. now orders the entries of several runs.
 func (q *Queue) Put(now time.Time, data []byte) error {
 	size := int64(len(data))
@@ -186,8 +187,8 @@ func (q *Queue) write(name string, data []byte) error {
 	}
 }
 
-// makeRoom drops the oldest until so many more fit. The error is of a file that could not be removed: it is not sent any more,
-// unless ddtop is started again.
+// makeRoom drops the oldest until so many more fit. The error is of a file that could not be removed: it is not sent
+// any more, unless ddtop is started again.
 func (q *Queue) makeRoom(count int, size int64) error {
 	var errs []error
 	for {
@@ -207,8 +208,8 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop takes the oldest entry that may go out of the list, and counts it: the oldest of those that are set aside, if there are
-// any. The one that is being sent stays.
+// drop takes the oldest entry that may go out of the list, and counts it: the oldest of those that are set aside, if
+// there are any. The one that is being sent stays.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -266,9 +267,9 @@ func (q *Queue) Oldest() (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// Next returns the oldest entry that may be sent now, its name for Remove and Note, and what was noted of it. The name is empty if
-// there is none. The entry is not dropped until it is removed, Next is called again, or Return is. Files that are not what was
-// written are passed over, removed and counted. The error is of a file that cannot be read now.
+// Next returns the oldest entry that may be sent now, its name for Remove and Note, and what was noted of it. The name
+// is empty if there is none. The entry is not dropped until it is removed, Next is called again, or Return is. Files
+// that are not what was written are passed over, removed and counted. The error is of a file that cannot be read now.
 func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {
 	for {
 		e, ok := q.take(may)
@@ -315,7 +316,8 @@ func (q *Queue) Return() {
 	q.taken = ""
 }
 
-// Note notes something of an entry, if it is still there. The error is of a disk that does not keep it beyond the end of ddtop.
+// Note notes something of an entry, if it is still there. The error is of a disk that does not keep it beyond the end
+// of ddtop.
 func (q *Queue) Note(name string, m Mark) error {
 	if !q.note(name, m) {
 		return nil

@@ -262,7 +262,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fillAndEmpty puts entries and takes them out until it is killed, saying "+N" after each put and "-N" before each removal.
+// fillAndEmpty puts entries and takes them out until it is killed, saying "+N" after each put and "-N" before each
+// removal.
 func fillAndEmpty(dir string) {
 	fail := func(err error) {
 		if err != nil {
@@ -294,8 +295,8 @@ func fillAndEmpty(dir string) {
 	}
 }
 
-// checkKilled compares what a killed process has left with what it said: all that was put, and not to be removed, is there, in
-// order and whole.
+// checkKilled compares what a killed process has left with what it said: all that was put, and not to be removed, is
+// there, in order and whole.
 func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 	t.Helper()
 	for {
@@ -343,7 +344,8 @@ func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 	}
 }
 
-// TestMarksOutliveTheQueue: what was noted of an entry is there after a restart, except what is of one run, and goes with the entry.
+// TestMarksOutliveTheQueue: what was noted of an entry is there after a restart, except what is of one run, and goes
+// with the entry.
 func TestMarksOutliveTheQueue(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir, Limits{1000, 10})

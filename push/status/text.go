@@ -1,5 +1,5 @@
-// Package status tells how `ddtop push` is doing, by HTTP: whether it works, and its figures in the text format of Prometheus,
-// which is a page of a few kinds of lines.
+// Package status reports by HTTP whether `ddtop push` works, and its figures in the text format of Prometheus. The
+// format has only a few kinds of lines, so it needs no library.
 package status
 
 import (
@@ -12,47 +12,48 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// Figures are what is told. Times are in ns, and sums are since the start of ddtop.
+// Figures are the reported figures. Times are in ns, and sums are since the start of ddtop.
 type Figures struct {
 	Version string
-	// CPUNS is ddtop's own CPU time; negative: not known.
+	// CPUNS is ddtop's own CPU time. It is negative if it is unknown.
 	CPUNS        int64
 	Destinations []push.Stats
-	// Processes is how many are followed now.
+	// Processes is the number of followed processes.
 	Processes int
 	Services  []Service
-	// Exact says how exact mode stands; nil: it was not asked for.
+	// Exact is the state of exact mode. It is nil without --exact.
 	Exact *Exact
 }
 
-// Exact says of how many processes every change of the GVL is followed, and which are sampled only for a while.
+// Exact is the number of processes that are followed exactly, and those that are only sampled for a while.
 type Exact struct {
 	Processes int
 	Resting   []Resting
 }
 
-// Resting is a process in which exact mode has ended itself, why (a clause), and when it is tried again.
+// Resting is a process in which exact mode ended by itself. Why is a clause, and Until is the time of the next attempt.
 type Resting struct {
 	PID   int
 	Why   string
 	Until time.Time
 }
 
-// Service are the figures of the processes of one service, those that have ended included.
+// A Service holds the figures of the processes of one service, including ended ones.
 type Service struct {
 	Name string
 	// Processes is how many are followed now.
 	Processes int
-	// ObservedNS is for how long they were measured, HeldNS how long a thread held the GVL (of several ractors the sum), WaitingNS how
-	// long threads waited for it, added up, GCNS how long garbage was collected.
+	// ObservedNS is the measured time. HeldNS is the time in which a thread held the GVL, summed over ractors.
+	// WaitingNS is the waiting time of all threads. GCNS is the time of garbage collection.
 	ObservedNS, HeldNS, WaitingNS, GCNS int64
-	// Waits counts waits that are over by their upper bounds, by Buckets; the last one those longer than all of them. WaitsNS is how long
-	// they took, at most.
+	// Waits counts ended waits by their upper bounds, in Buckets. The last element counts longer waits. WaitsNS is the
+	// sum of the upper bounds.
 	Waits   [len(Buckets) + 1]int64
 	WaitsNS int64
-	// P99NS is what 99 % of the waits of the last minute or two did not exceed, by the lower bound of each; 0 where there was none.
+	// P99NS is the 99th percentile of the lower bounds of the waits of the last minute or two. It is zero if there was
+	// none.
 	P99NS int64
-	// TooFew: the samples of that time were too few to tell it.
+	// TooFew reports that there were too few samples in that time for P99NS.
 	TooFew bool
 }
 

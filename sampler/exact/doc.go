@@ -3,5 +3,5 @@
 // before (sampler.Changes). No change is missed in between, so the times that gvl makes of them are exact to the microsecond.
 //
 // The package is pure: it reads no process, file or clock. Package probe, below it, makes the records of a live process. Why it
-// is enough to look where the mutex is given back is in docs/exact.md.
+// is enough to look where the mutex is given back is in docs/reference/exact.md.
 package exact

@@ -19,7 +19,7 @@ type ExactOptions struct {
 	MaxCost float64
 	// LibC has the probes put into the C library, also where libruby's own functions would do, which cost less: for tests.
 	LibC bool
-	// Untried: it is wanted also on a kind of processor on which exact mode has not run yet (docs/exact.md#on-arm64).
+	// Untried: it is wanted also on a kind of processor on which exact mode has not run yet (docs/reference/exact.md#on-arm64).
 	Untried bool
 }
 

@@ -21,7 +21,7 @@ import (
 const maxRedactedBytes = 16 << 20
 
 // Redactor replaces what can name a person, a machine, a network, a directory or a customer by pseudonyms: the same name
-// by the same one, numbered in the order in which they are met, so that they tell nothing of the name. docs/redaction.md says
+// by the same one, numbered in the order in which they are met, so that they tell nothing of the name. docs/reference/redaction.md says
 // what is replaced and what stays. What was given out is not replaced again. A nil Redactor leaves everything as it is; any
 // number of goroutines may use one.
 type Redactor struct {

@@ -5,5 +5,5 @@
 //
 // The memory is read while the program writes to it. So nothing read is believed for standing there: what was read twice must
 // agree, what was kept is compared again after a collection, every list and size has a named limit, and what does not fit is an
-// error (code.ErrTorn: read again) or a mark in the sample, never a guess. docs/reading.md says how and why.
+// error (code.ErrTorn: read again) or a mark in the sample, never a guess. docs/internals/reading.md says how and why.
 package ruby

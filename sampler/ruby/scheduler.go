@@ -21,7 +21,7 @@ const mutexSize = 40
 
 // Scheduler says where the parts of the main ractor's scheduler are in the process's memory.
 type Scheduler struct {
-	// Before33: it is of Ruby 2.6 to 3.2, where whoever gets the GVL next is not named before (docs/exact.md).
+	// Before33: it is of Ruby 2.6 to 3.2, where whoever gets the GVL next is not named before (docs/reference/exact.md).
 	Before33 bool
 	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the queue.
 	Lock, Owner, QueueTail attach.Address

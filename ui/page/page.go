@@ -21,18 +21,19 @@ const (
 
 // Page is a view that fills the screen. What it keeps of a person's choices survives a change of pages.
 type Page interface {
-	// Keys returns the keys of the view. Of a view with several parts these are the keys of the part with the focus, or of all parts.
+	// Keys returns the keys of the view. Of a view with several parts these are the keys of the part with the focus, or
+	// of all parts.
 	Keys(sc *scene.Scene, all bool) []*scene.KeyMap
-	// Load takes what the view shows from the store, which is held meanwhile. What the scene holds for all views (threads, states,
-	// figures, weights) is loaded before.
+	// Load takes what the view shows from the store, which is held meanwhile. What the scene holds for all views
+	// (threads, states, figures, weights) is loaded before.
 	Load(sc *scene.Scene, r *store.Reading)
 	// About says in the rule above the view what it shows.
 	About(sc *scene.Scene) string
 	Draw(a canvas.Area, sc *scene.Scene)
 	// Detail describes what is selected. If name is empty, rest says how to select something.
 	Detail(sc *scene.Scene) (name, rest string)
-	// Stack returns what the clipboard gets: what is selected, and its frames, a line each, the innermost first as Ruby prints them.
-	// There are no lines if nothing is selected.
+	// Stack returns what the clipboard gets: what is selected, and its frames, a line each, the innermost first as Ruby
+	// prints them. There are no lines if nothing is selected.
 	Stack(sc *scene.Scene) (title string, lines []string)
 }
 
@@ -43,8 +44,8 @@ func (p *Plain) Keys(*scene.Scene, bool) []*scene.KeyMap { return []*scene.KeyMa
 
 func (p *Plain) Stack(*scene.Scene) (title string, lines []string) { return "", nil }
 
-// Fetching is a page that lacks something that takes a while to read. Fetch returns the command that reads it, or nil. Fetched gets
-// the messages of all such commands.
+// Fetching is a page that lacks something that takes a while to read. Fetch returns the command that reads it, or nil.
+// Fetched gets the messages of all such commands.
 type Fetching interface {
 	Fetch(h scene.Host) tea.Cmd
 	Fetched(h scene.Host, msg tea.Msg)
@@ -53,8 +54,8 @@ type Fetching interface {
 // Msg is a message for pages: what a command of theirs has read.
 type Msg interface{ ForPage() }
 
-// Timed is a page with a time axis, on which the mouse selects a part of the time. a is the screen under the rule above the page,
-// that of the live view all of it.
+// Timed is a page with a time axis, on which the mouse selects a part of the time. a is the screen under the rule above
+// the page, that of the live view all of it.
 type Timed interface {
 	AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area
 }

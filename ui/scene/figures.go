@@ -13,10 +13,11 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Figures are the numbers of the head lines over the stretch of time that is shown.
+// Figures are the numbers of the head lines over the time span that is shown.
 type Figures struct {
 	Held, Waiting float64 // of the busiest ractor's GVL; all ractors' waiters
-	// WaitLengths are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many there were.
+	// WaitLengths are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many
+	// there were.
 	WaitLengths     [len(store.WaitShares)]gvl.Bounded
 	Waits           int64
 	CPU, Throttled  float64
@@ -91,7 +92,8 @@ func (f *Figures) loadOwners(r *store.Reading, fromNS, toNS int64) {
 	f.Held, f.HeldSpark = Busiest(r, fromNS, toNS, sparkColumns)
 }
 
-// Busiest returns the share of a time for which the GVL was held, and that share by columns: of the ractor whose GVL was held most.
+// Busiest returns the share of a time for which the GVL was held, and that share by columns: of the ractor whose GVL
+// was held most.
 func Busiest(r *store.Reading, fromNS, toNS int64, columns int) (most float64, spark []float64) {
 	for _, id := range r.Timeline.Ractors() {
 		cells := r.Timeline.Owners(id, fromNS, toNS, columns)
@@ -213,8 +215,8 @@ func (f *Figures) slower(p *sampler.Process) string {
 	return ""
 }
 
-// ReadsHelp says what happened to reads, in the help: what was corrected by reading again is not a loss, and stays out of the
-// header.
+// ReadsHelp says what happened to reads, in the help: what was corrected by reading again is not a loss, and stays out
+// of the header.
 func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
@@ -248,8 +250,8 @@ func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	return keys
 }
 
-// Halt is something that holds all threads of a process from outside. Its finding leads the others: no rule looks at the process
-// then, and all of its threads seem to wait for what they did last.
+// Halt is something that holds all threads of a process from outside. Its finding leads the others: no rule looks at
+// the process then, and all of its threads seem to wait for what they did last.
 type Halt struct {
 	Word    string
 	Finding findings.Finding

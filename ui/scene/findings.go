@@ -69,13 +69,14 @@ const (
 	noFindings = "no findings: nothing stands out in the last 10 s"
 	// noneNow leads where there are findings of the past.
 	noneNow = "no findings now"
-	// FiguresOf stands beside the first finding, from figuresOfWidth columns on: the pictures below it are of longer stretches of time.
+	// FiguresOf stands beside the first finding, from figuresOfWidth columns on: the pictures below it are of longer
+	// time spans.
 	FiguresOf      = "last 10 s"
 	FiguresOfWidth = 100
 )
 
-// NothingFound says that there is no finding, and of what that is said while it can't be of all: memory is watched for some time before its
-// growth is told.
+// NothingFound says that there is no finding, and of what that is said while it can't be of all: memory is watched for
+// some time before its growth is told.
 func (f *Findings) NothingFound() (mark, text string) {
 	switch {
 	case f.Note != "":

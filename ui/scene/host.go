@@ -11,8 +11,8 @@ import (
 // Member is one of several processes.
 type Member struct {
 	Store *store.Store
-	// Number is its place in the order of joining, from 1 on. path are the numbers of the processes it descends from, the
-	// outermost first, and its own: the order in which a tree is read.
+	// Number is its place in the order of joining, from 1 on. path are the numbers of the processes it descends from,
+	// the outermost first, and its own: the order in which a tree is read.
 	Number int
 	Parent int // PID; 0: not known
 	Path   []int
@@ -36,11 +36,12 @@ const (
 	PageProcesses PageID = "processes" // absent where there is one process
 )
 
-// Offers says which views there are that not every process has: that of processes where there are several, that of requests once
-// one or a job was seen.
+// Offers says which views there are that not every process has: that of processes where there are several, that of
+// requests once one or a job was seen.
 type Offers struct{ Processes, Requests bool }
 
-// Host is the screen that a page is on. Keys and clicks of a page change the page itself, the scene, and what the Host does for it.
+// Host is the screen that a page is on. Keys and clicks of a page change the page itself, the scene, and what the Host
+// does for it.
 type Host interface {
 	Showing() *Scene
 	Store() *store.Store
@@ -50,7 +51,8 @@ type Host interface {
 	Draw()
 	// Open shows another page.
 	Open(id PageID) tea.Cmd
-	// Leave remembers what is on the screen. It returns what to call when another page is shown: esc leads back from there.
+	// Leave remembers what is on the screen. It returns what to call when another page is shown: esc leads back from
+	// there.
 	Leave() (arrived func())
 	// GoToFinding shows what a finding is about. ShowFindings lists all findings.
 	GoToFinding(id FindingID) tea.Cmd
@@ -134,7 +136,8 @@ func (k *KeyMap) Find(key string) *Binding {
 	return nil
 }
 
-// OfFirst returns the bindings of key maps without those whose key an earlier map has: what is shown of keys is what they do.
+// OfFirst returns the bindings of key maps without those whose key an earlier map has: what is shown of keys is what
+// they do.
 func OfFirst(maps []*KeyMap) []KeyMap {
 	taken := make(map[string]bool)
 	out := make([]KeyMap, len(maps))
@@ -157,10 +160,11 @@ func OfFirst(maps []*KeyMap) []KeyMap {
 // MaxTerminal bounds the size of a picture.
 const MaxTerminal = 1000
 
-// Drag is a stretch of the time axis being selected with the mouse: columns of it.
+// Drag is a span of the time axis being selected with the mouse: columns of it.
 type Drag struct {
 	From, To int
-	// Before and zoom are what was selected when the button went down: only a press that does not become a drag selects.
+	// Before and zoom are what was selected when the button went down: only a press that does not become a drag
+	// selects.
 	Before Selection
 	Zoom   flamegraph.Path
 }
@@ -177,8 +181,8 @@ func (sc *Scene) DrawDrag(a canvas.Area) {
 	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
 }
 
-// Zone is a part of the picture that a click does something in. What draws it says so while it draws, so that picture and
-// clicks can't disagree.
+// Zone is a part of the picture that a click does something in. What draws it says so while it draws, so that picture
+// and clicks can't disagree.
 type Zone struct {
 	At    canvas.Area
 	Press func(h Host, x, y int) tea.Cmd

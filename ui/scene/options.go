@@ -18,13 +18,14 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// ExactSwitch switches exact mode (docs/exact.md) of the process that is shown on and off. The screen calls Exact and EndExact in the
-// background, one at a time, and ExactStatus at each picture: that one must not wait for the others.
+// An ExactSwitch switches exact mode (docs/reference/exact.md) of the shown process on and off. The screen calls Exact
+// and EndExact in the background, one at a time. It calls ExactStatus for each picture, so ExactStatus must not wait
+// for the other two.
 type ExactSwitch interface {
-	// Exact puts the probes into the process. The error says in a sentence why it can't be, and what to do; nothing is in the process
-	// then.
+	// Exact puts the probes into the process. If it fails, nothing is in the process, and the error is a sentence with
+	// the reason and what to do.
 	Exact(ctx context.Context) error
-	// EndExact takes them out. The error says why they may still be there.
+	// EndExact removes the probes. If it fails, the error says why they may still be there.
 	EndExact() error
 	ExactStatus() sampler.ExactStatus
 }
@@ -35,53 +36,58 @@ const (
 	defaultRepaint = 250 * time.Millisecond
 	// MaxHistory bounds the history.
 	MaxHistory = time.Hour
-	// MinRepaint is the shortest time between two pictures: ten a second.
+	// MinRepaint is the shortest time between two pictures: ten per second.
 	MinRepaint = 100 * time.Millisecond
 )
 
-// Options are what Run needs. Only Source must be set.
+// Options are what Run needs. Only Source or Group must be set.
 type Options struct {
-	// Source is what is shown. Run runs it, and does not close it.
+	// Source is the process or recording to show. Run runs it and does not close it.
 	Source sampler.Source
-	// Group is shown instead, when it is set: several processes, each with its Source. Run follows it, and does not close it.
+	// Group, if set, is shown instead of Source: several processes, each with its Source. Run follows it and does not
+	// close it.
 	Group sampler.Group
-	// Window is the stretch of time on the screen; 0: DefaultWindow. History is how long the past is kept; 0:
-	// DefaultHistory, and never less than Window. Repaint is the time between two pictures; 0: defaultRepaint.
+	// Window is the time span on the screen, by default DefaultWindow. History is how much of the past is kept, by
+	// default DefaultHistory, and at least Window. Repaint is the time between two pictures, by default
+	// defaultRepaint.
 	Window, History, Repaint time.Duration
-	// Theme is one of Themes; "": auto.
+	// Theme is one of Themes. Empty means auto.
 	Theme string
-	// NoColor leaves colours out; the environment's NO_COLOR does too (https://no-color.org). ASCII draws with ASCII
+	// NoColor leaves colours out, as NO_COLOR in the environment does (https://no-color.org). ASCII draws with ASCII
 	// characters only.
 	NoColor, ASCII bool
-	// Redactor leaves what can name somebody out of everything, snapshots and recordings included; nil: nothing is left out.
+	// Redactor removes identifying data from everything, including snapshots and recordings. Nil removes nothing.
 	Redactor *redact.Redactor
-	// Args shows whole command lines in the table of processes, which may hold secrets; Redactor comes first.
+	// Args shows whole command lines in the table of processes, which may hold secrets. Redactor overrides it.
 	Args bool
 	// NoMouse leaves the mouse to the terminal.
 	NoMouse bool
-	// Keys gives keys the meaning of others, by the names that Bubble Tea gives them: "f" → "space" (see CheckKey).
+	// Keys gives keys the meaning of other keys, by Bubble Tea's names: "f" → "space" (see CheckKey).
 	Keys map[string]string
-	// Rules are the findings' rules; nil: all of them with their default limits. They are not to be changed any more.
+	// Rules are the rules of findings. Nil means all rules with their default thresholds. The caller must not change
+	// them after Run starts.
 	Rules *findings.Rules
-	// WaitThreshold hides waits shorter than it from lists of waits; totals, shares and quantiles count all.
+	// WaitThreshold hides shorter waits in lists of waits. Totals, shares and quantiles count all waits.
 	WaitThreshold time.Duration
-	// Folder is where snapshots are saved; "": the working folder.
+	// Folder is where snapshots are saved, by default the working folder.
 	Folder string
-	// Notice is shown at the bottom until the first key: where the output of the program is, say.
+	// Notice is shown at the bottom until the first key press, for example the file with the program's output.
 	Notice string
-	// Against is another recording that the flamegraph and the top are compared with, from the beginning; nil: none.
+	// Against is another recording with which the flamegraph and the top functions are compared. It may be nil.
 	Against *Against
-	// Exact switches exact mode on and off; nil: it is not possible (a recording, several processes).
+	// Exact switches exact mode on and off. It is nil if this is impossible: for a recording, and for several
+	// processes.
 	Exact ExactSwitch
-	// Replay: the Source is a recording, so its end is not the end of a process.
+	// Replay reports that the Source is a recording, so its end is not the end of a process.
 	Replay bool
-	// Suspend lets ctrl-z and SIGTSTP stop ddtop, the terminal given back until it is continued. Only where a shell will.
+	// Suspend lets ctrl-z and SIGTSTP stop ddtop and give the terminal back until ddtop goes on. Set it only if a shell
+	// can let ddtop go on.
 	Suspend bool
-	// Input and Output are the terminal; nil: standard input and output.
+	// Input and Output are the terminal, by default standard input and output.
 	Input  io.Reader
 	Output io.Writer
 
-	// Tmux: the terminal is tmux's, by the environment.
+	// Tmux reports that the terminal is tmux's, by the environment.
 	Tmux bool
 }
 
@@ -103,12 +109,13 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// SwitchFollower is an ExactSwitch of a process that can be followed by its thread switches (docs/switches.md).
+// A SwitchFollower is an ExactSwitch of a process that can be followed by its thread switches
+// (docs/reference/switches.md).
 type SwitchFollower interface {
 	SwitchStatus() sampler.SwitchStatus
 }
 
-// Against is another recording, with which the flamegraph and the top functions of a screen are compared.
+// Against is another recording with which the flamegraph and the top functions are compared.
 type Against struct {
 	Name    string
 	Process sampler.Process
@@ -120,12 +127,12 @@ type Against struct {
 // spanNS is how long the recording is, in ns.
 func (x *Against) spanNS() int64 { return x.Weights.ToNS - x.Weights.FromNS }
 
-// About says what it is, and of when.
+// About returns the recording's name, length and end.
 func (x *Against) About() string {
 	return fmt.Sprintf("%s: %s until %s", x.Name, units.ProseDuration(x.spanNS()), x.Process.WallTime(x.Weights.ToNS).Format("15:04:05"))
 }
 
-// Factor is by what its weights are multiplied to be those of as much time as others are of.
+// Factor returns the factor that scales the recording's weights to the length of another snapshot.
 func (x *Against) Factor(of *flamegraph.Snapshot) float64 {
 	return float64(of.ToNS-of.FromNS) / float64(x.spanNS())
 }

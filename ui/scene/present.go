@@ -14,8 +14,8 @@ import (
 // HidesNames reports whether directories, users and hosts are not to be seen.
 func (sc *Scene) HidesNames() bool { return sc.Presenting || sc.Opt.Redactor != nil }
 
-// Showable is a text that may name files, without their directories where these are hidden. Those paths that are known to be in
-// it may have any characters.
+// Showable is a text that may name files, without their directories where these are hidden. Those paths that are known
+// to be in it may have any characters.
 func (sc *Scene) Showable(text string, paths ...string) string {
 	if !sc.HidesNames() {
 		return text
@@ -37,8 +37,8 @@ func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 	return s
 }
 
-// ShowableFindings are findings whose texts name no directories where these are hidden: some were judged before. What they may
-// name are the files of their stacks, and their peers.
+// ShowableFindings are findings whose texts name no directories where these are hidden: some were judged before. What
+// they may name are the files of their stacks, and their peers.
 func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []findings.Finding {
 	if !sc.HidesNames() {
 		return list

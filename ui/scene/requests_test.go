@@ -50,7 +50,8 @@ func TestServingForms(t *testing.T) {
 	}
 }
 
-// TestIdleServerIsOffered: a server that nobody has asked yet has the view, by its threads' stacks; another program has not.
+// TestIdleServerIsOffered: a server that nobody has asked yet has the view, by its threads' stacks; another program has
+// not.
 func TestIdleServerIsOffered(t *testing.T) {
 	for label, want := range map[string]bool{
 		"block in Puma::ThreadPool#spawn_thread": true, "Unicorn::HttpServer#worker_loop": true, "WEBrick::GenericServer#start": true,

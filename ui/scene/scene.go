@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Scene is what the picture is made from: what the last refresh took over from the Store, the stretch of time that is shown,
-// and how the screen looks. Views get it to load, to draw and to describe; they change nothing in it, and what a key or a click
-// changes is the Model's to do. Only the zones they add to while they draw.
+// Scene is what the picture is made from: what the last refresh took over from the Store, the time span that is
+// shown, and how the screen looks. Views get it to load, to draw and to describe; they change nothing in it, and what a
+// key or a click changes is the Model's to do. Only the zones they add to while they draw.
 type Scene struct {
 	Span
 	style.Colors
@@ -22,7 +22,8 @@ type Scene struct {
 	Now    func() time.Time
 	Offers Offers
 	Page   PageID
-	// ThreadFrom is the page that the page of one thread was opened from, focus the part of the live view that has the keys.
+	// ThreadFrom is the page that the page of one thread was opened from, focus the part of the live view that has the
+	// keys.
 	ThreadFrom PageID
 	Focus      Focus
 	// Presenting: see present.
@@ -54,21 +55,21 @@ type Scene struct {
 	Served    Served
 	*Selection
 
-	Drag  *Drag  // nil: the mouse selects no stretch of time
+	Drag  *Drag  // nil: the mouse selects no time span
 	Zones []Zone // where a click does something
 }
 
 // BodyRows is the height of a page.
 func (sc *Scene) BodyRows() int { return sc.Regions.Detail - sc.Regions.Axis - 1 }
 
-// FlameRange is the stretch of time that the flamegraph's weights are of.
+// FlameRange is the time span that the flamegraph's weights are of.
 type FlameRange struct {
 	AtNS, WindowNS int64
 	Frozen         bool
 }
 
-// WeightsStale reports whether the flamegraph needs new weights: at another time or stretch of time, and while live only
-// every now and then, since what it shows covers many seconds, though not at first.
+// WeightsStale reports whether the flamegraph needs new weights: at another time or time span, and while live
+// only every now and then, since what it shows covers many seconds, though not at first.
 func (sc *Scene) WeightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
 	of := sc.WeightsOf
@@ -78,7 +79,7 @@ func (sc *Scene) WeightsStale() bool {
 	return sc.AtNS-of.AtNS >= min(max(leastNS, min(secondNS, sc.WindowNS/30), sc.WindowNS/parts), (sc.AtNS-sc.OldestNS)/2)
 }
 
-// Axis returns how many cells the time axis has and the stretch of time it covers. A cell is a whole number of kept
+// Axis returns how many cells the time axis has and the time span it covers. A cell is a whole number of kept
 // columns, so that the picture moves by whole cells and does not shimmer; there are as many as come nearest to the
 // window and fit the terminal's columns.
 func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
@@ -89,15 +90,15 @@ func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 }
 
 const (
-	// shiftNS is how long the time axis of a live picture stands at least before it moves on: a move repaints nearly every cell of
-	// the timeline, which makes most of the bytes to the terminal, and unrest.
+	// shiftNS is how long the time axis of a live picture stands at least before it moves on: a move repaints nearly
+	// every cell of the timeline, which makes most of the bytes to the terminal, and unrest.
 	shiftNS = int64(500e6)
 	// shiftShare: a move is at most one in so many of the cells.
 	shiftShare = 20
 )
 
-// TimeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with short cells
-// moves by several of them at a time and has only whole ones, so that it stands between two moves.
+// TimeWindow returns the edges of the time axis, which ends with the moment that is shown. That of a live picture with
+// short cells moves by several of them at a time and has only whole ones, so that it stands between two moves.
 func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(sc.AtNS, spanNS, cells)
 	if sc.Frozen || sc.Source.Done {
@@ -187,8 +188,8 @@ type Demand struct {
 	Spaced bool
 }
 
-// findingRows is the height of the findings. It does not follow the text's length: the screen must not jump when a finding
-// comes or goes.
+// findingRows is the height of the findings. It does not follow the text's length: the screen must not jump when a
+// finding comes or goes.
 func findingRows(w, h int) int {
 	switch {
 	case h >= 46:

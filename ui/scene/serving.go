@@ -35,14 +35,16 @@ type Served struct {
 	LeftOut uint64
 	// RoutesFromNS is from when on endpoints are told, if that is later than the begin of the time shown; else 0.
 	RoutesFromNS int64
-	// Fibers is the last look at the fibers that wait, fibersNS how old it is, in ns; nil: there was none, or the moment is an earlier one.
+	// Fibers is the last look at the fibers that wait, fibersNS how old it is, in ns; nil: there was none, or the
+	// moment is an earlier one.
 	Fibers   *sampler.Fibers
 	fibersNS int64
 	// Server: code of a server or a job runner was met, whoever it serves.
 	Server serverSeen
 }
 
-// Load takes over the requests of the moment shown and, when the weights are made anew, the endpoints of the time shown.
+// Load takes over the requests of the moment shown and, when the weights are made anew, the endpoints of the time
+// shown.
 func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	if sc.Frozen {
 		s.Running = r.Requests.At(sc.AtNS)
@@ -192,7 +194,8 @@ func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	return canvas.Clean(EndpointName(w.Kind, w.Endpoint))
 }
 
-// Asks is what a thread asks at the moment shown and which exception it handles: "SELECT orders WHERE id = ?", "handling IOError".
+// Asks is what a thread asks at the moment shown and which exception it handles: "SELECT orders WHERE id = ?",
+// "handling IOError".
 func (sc *Scene) Asks(at sampler.Serving) string {
 	s := canvas.Clean(sc.Dict.Statement(at.Statement))
 	if e := canvas.Clean(sc.Dict.Exception(at.Exception)); e != "" {
@@ -242,7 +245,8 @@ func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
 	return forms
 }
 
-// OwnPlace is the innermost frame of a stack that is the program's own, or written in Ruby, with its file and line; "" without one.
+// OwnPlace is the innermost frame of a stack that is the program's own, or written in Ruby, with its file and line; ""
+// without one.
 func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	text := func(f *sampler.Frame) string {
 		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template: its method is named by a compiler
@@ -267,7 +271,8 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return canvas.Clean(p.String()) + "  " + style.LineIn(filepath.Base(p.Path), line, false)
 }
 
-// ServingForms adds a request to what a thread does, where there is room for both: in place of nothing that says whom it waits for.
+// ServingForms adds a request to what a thread does, where there is room for both: in place of nothing that says whom
+// it waits for.
 func ServingForms(s gvl.State, forms []string, request string) []string {
 	if s.Held() || s == gvl.Native {
 		return []string{forms[0] + "  " + request} // what has no room of it is cut

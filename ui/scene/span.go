@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// Span is the stretch of time that is shown: WindowNS until AtNS.
+// Span is the time span that is shown: WindowNS until AtNS.
 type Span struct {
 	WindowNS int64
 	// Frozen: the picture ends at AtNS. Otherwise it follows the newest sample.
@@ -24,7 +24,7 @@ type Span struct {
 	played  time.Time // when it moved last; zero before the first time
 }
 
-// Windows are the stretches of time that { and } go through.
+// Windows are the time spans that { and } go through.
 var Windows = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
@@ -63,8 +63,9 @@ func (s *Span) ToggleFreeze() {
 // Bounded is the moment nearest to ns that can be shown.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
-// AxisNS is the stretch of time that a time axis covers: the window, or as much of it as is known, in whole seconds (halves of one
-// at first), so that it does not change with every picture. A longer window grows in steps of a thirtieth of it.
+// AxisNS is the time span that a time axis covers: the window, or as much of it as is known, in whole seconds
+// (halves of one at first), so that it does not change with every picture. A longer window grows in steps of a
+// thirtieth of it.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
 	known, step := s.AtNS-s.OldestNS, max(secondNS, s.WindowNS/parts)
@@ -111,7 +112,7 @@ func (s *Span) Zoom(d int) {
 	}
 }
 
-// Show freezes the picture at a stretch of time.
+// Show freezes the picture at a time span.
 func (s *Span) Show(fromNS, toNS int64) {
 	if s.liveNS == 0 {
 		s.liveNS = s.WindowNS
@@ -144,8 +145,8 @@ func (s *Span) ChangeSpeed(d int) {
 	s.speed = speeds[max(0, min(i, len(speeds)-1))]
 }
 
-// PlayOn moves the moment that is shown by the time since the last picture and reports whether it did. At the end it stops: of a
-// recording at its last moment, of a process that is watched with the picture of now.
+// PlayOn moves the moment that is shown by the time since the last picture and reports whether it did. At the end it
+// stops: of a recording at its last moment, of a process that is watched with the picture of now.
 func (s *Span) PlayOn(now time.Time) bool {
 	s.Playing = s.Playing && s.Frozen // space or ] has led back to now
 	if !s.Playing {

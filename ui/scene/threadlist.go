@@ -26,8 +26,8 @@ type RowKey struct {
 	Fiber sampler.FiberNumber
 }
 
-// Selection is whom all views show: the selected thread or group, whom the flamegraph is narrowed to, and the route or the class of
-// jobs that timeline and flamegraph are narrowed to.
+// Selection is whom all views show: the selected thread or group, whom the flamegraph is narrowed to, and the route or
+// the class of jobs that timeline and flamegraph are narrowed to.
 type Selection struct {
 	Selected, Filter RowKey
 	Route            EndpointKey
@@ -51,12 +51,13 @@ type Thread struct {
 	Listens     bool // in io, it has nothing to do: a server without a client, a poller
 }
 
-// activeShare is the part of its time that a thread must have been seen neither parked nor asleep, nor listening, to be listed among
-// the active ones. Of threads that ended it is a part of the time shown: one that lived for some ms was busy for most of them.
+// activeShare is the part of its time that a thread must have been seen neither parked nor asleep, nor listening, to be
+// listed among the active ones. Of threads that ended it is a part of the time shown: one that lived for some ms was
+// busy for most of them.
 const activeShare = 0.005
 
-// Load reads which threads there are between two times, and their totals. states are those at the end of that time, nil when
-// they are not known.
+// Load reads which threads there are between two times, and their totals. states are those at the end of that time, nil
+// when they are not known.
 func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS int64) {
 	*l = (*l)[:0]
 	now := make(map[sampler.ThreadID]int, len(states))
@@ -90,8 +91,8 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 	}
 }
 
-// WaitForPool shows the threads that findings say wait for a pool as what they are. A Queue that a pool is made of is to Ruby what
-// idle workers wait for, too.
+// WaitForPool shows the threads that findings say wait for a pool as what they are. A Queue that a pool is made of is
+// to Ruby what idle workers wait for, too.
 func (l Threads) WaitForPool(findings []findings.Finding) {
 	for i := range findings {
 		if findings[i].ID != "pool_wait" {
@@ -132,8 +133,8 @@ func (l Threads) MostlyGone(members []int) bool {
 	return gone*2 > len(members)
 }
 
-// Search leaves out those that have a name, and ran no function in the time of the weights, that the expression matches; nil: none
-// is left out.
+// Search leaves out those that have a name, and ran no function in the time of the weights, that the expression
+// matches; nil: none is left out.
 func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	if re == nil {
 		return
@@ -216,7 +217,8 @@ func (l Threads) Counted() string {
 	return all + " threads"
 }
 
-// lastState is what is known of a thread's state at a moment in the past: the largest share of the kept column before it.
+// lastState is what is known of a thread's state at a moment in the past: the largest share of the kept column before
+// it.
 func lastState(tl *timeline.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
 	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
 		if c.Listed() > 0 {

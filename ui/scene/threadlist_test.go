@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPoolWaitersDoNotRest: who waits for a pool by a finding is shown as waiting, as long as it waits in something, and no other is.
+// TestPoolWaitersDoNotRest: who waits for a pool by a finding is shown as waiting, as long as it waits in something,
+// and no other is.
 func TestPoolWaitersDoNotRest(t *testing.T) {
 	parked := func(kind string) gvl.ThreadState {
 		return gvl.ThreadState{State: gvl.Parked, Detail: gvl.Detail{Kind: kind}}

@@ -22,8 +22,8 @@ type randomSource struct {
 func (r randomSource) Process() sampler.Process        { return r.p }
 func (r randomSource) Dictionary() *sampler.Dictionary { return r.dict }
 
-// The live flamegraph and the account (which the timeline agrees with) say the same of the same samples: each thread's time
-// in each state, to the nanosecond, what was not sampled included.
+// The live flamegraph and the account (which the timeline agrees with) say the same of the same samples: each thread's
+// time in each state, to the nanosecond, what was not sampled included.
 func TestFlamegraphAgreesWithAccount(t *testing.T) {
 	for seed := range uint64(12) {
 		d := sampler.NewDictionary()
@@ -54,7 +54,8 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 			}
 			for _, th := range st.Threads {
 				got, want := account.StatesOf(byThread[th.ID]), th.NS
-				// A server without a client, and a sleep outside of requests, have the colour of parked in the flamegraph alone.
+				// A server without a client, and a sleep outside of requests, have the colour of parked in the
+				// flamegraph alone.
 				if got.Parked < want.Parked || got.Parked+got.IO+got.Sleeping != want.Parked+want.IO+want.Sleeping {
 					t.Errorf("seed %d thread %d: parked, io and asleep: %+v, the account has %+v", seed, th.ID, got, want)
 				}

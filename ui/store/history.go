@@ -13,11 +13,11 @@ import (
 const (
 	// FineColumnNS is the length of a column of a timeline that is made from the history.
 	FineColumnNS = int64(10 * time.Millisecond)
-	// MaxFineNS bounds the stretch of time that one is made of: its samples are all read again.
+	// MaxFineNS bounds the time span that one is made of: its samples are all read again.
 	MaxFineNS = int64(5 * time.Second)
-	// fineLeadNS is how long before it the reading begins, so that the classifier knows the threads and the stream who held the GVL;
-	// fineTrailNS for how long after it it goes on at least: what went on is told by the samples after it. Where these come more
-	// rarely it goes on until toldBy of them have come, maxTrailNS at most.
+	// fineLeadNS is how long before it the reading begins, so that the classifier knows the threads and the stream who
+	// held the GVL; fineTrailNS for how long after it it goes on at least: what went on is told by the samples after
+	// it. Where these come more rarely it goes on until toldBy of them have come, maxTrailNS at most.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
@@ -26,17 +26,17 @@ const (
 	maxFineColumns = 1 << 15
 )
 
-// FineRange is a stretch of time and the length of a column, in ns.
+// FineRange is a time span and the length of a column, in ns.
 type FineRange struct{ FromNS, ToNS, ColumnNS int64 }
 
-// Fine is a timeline in short columns, of a stretch of the history.
+// Fine is a timeline in short columns, of a span of the history.
 type Fine struct {
 	FineRange
 	Timeline *timeline.Timeline
 	Err      error
 }
 
-// Fine reads a stretch of the history once more into a timeline with columns of the length.
+// Fine reads a span of the history once more into a timeline with columns of the length.
 func (s *Store) Fine(of FineRange) Fine {
 	f := Fine{FineRange: of}
 	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
@@ -58,7 +58,7 @@ func (s *Store) knownAt(toNS int64) int64 {
 	return told
 }
 
-// readAgain feeds a stream with a stretch of the history.
+// readAgain feeds a stream with a span of the history.
 func (s *Store) readAgain(fromNS, toNS int64, stream *stream.Stream) error {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	return s.History.Range(fromNS-fineLeadNS, toNS+1, func(x *sampler.Sample) { stream.Feed(x, class.Classify(x)) })

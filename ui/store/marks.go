@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Mark is what the head lines need of an instant: counters that only grow, so that any stretch of time is the
+// Mark is what the head lines need of an instant: counters that only grow, so that any time span is the
 // difference of two marks, and what was found to be wrong then.
 type Mark struct {
 	TimeNS   int64
@@ -29,8 +29,8 @@ type Mark struct {
 	Quality sampler.Quality
 }
 
-// meters are of counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads of
-// the process were given a CPU.
+// meters are of counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads
+// of the process were given a CPU.
 type meters struct{ Self, Switches account.Meter }
 
 func (m *meters) feed(s *sampler.Sample) {
@@ -47,11 +47,12 @@ const (
 	settling          // too little was measured
 )
 
-// settleNS is how long it is measured before it is said that nothing stands out: a rule's condition holds for 3 s before its
-// finding is raised.
+// settleNS is how long it is measured before it is said that nothing stands out: a rule's condition holds for 3 s
+// before its finding is raised.
 const settleNS = int64(5 * time.Second)
 
-// MemoryWatchNS is how long a process has to have been watched before that nothing was found says something of its memory too.
+// MemoryWatchNS is how long a process has to have been watched before that nothing was found says something of its
+// memory too.
 const MemoryWatchNS = int64(time.Minute)
 
 // WhyUnjudged tells it of the newest instant, with what has been measured up to it.
@@ -103,8 +104,8 @@ func (n *StackReads) count(s *sampler.Sample) {
 // MarkEachNS is the distance of marks.
 const MarkEachNS = int64(500 * time.Millisecond)
 
-// marks is a ring of marks over the history. It grows until it is full: a mark takes some 2 kB, and with an hour's history of
-// many processes most are never made.
+// marks is a ring of marks over the history. It grows until it is full: a mark takes about 2 kB, and with an hour's
+// history of many processes most are never made.
 type marks struct {
 	ring []Mark
 	next int // where the next one goes, once the ring is full
@@ -147,16 +148,16 @@ func (m *marks) LastBefore(ns int64) *Mark {
 	return m.Mark(max(i-1, 0))
 }
 
-// Span returns the two marks that a stretch of time lies between; ok is false while there are no two.
+// Span returns the two marks that a time span lies between; ok is false while there are no two.
 func (m *marks) Span(fromNS, toNS int64) (a, b *Mark, ok bool) {
 	a, b = m.LastBefore(fromNS), m.LastBefore(toNS)
 	return a, b, a != nil && b != nil && b.TimeNS > a.TimeNS
 }
 
-// maxExactSpans bounds the stretches of time that are known exactly; the oldest go first.
+// maxExactSpans bounds the time spans that are known exactly; the oldest go first.
 const maxExactSpans = 1 << 10
 
-// ExactSpans are the stretches of time of which every change of the GVL is known, in order.
+// ExactSpans are the time spans of which every change of the GVL is known, in order.
 type ExactSpans [][2]int64
 
 // add takes what a sample says.
@@ -173,10 +174,10 @@ func (x *ExactSpans) add(c *sampler.Changes) {
 	}
 }
 
-// Any reports whether a part of a stretch of time is known exactly.
+// Any reports whether a part of a time span is known exactly.
 func (x ExactSpans) Any(fromNS, toNS int64) bool { return x.share(fromNS, toNS) > 0 }
 
-// share is the part of a stretch of time that is known exactly.
+// share is the part of a time span that is known exactly.
 func (x ExactSpans) share(fromNS, toNS int64) float64 {
 	var sum int64
 	for _, s := range x {
@@ -185,10 +186,10 @@ func (x ExactSpans) share(fromNS, toNS int64) float64 {
 	return style.Share(sum, toNS-fromNS)
 }
 
-// NearlyAll reports whether what is known exactly of a stretch of time is as good as all of it.
+// NearlyAll reports whether what is known exactly of a time span is as good as all of it.
 func (x ExactSpans) NearlyAll(fromNS, toNS int64) bool { return x.share(fromNS, toNS) >= 0.99 }
 
-// Words say how much of a stretch of time is known exactly; "" for nothing of it.
+// Words say how much of a time span is known exactly; "" for nothing of it.
 func (x ExactSpans) Words(fromNS, toNS int64) string {
 	switch {
 	case x.NearlyAll(fromNS, toNS):

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Past it the Source waits, and counts what it
-	// loses (sampler.Reads.Lost).
+	// maxPending bounds the samples that wait while a picture is made: 8 s at 1 kHz. Past it the Source waits, and
+	// counts what it loses (sampler.Reads.Lost).
 	maxPending = 8192
-	// maxPendingThreads bounds them too, by the threads that they list in all: some 100 MB.
+	// maxPendingThreads bounds them too, by the threads that they list in all: about 100 MB.
 	maxPendingThreads = 1 << 19
-	// maxSpare bounds the samples whose memory is kept for the next that wait: a picture's worth. A machine that was full for
-	// some seconds must not leave ddtop larger.
+	// maxSpare bounds the samples whose memory is kept for the next that wait: a picture's worth. A machine that was
+	// full for some seconds must not leave ddtop larger.
 	maxSpare = 256
 	// ColumnNS is the length of a kept column of the timeline.
 	ColumnNS = int64(100 * time.Millisecond)
@@ -33,8 +33,8 @@ const (
 	minKeptNS = int64(account.MaxBlameWindowNS)
 )
 
-// Store folds the samples of a Source and holds what the views draw. The feeder does not wait for a reader: a sample that
-// comes while a picture is being made is copied and folded right after.
+// Store folds the samples of a Source and holds what the views draw. The feeder does not wait for a reader: a sample
+// that comes while a picture is being made is copied and folded right after.
 type Store struct {
 	Src     sampler.Source
 	target  sampler.Process

@@ -20,7 +20,7 @@ const (
 	maxHolderStacks = 1 << 12
 )
 
-// waitLog counts finished waits for the GVL by length, a second at a time, so that a quantile over any stretch of the
+// waitLog counts finished waits for the GVL by length, a second at a time, so that a quantile over any span of the
 // history can be told.
 type waitLog struct {
 	gvl.Ignore
@@ -28,7 +28,8 @@ type waitLog struct {
 	Sum   gvl.Lengths
 	// Events are the last single waits, with their threads.
 	Events waitEvents
-	// holders are the stacks that threads had when they held the GVL last, served whom they work for while they wait, by their slots.
+	// holders are the stacks that threads had when they held the GVL last, served whom they work for while they wait, by their
+	// slots.
 	holders map[sampler.ThreadID]sampler.StackID
 	served  []served
 }
@@ -167,8 +168,8 @@ func (s *waitSlot) keep(e *WaitEvent) {
 	}
 }
 
-// ForEach calls fn with the waits of a stretch of time that are kept: all that ended lately, and of before those that were the longest of
-// their second.
+// ForEach calls fn with the waits of a time span that are kept: all that ended lately, and of before those that
+// were the longest of their second.
 func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	all := max(w.Events.FromNS(), fromNS)
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= min(all, toNS)/WaitSlotNS; sec++ {
@@ -196,11 +197,11 @@ const (
 	WaitMax
 )
 
-// Lengths returns the lengths that each of waitShares of the waits of a stretch of time did not exceed, waits still going on
-// at its end included, and how many waits that is.
+// Lengths returns the lengths that each of waitShares of the waits of a time span did not exceed, waits still
+// going on at its end included, and how many waits that is.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
-	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // soon after boot a stretch begins before time does
+	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // soon after boot a span begins before time does
 		if s := &w.slots[sec%int64(len(w.slots))]; s.second == sec {
 			w.Sum.Merge(&s.waits)
 		}
@@ -245,11 +246,13 @@ type WaitEvent struct {
 	// LenNS is the likely length, between leastNS and mostNS.
 	EndNS, LenNS    int64
 	LeastNS, MostNS int64
-	// HandNS and noCPUNS are gvl.Wait's HandoverNS and NoCPUNS, first and last its FirstHolder and LastHolder: of exact waits alone.
+	// HandNS and noCPUNS are gvl.Wait's HandoverNS and NoCPUNS, first and last its FirstHolder and LastHolder: of exact
+	// waits alone.
 	HandNS, NoCPUNS int64
 	Thread          sampler.ThreadID
 	First, Last     sampler.ThreadID
-	// Stack is the waiting thread's, those of the holders the last that were read of them when the wait was over; 0: not known.
+	// Stack is the waiting thread's, those of the holders the last that were read of them when the wait was over; 0:
+	// not known.
 	Stack, FirstStack, LastStack sampler.StackID
 	Work                         sampler.WorkID // what the thread worked for; 0: for nobody, or not known
 	Ractor                       sampler.RactorID
@@ -298,7 +301,7 @@ func (w *waitEvents) numbered(n int) *WaitEvent {
 
 func (w *waitEvents) event(i int) *WaitEvent { return &w.ring[(w.next+i)%len(w.ring)] }
 
-// ForEach calls fn with the waits that ended in a stretch of time, oldest first.
+// ForEach calls fn with the waits that ended in a time span, oldest first.
 func (w *waitEvents) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	i := sort.Search(len(w.ring), func(i int) bool { return w.event(i).EndNS >= fromNS })
 	for ; i < len(w.ring); i++ {
@@ -318,11 +321,12 @@ func (w *waitEvents) FromNS() int64 {
 	return w.event(0).EndNS
 }
 
-// ThreadWaits are the waits of one thread in a stretch of time.
+// ThreadWaits are the waits of one thread in a time span.
 type ThreadWaits struct {
 	// Lengths are those of all waits; those still going on at the end are among them.
 	Lengths gvl.Lengths
-	// Longest are the longest ones, the longest first; short is how many more there are that are too short for the list.
+	// Longest are the longest ones, the longest first; short is how many more there are that are too short for the
+	// list.
 	Longest []WaitEvent
 	Short   int
 }
@@ -345,8 +349,8 @@ func (t *ThreadWaits) InWords(q float64) string {
 	return WaitInWords(t.Count(), t.Lengths.Quantile(q))
 }
 
-// ByThread sorts the waits of a stretch of time by thread; states are those at its end. Quantiles are of all waits, whatever
-// is listed.
+// ByThread sorts the waits of a time span by thread; states are those at its end. Quantiles are of all waits,
+// whatever is listed.
 func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
 	out := make(map[sampler.ThreadID]*ThreadWaits)
 	of := func(id sampler.ThreadID) *ThreadWaits {
@@ -382,8 +386,8 @@ func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list
 	return out
 }
 
-// setExactBegin lets a thread that waits wait since a moment that is known exactly, where samples alone tell no more than that it waited
-// each time it was looked at.
+// setExactBegin lets a thread that waits wait since a moment that is known exactly, where samples alone tell no more
+// than that it waited each time it was looked at.
 func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
 	for i := range states {
 		if s := &states[i]; s.Thread == id && s.State == gvl.Waiting {

@@ -71,7 +71,7 @@ func TestWaitLogKeeps(t *testing.T) {
 	}
 }
 
-// TestWaitLengths: quantiles of a stretch of time against the sorted lengths, the longest exact.
+// TestWaitLengths: quantiles of a time span against the sorted lengths, the longest exact.
 func TestWaitLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	w := NewWaitLog(time.Minute)
@@ -106,7 +106,7 @@ func TestWaitLengths(t *testing.T) {
 	}
 }
 
-// Soon after boot the stretch of time on the screen begins before the clock does.
+// Soon after boot the time span on the screen begins before the clock does.
 func TestWaitsAfterBoot(t *testing.T) {
 	w := NewWaitLog(DefaultHistory)
 	if _, n := w.Lengths(-29e9, 1e9, []gvl.Wait{{ToNS: 5e6, MostNS: 5e6, InProgress: true}}); n != 1 {

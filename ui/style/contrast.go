@@ -9,7 +9,8 @@ import (
 // Legible is the contrast that text has at least: WCAG 2.1's 1.4.3.
 const Legible = 4.5
 
-// Graphic is the contrast that signs have at least which are not text, as the letters of the timeline: WCAG 2.1's 1.4.11.
+// Graphic is the contrast that signs have at least which are not text, as the letters of the timeline: WCAG 2.1's
+// 1.4.11.
 const Graphic = 3
 
 // Toward mixes a colour with another until it is legible on a background, or as far as it goes.
@@ -26,8 +27,8 @@ func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	return other
 }
 
-// Readable returns a state's colour as text on the theme's background: the dark greys of the idle states and the blue of
-// io are too close to a dark one, yellow to a light one.
+// Readable returns a state's colour as text on the theme's background: the dark greys of the idle states and the blue
+// of io are too close to a dark one, yellow to a light one.
 func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	end := canvas.RGB(WhiteText)
 	if t.Background.Light() {
@@ -71,8 +72,8 @@ func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	})
 }
 
-// The 256 colours of xterm: a cube of six steps a component and a ramp of greys. What is less coloured than colourless is made
-// a grey.
+// The 256 colours of xterm: a cube of six steps a component and a ramp of greys. What is less coloured than colourless
+// is made a grey.
 const (
 	rampFirst, rampStep, rampLast = 8, 10, 238
 	colourless                    = 0x30
@@ -80,8 +81,8 @@ const (
 
 var cubeSteps = [...]int{0, 0x5f, 0x87, 0xaf, 0xd7, 0xff}
 
-// In256 returns the colour of the 256 that comes nearest, greys from the greys: the nearest by hue is a teal for a bluish grey,
-// and a teal means something here.
+// In256 returns the colour of the 256 that comes nearest, greys from the greys: the nearest by hue is a teal for a
+// bluish grey, and a teal means something here.
 func In256(c canvas.Color) canvas.Color {
 	if !c.IsSet() {
 		return c

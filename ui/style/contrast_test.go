@@ -31,7 +31,8 @@ func TestColoursOfTextAreLegible(t *testing.T) {
 	}
 }
 
-// TestLettersOfStatesAreLegible: a state has one colour of letters, and at every share the contrast that WCAG asks of graphics.
+// TestLettersOfStatesAreLegible: a state has one colour of letters, and at every share the contrast that WCAG asks of
+// graphics.
 func TestLettersOfStatesAreLegible(t *testing.T) {
 	for _, name := range Themes[1:] {
 		theme, err := ThemeByName(name)

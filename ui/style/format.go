@@ -54,7 +54,8 @@ func Rate(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
-// LineIn writes a line of a file, "app.rb:12"; with a question mark where it can't be trusted (sampler.Frame.Uncertain).
+// LineIn writes a line of a file, "app.rb:12"; with a question mark where it can't be trusted
+// (sampler.Frame.Uncertain).
 func LineIn(file string, line int32, uncertain bool) string {
 	s := file + ":" + strconv.Itoa(int(line))
 	if uncertain {
@@ -85,8 +86,8 @@ func FitParts(s string, w int) string {
 	return s
 }
 
-// Wrap breaks a text at spaces into at most n lines of at most w columns; when there are more, the last line is cut and the
-// text is not whole.
+// Wrap breaks a text at spaces into at most n lines of at most w columns; when there are more, the last line is cut and
+// the text is not whole.
 func Wrap(s string, w, n int) (lines []string, whole bool) {
 	s = canvas.Clean(s)
 	for len(lines) < n-1 && canvas.Width(s) > w {

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestBarsShowNothingUnderHalfAColumn: a state has as many columns of a bar as its time is worth, and none under half of one.
+// TestBarsShowNothingUnderHalfAColumn: a state has as many columns of a bar as its time is worth, and none under half
+// of one.
 func TestBarsShowNothingUnderHalfAColumn(t *testing.T) {
 	theme := darkTheme()
 	var g canvas.Grid

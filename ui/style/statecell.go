@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FrameCell returns what a column of a row looks like while a frame is highlighted: as usual where the frame ran, the stronger
-// the more; elsewhere an empty ground that says that the row was there.
+// FrameCell returns what a column of a row looks like while a frame is highlighted: as usual where the frame ran, the
+// stronger the more; elsewhere an empty ground that says that the row was there.
 func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
 		return t.StateCell(c, ascii, beside)
@@ -23,8 +23,8 @@ func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 // loudWait is the share of a column from which on a wait in it is drawn in bold.
 const loudWait = 0.1
 
-// LeastWait is the share of a column from which on a wait in it is drawn: half an eighth of the cell, which is the least that a
-// cell can show.
+// LeastWait is the share of a column from which on a wait in it is drawn: half an eighth of the cell, which is the
+// least that a cell can show.
 const LeastWait = 1.0 / 16
 
 // Shade returns a colour in a strength, 0 to 1.
@@ -48,8 +48,8 @@ func (t *Theme) ListenCell(c *timeline.Cell, ascii bool, _ *shades) (rune, canva
 // leastDominant is about the least share that the dominant state of a column has.
 const leastDominant = 0.3
 
-// ShadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be distinguished, and each change
-// from one column to the next is some 15 bytes to the terminal.
+// ShadeSteps are the strengths in which a state is drawn, besides the weakest. More can't be distinguished, and each
+// change from one column to the next is about 15 bytes to the terminal.
 const ShadeSteps = 4
 
 // InSteps rounds a strength, 0 to 1.
@@ -58,11 +58,11 @@ func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 // shadeRun is the number of cells, counted in time, in which a strength is carried on.
 const shadeRun = 16
 
-// shades are the strengths that the cells of a row were drawn in last, from left to right, by state: of the state, and of
-// the wait in it. The next cell is given the same where it is less than a step from it: noise doesn't make a row spotted
-// then, which is restless in itself, worse in a compressed video, and some 15 to 40 bytes a spot. They begin again with
-// every shadeRun-th cell of time, so that the cells stay as they are while the picture moves, and before the first of those
-// aren't carried on.
+// shades are the strengths that the cells of a row were drawn in last, from left to right, by state: of the state, and
+// of the wait in it. The next cell is given the same where it is less than a step from it: noise doesn't make a row
+// spotted then, which is restless in itself, worse in a compressed video, and about 15 to 40 bytes a spot. They begin
+// again with every shadeRun-th cell of time, so that the cells stay as they are while the picture moves, and before the
+// first of those aren't carried on.
 type shades struct {
 	carried       bool
 	share, waited [gvl.NumStates]float64
@@ -96,8 +96,8 @@ func (s *shades) near(last *float64, v float64) float64 {
 	return v
 }
 
-// letter is the colour of the letters on a state's ground: the one that reads better on the worst of its shades, so that a row
-// does not flicker between black and white letters.
+// letter is the colour of the letters on a state's ground: the one that reads better on the worst of its shades, so
+// that a row does not flicker between black and white letters.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
 	black, white := canvas.RGB(BlackText), canvas.RGB(WhiteText)
 	weakest := t.Shade(full, t.Weakest)
@@ -109,8 +109,8 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 }
 
 // StateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the ground
-// its colour, the stronger the larger the share. A column in which the thread also waited (leastWait) says so: the block of
-// running is cut at the top, the other letters are underlined and take the colour of waiting.
+// its colour, the stronger the larger the share. A column in which the thread also waited (leastWait) says so: the
+// block of running is cut at the top, the other letters are underlined and take the colour of waiting.
 //
 // beside are the shades of the cells to its left; nil: it stands alone.
 func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
@@ -162,7 +162,8 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	return glyph, st
 }
 
-// DrawStates draws a bar whose columns are shared out by the time in each state. A state with less than half a column has none.
+// DrawStates draws a bar whose columns are shared out by the time in each state. A state with less than half a column
+// has none.
 func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
 	parts := make([]int64, len(gvl.InBars))
 	most, sum := 0, int64(0)
@@ -201,8 +202,8 @@ var legendWords = []struct {
 	{gvl.Stalled, "stalled", "stalled"},
 }
 
-// DrawLegend writes what the letters and colours of the states are, in one line: in words, or in short ones where those have no room,
-// and as many of them as have.
+// DrawLegend writes what the letters and colours of the states are, in one line: in words, or in short ones where those
+// have no room, and as many of them as have.
 func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 	whole := 1
 	for _, l := range legendWords {
@@ -247,9 +248,9 @@ func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.St
 	return x
 }
 
-// DrawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height, in eighths of a row: less
-// than half of one is not drawn. An eighth of a row stays free at the top: without colours a full chart and the one above it would be
-// one block.
+// DrawColumn draws one column of a chart as high as its area, from the bottom, to a share of the height, in eighths of
+// a row: less than half of one is not drawn. An eighth of a row stays free at the top: without colours a full chart and
+// the one above it would be one block.
 func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	eighths := min(int(share*float64(8*a.H)+0.5), 8*a.H-1)
 	for y := a.H - 1; y >= 0 && eighths > 0; y-- {

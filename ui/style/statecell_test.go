@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestCellsStayAsTheyAreWhileThePictureMoves: the shade of a cell is less than a step from its own, and of two pictures one cell
-// apart only what lies before the first run of the second may differ, which is not carried on.
+// TestCellsStayAsTheyAreWhileThePictureMoves: the shade of a cell is less than a step from its own, and of two pictures
+// one cell apart only what lies before the first run of the second may differ, which is not carried on.
 func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	theme := darkTheme()
 	rng := rand.New(rand.NewPCG(1, 2))

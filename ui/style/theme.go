@@ -44,11 +44,11 @@ type Theme struct {
 	Owners []canvas.Color
 	// Flame colours frames by where their code comes from (OriginOf). OriginUnknown is for rows that stand for threads and for everything.
 	Flame [sampler.NumOrigins]canvas.Color
-	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the letter
-	// on it legible.
+	// Weakest is how strong a state's colour is at the least share, 0 to 1: the ground must stay recognisable, and the
+	// letter on it legible.
 	Weakest float64
-	// Few: the terminal has 256 colours or less. Frames of the flamegraph are not distinguished by a little more or less of
-	// their colour then, which would come out as another.
+	// Few: the terminal has 256 colours or less. Frames of the flamegraph are not distinguished by a little more or
+	// less of their colour then, which would come out as another.
 	Few bool
 	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
 	Flat bool
@@ -219,8 +219,8 @@ func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
 	return s
 }
 
-// PutGround puts what is drawn on the ground of a selected row. Bars and other signs that are not letters keep their colour, by
-// which they are told.
+// PutGround puts what is drawn on the ground of a selected row. Bars and other signs that are not letters keep their
+// colour, by which they are told.
 func (t *Theme) PutGround(a canvas.Area) {
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
 		if r >= '▀' && r <= '▟' || r == '■' {
@@ -292,16 +292,16 @@ func (c *Colors) Copied() Colors {
 	return out
 }
 
-// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen don't tell theirs, and on a light one
-// the dark theme's text can't be seen.
+// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen don't tell theirs, and on a light
+// one the dark theme's text can't be seen.
 type ground struct {
 	answered bool // it is known
 	Asked    bool // in vain
 	known    map[canvas.Style]canvas.Style
 }
 
-// apply makes the dark theme legible on any ground that may be the terminal's: plain text has the terminal's own colour, and
-// colours are as dark as white needs, which black can bear.
+// apply makes the dark theme legible on any ground that may be the terminal's: plain text has the terminal's own
+// colour, and colours are as dark as white needs, which black can bear.
 func (g *ground) apply(a canvas.Area, t *Theme) {
 	if g.answered || !g.Asked {
 		return

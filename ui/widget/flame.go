@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadAgainst compares the whole tree with that of another recording, of as much time: by the names of functions alone, for a deploy
-// moves files and lines.
+// loadAgainst compares the whole tree with that of another recording, of as much time: by the names of functions alone,
+// for a deploy moves files and lines.
 func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	x := v.Against
 	o.Root = x.RootLike(o.Root, weights, dict)
@@ -28,7 +28,8 @@ func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, 
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: whole / factor, AfterWhole: whole, ByName: true})
 }
 
-// Comparing reports whether what is shown is compared with something. Of single threads, or of a route, another recording has none.
+// Comparing reports whether what is shown is compared with something. Of single threads, or of a route, another
+// recording has none.
 func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
@@ -102,8 +103,9 @@ type flameShape struct {
 
 // flameBase is what a picture is compared with.
 type flameBase struct {
-	// Base are the weights compared with, those of the time BaseWhen. It is nil if nothing is compared. Diff is the change of each node's
-	// share of the whole, diffSelf that of its own time. Changes are the functions whose own time changed, most first.
+	// Base are the weights compared with, those of the time BaseWhen. It is nil if nothing is compared. Diff is the
+	// change of each node's share of the whole, diffSelf that of its own time. Changes are the functions whose own time
+	// changed, most first.
 	Base     *flamegraph.Snapshot
 	BaseWhen string
 	BaseKind baseKind
@@ -135,7 +137,7 @@ type flamePicture struct {
 	depthNS int64
 }
 
-// maxPictureRows bounds the depth of the picture: a stack of Rails has some 150 frames.
+// maxPictureRows bounds the depth of the picture: a stack of Rails has about 150 frames.
 const maxPictureRows = 2000
 
 // Build makes the tree of some weights and its picture, for an area of so many rows.
@@ -253,7 +255,8 @@ func (v *flamePicture) SelectNode(n *flamegraph.Node) {
 	}
 }
 
-// First selects the heaviest frame of the first row when nothing (or what is gone) is selected; it reports whether it did.
+// First selects the heaviest frame of the first row when nothing (or what is gone) is selected; it reports whether it
+// did.
 func (v *flamePicture) First() bool {
 	if _, _, ok := v.Find(v.SelNode); ok {
 		return false
@@ -333,8 +336,8 @@ func (v *Flame) Down() {
 	}
 }
 
-// rowAt is the row of the picture that is drawn at a row of the screen, in an area of the height; -1: none. It is its own
-// inverse.
+// rowAt is the row of the picture that is drawn at a row of the screen, in an area of the height; -1: none. It is its
+// own inverse.
 func (v *Flame) rowAt(y, height int) int {
 	if v.Upward {
 		y = height - 1 - y

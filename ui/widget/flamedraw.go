@@ -107,8 +107,8 @@ func Samples(n int64) string {
 	return units.Count(n) + " samples"
 }
 
-// Few says that the picture rests on few samples; "" when it does not, or its weight is not told by samples: waits and blame
-// are measured one by one, and an estimate of allocations has its own error.
+// Few says that the picture rests on few samples; "" when it does not, or its weight is not told by samples: waits and
+// blame are measured one by one, and an estimate of allocations has its own error.
 func (v *Flame) Few() string {
 	if v.Tree == nil || v.Metric != flamegraph.Wall && v.Metric != flamegraph.CPU || v.Tree.Samples == 0 || v.Tree.Samples >= FewSamples {
 		return ""
@@ -139,8 +139,9 @@ const (
 	leastOfFrame = 0.005
 )
 
-// mostly names the two states that a frame's wall time was most in: the time of a method that reads a socket can be waiting for
-// the GVL, and the frames alone don't tell. "" for other weights than wall time, which are one state's by their meaning.
+// mostly names the two states that a frame's wall time was most in: the time of a method that reads a socket can be
+// waiting for the GVL, and the frames alone don't tell. "" for other weights than wall time, which are one state's by
+// their meaning.
 func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	if n == nil || v.Metric != flamegraph.Wall || n.Total == 0 {
 		return ""
@@ -289,8 +290,8 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 // foreignStrength is how strong the colour of a state is on frames that are not the program's own.
 const foreignStrength = 0.72
 
-// CellColor is the colour of a frame: by the state it was most in, or by where its code comes from, a little lighter or darker by its name, so that
-// neighbours can be distinguished and a frame keeps its colour.
+// CellColor is the colour of a frame: by the state it was most in, or by where its code comes from, a little lighter or
+// darker by its name, so that neighbours can be distinguished and a frame keeps its colour.
 func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {

@@ -13,7 +13,8 @@ import (
 type Folding uint8
 
 const (
-	// FoldByItself is foldRuns until that has less than half of the program's own code on the screen: foldLibraries from then on.
+	// FoldByItself is foldRuns until that has less than half of the program's own code on the screen: foldLibraries
+	// from then on.
 	FoldByItself Folding = iota
 	// FoldLibraries folds what is not the program's own (flamegraph.Fold).
 	FoldLibraries
@@ -52,7 +53,8 @@ func (v *Flame) setFolding(to Folding) {
 	v.keep(v.wholeNode(v.Selected), v.wholeNode(v.Zoom))
 }
 
-// wholeNode is the node of the whole tree that a path leads to, the heaviest one where it stands for several; nil: there is none.
+// wholeNode is the node of the whole tree that a path leads to, the heaviest one where it stands for several; nil:
+// there is none.
 func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	n, ok := v.Tree.Find(p)
 	if !ok || len(p) == 0 {
@@ -144,8 +146,8 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 // leastLabel is the width from which on a cell can be read.
 const leastLabel = 6
 
-// hidesOwn reports whether less than half of the weight of the program's own methods can be read in the first rows of the
-// picture. The top of a file is none: bin/rails is one, too.
+// hidesOwn reports whether less than half of the weight of the program's own methods can be read in the first rows of
+// the picture. The top of a file is none: bin/rails is one, too.
 func (v *Flame) hidesOwn(rows int) bool {
 	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < FewSamples {
 		return false

@@ -11,15 +11,15 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// frameCells show where the frame selected in the flamegraph runs, or the route that is shown: in place of the timeline's own, cells that hold its time
-// alone, by the state that it was in.
+// frameCells show where the frame selected in the flamegraph runs, or the route that is shown: in place of the
+// timeline's own, cells that hold its time alone, by the state that it was in.
 type frameCells struct {
 	label string
 	Cells map[scene.RowKey][]timeline.Cell
 }
 
-// LoadFrameCells finds out where a frame runs, or who works for an endpoint, for the rows that are drawn: the time whose keys are under
-// it and that weighs something.
+// LoadFrameCells finds out where a frame runs, or who works for an endpoint, for the rows that are drawn: the time
+// whose keys are under it and that weighs something.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)

@@ -24,10 +24,11 @@ type Head struct {
 	Live             bool
 	AtNS, BehindNS   int64
 	NowNS            int64 // time of the newest sample
-	WindowNS, SpanNS int64 // the stretch asked for and the part of it there is
+	WindowNS, SpanNS int64 // the span asked for and the part of it there is
 	Replay           bool
 	Recording        bool
-	// Playing at a speed; played is where in the history the moment lies, loaded how much of a recording is read: shares.
+	// Playing at a speed; played is where in the history the moment lies, loaded how much of a recording is read:
+	// shares.
 	Playing        bool
 	Speed          float64
 	Played, Loaded float64
@@ -213,8 +214,8 @@ func ExactEnded(s *sampler.ExactStatus) string {
 	return "exact mode ended: " + s.Ended
 }
 
-// exactSegments say in the head whether exact mode is on and what it costs the process, or that it ended itself. Before a thread has come past
-// a probe nothing is exact.
+// exactSegments say in the head whether exact mode is on and what it costs the process, or that it ended itself. Before
+// a thread has come past a probe nothing is exact.
 func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {

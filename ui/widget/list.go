@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// keyed is a row of a list. What names it stays the same from picture to picture, so that the cursor stays on its row when
-// others come, go or change places.
+// keyed is a row of a list. What names it stays the same from picture to picture, so that the cursor stays on its row
+// when others come, go or change places.
 type keyed[K comparable] interface{ ID() K }
 
 // List is rows of which one has the cursor and some are on the screen.
 type List[R keyed[K], K comparable] struct {
 	Rows []R
-	// Cursor names the row that it is on, which may be another's to hold, and several lists may share it. No row has it when there is
-	// none of that name: at first, and while the row that had it is not listed.
+	// Cursor names the row that it is on, which may be another's to hold, and several lists may share it. No row has it
+	// when there is none of that name: at first, and while the row that had it is not listed.
 	Cursor *K
 	At     int // where that row was last: the keys go on from there
 	Top    int // first row on the screen
@@ -68,7 +68,8 @@ func (l *List[R, K]) Reset() {
 	*l.Cursor, l.At, l.Top = none, 0, 0
 }
 
-// Scroll makes the list as high as the screen has room, with the cursor in sight, and returns the rows that are on the screen.
+// Scroll makes the list as high as the screen has room, with the cursor in sight, and returns the rows that are on the
+// screen.
 func (l *List[R, K]) Scroll(height int) []R {
 	l.Height = height
 	if i := l.Index(); i >= 0 {
@@ -97,8 +98,8 @@ func hiddenText(above, below int) string {
 	return s
 }
 
-// Draw draws the rows that there is room for, and makes clicks on them move the cursor; pressed is told of that, and of the column
-// of the row that was clicked.
+// Draw draws the rows that there is room for, and makes clicks on them move the cursor; pressed is told of that, and of
+// the column of the row that was clicked.
 func (l *List[R, K]) Draw(a canvas.Area, sc *scene.Scene, drawRow func(a canvas.Area, r R, selected bool),
 	pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	for y, r := range l.Scroll(a.H) {
@@ -117,8 +118,8 @@ func MarkRow(a canvas.Area, sc *scene.Scene, focused bool) {
 	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 }
 
-// CursorKeys are the keys that move a cursor through rows, for every list the same; short and help are the words of the footer and
-// of the help.
+// CursorKeys are the keys that move a cursor through rows, for every list the same; short and help are the words of the
+// footer and of the help.
 func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []scene.Binding {
 	do := func(rows, screens int) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return move(h, Step{rows, screens}) }

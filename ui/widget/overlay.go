@@ -14,8 +14,8 @@ type OverlayLine func(a canvas.Area)
 // OverlayMargin is the columns that the frame of an overlay takes.
 const OverlayMargin = 4
 
-// MaxOverlay is the width of an overlay on a wider screen, and leastBeside what must be free beside it then: less would show
-// only scraps of the screen under it.
+// MaxOverlay is the width of an overlay on a wider screen, and leastBeside what must be free beside it then: less would
+// show only scraps of the screen under it.
 const MaxOverlay, LeastBeside = 200, 80
 
 // overlayID says what lies over the screen.
@@ -32,8 +32,8 @@ const (
 type Overlay struct {
 	What   overlayID
 	Scroll int
-	// Finding is the selected one of the findings, lines its first line and the one after its last, height the lines that there was
-	// room for.
+	// Finding is the selected one of the findings, lines its first line and the one after its last, height the lines
+	// that there was room for.
 	Finding scene.FindingID
 	Lines   [2]int
 	Height  int
@@ -47,8 +47,8 @@ func (o *Overlay) Toggle(what overlayID) {
 	*o = Overlay{What: what}
 }
 
-// DrawOverlay draws the lines in a frame over its area; scroll skips some where there are more than fit. It returns the scroll
-// that there is room for.
+// DrawOverlay draws the lines in a frame over its area; scroll skips some where there are more than fit. It returns the
+// scroll that there is room for.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
 	a.Fill(' ', canvas.Style{BG: t.Background})
 	frame(a, t, title)

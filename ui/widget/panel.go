@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// LeastPanel is the height from which on the panel under the flamegraph says something; it grows by panelStep, so that a
-	// call one deeper does not move it.
+	// LeastPanel is the height from which on the panel under the flamegraph says something; it grows by panelStep, so
+	// that a call one deeper does not move it.
 	LeastPanel = 8
 	panelStep  = 4
 	// panelEachNS is how old its list of functions may be: numbers that change faster can't be read.
@@ -24,8 +24,8 @@ const (
 	maxPanelRows = 100
 )
 
-// Panel fills the rows that the flamegraph leaves free with what its picture says of functions, wherever they are in it: the
-// heaviest ones; or who calls the selected one, what it calls and where it runs.
+// Panel fills the rows that the flamegraph leaves free with what its picture says of functions, wherever they are in
+// it: the heaviest ones; or who calls the selected one, what it calls and where it runs.
 type Panel struct {
 	Flame    *Flame
 	timeline *Timeline // whose selected row says whose stacks are shown where the flamegraph is empty
@@ -36,12 +36,12 @@ type Panel struct {
 	tree *flamegraph.Tree
 	toNS int64
 	of   panelOf
-	// Total is the weight that all shares are of: that of the picture, of the selected thread or group in it, or of the selected
-	// function in all of its places.
+	// Total is the weight that all shares are of: that of the picture, of the selected thread or group in it, or of the
+	// selected function in all of its places.
 	Total int64
 
-	// Hot are the functions by their own weight, own those of the program's own by their weight with what they call outside of it,
-	// heaviest first; of a selected function, those under it.
+	// Hot are the functions by their own weight, own those of the program's own by their weight with what they call
+	// outside of it, heaviest first; of a selected function, those under it.
 	Hot, Own []PanelRow
 
 	Self             int64
@@ -167,7 +167,8 @@ type panelWalk struct {
 	root     *flamegraph.Node
 	inverted bool
 	funcs    map[flamegraph.FuncKey]*PanelRow
-	// key is the selected function; up are the nodes above its places, down those under them, in the roots that they are in.
+	// key is the selected function; up are the nodes above its places, down those under them, in the roots that they
+	// are in.
 	key          flamegraph.FuncKey
 	up, down, in map[flamegraph.FuncKey]*PanelRow
 	at           []*flamegraph.Node // its places
@@ -197,8 +198,9 @@ func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// sum adds up each function's own weight, its weight with all that it calls (once a stack, however often it is on it), and, for
-// functions of the program's own, its weight with what it calls outside of the program: each stack's goes to the innermost one.
+// sum adds up each function's own weight, its weight with all that it calls (once a stack, however often it is on it),
+// and, for functions of the program's own, its weight with what it calls outside of the program: each stack's goes to
+// the innermost one.
 func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 	var r *PanelRow
 	if n.Kind != flamegraph.RootNode {
@@ -242,9 +244,10 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// around adds up what is around the selected function: root is the thread or group that n is in, inside how many of the nodes
-// above n are the function, next says that the one above is, and that only calls of itself are between it and the first of
-// them. A call of itself is not another function's: callers, or the callees with its own time, sum to its total.
+// around adds up what is around the selected function: root is the thread or group that n is in, inside how many of the
+// nodes above n are the function, next says that the one above is, and that only calls of itself are between it and the
+// first of them. A call of itself is not another function's: callers, or the callees with its own time, sum to its
+// total.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {

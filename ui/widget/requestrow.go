@@ -100,8 +100,8 @@ func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
 	return name, strings.Join(parts, "   ")
 }
 
-// Age is how long it has taken by the moment shown: "1.84 s", "≥12 s"; "≤20 ms" where the readings at its begin were too far apart
-// to tell, "new" where nothing is known yet.
+// Age is how long it has taken by the moment shown: "1.84 s", "≥12 s"; "≤20 ms" where the readings at its begin were
+// too far apart to tell, "new" where nothing is known yet.
 func (w *RequestRow) Age() string {
 	switch {
 	case w.AtLeast && w.AgeNS == 0:

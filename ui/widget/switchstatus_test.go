@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestSwitchSegments: the head says that thread switches are followed, what was lost, and that a process is polled against the user's wish. It
-// says nothing where nobody asked for them.
+// TestSwitchSegments: the head says that thread switches are followed, what was lost, and that a process is polled
+// against the user's wish. It says nothing where nobody asked for them.
 func TestSwitchSegments(t *testing.T) {
 	for _, c := range []struct {
 		is   sampler.SwitchStatus

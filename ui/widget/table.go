@@ -13,7 +13,8 @@ import (
 type Column[R any] struct {
 	Title string // over it
 	Short string // over it where title has no room; "": title is cut
-	// Width is how wide it is on a screen of so many columns: 0 where there is no room for it, rest for what the others leave.
+	// Width is how wide it is on a screen of so many columns: 0 where there is no room for it, rest for what the others
+	// leave.
 	Width func(screen int) int
 	// Widens, if set, says whether it takes a part of what the others leave besides its width.
 	Widens func(*scene.Scene) bool
@@ -22,7 +23,8 @@ type Column[R any] struct {
 	Least, Drop int
 	Right       bool // it ends at its right edge
 	Tail        bool // what has no room is cut from its begin: names of pools differ at their ends
-	// Order names the order by this column; "": the table can't be sorted by it. compare is that order, what stands out first.
+	// Order names the order by this column; "": the table can't be sorted by it. compare is that order, what stands out
+	// first.
 	Order   string
 	Compare func(x, y R) int
 	// Text is what is in it, and how; draw draws it instead, where a text won't do.
@@ -54,7 +56,8 @@ type Table[R keyed[K], K comparable] struct {
 	Columns []Column[R]
 	// Left and right are the columns of the screen that stay free at the edges.
 	Left, Right int
-	// Natural is the order while the table is sorted by no column, and unsorted its name; "": it is always sorted by one.
+	// Natural is the order while the table is sorted by no column, and unsorted its name; "": it is always sorted by
+	// one.
 	Natural  func(x, y R) int
 	Unsorted string
 	By       string // the order

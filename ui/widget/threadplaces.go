@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Now fills rows that the threads leave free with where they are: the stack of the selected one, or which stacks the threads
-// of a group, or all, are on at the moment shown.
+// Now fills rows that the threads leave free with where they are: the stack of the selected one, or which stacks the
+// threads of a group, or all, are on at the moment shown.
 type Now struct {
 	flame  *Flame // where it folds libraries, stacks do
 	atNS   int64

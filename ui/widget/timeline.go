@@ -56,7 +56,7 @@ type lane struct {
 	ractor sampler.RactorID
 	cells  []timeline.OwnerCell
 	owner  []int // ident of each cell's owner
-	Own    bool  // they are of another stretch of time than the threads' totals
+	Own    bool  // they are of another time span than the threads' totals
 }
 
 // BuildRows makes the list of rows. Groups that were neither opened nor closed by hand are opened in their order while
@@ -191,7 +191,8 @@ func (v *Timeline) cellsOf(r *store.Reading, w *scene.Row, cols int) []timeline.
 	return r.Timeline.UpdateRows(past, v.ids, v.FromNS, v.ToNS, cols)
 }
 
-// threadNow says what a thread does at the end of the time shown, and for which request or job (""), the fullest form first.
+// threadNow says what a thread does at the end of the time shown, and for which request or job (""), the fullest form
+// first.
 func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
 	switch {
 	case !t.Seen:
@@ -360,8 +361,8 @@ func NewParts(s *scene.Selection) *Parts {
 	return c
 }
 
-// HighlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph beside
-// it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
+// HighlightsFrame reports whether the timeline shows where the selected frame runs: while the keys go to the flamegraph
+// beside it. A row that stands for left-out frames, or for what a limit cut off, has no place of its own.
 func (c *Parts) HighlightsFrame(sc *scene.Scene) bool {
 	n := c.Flame.SelNode
 	return sc.Page == scene.PageLive && sc.Focus == scene.OnFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode

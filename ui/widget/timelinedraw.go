@@ -97,8 +97,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 	}
 }
 
-// DrawAxis draws the heads of the timeline's columns and the time axis; now is the word for its end, and then for the moment that the
-// column beside the names is about.
+// DrawAxis draws the heads of the timeline's columns and the time axis; now is the word for its end, and then for the
+// moment that the column beside the names is about.
 func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, focused bool, now, then string) {
 	st := t.Dimmed()
 	title := st
@@ -255,8 +255,8 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	a.Put(x, 0, canvas.Cut(v.Threads[best].Name, a.W-x-canvas.Width(held))+held, t.Dimmed())
 }
 
-// DrawNotes writes the notes on the time axis of a timeline, each from its moment on as far as there is room. One at the right edge
-// ends there.
+// DrawNotes writes the notes on the time axis of a timeline, each from its moment on as far as there is room. One at
+// the right edge ends there.
 func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	st := canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	end := axis.W
@@ -283,8 +283,8 @@ func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	}
 }
 
-// clearWords takes away what stands on a row from one column up to another, and the rest of the words that it cuts: half of
-// "-25s" would be another time. Notes that stand there already end with theirs.
+// clearWords takes away what stands on a row from one column up to another, and the rest of the words that it cuts:
+// half of "-25s" would be another time. Notes that stand there already end with theirs.
 func clearWords(a canvas.Area, from, to int) {
 	var there []rune
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {

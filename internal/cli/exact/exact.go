@@ -28,8 +28,8 @@ type Flags struct {
 // AddTo adds the flags to a command.
 func (f *Flags) AddTo(cmd *cobra.Command) {
 	f.cost.Share = live.DefaultExactCost
-	cmd.Flags().BoolVar(&f.On, "exact", false, "follow every change of the GVL by probes in the process (docs/exact.md)")
-	cmd.Flags().Var(&f.cost, CostFlag, "what --exact may cost the process of its CPU time, else it ends; or off")
+	cmd.Flags().BoolVar(&f.On, "exact", false, "record every change of the GVL, with breakpoints in the process")
+	cmd.Flags().Var(&f.cost, CostFlag, "the most CPU time that --exact may cost the process, or off")
 }
 
 // CostFlag is the name of the flag that limits what exact mode costs.

@@ -17,7 +17,7 @@ type OwnCode struct {
 
 const (
 	OwnCodeName = "own-code"
-	ownCodeHelp = "more code that is the program's own, a `GLOB` of files or gems, repeatable (docs/cli.md)"
+	ownCodeHelp = "count more code as the program's own: a `GLOB` of files or gems; repeatable"
 )
 
 // AddTo adds the flag to a command.

@@ -20,7 +20,7 @@ type Redaction struct {
 }
 
 // redactHelp is what --redact does, in the help of all commands that have it.
-const redactHelp = "leave out or replace what identifies somebody, for what you share (docs/redaction.md)"
+const redactHelp = "replace names, paths and other identifying data, for output that you share"
 
 // NewRedaction is that of a command line.
 func NewRedaction(args []string) *Redaction {

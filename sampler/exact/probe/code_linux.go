@@ -62,7 +62,7 @@ func (c *Code) Close() error {
 
 // functions are those through which a scheduler goes. Ruby's own are exported, so no strip removes them; where a compiler has put them
 // into their callers, and in a Ruby in one file, the C library's are left, which everything else in the process calls, too
-// (docs/exact.md#where-the-probes-are). Up to 3.2 a thread that waits can also be the one that keeps the time.
+// (docs/reference/exact.md#where-the-probes-are). Up to 3.2 a thread that waits can also be the one that keeps the time.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},

@@ -107,7 +107,7 @@ func (m *machine) check() (many bool, err error) {
 	case !known:
 		return false, fmt.Errorf("%w: it is for x86_64 as yet, and not for %s", ErrKernel, m.arch)
 	case set.untried && !m.untried:
-		return false, fmt.Errorf("%w: it is for x86_64 as yet. For %[2]s it is written, and has run on an emulated machine alone: DDTOP_EXACT_UNTRIED=%[2]s tries it, on a process that may crash (docs/exact.md)",
+		return false, fmt.Errorf("%w: it is for x86_64 as yet. For %[2]s it is written, and has run on an emulated machine alone: DDTOP_EXACT_UNTRIED=%[2]s tries it, on a process that may crash (docs/reference/exact.md)",
 			ErrKernel, m.arch)
 	}
 	kernel, err := parseRelease(m.release)

@@ -117,8 +117,8 @@ func cleanRunes(s string) string {
 	return b.String()
 }
 
-// isSimple reports whether s holds only characters of one column each that nothing joins: what the screen itself is drawn
-// with. It is the short way for nearly all texts.
+// isSimple reports whether s holds only characters of one column each that nothing joins: what the screen itself is
+// drawn with. It is the short way for nearly all texts.
 func isSimple(s string) bool {
 	for _, r := range s {
 		switch {

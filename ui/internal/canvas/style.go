@@ -149,11 +149,12 @@ func (s Style) plain(color bool) bool {
 // maxSequences bounds the sequences that are kept; past it they are asked for again.
 const maxSequences = 1 << 14
 
-// sequences are Lip Gloss's parameters of SGR ("1", "38;2;0;158;115"), taken once for each foreground, background and set
-// of attributes: it renders a string in some microseconds, and a frame changes its style a thousand times.
+// sequences are Lip Gloss's parameters of SGR ("1", "38;2;0;158;115"), taken once for each foreground, background and
+// set of attributes: it renders a string in some microseconds, and a frame changes its style a thousand times.
 type sequences struct {
 	known map[Style]string
-	// convert gives the terminal's colour for one, nil where it has none; it is nil where it shows every colour as it is.
+	// convert gives the terminal's colour for one, nil where it has none; it is nil where it shows every colour as it
+	// is.
 	convert func(color.Color) color.Color
 }
 

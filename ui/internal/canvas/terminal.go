@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// Terminal knows what a terminal shows, and says how it comes to show something else. Bubble Tea's renderer reads a picture's
-// text, styles and widths out of a string again for every picture, which took three quarters of the CPU time of drawing.
+// Terminal knows what a terminal shows, and says how it comes to show something else. Bubble Tea's renderer reads a
+// picture's text, styles and widths out of a string again for every picture, which took three quarters of the CPU time
+// of drawing.
 type Terminal struct {
 	w, h  int
 	cells []Cell // as shows has them
@@ -31,9 +32,10 @@ const shortGap = 3
 // leastErased is how many blank cells at the end of a row are erased instead of written.
 const leastErased = 4
 
-// Update returns what to write to the terminal, in raw mode, so that it shows the grid; nothing when it does. The bytes are valid
-// until the next call. They begin and end in the terminal's own style, and the cursor can be anywhere. Erased are only cells in
-// the terminal's own style: one without background colour erase (bce in terminfo; GNU screen's default) erases in its own.
+// Update returns what to write to the terminal, in raw mode, so that it shows the grid; nothing when it does. The bytes
+// are valid until the next call. They begin and end in the terminal's own style, and the cursor can be anywhere. Erased
+// are only cells in the terminal's own style: one without background colour erase (bce in terminfo; GNU screen's
+// default) erases in its own.
 func (t *Terminal) Update(g *Grid) []byte {
 	t.out, t.pen = t.out[:0], Style{}
 	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {
@@ -87,8 +89,8 @@ func (t *Terminal) row(row, old []Cell, y int) {
 	}
 }
 
-// changed returns where the stretch of cells ends that is written from one on, which differs. It ends at the latest where the
-// rest of the row is erased.
+// changed returns where the span of cells ends that is written from one on, which differs. It ends at the latest
+// where the rest of the row is erased.
 func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	if end == from || len(row)-end < leastErased {
 		end = len(row)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// emulator is a terminal that knows what Terminal writes, and nothing else. It has no background colour erase, and where the
-// cursor is behind the last column nobody knows.
+// emulator is a terminal that knows what Terminal writes, and nothing else. It has no background colour erase, and
+// where the cursor is behind the last column nobody knows.
 type emulator struct {
 	t     *testing.T
 	cells [][]Cell
@@ -134,8 +134,8 @@ func (e *emulator) sequence(params, final string) {
 	}
 }
 
-// TestTerminalShowsTheGrid: whatever comes after whatever, the terminal shows each cell as it is, and what it shows already is
-// not written.
+// TestTerminalShowsTheGrid: whatever comes after whatever, the terminal shows each cell as it is, and what it shows
+// already is not written.
 func TestTerminalShowsTheGrid(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	styles := []Style{{}, {}, {FG: RGB(0x112233)}, {BG: RGB(0x445566)}, {FG: RGB(0x778899), BG: RGB(0x445566)}, {Attr: Bold},

@@ -33,13 +33,14 @@ type Options struct {
 	KilledAtEnd bool
 	// Title is the program's name; "": order-service.
 	Title string
-	// Serving says for whom the threads work: the http threads answer requests, the workers do jobs. Nobody asks for anything after
-	// IdleAfter; 0: they always do.
+	// Serving says for whom the threads work: the http threads answer requests, the workers do jobs. Nobody asks for
+	// anything after IdleAfter; 0: they always do.
 	Serving   bool
 	IdleAfter time.Duration
 	// Exact gives every sample the changes of the GVL since the one before, with times between the two.
 	Exact bool
-	// Said is put behind all that is said of requests and jobs: their routes and classes, values, statements, exceptions.
+	// Said is put behind all that is said of requests and jobs: their routes and classes, values, statements,
+	// exceptions.
 	Said string
 }
 

@@ -142,7 +142,8 @@ func (s *Source) read(n int) *sampler.Sample {
 }
 
 func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
-	// The kernel is asked at a lower rate than memory is read: a thread at a time, in turn, and when what it does changed.
+	// The kernel is asked at a lower rate than memory is read: a thread at a time, in turn, and when what it does
+	// changed.
 	const askEach = 64
 	if tick := s.now / step; (tick+int64(t.id))%askEach == 0 || t.asked != t.do {
 		t.asked, t.askedNS = t.do, s.now

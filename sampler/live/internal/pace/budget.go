@@ -14,7 +14,7 @@ const (
 	// burstNS is how long the budget may be saved up: a dear tick is paid from that, and leaves no hole.
 	burstNS = 500_000_000
 	// tuneNS is how often the rates are decided. In between they stand, so that when the next tick comes does not depend on
-	// what the last one saw (docs/states.md#rates-that-fall).
+	// what the last one saw (docs/reference/states.md#rates-that-fall).
 	tuneNS = 100_000_000
 	// holdNS is how long all ticks wait at most while more than a burst is overdrawn.
 	holdNS = 100_000_000
@@ -237,7 +237,7 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 
 // Spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and those that
 // read stacks. last is what the Source's last reading of stacks took, this one where it did so: its next one does not wait for that, or
-// what is dear to read would be followed by longer intervals, and seen for too long (docs/states.md#rates-that-fall); the one behind
+// what is dear to read would be followed by longer intervals, and seen for too long (docs/reference/states.md#rates-that-fall); the one behind
 // that does. own is asked for the CPU time of all of ddtop when the rates are to be decided.
 func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
 	if b.Share == 0 {

@@ -24,7 +24,7 @@ const (
 // where it may be 4 ms late, and 35 times, for 0.08 %, where it may be 20 ms late.
 const monitorSlackNS = 10_000_000
 
-// Sleeper sleeps for one goroutine that has a thread of its own. docs/reading.md#what-it-costs has the reasons for its two ways, with
+// Sleeper sleeps for one goroutine that has a thread of its own. docs/internals/reading.md#what-it-costs has the reasons for its two ways, with
 // figures.
 //
 // Go's scheduler is not told of a short one: the thread keeps its processor, and Run adds one for that. A longer one must not keep it:
