@@ -17,6 +17,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
 // pusher is a `ddtop push` at work.
@@ -221,5 +222,24 @@ func TestPushEndsWithItsProcess(t *testing.T) {
 	}
 	if text := p.log.String(); !strings.Contains(text, "all processes have ended") || strings.Contains(text, "level=ERROR") {
 		t.Errorf("it said:\n%s", text)
+	}
+}
+
+// TestPushTakesTheSource: push follows threads in the way that --source names, as all commands do.
+func TestPushTakesTheSource(t *testing.T) {
+	t.Parallel()
+	if err := live.CheckSwitches(); err != nil {
+		rubytest.Skip(t, "%v", err)
+	}
+	ruby := sleepingRuby(t)
+	for _, source := range []string{"polling", "switches"} {
+		_, to := startIntake(t)
+		p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--to", to, "--source", source)
+		p.await(t, "the process", func() bool { return strings.Contains(p.log.String(), "msg=following") })
+		if source == "switches" {
+			p.await(t, "programs in the kernel", func() bool { return len(programsOf(t, p.cmd.Process.Pid)) > 0 })
+		} else if n := len(programsOf(t, p.cmd.Process.Pid)); n > 0 {
+			t.Errorf("--source %s: it has %d programs in the kernel", source, n)
+		}
 	}
 }

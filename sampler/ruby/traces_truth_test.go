@@ -103,10 +103,14 @@ func TestActiveSpans(t *testing.T) {
 	sampled := func(t *testing.T, rd *Reader, truth map[string]toldSpan) {
 		t.Helper()
 		var s sampler.Sample
-		for range 2 {
+		for whole := 0; whole < 2; {
 			if err := rd.Read(sampler.StackTick, &s); err != nil {
 				t.Fatal(err)
 			}
+			if rd.Cut() {
+				continue // its time was up: the next one reads what is missing
+			}
+			whole++
 			for i := range s.Threads {
 				th := &s.Threads[i]
 				info, _ := rd.dict.Thread(th.ID)
