@@ -59,6 +59,9 @@ has more or less than A, per second of elapsed time.
 
 func (f *diffFlags) run(cmd *cobra.Command, paths []string, std run.Streams) error {
 	out := run.Output(f.output)
+	if err := out.Spare(paths...); err != nil {
+		return err
+	}
 	format, err := formatOf(cmd, f.format, out, diffFormats())
 	if err != nil {
 		return err
@@ -67,7 +70,7 @@ func (f *diffFlags) run(cmd *cobra.Command, paths []string, std run.Streams) err
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.Check(cmd.CommandPath(), false, std), out.Spare(paths...)); err != nil {
+	if err := out.Check(cmd.CommandPath(), false, std); err != nil {
 		return err
 	}
 	var both [2]diff.Comparable

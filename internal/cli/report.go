@@ -81,6 +81,9 @@ func oneFile(cmd *cobra.Command, args []string) error {
 
 func (f *reportFlags) run(cmd *cobra.Command, path string, std run.Streams) error {
 	out := run.Output(f.output)
+	if err := out.Spare(path); err != nil {
+		return err
+	}
 	format, err := formatOf(cmd, f.format, out, reportFormats(f))
 	if err != nil {
 		return err
@@ -90,7 +93,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std run.Streams) erro
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.Spare(path), f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
