@@ -7,8 +7,6 @@ import (
 // PageSize is the smallest page, in bytes, of the machines that can be read.
 const PageSize = 4096
 
-// binaryLE is the byte order of the machines that can be read.
-
 // Address is an address in the target's memory.
 type Address uint64
 

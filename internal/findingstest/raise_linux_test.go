@@ -45,7 +45,7 @@ var raises = map[string]raised{
 	"gvl_hog":       {words: []string{"reports"}, never: []string{"lock_convoy", "db_slow"}, alone: true},
 	"gvl_saturated": {words: []string{"held", "threads wait"}, alone: true},
 	// The live objects of the beginning are not known where there had been no full collection since the attach.
-	"memory_grows": {pattern: `^\d+ MB have become \d+ MB in the last [\dms. ]+ \([\d.]+ MB a second\), most of it [^;]*(; live objects [\d,]+ to [\d,]+ in ` +
+	"memory_grows": {pattern: `^\d+ MB have become \d+ MB in the last [\dms. ]+ \([\d.]+ MB per second\), most of it [^;]*(; live objects [\d,]+ to [\d,]+ in ` +
 		`\d+ full collections?)?; most objects are made in Cache#put.*\(script\.rb:\d+\)`, words: []string{"most objects are made in "}, rules: []string{"memory_grows.time=9s"}},
 	"memory_stall": {words: []string{"major page faults/s"}, alone: true, prepare: limitMemory},
 	"dns_slow":     {words: []string{"threads resolve a name"}, never: []string{"http_slow"}, alone: true, prepare: silentResolver},
@@ -59,7 +59,7 @@ var raises = map[string]raised{
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
 	"http_slow":  {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
 	// On a machine without a CPU for the service its calls may be slow, and are then told of as that.
-	"io_busy":      {words: []string{"4 threads (worker)", ":443 HTTPS", "calls a second"}},
+	"io_busy":      {words: []string{"4 threads (worker)", ":443 HTTPS", "calls per second"}},
 	"stuck_thread": {words: []string{"worker has not moved", ":8080"}, rules: []string{"stuck_thread.unchanged=2s"}},
 	// All 70, or as many as 80 % of them whose stacks were read by then.
 	"thread_leak": {pattern: `^2 threads have become 72; (70|at least (5[6-9]|6\d|70)) were started in Client#connect \(script\.rb:\d+\)$`},
