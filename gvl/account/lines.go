@@ -153,7 +153,7 @@ func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(StatLi
 	return NewLinesWithSums(s, p, length, func(l StatLine, _ *LineSums) { out(l) })
 }
 
-// NewLinesWithSums is NewLines that also tells of what the lines are made; out may keep it.
+// NewLinesWithSums is like NewLines, but also passes out the sums that the line is made from. out may keep the sums.
 func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(StatLine, *LineSums)) *Lines {
 	l := &Lines{proc: p, length: length, out: out}
 	s.Attach(l)

@@ -38,8 +38,8 @@ type LockHold struct {
 // mostNS is how long a hold that was seen to begin can have taken, in ns.
 func (h *LockHold) mostNS() int64 { return h.ToNS - h.FromNS + h.GapNS }
 
-// LockHolds watches who holds the locks that threads wait for. It is a Consumer; the zero value is ready. Who waits is read with
-// every sample, who holds a lock with those of the stacks alone.
+// LockHolds finds out who holds the locks that threads wait for. It is a Consumer. The zero value is ready to use.
+// Waiting threads are read with every sample. Holders are read only with samples that read stacks.
 type LockHolds struct {
 	gvl.Ignore
 	open map[uint64]*openHold
@@ -207,7 +207,7 @@ type LockUse struct {
 	// Held are the lengths of those holds that were seen to begin and to end. One may be about as short as the time between two samples, so
 	// that shorter ones are missing: such a length is an upper bound.
 	Held gvl.Lengths
-	// perhaps is how many of them may consist of several, since who waited was woken meanwhile.
+	// perhaps is how many of these holds may be several holds in a row, because a waiting thread was woken in between.
 	perhaps int64
 	// HeldNow is for how long its holder has had it at the end of the time: at least, if it had it before somebody waited for it, or if it may
 	// have let go and taken it again. It is zero if that is not known.

@@ -3,8 +3,8 @@ package account
 // reading is a counter's value at the time of the sample that brought it, CLOCK_MONOTONIC in ns; 0: none.
 type reading struct{ value, atNS int64 }
 
-// Meter says how much a counter grew that is read more rarely than samples are made, as ddtop's own CPU time is and the
-// process's context switches are: only time between two of its readings counts.
+// Meter measures how much a counter grew that is read less often than samples are made, such as ddtop's own CPU time
+// or the process's context switches. It counts only the time between two readings of the counter.
 type Meter struct {
 	seen        bool
 	value       int64

@@ -63,8 +63,10 @@ func (w *window) pools() map[string]*workers {
 	return pools
 }
 
-// listens reports whether a thread waits for what others send it: its connection says so, it was never seen doing anything else, or it
-// comes back to the one place at which it then waits for longer than a call takes. A server's thread in a request does not.
+// listens reports whether a thread waits for messages that others send, rather than for an answer. One of three things
+// shows it: the kind of traffic on the connection, that the thread was never seen doing anything else, or that it
+// waits at its usual stack and has waited there for longer than a call takes. A thread of a server's pool, or in a
+// request, does not listen.
 func (w *moment) listens(x *watch) bool {
 	if x.flags&(flagServer|flagServing) != 0 {
 		return false
