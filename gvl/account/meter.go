@@ -11,8 +11,8 @@ type Meter struct {
 	first, last reading
 }
 
-// Feed takes what the next sample says, made at atNS, CLOCK_MONOTONIC in ns. What the first one brings may have been read at any
-// time before.
+// Feed adds the counter's value from a sample made at atNS, CLOCK_MONOTONIC in ns. The first sample's value may have
+// been read at any time before.
 func (m *Meter) Feed(value, atNS int64) {
 	if m.seen && value != m.value {
 		m.last = reading{value, atNS}
@@ -26,8 +26,9 @@ func (m *Meter) Feed(value, atNS int64) {
 // Known reports whether there is such a counter: a core file has none.
 func (m *Meter) Known() bool { return m.value != 0 }
 
-// Since returns by how much the counter grew between an earlier reading (that of the zero value is the first one) and the last
-// one, in its own unit, and how long that was, in ns. A span of 0: too short to tell.
+// Since returns how much the counter grew between an earlier reading and the last one, in the counter's own unit, and
+// the time between the two in ns. The zero Meter stands for the first reading. spanNS is zero if the time is too short
+// to tell.
 func (m *Meter) Since(from *Meter) (grown, spanNS int64) {
 	r := from.last
 	if r.atNS == 0 {
