@@ -92,9 +92,9 @@ func (w *Writer) Write(s *sampler.Sample) error {
 	return nil
 }
 
-// Live makes a Writer, while on, that never waits for the disk: what it can't write in time is given up, a block after the
-// other, and counted as lost, in the samples after it too, so that a replay says of that time that nothing is known. Close
-// waits.
+// Live makes the Writer never wait for the disk while on is true. The Writer then drops each block that it cannot
+// write in time, and counts the block's samples as lost. Later samples hold this count, so a replay shows that nothing
+// is known of that time. Close still waits.
 func (w *Writer) Live(on bool) { w.live = on }
 
 // Lost is how many samples were given up while Live was on.
@@ -142,8 +142,9 @@ func (w *Writer) Flush() error {
 	return w.failed()
 }
 
-// Close writes what is left and, when end is not nil, how the target ended. It does not close the io.Writer. Like all that
-// waits for a disk it may last forever: a caller that can't wait calls it on a goroutine, and abandons that.
+// Close writes what is left and, if end is not nil, how the target ended. It does not close the io.Writer. Close can
+// block forever, as everything that waits for a disk. A caller that cannot wait must call it on a goroutine and
+// abandon that goroutine.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
 		return errClosed

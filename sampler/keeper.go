@@ -4,9 +4,9 @@ package sampler
 // from 1 on.
 type Generation uint32
 
-// Generation returns the one that it is. Who keeps IDs of frames, stacks, peers, requests and texts to give them out again
-// without interning must forget them when it changes: what was interned before can be evicted one generation later (requests and
-// texts) or some (all else).
+// Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
+// drop them when it changes. Otherwise they may hand out an ID whose entry was evicted: requests and texts one
+// generation later, all else some generations later.
 func (d *Dictionary) Generation() Generation { return Generation(d.generation.Load()) }
 
 // Held returns how many frames and stacks there are that have not been evicted.
@@ -112,8 +112,8 @@ func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 	return &Keeper{dict: d, keepNS: keepNS}
 }
 
-// Feed takes samples, in the goroutine that interns, before the next one is interned. Every half a minute it evicts, unless
-// hold is set; it takes some 50 ns an entry of the Dictionary then.
+// Feed takes each sample before the next one is interned, in the goroutine that interns. Every half minute it evicts,
+// unless hold is set. That takes some 50 ns per entry of the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return
