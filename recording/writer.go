@@ -48,8 +48,8 @@ type job struct {
 	ack     chan struct{}
 }
 
-// NewWriter returns a Writer for the samples that begins with the header and the process block. IDs of the samples are those
-// of d. Closing w is left to the caller. An error is that of p; the disk's come later.
+// NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must be those of d. The
+// caller closes w. An error is about p. Errors of the disk come later.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -100,7 +100,8 @@ func (w *Writer) Live(on bool) { w.live = on }
 // Lost is how many samples were given up while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Unwritten is the error, ErrSlow, of a caller that does not wait for Close any more. It says how many samples the file lacks.
+// Unwritten returns the error, ErrSlow, for a caller that stops waiting for Close. It says how many samples the file
+// lacks.
 func (w *Writer) Unwritten() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -93,10 +93,10 @@ type stackNode struct {
 	depth  uint32
 }
 
-// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine writes, any number read. An ID keeps its
-// meaning for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper; of requests
-// and texts also once there are many newer ones) means nothing any more. Names are cut as CutName does, and all entries
-// together take MaxDictionaryBytes at most.
+// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number
+// read. An ID keeps its meaning as long as the Dictionary lives, and is never given again. An ID whose entry was
+// evicted means nothing any more (see Keeper). Requests and texts are also evicted when there are many newer ones.
+// Names are cut as CutName does. All entries together take at most MaxDictionaryBytes.
 //
 // What it hands out can be made to hide names: see Hide and Filtered.
 type Dictionary struct {

@@ -89,12 +89,11 @@ const (
 	keeperSpare = 2
 )
 
-// Keeper takes out of a Dictionary what samples of the last stretch of time don't refer to. A program whose methods are
-// redefined, whose threads are born and die, and which always speaks to new peers, then takes no more memory the longer it
-// is watched.
+// Keeper removes from a Dictionary what the samples of a recent time do not refer to. So ddtop takes no more memory
+// the longer it watches a program that redefines methods, starts and ends threads, and always speaks to new peers.
 //
-// What a sample refers to was interned, or was a thread's stack all along, in the sample's generation or just before: that
-// holds when whoever interns forgets its IDs at each change of Generation.
+// What a sample refers to was interned in the sample's generation or just before, or was a thread's stack all along.
+// This holds if every caller that interns drops its IDs at each change of Generation.
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64

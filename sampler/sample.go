@@ -79,8 +79,8 @@ const (
 	// BitBarrier: of several ractors one has asked the others to stop, and not all have (barrier_waiting of
 	// rb_vm_struct.ractor.sync, from 3.3 on of .sched: rb_vm_barrier). Threads that the owner field names have it.
 	BitBarrier
-	// BitRootFiber: the main thread runs the fiber that it began with, whose outermost frame is the program's. No thread has it where that
-	// can't be read (2.5), nor in a process that a thread other than the main one forked.
+	// BitRootFiber: the main thread runs the fiber that it began with, whose outermost frame is the program's. No
+	// thread has the bit if that cannot be read (2.5), or if a thread other than the main one forked the process.
 	BitRootFiber
 )
 
@@ -382,11 +382,11 @@ type Sample struct {
 	Proc     Proc
 	Self     Self
 	Reads    Reads
-	// Classes is the last estimate of what has been allocated by class since the attach; nil: none, or a recording of before
-	// they were kept. It is shared and not to be changed.
+	// Classes is the last estimate of what has been allocated by class since the attach. It is nil if there is none,
+	// or in a recording without them. It is shared and must not be changed.
 	Classes *AllocClasses
-	// Fibers is the last look at the fibers that wait, of those that are known; nil: there was none yet, or a recording of before they
-	// were kept. It is shared and not to be changed. Their times are not this sample's.
+	// Fibers is the last look at the known fibers that wait. It is nil if there was none, or in a recording without
+	// them. It is shared and must not be changed. Its times are not those of this sample.
 	Fibers *Fibers
 	// Changes are those of the GVL since the sample before, in exact mode.
 	Changes Changes

@@ -9,8 +9,8 @@ import (
 // ErrEnded is returned by Source.Run when the target has exited or the recording is over; Process.End tells more.
 var ErrEnded = errors.New("the target has ended")
 
-// ErrGaveWay is returned by Source.Run when the Group gives the place of the process to another one. Its caller calls Group.Done, after
-// which the process may be sampled again, by a new Source.
+// ErrGaveWay is returned by Source.Run when the Group gives the place of the process to another one. The caller must
+// then call Group.Done. After that a new Source may sample the process again.
 var ErrGaveWay = errors.New("its place was given to another process")
 
 // Era is the generation of scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue), for texts and for
