@@ -13,17 +13,19 @@ const (
 	patienceSteps = 20
 )
 
-// Ask calls fn, which asks the kernel about a process in a way that can block, and waits a second for it: ErrNoAnswer after
-// that. doing says what fn does ("reading its memory"). A panic of fn's is an ErrFault.
+// Ask calls fn, which asks the kernel about a process in a way that can block, and waits about a second for the
+// result. If fn has not returned by then, Ask returns ErrNoAnswer. doing describes fn for the error ("reading its
+// memory"). A panic in fn becomes an ErrFault.
 //
-// Whatever looks into a process's memory takes its mmap lock for reading (cmdline, environ, maps, smaps, map_files and mem
-// in /proc/PID, process_vm_readv(2); fs/proc/base.c and task_mmu.c, mm/process_vm_access.c, Linux 6.18). One thread of the
-// process that waits for a disk within a page fault, and another one that waits to map memory, hold it against all others:
-// that is how `ps aux` hangs. Files below /proc/PID/root and behind /proc/PID/exe can be those of a server that is gone.
-// stat, status, comm, task, fd and the text of the link exe take no lock that is held for long.
+// Every read of a process's memory takes the process's mmap lock for reading. This holds for cmdline, environ, maps,
+// smaps, map_files and mem in /proc/PID, and for process_vm_readv(2) (fs/proc/base.c, task_mmu.c and
+// mm/process_vm_access.c, Linux 6.18). If one thread of the process waits for a disk in a page fault while another
+// thread waits to map memory, no new reader gets the lock. This is why `ps aux` can hang. Files below /proc/PID/root
+// and behind /proc/PID/exe can be on a file server that is gone. Reading stat, status, comm, task, fd and the text of
+// the link exe takes no lock that is held for long.
 //
-// What does not answer keeps its goroutine and that one's thread until it does, or ddtop ends. So a process that has not
-// answered is not to be asked again and again, and fn must use nothing that its caller goes on with or closes.
+// If fn does not return, its goroutine and its OS thread remain until it does, or until ddtop ends. So do not ask a
+// process again and again if it has not answered. fn must not use anything that its caller closes or continues to use.
 func Ask[T any](pid int, doing string, fn func() (T, error)) (T, error) {
 	return ask(pid, patience, doing, fn)
 }

@@ -33,9 +33,9 @@ type segment struct {
 	offset     int64
 }
 
-// Core is a Memory over an ELF core file: the kernel's or gcore's. What the core leaves out because a mapped file holds
-// it (code and constants) is read from that file, once it has proven to be the one that was mapped. It may be used from
-// any goroutine.
+// Core is a Memory over an ELF core file that the kernel or gcore wrote. A core leaves out memory that a mapped file
+// holds (code and constants). Core reads such memory from the file, after it has checked that the file is the one that
+// was mapped. It is safe for concurrent use.
 type Core struct {
 	path    string
 	file    io.ReaderAt
@@ -62,7 +62,8 @@ type Core struct {
 type CoreFiles struct {
 	// Root is the folder that was the process's root; "" is ours.
 	Root string
-	// Files are used instead of mapped files of the same base name, or, where there is none of its name, of the program.
+	// Files replace the mapped files with the same base names. A file whose name matches no mapped file replaces the
+	// program.
 	Files []string
 }
 
@@ -175,8 +176,8 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{Address(addr), size, kept, int64(offset)}, true
 }
 
-// readNotes appends those notes of a segment that parseCoreNotes reads. The others, a thread's registers of many kinds most of
-// them, are passed over, so that a core of many threads takes no memory for them.
+// readNotes appends the notes of a segment that parseCoreNotes needs. It skips all others, most of which hold
+// registers of threads, so that they take no memory.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)

@@ -30,9 +30,9 @@ const (
 	listPatience = 5 * time.Second
 )
 
-// List finds the Ruby processes of this machine, in the order of their PIDs, those that may not be read or don't answer
-// included (guessed by their names). Processes that end meanwhile are left out. The error is about /proc as a whole, or that
-// of ctx when it ends first.
+// List finds the Ruby processes of this machine and returns them in the order of their PIDs. It includes processes
+// that cannot be read or do not answer if their names look like Ruby's. Processes that end during the search are left
+// out. List fails if /proc as a whole cannot be read, if ddtop has no descriptors left, or if ctx ends.
 func List(ctx context.Context) ([]Candidate, error) {
 	d, err := os.Open("/proc")
 	if err != nil {

@@ -61,9 +61,10 @@ func (p *procFolder) Alive() bool {
 	return err == nil && alive
 }
 
-// stillThere returns ErrGone when all threads of the process have ended, and nil while one lives, even as another program. It
-// returns nil, too, if that could not be asked: only the pidfd, ESRCH and ENOENT say that a process has ended, while a failed read of /proc
-// can mean that ddtop has no descriptors or the machine no memory left. kill(2) needs neither.
+// stillThere returns ErrGone if all threads of the process have ended. It returns nil if a thread lives, even after an
+// exec. It also returns nil if it cannot find out: only the pidfd, ESRCH and ENOENT prove that a process has ended. A
+// read of /proc that fails for another reason can mean that ddtop has no descriptors left, or that the machine has no
+// memory. kill(2) needs neither.
 func (p *procFolder) stillThere() error {
 	gone := &TargetError{PID: p.pid, Kind: ErrGone}
 	first, err := statIn(int(p.dir.Fd()), "stat")
@@ -89,7 +90,8 @@ func (p *procFolder) stillThere() error {
 	return nil
 }
 
-// allEnded reports whether a process whose first thread has ended has no other that lives.
+// allEnded reports whether all threads have ended in a process whose first thread has ended. It is false if that
+// cannot be found out.
 func (p *procFolder) allEnded() bool {
 	fd, _, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err == nil {

@@ -198,7 +198,7 @@ type Consumer interface {
 	Lock(*LockInterval)
 	// Collecting takes a stretch of time of the collector.
 	Collecting(*GCInterval)
-	// Ended says that the thread of a slot is no longer listed, since atNS; its intervals have all come.
+	// Ended reports that the thread of a slot has not been listed since atNS. All its intervals were delivered before.
 	Ended(slot int, atNS int64)
 	// Tick takes a sample, after the intervals that it settles.
 	Tick(*Tick)

@@ -158,15 +158,15 @@ func (h *History) copies(t0, t1 int64) []blockCopy {
 	return out
 }
 
-// Range calls fn with the samples whose TimeNS is in [t0, t1), in order, up to the last one appended when it is called.
-// The Sample is fn's during the call only. The changes of the GVL begin at the first of them, anew. An error means that memory was
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order, up to the last one appended when Range is
+// called. fn must not keep the Sample. The first sample's changes of the GVL are Fresh. An error means that memory was
 // damaged.
 func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(t0, t1, joint{}, fn)
 }
 
-// After is Range for who was handed all samples up to the one of lastNS, without those: as long as none is missing between, the changes
-// of the GVL go on.
+// After is like Range, for a caller that already has all samples up to lastNS. It begins after that sample. The
+// changes of the GVL continue unless a sample is missing in between.
 func (h *History) After(lastNS, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(lastNS+1, t1, joint{toNS: lastNS, begun: true}, fn)
 }
@@ -242,8 +242,8 @@ func (h *History) Bytes() int64 {
 	return h.bytes + int64(h.enc.out.size())
 }
 
-// SaveAs writes the samples of [t0, t1) to w as a recording of p, and those of the notes; end says how the target ended, nil:
-// that is not known. d is the Dictionary or another view of it, such as a redacted one.
+// SaveAs writes the samples of [t0, t1), and the notes, to w as a recording of p. end says how the target ended. It is
+// nil if that is not known. d is the Dictionary or another view of it, such as a redacted one.
 func (h *History) SaveAs(w io.Writer, p sampler.Process, d *sampler.Dictionary, t0, t1 int64, end *sampler.End, notes []sampler.Note) error {
 	rec, err := NewWriter(w, p, d)
 	if err != nil {

@@ -51,12 +51,13 @@ type Reader struct {
 	threads map[sampler.ThreadID]int
 }
 
-// Open opens a recording and checks all of it. Errors: errNotRecording, errVersion, errDamaged when not even the process
-// can be read, or the file system's. A recording that is damaged elsewhere is opened; Damage tells.
+// Open opens a recording and checks all of it. It fails with errNotRecording, errVersion, errDamaged if not even the
+// process can be read, or an error of the file system. If only other parts are damaged, Open succeeds, and Damage
+// describes the damage.
 func Open(path string) (*Reader, error) { return OpenContext(context.Background(), path, nil) }
 
-// OpenContext is Open for a file that may be large: it tells progress, unless that is nil, how many of the file's bytes it
-// has gone through each time it has gone through some more, and gives up when ctx ends.
+// OpenContext is like Open, for a file that may be large. If progress is not nil, OpenContext calls it from time to
+// time with the number of bytes that it has read. It stops when ctx ends.
 func OpenContext(ctx context.Context, path string, progress func(done, size int64)) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,8 +108,8 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Redact leaves out of all that the Reader hands out from now on what can name somebody. It is to be called once, before the
-// Reader is used.
+// Redact makes the Reader leave out, from now on, everything that can identify somebody. Call it once, before any
+// other use of the Reader.
 func (r *Reader) Redact(names *redact.Redactor) {
 	r.names, r.shown = names, names.View(r.shown)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)

@@ -48,8 +48,8 @@ type job struct {
 	ack     chan struct{}
 }
 
-// NewWriter returns a Writer for the samples that begins with the header and the process block. IDs of the samples are those
-// of d. Closing w is left to the caller. An error is that of p; the disk's come later.
+// NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must be those of d. The
+// caller closes w. An error is about p. Errors of the disk come later.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -92,15 +92,16 @@ func (w *Writer) Write(s *sampler.Sample) error {
 	return nil
 }
 
-// Live makes a Writer, while on, that never waits for the disk: what it can't write in time is given up, a block after the
-// other, and counted as lost, in the samples after it too, so that a replay says of that time that nothing is known. Close
-// waits.
+// Live makes the Writer never wait for the disk while on is true. The Writer then drops each block that it cannot
+// write in time, and counts the block's samples as lost. Later samples hold this count, so a replay shows that nothing
+// is known of that time. Close still waits.
 func (w *Writer) Live(on bool) { w.live = on }
 
 // Lost is how many samples were given up while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Unwritten is the error, ErrSlow, of a caller that does not wait for Close any more. It says how many samples the file lacks.
+// Unwritten returns the error, ErrSlow, for a caller that stops waiting for Close. It says how many samples the file
+// lacks.
 func (w *Writer) Unwritten() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,8 +143,9 @@ func (w *Writer) Flush() error {
 	return w.failed()
 }
 
-// Close writes what is left and, when end is not nil, how the target ended. It does not close the io.Writer. Like all that
-// waits for a disk it may last forever: a caller that can't wait calls it on a goroutine, and abandons that.
+// Close writes what is left and, if end is not nil, how the target ended. It does not close the io.Writer. Close can
+// block forever, as everything that waits for a disk. A caller that cannot wait must call it on a goroutine and
+// abandon that goroutine.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
 		return errClosed

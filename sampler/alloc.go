@@ -2,8 +2,8 @@ package sampler
 
 import "math"
 
-// MaxAllocClasses bounds the classes of an AllocClasses: those seen first, and so, as a rule, those of which most objects
-// are made. Objects of all others are summed up under AllocOthers.
+// MaxAllocClasses bounds the classes of an AllocClasses. The classes that are seen first are kept, which usually are
+// those with most objects. Objects of all other classes are added up under AllocOthers.
 const MaxAllocClasses = 400
 
 // The names of what is not a class in an AllocClasses.
@@ -20,10 +20,10 @@ const (
 	AllocOthers = "(others)"
 )
 
-// AllocClasses is an estimate of what has been allocated since the attach, by class. At some instants the newest objects of
-// the page that is being filled are looked at, and what the exact counter says was allocated since the last instant is
-// shared out among their classes (docs/internals/gc.md#which-classes). All figures only grow, so the difference of two is that
-// of the time between them. It is not changed once it was delivered.
+// AllocClasses is an estimate of what has been allocated by class since the attach. At certain instants ddtop looks at
+// the newest objects of the page that is being filled. It divides what the exact counter grew since the last instant
+// among the classes of these objects (docs/internals/gc.md#which-classes). All figures only grow, so the difference of
+// two AllocClasses is what happened between them. An AllocClasses does not change once it was delivered.
 type AllocClasses struct {
 	// Instants is how many times objects were looked at, Seen how many they were.
 	Instants, Seen uint64

@@ -21,15 +21,16 @@ const shares = 2
 // Share is the part of a limit that each of n processes read at once has.
 func Share(limit, n int) int { return min(limit, shares*limit/max(n, 1)) }
 
-// Room is memory that the Dictionaries of several processes share. Each may fill its own MaxDictionaryBytes as long as there is
-// room, and its part of it in any case, so that one that hoards names takes none from the others.
+// Room is memory that the Dictionaries of several processes share. Each Dictionary has a part of its own that it can
+// always use. Beyond that, it may grow up to MaxDictionaryBytes as long as there is room. So a process with very many
+// names takes no memory from the parts of others.
 type Room struct {
 	limit, part int64
 	held        atomic.Int64
 }
 
-// NewRoom returns room of so many bytes for the Dictionaries of up to n processes at a time; with each one's part, of which
-// there are n, they take twice as many at most.
+// NewRoom returns a Room of the given size for the Dictionaries of at most n processes at a time. Together with the n
+// parts, the Dictionaries take at most twice that size.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
 // NewDictionary returns an empty Dictionary that takes its memory from the room, and gives it back when nobody has the

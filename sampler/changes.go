@@ -31,26 +31,30 @@ func (g GVLState) String() string {
 	return "gone"
 }
 
-// Change is a thread that goes from one GVLState into another, seen where it happened (exact mode) and not by looking again and again.
+// A Change is the moment at which a thread goes from one GVLState to another. It was recorded where it happened, not
+// found by repeated samples.
 type Change struct {
-	// AtNS is CLOCK_MONOTONIC in ns; of a live process, as NoCPUNS, in whole 100 ns, so that a recording is small and as exact.
+	// AtNS is CLOCK_MONOTONIC in ns. For a live process AtNS and NoCPUNS are rounded to 100 ns, so that a recording is
+	// small and holds the same values.
 	AtNS int64
 	// Thread is 0 for one that no sample has listed: it lived too short a time.
 	Thread ThreadID
 	// TID is the native thread's id in ddtop's own PID namespace.
 	TID   int32
 	State GVLState
-	// NoCPUNS is for how long the native thread was runnable and had no CPU, in the state that ends now, in ns. Of a wait it is known
-	// when that ends alone: what ends GVLChosen has that of being queued, too, and what begins GVLChosen has 0.
+	// NoCPUNS is how long, in the state that ends now, the native thread was runnable and had no CPU, in ns. For a
+	// wait it is known only when the wait ends: the change that begins GVLChosen has 0, and the change that ends it
+	// includes the time in the queue.
 	NoCPUNS int64
-	// Stack is the thread's when it has the GVL again after it waited for it, which it has had since it gave the GVL away: only who holds it
-	// runs Ruby. Of a thread that has had the GVL already it is what it runs at AtNS. Resumes is Stack without the C functions at its inner end: the code that goes on. 0: not known; they are known of
-	// GVLHeld alone, and of some waits.
+	// Stack is the thread's stack when it gets the GVL after a wait. The thread has had this stack since it gave the
+	// GVL away, because only the holder runs Ruby. If the thread has had the GVL already, Stack is what it runs at
+	// AtNS. Resumes is Stack without the C functions at its inner end: the code that goes on. Zero means not known.
+	// Both are known only for GVLHeld, and for some waits.
 	Stack, Resumes StackID
 	// Doubtful: since the thread's change before, others may have been missed.
 	Doubtful bool
-	// Doing is what the thread does in State from AtNS on, if the kernel noted that. A Change may tell of nothing else: the thread is in State
-	// already then.
+	// Doing is what the thread does in State from AtNS on, if the kernel noted it. A Change may bring only this, when
+	// the thread already was in State.
 	Doing Doing
 }
 
@@ -71,7 +75,8 @@ const (
 // Doing is what was noted of a thread in the kernel, when the thread lost its CPU or at a tick of the CPU's clock.
 type Doing struct {
 	Kind DoingKind
-	// Syscall, FD and FDs are as in Kernel, of a thread that sleeps. Which descriptors a select waits for is not known: FD is -1 then, and FDs 1.
+	// Syscall, FD and FDs are as in Kernel, for a thread that sleeps. Which descriptors a select waits for is not
+	// known. Then FD is -1 and FDs is 1.
 	Syscall string
 	FD, FDs int32
 	// Status is Ruby's own word on the thread. Region: it is in code that gave the GVL away and will take it back.
@@ -83,17 +88,18 @@ type Doing struct {
 	Mutex uint64
 }
 
-// MaxChanges bounds Changes.List. A live process that changes more often between two samples has no Changes for that time.
+// MaxChanges bounds Changes.List. If a live process changes more often between two samples, that time has no Changes.
 const MaxChanges = 1 << 16
 
 // Changes are all changes of the main ractor's GVL in a stretch of time.
 type Changes struct {
-	// FromNS and ToNS are CLOCK_MONOTONIC in ns: all that changed after FromNS, and not after ToNS, is in List. ToNS is the sample's
-	// TimeNS, FromNS that of the sample before, or later where it was not known before: what changed between, and what states the
-	// threads have at FromNS, is not known then, unless Fresh. 0 and 0: none are known, or a recording of before they were kept.
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns. List has all changes after FromNS up to and including ToNS. ToNS is
+	// the sample's TimeNS. FromNS is the time of the sample before, or later if changes were not known until then. In
+	// that case, unless Fresh is set, the states of the threads at FromNS are not known. Both are zero if no changes
+	// are known.
 	FromNS, ToNS int64
-	// Fresh: what was before FromNS is not known. The list begins with the state of each thread at FromNS. A part of a recording
-	// begins so with its first sample, and FromNS == ToNS.
+	// Fresh is set if nothing is known of the time before FromNS. Then List begins with the state of each thread at
+	// FromNS. The first sample of a part of a recording is Fresh, and its FromNS equals ToNS.
 	Fresh bool
 	// List is in order of time.
 	List []Change

@@ -93,10 +93,10 @@ type stackNode struct {
 	depth  uint32
 }
 
-// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine writes, any number read. An ID keeps its
-// meaning for as long as the Dictionary lives, and is never given again; one whose entry was evicted (see Keeper; of requests
-// and texts also once there are many newer ones) means nothing any more. Names are cut as CutName does, and all entries
-// together take MaxDictionaryBytes at most.
+// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number
+// read. An ID keeps its meaning as long as the Dictionary lives, and is never given again. An ID whose entry was
+// evicted means nothing any more (see Keeper). Requests and texts are also evicted when there are many newer ones.
+// Names are cut as CutName does. All entries together take at most MaxDictionaryBytes.
 //
 // What it hands out can be made to hide names: see Hide and Filtered.
 type Dictionary struct {
@@ -179,8 +179,8 @@ func (d *Dictionary) filter() Filter {
 	return nil
 }
 
-// View returns a Dictionary of the same entries that hides what this one hides now, and goes on to when this one is told
-// something else: what a file is to name is decided once, when it is begun.
+// View returns a Dictionary of the same entries that hides what this one hides now. A later call of Hide on this one
+// does not change the view. So a file's names are hidden, or not, as decided when the file was begun.
 func (d *Dictionary) View() *Dictionary {
 	v := &Dictionary{entries: d.entries, names: d.names, own: d.own, marks: d.marks}
 	v.hide.Store(d.hide.Load())
@@ -192,8 +192,8 @@ func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
 
-// Judged returns a Dictionary of the same entries whose Frame first gives the Origin that judge says. What is interned is kept as it
-// is.
+// Judged returns a Dictionary of the same entries whose Frame first applies judge, which decides the Origin. The
+// stored entries do not change.
 func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	v := d.View()
 	v.own = judge
@@ -212,8 +212,8 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 	return d.leftOutFrame()
 }
 
-// InternStack returns the ID of the stack made of frame called by caller; that of the frame leftOutLabel alone when there
-// is no room for it or was none for its caller.
+// InternStack returns the ID of the stack in which caller called frame. If there is no room for it, or was none for
+// its caller, InternStack returns the stack of the frame leftOutLabel alone.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -5,7 +5,8 @@ type ExactStatus struct {
 	On bool
 	// SinceNS is from when on changes have been followed, CLOCK_MONOTONIC in ns; 0: they never were.
 	SinceNS int64
-	// Ended says why it ended before it was to, a clause; "" if it did not. Wrong: what was seen is not to be trusted, nothing of it.
+	// Ended is the reason, a clause, why it ended early. It is "" if it did not. Wrong is set if nothing that was seen
+	// can be trusted.
 	Ended string
 	Wrong bool
 	// WithTarget: it ended because the target did.

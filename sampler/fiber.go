@@ -26,8 +26,8 @@ type Fiber struct {
 // in that of their numbers.
 type Fibers struct {
 	List []Fiber
-	// Cut: the heap is larger, or there are more fibers, than what is looked through, or some were known and could not be read: there
-	// may be others.
+	// Cut is set if there may be other fibers: the heap is larger than what is searched, there are more fibers than
+	// the limit, or some known fibers could not be read.
 	Cut bool
 	// AtNS is when the sample was taken that Serving's requests go on in, and in a sample when the first of them was looked at,
 	// CLOCK_MONOTONIC in ns.

@@ -4,9 +4,9 @@ package sampler
 // from 1 on.
 type Generation uint32
 
-// Generation returns the one that it is. Who keeps IDs of frames, stacks, peers, requests and texts to give them out again
-// without interning must forget them when it changes: what was interned before can be evicted one generation later (requests and
-// texts) or some (all else).
+// Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
+// drop them when it changes. Otherwise they may hand out an ID whose entry was evicted: requests and texts one
+// generation later, all else some generations later.
 func (d *Dictionary) Generation() Generation { return Generation(d.generation.Load()) }
 
 // Held returns how many frames and stacks there are that have not been evicted.
@@ -89,12 +89,11 @@ const (
 	keeperSpare = 2
 )
 
-// Keeper takes out of a Dictionary what samples of the last stretch of time don't refer to. A program whose methods are
-// redefined, whose threads are born and die, and which always speaks to new peers, then takes no more memory the longer it
-// is watched.
+// Keeper removes from a Dictionary what the samples of a recent time do not refer to. So ddtop takes no more memory
+// the longer it watches a program that redefines methods, starts and ends threads, and always speaks to new peers.
 //
-// What a sample refers to was interned, or was a thread's stack all along, in the sample's generation or just before: that
-// holds when whoever interns forgets its IDs at each change of Generation.
+// What a sample refers to was interned in the sample's generation or just before, or was a thread's stack all along.
+// This holds if every caller that interns drops its IDs at each change of Generation.
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64
@@ -112,8 +111,8 @@ func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 	return &Keeper{dict: d, keepNS: keepNS}
 }
 
-// Feed takes samples, in the goroutine that interns, before the next one is interned. Every half a minute it evicts, unless
-// hold is set; it takes some 50 ns an entry of the Dictionary then.
+// Feed takes each sample before the next one is interned, in the goroutine that interns. Every half minute it evicts,
+// unless hold is set. That takes some 50 ns per entry of the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return

@@ -43,10 +43,10 @@ func (o Origin) String() string {
 	return "unknown"
 }
 
-// From returns where a frame's code comes from: its Origin or, where nobody has told (a recording of an earlier version, code
-// that was evaluated), what its path looks like with the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler (…/bundler/gems/)
-// and Ruby's own installers (…/lib/ruby/VERSION/). A C function has the path of its caller, which tells nothing of its own. It is
-// never OriginUnknown.
+// From returns where a frame's code comes from. If its Origin is not known (code that was evaluated, or a recording of
+// an earlier version), From decides by the path. It knows the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler
+// (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). A C function has the path of its caller, which
+// says nothing about the function. From never returns OriginUnknown.
 func (f *Frame) From() Origin {
 	switch file, evaluated := EvalFile(f.Path); {
 	case evaluated && (f.Origin == OriginEval || f.Origin == OriginUnknown):
@@ -86,9 +86,9 @@ func EvalFile(path string) (file string, ok bool) {
 	return path, ok
 }
 
-// Own reports whether a frame is the program's own code: what a person who looks at it can change. Code of a file that was read
-// and evaluated under a relative name, as templates and a server's config.ru are, is; libraries name theirs by whole paths, or
-// with brackets.
+// Own reports whether a frame is the program's own code, which its developer can change. Code that was read from a
+// file and evaluated under a relative name is own code: templates and a server's config.ru are. Libraries use absolute
+// paths, or names with brackets.
 func (f *Frame) Own() bool {
 	switch f.From() {
 	case OriginApp:

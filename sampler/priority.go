@@ -1,7 +1,7 @@
 package sampler
 
-// Priority says how urgently the kernel runs the sampling thread: one of normal priority on a full machine gets a CPU just
-// when somebody else blocks, and so sees hand-overs of the GVL more often than there are
+// Priority says how urgently the kernel runs the sampling thread. On a full machine, a thread of normal priority gets
+// a CPU just when another thread blocks, so it sees more hand-overs of the GVL than there are
 // (docs/internals/threads.md#rubys-thread-events).
 type Priority uint8
 

@@ -29,23 +29,25 @@ const QualityWindow = 10 * time.Second
 // the rates.
 const qualityMargin = 2
 
-// LeastQuality says what a kind of figure takes. Below that the figure is not shown. Zero means that the kind does not need it.
+// LeastQuality is what a kind of figure needs. A figure with less is not shown. A zero field means that the kind does
+// not need it.
 type LeastQuality struct {
 	Figure Figure
 	// Name is the kind's word in JSON.
 	Name string
-	// Samples and Stacks are the least number of samples, and of those with stacks, in the time that the figure is of. A process that is
-	// idle for a part of the time needs fewer samples.
+	// Samples is the least number of samples in the time that the figure covers. Stacks is the least number of samples
+	// with stacks. A process that is idle for a part of the time needs fewer.
 	Samples, Stacks int64
-	// Apart and StacksApart are the longest mean time between two samples, and between two with stacks, while the process works. Changes
-	// that the kernel or a probe has told, and idle time, need none.
+	// Apart is the longest mean time between two samples while the process works. StacksApart is the same for samples
+	// with stacks. Idle time, and changes that the kernel or a probe reports, need no samples.
 	Apart, StacksApart time.Duration
 	// Why says in a sentence what is missing below that.
 	Why string
 }
 
-// LeastQualities is the least quality of each kind of figure, by Figure. A share p of n samples is off by √(p(1−p)/n): with 50 samples by
-// 7 points at most, with 20 by 11. A tenth of a second is Ruby's time slice: a wait behind one thread that computes is as long as that.
+// LeastQualities holds the least quality of each kind of figure, by Figure. With n samples, the error of a share p is
+// √(p(1−p)/n): at most 7 points for 50 samples and 11 for 20. Ruby's time slice is a tenth of a second, so a wait
+// behind one thread that computes is that long.
 var LeastQualities = [NumFigures]LeastQuality{
 	{Figure: FigureStates, Name: "states", Samples: 50,
 		Why: "with fewer than 50 samples a share of time is off by 7 points and more"},
@@ -65,8 +67,9 @@ func (f Figure) String() string {
 	return "unknown"
 }
 
-// LeastRates returns the rates at which figures of a time have their least quality with some margin, in Hz. exact is for a process whose changes
-// are known without samples. What is told of a shorter time than QualityWindow tells nothing of stacks.
+// LeastRates returns the rates, in Hz, at which figures of a window have their least quality, with some margin. exact
+// is set for a process whose changes are known without samples. A window shorter than QualityWindow has no figures of
+// stacks, so it does not raise stackHz.
 func LeastRates(window time.Duration, exact bool) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
@@ -88,9 +91,11 @@ func LeastRates(window time.Duration, exact bool) (lockHz, stackHz float64) {
 
 // Quality says what the figures of a time rest on.
 type Quality struct {
-	// SpanNS is the length of that time. IdleNS is what of it nothing ran or waited in, by a clock that has slowed down for that.
+	// SpanNS is the length of the time. IdleNS is the part of it in which no thread ran or waited and the clock had
+	// slowed down.
 	SpanNS, IdleNS int64
-	// PolledNS is what of it is known by samples alone, in PolledSteps intervals between two of them. Idle time is not in it.
+	// PolledNS is the part of the time that is known only by samples. PolledSteps is its number of intervals between
+	// two samples. Neither includes idle time.
 	PolledNS, PolledSteps int64
 	// Samples is the number of samples, Stacks the number of those that read stacks.
 	Samples, Stacks int64

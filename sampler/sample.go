@@ -72,15 +72,15 @@ const (
 	BitStarting
 	// BitNoStatus: status and region could not be read in this tick; the other bits are carried from the last one.
 	BitNoStatus
-	// BitCollects: the collector works (GC.During), and of several ractors it is this thread's that has the VM's lock
-	// (rb_vm_struct.ractor.sync.lock_owner), under which it does (gc_enter in gc.c): if it holds its GVL, it collects. No
-	// thread has it while there is one ractor, nor where that can't be read.
+	// BitCollects: the collector works (GC.During) and, of several ractors, this one's thread has the VM's lock
+	// (rb_vm_struct.ractor.sync.lock_owner). Ruby collects under that lock (gc_enter in gc.c), so if this thread holds
+	// its GVL, it collects. No thread has the bit if there is only one ractor, or if the lock's owner cannot be read.
 	BitCollects
 	// BitBarrier: of several ractors one has asked the others to stop, and not all have (barrier_waiting of
 	// rb_vm_struct.ractor.sync, from 3.3 on of .sched: rb_vm_barrier). Threads that the owner field names have it.
 	BitBarrier
-	// BitRootFiber: the main thread runs the fiber that it began with, whose outermost frame is the program's. No thread has it where that
-	// can't be read (2.5), nor in a process that a thread other than the main one forked.
+	// BitRootFiber: the main thread runs the fiber that it began with, whose outermost frame is the program's. No
+	// thread has the bit if that cannot be read (2.5), or if a thread other than the main one forked the process.
 	BitRootFiber
 )
 
@@ -146,8 +146,8 @@ type Kernel struct {
 	Peer PeerID
 	// Child is the pid that wait4 or waitid waits for; -1 any; 0 none.
 	Child int32
-	// Listens: on the TCP connection that FD is, data came long after this end had last sent some, or this end never sent any: what is
-	// waited for is no answer. It is looked at once a second at most.
+	// Listens is set if the thread waits on the TCP connection FD, but not for an answer: data came long after this
+	// end last sent some, or this end never sent any. It is checked at most once per second.
 	Listens bool
 	// Rechecked: the memory was read once more after the kernel had answered and the thread still held the GVL.
 	// Without it a sleeping owner proves nothing.
@@ -165,9 +165,10 @@ const (
 	// SyscallEnded: the native thread has ended, by pthread_exit, and Ruby does not know. The kernel keeps only the first thread of a process
 	// listed then.
 	SyscallEnded = "(ended)"
-	// SyscallLostLock: the thread waits, in a futex, for a mutex of C code whose owner is no thread of the process: it was held at a fork
-	// by a thread that the fork did not copy, or by a thread that has ended. SyscallLostHelper: it waits in a futex, and a thread that
-	// Ruby does not know, such as the one that resolves a name for it, waits for such a mutex.
+	// SyscallLostLock: the thread waits in a futex for a mutex of C code, and the mutex's owner is no thread of the
+	// process. The owner has ended, or it held the mutex at a fork that did not copy it. SyscallLostHelper: the thread
+	// waits in a futex, and a thread that Ruby does not know waits for such a mutex. An example is the thread that
+	// resolves a name.
 	SyscallLostLock   = "(lock of no thread)"
 	SyscallLostHelper = "(helper at a lock of no thread)"
 )
@@ -329,9 +330,9 @@ type Self struct {
 	MaxRSSBytes int64
 	// Priority is what the sampling thread runs at.
 	Priority Priority
-	// Halved: no CPU is free, so that ddtop takes half of Process.Overhead at most. Lowered: its rates are lower than asked for,
-	// since these would take more than it may. Extended: it takes more than Process.Overhead, or half of that, because figures would
-	// not have their least quality otherwise (LeastQualities).
+	// Halved: no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered: rates are lower than asked
+	// for, because of the limit. Extended: ddtop takes more than Process.Overhead, or more than half of it, because
+	// figures would otherwise be below their least quality (LeastQualities).
 	Halved, Lowered, Extended bool
 }
 
@@ -353,8 +354,8 @@ type Reads struct {
 	Pauses, PausesCut uint64
 	// PausedNS is the sum of their PauseNS.
 	PausedNS uint64
-	// Lost counts the samples that were taken and then given up, because who was to take them, or the disk, was too slow: they
-	// are among Ticks. Of the time between a sample and the one before it nothing is known when Lost has grown.
+	// Lost counts samples that were taken and then given up, because the receiver or the disk was too slow. Ticks
+	// includes them. If Lost has grown, nothing is known of the time since the sample before.
 	Lost uint64
 }
 
@@ -381,11 +382,11 @@ type Sample struct {
 	Proc     Proc
 	Self     Self
 	Reads    Reads
-	// Classes is the last estimate of what has been allocated by class since the attach; nil: none, or a recording of before
-	// they were kept. It is shared and not to be changed.
+	// Classes is the last estimate of what has been allocated by class since the attach. It is nil if there is none,
+	// or in a recording without them. It is shared and must not be changed.
 	Classes *AllocClasses
-	// Fibers is the last look at the fibers that wait, of those that are known; nil: there was none yet, or a recording of before they
-	// were kept. It is shared and not to be changed. Their times are not this sample's.
+	// Fibers is the last look at the known fibers that wait. It is nil if there was none, or in a recording without
+	// them. It is shared and must not be changed. Its times are not those of this sample.
 	Fibers *Fibers
 	// Changes are those of the GVL since the sample before, in exact mode.
 	Changes Changes

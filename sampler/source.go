@@ -9,8 +9,8 @@ import (
 // ErrEnded is returned by Source.Run when the target has exited or the recording is over; Process.End tells more.
 var ErrEnded = errors.New("the target has ended")
 
-// ErrGaveWay is returned by Source.Run when the Group gives the place of the process to another one. Its caller calls Group.Done, after
-// which the process may be sampled again, by a new Source.
+// ErrGaveWay is returned by Source.Run when the Group gives the place of the process to another one. The caller must
+// then call Group.Done. After that a new Source may sample the process again.
 var ErrGaveWay = errors.New("its place was given to another process")
 
 // Era is the generation of scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue), for texts and for
@@ -88,9 +88,9 @@ type Source interface {
 	Process() Process
 	// Dictionary is what the IDs of the samples point into. It grows while Run runs.
 	Dictionary() *Dictionary
-	// Run delivers samples to emit, in order of time, until ctx ends (nil), the target or recording ends (ErrEnded),
-	// the place is given to another process (ErrGaveWay), or nothing can be read any more (an error that says why). emit must not keep the Sample (see Sample.Clone) and
-	// should return within a fraction of a tick.
+	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, ErrEnded when the target or the
+	// recording ends, ErrGaveWay when another process gets the place, and an error with the reason when nothing can be
+	// read any more. emit must not keep the Sample (see Sample.Clone) and should return within a fraction of a tick.
 	Run(ctx context.Context, emit func(*Sample)) error
 	// End says how the target ended; ok is false while it lives.
 	End() (end End, ok bool)

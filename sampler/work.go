@@ -37,8 +37,9 @@ type Work struct {
 	Kind   WorkKind
 	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id") or the class of a job; "" where it is not known.
 	Endpoint string
-	// SinceNS is when it was first seen, and BeforeNS when its thread was last seen without it, both CLOCK_MONOTONIC in ns: it began
-	// between the two. BeforeNS is 0 where it had begun before the thread was first looked at.
+	// SinceNS is when the work was first seen. BeforeNS is when its thread was last seen without it. The work began
+	// between the two. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the thread was
+	// first read.
 	SinceNS, BeforeNS int64
 	// QueuedNS is how long it had waited before it came to the thread, in ns, by what a load balancer or its queue has written into
 	// it (X-Request-Start, a job's enqueued_at); 0: not known.

@@ -59,9 +59,9 @@ func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.P
 		out = os.Stdout
 	}
 	p := &painter{out: out, next: new(canvas.Grid), shown: new(canvas.Grid), wake: make(chan struct{}, 1)}
-	// Signals are the caller's: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same
-	// signal and, when the ended ctx has stopped the loop that reads its message first, wait forever for a reader, and
-	// the program's end for it.
+	// The caller handles signals: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same
+	// signal and send a message to the program's loop. If the end of ctx has already stopped this loop, the handler
+	// waits forever for a reader, and the end of the program waits for the handler.
 	opts = append(opts, tea.WithContext(ctx), tea.WithFPS(modesPerSecond), tea.WithoutSignalHandler(), tea.WithOutput(p.output()))
 	return tea.NewProgram(&painting{painted: model, p: p}, opts...), p
 }

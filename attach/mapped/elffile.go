@@ -94,7 +94,8 @@ type checkedPart struct {
 	data []byte
 }
 
-// checkedFile is a file whose checked parts stay as they were.
+// checkedFile is a file with copies of the parts that were checked. Reads of these parts return the copies, so that a
+// later change of the file cannot undo the check.
 type checkedFile struct {
 	file  io.ReaderAt
 	parts []checkedPart

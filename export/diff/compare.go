@@ -39,7 +39,8 @@ type comparedKey struct{ stack, state string }
 
 func (k comparedKey) frames() []string { return strings.Split(k.stack, ";") }
 
-// CompareMeasured makes what was measured comparable.
+// CompareMeasured returns the weights of one metric of m as a Comparable. It fails if m has too little data for the
+// metric.
 func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, error) {
 	if err := m.Enough(metric); err != nil {
 		return Comparable{}, err

@@ -110,7 +110,8 @@ func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointI
 	if s.Name != "" {
 		sample.Label[labelEndpoint] = []string{flamegraph.Printable(s.Name)}
 	}
-	// The bits of the spans' ids, as a tracer's library writes them.
+	// A span's id is unsigned and a label is signed. Like the tracers' libraries, keep the bits: a large id becomes
+	// negative.
 	if s.Span != 0 {
 		setNumber(sample, labelSpan, int64(s.Span))
 	}

@@ -85,11 +85,12 @@ var chromeColors = [gvl.NumStates]string{
 	gvl.Parked: "thread_state_sleeping", gvl.Sleeping: "thread_state_sleeping",
 }
 
-// WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing: a track a
-// thread with a slice a state, a track that shows who holds the GVL, counters for the threads that wait for it, CPU use,
-// memory and allocations, and marks for the begin of collections, of threads, of time that is known exactly, and for notes. A wait that
-// is known exactly says who held the GVL, and has a slice within it from when the thread was chosen. Times are µs since the first sample
-// of all. It is written as it is made: in memory are the stacks' numbers only.
+// WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing. Each
+// thread has a track with a slice for each state. Another track shows who holds the GVL. Counters show the threads
+// that wait for the GVL, CPU use, memory and allocations. Marks show notes, and where collections, threads and exactly
+// known time begin. If a wait is known exactly, it names the holder of the GVL, and a slice within it begins when the
+// thread was chosen. Times are in µs since the first sample of all traces. WriteChrome writes while it reads, and
+// keeps only the numbers of the stacks in memory.
 func WriteChrome(w io.Writer, list []*Trace) error {
 	base, start := traceStart(list)
 	out := chromeWriter{w: bufio.NewWriter(w)}

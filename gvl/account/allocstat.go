@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatAlloc is what was allocated in the window, by class: an estimate (sampler.AllocClasses). How many objects it were in
-// all is known exactly (StatGC.Allocated).
+// StatAlloc is an estimate of what was allocated in the window, by class (sampler.AllocClasses). The number of all
+// objects is known exactly: StatGC.Allocated.
 type StatAlloc struct {
 	// Instants is how often new objects were looked at; with few of them the shares say little.
 	Instants uint64 `json:"instants"`
@@ -23,8 +23,8 @@ const MaxStatClasses = 30
 // StatAllocClass is one class's part. Names in parentheses are not classes (sampler.AllocInternal and others).
 type StatAllocClass struct {
 	Name string `json:"name"`
-	// Objects is their number, Share (0 to 1) the part of all; Error the half width of the share's 95 % confidence interval,
-	// null when it was not seen often enough to tell.
+	// Objects is the estimated number of objects. Share (0 to 1) is their part of all objects. Error is half the width
+	// of the 95 % confidence interval of Share. It is null if the class was seen too rarely.
 	Objects float64  `json:"objects"`
 	Share   float64  `json:"share"`
 	Error   *float64 `json:"error"`

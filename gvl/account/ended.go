@@ -5,9 +5,10 @@ import "github.com/ddtop/ddtop/sampler"
 // OtherEndpoints stands for the endpoints beyond those that EndedCounts keeps apart.
 const OtherEndpoints = "(other)"
 
-// EndedCounts counts the requests and jobs that end, by their endpoints: those whose route or class became known, each once, by
-// what was known of it last. It is what Requests counts, without remembering them: for who measures for weeks. A request shorter
-// than the time between two readings of stacks may have been missed. It is not safe for concurrent use.
+// EndedCounts counts the requests and jobs that end, by endpoint. Each counts once, under the route or class that was
+// known of it last. If none became known, it does not count. EndedCounts counts the same as Requests but remembers no
+// requests, so it can measure for weeks. A request shorter than the time between two readings of stacks may be missed.
+// EndedCounts is not safe for concurrent use.
 type EndedCounts struct {
 	dict *sampler.Dictionary
 	open map[sampler.WorkNumber]*countedRequest

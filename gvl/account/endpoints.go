@@ -270,15 +270,16 @@ func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	return kept, false
 }
 
-// EndpointsOf returns what was seen of each endpoint in the last windowNS before the last sample, and how long that is, in ns. It looks at
-// nothing before fromNS.
+// EndpointsOf returns the endpoints in the last windowNS before the last sample, and the length of that time in ns. It
+// leaves out what happened before fromNS.
 func (r *Requests) EndpointsOf(windowNS, fromNS int64) (list []Endpoint, spanNS int64) {
 	from := max((r.nowNS/1e9-windowNS/1e9)*1e9, fromNS/1e9*1e9, r.firstNS)
 	return r.Endpoints(from, r.nowNS), r.nowNS - from
 }
 
-// Endpoints returns what was seen of each endpoint between two times, in the whole seconds that hold them (with fromNS 0: since
-// the first sample), those with most time first, and what is beyond the limits last. The slice is the caller's.
+// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the time
+// begins with the first sample. The endpoint with the most time comes first, and the sum of all endpoints beyond the
+// limits last. The caller owns the slice.
 func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	r.stream.SettleLocks()
 	whole := fromNS <= r.firstNS && toNS >= r.nowNS

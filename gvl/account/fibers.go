@@ -36,7 +36,8 @@ type fiberWait struct {
 // stale reports whether nothing was said of the fiber for too long; time in which nothing was sampled does not count.
 func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
 
-// Fibers returns the last look at the fibers that wait, and how old it is, in ns; nil: there was none. It is not to be changed.
+// Fibers returns the last look at the fibers that wait, and its age in ns. It returns nil if there was none. Callers
+// must not change the result.
 func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
 	if r.looks.last == nil {
 		return nil, 0

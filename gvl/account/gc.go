@@ -125,8 +125,8 @@ type StatGCMajorBy struct {
 	OldMalloc uint64 `json:"oldmalloc"`
 }
 
-// StatGCTrigger is code in which collections began: Seen of them were still going on when they were first seen, Probable
-// were over by then, and began there or shortly before.
+// StatGCTrigger is code in which collections began. Seen counts the collections that were still going on when they
+// were first seen. Probable counts those that had ended by then: they began in this code or shortly before.
 type StatGCTrigger struct {
 	StatCode
 	Seen     uint64 `json:"seen"`

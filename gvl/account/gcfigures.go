@@ -2,8 +2,8 @@ package account
 
 import "github.com/ddtop/ddtop/sampler"
 
-// GCFigures are the figures of GC.stat and GC.stat_heap at one moment, under Ruby's own keys (those of 3.4; docs/reference/json.md).
-// A figure that the release does not keep is null.
+// GCFigures are the figures of GC.stat and GC.stat_heap at one moment. Their keys are Ruby 3.4's
+// (docs/reference/json.md). A figure that the release does not keep is null.
 type GCFigures struct {
 	// AtNS is when they were read, CLOCK_MONOTONIC in ns.
 	AtNS int64 `json:"monotonic_ns"`

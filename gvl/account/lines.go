@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatLine is a line of `ddtop stat --interval`: what happened in one stretch of time. The field names are a contract. Durations
-// are in ns, *_monotonic_ns is CLOCK_MONOTONIC.
+// StatLine is a line of `ddtop stat --interval`: what happened in one interval. The field names are a contract.
+// Durations are in ns. Fields that end with _monotonic_ns are CLOCK_MONOTONIC.
 type StatLine struct {
 	PID        int    `json:"pid"`
 	StartNS    int64  `json:"start_monotonic_ns"`
@@ -18,8 +18,9 @@ type StatLine struct {
 	Samples    uint64 `json:"samples"`
 	// Threads is how many threads there were at the last sample.
 	Threads int `json:"threads"`
-	// NS is the time of all threads by state; HeldShare is what was held of the GVLs of all ractors (1: one was held all the
-	// time), WaitingMean the mean number of threads that waited for one.
+	// NS is the time of all threads by state. HeldShare is the share of the time in which the GVLs of all ractors were
+	// held, added up: it is 1 if one GVL was held all the time. WaitingMean is the mean number of threads that waited
+	// for a GVL.
 	NS          StatStates `json:"ns"`
 	HeldShare   OrNull     `json:"held_share"`
 	WaitingMean OrNull     `json:"waiting_mean"`
@@ -33,8 +34,8 @@ type StatLine struct {
 	RSSBytes int64 `json:"rss_bytes"`
 	// ExactNS is for how much of the time every change of the GVL is known.
 	ExactNS int64 `json:"exact_ns"`
-	// Lacks says by kind of figure, in a sentence, why its figures are null. It is null if they have their least quality. A line has no
-	// figures of stacks and requests.
+	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if the figures
+	// have their least quality. A line has no figures of stacks and requests.
 	Lacks LineLacks `json:"lacks"`
 }
 
@@ -79,8 +80,8 @@ type LineGC struct {
 	unread, low bool
 }
 
-// MaxLineLagNS is how long a line waits at most for threads whose time is not settled yet. What comes later counts in the next
-// line.
+// MaxLineLagNS is the longest time that a line waits for threads whose time is not settled. Time that is settled later
+// counts in the next line.
 const MaxLineLagNS = 5_000_000_000
 
 // maxOpenLines bounds the lines that are not told yet: where nothing is read for long, the oldest are told as they are.
@@ -133,8 +134,9 @@ type lineEnd struct {
 	rss          int64
 }
 
-// Lines cuts the time of a Stream into equal stretches and says of each what happened, when all of it is settled: up to a second
-// after its end, for the kernel's answers come late. Not safe for concurrent use.
+// Lines cuts the time of a Stream into equal intervals and reports what happened in each. It reports an interval when
+// all of its time is settled. This is up to a second after its end, because the kernel's answers come late. Lines is
+// not safe for concurrent use.
 type Lines struct {
 	gvl.Ignore
 	proc   sampler.Process
@@ -153,7 +155,7 @@ func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(StatLi
 	return NewLinesWithSums(s, p, length, func(l StatLine, _ *LineSums) { out(l) })
 }
 
-// NewLinesWithSums is NewLines that also tells of what the lines are made; out may keep it.
+// NewLinesWithSums is like NewLines, but also passes out the sums that the line is made from. out may keep the sums.
 func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(StatLine, *LineSums)) *Lines {
 	l := &Lines{proc: p, length: length, out: out}
 	s.Attach(l)

@@ -20,26 +20,29 @@ const (
 	forgetLockNS = int64(10e9)
 )
 
-// LockHold is one hold of a Mutex or Monitor that was seen to begin and to end. Of a lock only what happens while somebody waits
-// for it is seen: who holds it is read with the threads that wait.
+// A LockHold is one hold of a Mutex or Monitor that was seen to begin and to end. A lock is only seen while a thread
+// waits for it, because the holder is read together with the waiting threads.
 type LockHold struct {
 	Object uint64
 	Kind   string // as in Detail.Kind
 	Thread sampler.ThreadID
-	// FromNS and ToNS are its edges, CLOCK_MONOTONIC in ns, each the middle between two samples; GapNS is how far they may be off
-	// together. FromNS is 0 when the thread held the lock before somebody waited for it: how long is not known, but since SeenNS.
+	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns. Each is the middle between two samples. GapNS
+	// is how far both together may be off. FromNS is zero if the thread held the lock before any thread waited for it.
+	// Then only SeenNS is known: the thread has held the lock at least since then.
 	FromNS, ToNS, GapNS, SeenNS int64
-	// Perhaps: who waited was woken meanwhile, so that it may be several holds of the same thread, with others' chances between them.
+	// Perhaps is set if a waiting thread was woken in between. Then this may be several holds of the same thread,
+	// between which other threads could have taken the lock.
 	Perhaps bool
-	// LeastNS is for how long it is known to be one hold, in ns: nobody who waited was woken, from one sample to another.
+	// LeastNS is the longest time, in ns, for which this is known to be one hold: from one sample to another no
+	// waiting thread was woken.
 	LeastNS int64
 }
 
 // mostNS is how long a hold that was seen to begin can have taken, in ns.
 func (h *LockHold) mostNS() int64 { return h.ToNS - h.FromNS + h.GapNS }
 
-// LockHolds watches who holds the locks that threads wait for. It is a Consumer; the zero value is ready. Who waits is read with
-// every sample, who holds a lock with those of the stacks alone.
+// LockHolds finds out who holds the locks that threads wait for. It is a Consumer. The zero value is ready to use.
+// Waiting threads are read with every sample. Holders are read only with samples that read stacks.
 type LockHolds struct {
 	gvl.Ignore
 	open map[uint64]*openHold
@@ -204,19 +207,21 @@ func (l *LockHolds) add(h LockHold) {
 type LockUse struct {
 	// Taken is how often another thread was seen to have it than before: it was taken at least as often.
 	Taken int64
-	// Held are the lengths of those holds that were seen to begin and to end. One may be about as short as the time between two samples, so
-	// that shorter ones are missing: such a length is an upper bound.
+	// Held are the lengths of the holds that were seen to begin and to end. A hold that is not much longer than the
+	// time between two samples is told as an upper bound, because shorter holds are missing.
 	Held gvl.Lengths
-	// perhaps is how many of them may consist of several, since who waited was woken meanwhile.
+	// perhaps is how many of these holds may be several holds in a row, because a waiting thread was woken in between.
 	perhaps int64
-	// HeldNow is for how long its holder has had it at the end of the time: at least, if it had it before somebody waited for it, or if it may
-	// have let go and taken it again. It is zero if that is not known.
+	// HeldNow is how long the holder has had the lock at the end of the time. It is a lower bound if the thread held
+	// the lock before any other waited for it, or if it may have let go and taken it again. It is zero if the length
+	// is not known.
 	HeldNow gvl.Bounded
 	Now     sampler.ThreadID // 0: nobody, or it is not known
 }
 
-// Told returns the lengths that shares of the holds did not exceed; shares must grow, and so do the numbers. All are of one estimate. If some of
-// the holds may consist of several, all are lower bounds, and zero where nothing is known.
+// Told returns, for each share, the length that this share of the holds did not exceed. shares must grow. The lengths
+// then grow too, and all come from one estimate. If some of the holds may be several in a row, all lengths are lower
+// bounds, and zero if nothing is known.
 func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	if u.perhaps > 0 {
 		return u.Held.Least(shares...)
@@ -273,8 +278,8 @@ func (l *LockHolds) FromNS() int64 {
 // maxRecentLocks bounds what Recent returns.
 const maxRecentLocks = 100
 
-// Recent returns the locks that others had to wait for between two times, the one that changed hands last first: those of which a
-// hold ended then.
+// Recent returns the locks that threads had to wait for and of which a hold ended between two times. The lock that
+// changed hands last comes first.
 func (l *LockHolds) Recent(fromNS, toNS int64) []Contended {
 	var out []Contended
 	seen := make(map[uint64]bool)

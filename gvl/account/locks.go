@@ -23,9 +23,10 @@ type Contended struct {
 	// HolderState is what that thread does, and HolderStack where; Unknown and 0 without a Holder.
 	HolderState gvl.State
 	HolderStack sampler.StackID
-	// Waiters are the threads that wait, the longest first. LongestNS is for how long that one has waited, as LongestBound says. It is zero
-	// if that is not known, because each of them may have had the lock since it was seen first. SeenNS is since when the one that was seen
-	// first was seen waiting.
+	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of that wait,
+	// and LongestBound says whether it is a bound. LongestNS is zero if it is not known, because each thread may have
+	// had the lock since it was first seen. SeenNS is the time since which the thread that was seen first has been
+	// seen waiting.
 	Waiters      []sampler.ThreadID
 	LongestNS    int64
 	LongestBound gvl.Bound
@@ -37,9 +38,9 @@ type Contended struct {
 // Longest is for how long the longest waiter has waited, as it is told.
 func (c *Contended) Longest() gvl.Bounded { return gvl.Bounded{NS: c.LongestNS, Bound: c.LongestBound} }
 
-// Locks returns what the threads of one sample wait for: locks first, then what is only waited on, threads that are joined last; each with the
-// most waiters first. It holds nothing for sleeps and I/O. Ruby 2.5's Monitor is written in Ruby and appears as the Mutex
-// in it.
+// Locks returns what the threads of one sample wait for: first locks, then objects that threads only wait on, last
+// joined threads. Within each kind the one with the most waiters comes first. Sleeps and I/O are left out. In Ruby 2.5
+// a Monitor appears as the Mutex in it, because it is written in Ruby.
 func Locks(states []gvl.ThreadState) []Contended {
 	type key struct {
 		kind   string

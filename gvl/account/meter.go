@@ -3,16 +3,16 @@ package account
 // reading is a counter's value at the time of the sample that brought it, CLOCK_MONOTONIC in ns; 0: none.
 type reading struct{ value, atNS int64 }
 
-// Meter says how much a counter grew that is read more rarely than samples are made, as ddtop's own CPU time is and the
-// process's context switches are: only time between two of its readings counts.
+// Meter measures how much a counter grew that is read less often than samples are made, such as ddtop's own CPU time
+// or the process's context switches. It counts only the time between two readings of the counter.
 type Meter struct {
 	seen        bool
 	value       int64
 	first, last reading
 }
 
-// Feed takes what the next sample says, made at atNS, CLOCK_MONOTONIC in ns. What the first one brings may have been read at any
-// time before.
+// Feed adds the counter's value from a sample made at atNS, CLOCK_MONOTONIC in ns. The first sample's value may have
+// been read at any time before.
 func (m *Meter) Feed(value, atNS int64) {
 	if m.seen && value != m.value {
 		m.last = reading{value, atNS}
@@ -26,8 +26,9 @@ func (m *Meter) Feed(value, atNS int64) {
 // Known reports whether there is such a counter: a core file has none.
 func (m *Meter) Known() bool { return m.value != 0 }
 
-// Since returns by how much the counter grew between an earlier reading (that of the zero value is the first one) and the last
-// one, in its own unit, and how long that was, in ns. A span of 0: too short to tell.
+// Since returns how much the counter grew between an earlier reading and the last one, in the counter's own unit, and
+// the time between the two in ns. The zero Meter stands for the first reading. spanNS is zero if the time is too short
+// to tell.
 func (m *Meter) Since(from *Meter) (grown, spanNS int64) {
 	r := from.last
 	if r.atNS == 0 {

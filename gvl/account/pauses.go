@@ -8,8 +8,8 @@ import (
 // StatPauses says for how long the process was stopped for samples in the window (--pause); all 0 where it never was.
 type StatPauses struct {
 	Count int64 `json:"count"`
-	// Cut is how many of them did not show one instant: a thread could not be stopped, or the time was up before all was
-	// read.
+	// Cut is how many of them did not show one instant, because a thread could not be stopped or the time ran out
+	// before all was read.
 	Cut int64 `json:"cut"`
 	// Quantiles come from a histogram of 3 % resolution. TotalNS is the sum.
 	P50NS   int64 `json:"p50_ns"`

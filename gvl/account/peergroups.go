@@ -65,7 +65,7 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	return n
 }
 
-// Group returns the group of a number that of has returned.
+// Group returns the group with number n, which must come from GroupOf.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
 // clientOf reports whether a connection was opened by the other end, a client that the thread serves: this end has a

@@ -25,11 +25,12 @@ func (m *QualityMeter) Tick(k *gvl.Tick) {
 
 // StatQuality is what the figures of a window rest on.
 type StatQuality struct {
-	// ApartNS is the mean time between two samples while the process worked, StacksApartNS that between two readings of stacks. ApartNS is zero
-	// if changes are known without samples, StacksApartNS if there was no reading.
+	// ApartNS is the mean time between two samples while the process worked. It is zero if changes are known without
+	// samples. StacksApartNS is the same for readings of stacks. It is zero if there was none.
 	ApartNS       int64 `json:"apart_ns"`
 	StacksApartNS int64 `json:"stacks_apart_ns"`
-	// Lacks says by kind of figure, in a sentence, why its figures are null. It is null if they have their least quality.
+	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if the figures
+	// have their least quality.
 	Lacks StatLacks `json:"lacks"`
 	// Of is all that it is made of.
 	Of sampler.Quality `json:"-"`
@@ -127,7 +128,8 @@ func (g StatGVL) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(g), nulls{"held_share", "waiting_mean"}, nil)
 }
 
-// MarshalJSON writes null for the sampled times if they have less than their least quality, and for all that was not read. Counts are Ruby's own.
+// MarshalJSON writes null for sampled times below their least quality, and for all figures that were not read. Counts
+// come from Ruby and are always written if they were read.
 func (g StatGC) MarshalJSON() ([]byte, error) {
 	type plain StatGC
 	sampled := nulls{"ns", "share", "phase_ns"}
@@ -148,7 +150,7 @@ func (p StatProcess) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// MarshalJSON writes null for the times of tasks that the kernel did not tell of, or that were not read twice in the window.
+// MarshalJSON writes null for times that the kernel did not report or that were not read twice in the window.
 func (p StatPressure) MarshalJSON() ([]byte, error) {
 	type plain StatPressure
 	if p.Source != sampler.PressureNone.String() && !p.unread {
@@ -157,7 +159,8 @@ func (p StatPressure) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(p), nulls{"cpu_some_ns", "memory_some_ns", "memory_full_ns", "io_some_ns", "io_full_ns"}, nil)
 }
 
-// MarshalJSON writes null for the endpoints if their figures have less than their least quality. Requests in progress were seen.
+// MarshalJSON writes null for the endpoints if their figures are below their least quality. It writes requests in
+// progress in any case, because each of them was seen.
 func (r StatRequests) MarshalJSON() ([]byte, error) {
 	type plain StatRequests
 	if !r.low {

@@ -16,32 +16,36 @@ type Request struct {
 	// Work is what was known of it last.
 	Work   sampler.Work
 	Thread sampler.ThreadID
-	// FromNS and ToNS are when it began and ended, CLOCK_MONOTONIC in ns, each the middle between the reading of the thread's stack
-	// without it and the one with it. InProgress: it goes on, and ToNS is the time of the last sample. AtLeast: it took longer than
-	// that, since it had begun before its thread was looked at first, or ended while nothing was sampled.
+	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of the
+	// thread's stack with the request and one without it. If InProgress is set, the request goes on, and ToNS is the
+	// time of the last sample. If AtLeast is set, the request took longer: it had begun before its thread was first
+	// read, or it ended while nothing was sampled.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
-	// SlackNS bounds its length: it lies so far above or below at most. It is half the time between the readings at its begin, and where it has
-	// ended half of that at its end. A request seen in one reading alone took something between none and the time from the reading
-	// before to that after it.
+	// SlackNS is how much shorter or longer than told the request may be. It is half the time between the two readings
+	// at the begin, plus, once the request has ended, half of that at the end. A request that was seen in only one
+	// reading took between nothing and the time from the reading before to the reading after.
 	SlackNS int64
-	// Late: its thread's stack was read between BeforeNS and SinceNS of Work, but not for whom it works, as there was no time for that.
-	// Those that are found so are the longer ones: they are not among an endpoint's Durations.
+	// Late is set if the thread's stack was read between BeforeNS and SinceNS of Work without its request, because
+	// time was short. Requests that are found this way tend to be long, so they are left out of an endpoint's
+	// Durations.
 	Late bool
-	// NS is the time of its threads by state: less than ToNS - FromNS where it began before the measurement, was not sampled,
-	// or was suspended (a fiber that is not running has no state).
+	// NS is the time of the request's threads by state. It is less than ToNS - FromNS if the request began before the
+	// measurement, was not sampled for a time, or was suspended. A fiber that does not run has no state.
 	NS [gvl.NumStates]int64
 	// FiberNS is the time in which a fiber waited for it and no thread worked for it, ns.
 	FiberNS int64
-	// Peers are those that its io waited for longest, the longest first, maxRequestPeers at most. Where there are more than
-	// maxSumPeers, what is said of each can be too little.
+	// Peers are the peers for which the request's io waited longest, the longest first, at most maxRequestPeers. If
+	// there are more than maxSumPeers, their times can be too small.
 	Peers []PeerNS
 	// BlameNS is the time, thread·ns, that other threads waited for the GVL while its thread held it for it.
 	BlameNS int64
-	// Of one in progress at the last sample: Suspended, its thread does not work for it right now; else Now is the thread's state,
-	// Serving and Stack what was read of it. With Suspended, Waits says that one of the thread's fibers waited for it in the last look
-	// at them that had it, at FiberAtNS, CLOCK_MONOTONIC in ns: Serving and Stack are that fiber's.
+	// The fields from here on describe a request that is in progress at the last sample. If Suspended is set, the
+	// thread does not work for the request at this moment. Otherwise Now is the thread's state, and Serving and Stack
+	// are what was read with it. If Suspended and Waits are set, one of the thread's fibers waited for the request
+	// when that fiber was last looked at. Then Serving and Stack are the fiber's, and FiberAtNS is the time of the
+	// look, CLOCK_MONOTONIC in ns.
 	Suspended bool
 	Waits     bool
 	FiberAtNS int64
@@ -53,7 +57,7 @@ type Request struct {
 // DurationNS is its age, or how long it took, in ns, to within SlackNS; with AtLeast it took longer.
 func (q *Request) DurationNS() int64 { return max(q.ToNS-q.FromNS, 0) }
 
-// BeginSlackNS bounds FromNS: the begin lies so far before or behind it at most; 0 where it is not known since when it has been going on.
+// BeginSlackNS is how far the begin may lie before or after FromNS. It is zero if the begin was not seen.
 func (q *Request) BeginSlackNS() int64 { return beginSlack(&q.Work) }
 
 func beginSlack(w *sampler.Work) int64 {
@@ -63,18 +67,19 @@ func beginSlack(w *sampler.Work) int64 {
 	return 0
 }
 
-// Endpoint is a route or a job class over a stretch of time. Requests shorter than the time between two readings of stacks may
-// have been missed: figures are of those that were seen, and none is the number of requests that were served.
+// An Endpoint is a route or a job class over a time. Requests shorter than the time between two readings of stacks may
+// be missed. So all figures are of the requests that were seen, and none is the number of requests served.
 type Endpoint struct {
-	// Kind and Name are those of sampler.Work; Name is "" for those whose route could not be told. Other: it stands for all endpoints
-	// and requests beyond the limits on those kept apart.
+	// Kind and Name are those of sampler.Work. Name is empty for requests whose route is not known. If Other is set,
+	// this Endpoint is the sum of all endpoints and requests beyond the limits.
 	Kind  sampler.WorkKind
 	Name  string
 	Other bool
 	// Ended is how many were seen to end, Running how many go on.
 	Ended, Running int
-	// Durations are of those seen to begin and to end. LongestNS is the longest of all; LongestAtLeast: it is a lower bound, for that one
-	// goes on, or one of its ends was not seen.
+	// Durations are the lengths of the requests that were seen to begin and to end. LongestNS is the length of the
+	// longest request of all. LongestAtLeast is set if LongestNS is a lower bound, because that request goes on or its
+	// begin or end was not seen.
 	Durations      gvl.Histogram
 	LongestNS      int64
 	LongestAtLeast bool
@@ -90,8 +95,8 @@ type Endpoint struct {
 	PerSecond float64
 }
 
-// Slack returns by how much the lengths of a row may be off, if that is told: the shortest of them is shortestNS, and its bounds are more than a
-// sixteenth apart. It is zero otherwise.
+// Slack returns how much the lengths of a row may be off, if that is worth telling, and zero otherwise. It is worth
+// telling if the bounds of the shortest length, shortestNS, are more than a sixteenth apart.
 func Slack(shortestNS, slackNS int64) int64 {
 	if _, vague := Length(shortestNS, slackNS); vague {
 		return slackNS
@@ -99,7 +104,8 @@ func Slack(shortestNS, slackNS int64) int64 {
 	return 0
 }
 
-// Slack returns by how much the quantiles of Durations and LongestNS may be off, if that is told.
+// Slack returns how much the quantiles of Durations and LongestNS may be off, if that is worth telling, and zero
+// otherwise.
 func (e *Endpoint) Slack() int64 {
 	if n, _ := e.Durations.Count(); n > 0 {
 		return Slack(e.Durations.Quantile(.5), e.SlackNS)
@@ -110,8 +116,8 @@ func (e *Endpoint) Slack() int64 {
 	return Slack(e.LongestNS, e.SlackNS)
 }
 
-// Length returns how a length is told that lies between ns-slackNS and ns+slackNS; atMost: the two bounds are more than a sixteenth apart, so
-// that it is told as an upper bound.
+// Length returns how to tell a length that lies between ns-slackNS and ns+slackNS. If these bounds are more than a
+// sixteenth apart, Length returns the upper one, and atMost is true. Otherwise it returns ns.
 func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	if ns > 0 && 2*slackNS > (ns+slackNS)/gvl.PlainParts {
 		return ns + slackNS, true

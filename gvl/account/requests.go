@@ -24,8 +24,9 @@ const (
 	suspendedNS = int64(10e9)
 )
 
-// Requests follows the requests and jobs that threads work for (sampler.Serving). A request belongs to the endpoint that was
-// known of it last, from its begin on. It is a Consumer and not safe for concurrent use.
+// Requests follows the requests and jobs that threads work for (sampler.Serving). All time of a request, from its
+// begin on, belongs to the endpoint that was known of it last. Requests is a Consumer. It is not safe for concurrent
+// use.
 type Requests struct {
 	gvl.Ignore
 	dict    *sampler.Dictionary
@@ -76,8 +77,8 @@ type openRequest struct {
 	seconds []endpointSecond
 }
 
-// NewRequests returns a Requests of a stream whose samples' IDs point into dict, that tells endpoints by the second for the
-// last keepNS, maxEndpointSeconds at most.
+// NewRequests returns a Requests of a stream. The IDs in the stream's samples point into dict. Endpoints are kept by
+// the second for the last keepNS, at most for maxEndpointSeconds.
 func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
 	r := &Requests{dict: dict, groups: PeerGroups{Dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
 	r.ended.at = make(map[sampler.WorkNumber]int)
@@ -85,15 +86,16 @@ func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requ
 	return r
 }
 
-// Keep makes it tell endpoints by the second for the last ns, if that is longer than now. It is for before the first sample.
+// Keep extends the time for which endpoints are kept by the second to the last ns. It never shortens that time. Call
+// it before the first sample.
 func (r *Requests) Keep(ns int64) {
 	if e := newEndpointSums(ns); len(e.recent) > len(r.endpoints.recent) {
 		r.endpoints = e
 	}
 }
 
-// LeftOut returns how many requests and jobs were not kept apart since more than maxOpenRequests were in progress: what they did is in
-// Endpoint.Other.
+// LeftOut returns how many requests and jobs were not followed one by one, because more than maxOpenRequests were in
+// progress. Their time is in Endpoint.Other.
 func (r *Requests) LeftOut() uint64 { return r.leftOut }
 
 // Interval charges a stretch of a thread's time.

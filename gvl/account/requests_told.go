@@ -80,8 +80,8 @@ func compareRequests(a, b Request) int {
 	return cmp.Or(cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Work.Number, b.Work.Number))
 }
 
-// At returns those that were in progress at an earlier time and are remembered, the oldest first. They are as they stand now, or
-// as they were at their end: NS is of the whole length, beyond that time.
+// At returns the remembered requests that were in progress at an earlier time, the oldest first. Each is returned as
+// it is now, or as it was at its end, so NS also holds time after atNS.
 func (r *Requests) At(atNS int64) []Request {
 	out := r.now(func(q *openRequest) bool { return q.FromNS <= atNS && (!q.hasEnded() || q.awayNS > atNS) })
 	r.ended.visit(func(q *Request) {
@@ -163,8 +163,8 @@ func (e *endedRequests) visit(fn func(*Request)) {
 	}
 }
 
-// Longest returns the n requests and jobs that took longest of those that are remembered, in progress or over, the longest first.
-// The slice is the caller's.
+// Longest returns the n longest requests and jobs that are remembered, the longest first. Some may still be in
+// progress. The caller owns the slice.
 func (r *Requests) Longest(n int) []Request {
 	all := r.Running()
 	r.ended.visit(func(q *Request) { all = append(all, *q) })

@@ -50,7 +50,8 @@ type Stat struct {
 	NativeThreads []StatNative `json:"native_threads"`
 	// Requests are the requests and jobs that threads worked for; Measure fills it.
 	Requests StatRequests `json:"requests"`
-	// Exact says how exact mode went. It is nil if exact mode was not on, and of a recording. Who has the process at hand fills it.
+	// Exact says how exact mode went. It is nil for a recording, and if exact mode was not on. A caller that measures
+	// a live process fills it.
 	Exact *StatExact `json:"exact"`
 	// Source says how it was learned what threads did. It is nil of a recording. Who has the process at hand fills it.
 	Source *StatSource `json:"source"`
@@ -59,10 +60,11 @@ type Stat struct {
 // StatSource says how it was learned what threads did: by "switches" of threads, or by "polling".
 type StatSource struct {
 	Kind string `json:"kind"`
-	// Why says why it was not by switches, though that was asked for, or not all the time. It is empty if neither is so.
+	// Why gives the reason if switches were asked for but were not followed, or not all the time. It is empty
+	// otherwise.
 	Why string `json:"why"`
-	// Records is how many intervals on a CPU were recorded, Lost how many had no room, FailedWords how many words of memory could not be
-	// read. KernelNS is how long the kernel took to make the records, in ns.
+	// Records is how many intervals on a CPU were recorded. Lost is how many had no room. FailedWords is how many
+	// words of memory could not be read. KernelNS is how long the kernel took to make the records, in ns.
 	Records     uint64 `json:"records"`
 	Lost        uint64 `json:"lost"`
 	FailedWords uint64 `json:"failed_words"`
@@ -74,7 +76,8 @@ type StatExact struct {
 	StartNS    int64 `json:"start_monotonic_ns"`
 	EndNS      int64 `json:"end_monotonic_ns"`
 	DurationNS int64 `json:"duration_ns"`
-	// Ended says why it ended early. It is empty if it did not. Wrong: what the probes recorded is not to be trusted, so nothing of it is used.
+	// Ended is the reason why exact mode ended early. It is empty if it did not. Wrong is set if the records cannot be
+	// trusted. Then none of them is used.
 	Ended string `json:"ended"`
 	Wrong bool   `json:"wrong"`
 	// Turns is how often a thread got the GVL.
@@ -84,16 +87,18 @@ type StatExact struct {
 
 // StatProbes says what the probes of exact mode did, and what they cost.
 type StatProbes struct {
-	// Hits is how often a thread came past a probe, Records how many of the hits made a record, Lost how many records had no room.
+	// Hits is how often a thread hit a probe. Records is how many hits made a record. Lost is how many records had no
+	// room.
 	Hits    uint64 `json:"hits"`
 	Records uint64 `json:"records"`
 	Lost    uint64 `json:"lost"`
-	// CostNS is the estimate of how long the probes held threads up, CPUNS the CPU time that the process took meanwhile. HitNS is what a hit
-	// without a record costs.
+	// CostNS estimates for how long the probes held up threads. CPUNS is the CPU time of the process in the same time.
+	// HitNS is the cost of a hit that makes no record.
 	CostNS int64 `json:"cost_ns"`
 	CPUNS  int64 `json:"process_cpu_ns"`
 	HitNS  int64 `json:"hit_ns"`
-	// Agreed counts the turns in which sampling saw the GVL held by the thread that held it by the records, Disagreed the others.
+	// Agreed counts the holds for which sampling and the records name the same thread. Disagreed counts the other
+	// holds that sampling saw.
 	Agreed    uint64 `json:"agreed"`
 	Disagreed uint64 `json:"disagreed"`
 }
@@ -168,8 +173,8 @@ type StatThread struct {
 	Main   bool             `json:"main"`
 	Ractor sampler.RactorID `json:"ractor"`
 	NS     StatStates       `json:"ns"`
-	// CPUNS is the native thread's time on a CPU, RunDelayNS its time runnable without one, as the kernel counts. Both are nil if the
-	// counters were not read twice in the window.
+	// CPUNS is the native thread's time on a CPU. RunDelayNS is the time in which it was runnable and had no CPU. Both
+	// are the kernel's counters. Both are nil if the counters were not read twice in the window.
 	CPUNS      *int64    `json:"cpu_ns"`
 	RunDelayNS *int64    `json:"run_delay_ns"`
 	NoCPU      StatNoCPU `json:"no_cpu_ns"`
@@ -178,8 +183,9 @@ type StatThread struct {
 	Gone bool `json:"gone"`
 }
 
-// StatNoCPU is the part of the time in a state in which the thread was ready and had no CPU, in ns: RunDelayNS as far as it
-// lies between two readings of the counter with nothing but that state seen in between; at least so much, therefore.
+// StatNoCPU is the time, by state, in which the thread was ready and had no CPU, in ns. It counts only the part of
+// RunDelayNS between two readings of the counter during which the thread was seen in one state alone. So each figure
+// is a lower bound.
 type StatNoCPU struct {
 	Running int64 `json:"running"`
 	GC      int64 `json:"gc"`
@@ -187,10 +193,11 @@ type StatNoCPU struct {
 	low     bool
 }
 
-// StatWaits describes waits for the GVL, whole episodes: from wanting it to holding it. Waits still going on at the
-// end count with what they lasted so far. Quantiles come from a histogram of 3 % resolution. Bounds says which of them are bounds;
-// AtLeast and AtMost that some are lower or upper ones. ResolutionNS is the mean time between two samples: waits much shorter
-// than that may be missed altogether (their time is right in the mean); 0: every change of the GVL was seen.
+// StatWaits describes waits for the GVL, from wanting it to getting it. A wait that goes on at the end counts with its
+// length so far. Quantiles come from a histogram with a resolution of 3 %. Bounds says which lengths are bounds.
+// AtLeast and AtMost say whether some are lower or upper bounds. ResolutionNS is the mean time between two samples.
+// Much shorter waits may be missed, but sums of waiting time are right on average. ResolutionNS is zero if every
+// change of the GVL was seen.
 type StatWaits struct {
 	Count        int64 `json:"count"`
 	P50NS        int64 `json:"p50_ns"`
@@ -211,8 +218,8 @@ type StatWaits struct {
 	// RunDelayNS is the part of the waiting in which the thread was runnable and lacked a CPU: the operating system's
 	// share of it, not the lock's.
 	RunDelayNS int64 `json:"run_delay_ns"`
-	// AfterNS is the waiting time by what the thread did before it waited; unknown where that was not seen. It sums to the
-	// waiting time.
+	// AfterNS is the waiting time by the state of the thread before it waited. Unknown stands for waits before which
+	// the state was not seen. The figures add up to the waiting time.
 	AfterNS StatStates `json:"after_ns"`
 	low     bool
 }
@@ -257,7 +264,8 @@ type StatGC struct {
 	// By and MajorBy count the cycles of the window by their reasons.
 	By      StatGCBy      `json:"by"`
 	MajorBy StatGCMajorBy `json:"major_by"`
-	// Triggers are the places where collections began, Payers those whose threads did the work, most first, MaxStatGC each.
+	// Triggers are the places where collections began. Payers are the places whose threads did the work. Both lists
+	// begin with the largest and have at most MaxStatGC entries.
 	Triggers []StatGCTrigger `json:"triggers"`
 	Payers   []StatGCPayer   `json:"payers"`
 	// Figures are those of GC.stat at the end of the window; null where they could not be read.
@@ -267,14 +275,15 @@ type StatGC struct {
 
 // StatProcess is what the process used in the window, by the kernel's counters.
 type StatProcess struct {
-	// SpanNS is what of the window lies between the first and the last reading of the counters: what they say is of that time.
-	// 0: too short to tell.
+	// SpanNS is the part of the window between the first and the last reading of the counters. All counters are of
+	// that time. SpanNS is zero if the window is too short.
 	SpanNS int64 `json:"span_ns"`
 	// UserNS and SystemNS are the two parts of CPUNS.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
-	// Switches is how often a thread was given a CPU in SwitchesSpanNS, which is what of the window lies between two readings
-	// of that, made once a second; 0: too short to tell. Threads that ended count up to a second before their end.
+	// Switches is how often a thread was given a CPU in SwitchesSpanNS. That is the part of the window between the
+	// first and the last reading of the counter, which is read once per second. SwitchesSpanNS is zero if the window
+	// is too short. A thread that ended counts up to some moment in the last second before its end.
 	Switches       int64 `json:"context_switches"`
 	SwitchesSpanNS int64 `json:"switches_span_ns"`
 	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end; 0: not known.
@@ -294,8 +303,9 @@ type StatProcess struct {
 	FrozenNS  int64 `json:"frozen_ns"`
 }
 
-// StatPressure is how long, of the window, some or all of the tasks that were not idle stood still for lack of a CPU, of
-// memory or of I/O: of the process's cgroup or of the whole machine, as Source says (a word of sampler.PressureSource).
+// StatPressure is how long, in the window, some or all of the tasks that were not idle stood still because they lacked
+// a CPU, memory or I/O. Source, a word of sampler.PressureSource, says whether these are tasks of the process's cgroup
+// or of the whole machine.
 type StatPressure struct {
 	Source       string `json:"source"`
 	CPUSomeNS    int64  `json:"cpu_some_ns"`
@@ -321,22 +331,25 @@ func pressureOf(first, last *sampler.Pressure) StatPressure {
 
 // StatSelf is ddtop's own cost in the window.
 type StatSelf struct {
-	// CPUNS is the CPU time in SpanNS, which is what of the window lies between two readings of it; nil and 0 when the window was
-	// too short for two, or in a core file.
+	// CPUNS is the CPU time in SpanNS. SpanNS is the part of the window between the first and the last reading of that
+	// time. CPUNS is nil and SpanNS zero for a core file, and if the window is too short for two readings.
 	CPUNS       *int64 `json:"cpu_ns"`
 	SpanNS      int64  `json:"span_ns"`
 	MaxRSSBytes int64  `json:"max_rss_bytes"`
-	// Priority is what the sampling thread ran at in the end, a word of sampler.Priority; PriorityNote says in a sentence
-	// what that means for the figures, or why it is not higher; "" when there is nothing to say.
+	// Priority is the final priority of the sampling thread, a word of sampler.Priority. PriorityNote is a sentence
+	// about what this means for the figures, or why the priority is not higher. It is empty if there is nothing to
+	// say.
 	Priority     string `json:"priority"`
 	PriorityNote string `json:"priority_note"`
-	// Overhead is the share of one CPU that it was to take at most; nil: no limit, or not known. Halved: half of that was in force
-	// in the end, since no CPU was free. Lowered: for that its rates were lower than asked for, at the end or before.
+	// Overhead is the largest share of one CPU that ddtop was allowed to take. It is nil if there was no limit or it
+	// is not known. Halved is set if at the end half of that was in force because no CPU was free. Lowered is set if,
+	// at the end or before, rates were lower than asked for because of the limit.
 	Overhead *float64 `json:"overhead"`
 	Halved   bool     `json:"halved"`
 	Lowered  bool     `json:"lowered"`
-	// OverheadMost is the share that it was to take at most if Overhead was not enough for the least quality; nil: Overhead holds in any
-	// case, or it is not known. Extended: in the end more than Overhead was in force for that.
+	// OverheadMost is the share that ddtop was allowed to take if Overhead was not enough for the least quality. It is
+	// nil if Overhead was a fixed limit, or if it is not known. Extended is set if at the end more than Overhead was
+	// in force for this reason.
 	OverheadMost *float64 `json:"overhead_most"`
 	Extended     bool     `json:"extended"`
 }

@@ -65,7 +65,9 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 	return w
 }
 
-// Stat returns the totals so far, whatever their quality (Measure.Stat leaves out what has too little), waits still going on included. Threads are ordered by id, those that have ended too.
+// Stat returns the totals so far, including waits that go on. It returns all figures whatever their quality.
+// Measure.Stat leaves out figures below their least quality. Threads are ordered by id, and include those that have
+// ended.
 func (a *Account) Stat() Stat {
 	a.stream.SettleLocks()
 	window := a.lastNS - a.startNS

@@ -19,7 +19,8 @@ type StatFinding struct {
 	// SinceNS and UntilNS are CLOCK_MONOTONIC in ns; UntilNS is null while it goes on.
 	SinceNS int64  `json:"since_monotonic_ns"`
 	UntilNS *int64 `json:"until_monotonic_ns"`
-	// AgoNS is how long before the window's end it ended, in ns; null while it goes on. Title and Text are in the past tense then.
+	// AgoNS is how long before the end of the window the finding ended, in ns. It is null while the finding is active.
+	// Once the finding has ended, Title and Text are in the past tense.
 	AgoNS *int64 `json:"ago_ns"`
 	// Threads are those concerned, the culprit first.
 	Threads []sampler.ThreadID `json:"threads"`
@@ -31,8 +32,9 @@ type StatFinding struct {
 	Stack sampler.StackID `json:"-"`
 }
 
-// StatEvidence is what a finding rests on: the samples, and those of them that read stacks, of the ten seconds that its figures are of, and the
-// mean time between two samples, in whole µs. ApartNS is zero if changes are known without samples.
+// StatEvidence is what a finding rests on. Its figures are of ten seconds. It holds the number of samples in that
+// time, the number of these that read stacks, and the mean time between two samples in whole µs. ApartNS is zero if
+// changes are known without samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
@@ -77,8 +79,8 @@ type StatPlace struct {
 	Share  float64          `json:"share"`
 }
 
-// StatCode is the innermost frame of a stack, and the innermost method of the program's or a library's if that frame is one
-// of Ruby's own ("" if it is not).
+// StatCode is the innermost frame of a stack. If that frame belongs to Ruby itself, StatCode also has the innermost
+// method of the program or of a library. That method is "" otherwise.
 type StatCode struct {
 	Label  string `json:"label"`
 	Path   string `json:"path"`
@@ -120,8 +122,8 @@ type StatCharge struct {
 type StatWait struct {
 	Thread  sampler.ThreadID `json:"thread"`
 	StartNS int64            `json:"start_monotonic_ns"`
-	// NS is its length, or what Bound says it is of that. It lies between LeastNS and MostNS; MostNS is null if it can be longer than what
-	// samples saw of it.
+	// NS is the length of the wait, or a bound of it if Bound says so. The length lies between LeastNS and MostNS.
+	// MostNS is null if the wait can be longer than the part that samples saw.
 	NS         int64     `json:"ns"`
 	Bound      gvl.Bound `json:"bound"`
 	LeastNS    int64     `json:"least_ns"`
@@ -129,8 +131,8 @@ type StatWait struct {
 	InProgress bool      `json:"in_progress"`
 	// Before is what the thread did before it waited; null when that was not seen.
 	Before *StatBefore `json:"before"`
-	// Method is the code in which it waited, as in "Report#build → JSON.generate", by the stack with which the wait ended (Wait.Stack); "":
-	// that is not known.
+	// Method is the code in which the thread waited, as in "Report#build → JSON.generate". It comes from the stack
+	// with which the wait ended (Wait.Stack). It is "" if that is not known.
 	Method string `json:"method"`
 	// Exact and the rest are those of Wait.
 	Exact       bool             `json:"exact"`
@@ -143,8 +145,8 @@ type StatWait struct {
 // Told is the wait's length as it is told.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
-// StatBefore is a state before a wait, its detail by the keys of docs/reference/json.md, in words, and how long it lasted as far as
-// seen.
+// StatBefore is a state before a wait. It has the state's details under the keys of docs/reference/json.md, the same
+// in words, and the length of the state as far as it was seen.
 type StatBefore struct {
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`

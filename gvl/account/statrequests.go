@@ -13,15 +13,17 @@ const (
 	maxStatRunning   = 500
 )
 
-// StatRequests is what was seen of requests and jobs in the window. Those shorter than the time between two readings of stacks
-// may be missing: no figure is the number of requests that were served.
+// StatRequests describes the requests and jobs that were seen in the window. Those shorter than the time between two
+// readings of stacks may be missing. So no figure is the number of requests served.
 type StatRequests struct {
-	// Endpoints are those with most time of threads first, maxStatEndpoints at most, and what is beyond the limits last; Running
-	// are those in progress at the end, the oldest first, maxStatRunning at most.
+	// Endpoints begins with the endpoint whose threads took the most time, and ends with the sum of all beyond the
+	// limits. It has at most maxStatEndpoints entries. Running are the requests in progress at the end, the oldest
+	// first, at most maxStatRunning.
 	Endpoints []StatEndpoint `json:"endpoints"`
 	Running   []StatRequest  `json:"running"`
-	// NotListed is how many of both are left out of these lists. LeftOut is how many requests and jobs are in none of them since more than
-	// maxOpenRequests were in progress: what they did is in the endpoint that is Other.
+	// NotListed is how many entries are left out of both lists. LeftOut is how many requests and jobs were not
+	// followed one by one, because more than maxOpenRequests were in progress. Their time is in the endpoint with
+	// Other.
 	NotListed int    `json:"not_listed"`
 	LeftOut   uint64 `json:"left_out"`
 	// Fibers is the last look at the fibers that wait; null: there was none.
@@ -34,7 +36,8 @@ type StatFibers struct {
 	// Waiting is how many there were of those that are known, Requests how many of them waited for a request or a job.
 	Waiting  int `json:"waiting"`
 	Requests int `json:"requests"`
-	// AgeNS is for how long ago the first of them was looked at, LookNS how long it took to look at all. Cut: there may be more.
+	// AgeNS is how long ago the first fiber was looked at. LookNS is how long it took to look at all of them. Cut is
+	// set if there may be more fibers.
 	AgeNS  int64 `json:"age_ns"`
 	LookNS int64 `json:"look_ns"`
 	Cut    bool  `json:"cut"`
@@ -42,8 +45,8 @@ type StatFibers struct {
 
 // StatEndpoint is a route or a job class in the window.
 type StatEndpoint struct {
-	// Kind is "request" or "job"; "none" with Other, which stands for all that is beyond the limits on endpoints kept apart.
-	// Endpoint is null for those whose route could not be told.
+	// Kind is "request" or "job", or "none" for the sum of all endpoints beyond the limits (Other). Endpoint is null
+	// if the route is not known.
 	Kind     string  `json:"kind"`
 	Endpoint *string `json:"endpoint"`
 	Other    bool    `json:"other"`
@@ -58,13 +61,14 @@ type StatEndpoint struct {
 	P95NS    int64 `json:"p95_ns"`
 	P99NS    int64 `json:"p99_ns"`
 	MaxNS    int64 `json:"max_ns"`
-	// UncertaintyNS bounds these: each lies between itself less that and itself plus that, since a request's ends lie between two readings of its stack.
+	// UncertaintyNS is how much each of these lengths may be too long or too short, because a request begins and ends
+	// between two readings of its stack.
 	UncertaintyNS  int64 `json:"uncertainty_ns"`
 	LongestNS      int64 `json:"longest_ns"`
 	LongestAtLeast bool  `json:"longest_at_least"`
-	// NS is the time of its threads by state, Peers that of io by peer. BlameNS is the time, thread·ns, that others waited for the GVL
-	// behind it, BlameShare that by all waiting.
-	// FiberNS is the time in which fibers waited for its requests while no thread worked for them.
+	// NS is the time of the threads by state. Peers is the time of io by peer. BlameNS is the time, thread·ns, that
+	// other threads waited for the GVL behind this endpoint. BlameShare is BlameNS divided by all waiting time.
+	// FiberNS is the time in which fibers waited for the endpoint's requests while no thread worked for them.
 	NS         StatStates     `json:"ns"`
 	FiberNS    int64          `json:"fiber_ns"`
 	Peers      []StatPeerTime `json:"peers"`
@@ -83,9 +87,10 @@ type StatPeerTime struct {
 type StatServing struct {
 	Kind     string  `json:"kind"`
 	Endpoint *string `json:"endpoint"`
-	// Number tells it from others of the same run of ddtop. AgeNS is for how long it has been going on: at least so long with
-	// AtLeast, else UncertaintyNS more or less, since it began between two readings of its thread. QueuedNS is how long it had waited
-	// before it came to the thread, by what a load balancer or its queue says; null: not known.
+	// Number is unique within a run of ddtop. AgeNS is how long the request has been going on. With AtLeast it is a
+	// lower bound. Otherwise it may be off by UncertaintyNS, because the request began between two readings of its
+	// thread. QueuedNS is how long the request waited before it came to the thread, as a load balancer or its queue
+	// reports. It is null if not known.
 	Number        sampler.WorkNumber `json:"number"`
 	AgeNS         int64              `json:"age_ns"`
 	AtLeast       bool               `json:"at_least"`
@@ -105,11 +110,13 @@ type StatServing struct {
 type StatRequest struct {
 	StatServing
 	Thread sampler.ThreadID `json:"thread"`
-	// State is what the thread does now, Words the same with its peer; "" while it is Suspended: the thread works for others.
+	// State is what the thread does now. Words is the same with the peer. State is "" while the request is Suspended,
+	// because the thread then works for others.
 	State string `json:"state"`
 	Words string `json:"words"`
-	// Waits: with Suspended, a fiber waited for it when it was looked at last, with the Statement and the Exception; FiberNS is for how
-	// long fibers did while no thread worked for it.
+	// Waits is set if the request is Suspended and a fiber waited for it when the fibers were last looked at.
+	// Statement and Exception are then that fiber's. FiberNS is how long fibers waited for the request while no thread
+	// worked for it.
 	Suspended bool           `json:"suspended"`
 	Waits     bool           `json:"waits"`
 	NS        StatStates     `json:"ns"`
@@ -154,8 +161,8 @@ func spanOrNil(id uint64) *string {
 	return &s
 }
 
-// Stat returns what was seen of requests and jobs in the stream, of endpoints that match says yes to; nil: of all. waitedNS is the time
-// that all threads waited for the GVL.
+// Stat returns the requests and jobs of the endpoints for which match returns true. If match is nil, it returns all.
+// waitedNS is the time that all threads waited for the GVL.
 func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) StatRequests {
 	if match == nil {
 		match = func(string) bool { return true }

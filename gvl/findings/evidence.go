@@ -188,8 +188,8 @@ func (c *collector) extendStartup(b *second) {
 	}
 }
 
-// Tick adds a sample. One of a process that is stopped is left out, for what happens in one says nothing of it: the time from there
-// to the next that is not does not count.
+// Tick adds a sample. It leaves out samples of a stopped process, because they say nothing about its work. The time
+// from such a sample to the next sample of a running process does not count.
 func (c *collector) Tick(k *gvl.Tick) {
 	wasStopped := c.stopped()
 	if !k.Gap && !wasStopped && c.cur != nil {

@@ -32,7 +32,8 @@ func (s Severity) String() string {
 	return "info"
 }
 
-// Finding is something wrong, in plain words for a person who knows nothing of the GVL. docs/reference/findings.md lists them.
+// A Finding is a problem, described in plain words for a person who does not know the GVL. docs/reference/findings.md
+// lists all findings.
 type Finding struct {
 	// ID is the rule's name: "gvl_saturated", "deadlock" …
 	ID       string
@@ -40,8 +41,9 @@ type Finding struct {
 	// Title is a few words ("GVL saturated"), Text the figures and the culprit ("held 98 %, 6.2 threads wait; …"),
 	// Next what to do.
 	Title, Text, Next string
-	// SinceNS is when the condition became true, UntilNS when it ended (0: it goes on), CLOCK_MONOTONIC in ns. AgoNS is how long ago it
-	// ended at the moment that was asked for, at least 1; 0: it goes on. What has ended is told in the past tense, as it was at its worst.
+	// SinceNS is when the condition became true, CLOCK_MONOTONIC in ns. UntilNS is when it ended. It is zero while the
+	// finding is active. AgoNS is how long before the moment asked for it ended, at least 1. It is zero while the
+	// finding is active. A finding that has ended is told in the past tense, as it was at its worst.
 	SinceNS, UntilNS, AgoNS int64
 	// Threads are the threads concerned, the culprit first; Stack the culprit's stack; 0 when there is none.
 	Threads []sampler.ThreadID
@@ -50,8 +52,8 @@ type Finding struct {
 	Object  uint64
 	// Endpoint is the route or job class that most of it is of; "": none, or it is not known.
 	Endpoint string
-	// Explains is the part of the threads' busy time (all time but rest) in the last ten seconds that the finding accounts
-	// for, 0 to 1, with the waiting of those that it kept waiting.
+	// Explains is the share, 0 to 1, of the threads' busy time (all time but rest) in the last ten seconds that the
+	// finding accounts for. It includes the waiting of threads that the finding kept waiting.
 	Explains float64
 	// Evidence is what the figures rest on: the samples of the ten seconds that they are of.
 	Evidence sampler.Quality
@@ -236,7 +238,8 @@ type ruleState struct {
 // maxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
 const maxPastFindings = 256
 
-// Findings watches a stream for the rules of docs/reference/findings.md. It is a Consumer and not safe for concurrent use.
+// Findings applies the rules of docs/reference/findings.md to a stream. It is a Consumer. It is not safe for
+// concurrent use.
 type Findings struct {
 	gvl.Ignore
 	ev     *collector
@@ -248,8 +251,8 @@ type Findings struct {
 	past             []Finding // as they were at their worst, before they were told
 }
 
-// New returns Findings of a stream of the target p, whose IDs point into dict. b and q are of the same stream. r says which
-// rules with which limits; nil is all of them as they are.
+// New returns Findings of a stream of the target p, whose IDs point into dict. b and q must be of the same stream. r
+// holds the rules and their limits. If r is nil, all rules apply with their default limits.
 func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *account.Blame, q *account.Requests, r *Rules) *Findings {
 	if r == nil {
 		r = NewRules()
@@ -296,8 +299,8 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	}
 }
 
-// Early reports whether the program was starting until so recently, by the newest sample, that most rules have judged nothing of
-// its work yet: that there is no finding then says nothing.
+// Early reports whether the program was still starting a short time before the newest sample, so that most rules have
+// not judged its work yet. While Early is true, a missing finding means nothing.
 func (f *Findings) Early() bool {
 	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
 }
@@ -410,8 +413,8 @@ func (f *Findings) forget(r Finding) {
 	f.past = append(f.past, r)
 }
 
-// Raised returns all findings of the run: what is wrong now, in the order of Current, then those that have gone again, the last
-// first. The slice is the caller's.
+// Raised returns all findings of the run. The active ones come first, in the order of Current. Then come the ended
+// ones, the last one first. The caller owns the slice.
 func (f *Findings) Raised() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
@@ -437,9 +440,11 @@ func tell(list []Finding, nowNS int64) []Finding {
 	return list
 }
 
-// Current returns what is wrong now, and what was until a moment ago; empty when nothing is. What has ended comes last; of the others what
-// stands still for good comes first, then the severe ones; of equal severity causes before symptoms, and those that explain more of the
-// threads' time. What explains a finding comes before it in any case. The slice is the caller's.
+// Current returns the active findings and those that ended a moment ago. It is empty if there are none. Active
+// findings come before ended ones. Among the active ones, findings of threads that stand still for good come first,
+// then the more severe ones. Within one severity, causes come before symptoms, and findings that explain more of the
+// threads' time come before others. In any case, a finding comes before those that it explains. The caller owns the
+// slice.
 func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
 // current is Current before it is told.
@@ -458,12 +463,12 @@ func (f *Findings) current() []Finding {
 	return out
 }
 
-// Told returns what a screen tells: what is wrong now (Current), and what was in the last 30 s, each rule's last finding: the severe ones
-// first, then the last ones. The slice is the caller's.
+// Told returns what a screen shows: the active findings (Current), and the last finding of each rule in the last 30 s.
+// Of these the severe ones come first, then the latest ones. The caller owns the slice.
 func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
 
-// ToldOfEnded is Told of a process that ended at endNS, for a reader at nowNS: whatever went on then has ended with the process, and goes 30 s
-// later.
+// ToldOfEnded is like Told, for a process that ended at endNS and a reader at nowNS. Findings that were active at
+// endNS ended with the process. They disappear 30 s later.
 func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	list := f.current()
 	for i := range list {

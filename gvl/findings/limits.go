@@ -137,8 +137,8 @@ var limitSpecs = [...]limitSpec{
 	{"all_busy", "busy", unitShare, .85, func(l *limits) *float64 { return &l.poolBusy }},
 }
 
-// Rules are the rules of docs/reference/findings.md with their limits, each of which can be changed and each rule turned off. It
-// is for one goroutine until it is given to Findings, and not to be changed after that.
+// Rules are the rules of docs/reference/findings.md with their limits. Each limit can be changed, and each rule can be
+// turned off. Rules is not safe for concurrent use until it is given to Findings. After that it must not be changed.
 type Rules struct {
 	limits limits
 	off    [len(rules)]bool
@@ -268,8 +268,8 @@ func parseLimit(u limitUnit, text string) (float64, error) {
 	return 0, fmt.Errorf("%q is not a value such as %s", text, like)
 }
 
-// CauseAgoNS returns how long before a rule's condition came true its cause can lie, in ns: in the window that the rule looks at, or longer
-// ago if the rule is about how long something takes.
+// CauseAgoNS returns how long before a rule's condition came true the cause can lie, in ns. This is the window that
+// the rule looks at, or longer if the rule is about how long something takes.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)
 	for i := range limitSpecs {

@@ -5,8 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Resting distinguishes input and output that is work from a server's waiting for somebody to want something. It is for one
-// goroutine.
+// Resting tells input and output that is work from a server's wait for the next client. It is not safe for concurrent
+// use.
 type Resting struct {
 	dict    *sampler.Dictionary
 	classes *stackClasses
@@ -26,9 +26,9 @@ func (f *Findings) Resting() *Resting {
 	return r
 }
 
-// IdleIO reports whether a thread that is in state IO has nothing to do: it accepts connections, waits at a listening socket, or
-// is in the loop of a server or a poller that docs/reference/findings.md counts as rest (Puma's server and reactor, a Sidekiq processor
-// that asks for a job).
+// IdleIO reports whether a thread in state IO has nothing to do. Such a thread accepts connections, waits at a
+// listening socket, or is in the loop of a server or poller that docs/reference/findings.md counts as rest. Examples
+// are Puma's server and reactor, and a Sidekiq processor that asks for a job.
 func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) bool {
 	if st != gvl.IO {
 		return false
@@ -39,9 +39,10 @@ func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) boo
 	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
 }
 
-// State is the state that a thread is shown in where only work counts: Parked alone is rest. That is what IdleIO tells of, and who sleeps
-// outside of a request or a job; Lock is who waits for others to give something back (the finding pool_wait), or for another thread in the
-// middle of a request or a job (thread_wait).
+// State is the state that a thread is shown in if only work counts. Then only Parked is rest. State returns Parked for
+// threads that IdleIO reports, and for threads that sleep outside of a request or a job. It returns Lock for threads
+// that wait for others to give something back (the finding pool_wait), or for another thread in the middle of a
+// request or a job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
 	if r.gates != nil && r.gates.closed(st, d, stack) != nil {
 		return gvl.Lock

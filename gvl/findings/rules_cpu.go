@@ -16,9 +16,10 @@ const gcMinHeld = .10
 // evalCPUStarved: threads that hold the GVL, and so keep all others from running, lack a CPU, or those that work without it do, or
 // the container has used up its share.
 func evalCPUStarved(w *window) hit {
-	// A short turn is seen at no two readings of its thread's counters unless it was interrupted, so the counters speak for
-	// the turns that lacked a CPU more than for the others: what was lacked is held against all time as a holder. So it is with
-	// work outside the GVL.
+	// Two readings of a thread's counters rarely fall into one short hold, unless the thread lost its CPU during the
+	// hold. So the counters see holds without a CPU more often than other holds. Therefore the time without a CPU is
+	// divided by all time as a holder, not only by the time that the counters saw. The same holds for work outside the
+	// GVL.
 	ran := max(w.holderCPU+w.holderWait, w.total.ns[gvl.Running])
 	worked := max(w.nativeCPU+w.nativeWait, w.total.ns[gvl.Native])
 	delay, delayOutside := gvl.Ratio(w.holderWait, ran), gvl.Ratio(w.nativeWait, worked)
@@ -80,10 +81,11 @@ const (
 	heldSigmas = 4
 )
 
-// heldWithoutCPU returns the share of one CPU that the whole process used, and the share of the time in which Ruby code held the GVL and
-// cannot have had a CPU: even if no thread used a CPU for anything else. The second is a lower bound: the number of samples limits how
-// well the time with the GVL is known. It is zero where the kernel does not say that tasks waited for a CPU (PSI), because time asleep in
-// the kernel can look like time without a CPU at low rates.
+// heldWithoutCPU returns two shares. used is the CPU time of the whole process, as a share of one CPU. lacked is the
+// share of the time with the GVL in which Ruby code cannot have had a CPU, even if no thread used a CPU for anything
+// else. lacked is a lower bound, because the number of samples limits how well the time with the GVL is known. lacked
+// is zero if the kernel does not report that tasks waited for a CPU (PSI): at low rates, time asleep in the kernel can
+// look like time without a CPU.
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -104,7 +106,8 @@ func (w *window) heldWithoutCPU() (used, lacked float64) {
 }
 
 const (
-	// ownSaid is the part of a CPU from which on ddtop's own is said where CPU is short, ownMuch from which on it comes first.
+	// ownSaid is the share of a CPU from which a finding about missing CPU time mentions ddtop's own use. From ownMuch
+	// on, the advice begins with how to make ddtop use less.
 	ownSaid, ownMuch = .01, .05
 )
 

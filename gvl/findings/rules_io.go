@@ -9,9 +9,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PoolName turns a thread's name into the name of the pool it belongs to: runs of digits, and the punctuation that leads to them,
-// are what distinguishes the members of a pool ("http-1" and "http-12" are "http", "puma srv tp 003" is "puma srv tp",
-// "worker[2]" is "worker"). Digits in the middle ("worker-3 of 8") stay as "#", and so do those of a name that has nothing else.
+// PoolName returns the name of the pool that a thread belongs to, made from the thread's name. It removes what
+// distinguishes the members of a pool: runs of digits and the punctuation before them. So "http-1" and "http-12" are
+// "http", "puma srv tp 003" is "puma srv tp", and "worker[2]" is "worker". Digits in the middle ("worker-3 of 8")
+// become "#". So do the digits of a name that has nothing else.
 func PoolName(thread string) string {
 	var b strings.Builder
 	inDigits := false
@@ -63,8 +64,10 @@ func (w *window) pools() map[string]*workers {
 	return pools
 }
 
-// listens reports whether a thread waits for what others send it: its connection says so, it was never seen doing anything else, or it
-// comes back to the one place at which it then waits for longer than a call takes. A server's thread in a request does not.
+// listens reports whether a thread waits for messages that others send, rather than for an answer. One of three things
+// shows it: the kind of traffic on the connection, that the thread was never seen doing anything else, or that it
+// waits at its usual stack and has waited there for longer than a call takes. A thread of a server's pool, or in a
+// request, does not listen.
 func (w *moment) listens(x *watch) bool {
 	if x.flags&(flagServer|flagServing) != 0 {
 		return false

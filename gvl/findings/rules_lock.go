@@ -13,10 +13,10 @@ import (
 // maxCycles bounds the deadlocks that Deadlocks returns.
 const maxCycles = 64
 
-// Deadlocks returns the cycles of threads that wait for each other, for a Mutex, Monitor or Thread#join without a
-// deadline: each thread waits for the next one, the last for the first. A thread that seems to wait for itself is none:
-// Ruby refuses that (ThreadError), so it was seen while its state was being written. Cycles begin with their smallest id and are
-// ordered by it.
+// Deadlocks returns the cycles of threads that wait for each other without a deadline, for a Mutex, a Monitor or in
+// Thread#join. In a cycle each thread waits for the next one, and the last for the first. A thread that seems to wait
+// for itself is not a deadlock: Ruby refuses this with a ThreadError, so its state was read while Ruby was writing it.
+// Each cycle begins with its smallest id, and the cycles are ordered by that id.
 func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {

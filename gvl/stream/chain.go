@@ -17,30 +17,31 @@ type ChainPart struct {
 	Thread sampler.ThreadID
 	// State is how it held the GVL: Running, GC or Stalled.
 	State gvl.State
-	// Method is the innermost method written in Ruby of its stack, with the C function called in it as in "Report#build → JSON.generate";
-	// "": no stack is known. Stack is the one of most of the time.
+	// Method is the innermost Ruby method of the holder's stack, with the C function that it called, as in
+	// "Report#build → JSON.generate". It is "" if no stack is known. Stack is the stack that most of the time belongs
+	// to.
 	Method string
 	Stack  sampler.StackID
 	NS     int64
 }
 
-// ChainSum says what the time of one wait for the GVL went into, in ns. All NS, those of Parts included, add up to the length of
+// ChainSum splits the time of one wait for the GVL, in ns. All NS, including those of Parts, add up to the length of
 // the wait.
 type ChainSum struct {
-	// Parts are by holder, the longest first. UnlistedNS is behind threads that no sample listed, OtherNS behind more holders than are
-	// kept apart.
+	// Parts are the times by holder, the longest first. UnlistedNS is the time behind threads that no sample listed.
+	// OtherNS is the time behind holders beyond the limit on Parts.
 	Parts      []ChainPart
 	UnlistedNS int64
 	OtherNS    int64
-	// While nobody held the GVL: NoCPUNS is the time in which the waiting thread could have run and had no CPU, HandoverNS what else
-	// passed after it had been chosen, NobodyNS the rest.
+	// Times in which no thread held the GVL. In NoCPUNS the waiting thread could have run but had no CPU. HandoverNS
+	// is the other time after the waiting thread was chosen. NobodyNS is the rest.
 	NoCPUNS, HandoverNS, NobodyNS int64
 	// UnknownNS is time of which no sample that was fed says anything.
 	UnknownNS int64
 }
 
-// Chain finds out who held the GVL during one wait. It is a Consumer of a Stream that is made for it and fed with the samples around
-// the wait, from one before its begin on. It is not safe for concurrent use.
+// Chain finds out who held the GVL during one wait. It is a Consumer of a Stream of its own. Feed that Stream the
+// samples around the wait, beginning with one before the wait's begin. Chain is not safe for concurrent use.
 type Chain struct {
 	gvl.Ignore
 	stream *Stream
@@ -65,8 +66,8 @@ type chainPart struct {
 	stacks   map[sampler.StackID]int64
 }
 
-// NewChain returns a Chain of a wait for a ractor's GVL (Wait.Before.Ractor, or 1), which follows s. IDs point into dict, which may be
-// nil.
+// NewChain returns a Chain that follows s, for a wait for a ractor's GVL (Wait.Before.Ractor, or 1). IDs point into
+// dict. dict may be nil.
 func NewChain(s *Stream, w *gvl.Wait, dict *sampler.Dictionary) *Chain {
 	c := &Chain{stream: s, dict: dict, wait: *w, ractor: max(w.Before.Ractor, 1), sums: make(map[chainKey]chainPart), toldNS: w.FromNS}
 	s.Attach(c)

@@ -26,8 +26,8 @@ const (
 
 // Reach says how far what is known of a sample reaches, in ns.
 type Reach struct {
-	// GapNS is the length of an interval between two samples past which the time in it is Unknown; SlowGapNS the same while
-	// either of the two is Sample.Slow.
+	// GapNS is the longest interval between two samples in which states are known. In a longer one they are Unknown.
+	// SlowGapNS is the same for intervals with a Sample.Slow at either end.
 	GapNS, SlowGapNS int64
 	// BackNS is how far back an answer of the kernel says what was Unknown for lack of it.
 	BackNS int64

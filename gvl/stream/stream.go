@@ -19,24 +19,29 @@ const (
 	openState = gvl.NumStates
 )
 
-// Stream makes Intervals of samples and their states, and hands them to its consumers. Here alone time is cut. It knows the threads. What the
-// evidence says of each is its tracker's to find out:
+// Stream makes Intervals from samples and their states, and hands them to its consumers. It is the only place where time
+// is cut. Stream knows the threads. For each thread, a tracker decides what the evidence says:
 //
-//   - The time between two samples goes half to the state of the first, half to that of the second. A thread that is new
-//     begins in the middle, one that is gone ended there.
-//   - Where samples are too far apart, or were lost, threads are Unknown in between, unless all changes of the GVL are known.
-//   - A thread that is Unknown for lack of the kernel's answer is told by the answer, if that comes soon (Reach.BackNS).
-//   - Where all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at these. What a
-//     thread did within a stretch in which it held the GVL (GC, Stalled), and for what it had released it, is the samples' to say:
-//     the time is exact then, the kind is sampled. Of a stretch that no sample has seen the kind is that of the thread's last one
-//     before, or of the next one where there is none. Where a sample and the changes contradict each other, the changes are right.
-//   - The time between two readings of a stack is split the same way, but a stretch whose state is the state of only one of
-//     the two goes to that one's stack: a thread that ran and then began to read a socket was not reading while it ran. For
-//     whom the thread works was read with the stack, and goes with it. Where changes are known and neither reading saw the thread
-//     hold the GVL, a stretch in which it did gets the last stack with which it was seen to, for the same work; so do the others.
+//   - Half of the time between two samples goes to the state of the first, half to the state of the second. A thread that
+//     is new began in the middle between the two samples. A thread that is gone ended in the middle.
+//   - If two samples are too far apart, or samples were lost, threads are Unknown in between, unless all changes of the
+//     GVL are known.
+//   - If a thread is Unknown because the kernel has not answered, the answer fills this time if it comes soon enough
+//     (Reach.BackNS).
+//   - If all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at the changes.
+//     Samples still decide what a thread did while it held the GVL (GC, Stalled), and why it had released it. Then the
+//     times are exact and the kinds are sampled. An interval without a sample gets the kind of the thread's last one
+//     before, or of the next one if there is none before. If a sample contradicts the changes, the changes are right.
+//   - The time between two readings of a stack is split in the same way, with one exception. If only one of the two
+//     readings was in the state of an interval, the interval goes to that reading's stack: a thread that ran and then
+//     began to read a socket was not reading while it ran. The request or job that the thread works for is read with the
+//     stack and goes with it. If changes are known and neither reading saw the thread hold the GVL, an interval in which
+//     it did gets the last stack with which the thread was seen to hold the GVL, for the same work. Intervals without
+//     the GVL are treated likewise.
 //
-// An interval is therefore settled a while after its end: at the next reading of the stack, or when the answer has come. In
-// the steady state nothing is allocated but the waits of threads that no sample lists. A Stream is not safe for concurrent use.
+// So an interval is settled some time after its end: at the next reading of the stack, or when the kernel's answer has
+// come. In the steady state Stream allocates nothing but the waits of threads that no sample lists. It is not safe for
+// concurrent use.
 type Stream struct {
 	steps stepper
 	table listed.Table[thread]
@@ -87,8 +92,8 @@ func (s *Stream) Attach(c gvl.Consumer) { s.to = append(s.to, c) }
 // NotSampledNS returns the total length of the gaps so far, in ns.
 func (s *Stream) NotSampledNS() int64 { return s.missing }
 
-// Feed takes one sample with its states (parallel to x.Threads). Samples must come in order of time: one that does not is
-// taken to be of the time of the last one.
+// Feed adds one sample with its states. states is parallel to x.Threads. Samples must come in order of time. A sample
+// that is older than the last one is treated as if it had the last one's time.
 func (s *Stream) Feed(x *sampler.Sample, states []gvl.ThreadState) {
 	s.step = s.steps.next(x)
 	s.step.gap = s.step.gap && !s.main.tellsAll(x)
@@ -176,7 +181,8 @@ func (s *Stream) start(r *thread, i int) {
 	s.main.track(r)
 }
 
-// Finish settles what is held back, with the last stacks known, as if all threads had ended with the last sample: after it.
+// Finish settles everything that is held back, as if all threads had ended with the last sample. It uses the last
+// known stacks. Call it after that sample.
 func (s *Stream) Finish() {
 	s.table.Begin(0)
 	s.table.Changed = true

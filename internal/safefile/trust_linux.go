@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadTrusted reads a file of at most limit bytes that decides what ddtop does: its settings, what it has kept. It has to be
-// root's, ours, or, under sudo, that of the user who started ddtop, and so has every folder and link on the way; nobody
-// else may have the right to write to any of them. ErrUntrusted where that is not so; it says which. All is looked at by the
-// descriptor that is then read.
+// ReadTrusted reads a file of at most limit bytes that decides what ddtop does, such as its settings or what it has
+// kept. The file, and every folder and link on its path, must belong to root, to ddtop's own user or, under sudo, to
+// the user who started ddtop. Nobody else may have the right to write to them (see trustedInode for exceptions).
+// Otherwise the error is ErrUntrusted and describes what is not trusted. The descriptor that was checked is the one
+// that is read.
 func ReadTrusted(path string, limit int64) ([]byte, error) {
 	at, err := walkTrusted(path)
 	if err != nil {
@@ -31,8 +32,9 @@ func ReadTrusted(path string, limit int64) ([]byte, error) {
 	return f.ReadAll(limit)
 }
 
-// WriteTrusted writes a file whole, or not at all, that ReadTrusted will read. Folders that are missing are made (0700). It is
-// written into a folder of ours only: as root nothing is left in another user's, also where HOME is theirs.
+// WriteTrusted writes a file that ReadTrusted accepts. It writes the whole file or nothing. Missing folders are made
+// with mode 0700. It writes only into a folder of ddtop's own user. As root it leaves nothing in another user's
+// folder, even if HOME belongs to that user.
 func WriteTrusted(path string, write func(io.Writer) error) error {
 	full, err := filepath.Abs(path)
 	if err != nil {

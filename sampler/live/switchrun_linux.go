@@ -25,8 +25,9 @@ import (
 const switchBehindNS = tracer.ClockNS + 15_000_000
 
 const (
-	// mostBusy is the share of a CPU that the kernel may take to make records, where ddtop has a limit at all. It is reached at some 70,000
-	// records a second. busySpanNS is over how long, in ns.
+	// mostBusy is the share of a CPU that the kernel may spend on making records. It applies only if ddtop has an
+	// overhead limit. Some 70,000 records per second reach it. busySpanNS is the time over which the share is
+	// measured, in ns.
 	mostBusy, busySpanNS = 0.10, 2_000_000_000
 )
 

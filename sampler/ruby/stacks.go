@@ -24,7 +24,8 @@ const (
 	maxValues = 64 << 10
 	// maxStackTries is how often a stack that changed while it was read is tried before its outer part is taken.
 	maxStackTries = 3
-	// quietAfter is the number of equal reads after which a thread that owns nothing is read once instead of twice.
+	// quietAfter is how many reads of a stack must be equal before one copy is read instead of two. It does not apply
+	// to a thread that holds the GVL.
 	quietAfter = 2
 	// maxFibers bounds the chain of fibers that resumed one another.
 	maxFibers = 64

@@ -15,8 +15,8 @@ import (
 // a variable of the library, which YJIT sets when a program turns it on later (RubyVM::YJIT.enable, as Rails does).
 
 const (
-	// jitAskEvery is how many innermost frames of running threads are decoded between two looks at whether a JIT is on, as
-	// long as none is.
+	// jitAskEvery is how many innermost frames of running threads are decoded before ddtop asks again whether a JIT is
+	// on. Once a JIT was seen to be on, ddtop does not ask again.
 	jitAskEvery = 32
 	// jitWords is how much of an iseq's body is read, in bytes, from where what JITs keep begins.
 	jitWords = 56

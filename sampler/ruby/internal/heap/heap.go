@@ -80,7 +80,8 @@ type variables struct {
 	// Generic is the address of the word that refers to the table of variables of objects that have no place for them
 	// (generic_iv_tbl_, up to 3.4); 0: not known yet.
 	Generic attach.Address
-	// Variables calls f with all words of the library's variables, among which what it does not name is looked for; nil: nothing is.
+	// Variables calls f for each word of the library's variables. It is used to find Generic when the library does not
+	// name it. If it is nil, Generic is not looked for.
 	Variables func(f func(at attach.Address, word uint64)) error
 
 	slots      map[slotKey]slotPlace
