@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,30 @@ func TestCallers(t *testing.T) {
 	}
 }
 
+// awaitStopped waits until a signal that was sent to a process has stopped all its threads: each does so when it next enters the kernel.
+func awaitStopped(t *testing.T, proc *attach.Process) {
+	t.Helper()
+	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
+		stats, err := filepath.Glob(proc.Path("task/*/stat"))
+		if err != nil || len(stats) == 0 {
+			t.Fatalf("threads of process %d: %v", proc.PID(), err)
+		}
+		runs := 0
+		for _, path := range stats {
+			stat, err := os.ReadFile(path)
+			if _, after, ok := strings.Cut(string(stat), ") "); err == nil && ok && after[0] != 'T' {
+				runs++
+			}
+		}
+		if runs == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d threads do not stop", runs, len(stats))
+		}
+	}
+}
+
 // TestPatched: code that something has changed in memory gets no probe.
 func TestPatched(t *testing.T) {
 	needBPF(t)
@@ -123,6 +148,7 @@ func TestPatched(t *testing.T) {
 			if err := unix.Kill(proc.PID(), unix.SIGSTOP); err != nil { // no thread may come past it
 				t.Fatal(err)
 			}
+			awaitStopped(t, proc)
 			if _, err := memory.WriteAt([]byte(b.text), int64(s.at)); err != nil {
 				t.Fatal(err)
 			}
