@@ -96,8 +96,8 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// awaitStopped waits until a signal that was sent to a process has stopped all its threads. Each of them stops when it next
-// enters the kernel.
+// awaitStopped waits until a signal that was sent to a process has stopped all its threads. Each of them stops when it
+// next enters the kernel.
 func awaitStopped(t *testing.T, proc *attach.Process) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
