@@ -16,11 +16,11 @@ import (
 // DebugFolder is where distributions install separate debug files (gdb's "Debugging Information in Separate Files").
 const DebugFolder = "/usr/lib/debug"
 
-// MaxMappedFile bounds a program or library that is opened, in bytes: what is read of it has limits of its own.
+// MaxMappedFile is the largest program or library that is opened, in bytes. Each part that is read has its own limit.
 const MaxMappedFile = 1 << 40
 
-// MaxDebugFile bounds a separate debug file, and what is read of all candidates to compute their checksums, in bytes. Ruby's
-// have up to 60 MB.
+// MaxDebugFile is the largest separate debug file, in bytes. It also limits what is read of all candidates together to
+// compute their checksums. Ruby's debug files have up to 60 MB.
 const MaxDebugFile = 512 << 20
 
 // ErrNoDebugFile is returned for a module without debug information, in itself or in a file of its own.

@@ -228,7 +228,7 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 // to one has the variable in its own memory (a copy relocation), and the library's stays 0: not all of these are in use at once.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
-// Runs reports whether a module's VM has been started, and not been ended by ruby_cleanup. It is true where that can't be told.
+// Runs reports whether the VM of a module has started and ruby_cleanup has not ended it. It is true if that is unknown.
 func (m *Module) Runs(mem Memory) bool {
 	for _, name := range append([]string{symbolVM}, classesOfRuby...) {
 		if s, ok := m.Exported(name); ok && !s.TLS {
@@ -239,8 +239,8 @@ func (m *Module) Runs(mem Memory) bool {
 	return true
 }
 
-// RunningWord returns the place of a word that is not 0 because the module's VM runs: the pointer to the VM, where that is exported
-// (ruby_vm_destruct, vm.c, sets it to 0), else a class.
+// RunningWord returns the address of a word that is not 0 while the module's VM runs. It is the pointer to the VM if that
+// is exported (ruby_vm_destruct in vm.c sets it to 0), and a class otherwise.
 func (m *Module) RunningWord(mem Memory) (at Address, ok bool) {
 	isSet := func(s Symbol) bool {
 		var word [8]byte
