@@ -190,7 +190,27 @@ func (p *Process) tryReading() error {
 	if err != nil {
 		return p.refused(memory, err)
 	}
+	if err := p.stillTheProgram(); err != nil {
+		return err
+	}
 	p.openPIDFD()
+	return nil
+}
+
+// stillTheProgram returns ErrNotLoaded if the process has called exec while it was opened: then what was read is of two programs.
+func (p *Process) stillTheProgram() error {
+	const program, vector = "looking at its program again", "reading its auxiliary vector again"
+	exeID, err := Ask(p.pid, program, func() (fileID, error) { return p.fileID("exe") })
+	if err != nil {
+		return p.refused(program, err)
+	}
+	randomAt, err := Ask(p.pid, vector, p.findRandom)
+	if err != nil {
+		return p.refused(vector, err)
+	}
+	if exeID != p.exeID || randomAt != p.randomAt {
+		return &TargetError{PID: p.pid, Kind: ErrNotLoaded, Cause: "it called exec while it was opened", Help: "Try again in a moment."}
+	}
 	return nil
 }
 

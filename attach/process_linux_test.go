@@ -166,6 +166,9 @@ func TestCheckNoticesExecOfTheSameProgram(t *testing.T) {
 	if err := p.Check(); !errors.Is(err, ErrReplaced) {
 		t.Errorf("after exec: %v, want ErrReplaced", err)
 	}
+	if err := p.stillTheProgram(); !errors.Is(err, ErrNotLoaded) {
+		t.Errorf("opened across exec: %v, want ErrNotLoaded", err)
+	}
 	select {
 	case <-p.Exited():
 		t.Error("exec counts as an end")

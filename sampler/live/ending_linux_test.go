@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -48,5 +49,29 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 				t.Errorf("the last of %d samples is tick %d of %d", taken, last.Ticks, read)
 			}
 		})
+	}
+}
+
+// TestOpenAcrossExec: a process that calls exec between the first look at it and the last one is not held to be the program that it was:
+// the source would tell its end at once. Only a real exec changes what the kernel says of a process.
+func TestOpenAcrossExec(t *testing.T) {
+	r := rubytest.One(t)
+	p := r.Start(t, `$stdout.sync = true
+puts 'up'
+gets
+exec(RbConfig.ruby, '-e', '$stdout.sync = true; puts :again; gets')`, rubytest.Options{})
+	p.Expect(t, "up")
+	first, err := attach.Open(p.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Send(t, "go on")
+	p.Expect(t, "again")
+	opts := Options{}
+	if err := opts.defaults(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := openProgram(t.Context(), first, opts); !errors.Is(err, attach.ErrReplaced) {
+		t.Errorf("of a process that has called exec meanwhile: opened %t, %v; want ErrReplaced", s != nil, err)
 	}
 }

@@ -34,6 +34,10 @@ const bootWait = 5 * time.Second
 // bootPoll is how often it is looked then.
 const bootPoll = 20 * time.Millisecond
 
+// maxExecs is how many programs of one process are opened, one after the other, where it calls exec meanwhile: chroot calls env, and
+// env calls ruby.
+const maxExecs = 8
+
 // Options of Open. The zero value of a field takes the default.
 type Options struct {
 	// StackRate is how often all stacks are read, in Hz; LockRate how often the scheduler is, in Hz, up to 10,000.
@@ -153,10 +157,22 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	if err := opts.defaults(); err != nil {
 		return nil, err
 	}
-	proc, err := openProcess(ctx, pid, opts.BootWait)
-	if err != nil {
-		return nil, err
+	for range maxExecs {
+		proc, err := openProcess(ctx, pid, opts.BootWait)
+		if err != nil {
+			return nil, err
+		}
+		s, err := openProgram(ctx, proc, opts)
+		if !errors.Is(err, attach.ErrReplaced) {
+			return s, err
+		}
 	}
+	return nil, fmt.Errorf("process %d called exec each time that it was opened (%d times): %w", pid, maxExecs, attach.ErrReplaced)
+}
+
+// openProgram opens the Ruby of a process, which it closes if it fails. The error is ErrReplaced if the process has called exec meanwhile.
+func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Source, error) {
+	pid := proc.PID()
 	s := &Source{left: make(chan struct{})}
 	s.proc, s.dict, s.names = proc, opts.Dictionary, opts.Redactor
 	s.procs, s.budget, s.reading = opts.procs, opts.budget, newLane(pid)
@@ -171,7 +187,12 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 			s.Close()
 		}
 	}()
-	if err := s.open(ctx, pid, opts); err != nil {
+	err := s.open(ctx, pid, opts)
+	// What was learned of a program that the process has replaced is void, and so is the error.
+	if check := proc.Check(); errors.Is(check, attach.ErrReplaced) {
+		err = check
+	}
+	if err != nil {
 		return nil, err
 	}
 	opened = true
