@@ -197,7 +197,8 @@ func (p *Process) tryReading() error {
 	return nil
 }
 
-// stillTheProgram returns ErrNotLoaded if the process has called exec while it was opened: then what was read is of two programs.
+// stillTheProgram returns ErrNotLoaded if the process has called exec while it was opened. What was read is then
+// of two programs.
 func (p *Process) stillTheProgram() error {
 	const program, vector = "looking at its program again", "reading its auxiliary vector again"
 	exeID, err := Ask(p.pid, program, func() (fileID, error) { return p.fileID("exe") })
@@ -209,7 +210,8 @@ func (p *Process) stillTheProgram() error {
 		return p.refused(vector, err)
 	}
 	if exeID != p.exeID || randomAt != p.randomAt {
-		return &TargetError{PID: p.pid, Kind: ErrNotLoaded, Cause: "it called exec while it was opened", Help: "Try again in a moment."}
+		return &TargetError{PID: p.pid, Kind: ErrNotLoaded,
+			Cause: "it called exec while it was opened", Help: "Try again in a moment."}
 	}
 	return nil
 }

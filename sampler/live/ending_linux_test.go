@@ -52,8 +52,8 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestOpenAcrossExec: a process that calls exec between the first look at it and the last one is not held to be the program that it was:
-// the source would tell its end at once. Only a real exec changes what the kernel says of a process.
+// TestOpenAcrossExec: a process calls exec while it is opened. A source for its first program would tell the end at
+// once. Only a real exec changes what the kernel says of a process, so this is not a cheaper test.
 func TestOpenAcrossExec(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, `$stdout.sync = true

@@ -34,8 +34,8 @@ const bootWait = 5 * time.Second
 // bootPoll is how often it is looked then.
 const bootPoll = 20 * time.Millisecond
 
-// maxExecs is how many programs of one process are opened, one after the other, where it calls exec meanwhile: chroot calls env, and
-// env calls ruby.
+// maxExecs is how many programs of one process are opened, one after the other, if it calls exec meanwhile. chroot
+// calls env, and env calls ruby.
 const maxExecs = 8
 
 // Options of Open. The zero value of a field takes the default.
@@ -170,7 +170,8 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	return nil, fmt.Errorf("process %d called exec each time that it was opened (%d times): %w", pid, maxExecs, attach.ErrReplaced)
 }
 
-// openProgram opens the Ruby of a process, which it closes if it fails. The error is ErrReplaced if the process has called exec meanwhile.
+// openProgram opens the Ruby of a process. If it fails it closes the process. The error is ErrReplaced if the process
+// has called exec meanwhile.
 func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Source, error) {
 	pid := proc.PID()
 	s := &Source{left: make(chan struct{})}
