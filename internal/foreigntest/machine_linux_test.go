@@ -2,6 +2,7 @@ package foreigntest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -59,6 +60,73 @@ func TestMusl(t *testing.T) {
 func TestMuslStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachMusl(t, lookAtStates)
+}
+
+// TestMuslRequests compares the requests that threads serve with what the program says, and that they are told to have
+// ended when they have. The thread's variables, where requests are found, lie elsewhere with musl.
+func TestMuslRequests(t *testing.T) {
+	rubytest.EachMusl(t, func(t *testing.T, r rubytest.Ruby) {
+		const threads = 5
+		p := r.Start(t, `
+$stdout.sync = true
+ready, go = Queue.new, Queue.new
+app = ->(env) { ready << 1; go.pop }
+served = Array.new(5) do |i|
+  Thread.new do
+    Thread.current.name = "worker #{i}"
+    app.call({ "REQUEST_METHOD" => "GET", "PATH_INFO" => "/orders/#{i}", "SERVER_PROTOCOL" => "HTTP/1.1" })
+    sleep
+  end
+end
+5.times { ready.pop }
+puts "ready"
+gets
+go.close
+Thread.pass until served.none? { |t| t.backtrace.any? { |l| l.include?("pop") } }
+puts "over"
+gets
+`, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
+		p.Expect(t, "ready")
+		if got := servedPaths(t, p.PID); len(got) != threads {
+			t.Errorf("%d threads serve requests: %v", len(got), got)
+		} else {
+			for i := range threads {
+				if name, want := fmt.Sprintf("worker %d", i), fmt.Sprintf("/orders/%d", i); got[name] != want {
+					t.Errorf("%s serves %q, want %q", name, got[name], want)
+				}
+			}
+		}
+		p.Send(t, "go on")
+		p.Expect(t, "over")
+		if got := servedPaths(t, p.PID); len(got) != 0 {
+			t.Errorf("after the end %v", got)
+		}
+	})
+}
+
+// servedPaths takes one sample of a process and returns the path of each thread's request, by the thread's name.
+func servedPaths(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	s, err := live.Open(t.Context(), pid, live.Options{Values: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+	defer cancel()
+	paths := make(map[string]string)
+	if err := s.Run(ctx, func(sample *sampler.Sample) {
+		for i := range sample.Threads {
+			info, _ := s.Dictionary().Thread(sample.Threads[i].ID)
+			if w := s.Dictionary().Work(sample.Threads[i].Serving.Work); w.Number != 0 {
+				paths[info.Name] = w.Values
+			}
+		}
+		cancel()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return paths
 }
 
 // lookAtStates samples a program until each thread has been seen in each of the states that the program says it has.
