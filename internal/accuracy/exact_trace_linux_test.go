@@ -165,11 +165,14 @@ func sameWaits(t *testing.T, what string, got, want []toldWait) {
 	}
 	slices.SortFunc(got, order)
 	slices.SortFunc(want, order)
-	if len(want) == 0 || len(got) != len(want) {
+	if len(got) != len(want) {
 		t.Fatalf("%s tells of %d waits, the process of %d", what, len(got), len(want))
 	}
+	if len(want) == 0 {
+		rubytest.TooSeldomNow(t, "%s tells of no wait", what)
+	}
 	if !slices.ContainsFunc(want, func(w toldWait) bool { return w.stack != "" }) {
-		t.Errorf("%s: no wait of %d has a stack", what, len(want))
+		rubytest.TooSeldom(t, "%s: no wait of %d has a stack", what, len(want))
 	}
 	for i := range want {
 		if got[i] != want[i] {
@@ -215,6 +218,7 @@ func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice,
 // TestChromeTurns: Chrome's trace has each turn that Ruby itself tells of, and no other, and the time of each thread is whole. How long
 // turns and waits are is printed, as by TestExactTurns.
 func TestChromeTurns(t *testing.T) {
+	rubytest.OftenEnough(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 3) {
 			rubytest.Skip(t, "exact mode is for Ruby 3.3 and later")
