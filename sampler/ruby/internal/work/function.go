@@ -1,8 +1,6 @@
 package work
 
-import (
-	"github.com/ddtop/ddtop/attach"
-)
+import "github.com/ddtop/ddtop/attach"
 
 // askFunctions are C functions of clients that are given a statement, by their labels, and which of their arguments it is. What their
 // gems call them differs between versions: an alias goes by the name it was defined by. Read-only.
@@ -32,10 +30,9 @@ func (f *statements) function(fr *Frames) asking {
 	if !ok || !frame.C || i >= n {
 		return asking{}
 	}
-	return asking{at: at + attach.Address(8*i), self: selfOf(function), ask: func(f *statements, self uint64, arg attach.Address) (string, bool, error) {
-		// The receiver is in front of the arguments.
-		if v, err := f.word(at - 8); err != nil || v != self {
-			return "", false, err
+	return asking{at: at + attach.Address(8*i), self: selfOf(function), ask: func(f *statements, self uint64, arg attach.Address) string {
+		if f.word(at-8) != self || f.failed != nil { // the receiver is in front of the arguments
+			return ""
 		}
 		return f.askSQL(self, arg)
 	}}

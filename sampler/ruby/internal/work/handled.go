@@ -46,7 +46,7 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	}
 	if h.known && h.ec == fr.EC && h.version == version {
 		if !s.anew || h.text == "" {
-			if f.stands(&h.from) {
+			if f.unchanged(&h.from) {
 				if version == 0 {
 					h.frame.set(frameOf(fr, fr.inner(0), fr.Raw))
 				}
@@ -98,9 +98,7 @@ func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 func (f *Finder) readException(fr *Frames) (text string, err error) {
 	var scopes []code.Scope
 	if fr.Handlers > 0 {
-		scopes, err = f.code.Scopes(fr.Raw, f.scopes[:0])
-		f.scopes = scopes[:0]
-		if err != nil {
+		if scopes, err = f.scopesOf(fr.Raw); err != nil {
 			return "", err
 		}
 		n := 0
@@ -113,63 +111,54 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 			return "", errChanged // one is in a frame that a JIT keeps elsewhere
 		}
 	}
-	_, err = f.settled(func() (found bool, err error) {
+	_, err = f.settled(func() bool {
 		v, from, err := f.code.Errinfo(scopes, fr.EC)
 		at := 0
 		if from >= 0 {
 			at = scopes[from].Frame
 		}
 		f.frame = frameOf(fr, fr.inner(at), fr.Raw[at*fr.Size:])
-		if err != nil || v == 0 {
-			text = ""
-			return false, err
+		if text = ""; !f.fails(err) && v != 0 {
+			text = f.exceptionText(v)
 		}
-		text, err = f.exceptionText(v)
-		return text != "", err
+		return text != ""
 	})
 	return text, err
 }
 
-// exceptionText is an exception's class, with its message where values are asked for: the text that it was made with, whatever a method
-// of its class makes of it.
-func (f *Finder) exceptionText(v uint64) (string, error) {
+// exceptionText returns an exception's class, with its message if values are asked for. The message is the text that the exception was
+// made with, whatever a method of its class makes of it.
+func (f *Finder) exceptionText(v uint64) string {
 	// An abandoned fiber, which the collector has not freed yet, names an object that it may have freed.
-	if is, err := f.is(v, heap.TypeObject); err != nil || !is {
-		return "", err
+	if !f.is(v, heap.TypeObject) {
+		return ""
 	}
-	if _, err := f.word(attach.Address(v) + heap.BasicClass); err != nil {
-		return "", err
+	f.word(attach.Address(v) + heap.BasicClass)
+	if f.failed != nil {
+		return ""
 	}
 	class := ""
-	var err error
 	f.quietly(func() {
-		// Where the frame has returned meanwhile, a call's receiver can be in the variable's place.
-		if is, failed := f.objects.Exception(v); failed != nil || !is {
-			err = failed
-			return
+		// If the frame has returned meanwhile, a call's receiver can be in the variable's place.
+		if is, err := f.objects.Exception(v); !f.fails(err) && is {
+			class = f.classOf(v)
 		}
-		class, err = f.objects.ClassOf(v)
 	})
 	switch {
-	case err != nil || !constantPath(class):
-		return "", err
+	case !constantPath(class):
+		return ""
 	case !f.values, class == "UncaughtThrowError": // its text is a format
-		return class, nil
+		return class
 	}
-	message, ok, err := f.objects.Ivar(v, "mesg")
-	if err != nil || !ok {
-		return class, err
-	}
-	if is, err := f.is(message, heap.TypeString); err != nil {
-		return "", err
-	} else if !is {
-		return class, nil
+	message := f.ivar(v, "mesg")
+	if !f.is(message, heap.TypeString) {
+		return class
 	}
 	text, more, err := f.objects.Prefix(message, maxMessage+utf8.UTFMax)
-	if err != nil || text == "" {
-		return class, err
+	if f.fails(err) || text == "" {
+		return class
 	}
-	return class + ": " + cutMessage(text, more), nil
+	return class + ": " + cutMessage(text, more)
 }
 
 // cutMessage cuts a message of which the beginning was read; more: there is more of it.

@@ -82,11 +82,8 @@ type Env struct {
 }
 
 func join(method, rest string) string {
-	if method == "" {
-		return rest
-	}
-	if rest == "" {
-		return method
+	if method == "" || rest == "" {
+		return method + rest
 	}
 	return method + " " + rest
 }
@@ -104,11 +101,11 @@ func Method(s string) string {
 	return s
 }
 
-// codeName reports whether s can be the name of code: ASCII letters, digits and what else is given.
-func codeName(s, also string) bool {
-	if s == "" || len(s) > maxCode {
-		return false
-	}
+// codeName reports whether s can be the name of code: ASCII letters, digits and the bytes of also.
+func codeName(s, also string) bool { return s != "" && len(s) <= maxCode && hasOnly(s, also) }
+
+// hasOnly reports whether s consists of ASCII letters, digits and the bytes of also.
+func hasOnly(s, also string) bool {
 	for i := range len(s) {
 		if !letter(s[i]) && !digit(s[i]) && strings.IndexByte(also, s[i]) < 0 {
 			return false

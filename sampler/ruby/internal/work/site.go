@@ -23,18 +23,18 @@ type site struct {
 // candidate is a variable by whose name it may say something.
 type candidate struct {
 	local int // receiver: it is no variable
-	read  func(f *describer, scope *code.Scope, r *reading) (found bool, err error)
+	read  func(f *describer, scope *code.Scope, r *reading) (found bool)
 	ask   asker
 }
 
-// asker says what is asked, which the word at an address holds; self is the receiver of what asks it.
-type asker func(f *statements, self uint64, at attach.Address) (text string, found bool, err error)
+// asker returns what is asked by the word at an address, "" if it says nothing. self is the receiver of the method that asks.
+type asker func(f *statements, self uint64, at attach.Address) string
 
 // receiver, in place of a variable's number, is the frame's receiver.
 const receiver = -1
 
 // taskLocals are the names of variables that hold what a thread works on. Read-only.
-var taskLocals = map[string]func(*describer, *code.Scope, *reading) (bool, error){
+var taskLocals = map[string]func(*describer, *code.Scope, *reading) bool{
 	"env":      (*describer).readEnv,       // any Rack server
 	"job_hash": (*describer).readSidekiq,   // Sidekiq::Processor
 	"job_data": (*describer).readActiveJob, // ActiveJob::Base.execute, whatever the queue
