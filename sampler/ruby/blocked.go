@@ -141,8 +141,7 @@ func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint6
 		if types[i] != "monitor" {
 			continue
 		}
-		var w [8]byte
-		if p := r.payload(self); p != 0 && r.mem.Read(p+attach.Address(r.o.MonitorMutex), w[:]) == nil && le64(w[:]) == mutex {
+		if p := r.payload(self); p != 0 && r.wordAt(p+attach.Address(r.o.MonitorMutex)) == mutex {
 			return self
 		}
 	}
@@ -254,7 +253,7 @@ func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	}
 	if r.o.MutexFiber < 0 {
 		b.owner = r.list.threads[word]
-	} else if ec := word + attach.Address(r.o.FiberSavedEC); b.owner == nil || b.owner.stack.ec != ec {
+	} else if ec := r.contextOf(word); b.owner == nil || b.owner.stack.ec != ec {
 		b.owner = r.list.threadOfFiber(ec)
 	}
 	if b.owner == nil {
@@ -270,11 +269,7 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 			return t
 		}
 	}
-	var w [8]byte
-	if r.mem.Read(ec+attach.Address(r.o.ECThread), w[:]) != nil {
-		return nil
-	}
-	return r.threads[attach.Address(le64(w[:]))]
+	return r.threads[r.addressAt(ec+attach.Address(r.o.ECThread))]
 }
 
 // sleepers are the methods in which a thread sleeps and waits for no child. Read-only.

@@ -33,33 +33,24 @@ type link struct{ addr, says attach.Address }
 func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers, st.fibersOf = st.fibers[:0], st.version
-	if st.ec == 0 || r.o.ThRootFiber < 0 || st.quality&sampler.StackFailed != 0 {
-		return
-	}
-	root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
-	saved := attach.Address(r.o.FiberSavedEC)
-	fiber := st.ec - saved
-	if root == 0 || fiber == root {
+	root, fiber := r.firstFiber(t), r.fiberOf(st.ec)
+	if st.ec == 0 || st.quality&sampler.StackFailed != 0 || root == 0 || fiber == root {
 		return
 	}
 	links := append(r.links[:0], link{t.addr + attach.Address(r.o.ThEC), st.ec})
 	for range maxFibers {
-		var w [8]byte
 		at := fiber + attach.Address(r.o.FiberPrev)
-		if r.mem.Read(at, w[:]) != nil {
-			break
-		}
-		prev := attach.Address(le64(w[:]))
+		prev := r.addressAt(at)
 		if prev == 0 {
 			break
 		}
 		links = append(links, link{at, prev})
-		id, ok := r.fiberStack(t, prev+saved, links)
+		id, ok := r.fiberStack(t, r.contextOf(prev), links)
 		if !ok {
 			break
 		}
 		st.fibers = append(st.fibers, id)
-		r.findOuterWork(t, prev+saved, links)
+		r.findOuterWork(t, r.contextOf(prev), links)
 		if prev == root {
 			break
 		}
@@ -73,8 +64,8 @@ func (r *target) runsRoot(t *thread) bool {
 	if t.stack.ec == 0 || r.o.ThRootFiber < 0 {
 		return false
 	}
-	root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
-	return root == 0 || t.stack.ec-attach.Address(r.o.FiberSavedEC) == root
+	root := r.firstFiber(t)
+	return root == 0 || r.fiberOf(t.stack.ec) == root
 }
 
 // fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what leads to it.

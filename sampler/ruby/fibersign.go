@@ -1,8 +1,6 @@
 package ruby
 
-import (
-	"github.com/ddtop/ddtop/attach"
-)
+import "github.com/ddtop/ddtop/attach"
 
 const (
 	// signEveryNS is how often it is asked whether threads have switched fibers, in ns, and signBatch of how many threads at a time.
@@ -36,11 +34,11 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	for range min(signBatch, len(r.list.order)) {
 		t := r.list.order[g.next%len(r.list.order)]
 		g.next++
-		root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
+		root := r.firstFiber(t)
 		if root == 0 {
 			continue // Ruby sets it before the first switch
 		}
-		if t.stack.ec != 0 && t.stack.ec != root+attach.Address(r.o.FiberSavedEC) {
+		if t.stack.ec != 0 && t.stack.ec != r.contextOf(root) {
 			return true // it runs another one
 		}
 		g.ranges = append(g.ranges, attach.Range{Addr: root + attach.Address(at), Buf: g.words[len(g.ranges)][:]})

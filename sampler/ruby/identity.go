@@ -122,7 +122,7 @@ func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 	}
 	native := r.native(t)
 	if native.At != 0 {
-		return attach.Address(r.wordAt(native.At))
+		return r.addressAt(native.At)
 	}
 	return native.Pointer
 }

@@ -48,8 +48,8 @@ type jitSlots struct {
 	copies [2 + moreCopies]slotCopy
 	taken  int
 	now    []attach.Address
-	// values are what the slots of the frames last taken held, innermost first; kept those of the last accepted frames.
-	values, kept []attach.Address
+	// values are what the slots of the frames that were read last held, innermost first.
+	values []attach.Address
 }
 
 // learn notes the slots of the next read. frames are all that were read, of which the outermost n bytes are in use: what
@@ -169,9 +169,6 @@ func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, inne
 	}
 	return v, true
 }
-
-// unchanged reports whether frames that equal the last accepted ones have the same JIT frames still.
-func (j *jitSlots) unchanged(drop int) bool { return drop == 0 && slices.Equal(j.values, j.kept) }
 
 // sameCode reports whether two JIT frames are of the same iseq.
 func (r *stackReader) sameCode(a, b attach.Address) bool {

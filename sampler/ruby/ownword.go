@@ -41,7 +41,7 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nati
 		}
 		own := nativeWord{thread: native.Pointer, word: le64(t.buf[r.o.ThEC:]), main: int(t.tid) == r.pid}
 		if native.At != 0 {
-			own.thread = attach.Address(r.wordAt(native.At))
+			own.thread = r.addressAt(native.At)
 		}
 		if specific {
 			own.word = uint64(t.addr)
@@ -158,15 +158,6 @@ func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low 
 	return low, buf[low-from : high-from]
 }
 
-// wordAt reads a word; 0 where it can't be read.
-func (r *target) wordAt(at attach.Address) uint64 {
-	var b [8]byte
-	if r.mem.Read(at, b[:]) != nil {
-		return 0
-	}
-	return le64(b[:])
-}
-
 // isMusl reports whether a thread's block begins as musl's does: with its own address. On aarch64 glibc's never does.
 func (r *scheduling) isMusl(thread attach.Address) bool {
 	return r.wordAt(thread+selfOfMusl) == uint64(thread)
@@ -200,7 +191,7 @@ func (r *scheduling) endsBlock(thread attach.Address, size int64) bool {
 	if musl {
 		at -= 8
 	}
-	return r.isVector(attach.Address(r.wordAt(at)), pointer, musl)
+	return r.isVector(r.addressAt(at), pointer, musl)
 }
 
 // isVector reports whether at an address is the vector of a thread on aarch64 that has a thread pointer: with glibc their number (two words

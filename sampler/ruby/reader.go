@@ -101,9 +101,8 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 		}
 		r.gvl.currentEC = sym.Addr
 	}
-	var b [8]byte
-	if r.mem.Read(vm.Addr+attach.Address(o.VMObjspace), b[:]) == nil {
-		r.gc = newGCReader(vm, attach.Address(le64(b[:])), r.dec.Objects, r.now, &r.reads)
+	if objspace := r.addressAt(vm.Addr + attach.Address(o.VMObjspace)); objspace != 0 {
+		r.gc = newGCReader(vm, objspace, r.dec.Objects, r.now, &r.reads)
 	}
 	return r, nil
 }

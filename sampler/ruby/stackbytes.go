@@ -50,7 +50,7 @@ func (r *stackReader) countStacks() {
 	sum := 0
 	for _, t := range r.list.order {
 		s := &t.stack
-		sum += cap(s.values) + cap(s.kept) + cap(s.resting.frames) + s.outer.Bytes()
+		sum += cap(s.values) + cap(s.kept) + cap(s.resting.kept) + s.outer.Bytes()
 		for i := range s.copies {
 			sum += cap(s.copies[i].frames)
 		}

@@ -64,6 +64,29 @@ func (r *stackReader) live(running bool) bool { return running && !r.collecting 
 // stackVersion changes with each decoded stack of a thread.
 type stackVersion uint64
 
+// keptStack is what is kept of a stack that was read and decoded.
+type keptStack struct {
+	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
+	kept            []byte
+	keptEnd, keptEC attach.Address
+	// proof says how long it means the same: other code can take the place of the code that it names, and names that could not
+	// be read may be readable later.
+	proof   code.Proof
+	id      sampler.StackID
+	quality sampler.StackQuality
+	omitted uint32
+	// handlers is the number of frames of a rescue or an ensure.
+	handlers int
+	// topSelf are the receivers of the innermost frames, innermost first. topC says which of these are C functions.
+	topSelf [4]uint64
+	topC    [4]bool
+	// slots are the JIT frames of the control frames, for head's ZJIT.
+	slots []attach.Address
+	// rests: it was accepted while the thread neither had the GVL nor wanted it. live: it was decoded as that of a thread that
+	// executes it (code.Stack.Live).
+	rests, live bool
+}
+
 // stackState is what is known of a thread's stack from tick to tick.
 type stackState struct {
 	ec attach.Address // as read for this tick
@@ -80,33 +103,16 @@ type stackState struct {
 	th2      [8]byte
 	values   []byte
 
-	// kept is the last accepted content of [cfp, end), with id, quality and omitted as decoded from it.
-	kept    []byte
-	keptEnd attach.Address
-	keptEC  attach.Address
-	// proof says how long they mean what they did: the code that they name can go away and other code come to stand in its
-	// place, and names that could not be read may be readable later.
-	proof   code.Proof
-	id      sampler.StackID
-	quality sampler.StackQuality
-	omitted uint32
-	// handlers is how many of the frames are those of a rescue or an ensure.
-	handlers int
+	keptStack
+	// resting is a stack on which the thread waited before.
+	resting restingStack
 	// fibers are the stacks of those that resumed the running fiber, when fibersOf was the stack's version.
 	fibers   []sampler.StackID
 	fibersOf stackVersion
 	quiet    int
 	version  stackVersion
-	// topSelf are the receivers of the innermost frames, innermost first; for blocked.go.
-	topSelf [4]uint64
-	topC    [4]bool
 	// outer is what the last decoding made of the outer frames.
 	outer code.Kept
-	// rests: kept was accepted while the thread neither had the GVL nor wanted it. resting is such a one from before.
-	rests   bool
-	resting restingStack
-	// live: kept was decoded as that of a thread that executes it (code.Stack.Live).
-	live bool
 	// jit is used for head's ZJIT alone.
 	jit jitSlots
 }
@@ -217,7 +223,7 @@ func (r *stackReader) accept(t *thread, raw *code.Stack, how way) bool {
 	s.rests, s.live = !active && !raw.Partial && raw.Cut == 0, raw.Live()
 	s.kept = append(r.grow(s.kept, len(raw.Frames))[:0], raw.Frames...)
 	s.keptEnd, s.keptEC, s.proof = s.end, s.ec, info.Proof
-	s.jit.kept = append(s.jit.kept[:0], raw.JIT...)
+	s.slots = append(s.slots[:0], raw.JIT...)
 	s.noteTop(raw.Frames, r.o.Code.FrameSize, r.dec)
 	return true
 }

@@ -336,11 +336,11 @@ func (r *threadList) gone(t *thread) {
 
 // mainThread asks the VM for its main thread: after a fork it is the thread that forked.
 func (r *threadList) mainThread() attach.Address {
-	var b [8]byte
-	if r.mem.Read(r.vm.Addr+attach.Address(r.o.VMMainThread), b[:]) != nil {
+	main, ok := r.readWord(r.vm.Addr + attach.Address(r.o.VMMainThread))
+	if !ok {
 		return r.vm.MainThread
 	}
-	return attach.Address(le64(b[:]))
+	return attach.Address(main)
 }
 
 // layoutSegments gives structs that lie close together a common buffer, so that any of them that are neighbours can be read

@@ -396,18 +396,11 @@ func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool
 		if rc.id != ractor {
 			continue
 		}
-		var w, ec [8]byte
 		if r.era == sampler.EraFlag {
-			if r.mem.Read(rc.base+attach.Address(r.o.GVLAcquired), w[:]) != nil || r.mem.Read(r.gvl.currentEC, ec[:]) != nil || le64(w[:]) == 0 {
-				return false
-			}
-			t := rc.owners[1]
-			return t != nil && t.id == id && t.stack.ec == attach.Address(le64(ec[:]))
+			t, ec := rc.owners[1], r.addressAt(r.gvl.currentEC)
+			return t != nil && t.id == id && ec != 0 && ec == t.stack.ec && r.wordAt(rc.base+attach.Address(r.o.GVLAcquired)) != 0
 		}
-		if r.mem.Read(rc.base+attach.Address(r.gvlOff(r.o.GVLOwner)), w[:]) != nil {
-			return false
-		}
-		t := r.list.threads[attach.Address(le64(w[:]))]
+		t := r.list.threads[r.addressAt(rc.base+attach.Address(r.gvlOff(r.o.GVLOwner)))]
 		return t != nil && t.id == id
 	}
 	return false

@@ -241,13 +241,12 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 // noteThread has the fiber that a thread runs followed, and remembers what its first fiber works for.
 func (w *waitingFibers) noteThread(t *thread) {
 	st := &t.stack
-	root := attach.Address(le64(t.buf[w.o.ThRootFiber:]))
-	saved := attach.Address(w.o.FiberSavedEC)
+	root := w.firstFiber(t)
 	if st.ec == 0 || st.quality&sampler.StackFailed != 0 {
 		return
 	}
-	if root != 0 && st.ec != root+saved {
-		w.meet(t, st.ec-saved)
+	if root != 0 && st.ec != w.contextOf(root) {
+		w.meet(t, w.fiberOf(st.ec))
 		return
 	}
 	if id, ok := t.serves.work.Task(); ok {
@@ -279,11 +278,8 @@ func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 // born returns a time at which a fiber's context, which a thread runs, served none of what is new to the thread, as in work.Frames;
 // 0: none is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
-	if w.finder == nil || w.o.ThRootFiber < 0 || le64(t.buf[w.o.ThRootFiber:]) == 0 {
-		return 0
-	}
-	addr := ec - attach.Address(w.o.FiberSavedEC)
-	if addr == attach.Address(le64(t.buf[w.o.ThRootFiber:])) {
+	addr, root := w.fiberOf(ec), w.firstFiber(t)
+	if w.finder == nil || root == 0 || addr == root {
 		return 0
 	}
 	w.meet(t, addr)
