@@ -12,8 +12,8 @@ import (
 const (
 	// maxRecent is how many threads a change names by how long ago they changed last.
 	maxRecent = 128
-	// changesUnit is in how many ns the times of changes are written, where all of a sample are whole ones: those of a live
-	// process are.
+	// changesUnit is in how many ns the times of changes are written, where all of a sample are whole ones: those of a
+	// live process are.
 	changesUnit = 100
 )
 
@@ -21,8 +21,8 @@ const (
 type changesState struct {
 	// toNS is ToNS of the sample before; 0: of then none are known.
 	toNS int64
-	// begun: the block has had changes. complete: threads holds the state of each thread at toNS, and not only of those that have
-	// changed since there was a gap.
+	// begun: the block has had changes. complete: threads holds the state of each thread at toNS, and not only of those
+	// that have changed since there was a gap.
 	begun, complete bool
 	// threads are those that have not gone, by their native thread, which serves one of them at a time.
 	threads map[int32]*changing
@@ -139,8 +139,8 @@ func (st *changesState) know(t *changing) {
 	st.threads[t.tid], t.known = t, true
 }
 
-// changes carries the changes of a sample that has some, or knows that there were none: flags and limits in time, and each change: its
-// thread, its state unless that is the likely one, and the times.
+// changes carries the changes of a sample that has some, or knows that there were none: flags and limits in time, and
+// each change: its thread, its state unless that is the likely one, and the times.
 func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	st := &w.changed
 	scale := int64(changesUnit)
@@ -359,8 +359,9 @@ type joint struct {
 	begun bool
 }
 
-// join makes the changes of the first sample of a block, or of a part of one, fit for somebody who has not had those just before: they
-// begin anew, with the state of each thread at the sample's ToNS. Where these are not known, nothing is at the beginning of a part.
+// join makes the changes of the first sample of a block, or of a part of one, fit for somebody who has not had those
+// just before: they begin anew, with the state of each thread at the sample's ToNS. Where these are not known, nothing
+// is at the beginning of a part.
 func (d *decoder) join(j joint) {
 	c, st := &d.sample.Changes, &d.changed
 	if !c.Known() || c.Fresh || c.FromNS == j.toNS || j.begun && !st.complete {

@@ -38,8 +38,8 @@ func checkFibers(f *sampler.Fibers) error {
 	return nil
 }
 
-// same returns what is known of a fiber from the look before, from a place in it on, and the place behind it: looks are in the order of
-// the fibers' numbers.
+// same returns what is known of a fiber from the look before, from a place in it on, and the place behind it: looks are
+// in the order of the fibers' numbers.
 func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
 	for ; from < len(st.list); from++ {
 		switch f := &st.list[from]; {
@@ -52,9 +52,9 @@ func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber,
 	return sampler.Fiber{}, from
 }
 
-// waiting carries a look at the fibers that wait: how many there are, one added (0: there is no look); its flags and times; and
-// each fiber: its number as the difference to the one before, what has changed of it, and when it was looked at. A look that is read
-// is a new one, because those before may have been kept.
+// waiting carries a look at the fibers that wait: how many there are, one added (0: there is no look); its flags and
+// times; and each fiber: its number as the difference to the one before, what has changed of it, and when it was looked
+// at. A look that is read is a new one, because those before may have been kept.
 func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	c, st := &w.c, &w.fibers
 	var next sampler.Fibers

@@ -272,8 +272,8 @@ func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	}
 }
 
-// zstdRatio is the most that data of zstd can grow: a block of it makes 128 KiB at most, and takes four bytes at least (RFC
-// 8878, section 3.1.1.2).
+// zstdRatio is the most that data of zstd can grow: a block of it makes 128 KiB at most, and takes four bytes at least
+// (RFC 8878, section 3.1.1.2).
 const zstdRatio = 128 << 10 / 4
 
 // unpack returns a block's data uncompressed, in as much memory as its header says.

@@ -10,8 +10,8 @@ type state struct {
 	callsStep uint64
 	// pairs: allocation pairs are read, so that the next one is likely the owner's.
 	pairs bool
-	// at is the last time of a kernel read in this sample, in units: threads are asked one after the other. The first one
-	// comes about as long after the memory was read as in the sample before, firstAfter.
+	// at is the last time of a kernel read in this sample, in units: threads are asked one after the other. The first
+	// one comes about as long after the memory was read as in the sample before, firstAfter.
 	at, firstAfter int64
 	asked          bool
 
@@ -205,8 +205,8 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units is a time in ns in the unit it is written in, rounded up: what was read after the memory stays after it, and only what
-// is 0 becomes 0. Sums of differences don't drift, because it is the values that are rounded.
+// units is a time in ns in the unit it is written in, rounded up: what was read after the memory stays after it, and
+// only what is 0 becomes 0. Sums of differences don't drift, because it is the values that are rounded.
 func units(ns int64) int64 {
 	n := ns / unit
 	if ns%unit > 0 {

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. What comes past it is left out: its
-	// frames and stacks get leftOutLabel, and are counted, until a Keeper has taken others away.
+	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. What comes past it is left out:
+	// its frames and stacks get leftOutLabel, and are counted, until a Keeper has taken others away.
 	MaxDictionaryBytes = 96 << 20
-	// mapSlack is how much more memory a map takes than its entries: it is between half and seven eighths full, and while it
-	// grows there are two.
+	// mapSlack is how much more memory a map takes than its entries: it is between half and seven eighths full, and
+	// while it grows there are two.
 	mapSlack = 3
 )
 
@@ -59,16 +59,16 @@ func (d *entries) takes(n int64) {
 // leftOutLabel labels the frame that stands for all frames and stacks for which a Dictionary has no room.
 const leftOutLabel = "(left out: too many names)"
 
-// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what the frame leftOutLabel
-// takes.
+// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what the frame
+// leftOutLabel takes.
 func (d *Dictionary) Bytes() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.bytes
 }
 
-// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused for lack of room. One that is met again
-// counts again.
+// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused for lack of room. One that
+// is met again counts again.
 func (d *Dictionary) LeftOut() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

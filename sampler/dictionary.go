@@ -22,8 +22,8 @@ type Frame struct {
 	Path string
 	// AbsolutePath is the real path; "" where Ruby says nil (eval, <internal:…>).
 	AbsolutePath string
-	// Line is the line being executed, 0 where Ruby says 0. Where it could not be known it is FirstLine, and Uncertain is
-	// set. It may be negative: eval takes any number.
+	// Line is the line being executed, 0 where Ruby says 0. Where it could not be known it is FirstLine, and Uncertain
+	// is set. It may be negative: eval takes any number.
 	Line int32
 	// FirstLine is the line where the method or block begins; 0 for C functions.
 	FirstLine int32
@@ -76,12 +76,13 @@ const (
 // Peer is what a descriptor leads to.
 type Peer struct {
 	Kind PeerKind
-	// Remote is address:port of a socket's other end, or a unix socket's path; Local is this end (a listener's address).
+	// Remote is address:port of a socket's other end, or a unix socket's path; Local is this end (a listener's
+	// address).
 	Remote, Local string
 	// Service is the well-known name of the port (PostgreSQL, Redis …); "" when there is none.
 	Service string
-	// Process is who listens at the other end of a connection within the machine, "ruby (pid 12)", by ddtop's own PID namespace; ""
-	// where that is not known.
+	// Process is who listens at the other end of a connection within the machine, "ruby (pid 12)", by ddtop's own PID
+	// namespace; "" where that is not known.
 	Process string
 	// Path is a file's path, or the text of the /proc/PID/fd link for what has no path (pipe:[123]).
 	Path string
@@ -187,7 +188,8 @@ func (d *Dictionary) View() *Dictionary {
 	return v
 }
 
-// Filtered returns a Dictionary of the same entries that hands out what a filter leaves of them. What is interned is kept as it is.
+// Filtered returns a Dictionary of the same entries that hands out what a filter leaves of them. What is interned is
+// kept as it is.
 func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
@@ -326,8 +328,7 @@ func (d *entries) frame(id FrameID) Frame {
 	return Frame{}
 }
 
-// Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or
-// evicted.
+// Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or evicted.
 func (d *Dictionary) Stack(id StackID) (caller StackID, frame FrameID) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -393,8 +394,8 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	return t, ok
 }
 
-// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and what LeftOut returns.
-// Held and HeldPeers say how many there still are.
+// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and what LeftOut
+// returns. Held and HeldPeers say how many there still are.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -11,9 +11,10 @@ type ExactStatus struct {
 	Wrong bool
 	// WithTarget: it ended because the target did.
 	WithTarget bool
-	// CostShare is what it cost the target over the last second, by estimate, as a share of what the target itself took of a CPU.
+	// CostShare is what it cost the target over the last second, by estimate, as a share of what the target itself took
+	// of a CPU.
 	CostShare float64
-	// Hits is how often a thread came past a probe since SinceNS, Changes how many changes of the GVL that were, and Lost how many
-	// records of them had no room.
+	// Hits is how often a thread came past a probe since SinceNS, Changes how many changes of the GVL that were, and
+	// Lost how many records of them had no room.
 	Hits, Changes, Lost uint64
 }

@@ -1,7 +1,7 @@
 package sampler
 
-// Generation numbers the stretches of time that Keeper, and how many requests there were, divide the use of a Dictionary into,
-// from 1 on.
+// Generation numbers the stretches of time that Keeper, and how many requests there were, divide the use of a
+// Dictionary into, from 1 on.
 type Generation uint32
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
@@ -58,8 +58,8 @@ func (d *Dictionary) useSample(s *Sample) {
 	}
 }
 
-// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that no other stack has, and the
-// threads that were gone before a time.
+// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that no other stack
+// has, and the threads that were gone before a time.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,8 +84,9 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 const (
 	// keeperTurnNS is the length of a generation.
 	keeperTurnNS = 30e9
-	// keeperSpare is how many generations more than the history needs are kept: one for samples whose IDs were interned just
-	// before their generation began (a recording's block), one for what is being shown while it leaves the history.
+	// keeperSpare is how many generations more than the history needs are kept: one for samples whose IDs were interned
+	// just before their generation began (a recording's block), one for what is being shown while it leaves the
+	// history.
 	keeperSpare = 2
 )
 

@@ -71,8 +71,8 @@ func originOfPath(file string) Origin {
 	return OriginApp
 }
 
-// EvalFile returns the file that evaluates code which names none itself: Ruby 3.3 and later call that "(eval at FILE:LINE)", also
-// where FILE is such a name again. ok is false for any other path.
+// EvalFile returns the file that evaluates code which names none itself: Ruby 3.3 and later call that "(eval at
+// FILE:LINE)", also where FILE is such a name again. ok is false for any other path.
 func EvalFile(path string) (file string, ok bool) {
 	const before = "(eval at "
 	for strings.HasPrefix(path, before) {
@@ -102,8 +102,8 @@ func (f *Frame) Own() bool {
 // File is the absolute path of the code, or the path as Ruby says it if there is none.
 func (f *Frame) File() string { return cmp.Or(f.AbsolutePath, f.Path) }
 
-// Library names what a frame is of that is not the program's own: a gem without its version, the library within the standard
-// one ("net", "json"), "ruby" for the core.
+// Library names what a frame is of that is not the program's own: a gem without its version, the library within the
+// standard one ("net", "json"), "ruby" for the core.
 func (f *Frame) Library() string {
 	switch f.From() {
 	case OriginGem:

@@ -15,12 +15,12 @@ const (
 	PriorityRaised
 	// PriorityRealTime: SCHED_FIFO, before all that is not real-time. ddtop does not ask for it.
 	PriorityRealTime
-	// PriorityDroppedBusy and PriorityDroppedSilent are in recordings of former releases: it was real-time until it took more of a CPU
-	// than it may, or until no tick was heard of for too long, and normal since.
+	// PriorityDroppedBusy and PriorityDroppedSilent are in recordings of former releases: it was real-time until it
+	// took more of a CPU than it may, or until no tick was heard of for too long, and normal since.
 	PriorityDroppedBusy
 	PriorityDroppedSilent
-	// PriorityShortSlice: like any other program, but with a time slice of 0.1 ms (Linux 6.12 and later): on waking up it may
-	// take the CPU of a thread with a longer one.
+	// PriorityShortSlice: like any other program, but with a time slice of 0.1 ms (Linux 6.12 and later): on waking up
+	// it may take the CPU of a thread with a longer one.
 	PriorityShortSlice
 )
 

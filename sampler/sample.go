@@ -49,8 +49,8 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// ThreadBits say where a thread is in the scheduler, in the same terms for all releases, which keep it in different places
-// (docs/internals/threads.md#the-gvl-and-its-queue).
+// ThreadBits say where a thread is in the scheduler, in the same terms for all releases, which keep it in different
+// places (docs/internals/threads.md#the-gvl-and-its-queue).
 type ThreadBits uint16
 
 const (
@@ -132,8 +132,8 @@ type Kernel struct {
 	// CPUNS and RunDelayNS are the thread's time on a CPU and its time runnable without one, since its start
 	// (/proc/PID/task/TID/schedstat fields 1 and 2).
 	CPUNS, RunDelayNS int64
-	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS; 0: not known. While it
-	// stays the same the thread has not moved.
+	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS; 0: not known.
+	// While it stays the same the thread has not moved.
 	Turns int64
 	// Syscall is the name of the system call the native thread sleeps in; SyscallRunning when it is runnable or on a
 	// CPU; SyscallNone when it sleeps outside a system call (a page fault, say); "" when unknown.
@@ -158,12 +158,13 @@ type Kernel struct {
 const (
 	SyscallRunning = "(running)"
 	SyscallNone    = "(none)"
-	// SyscallStopped: the thread is stopped by a signal or a debugger, wherever it was. Told of holders of the GVL only.
+	// SyscallStopped: the thread is stopped by a signal or a debugger, wherever it was. Told of holders of the GVL
+	// only.
 	SyscallStopped = "(stopped)"
 	// SyscallFrozen: the thread's cgroup is frozen. Told of holders of the GVL only.
 	SyscallFrozen = "(frozen)"
-	// SyscallEnded: the native thread has ended, by pthread_exit, and Ruby does not know. The kernel keeps only the first thread of a process
-	// listed then.
+	// SyscallEnded: the native thread has ended, by pthread_exit, and Ruby does not know. The kernel keeps only the
+	// first thread of a process listed then.
 	SyscallEnded = "(ended)"
 	// SyscallLostLock: the thread waits in a futex for a mutex of C code, and the mutex's owner is no thread of the
 	// process. The owner has ended, or it held the mutex at a fork that did not copy it. SyscallLostHelper: the thread
@@ -177,9 +178,9 @@ const (
 type StackQuality uint8
 
 const (
-	// StackFresh: the stack was read in this sample, or it is that of a thread that waits and was looked at less than 50 ms
-	// ago (a stack tick of a live process of more than 32 threads looks at such threads in turn). Without it Stack is the last
-	// one known.
+	// StackFresh: the stack was read in this sample, or it is that of a thread that waits and was looked at less than
+	// 50 ms ago (a stack tick of a live process of more than 32 threads looks at such threads in turn). Without it
+	// Stack is the last one known.
 	StackFresh StackQuality = 1 << iota
 	// StackPartial: the frames changed while they were read; only the outer part that two copies agree on is kept.
 	StackPartial
@@ -187,7 +188,8 @@ const (
 	StackFailed
 	// StackTruncated: the stack is deeper than the limit and was cut in the middle; Omitted frames are missing.
 	StackTruncated
-	// StackUncertainTop: the innermost frame can't be trusted: of a running thread on this release, or of a stack that is partial.
+	// StackUncertainTop: the innermost frame can't be trusted: of a running thread on this release, or of a stack that
+	// is partial.
 	StackUncertainTop
 )
 
@@ -252,11 +254,12 @@ type GC struct {
 	Count, MinorCount, MajorCount uint64
 	// TimeNS is Ruby's own total, in process CPU time, 3.1 and later; 0 before.
 	TimeNS uint64
-	// Allocated is the number of objects allocated since the process started, exact at this instant on every release. From
-	// 3.4 on objects moved by compaction count too (GCDetail.Moved).
+	// Allocated is the number of objects allocated since the process started, exact at this instant on every release.
+	// From 3.4 on objects moved by compaction count too (GCDetail.Moved).
 	Allocated uint64
-	// Pair is what was allocated just before the GVL owner's stack was read. It is the zero value where that can't be told (no
-	// owner, several ractors running at once, ZJIT of 4.1) and where none was taken, as in most samples above 2.5 kHz.
+	// Pair is what was allocated just before the GVL owner's stack was read. It is the zero value where that can't be
+	// told (no owner, several ractors running at once, ZJIT of 4.1) and where none was taken, as in most samples above
+	// 2.5 kHz.
 	Pair AllocPair
 }
 
@@ -274,8 +277,9 @@ type Proc struct {
 	SwapBytes int64
 	// Pressure is how long tasks stood still for lack of something.
 	Pressure Pressure
-	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)): of what it shares with others, as
-	// the workers of a forking server do, its part. It is read every ten seconds or less often; 0: not known.
+	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)): of what it shares with
+	// others, as the workers of a forking server do, its part. It is read every ten seconds or less often; 0: not
+	// known.
 	PSSBytes int64
 	// Switches is how often a thread of the process was given a CPU since the attach (task/TID/schedstat): its context
 	// switches. What a thread did between the last reading, once a second, and its end is missing.
@@ -283,7 +287,8 @@ type Proc struct {
 	// Stopped: a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process; the state of its main thread is T or t
 	// (/proc/PID/stat, proc(5)). Nothing runs then, and whatever waits waits for that.
 	Stopped bool
-	// Frozen: the process's cgroup, or a parent of it, is frozen (docker pause, systemctl freeze). Nothing runs then either.
+	// Frozen: the process's cgroup, or a parent of it, is frozen (docker pause, systemctl freeze). Nothing runs then
+	// either.
 	Frozen bool
 }
 
@@ -293,7 +298,8 @@ func (p *Proc) Halted() bool { return p.Stopped || p.Frozen }
 // PressureSource says whose stalls a Pressure counts.
 type PressureSource uint8
 
-// The sources of Pressure. PressureNone: the kernel does not count them (no PSI), or a recording of before they were kept.
+// The sources of Pressure. PressureNone: the kernel does not count them (no PSI), or a recording of before they were
+// kept.
 const (
 	PressureNone PressureSource = iota
 	PressureCgroup
@@ -311,9 +317,9 @@ func (s PressureSource) String() string {
 	return "none"
 }
 
-// Pressure holds the kernel's pressure stall information in ns (Documentation/accounting/psi.rst), totals that only grow: how
-// long some, and how long all, of the tasks that are not idle stood still for lack of a CPU, of memory (reclaiming it, reading
-// back what was thrown out) or of I/O. When Source changes they begin again.
+// Pressure holds the kernel's pressure stall information in ns (Documentation/accounting/psi.rst), totals that only
+// grow: how long some, and how long all, of the tasks that are not idle stood still for lack of a CPU, of memory
+// (reclaiming it, reading back what was thrown out) or of I/O. When Source changes they begin again.
 type Pressure struct {
 	Source                     PressureSource
 	CPUSomeNS                  int64
@@ -323,8 +329,8 @@ type Pressure struct {
 
 // Self is ddtop's own cost, read at a low rate.
 type Self struct {
-	// CPUNS is the CPU time of ddtop since it started, user and system, to the ns. It changes with each reading: reading it
-	// takes CPU time.
+	// CPUNS is the CPU time of ddtop since it started, user and system, to the ns. It changes with each reading:
+	// reading it takes CPU time.
 	CPUNS int64
 	// MaxRSSBytes is its largest resident set.
 	MaxRSSBytes int64
@@ -399,7 +405,8 @@ func (s *Sample) Clone() *Sample {
 	return c
 }
 
-// CopyFrom makes s a deep copy of another sample in the memory that s has, so that in the steady state nothing is allocated.
+// CopyFrom makes s a deep copy of another sample in the memory that s has, so that in the steady state nothing is
+// allocated.
 func (s *Sample) CopyFrom(from *Sample) {
 	ractors := slices.Grow(s.Ractors[:0], len(from.Ractors))[:len(from.Ractors)]
 	threads := slices.Grow(s.Threads[:0], len(from.Threads))[:len(from.Threads)]

@@ -70,8 +70,9 @@ func (t *table[T]) use(id uint32, now Generation) {
 	}
 }
 
-// evict takes the entries away that were not used since a generation, those given last first. keep is called for each that
-// stays with the generation of its last use, drop for each that goes. It returns the memory of the pages that went.
+// evict takes the entries away that were not used since a generation, those given last first. keep is called for each
+// that stays with the generation of its last use, drop for each that goes. It returns the memory of the pages that
+// went.
 func (t *table[T]) evict(before Generation, keep func(v *T, used Generation), drop func(v *T)) (bytes int64) {
 	var zero T
 	for i := len(t.pages) - 1; i >= 0; i-- {

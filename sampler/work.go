@@ -30,19 +30,20 @@ func (k WorkKind) String() string {
 // WorkNumber tells one request or job from another for as long as the Dictionary lives. It is given once, from 1 on.
 type WorkNumber uint64
 
-// Work is one request or job, as far as it is known at an instant. When more becomes known of it (its route, after the first
-// frames), another Work of the same Number takes its place.
+// Work is one request or job, as far as it is known at an instant. When more becomes known of it (its route, after the
+// first frames), another Work of the same Number takes its place.
 type Work struct {
 	Number WorkNumber
 	Kind   WorkKind
-	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id") or the class of a job; "" where it is not known.
+	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id") or the class of a job; "" where it is
+	// not known.
 	Endpoint string
 	// SinceNS is when the work was first seen. BeforeNS is when its thread was last seen without it. The work began
 	// between the two. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the thread was
 	// first read.
 	SinceNS, BeforeNS int64
-	// QueuedNS is how long it had waited before it came to the thread, in ns, by what a load balancer or its queue has written into
-	// it (X-Request-Start, a job's enqueued_at); 0: not known.
+	// QueuedNS is how long it had waited before it came to the thread, in ns, by what a load balancer or its queue has
+	// written into it (X-Request-Start, a job's enqueued_at); 0: not known.
 	QueuedNS int64
 	// Values are its path with ids and query, or its arguments: read only where values are asked for, else "".
 	Values string
@@ -51,14 +52,15 @@ type Work struct {
 // Serving is for whom and for what a thread works at an instant. The zero value: for nobody, or it could not be told.
 type Serving struct {
 	Work WorkID
-	// Statement is what it asks a database or another service at this instant, without literals: "SELECT … WHERE id = ?", "GET",
-	// "POST api.example.com".
+	// Statement is what it asks a database or another service at this instant, without literals: "SELECT … WHERE id =
+	// ?", "GET", "POST api.example.com".
 	Statement TextID
 	// Exception is the class of the exception that it handles ($!), with its message where values are asked for.
 	Exception TextID
 	// Span and RootSpan are the tracer's active span and the local root of its trace, as 64 bits; 0: none.
 	Span, RootSpan uint64
-	// Trace is the id of the trace, as it travels from process to process: the upper byte first; zeros where it is not known.
+	// Trace is the id of the trace, as it travels from process to process: the upper byte first; zeros where it is not
+	// known.
 	Trace [16]byte
 }
 
@@ -80,9 +82,9 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, d.textIDs, text{CutName(s)})
 }
 
-// Each request is another one: in the end they would take the room of frames and stacks. Where half of a Dictionary's memory is
-// taken, those in use no more are evicted each time that new ones, texts included, have taken a part, 1 of toldPart. Where
-// others share the memory and have half of it, both are of 1 of toldShare.
+// Each request is another one: in the end they would take the room of frames and stacks. Where half of a Dictionary's
+// memory is taken, those in use no more are evicted each time that new ones, texts included, have taken a part, 1 of
+// toldPart. Where others share the memory and have half of it, both are of 1 of toldShare.
 const (
 	toldPart  = 6
 	toldShare = 8
@@ -140,8 +142,8 @@ func (d *Dictionary) Statement(id TextID) string {
 	return s
 }
 
-// Exception returns what a thread handles (Serving.Exception), "Class" or "Class: message"; "" for 0 or an ID that is unknown or
-// evicted.
+// Exception returns what a thread handles (Serving.Exception), "Class" or "Class: message"; "" for 0 or an ID that is
+// unknown or evicted.
 func (d *Dictionary) Exception(id TextID) string {
 	s := d.text(id)
 	if n := d.filter(); n != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxQueued bounds the changes that wait for the sample that they belong to, some 7 MB. When there are more all of them are dropped.
+// maxQueued bounds the changes that wait for the sample that they belong to, some 7 MB. When there are more all of them
+// are dropped.
 const maxQueued = 2 * sampler.MaxChanges
 
 // List says which threads a sample has, by the addresses of their rb_thread_t. It does not change.
@@ -60,8 +61,8 @@ type life struct {
 	sinceNS int64
 }
 
-// NewCollector returns a Collector that believes what is told from a time on, CLOCK_MONOTONIC in ns. What was before says in which states
-// threads were then.
+// NewCollector returns a Collector that believes what is told from a time on, CLOCK_MONOTONIC in ns. What was before
+// says in which states threads were then.
 func NewCollector(fromNS int64) *Collector {
 	return &Collector{
 		lives: make(map[uint64]*life), doneNS: fromNS, fresh: true, list: NewList(0), started: make(map[sampler.ThreadID]bool),
@@ -77,8 +78,9 @@ func (c *Collector) Changed(x *Change) {
 	c.queue = append(c.queue, *x)
 }
 
-// Fill sets a sample's Changes, to what is valid until the next call. All changes of until the sample's time must have come. list says
-// which threads the sample has; nil: that is not known, or the changes are not believed, and none are told then.
+// Fill sets a sample's Changes, to what is valid until the next call. All changes of until the sample's time must have
+// come. list says which threads the sample has; nil: that is not known, or the changes are not believed, and none are
+// told then.
 func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	s.Changes = sampler.Changes{}
 	if s.Reads.Lost != c.lost {
@@ -231,7 +233,8 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find looks a thread up; 0: it is not there. One that a list has without a native thread is the first that has its address.
+// find looks a thread up; 0: it is not there. One that a list has without a native thread is the first that has its
+// address.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

@@ -2,8 +2,8 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// SlackNS is how much earlier or later, in ns, a thread may have held the GVL that sampling saw holding it: what sampling reads it
-// reads within some time, of which it tells the middle.
+// SlackNS is how much earlier or later, in ns, a thread may have held the GVL that sampling saw holding it: what
+// sampling reads it reads within some time, of which it tells the middle.
 const SlackNS = 1_000_000
 
 // staleNS is for how long after a thread's end sampling may take the next one, which has its memory, for it, in ns.
@@ -39,9 +39,9 @@ func (p *past) add(t turn) {
 // at returns the turn of a number, the oldest one's is 0.
 func (p *past) at(n int) *turn { return &p.turns[(p.next+n)%len(p.turns)] }
 
-// Compare takes what sampling saw: that a thread held the GVL at a time. All records of until SlackNS after it must have been fed. What
-// was so long ago that it is not known any more, or is doubtful, is not compared; nor is what sampling saw under the number of a
-// thread that has just ended.
+// Compare takes what sampling saw: that a thread held the GVL at a time. All records of until SlackNS after it must
+// have been fed. What was so long ago that it is not known any more, or is doubtful, is not compared; nor is what
+// sampling saw under the number of a thread that has just ended.
 func (m *Machine) Compare(tid int32, atNS int64) {
 	from, to := atNS-SlackNS, atNS+SlackNS
 	if from < m.doubt || len(m.past.turns) == maxPast && m.past.at(0).toNS > from {
@@ -78,8 +78,8 @@ type look struct {
 	agreed bool
 }
 
-// count counts a comparison, but once for all looks at the same turn: a thread that lost its CPU just before its record is made is seen
-// so many times.
+// count counts a comparison, but once for all looks at the same turn: a thread that lost its CPU just before its record
+// is made is seen so many times.
 func (m *Machine) count(tid int32, atNS int64, agreed bool) {
 	if l := &m.looked; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameLookNS {
 		return

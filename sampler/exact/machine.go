@@ -10,14 +10,15 @@ import (
 // maxThreads bounds the threads that are followed at once; records of more are counted (Checks.Untracked).
 const maxThreads = 20000
 
-// Machine makes changes of records. It follows one scheduler whose threads have native threads of their own (no M:N threads). It is
-// for one goroutine.
+// Machine makes changes of records. It follows one scheduler whose threads have native threads of their own (no M:N
+// threads). It is for one goroutine.
 type Machine struct {
 	changed func(*Change)
 	threads map[int32]*thread
 	// of says which native thread an rb_thread_t was seen on last.
 	of map[uint64]int32
-	// holder is the thread that got the GVL last. It may have given it away since. It is nil if no thread got it, or if the thread has ended.
+	// holder is the thread that got the GVL last. It may have given it away since. It is nil if no thread got it, or if
+	// the thread has ended.
 	holder *thread
 	checks Checks
 	lastNS int64
@@ -37,10 +38,11 @@ type Machine struct {
 type Checks struct {
 	// Records counts all records, Untracked those of threads beyond the limit.
 	Records, Untracked uint64
-	// Runs is how often a thread got the GVL, Unclosed how often it did while another one was not known to have given it away: a
-	// record was missing.
+	// Runs is how often a thread got the GVL, Unclosed how often it did while another one was not known to have given
+	// it away: a record was missing.
 	Runs, Unclosed uint64
-	// Agreed and Disagreed count the turns in which sampling saw a thread hold the GVL that did by the records too, and that did not.
+	// Agreed and Disagreed count the turns in which sampling saw a thread hold the GVL that did by the records too, and
+	// that did not.
 	Agreed, Disagreed uint64
 }
 
@@ -52,8 +54,8 @@ type thread struct {
 	// state is GVLGone before the first one is known, since is when it began.
 	state sampler.GVLState
 	since int64
-	// delay is DelayNS of its last record; began is it at the state's begin. proven: there was a record of its own; own: one that says
-	// itself whose it is.
+	// delay is DelayNS of its last record; began is it at the state's begin. proven: there was a record of its own;
+	// own: one that says itself whose it is.
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
@@ -62,8 +64,8 @@ type thread struct {
 // waits reports whether a thread in a state waits for the GVL.
 func waits(g sampler.GVLState) bool { return g == sampler.GVLQueued || g == sampler.GVLChosen }
 
-// NewMachine returns a Machine that knows of no thread yet. It calls changed with each change, in order of time. The change is valid
-// during the call only.
+// NewMachine returns a Machine that knows of no thread yet. It calls changed with each change, in order of time. The
+// change is valid during the call only.
 func NewMachine(changed func(*Change)) *Machine {
 	return &Machine{changed: changed, threads: make(map[int32]*thread), of: make(map[uint64]int32)}
 }
@@ -72,7 +74,8 @@ func NewMachine(changed func(*Change)) *Machine {
 type Change struct {
 	// AtNS is CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Life numbers the threads: it is no other one's, where native ids and addresses are used again. Address is that of the rb_thread_t.
+	// Life numbers the threads: it is no other one's, where native ids and addresses are used again. Address is that of
+	// the rb_thread_t.
 	Life, Address uint64
 	TID           int32
 	State         sampler.GVLState
@@ -85,8 +88,8 @@ type Change struct {
 	Doing sampler.Doing
 }
 
-// Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is taken to be of just
-// after it.
+// Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is
+// taken to be of just after it.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
 // tell tells of a change of a thread. r is the record of a thread that has the GVL, and nil of others.
@@ -146,9 +149,9 @@ func (m *Machine) Feed(r *Record) {
 	}
 }
 
-// firstOf tells which rb_thread_t it is that makes a record as none of Ruby's: up to Ruby 3.2 a native thread has had the GVL before its
-// thread-local storage says whose it is. Its thread is the one that it was listed with, or the owner that is no other native thread's.
-// 0: none.
+// firstOf tells which rb_thread_t it is that makes a record as none of Ruby's: up to Ruby 3.2 a native thread has had
+// the GVL before its thread-local storage says whose it is. Its thread is the one that it was listed with, or the owner
+// that is no other native thread's. 0: none.
 func (m *Machine) firstOf(r *Record) uint64 {
 	if t := m.threads[r.TID]; t != nil {
 		if t.own {
@@ -170,7 +173,8 @@ func (m *Machine) note(t *thread, r *Record) {
 	}
 }
 
-// find returns the thread of a record, which is new when its native thread or its rb_thread_t is; nil: there are too many.
+// find returns the thread of a record, which is new when its native thread or its rb_thread_t is; nil: there are too
+// many.
 func (m *Machine) find(r *Record, now int64) *thread {
 	t := m.threads[r.TID]
 	if t != nil && t.address == r.Thread {
@@ -259,7 +263,8 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 	m.tell(t, to, now, noCPU, doubtful, r)
 }
 
-// leave ends the state that a thread is in. It returns for how long the thread had no CPU in it, and whether it is doubtful.
+// leave ends the state that a thread is in. It returns for how long the thread had no CPU in it, and whether it is
+// doubtful.
 func (m *Machine) leave(t *thread, now int64) (noCPU int64, doubtful bool) {
 	noCPU, doubtful = min(max(t.delay-t.began, 0), now-t.since), t.doubtful
 	if t.state == sampler.GVLHeld {
@@ -294,8 +299,9 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends, at a time, the threads of which nothing has been recorded since records were lost and that are there no longer, as alive says:
-// the records of their ends are among the lost ones. All records of until then must have been fed.
+// Gone ends, at a time, the threads of which nothing has been recorded since records were lost and that are there no
+// longer, as alive says: the records of their ends are among the lost ones. All records of until then must have been
+// fed.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)
 	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {

@@ -14,8 +14,8 @@ var (
 	className  = regexp.MustCompile(`^[A-Z][\w:]*$`)
 )
 
-// work returns a Work without values. A controller's action and a job's class are names as those of methods are, and stay; a path
-// can name a customer.
+// work returns a Work without values. A controller's action and a job's class are names as those of methods are, and
+// stay; a path can name a customer.
 func (r *Redactor) Work(w sampler.Work) sampler.Work {
 	w.Values = ""
 	verb, path, ok := strings.Cut(w.Endpoint, " ")
@@ -57,8 +57,8 @@ var (
 	asksKeys = regexp.MustCompile(`^[A-Z][A-Z_.]{0,23}(?: and \d+ more)?$`)
 )
 
-// literal is a literal of SQL, or what looks like one: in quotes, a bind or a number. Double quotes hold a name behind a dot or in front
-// of one, else it may be MySQL's string.
+// literal is a literal of SQL, or what looks like one: in quotes, a bind or a number. Double quotes hold a name behind
+// a dot or in front of one, else it may be MySQL's string.
 var literal = regexp.MustCompile(`'(?:[^'\\]|'')*'|` + nameInDots.String() + `|"[^"\\]*"|\$\d+\b|\b\d[\w.]*`)
 
 // unclear is what can hide a literal's beginning or end, or says a secret outside of one.

@@ -75,8 +75,8 @@ func (r *blockReader) mutexOwnerField() int {
 }
 
 // describeBlocked works out from a released thread's own fields and from the receivers of its innermost frames what it
-// waits for (docs/internals/threads.md#what-a-thread-waits-for). While the evidence stays the same only a mutex's holder is
-// looked at again.
+// waits for (docs/internals/threads.md#what-a-thread-waits-for). While the evidence stays the same only a mutex's
+// holder is looked at again.
 func (r *blockReader) describeBlocked(t *thread) {
 	b := &t.blocked
 	status := sampler.Status(r.o.ThStatus.In(t.buf))
@@ -148,8 +148,8 @@ func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint6
 	return 0
 }
 
-// scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a descriptor,
-// and until when it waits at most, whatever for.
+// scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a
+// descriptor, and until when it waits at most, whatever for.
 func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	if r.o.ThNT < 0 || le64(t.buf[r.o.ThNT:]) != 0 || !r.o.ThWaitFlags.Known() {
 		return false
@@ -204,9 +204,9 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 	return false
 }
 
-// inMethodOf reports whether the thread is in a method of the class, by the labels of its innermost frames: a receiver alone
-// does not say what a thread waits for. The block of a Ractor has the Ractor for its receiver, and a subclass of Queue may
-// have methods that sleep. True where the names are not known.
+// inMethodOf reports whether the thread is in a method of the class, by the labels of its innermost frames: a receiver
+// alone does not say what a thread waits for. The block of a Ractor has the Ractor for its receiver, and a subclass of
+// Queue may have methods that sleep. True where the names are not known.
 func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	known := false
 	stack := t.stack.id
@@ -275,9 +275,9 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 // sleepers are the methods in which a thread sleeps and waits for no child. Read-only.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
-// childWait finds a thread among those that wait for child processes where no receiver tells it (2.6 to 3.2): Kernel#system
-// has the receiver that it was called on, and the thread of Process.detach has no frame. The many that are in sleep are not
-// looked up.
+// childWait finds a thread among those that wait for child processes where no receiver tells it (2.6 to 3.2):
+// Kernel#system has the receiver that it was called on, and the thread of Process.detach has no frame. The many that
+// are in sleep are not looked up.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {
 		return false
@@ -292,7 +292,8 @@ func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	return ok
 }
 
-// waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); ok is false when it isn't there.
+// waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); ok is false when it isn't
+// there.
 func (r *blockReader) waitedChild(t *thread) (pid int32, ok bool) {
 	for _, off := range [2]int{r.o.VMWaitingPids, r.o.VMWaitingGrps} {
 		if off < 0 {

@@ -13,8 +13,9 @@ import (
 // is new. What was left out has its turn first in the next tick, and counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
-// maxWalkBudget is how long a tick may take at most, in ns, until it has walked the lists of ractors and threads: tickBudget,
-// time enough for all that are followed where a CPU is to be had; and twice as long after each walk that was not through by then.
+// maxWalkBudget is how long a tick may take at most, in ns, until it has walked the lists of ractors and threads:
+// tickBudget, time enough for all that are followed where a CPU is to be had; and twice as long after each walk that
+// was not through by then.
 const maxWalkBudget = 16 * tickBudget
 
 var (
@@ -25,8 +26,8 @@ var (
 // budget says when a tick is over.
 type budget struct {
 	endNS int64
-	// walkNS is how long the walks of a tick may take, in ns, if that is more than tickBudget; walkEndNS is when those of the tick
-	// under way have to be through.
+	// walkNS is how long the walks of a tick may take, in ns, if that is more than tickBudget; walkEndNS is when those
+	// of the tick under way have to be through.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
 	// from is the place, among the threads of a tick, of the one whose stack is looked at first; cut says that the
@@ -44,8 +45,8 @@ func (r *target) Stop() { r.budget.stopped.Store(true) }
 // Resume takes Stop back.
 func (r *target) Resume() { r.budget.stopped.Store(false) }
 
-// Cut reports whether the last tick has used up its time: stacks, and of others who resumed their fibers and what they wait for,
-// can be missing in its sample. It belongs to who calls Read.
+// Cut reports whether the last tick has used up its time: stacks, and of others who resumed their fibers and what they
+// wait for, can be missing in its sample. It belongs to who calls Read.
 func (r *target) Cut() bool { return r.budget.cut }
 
 // begin starts the time of a tick.

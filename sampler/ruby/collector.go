@@ -11,7 +11,8 @@ import (
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread whose frames the counters of objects were read around in this tick's first call; nil: none's.
+	// around is the thread whose frames the counters of objects were read around in this tick's first call; nil:
+	// none's.
 	around *thread
 }
 
@@ -38,10 +39,10 @@ func (r *collector) bracket() *thread {
 	return found
 }
 
-// countsAround reports whether a thread's frames that are read again need the counters before them: when it holds the GVL
-// and they were not before its frames in the first call. If they were, that difference counts, however often the frames
-// have to be read until two copies agree: they agree most easily while the target stands still, so taking the difference
-// of the reading that succeeded would underrate the code that makes most calls.
+// countsAround reports whether a thread's frames that are read again need the counters before them: when it holds the
+// GVL and they were not before its frames in the first call. If they were, that difference counts, however often the
+// frames have to be read until two copies agree: they agree most easily while the target stands still, so taking the
+// difference of the reading that succeeded would underrate the code that makes most calls.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false
@@ -108,9 +109,9 @@ func (r *collector) pair(depth sampler.Depth, s *sampler.Sample) {
 	}
 }
 
-// CountClasses looks at the objects that were allocated since the last look, and returns the estimate of all since the first
-// one; nil where it can't be told, or nothing was seen yet. It belongs right behind the Read that filled s. It costs some
-// 10 µs a heap in use, and is to be called some 10 to 100 times a second.
+// CountClasses looks at the objects that were allocated since the last look, and returns the estimate of all since the
+// first one; nil where it can't be told, or nothing was seen yet. It belongs right behind the Read that filled s. It
+// costs some 10 µs a heap in use, and is to be called some 10 to 100 times a second.
 func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	if r.gc == nil {
 		return nil

@@ -68,7 +68,8 @@ func (r *target) runsRoot(t *thread) bool {
 	return root == 0 || r.fiberOf(t.stack.ec) == root
 }
 
-// fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what leads to it.
+// fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what
+// leads to it.
 func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
 	c := &f.copies

@@ -3,16 +3,18 @@ package ruby
 import "github.com/ddtop/ddtop/attach"
 
 const (
-	// signEveryNS is how often it is asked whether threads have switched fibers, in ns, and signBatch of how many threads at a time.
+	// signEveryNS is how often it is asked whether threads have switched fibers, in ns, and signBatch of how many
+	// threads at a time.
 	signEveryNS = int64(100e6)
 	signBatch   = 64
 )
 
-// fiberSign says whether a thread of a process has ever switched from its first fiber to another one. A thread that has not has no
-// suspended fiber, so the heap need not be searched for one.
+// fiberSign says whether a thread of a process has ever switched from its first fiber to another one. A thread that has
+// not has no suspended fiber, so the heap need not be searched for one.
 //
-// The switch saves the stack pointer of the fiber that it leaves in rb_fiber_struct.context (coroutine_transfer of coroutine/*/Context.S,
-// Ruby 2.6 and later). The first fiber of a thread is allocated with zeros there (rb_threadptr_root_fiber_setup of cont.c).
+// The switch saves the stack pointer of the fiber that it leaves in rb_fiber_struct.context (coroutine_transfer of
+// coroutine/*/Context.S, Ruby 2.6 and later). The first fiber of a thread is allocated with zeros there
+// (rb_threadptr_root_fiber_setup of cont.c).
 type fiberSign struct {
 	nextNS int64
 	next   int // the place in Reader.order from which on threads are asked
@@ -20,7 +22,8 @@ type fiberSign struct {
 	words  [signBatch][8]byte
 }
 
-// seen asks about some threads, if it is time, and reports whether one has switched. It reports that one has if Ruby keeps no such word.
+// seen asks about some threads, if it is time, and reports whether one has switched. It reports that one has if Ruby
+// keeps no such word.
 func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	at, ok := r.savedStackPointer()
 	if !ok {
@@ -59,7 +62,8 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	return false
 }
 
-// savedStackPointer is where a fiber keeps its saved stack pointer: the context stands behind the bits of the status on all releases.
+// savedStackPointer is where a fiber keeps its saved stack pointer: the context stands behind the bits of the status on
+// all releases.
 func (r *waitingFibers) savedStackPointer() (offset int, ok bool) {
 	f := r.finder
 	if f == nil || !r.vm.Release.AtLeast(2, 6) {

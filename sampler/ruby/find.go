@@ -28,7 +28,8 @@ var (
 	ErrLayout  = rubyvm.ErrLayout
 )
 
-// CacheFolder is where tables derived from debug information are kept between runs; "" where the user has no cache folder.
+// CacheFolder is where tables derived from debug information are kept between runs; "" where the user has no cache
+// folder.
 func CacheFolder() string { return rubyvm.CacheFolder() }
 
 // maxVerifyTries is how often all threads are read until one read has no flaw: a busy process tears some.

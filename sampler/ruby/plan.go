@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// plan is what one call reads of the target: the ranges, in the order in which they are read, and what each part of them is for.
-// To make one reads nothing, but where ractors count objects after a walk. What has come back is in the buffers of the ranges.
+// plan is what one call reads of the target: the ranges, in the order in which they are read, and what each part of
+// them is for. To make one reads nothing, but where ractors count objects after a walk. What has come back is in the
+// buffers of the ranges.
 type plan struct {
 	ranges []attach.Range
 	parts  []part

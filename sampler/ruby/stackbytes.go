@@ -3,8 +3,8 @@ package ruby
 import "github.com/ddtop/ddtop/sampler/ruby/internal/code"
 
 const (
-	// maxStackBytes bounds the copies of stacks that are kept for all threads together, in bytes. Past it the depth to which
-	// stacks are read (defaultMaxDepth, as a rule) is halved, which shows as stacks whose middle was left out.
+	// maxStackBytes bounds the copies of stacks that are kept for all threads together, in bytes. Past it the depth to
+	// which stacks are read (defaultMaxDepth, as a rule) is halved, which shows as stacks whose middle was left out.
 	maxStackBytes = 64 << 20
 	// minDepth is the depth, in frames, below which it is not halved: of 20,000 threads that is some 200 MB.
 	minDepth = 32
@@ -12,8 +12,8 @@ const (
 	valueBytes = maxValues / defaultMaxDepth
 )
 
-// grow returns memory for n bytes of a thread's stack, b's own where that is large enough. When all of it together gets too
-// much, stacks are read less deep from now on.
+// grow returns memory for n bytes of a thread's stack, b's own where that is large enough. When all of it together gets
+// too much, stacks are read less deep from now on.
 func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

@@ -12,7 +12,8 @@ const (
 	defaultMaxDepth = 2048
 	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// reachReads is for how many readings, and up to twice as many, a stack that changes is read as far in as it went in one.
+	// reachReads is for how many readings, and up to twice as many, a stack that changes is read as far in as it went
+	// in one.
 	reachReads = 64
 	// maxReachFrames is how many frames further in than the last time it is read for that, or as many as there were.
 	maxReachFrames = 128
@@ -35,8 +36,9 @@ const (
 type stackReader struct {
 	*target
 	list *threadList
-	// maxDepth is how many frames of a stack are read. stackBytes is what copies of stacks take, up to maxStackBytes; past cutAt
-	// maxDepth, which fullDepth is as long as there is room, is halved. shrink: it was, and what is deeper is to be given back.
+	// maxDepth is how many frames of a stack are read. stackBytes is what copies of stacks take, up to maxStackBytes;
+	// past cutAt maxDepth, which fullDepth is as long as there is room, is halved. shrink: it was, and what is deeper
+	// is to be given back.
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
 	shrink                                      bool
@@ -57,8 +59,8 @@ func newStackReader(tg *target, list *threadList, maxDepth int) *stackReader {
 	return &stackReader{target: tg, list: list, maxDepth: maxDepth, fullDepth: maxDepth, maxStackBytes: maxStackBytes, cutAt: maxStackBytes}
 }
 
-// live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in compiled
-// code (code.Stack.Live).
+// live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in
+// compiled code (code.Stack.Live).
 func (r *stackReader) live(running bool) bool { return running && !r.collecting }
 
 // stackVersion changes with each decoded stack of a thread.
@@ -69,8 +71,8 @@ type keptStack struct {
 	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof says how long it means the same: other code can take the place of the code that it names, and names that could not
-	// be read may be readable later.
+	// proof says how long it means the same: other code can take the place of the code that it names, and names that
+	// could not be read may be readable later.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
@@ -82,8 +84,8 @@ type keptStack struct {
 	topC    [4]bool
 	// slots are the JIT frames of the control frames, for head's ZJIT.
 	slots []attach.Address
-	// rests: it was accepted while the thread neither had the GVL nor wanted it. live: it was decoded as that of a thread that
-	// executes it (code.Stack.Live).
+	// rests: it was accepted while the thread neither had the GVL nor wanted it. live: it was decoded as that of a
+	// thread that executes it (code.Stack.Live).
 	rests, live bool
 }
 
@@ -95,7 +97,8 @@ type stackState struct {
 
 	reach reach
 
-	// plan is how the stack was read the last time; next of which kind the next reading is, when it is read again in a tick.
+	// plan is how the stack was read the last time; next of which kind the next reading is, when it is read again in a
+	// tick.
 	plan     stackPlan
 	next     stackKind
 	copies   [2 + moreCopies]stackCopy
@@ -117,7 +120,8 @@ type stackState struct {
 	jit jitSlots
 }
 
-// reach is how far a stack has reached lately: in the readings under way, which are reachReads at most, and in as many before.
+// reach is how far a stack has reached lately: in the readings under way, which are reachReads at most, and in as many
+// before.
 type reach struct {
 	innermost, sp [2]attach.Address // 0: nothing was read
 	reads         int
@@ -161,8 +165,8 @@ func (s *stackState) noteSP(frames []byte) {
 	}
 }
 
-// decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID; false when
-// they could not be decoded. last: the stack is not read again.
+// decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID; false
+// when they could not be decoded. last: the stack is not read again.
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]

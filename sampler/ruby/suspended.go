@@ -22,8 +22,8 @@ const (
 // fiberType is what cont.c calls the type of a Fiber's object, on all releases.
 const fiberType = "fiber"
 
-// fiberFinder finds the fibers of a process by their objects: nothing else leads to a suspended one, of which threads, schedulers
-// and programs hold no common list.
+// fiberFinder finds the fibers of a process by their objects: nothing else leads to a suspended one, of which threads,
+// schedulers and programs hold no common list.
 type fiberFinder struct {
 	*target
 	fiberPlaces
@@ -87,7 +87,8 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	return out, nil
 }
 
-// thread notes which fibers of a thread are active, and its first one, which has no object until the program asks for it.
+// thread notes which fibers of a thread are active, and its first one, which has no object until the program asks for
+// it.
 func (f *fiberFinder) thread(t *thread) {
 	if t.stack.ec == 0 {
 		return

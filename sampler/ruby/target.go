@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// target is the process being read, with what all parts of a Reader need: its VM, and the call and the time of the tick under way.
+// target is the process being read, with what all parts of a Reader need: its VM, and the call and the time of the tick
+// under way.
 type target struct {
 	pid    int
 	vm     *VM
@@ -68,7 +69,8 @@ func (r *target) fiberOf(context attach.Address) attach.Address {
 	return context - attach.Address(r.o.FiberSavedEC)
 }
 
-// firstFiber returns the fiber that a thread began with. It is zero if Ruby has made no struct for it yet, or keeps no such word.
+// firstFiber returns the fiber that a thread began with. It is zero if Ruby has made no struct for it yet, or keeps no
+// such word.
 func (r *target) firstFiber(t *thread) attach.Address {
 	if r.o.ThRootFiber < 0 {
 		return 0
@@ -76,8 +78,8 @@ func (r *target) firstFiber(t *thread) attach.Address {
 	return attach.Address(le64(t.buf[r.o.ThRootFiber:]))
 }
 
-// activeFibers returns the fiber that runs on a context, and those that have resumed it, outward. whole is false if one of them could not be
-// read, or there are more than maxFibers.
+// activeFibers returns the fiber that runs on a context, and those that have resumed it, outward. whole is false if one
+// of them could not be read, or there are more than maxFibers.
 func (r *target) activeFibers(context attach.Address) (fibers []attach.Address, whole bool) {
 	for fiber := r.fiberOf(context); fiber != 0; {
 		if fibers = append(fibers, fiber); len(fibers) > maxFibers {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// lookAt looks at some fibers, waitingBatch at most, in one call for those that stand where they stood. sinceNS is a time at which
-// nothing of them was read yet.
+// lookAt looks at some fibers, waitingBatch at most, in one call for those that stand where they stood. sinceNS is a
+// time at which nothing of them was read yet.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	p := &w.plan
 	p.reset()
@@ -96,8 +96,8 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	w.serve(f, sinceNS)
 }
 
-// isOf reports whether the object that a fiber's struct names still is that fiber's: memory that was given back says for a while what
-// it said.
+// isOf reports whether the object that a fiber's struct names still is that fiber's: memory that was given back says
+// for a while what it said.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
@@ -111,7 +111,8 @@ func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool 
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether a fiber is the one that its thread runs, or has resumed it. It reports true if that cannot be told.
+// active reports whether a fiber is the one that its thread runs, or has resumed it. It reports true if that cannot be
+// told.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	if !ok {
@@ -121,8 +122,8 @@ func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	return !whole || slices.Contains(fibers, addr)
 }
 
-// readStack reads and decodes the stack of a fiber that waits, twice in one call, between two looks at its head. It is false where it
-// could not be read, or goes on meanwhile.
+// readStack reads and decodes the stack of a fiber that waits, twice in one call, between two looks at its head. It is
+// false where it could not be read, or goes on meanwhile.
 func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	w.keep(f, nil)
 	end := attach.Address(h.low) + attach.Address(h.size)*8

@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// callsInARM is callsIn of aarch64. A call goes to a stub of the linker's, or loads the word that has the function's address; both
-// take that address from adrp and an offset in the page. What follows an adrp in the code and names its register is taken to go with it,
-// whatever comes between: rather one call too many than one too few.
+// callsInARM is callsIn of aarch64. A call goes to a stub of the linker's, or loads the word that has the function's
+// address; both take that address from adrp and an offset in the page. What follows an adrp in the code and names its
+// register is taken to go with it, whatever comes between: rather one call too many than one too few.
 func callsInARM(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	out := newCalls(functions)
 	for _, c := range code {

@@ -26,12 +26,13 @@ type frameRules struct {
 	// internalAsC: code whose path begins with <internal: is shown like a C function, and of several such frames and C
 	// functions in a row only those from the outermost such frame outward (4.0 and later).
 	internalAsC bool
-	// rescueHidesCaller: the frame around a rescue or ensure is left out, because that frame stands for it (3.4 and later).
+	// rescueHidesCaller: the frame around a rescue or ensure is left out, because that frame stands for it (3.4 and
+	// later).
 	rescueHidesCaller bool
 	// dummyCode: a dummy frame with code reports the code's first line (4.0 and later).
 	dummyCode bool
-	// earlyFrames: ec->cfp is moved before the new frame is filled, so the innermost frame of a running thread may be what
-	// the slot held before (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
+	// earlyFrames: ec->cfp is moved before the new frame is filled, so the innermost frame of a running thread may be
+	// what the slot held before (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
 	earlyFrames bool
 }
 
@@ -69,8 +70,8 @@ type frameWork struct {
 	failed    bool
 	// left: it is left out, because a rescue or ensure within it stands for it.
 	left bool
-	// young: its method was found by way of an environment on the heap that is not old. fleeting: it depends on an environment
-	// that was not read along with the frames.
+	// young: its method was found by way of an environment on the heap that is not old. fleeting: it depends on an
+	// environment that was not read along with the frames.
 	young, fleeting bool
 	pos             uint32
 	code            *iseq
@@ -98,7 +99,8 @@ func (d *classifier) classify(raw *Stack) error {
 		case err == view.ErrMissing:
 			missing = err
 		case i == 0 && (raw.Running || raw.Partial):
-			// The innermost frame of a running thread may be half written, and so may be the one within which copies differed.
+			// The innermost frame of a running thread may be half written, and so may be the one within which copies
+			// differed.
 			*w = frameWork{done: true}
 			d.info.UncertainTop = true
 		default:
@@ -238,9 +240,10 @@ func (d *classifier) CFrame(f []byte) bool {
 	return view.U64(f[FrameISeq:]) == 0
 }
 
-// Arguments says where the arguments of the C function in a control frame lie, and how many there are: the Ruby code in the frame
-// outward, caller, has pushed them behind the receiver, which is at at-8 and has to be the function's own; where it is not, they
-// are not there. ok is false where they can't be (docs/internals/stacks.md#arguments-of-c-functions).
+// Arguments says where the arguments of the C function in a control frame lie, and how many there are: the Ruby code in
+// the frame outward, caller, has pushed them behind the receiver, which is at at-8 and has to be the function's own;
+// where it is not, they are not there. ok is false where they can't be
+// (docs/internals/stacks.md#arguments-of-c-functions).
 func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
 	if !d.CFrame(function) || d.CFrame(caller) || view.U64(caller[FramePC:]) == 0 || d.target.ZJITFrames && view.U64(caller[d.o.FrameJIT:]) != 0 {
 		return 0, 0, false

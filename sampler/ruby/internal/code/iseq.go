@@ -21,9 +21,9 @@ const (
 type iseq struct {
 	validity
 	addr attach.Address
-	// head and body are what was read of rb_iseq_t and of the beginning of its body, witnesses what its names and lines were
-	// read from: while they are unchanged, so is the rest. Head and body alone don't do: where a program makes and drops code
-	// in a steady rhythm, another piece comes to stand in the same place with the same addresses in it.
+	// head and body are what was read of rb_iseq_t and of the beginning of its body, witnesses what its names and lines
+	// were read from: while they are unchanged, so is the rest. Head and body alone don't do: where a program makes and
+	// drops code in a steady rhythm, another piece comes to stand in the same place with the same addresses in it.
 	head      [iseqHead]byte
 	body      []byte
 	witnesses []heap.Witness
@@ -172,8 +172,8 @@ func (q *iseq) unchanged(head, body []byte) bool {
 	return bytes.Equal(head, q.head[:]) && bytes.Equal(body, q.body)
 }
 
-// tolerate sorts the errors of reading names: one that ends the attempt (memory not fetched yet, objects on the move), or
-// names that just can't be read.
+// tolerate sorts the errors of reading names: one that ends the attempt (memory not fetched yet, objects on the move),
+// or names that just can't be read.
 func (d *loader) tolerate(errs ...error) (missingNames bool, fatal error) {
 	for _, err := range errs {
 		switch {

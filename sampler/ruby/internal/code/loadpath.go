@@ -15,7 +15,8 @@ const (
 	loadPathEvery = 1_000_000_000
 )
 
-// loadPathVersion changes with the entries of $LOAD_PATH: what was decoded before may come from elsewhere than was thought.
+// loadPathVersion changes with the entries of $LOAD_PATH: what was decoded before may come from elsewhere than was
+// thought.
 type loadPathVersion uint64
 
 // loadPathState is what is known of the target's $LOAD_PATH.
@@ -28,8 +29,8 @@ type loadPathState struct {
 	origins origins
 }
 
-// refreshLoadPath reads $LOAD_PATH when it is due. What can't be read leaves what was known, and at first the usual layout
-// of folders; it is tried again the next time.
+// refreshLoadPath reads $LOAD_PATH when it is due. What can't be read leaves what was known, and at first the usual
+// layout of folders; it is tried again the next time.
 func (d *validator) refreshLoadPath(nowNS int64) {
 	s := &d.loadPath
 	if s.read && nowNS-s.checked < loadPathEvery && nowNS >= s.checked {
@@ -54,8 +55,8 @@ func (d *validator) refreshLoadPath(nowNS int64) {
 	clear(d.frameIDs)
 }
 
-// readLoadPath reads the entries; nil words when they are those known already. Entries that are not Strings are left out:
-// Ruby calls to_path on them.
+// readLoadPath reads the entries; nil words when they are those known already. Entries that are not Strings are left
+// out: Ruby calls to_path on them.
 func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 	v, err := d.loadPathValue()
 	if err != nil {

@@ -26,8 +26,8 @@ func (l *Locals) At(ep attach.Address, i int) attach.Address {
 	return ep - attach.Address(len(l.names)-i+2)*8
 }
 
-// Scope is a control frame of Ruby code as far as it has values: its receiver and its own local variables. Those of what a block is
-// in are in the frame of that, as long as it runs.
+// Scope is a control frame of Ruby code as far as it has values: its receiver and its own local variables. Those of
+// what a block is in are in the frame of that, as long as it runs.
 type Scope struct {
 	// Frame is its place among the control frames, 0 the innermost; ISeq its code, whose name and path Known has.
 	Frame    int
@@ -41,8 +41,8 @@ type Scope struct {
 // Handler reports whether its code is that of a rescue or an ensure.
 func (s *Scope) Handler() bool { return s.typ.handler() }
 
-// Scopes finds those of control frames that run Ruby code, innermost first, in into. The frames are those of a stack that was
-// decoded lately. Errors are those of Decode.
+// Scopes finds those of control frames that run Ruby code, innermost first, in into. The frames are those of a stack
+// that was decoded lately. Errors are those of Decode.
 func (d *classifier) Scopes(frames []byte, into []Scope) ([]Scope, error) {
 	for range maxDecodeTries {
 		d.view.Reset()

@@ -33,8 +33,8 @@ const (
 	maxEnvs = 256
 )
 
-// methodEntry is what the word below an environment refers to: a method entry, or a special variable in front of one, or
-// nothing that names a method.
+// methodEntry is what the word below an environment refers to: a method entry, or a special variable in front of one,
+// or nothing that names a method.
 type methodEntry struct {
 	validity
 	addr uint64
@@ -49,8 +49,8 @@ type methodEntry struct {
 	// likeC: frames of this method carry the definition's name, whatever their code is called.
 	likeC bool
 	owner uint64
-	// named is the generation in which the label was last found right. witnesses are what the class's name was read from, nil where
-	// that is not all known: then it is read again.
+	// named is the generation in which the label was last found right. witnesses are what the class's name was read
+	// from, nil where that is not all known: then it is read again.
 	named     generation
 	witnesses []heap.Witness
 	// final: the label can't change any more.
@@ -135,7 +135,8 @@ func (d *loader) loadMethod(h *methodEntry) error {
 	return err
 }
 
-// qualify returns name as a label of this method's class: an iseq's own name can differ from the definition's (aliases).
+// qualify returns name as a label of this method's class: an iseq's own name can differ from the definition's
+// (aliases).
 func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 	if name == h.name {
 		return h.label, nil
@@ -275,8 +276,9 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
-			// A method's own environment always names it (vm_push_frame), from 2.5 to head; a copy on the heap, which an isolated
-			// block has in place of it, need not. What was read here is of before the frame was pushed, so it is as good as moved.
+			// A method's own environment always names it (vm_push_frame), from 2.5 to head; a copy on the heap, which
+			// an isolated block has in place of it, need not. What was read here is of before the frame was pushed, so
+			// it is as good as moved.
 			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil

@@ -23,9 +23,9 @@ const (
 	classSnapshots = 10
 )
 
-// classCounter estimates which classes are allocated. Each ractor fills one page of each heap. Up to 4.0
-// a page's free slots are a list from high to low addresses, so the slots above the first free one are in use; after 4.0 they
-// are filled from low to high up to a cursor. Those in use that are not marked were allocated since the page was taken, or,
+// classCounter estimates which classes are allocated. Each ractor fills one page of each heap. Up to 4.0 a page's free
+// slots are a list from high to low addresses, so the slots above the first free one are in use; after 4.0 they are
+// filled from low to high up to a cursor. Those in use that are not marked were allocated since the page was taken, or,
 // when the position in the same page is known from before, since then (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
@@ -52,9 +52,9 @@ type classCounter struct {
 	current *sampler.AllocClasses
 }
 
-// newobjPlaces say where the next object goes. cacheAt is the place of the ractor's cache in rb_ractor_struct, a pointer to it
-// with byPointer; up to 2.7 the only one is in rb_objspace, at edenFree and edenPage. heaps and stride are those of the heaps
-// in a cache.
+// newobjPlaces say where the next object goes. cacheAt is the place of the ractor's cache in rb_ractor_struct, a
+// pointer to it with byPointer; up to 2.7 the only one is in rb_objspace, at edenFree and edenPage. heaps and stride
+// are those of the heaps in a cache.
 type newobjPlaces struct {
 	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
 	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`
@@ -126,9 +126,9 @@ func (c *classCounter) init(t *Target, pools *gcPools) {
 	c.parts, c.total = make(map[string]float64), make(map[string]*sampler.AllocClass)
 }
 
-// CountClasses looks at the objects that were allocated since the last look, and returns the estimate of all since the first
-// one; nil where it can't be told, or nothing was seen yet. It belongs right behind the Read that filled s. It costs some
-// 10 µs a heap in use, and is to be called some 10 to 100 times a second.
+// CountClasses looks at the objects that were allocated since the last look, and returns the estimate of all since the
+// first one; nil where it can't be told, or nothing was seen yet. It belongs right behind the Read that filled s. It
+// costs some 10 µs a heap in use, and is to be called some 10 to 100 times a second.
 func (g *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	if !g.classes.ok || !s.GC.Valid || !g.alloc.known() {
 		return nil
@@ -216,8 +216,8 @@ func (c *classCounter) follow(g *Reader) {
 // maxFillingRactors bounds the ractors whose pages FillingPages tells.
 const maxFillingRactors = 8
 
-// FillingPages appends the pages that ractors are filling with new objects to a list: of the first maxFillingRactors ractors, of all sizes
-// of slots. It appends none where they can't be told.
+// FillingPages appends the pages that ractors are filling with new objects to a list: of the first maxFillingRactors
+// ractors, of all sizes of slots. It appends none where they can't be told.
 func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 	c := &g.classes
 	if !c.ok {
@@ -239,8 +239,8 @@ func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 	return list
 }
 
-// newObjects counts the classes of the newest objects of a page that is being filled: free is its first free slot or the
-// cursor, wasPage and wasFree the page and position at the last look.
+// newObjects counts the classes of the newest objects of a page that is being filled: free is its first free slot or
+// the cursor, wasPage and wasFree the page and position at the last look.
 func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, wasFree uint64) {
 	if g.Mem.Read(attach.Address(page), c.header) != nil {
 		return // the page was given back

@@ -18,7 +18,8 @@ type typeSlot struct {
 }
 
 // typeCycle is the cycle for which the types of values may be kept; 0: not now. An object that a stack holds while the
-// collector does not mark lives at least until the next collection marks: what was allocated or marked is not swept before.
+// collector does not mark lives at least until the next collection marks: what was allocated or marked is not swept
+// before.
 func typeCycle(gc *sampler.GC) uint64 {
 	if !gc.Valid || gc.During || gc.Mode != sampler.GCIdle && gc.Mode != sampler.GCSweeping {
 		return 0
@@ -27,8 +28,8 @@ func typeCycle(gc *sampler.GC) uint64 {
 }
 
 // DataTypeNames is DataTypeName for several values at once, with as many reads as one needs: names[i] is the name of
-// values[i]'s type, "" when it is not a typed data object or can't be read. The values are those of a stack just read: what
-// they are is kept until the next collection.
+// values[i]'s type, "" when it is not a typed data object or can't be read. The values are those of a stack just read:
+// what they are is kept until the next collection.
 func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&o.gc)
 	slot := func(v uint64) *typeSlot { return &o.typeCache[(v>>3^v>>15)%typeCacheSize] }
@@ -71,8 +72,8 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	})
 }
 
-// DataTypeName returns the name that C code gave the type of a T_DATA object: "mutex", "VM/thread", "queue"; "" when value
-// is none or can't be read. Kept by the type's address, for types are static.
+// DataTypeName returns the name that C code gave the type of a T_DATA object: "mutex", "VM/thread", "queue"; "" when
+// value is none or can't be read. Kept by the type's address, for types are static.
 func (o *Objects) DataTypeName(value uint64) string {
 	var name string
 	err := o.Read(func() (err error) {
@@ -126,8 +127,8 @@ func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 // DataHeader is how much of a T_DATA object says what and where its data is, in bytes.
 const DataHeader = 40
 
-// DataType returns the address of the type of a T_DATA object, by its header; ok is false when it is no such object, or an
-// untyped one.
+// DataType returns the address of the type of a T_DATA object, by its header; ok is false when it is no such object, or
+// an untyped one.
 func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	if view.U64(header)&TypeMask != typeData {
 		return 0, false
@@ -142,8 +143,8 @@ func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	return attach.Address(view.U64(header[p.typedType:]) &^ 1), true
 }
 
-// Data returns where the data of a typed T_DATA object at addr is, by its header: behind its pointer, or right behind the header
-// when it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
+// Data returns where the data of a typed T_DATA object at addr is, by its header: behind its pointer, or right behind
+// the header when it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
 func (p *Places) Data(addr attach.Address, header []byte) attach.Address {
 	embedded := view.U64(header[p.typedType:])&1 != 0
 	if p.typedFlag >= 0 {

@@ -1,10 +1,10 @@
-// Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance variables, a
-// fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of code, stacks and
-// threads.
+// Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance
+// variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of
+// code, stacks and threads.
 //
-// What returns a view's errors is a part of a question: it is called within Read, which calls again where memory was missing.
-// What was read is read piece by piece while the process goes on: Record has it written down, and Unchanged says whether all of
-// it was so at one moment.
+// What returns a view's errors is a part of a question: it is called within Read, which calls again where memory was
+// missing. What was read is read piece by piece while the process goes on: Record has it written down, and Unchanged
+// says whether all of it was so at one moment.
 package heap
 
 import (
@@ -17,7 +17,8 @@ import (
 
 // Named limits of the names that are kept.
 const (
-	// MaxKeptBytes bounds the names of IDs and classes, in bytes; past it all are forgotten and read again as they are met.
+	// MaxKeptBytes bounds the names of IDs and classes, in bytes; past it all are forgotten and read again as they are
+	// met.
 	MaxKeptBytes = 8 << 20
 	// keptEntry is what an entry of one of the maps takes beside its name, in bytes, roughly.
 	keptEntry = 128
@@ -27,8 +28,9 @@ const (
 	maxTypeNames  = 1 << 12
 )
 
-// Objects reads the objects of one process, and keeps the names it has read. What it reads it reads through View: its methods'
-// errors are those of the view, or say that something else is at the place (WrongType). Not for concurrent use.
+// Objects reads the objects of one process, and keeps the names it has read. What it reads it reads through View: its
+// methods' errors are those of the view, or say that something else is at the place (WrongType). Not for concurrent
+// use.
 type Objects struct {
 	variables
 	typeNames map[attach.Address]string

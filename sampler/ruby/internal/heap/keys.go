@@ -11,15 +11,17 @@ const (
 	maxKeptKey = 64
 )
 
-// keyHash is a key's hash as it stands in the table of a Hash, and what the table compares keys by; the zero value: it stands nowhere.
+// keyHash is a key's hash as it stands in the table of a Hash, and what the table compares keys by; the zero value: it
+// stands nowhere.
 type keyHash struct{ hash, typ uint64 }
 
 // keyCache keeps what Strings and Symbols said that are keys.
 //
-// The collector gives an object's place to another one. What proves that a key still is what it was is its hash, which stands in
-// the table beside it: that of a String is made of its text (docs/internals/objects.md#tables). In a table that compares keys by
-// identity it is made of the address: what says nothing of the text is believed no longer than until the next collection. Which
-// tables those are shows by itself: where the hash is made of the address, no address has two hashes, and no hash two addresses.
+// The collector gives an object's place to another one. What proves that a key still is what it was is its hash, which
+// stands in the table beside it: that of a String is made of its text (docs/internals/objects.md#tables). In a table
+// that compares keys by identity it is made of the address: what says nothing of the text is believed no longer than
+// until the next collection. Which tables those are shows by itself: where the hash is made of the address, no address
+// has two hashes, and no hash two addresses.
 type keyCache struct {
 	slots  [keyCacheSize]keySlot
 	hashes [hashCacheSize]hashSlot

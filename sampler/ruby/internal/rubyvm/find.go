@@ -30,8 +30,8 @@ type Found struct {
 
 // Find chooses the layout for a Ruby and locates its VM. A layout that was not made for this release is verified on the
 // target; one that does not fit, even if its release is known (a patched build), gives way to one derived from the
-// module's debug information. threads reads all threads as the sampling will. Errors: layout.ErrUnknownRelease and ErrLayout, with
-// what would help; those of LocateVM.
+// module's debug information. threads reads all threads as the sampling will. Errors: layout.ErrUnknownRelease and
+// ErrLayout, with what would help; those of LocateVM.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions,
 	threads func(vm *VM) error) (Found, error) {
 	table, match, err := layout.For(version, module.Machine, module.JmpBuf())
@@ -103,8 +103,8 @@ func verifiedNote(m layout.Match) string {
 	return m.Note + ", verified on this process"
 }
 
-// asUnfit says of a layout made for another release that it does not fit, where no VM is found by it: one that was found
-// wanting by LocateVM looks like a VM that is not ready yet.
+// asUnfit says of a layout made for another release that it does not fit, where no VM is found by it: one that was
+// found wanting by LocateVM looks like a VM that is not ready yet.
 func asUnfit(err error) error {
 	if errors.Is(err, ErrLayout) {
 		return err

@@ -23,8 +23,8 @@ var (
 )
 
 const (
-	// bootPatience is how long LocateVM waits for a VM to appear, when its context allows that long. Ruby boots in 50 to
-	// 300 ms.
+	// bootPatience is how long LocateVM waits for a VM to appear, when its context allows that long. Ruby boots in 50
+	// to 300 ms.
 	bootPatience = 3 * time.Second
 	// bootPoll is how often it looks: nothing shows from outside that a VM is ready.
 	bootPoll = 10 * time.Millisecond
@@ -41,10 +41,10 @@ type locator struct {
 	objects *heap.Objects
 }
 
-// LocateVM finds the VM of the Ruby whose variables are in module, waiting a moment for one that is just starting. Stripped
-// libraries of 3.3 and later don't say where it is: then their variables are searched for a pointer to what can only be a
-// VM (docs/internals/threads.md#finding-the-vm). Errors: ErrBooting, ErrNoVM, one of attach when the target can't be read, and
-// an error naming what the layout lacks.
+// LocateVM finds the VM of the Ruby whose variables are in module, waiting a moment for one that is just starting.
+// Stripped libraries of 3.3 and later don't say where it is: then their variables are searched for a pointer to what
+// can only be a VM (docs/internals/threads.md#finding-the-vm). Errors: ErrBooting, ErrNoVM, one of attach when the
+// target can't be read, and an error naming what the layout lacks.
 func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string) (*VM, error) {
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }
@@ -197,8 +197,9 @@ func (l *locator) findVM() (attach.Address, error) {
 	return found, nil
 }
 
-// proveVMs returns the first candidate that is a VM: its main thread refers back to it, the thread's execution context to
-// the thread, and (3.0 and later) the main ractor to the thread and back. With less than all of it head gives a false hit.
+// proveVMs returns the first candidate that is a VM: its main thread refers back to it, the thread's execution context
+// to the thread, and (3.0 and later) the main ractor to the thread and back. With less than all of it head gives a
+// false hit.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof
@@ -265,8 +266,8 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 	return ps[0].vm, nil
 }
 
-// description returns the constant RUBY_DESCRIPTION, which names the JIT in use (ruby_description in the library does not);
-// "" when it can't be found.
+// description returns the constant RUBY_DESCRIPTION, which names the JIT in use (ruby_description in the library does
+// not); "" when it can't be found.
 func (l *locator) description() string {
 	s, ok := l.Symbol("rb_cObject")
 	if !ok {

@@ -59,8 +59,8 @@ func (l *locator) readable(at attach.Address, n int) []byte {
 	return out
 }
 
-// findSymbols returns the address of the symbol table: its own symbol where the library still has it, else the variables
-// are searched for what names '!', '+', '-' and '<' by their own IDs. It is never exported.
+// findSymbols returns the address of the symbol table: its own symbol where the library still has it, else the
+// variables are searched for what names '!', '+', '-' and '<' by their own IDs. It is never exported.
 func (l *locator) findSymbols() (attach.Address, error) {
 	for _, name := range []string{"ruby_global_symbols", "global_symbols"} {
 		if s, ok := l.Symbol(name); ok && !s.TLS {
@@ -81,9 +81,10 @@ func (l *locator) findSymbols() (attach.Address, error) {
 	return 0, fmt.Errorf("%w: its symbol table was not found", ErrBooting)
 }
 
-// findShapes returns the address of rb_shape_tree_t, 0 where a release has none or it is not found: then instance variables can't be
-// read. Its own symbol says where it is (4.0 and later export it) or where its address is; stripped libraries of 3.3 and 3.4 have
-// neither, and are searched for a pointer to what can only be it. The error is the target's.
+// findShapes returns the address of rb_shape_tree_t, 0 where a release has none or it is not found: then instance
+// variables can't be read. Its own symbol says where it is (4.0 and later export it) or where its address is; stripped
+// libraries of 3.3 and 3.4 have neither, and are searched for a pointer to what can only be it. The error is the
+// target's.
 func (l *locator) findShapes() (attach.Address, error) {
 	if !l.objects.HasShapeTree() {
 		return 0, nil

@@ -1,6 +1,6 @@
-// Package trace tells the active span of a thread: that of Datadog's tracer or of OpenTelemetry's, from the objects that they keep
-// for each fiber (docs/internals/trace.md), or what a thread publishes for readers outside (docs/internals/context.md). It says nothing
-// where it can't tell.
+// Package trace tells the active span of a thread: that of Datadog's tracer or of OpenTelemetry's, from the objects
+// that they keep for each fiber (docs/internals/trace.md), or what a thread publishes for readers outside
+// (docs/internals/context.md). It says nothing where it can't tell.
 package trace
 
 import (
@@ -22,12 +22,13 @@ const (
 
 // Span is what a tracer says that a thread is at. The zero value: nothing, or it could not be told.
 type Span struct {
-	// ID and Root are the active span's and that of the local root of its trace, which is the part of it in this process.
+	// ID and Root are the active span's and that of the local root of its trace, which is the part of it in this
+	// process.
 	ID, Root uint64
 	// Trace is the id of the trace, as it travels: the upper byte first; zeros where it is not known.
 	Trace [16]byte
-	// Endpoint is what the local root says that it serves, such as "OrdersController#index", and Kind what that is; "" where it is
-	// neither a request nor a job.
+	// Endpoint is what the local root says that it serves, such as "OrdersController#index", and Kind what that is; ""
+	// where it is neither a request nor a job.
 	Endpoint string
 	Kind     sampler.WorkKind
 }
@@ -70,8 +71,8 @@ type State struct {
 	published publishedState
 }
 
-// Span is what the last look found: the tracer's objects are asked first, for they are each fiber's, what a thread publishes says the
-// rest.
+// Span is what the last look found: the tracer's objects are asked first, for they are each fiber's, what a thread
+// publishes says the rest.
 func (s *State) Span() Span {
 	found, published := s.span, s.published.span
 	if found.ID == 0 {
@@ -97,7 +98,8 @@ func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another one.
+// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another
+// one.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.published.planned = false
@@ -106,12 +108,14 @@ func (s *State) Unplan() {
 // Lost says that the thread's stack is not known, and so is where it is in its trace.
 func (s *State) Lost() { s.span, s.published.span = Span{}, Span{} }
 
-// NewFinder returns a Finder that reads mem, through o. object is the class Object, and pid what the process's own pid is for itself.
+// NewFinder returns a Finder that reads mem, through o. object is the class Object, and pid what the process's own pid
+// is for itself.
 func NewFinder(mem attach.Memory, o *heap.Objects, object uint64, pid int) *Finder {
 	return &Finder{mem: mem, objects: o, object: object, pid: int64(pid)}
 }
 
-// Refresh asks once in a while which tracers the process has. It returns the number of system calls made; an error is the target's.
+// Refresh asks once in a while which tracers the process has. It returns the number of system calls made; an error is
+// the target's.
 func (f *Finder) Refresh(nowNS int64) (calls int, err error) {
 	if f.asked && nowNS-f.askedNS < presentEveryNS {
 		return 0, nil
@@ -143,9 +147,9 @@ func (f *Finder) findTracers() (found tracers, err error) {
 	return found, err
 }
 
-// Look says where in its trace a thread is that runs the fiber with an execution context, in s. What s.Plan has added was read in the
-// same call as its stack, if it was called. It returns the number of system calls made. What can't be read, or changes
-// meanwhile, is the zero Span; an error is the target's.
+// Look says where in its trace a thread is that runs the fiber with an execution context, in s. What s.Plan has added
+// was read in the same call as its stack, if it was called. It returns the number of system calls made. What can't be
+// read, or changes meanwhile, is the zero Span; an error is the target's.
 func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	if !f.tracers.any() {
 		s.span = Span{}
@@ -177,9 +181,10 @@ func (f *Finder) stands(w *heap.Watch) bool {
 // errChanged: what was read changed meanwhile, or is more than can be confirmed.
 var errChanged = errors.New("it changed while it was read")
 
-// settled reads the active span, and once more all at once: the words that led to it are the same then. So what they lead to was there
-// in between, and is what the second reading says. They are read a third time: one of them, such as the length of an Array, can have been
-// the same twice and another between, and then fits others that were read twice between. f.notes is what these words are.
+// settled reads the active span, and once more all at once: the words that led to it are the same then. So what they
+// lead to was there in between, and is what the second reading says. They are read a third time: one of them, such as
+// the length of an Array, can have been the same twice and another between, and then fits others that were read twice
+// between. f.notes is what these words are.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {
@@ -286,8 +291,8 @@ func (f *Finder) name(v uint64) (string, error) {
 	return f.objects.Name(v)
 }
 
-// typeOf returns the type of a value, TypeNone for what is no heap object. The error says that there is no object now, which a
-// compaction moves: then nothing can be told.
+// typeOf returns the type of a value, TypeNone for what is no heap object. The error says that there is no object now,
+// which a compaction moves: then nothing can be told.
 func (f *Finder) typeOf(v uint64) (uint64, error) {
 	if !f.objects.IsObject(v) {
 		return heap.TypeNone, nil

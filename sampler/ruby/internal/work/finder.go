@@ -57,7 +57,8 @@ type reader struct {
 	scratch heap.Watch
 	frame   liveFrame
 	calls   int
-	// failed is the first error since settled began to read. What is read after it is of no use: the readers go on with zero values.
+	// failed is the first error since settled began to read. What is read after it is of no use: the readers go on with
+	// zero values.
 	failed error
 }
 
@@ -75,15 +76,16 @@ type describer struct {
 	paths paths
 }
 
-// allowance bounds what looking anew takes: if bounded, credit ns more, until there is more of it. now is CLOCK_MONOTONIC in ns.
+// allowance bounds what looking anew takes: if bounded, credit ns more, until there is more of it. now is
+// CLOCK_MONOTONIC in ns.
 type allowance struct {
 	now     func() int64
 	bounded bool
 	credit  int64
 }
 
-// NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments, literals. now is
-// CLOCK_MONOTONIC in ns.
+// NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments,
+// literals. now is CLOCK_MONOTONIC in ns.
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
 	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task)}
 	f.reader = reader{mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
@@ -92,8 +94,9 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 	return f
 }
 
-// Look says for whom a thread works whose stack was just read, in s. What s.Plan has added was read in the same call, if it was
-// called. It returns the number of system calls made. What can't be read, or changes meanwhile, is empty; an error is the target's.
+// Look says for whom a thread works whose stack was just read, in s. What s.Plan has added was read in the same call,
+// if it was called. It returns the number of system calls made. What can't be read, or changes meanwhile, is empty; an
+// error is the target's.
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	if g := f.dict.Generation(); g != s.generation {
@@ -124,9 +127,9 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, nil
 }
 
-// LookOutward makes what the frames of a fiber say, which has resumed the one that a thread runs, what the thread works on, where its
-// own say nothing (s.Idle()): who runs an Enumerator within a request works for that. outer is what is known of the fiber's
-// frames from look to look. The results are as of Look.
+// LookOutward makes what the frames of a fiber say, which has resumed the one that a thread runs, what the thread works
+// on, where its own say nothing (s.Idle()): who runs an Enumerator within a request works for that. outer is what is
+// known of the fiber's frames from look to look. The results are as of Look.
 func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	err = f.lookForTask(outer, fr)
@@ -170,7 +173,8 @@ func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	j, found := 0, false
 	var err error
 	if same {
-		// The same variable of the same frame: the same request with more known of it, or the next one of the same loop.
+		// The same variable of the same frame: the same request with more known of it, or the next one of the same
+		// loop.
 		j = len(s.outer) / fr.Size
 		r.seen = &s.from
 		found, err = f.readCandidate(fr, j, &r)
@@ -228,7 +232,8 @@ func (f *reader) unchanged(w *heap.Watch) bool {
 	return same
 }
 
-// findTask searches the frames from the outside for one that says what the thread works on, and returns its number from there; 0: none.
+// findTask searches the frames from the outside for one that says what the thread works on, and returns its number from
+// there; 0: none.
 func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	n, candidates := min(fr.count(), maxOuter), 0
 	for from := 1 + f.bare(s, fr); from < n; from += outerStep {
@@ -312,8 +317,9 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 	return false, nil
 }
 
-// settled reads something through the view and has it confirmed: what it was read from says the same afterwards, and the frame f.frame
-// still runs. f.notes is what it was read from. The error says that it changes or cannot be read, or is the target's.
+// settled reads something through the view and has it confirmed: what it was read from says the same afterwards, and
+// the frame f.frame still runs. f.notes is what it was read from. The error says that it changes or cannot be read, or
+// is the target's.
 func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 	for range readTries {
 		f.tries++
@@ -382,8 +388,8 @@ func (f *reader) ivar(object uint64, name string) uint64 {
 	return v
 }
 
-// is reports whether a value is a heap object of a type. While a compaction moves the object this cannot be told, and fails. Otherwise the
-// reader would take what another frame or object says for the answer.
+// is reports whether a value is a heap object of a type. While a compaction moves the object this cannot be told, and
+// fails. Otherwise the reader would take what another frame or object says for the answer.
 func (f *reader) is(v, typ uint64) bool {
 	if !f.objects.IsObject(v) {
 		return false

@@ -2,8 +2,8 @@ package work
 
 import "github.com/ddtop/ddtop/attach"
 
-// askFunctions are C functions of clients that are given a statement, by their labels, and which of their arguments it is. What their
-// gems call them differs between versions: an alias goes by the name it was defined by. Read-only.
+// askFunctions are C functions of clients that are given a statement, by their labels, and which of their arguments it
+// is. What their gems call them differs between versions: an alias goes by the name it was defined by. Read-only.
 var askFunctions = map[string]int{
 	"PG::Connection#exec": 0, "PG::Connection#async_exec": 0, "PG::Connection#sync_exec": 0,
 	"PG::Connection#query": 0, "PG::Connection#async_query": 0,

@@ -18,8 +18,8 @@ const maxMessage = 200
 type handled struct {
 	id   sampler.TextID
 	text string
-	// ec and version are those of the frames that it was read with: others can have another one. Where neither a rescue nor an ensure is
-	// among them, version is 0, and the context alone says it. known: it was read.
+	// ec and version are those of the frames that it was read with: others can have another one. Where neither a rescue
+	// nor an ensure is among them, version is 0, and the context alone says it. known: it was read.
 	ec      attach.Address
 	version uint64
 	known   bool
@@ -53,7 +53,8 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 				return nil
 			}
 		} else {
-			// It was read before what the thread works on, and the frames may have returned since: the words that they leave behind stand.
+			// It was read before what the thread works on, and the frames may have returned since: the words that they
+			// leave behind stand.
 			h.from.Unplan()
 		}
 	}
@@ -87,14 +88,16 @@ func (f *reader) paired(s *State, fr *Frames) bool {
 	return f.lives(&f.frame, &s.from)
 }
 
-// lives reports whether what was read of a frame still stands, and the frame runs. One that has returned leaves its words as they were.
+// lives reports whether what was read of a frame still stands, and the frame runs. One that has returned leaves its
+// words as they were.
 func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
 	return err == nil && same
 }
 
-// readException reads the exception that is handled: "" for none, and for one whose class has no name. f.notes is what it was read from.
+// readException reads the exception that is handled: "" for none, and for one whose class has no name. f.notes is what
+// it was read from.
 func (f *Finder) readException(fr *Frames) (text string, err error) {
 	var scopes []code.Scope
 	if fr.Handlers > 0 {
@@ -126,8 +129,8 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 	return text, err
 }
 
-// exceptionText returns an exception's class, with its message if values are asked for. The message is the text that the exception was
-// made with, whatever a method of its class makes of it.
+// exceptionText returns an exception's class, with its message if values are asked for. The message is the text that
+// the exception was made with, whatever a method of its class makes of it.
 func (f *Finder) exceptionText(v uint64) string {
 	// An abandoned fiber, which the collector has not freed yet, names an object that it may have freed.
 	if !f.is(v, heap.TypeObject) {
@@ -176,7 +179,8 @@ func cutMessage(s string, more bool) string {
 	return s
 }
 
-// constantPath reports whether s is the path of a class that stands in constants: others have addresses in it, or any text.
+// constantPath reports whether s is the path of a class that stands in constants: others have addresses in it, or any
+// text.
 func constantPath(s string) bool {
 	for name := range strings.SplitSeq(s, "::") {
 		for i, c := range name {

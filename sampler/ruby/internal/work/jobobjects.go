@@ -30,7 +30,8 @@ func (f *describer) argumentsOf(v uint64, name string) uint64 {
 	return f.ivar(v, name)
 }
 
-// jobObject takes a job from an object of its class. id is its number or the like, and args its arguments. They are zero if not known.
+// jobObject takes a job from an object of its class. id is its number or the like, and args its arguments. They are
+// zero if not known.
 func (f *describer) jobObject(r *reading, v, id, args uint64) bool {
 	class := ""
 	r.identity[identityText] = f.identityOf(id)
@@ -53,8 +54,8 @@ func (r *reading) setJob(endpoint string, identity ...uint64) {
 	copy(r.identity[:], identity)
 }
 
-// readDelayed reads a job of Delayed Job, which has loaded what it performs: an object of the job's class, Active Job's wrapper, or a
-// method to be called (handle_asynchronously, delay).
+// readDelayed reads a job of Delayed Job, which has loaded what it performs: an object of the job's class, Active Job's
+// wrapper, or a method to be called (handle_asynchronously, delay).
 func (f *describer) readDelayed(v uint64, r *reading) bool {
 	payload := f.ivar(v, "@payload_object")
 	if !f.objects.IsObject(payload) {
@@ -78,7 +79,8 @@ func (f *describer) readDelayed(v uint64, r *reading) bool {
 	return f.jobObject(r, payload, id, 0)
 }
 
-// attribute returns an attribute of a record of Active Record as it came from the database. It is zero if that is not known.
+// attribute returns an attribute of a record of Active Record as it came from the database. It is zero if that is not
+// known.
 func (f *describer) attribute(record uint64, name string) uint64 {
 	set := f.ivar(record, "@attributes")
 	if !f.is(set, heap.TypeObject) {

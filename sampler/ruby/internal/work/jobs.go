@@ -54,8 +54,8 @@ func (f *describer) readJobHash(r *reading, names *[jobKeys]string) bool {
 	return f.lookUpVariable(r, names[:], values[:]) && f.job(r, &values, true, false)
 }
 
-// job takes a job from the values of its Hash. unwrapped: the Hash was the argument of a wrapper's job. Its own argument is not looked into,
-// since a Hash can hold itself.
+// job takes a job from the values of its Hash. unwrapped: the Hash was the argument of a wrapper's job. Its own
+// argument is not looked into, since a Hash can hold itself.
 func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) bool {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
 		return false
@@ -153,7 +153,8 @@ func (f *describer) readJob(_ *code.Scope, r *reading) bool {
 	return f.lookUp(payload, resqueNames[:], values[:]) && values[jobArgs] != 0 && f.job(r, &values, false, false)
 }
 
-// wrapped reads the Hash of Active Job that its wrapper is given as its only argument. It reports false for other arguments.
+// wrapped reads the Hash of Active Job that its wrapper is given as its only argument. It reports false for other
+// arguments.
 func (f *describer) wrapped(args uint64, values *[jobKeys]uint64) bool {
 	_, n, first := f.list(args)
 	var inner [jobKeys]uint64

@@ -56,9 +56,10 @@ func (f *liveFrame) lives(l *frameLook) bool {
 	return l.words == f.words && attach.Address(view.U64(l.innermost[:])) <= f.at
 }
 
-// confirm reports whether a frame's words, and all that w watches, still say the same. A frame that has returned leaves its variables
-// behind, which nothing keeps the objects of. What was found holds also where a Hash has got pairs: a server and its middleware fill a
-// request's environment for its first milliseconds. That nothing was found does not: it may be there by now.
+// confirm reports whether a frame's words, and all that w watches, still say the same. A frame that has returned leaves
+// its variables behind, which nothing keeps the objects of. What was found holds also where a Hash has got pairs: a
+// server and its middleware fill a request's environment for its first milliseconds. That nothing was found does not:
+// it may be there by now.
 func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
 	confirm := w.Confirm
 	if found {

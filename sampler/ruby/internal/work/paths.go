@@ -7,23 +7,25 @@ import (
 
 // Named limits of what is learnt of paths.
 const (
-	// maxPositionWords is how many different words may stand at one place of a path while most of them come once or twice: more are values.
+	// maxPositionWords is how many different words may stand at one place of a path while most of them come once or
+	// twice: more are values.
 	maxPositionWords = 32
 	// usualVisits is how often words of routes come on average, at least.
 	usualVisits = 4
 	// maxRoutesAt is how many words may stand at one place in any case.
 	maxRoutesAt = 128
-	// oftenVisits and oftenShare are how often, and in which part of all requests at a place, one in so many, a word comes that stays one
-	// where the others have become values: who tries a thousand paths does not take the names from the program's routes.
+	// oftenVisits and oftenShare are how often, and in which part of all requests at a place, one in so many, a word
+	// comes that stays one where the others have become values: who tries a thousand paths does not take the names from
+	// the program's routes.
 	oftenVisits, oftenShare = 16, 64
 	// maxPathNodes bounds the words that are remembered, of all places together: 1 MB.
 	maxPathNodes = 4096
 )
 
-// paths learns which parts of paths are values though they look like words: names of people, products, random letters. A route has few words
-// at a place, under the same beginning; where there are more than maxPositionWords, and most are met once or twice, they are values: ":id"
-// stands for them from then on, and what follows them is taken together. What is learnt does not depend on the order of requests, but
-// for those that came before there were enough.
+// paths learns which parts of paths are values though they look like words: names of people, products, random letters.
+// A route has few words at a place, under the same beginning; where there are more than maxPositionWords, and most are
+// met once or twice, they are values: ":id" stands for them from then on, and what follows them is taken together. What
+// is learnt does not depend on the order of requests, but for those that came before there were enough.
 type paths struct {
 	root  pathNode
 	nodes int

@@ -45,7 +45,8 @@ var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters,
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
-// readEnv reads the environment of a request: the Rack specification says that it is a Hash, and that the two values are Strings.
+// readEnv reads the environment of a request: the Rack specification says that it is a Hash, and that the two values
+// are Strings.
 func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	var values [envKeys]uint64
 	if !f.lookUpVariable(r, envNames[:], values[:]) || values[envMethod] == 0 || values[envPath] == 0 {
@@ -63,8 +64,8 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 		r.identity[i] = values[key]
 		known = known || f.objects.IsObject(values[key])
 	}
-	// If samples lie far apart the next request can have all its objects where the last one had its objects. What was asked for tells them
-	// apart, and is read again with the rest.
+	// If samples lie far apart the next request can have all its objects where the last one had its objects. What was
+	// asked for tells them apart, and is read again with the rest.
 	r.identity[identityText] = f.identityOf(values[envURI])
 	var texts [envKeys]string
 	f.quietly(func() {
@@ -159,7 +160,8 @@ func sum(s string) uint64 {
 	return h.Sum64() | 1
 }
 
-// lookedUp is what was looked up in a Hash, and what it was read from. It is valid while the view holds that memory and fetches what follows.
+// lookedUp is what was looked up in a Hash, and what it was read from. It is valid while the view holds that memory and
+// fetches what follows.
 type lookedUp struct {
 	try    uint64 // Finder.tries
 	slot   attach.Address
@@ -199,8 +201,8 @@ func (f *reader) variable(r *reading) uint64 {
 	return f.word(r.slot)
 }
 
-// text returns the beginning of a String, or a Symbol's name, "" for another object. It does not depend on earlier failures, so that the
-// memory of all texts is fetched at once.
+// text returns the beginning of a String, or a Symbol's name, "" for another object. It does not depend on earlier
+// failures, so that the memory of all texts is fetched at once.
 func (f *reader) text(v uint64, limit int) (s string) {
 	var err error
 	switch {

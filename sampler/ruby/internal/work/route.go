@@ -35,7 +35,8 @@ func Route(env *Env) string {
 	return join(method, rest)
 }
 
-// route is Route in two parts. guessed: the second is the pattern of a path, of which no framework says which parts are words.
+// route is Route in two parts. guessed: the second is the pattern of a path, of which no framework says which parts are
+// words.
 func route(env *Env) (method, rest string, guessed bool) {
 	method = Method(env.Method)
 	switch {
@@ -77,7 +78,8 @@ type Env struct {
 	Method, Script, Path, Query string
 	// Controller and Action are Rails' and Hanami's.
 	Controller, Action string
-	// SinatraRoute is sinatra.route: a method and a pattern. RoutePattern is the pattern alone, as Rails 7.1 and Grape leave it.
+	// SinatraRoute is sinatra.route: a method and a pattern. RoutePattern is the pattern alone, as Rails 7.1 and Grape
+	// leave it.
 	SinatraRoute, RoutePattern string
 }
 
@@ -126,7 +128,8 @@ func cut(s string) string {
 	return s[:n] + "…"
 }
 
-// Pattern is a path with ":id" for each part that may be the value of something: "/orders/:id". It ends at a query string.
+// Pattern is a path with ":id" for each part that may be the value of something: "/orders/:id". It ends at a query
+// string.
 func Pattern(path string) string {
 	if i := strings.IndexAny(path, "?#;"); i >= 0 {
 		path = path[:i]
@@ -170,8 +173,8 @@ func Pattern(path string) string {
 // onTheWay reports whether a part of a path cannot be the secret itself: "/invitations/42/banana", "/reset/../banana".
 func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
-// word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together, with an
-// ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
+// word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together,
+// with an ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
 func word(s string, words int) bool {
 	if len(s) > maxWord {
 		return false
@@ -197,7 +200,8 @@ func word(s string, words int) bool {
 	return true
 }
 
-// plainWord reports whether s looks like a word of a language rather than a token: lower case, with vowels, oauth2 but not a1b2.
+// plainWord reports whether s looks like a word of a language rather than a token: lower case, with vowels, oauth2 but
+// not a1b2.
 func plainWord(s string) bool {
 	if n := len(s) - 1; n >= 4 && digit(s[n]) {
 		s = s[:n]
@@ -263,9 +267,9 @@ func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 // maxQueuedS is how long a request may have queued, in s: what says more is not a time, or another machine's clock.
 const maxQueuedS = 3600
 
-// Queued is for how long a request had waited when it was first seen at nowS, in ns: X-Request-Start and X-Queue-Start hold the
-// time at which a load balancer took it ("t=1700000000.123", in s, ms, µs or ns). 0: it can't be told. nowS is the time of day
-// in s.
+// Queued is for how long a request had waited when it was first seen at nowS, in ns: X-Request-Start and X-Queue-Start
+// hold the time at which a load balancer took it ("t=1700000000.123", in s, ms, µs or ns). 0: it can't be told. nowS is
+// the time of day in s.
 func Queued(header string, nowS float64) int64 {
 	text := strings.TrimPrefix(strings.TrimSpace(header), "t=")
 	if len(text) > 32 || strings.Trim(text, "0123456789.") != "" {

@@ -27,7 +27,8 @@ type candidate struct {
 	ask   asker
 }
 
-// asker returns what is asked by the word at an address, "" if it says nothing. self is the receiver of the method that asks.
+// asker returns what is asked by the word at an address, "" if it says nothing. self is the receiver of the method that
+// asks.
 type asker func(f *statements, self uint64, at attach.Address) string
 
 // receiver, in place of a variable's number, is the frame's receiver.
@@ -144,7 +145,8 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	return s
 }
 
-// askerOf says how a variable of a client's method says what is asked; nil: it does not, or only what is still being put together.
+// askerOf says how a variable of a client's method says what is asked; nil: it does not, or only what is still being
+// put together.
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):
@@ -176,7 +178,8 @@ func buildsSQL(method, path string) bool {
 var sequelAsks = wordSet(`_execute execute execute_ddl execute_dui execute_insert execute_query exec_query fetch_rows log_connection_yield
 	log_yield query run`)
 
-// performsCommands reports whether a file of a Redis client's talks to Redis: in others commands are put together, or in a queue.
+// performsCommands reports whether a file of a Redis client's talks to Redis: in others commands are put together, or
+// in a queue.
 func performsCommands(path string) bool {
 	return strings.HasSuffix(path, "/redis/client.rb") || strings.Contains(path, "/redis_client/") && strings.Contains(path, "connection")
 }

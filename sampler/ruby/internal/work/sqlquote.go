@@ -191,8 +191,8 @@ func (n *normalizer) name(quote byte) {
 	}
 }
 
-// dollar takes $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Elsewhere these are names: what they
-// hold must leave nothing open.
+// dollar takes $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Elsewhere these are names:
+// what they hold must leave nothing open.
 func (n *normalizer) dollar() {
 	n.emit("?")
 	i := n.at + 1

@@ -7,24 +7,26 @@ import (
 )
 
 const (
-	// maxTasks bounds the requests and jobs that are remembered: those of fibers that wait, beside those of the threads.
+	// maxTasks bounds the requests and jobs that are remembered: those of fibers that wait, beside those of the
+	// threads.
 	maxTasks = 4096
 	// identityWords is how many values of a request's environment or a job's Hash tell it from others.
 	identityWords = 7
-	// identityText is which of the words stands for a text, whose objects' addresses can be those of another task's later.
+	// identityText is which of the words stands for a text, whose objects' addresses can be those of another task's
+	// later.
 	identityText = identityWords - 1
 )
 
-// taskKey says which fiber's variables hold a task's Hash. Both can be those of another task later. (Where the variable is
-// changes while a task runs: a block that is kept takes the variables of its method to the heap.)
+// taskKey says which fiber's variables hold a task's Hash. Both can be those of another task later. (Where the variable
+// is changes while a task runs: a block that is kept takes the variables of its method to the heap.)
 type taskKey struct {
 	ec   attach.Address
 	hash uint64
 }
 
-// leastIdentity tells requests apart whose environments have none of the values that a request keeps: the object PATH_INFO, and sums of
-// SCRIPT_NAME and of both together, which are 0 for others, all as they were first seen. Who mounts an application moves the path's beginning
-// from one to the other, and back.
+// leastIdentity tells requests apart whose environments have none of the values that a request keeps: the object
+// PATH_INFO, and sums of SCRIPT_NAME and of both together, which are 0 for others, all as they were first seen. Who
+// mounts an application moves the path's beginning from one to the other, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
 // alike reports whether both are of one request: nobody has touched the path, or its beginning was moved.
@@ -35,12 +37,13 @@ func (a *leastIdentity) alike(b *leastIdentity) bool {
 // task is a request or a job in progress.
 type task struct {
 	key taskKey
-	// identity are the words of values that don't change while it runs: a Hash and a variable are used again for the next one.
+	// identity are the words of values that don't change while it runs: a Hash and a variable are used again for the
+	// next one.
 	identity [identityWords]uint64
 	least    leastIdentity
 	work     sampler.Work
-	// proof is what a copy of its environment has, too; guessed: its route is only that of its path. copied is the route that a copy has
-	// said, after so many looks at the frames of which some had one.
+	// proof is what a copy of its environment has, too; guessed: its route is only that of its path. copied is the
+	// route that a copy has said, after so many looks at the frames of which some had one.
 	proof   requestProof
 	guessed bool
 	copied  string
@@ -54,7 +57,8 @@ type task struct {
 
 // reading is what was read of a task's Hash.
 type reading struct {
-	// slot is where the variable is that holds it, and seen is what may have read it just now: what it said is confirmed with the rest.
+	// slot is where the variable is that holds it, and seen is what may have read it just now: what it said is
+	// confirmed with the rest.
 	slot     attach.Address
 	seen     *heap.Watch
 	kind     sampler.WorkKind
@@ -69,8 +73,8 @@ type reading struct {
 	values   string
 }
 
-// taskOf returns the task that was read: one that is known, or a new one, which a thread was seen without at beforeNS (0: it
-// was not seen before).
+// taskOf returns the task that was read: one that is known, or a new one, which a thread was seen without at beforeNS
+// (0: it was not seen before).
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
 	if t == nil || !t.same(r) {
@@ -127,7 +131,8 @@ func alike(a, b *[identityWords]uint64) bool {
 	return same
 }
 
-// seen says that a task is in progress. Its ID is given anew where the Dictionary may have dropped it, since nobody asked for it.
+// seen says that a task is in progress. Its ID is given anew where the Dictionary may have dropped it, since nobody
+// asked for it.
 func (f *Finder) seen(t *task, nowNS int64) {
 	t.seenNS = nowNS
 	if g := f.dict.Generation(); t.generation != g {

@@ -15,8 +15,8 @@ type traced struct {
 	lookedNS int64
 }
 
-// Traced makes what a thread's trace serves what it works on, where the last look (Look) found neither a request nor a job:
-// kind and resource are as a tracer says them, and root is the number of the trace's local root; 0: none.
+// Traced makes what a thread's trace serves what it works on, where the last look (Look) found neither a request nor a
+// job: kind and resource are as a tracer says them, and root is the number of the trace's local root; 0: none.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
 	method, rest, guessed := served(kind, resource)
@@ -38,8 +38,8 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 	}
 }
 
-// Served is what a tracer's resource says that a trace serves: "GET /orders/:id", "OrdersController#index", the class of a job;
-// "" where it may be something else.
+// Served is what a tracer's resource says that a trace serves: "GET /orders/:id", "OrdersController#index", the class
+// of a job; "" where it may be something else.
 func Served(kind sampler.WorkKind, resource string) string {
 	method, rest, _ := served(kind, resource)
 	return join(method, rest)
