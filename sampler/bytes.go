@@ -85,56 +85,34 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// Each entry is in a page and, as the key, in a map. A page's memory counts when it is made, because it goes only as a
-// whole.
+// costOf is the memory that an entry of a size takes, with the names that it has. An entry is in a page and, as the key, in a map. A page's
+// memory counts when it is made, because it goes only as a whole.
+func costOf(size uintptr, names ...string) int64 {
+	bytes := int64(mapSlack * (size + unsafe.Sizeof(FrameID(0))))
+	for _, s := range names {
+		bytes += int64(len(s))
+	}
+	return bytes
+}
+
 func (f Frame) cost() int64 {
-	names := len(f.Label) + len(f.Name) + len(f.Path) + len(f.AbsolutePath) + len(f.Gem)
-	return int64(mapSlack*(unsafe.Sizeof(f)+unsafe.Sizeof(FrameID(0)))) + int64(names)
+	return costOf(unsafe.Sizeof(f), f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem)
 }
-
-func (n stackNode) cost() int64 {
-	return int64(mapSlack * (unsafe.Sizeof(n) + unsafe.Sizeof(StackID(0))))
-}
-
+func (n stackNode) cost() int64 { return costOf(unsafe.Sizeof(n)) }
 func (p Peer) cost() int64 {
-	names := len(p.Remote) + len(p.Local) + len(p.Service) + len(p.Path) + len(p.Process)
-	return int64(mapSlack*(unsafe.Sizeof(p)+unsafe.Sizeof(PeerID(0)))) + int64(names)
+	return costOf(unsafe.Sizeof(p), p.Remote, p.Local, p.Service, p.Path, p.Process)
 }
-
-func (w Work) cost() int64 {
-	return int64(mapSlack*(unsafe.Sizeof(w)+unsafe.Sizeof(WorkID(0)))) + int64(len(w.Endpoint)+len(w.Values))
-}
-
-func (t text) cost() int64 {
-	return int64(mapSlack*(unsafe.Sizeof(t)+unsafe.Sizeof(TextID(0)))) + int64(len(t.s))
-}
-
-func (t ThreadInfo) cost() int64 {
-	return int64(mapSlack*(unsafe.Sizeof(t)+unsafe.Sizeof(ThreadID(0)))) + int64(len(t.Name))
-}
+func (w Work) cost() int64       { return costOf(unsafe.Sizeof(w), w.Endpoint, w.Values) }
+func (t text) cost() int64       { return costOf(unsafe.Sizeof(t), t.s) }
+func (t ThreadInfo) cost() int64 { return costOf(unsafe.Sizeof(t), t.Name) }
 
 // leftOutFrame returns the frame that stands for those left out. There is always room for it.
 func (d *entries) leftOutFrame() FrameID {
-	if d.frames.at(uint32(d.leftOut.frame)) == nil {
-		f := Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}
-		id, bytes := d.frames.add(f, Generation(d.generation.Load()))
-		d.leftOut.frame = FrameID(id)
-		d.frameIDs[f] = d.leftOut.frame
-		d.takes(bytes + f.cost())
-	}
-	d.frames.use(uint32(d.leftOut.frame), Generation(d.generation.Load()))
-	return d.leftOut.frame
+	return intern(d, &d.frames, d.frameIDs, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
 }
 
 // leftOutStack returns the stack that stands for those left out.
 func (d *entries) leftOutStack() StackID {
-	if d.stacks.at(uint32(d.leftOut.stack)) == nil {
-		n := stackNode{0, d.leftOutFrame(), 1}
-		id, bytes := d.stacks.add(n, Generation(d.generation.Load()))
-		d.leftOut.stack = StackID(id)
-		d.stackIDs[n] = d.leftOut.stack
-		d.takes(bytes + n.cost())
-	}
-	d.stacks.use(uint32(d.leftOut.stack), Generation(d.generation.Load()))
-	return d.leftOut.stack
+	d.leftOut = intern(d, &d.stacks, d.stackIDs, stackNode{0, d.leftOutFrame(), 1}, true)
+	return d.leftOut
 }

@@ -18,17 +18,7 @@ const (
 
 // String is the word for messages: gone, released, queued, chosen, held.
 func (g GVLState) String() string {
-	switch g {
-	case GVLReleased:
-		return "released"
-	case GVLQueued:
-		return "queued"
-	case GVLChosen:
-		return "chosen"
-	case GVLHeld:
-		return "held"
-	}
-	return "gone"
+	return wordOf(g, "gone", "gone", "released", "queued", "chosen", "held")
 }
 
 // A Change is the moment at which a thread goes from one GVLState to another. It was recorded where it happened, not

@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -128,12 +129,9 @@ type entries struct {
 	// told is what the requests and texts take that came since the last of them were evicted for others of them.
 	told int64
 	// room is what others take memory from, too, nil: nobody does; shared is what these entries have of it.
-	room    *Room
-	shared  *atomic.Int64
-	leftOut struct {
-		frame FrameID
-		stack StackID
-	}
+	room       *Room
+	shared     *atomic.Int64
+	leftOut    StackID
 	generation atomic.Uint32
 }
 
@@ -208,7 +206,7 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 	f.Path, f.AbsolutePath, f.Gem = CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if id := intern(d.entries, &d.frames, d.frameIDs, f); id != 0 {
+	if id := intern(d.entries, &d.frames, d.frameIDs, f, false); id != 0 {
 		return id
 	}
 	return d.leftOutFrame()
@@ -227,8 +225,8 @@ func (d *Dictionary) InternStackOf(frames []FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var s StackID
-	for i := len(frames) - 1; i >= 0; i-- {
-		s = d.internStack(s, frames[i])
+	for _, f := range slices.Backward(frames) {
+		s = d.internStack(s, f)
 	}
 	return s
 }
@@ -240,13 +238,13 @@ func (d *entries) internStack(caller StackID, frame FrameID) StackID {
 		if n == nil {
 			return 0
 		}
-		if caller == d.leftOut.stack {
+		if caller == d.leftOut {
 			return caller
 		}
 		depth += n.depth
 	}
 	n := stackNode{caller, frame, depth}
-	if id := intern(d, &d.stacks, d.stackIDs, n); id != 0 {
+	if id := intern(d, &d.stacks, d.stackIDs, n, false); id != 0 {
 		return id
 	}
 	return d.leftOutStack()
@@ -258,7 +256,7 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	p.Process = CutName(p.Process)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return intern(d.entries, &d.peers, d.peerIDs, p)
+	return intern(d.entries, &d.peers, d.peerIDs, p, false)
 }
 
 // entry is what a table of a Dictionary holds; cost is the memory that it takes without its page, in bytes.
@@ -267,14 +265,15 @@ type entry interface {
 	cost() int64
 }
 
-// intern returns the ID of a table's entry, giving it one at its first sight; 0 when there is no room.
-func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID {
+// intern returns the ID of a table's entry, giving it one at its first sight. It returns zero if there is no room, unless there always is for
+// this entry, or if all IDs were given.
+func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T, always bool) ID {
 	now := Generation(d.generation.Load())
 	if id, ok := ids[v]; ok {
 		t.use(uint32(id), now)
 		return id
 	}
-	if !d.fits(v.cost() + t.next()) {
+	if !always && !d.fits(v.cost()+t.next()) {
 		return 0
 	}
 	id, bytes := t.add(v, now)
@@ -285,6 +284,16 @@ func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID 
 	d.takes(bytes + v.cost())
 	ids[v] = ID(id)
 	return ID(id)
+}
+
+// held returns an entry of a table. It is the zero value if its ID is zero, unknown or evicted.
+func held[T any](d *entries, t *table[T], id uint32) (v T) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if at := t.at(id); at != nil {
+		v = *at
+	}
+	return v
 }
 
 // SetThread stores or replaces what is known of a thread; ok is false when there is no room for it.
@@ -306,7 +315,7 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 
 // Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Frame(id FrameID) Frame {
-	f := d.frame(id)
+	f := held(d.entries, &d.frames, uint32(id))
 	if d.own != nil {
 		f = d.own(f)
 	}
@@ -319,36 +328,14 @@ func (d *Dictionary) Frame(id FrameID) Frame {
 	return f
 }
 
-func (d *entries) frame(id FrameID) Frame {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if at := d.frames.at(uint32(id)); at != nil {
-		return *at
-	}
-	return Frame{}
-}
-
 // Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or evicted.
 func (d *Dictionary) Stack(id StackID) (caller StackID, frame FrameID) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	n := d.stacks.at(uint32(id))
-	if n == nil {
-		return 0, 0
-	}
+	n := held(d.entries, &d.stacks, uint32(id))
 	return n.parent, n.frame
 }
 
 // Depth returns the number of frames of a stack.
-func (d *Dictionary) Depth(id StackID) int {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	n := d.stacks.at(uint32(id))
-	if n == nil {
-		return 0
-	}
-	return int(n.depth)
-}
+func (d *Dictionary) Depth(id StackID) int { return int(held(d.entries, &d.stacks, uint32(id)).depth) }
 
 // Frames appends the frame IDs of a stack to buf, innermost first.
 func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
@@ -367,20 +354,11 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 
 // Peer returns a peer; the zero Peer for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Peer(id PeerID) Peer {
-	p := d.peer(id)
+	p := held(d.entries, &d.peers, uint32(id))
 	if n := d.filter(); n != nil {
 		return n.Peer(p)
 	}
 	return p
-}
-
-func (d *entries) peer(id PeerID) Peer {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if at := d.peers.at(uint32(id)); at != nil {
-		return *at
-	}
-	return Peer{}
 }
 
 // Thread returns what is known of a thread.

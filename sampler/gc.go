@@ -52,19 +52,7 @@ func firstWord(words []gcWord, bits uint32) string {
 func GCIsMajor(reason uint32) bool { return reason&gcMajorMask != 0 }
 
 // String gives the word for a phase: idle, mark, sweep, compact.
-func (m GCMode) String() string {
-	switch m {
-	case GCIdle:
-		return "idle"
-	case GCMarking:
-		return "mark"
-	case GCSweeping:
-		return "sweep"
-	case GCCompacting:
-		return "compact"
-	}
-	return "unknown"
-}
+func (m GCMode) String() string { return wordOf(m, "unknown", "idle", "mark", "sweep", "compact") }
 
 // GCUnknown is the value of a figure of GCDetail that the release does not keep.
 const GCUnknown = -1

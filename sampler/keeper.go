@@ -35,26 +35,25 @@ func (d *Dictionary) useSample(s *Sample) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.Generation()
+	serving := func(s *Serving) {
+		d.works.use(uint32(s.Work), now)
+		d.texts.use(uint32(s.Statement), now)
+		d.texts.use(uint32(s.Exception), now)
+	}
 	for i := range s.Threads {
 		t := &s.Threads[i]
 		d.stacks.use(uint32(t.Stack), now)
 		d.peers.use(uint32(t.Kernel.Peer), now)
-		d.works.use(uint32(t.Serving.Work), now)
-		d.texts.use(uint32(t.Serving.Statement), now)
-		d.texts.use(uint32(t.Serving.Exception), now)
+		serving(&t.Serving)
 		for _, r := range t.Resumers {
 			d.stacks.use(uint32(r), now)
 		}
 	}
-	if s.Fibers == nil {
-		return
-	}
-	for i := range s.Fibers.List {
-		f := &s.Fibers.List[i]
-		d.stacks.use(uint32(f.Stack), now)
-		d.works.use(uint32(f.Serving.Work), now)
-		d.texts.use(uint32(f.Serving.Statement), now)
-		d.texts.use(uint32(f.Serving.Exception), now)
+	if s.Fibers != nil {
+		for i := range s.Fibers.List {
+			d.stacks.use(uint32(s.Fibers.List[i].Stack), now)
+			serving(&s.Fibers.List[i].Serving)
+		}
 	}
 }
 
@@ -63,22 +62,29 @@ func (d *Dictionary) useSample(s *Sample) {
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	names := int64(0)
 	// A stack's caller has a lower ID, so it is reached later, with what its callees have said.
-	pages := d.stacks.evict(before, func(n *stackNode, used Generation) {
+	freed := evict(&d.stacks, d.stackIDs, before, func(n *stackNode, used Generation) {
 		d.stacks.use(uint32(n.parent), used)
 		d.frames.use(uint32(n.frame), used)
-	}, func(n *stackNode) { names += n.cost(); delete(d.stackIDs, *n) })
-	pages += d.frames.evict(before, func(*Frame, Generation) {}, func(f *Frame) { names += f.cost(); delete(d.frameIDs, *f) })
-	pages += d.peers.evict(before, func(*Peer, Generation) {}, func(p *Peer) { names += p.cost(); delete(d.peerIDs, *p) })
-	names += d.evictTold(before)
+	})
+	freed += evict(&d.frames, d.frameIDs, before, nil) + evict(&d.peers, d.peerIDs, before, nil) + d.evictTold(before)
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
-			names += t.cost()
+			freed += t.cost()
 			delete(d.threads, id)
 		}
 	}
-	d.takes(-pages - names)
+	d.takes(-freed)
+}
+
+// evict takes away a table's entries that were not used since a generation, and returns the memory that they took. It calls keep, unless
+// that is nil, for each entry that stays, with the generation of its last use.
+func evict[T entry, ID ~uint32](t *table[T], ids map[T]ID, before Generation, keep func(v *T, used Generation)) (bytes int64) {
+	pages := t.evict(before, keep, func(v *T) {
+		bytes += (*v).cost()
+		delete(ids, *v)
+	})
+	return bytes + pages
 }
 
 const (

@@ -22,3 +22,11 @@ func CutName(s string) string {
 	}
 	return s[:n] + CutMark
 }
+
+// wordOf returns the word of a number, by the words of the numbers from zero on, and other for a number without one.
+func wordOf[T ~uint8](n T, other string, words ...string) string {
+	if int(n) < len(words) {
+		return words[n]
+	}
+	return other
+}

@@ -28,19 +28,7 @@ const (
 
 // String returns the word of dumps and legends: app, gem, stdlib, core, eval; unknown.
 func (o Origin) String() string {
-	switch o {
-	case OriginApp:
-		return "app"
-	case OriginGem:
-		return "gem"
-	case OriginStdlib:
-		return "stdlib"
-	case OriginCore:
-		return "core"
-	case OriginEval:
-		return "eval"
-	}
-	return "unknown"
+	return wordOf(o, "unknown", "unknown", "app", "gem", "stdlib", "core", "eval")
 }
 
 // From returns where a frame's code comes from. If its Origin is not known (code that was evaluated, or a recording of

@@ -26,36 +26,11 @@ const (
 
 // String is the word used in JSON: unknown, normal, raised, realtime, dropped_busy, dropped_silent, short_slice.
 func (p Priority) String() string {
-	switch p {
-	case PriorityNormal:
-		return "normal"
-	case PriorityRaised:
-		return "raised"
-	case PriorityRealTime:
-		return "realtime"
-	case PriorityDroppedBusy:
-		return "dropped_busy"
-	case PriorityDroppedSilent:
-		return "dropped_silent"
-	case PriorityShortSlice:
-		return "short_slice"
-	}
-	return "unknown"
+	return wordOf(p, "unknown", "unknown", "normal", "raised", "realtime", "dropped_busy", "dropped_silent", "short_slice")
 }
 
-// Words says it to the user in a few words; "" for PriorityRaised, which is as it should be, and PriorityUnknown.
+// Words says it to the user in a few words. It is empty for PriorityRaised, which is as it should be, and for PriorityUnknown.
 func (p Priority) Words() string {
-	switch p {
-	case PriorityNormal:
-		return "normal priority"
-	case PriorityRealTime:
-		return "real-time"
-	case PriorityDroppedBusy:
-		return "real-time given up: too busy"
-	case PriorityDroppedSilent:
-		return "real-time given up: a tick took too long"
-	case PriorityShortSlice:
-		return "normal priority, short time slice"
-	}
-	return ""
+	return wordOf(p, "", "", "normal priority", "", "real-time", "real-time given up: too busy",
+		"real-time given up: a tick took too long", "normal priority, short time slice")
 }

@@ -35,19 +35,7 @@ const (
 )
 
 // String gives the word used in dumps: run, sleep, sleep_forever, dead.
-func (s Status) String() string {
-	switch s {
-	case Runnable:
-		return "run"
-	case Stopped:
-		return "sleep"
-	case StoppedForever:
-		return "sleep_forever"
-	case Killed:
-		return "dead"
-	}
-	return "unknown"
-}
+func (s Status) String() string { return wordOf(s, "unknown", "run", "sleep", "sleep_forever", "dead") }
 
 // ThreadBits say where a thread is in the scheduler, in the same terms for all releases, which keep it in different
 // places (docs/internals/threads.md#the-gvl-and-its-queue).
@@ -307,15 +295,7 @@ const (
 )
 
 // String is the word used in JSON: none, cgroup, machine.
-func (s PressureSource) String() string {
-	switch s {
-	case PressureCgroup:
-		return "cgroup"
-	case PressureMachine:
-		return "machine"
-	}
-	return "none"
-}
+func (s PressureSource) String() string { return wordOf(s, "none", "none", "cgroup", "machine") }
 
 // Pressure holds the kernel's pressure stall information in ns (Documentation/accounting/psi.rst), totals that only
 // grow: how long some, and how long all, of the tasks that are not idle stood still for lack of a CPU, of memory

@@ -84,7 +84,9 @@ func (t *table[T]) evict(before Generation, keep func(v *T, used Generation), dr
 			switch u := p.used[j]; {
 			case u == 0:
 			case u >= before:
-				keep(&p.entries[j], u)
+				if keep != nil {
+					keep(&p.entries[j], u)
+				}
 			default:
 				drop(&p.entries[j])
 				p.entries[j], p.used[j] = zero, 0

@@ -17,15 +17,7 @@ const (
 )
 
 // String is the word used in JSON: none, request, job.
-func (k WorkKind) String() string {
-	switch k {
-	case WorkRequest:
-		return "request"
-	case WorkJob:
-		return "job"
-	}
-	return "none"
-}
+func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", "job") }
 
 // WorkNumber tells one request or job from another for as long as the Dictionary lives. It is given once, from 1 on.
 type WorkNumber uint64
@@ -93,7 +85,7 @@ const (
 // internTold is intern for requests and texts.
 func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID {
 	before := d.bytes
-	id := intern(d, t, ids, v)
+	id := intern(d, t, ids, v, false)
 	limit := d.maxBytes
 	if d.room != nil && d.room.held.Load() > d.room.limit/2 {
 		limit = min(limit, d.room.limit/toldShare)
@@ -109,33 +101,21 @@ func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T)
 
 // evictTold takes away the requests and texts not used since a generation, and returns the memory that they took.
 func (d *entries) evictTold(before Generation) int64 {
-	names := int64(0)
-	pages := d.works.evict(before, func(*Work, Generation) {}, func(w *Work) { names += w.cost(); delete(d.workIDs, *w) })
-	pages += d.texts.evict(before, func(*text, Generation) {}, func(t *text) { names += t.cost(); delete(d.textIDs, *t) })
-	return pages + names
+	return evict(&d.works, d.workIDs, before, nil) + evict(&d.texts, d.textIDs, before, nil)
 }
 
 // Work returns a request or job; the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work {
-	w := d.work(id)
+	w := held(d.entries, &d.works, uint32(id))
 	if n := d.filter(); n != nil {
 		return n.Work(w)
 	}
 	return w
 }
 
-func (d *entries) work(id WorkID) Work {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if at := d.works.at(uint32(id)); at != nil {
-		return *at
-	}
-	return Work{}
-}
-
 // Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Statement(id TextID) string {
-	s := d.text(id)
+	s := held(d.entries, &d.texts, uint32(id)).s
 	if n := d.filter(); n != nil {
 		return n.Statement(s)
 	}
@@ -145,20 +125,11 @@ func (d *Dictionary) Statement(id TextID) string {
 // Exception returns what a thread handles (Serving.Exception), "Class" or "Class: message"; "" for 0 or an ID that is
 // unknown or evicted.
 func (d *Dictionary) Exception(id TextID) string {
-	s := d.text(id)
+	s := held(d.entries, &d.texts, uint32(id)).s
 	if n := d.filter(); n != nil {
 		return n.Exception(s)
 	}
 	return s
-}
-
-func (d *entries) text(id TextID) string {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if at := d.texts.at(uint32(id)); at != nil {
-		return at.s
-	}
-	return ""
 }
 
 // text is an entry of a Dictionary.
