@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// encoder writes the samples of one block after the other. What a sample and the one before it have in common costs
-// next to nothing; the tables of a block are made later, from the IDs it has collected.
+// encoder writes the samples of one block after the other. What a sample shares with the one before it costs next to
+// nothing. The tables of a block are made later, from the IDs that it has collected.
 type encoder struct {
 	wire
 	samples uint32
 	firstNS int64
-	// local: each block has its own IDs, and not those of the Dictionary.
+	// local: each block has its own IDs instead of the Dictionary's.
 	local bool
 }
 
@@ -28,7 +28,7 @@ type blockIDs struct {
 	threads                map[sampler.ThreadID]struct{}
 }
 
-// ids are those of the block that has been begun.
+// ids returns the IDs of the block that has been begun.
 func (e *encoder) ids() blockIDs {
 	return blockIDs{e.stacks.list, e.peers.list, e.works.list, e.statements.list, e.exceptions.list, e.named}
 }

@@ -108,8 +108,8 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Redact makes the Reader leave out, from now on, everything that can identify somebody. Call it once, before any
-// other use of the Reader.
+// Redact makes the Reader leave out, from now on, everything that can identify a person. Call it once, before any other
+// use of the Reader.
 func (r *Reader) Redact(names *redact.Redactor) {
 	r.names, r.shown = names, names.View(r.shown)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)

@@ -49,7 +49,7 @@ type job struct {
 	ack     chan struct{}
 }
 
-// NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must be those of d. The
+// NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must belong to d. The
 // caller closes w. An error is about p. Errors of the disk come later.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
@@ -199,8 +199,8 @@ func (w *Writer) fail(err error) {
 	w.err = err
 }
 
-// seal hands the block that has been begun to the other goroutine and begins the next, or gives it up when it would
-// have to wait and must not.
+// seal hands the block to the other goroutine and begins the next. If it would have to wait and must not, it drops the
+// block.
 func (w *Writer) seal() error {
 	if err := w.failed(); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (w *Writer) seal() error {
 	if e.samples == 0 {
 		return nil
 	}
-	// Nobody else hands blocks over, so there will be room where there is now.
+	// No other goroutine hands blocks over, so there will be room where there is now.
 	if w.live && len(w.jobs) >= queuedBlocks {
 		w.lost += uint64(e.samples)
 		e.begin(e.out)

@@ -22,8 +22,8 @@ const shares = 2
 func Share(limit, n int) int { return min(limit, shares*limit/max(n, 1)) }
 
 // Room is memory that the Dictionaries of several processes share. Each Dictionary has a part of its own that it can
-// always use. Beyond that, it may grow up to MaxDictionaryBytes as long as there is room. So a process with very many
-// names takes no memory from the parts of others.
+// always use. Beyond that, it may grow up to MaxDictionaryBytes while there is room. So a process with very many names
+// takes no memory from the parts of others.
 type Room struct {
 	limit, part int64
 	held        atomic.Int64
@@ -33,8 +33,8 @@ type Room struct {
 // parts, the Dictionaries take at most twice that size.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
-// NewDictionary returns an empty Dictionary that takes its memory from the room, and gives it back when nobody has the
-// Dictionary any more and it is collected.
+// NewDictionary returns an empty Dictionary that takes its memory from the room. It gives the memory back when it is
+// garbage collected.
 func (r *Room) NewDictionary() *Dictionary {
 	d := NewDictionary()
 	d.room = r
@@ -85,8 +85,8 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// costOf is the memory that an entry of a size takes, with the names that it has. An entry is in a page and, as the key, in a map. A page's
-// memory counts when it is made, because it goes only as a whole.
+// costOf returns the memory of an entry of a size, with its names. An entry is in a page and, as the key, in a map. A
+// page's memory counts when the page is made, because it is freed only as a whole.
 func costOf(size uintptr, names ...string) int64 {
 	bytes := int64(mapSlack * (size + unsafe.Sizeof(FrameID(0))))
 	for _, s := range names {

@@ -81,7 +81,7 @@ type Doing struct {
 // MaxChanges bounds Changes.List. If a live process changes more often between two samples, that time has no Changes.
 const MaxChanges = 1 << 16
 
-// Changes are all changes of the main ractor's GVL in a stretch of time.
+// Changes are all changes of the main ractor's GVL in an interval.
 type Changes struct {
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns. List has all changes after FromNS up to and including ToNS. ToNS is
 	// the sample's TimeNS. FromNS is the time of the sample before, or later if changes were not known until then. In

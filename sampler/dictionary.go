@@ -36,8 +36,8 @@ type Frame struct {
 	UncertainLine bool
 	// Origin says where the code comes from.
 	Origin Origin
-	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone where the path has no version; "" for code
-	// that is not OriginGem.
+	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone if the path has no version. It is empty for
+	// code that is not OriginGem.
 	Gem string
 }
 
@@ -49,7 +49,7 @@ type ThreadInfo struct {
 	HasName bool
 	Main    bool
 	Ractor  RactorID
-	// TID is the last native thread id known; 0: none.
+	// TID is the last native thread id known. It is zero if there is none.
 	TID int32
 	// FirstSeenNS and GoneNS are CLOCK_MONOTONIC in ns; GoneNS is 0 while the thread lives.
 	FirstSeenNS, GoneNS int64
@@ -82,8 +82,8 @@ type Peer struct {
 	Remote, Local string
 	// Service is the well-known name of the port (PostgreSQL, Redis …); "" when there is none.
 	Service string
-	// Process is who listens at the other end of a connection within the machine, "ruby (pid 12)", by ddtop's own PID
-	// namespace; "" where that is not known.
+	// Process is the program that listens at the other end of a connection within the machine, "ruby (pid 12)", by
+	// ddtop's own PID namespace. It is empty if not known.
 	Process string
 	// Path is a file's path, or the text of the /proc/PID/fd link for what has no path (pipe:[123]).
 	Path string
@@ -95,17 +95,17 @@ type stackNode struct {
 	depth  uint32
 }
 
-// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number
-// read. An ID keeps its meaning as long as the Dictionary lives, and is never given again. An ID whose entry was
-// evicted means nothing any more (see Keeper). Requests and texts are also evicted when there are many newer ones.
-// Names are cut as CutName does. All entries together take at most MaxDictionaryBytes.
+// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number read.
+// An ID keeps its meaning while the Dictionary lives, and is never given again. An ID whose entry was evicted means
+// nothing (see Keeper). Requests and texts are also evicted when there are many newer ones. Names are cut as CutName
+// does. All entries together take at most MaxDictionaryBytes.
 //
 // What it hands out can be made to hide names: see Hide and Filtered.
 type Dictionary struct {
 	*entries
 	names Filter                 // what is left out for good; nil: nothing
 	marks bool                   // Frame returns what Frame.Marked does
-	own   func(Frame) Frame      // nil: what is interned says what is own
+	own   func(Frame) Frame      // nil if what is interned says what is own
 	hide  atomic.Pointer[Filter] // what is left out for now
 }
 
@@ -128,7 +128,8 @@ type entries struct {
 	bytes, maxBytes int64
 	// told is what the requests and texts take that came since the last of them were evicted for others of them.
 	told int64
-	// room is what others take memory from, too, nil: nobody does; shared is what these entries have of it.
+	// room is memory shared with other Dictionaries. It is nil if these entries share none. shared is what they take of
+	// it, in bytes.
 	room       *Room
 	shared     *atomic.Int64
 	leftOut    StackID
@@ -161,13 +162,13 @@ type Filter interface {
 	Exception(string) string
 }
 
-// Hide makes this view (see View) hand out what a filter leaves, from now on; nil: all of it again.
+// Hide makes this view (see View) hand out what a filter leaves, from now on. With nil it hands out everything again.
 func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
 
-// HidesDirectories reports whether names are left out, those of directories at least.
+// HidesDirectories reports whether at least the names of directories are left out.
 func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
 
-// filter is the filter in force; nil: there is none.
+// filter is the filter in force. It is nil if there is none.
 func (d *Dictionary) filter() Filter {
 	if d.names != nil {
 		return d.names
@@ -200,7 +201,8 @@ func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	return v
 }
 
-// InternFrame returns f's ID, giving it one at its first sight; that of the frame leftOutLabel when there is no room.
+// InternFrame returns f's ID, giving it one at its first sight. If there is no room it returns the ID of the frame
+// leftOutLabel.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
 	f.Label, f.Name = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name)
 	f.Path, f.AbsolutePath, f.Gem = CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
@@ -265,8 +267,8 @@ type entry interface {
 	cost() int64
 }
 
-// intern returns the ID of a table's entry, giving it one at its first sight. It returns zero if there is no room, unless there always is for
-// this entry, or if all IDs were given.
+// intern returns the ID of a table's entry, giving it one at its first sight. It returns zero if there is no room,
+// unless always is set, or if all IDs were given.
 func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T, always bool) ID {
 	now := Generation(d.generation.Load())
 	if id, ok := ids[v]; ok {

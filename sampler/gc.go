@@ -48,7 +48,7 @@ func firstWord(words []gcWord, bits uint32) string {
 	return ""
 }
 
-// GCIsMajor reports whether a reason is that of a major cycle.
+// GCIsMajor reports whether a reason is one of a major cycle.
 func GCIsMajor(reason uint32) bool { return reason&gcMajorMask != 0 }
 
 // String gives the word for a phase: idle, mark, sweep, compact.
@@ -64,9 +64,9 @@ const MaxGCHeaps = 16
 // and soon after a cycle began. All counters but those named as levels only grow. A figure that the release does not
 // keep is GCUnknown.
 type GCDetail struct {
-	// AtNS is when it was read, CLOCK_MONOTONIC in ns; 0: never.
+	// AtNS is when it was read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	AtNS int64
-	// NextMajor holds the bits that will make the next cycle a major one (need_major_by); 0: none.
+	// NextMajor holds the bits that will make the next cycle a major one (need_major_by). It is zero if there is none.
 	NextMajor uint32
 	// Disabled: GC.disable. Stress: GC.stress. Incremental: a marking in steps goes on. Compacting: the cycle compacts.
 	// Measuring: Ruby counts GC time (GC.measure_total_time, 3.1 and later).
@@ -82,8 +82,8 @@ type GCDetail struct {
 	// MarkingNS and SweepingNS are Ruby's own times, 3.3 and later, in CPU time of the process
 	// (docs/internals/gc.md#time).
 	MarkingNS, SweepingNS int64
-	// Allocated and Freed are objects since the process started. Live (a level) is not yet swept rather than reachable;
-	// Marked (a level) is what survived the last marking, the honest size of the live set.
+	// Allocated and Freed are objects since the process started. Live (a level) counts all objects that are not swept
+	// yet. Marked (a level) is what survived the last marking, the true size of the live set.
 	Allocated, Freed, Live, Marked int64
 	// AvailableSlots, FreeSlots and FinalSlots are levels: slots of all pages, those free, those waiting for a
 	// finalizer.
@@ -100,7 +100,7 @@ type GCDetail struct {
 	// OldObjects and Unprotected (objects without a write barrier that are remembered) are levels; at their limits the
 	// next cycle is a major one.
 	OldObjects, OldObjectsLimit, Unprotected, UnprotectedLimit int64
-	// WeakReferences and RetainedWeakReferences are those of the last cycle (3.3 and later).
+	// WeakReferences and RetainedWeakReferences are of the last cycle (3.3 and later).
 	WeakReferences, RetainedWeakReferences int64
 	// HeapCount is the number of Heaps; the rest of the array is zero.
 	HeapCount int32
@@ -120,7 +120,7 @@ type GCHeap struct {
 	ForcedMajor, ForcedFinish int64
 }
 
-// Fields lists the figures in a fixed order, for what treats them alike. New figures are added at the end.
+// Fields lists the figures in a fixed order, for code that treats them alike. New figures are added at the end.
 func (d *GCDetail) Fields() [31]*int64 {
 	return [...]*int64{
 		&d.AtNS, &d.Compactions, &d.Moved, &d.MarkingNS, &d.SweepingNS, &d.Allocated, &d.Freed, &d.Live, &d.Marked,
@@ -146,7 +146,7 @@ func (h *GCHeap) Fields() [13]*int64 {
 // twice, and then the frames, in the same system call. Over many samples the sums are in proportion to what each stack
 // allocates, whatever the rate of sampling (docs/internals/gc.md#who-allocates).
 type AllocPair struct {
-	// Thread held the GVL then; its Stack in the same Sample is the one to charge. 0: nobody did.
+	// Thread held the GVL then. Charge its Stack in the same Sample. It is zero if no thread held it.
 	Thread ThreadID
 	// Objects is the difference of the counter; 0 in most samples.
 	Objects uint32

@@ -16,7 +16,7 @@ type Relative struct {
 	Title string
 	// Root: it is one that was asked for; the others were found below those.
 	Root bool
-	// Source samples it; nil: it is not sampled, and Why says why not.
+	// Source samples it. It is nil if the process is not sampled. Why says why not.
 	Source Source
 	// NotRuby: it is not sampled because its program is none that runs Ruby.
 	NotRuby bool
@@ -29,8 +29,8 @@ type Relative struct {
 // Group is a set of processes, each with its Source. It may grow while it is followed.
 type Group interface {
 	// Follow hands each process's Source to join once, those known at the start first, until ctx ends (nil) or no
-	// process is left (ErrEnded). join must not wait for the Source to end. The Sources belong to the Group; whoever
-	// was handed one runs it, and calls Done when nothing more is wanted of it.
+	// process is left (ErrEnded). join must not wait for the Source to end. The Sources belong to the Group. The
+	// receiver runs a Source, and calls Done when it needs it no longer.
 	Follow(ctx context.Context, join func(Source)) error
 	// Done closes a Source; what was sampled stays.
 	Done(Source)

@@ -1,7 +1,6 @@
 package sampler
 
-// Generation numbers the stretches of time that Keeper, and how many requests there were, divide the use of a
-// Dictionary into, from 1 on.
+// Generation numbers the intervals of a Dictionary's use, from 1 on. A Keeper begins them, and many new requests do.
 type Generation uint32
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
@@ -57,8 +56,8 @@ func (d *Dictionary) useSample(s *Sample) {
 	}
 }
 
-// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that no other stack
-// has, and the threads that were gone before a time.
+// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that only those stacks
+// had, and the threads that were gone before a time.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,8 +76,8 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.takes(-freed)
 }
 
-// evict takes away a table's entries that were not used since a generation, and returns the memory that they took. It calls keep, unless
-// that is nil, for each entry that stays, with the generation of its last use.
+// evict takes away a table's entries that were not used since a generation, and returns their memory. Unless keep is
+// nil, it is called for each entry that stays, with the generation of its last use.
 func evict[T entry, ID ~uint32](t *table[T], ids map[T]ID, before Generation, keep func(v *T, used Generation)) (bytes int64) {
 	pages := t.evict(before, keep, func(v *T) {
 		bytes += (*v).cost()
@@ -90,9 +89,9 @@ func evict[T entry, ID ~uint32](t *table[T], ids map[T]ID, before Generation, ke
 const (
 	// keeperTurnNS is the length of a generation.
 	keeperTurnNS = 30e9
-	// keeperSpare is how many generations more than the history needs are kept: one for samples whose IDs were interned
-	// just before their generation began (a recording's block), one for what is being shown while it leaves the
-	// history.
+	// keeperSpare is the number of generations that are kept beyond those that the history needs. One is for samples
+	// whose IDs were interned just before their generation began (a recording's block). One is for what is being shown
+	// while it leaves the history.
 	keeperSpare = 2
 )
 
@@ -119,7 +118,7 @@ func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 }
 
 // Feed takes each sample before the next one is interned, in the goroutine that interns. Every half minute it evicts,
-// unless hold is set. That takes some 50 ns per entry of the Dictionary.
+// unless hold is set. That takes about 50 ns per entry of the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return

@@ -10,7 +10,7 @@ import (
 type Origin uint8
 
 const (
-	// OriginUnknown: nobody has told. Frames of a recording made before origins were kept have it.
+	// OriginUnknown: not known. Frames of a recording made before origins were kept have it.
 	OriginUnknown Origin = iota
 	// OriginApp is the program itself: what is nothing of the others.
 	OriginApp

@@ -15,8 +15,8 @@ const (
 	PriorityRaised
 	// PriorityRealTime: SCHED_FIFO, before all that is not real-time. ddtop does not ask for it.
 	PriorityRealTime
-	// PriorityDroppedBusy and PriorityDroppedSilent are in recordings of former releases: it was real-time until it
-	// took more of a CPU than it may, or until no tick was heard of for too long, and normal since.
+	// PriorityDroppedBusy and PriorityDroppedSilent are in recordings of former releases. The thread was real-time
+	// until it took too much of a CPU, or until no tick came for too long, and normal since.
 	PriorityDroppedBusy
 	PriorityDroppedSilent
 	// PriorityShortSlice: like any other program, but with a time slice of 0.1 ms (Linux 6.12 and later): on waking up
@@ -29,7 +29,7 @@ func (p Priority) String() string {
 	return wordOf(p, "unknown", "unknown", "normal", "raised", "realtime", "dropped_busy", "dropped_silent", "short_slice")
 }
 
-// Words says it to the user in a few words. It is empty for PriorityRaised, which is as it should be, and for PriorityUnknown.
+// Words describes it to the user. It is empty for PriorityRaised, which is as it should be, and for PriorityUnknown.
 func (p Priority) Words() string {
 	return wordOf(p, "", "", "normal priority", "", "real-time", "real-time given up: too busy",
 		"real-time given up: a tick took too long", "normal priority, short time slice")

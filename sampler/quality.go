@@ -22,7 +22,7 @@ const (
 	NumFigures
 )
 
-// QualityWindow is the time that most figures are of: the screen's window, and that of findings.
+// QualityWindow is the time that most figures cover: the window of the screen and of findings.
 const QualityWindow = 10 * time.Second
 
 // qualityMargin is how many times the least quality a budget aims at. Twice as much keeps a figure from coming and

@@ -95,15 +95,18 @@ const (
 // Blocked is what memory says about why a thread that has released the GVL does not run.
 type Blocked struct {
 	Kind BlockKind
-	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object; 0: none known.
+	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object. It is zero if there
+	// is none known.
 	Object uint64
-	// Holder is the thread that holds the Mutex or Monitor, or the thread that is joined; 0: none known.
+	// Holder is the thread that holds the Mutex or Monitor, or the thread that is joined. It is zero if there is none
+	// known.
 	Holder ThreadID
-	// FD is the descriptor that memory names (waiting_fds up to 3.4, waiting_reason of M:N threads); -1: none.
+	// FD is the descriptor that memory names (waiting_fds up to 3.4, waiting_reason of M:N threads). It is -1 if there
+	// is none.
 	FD int32
-	// Child is the process waited for: a pid as the target sees it, -1 for any; 0: none known.
+	// Child is the process waited for: a pid as the target sees it, -1 for any. It is zero if there is none known.
 	Child int32
-	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns; 0: not timed or not known.
+	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns. It is zero if not timed or not known.
 	DeadlineNS int64
 }
 
@@ -113,20 +116,20 @@ type PeerID uint32
 // Kernel is the kernel's view of a thread's native thread, with its age: /proc is read later and more rarely than
 // memory. The zero value means that the kernel was never asked.
 type Kernel struct {
-	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns; 0: never.
+	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	StateAtNS int64
-	// CPUAtNS is when CPUNS, RunDelayNS and Turns were read, CLOCK_MONOTONIC in ns; 0: never.
+	// CPUAtNS is when CPUNS, RunDelayNS and Turns were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	CPUAtNS int64
 	// CPUNS and RunDelayNS are the thread's time on a CPU and its time runnable without one, since its start
 	// (/proc/PID/task/TID/schedstat fields 1 and 2).
 	CPUNS, RunDelayNS int64
-	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS; 0: not known.
-	// While it stays the same the thread has not moved.
+	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS. It is zero if
+	// not known. While it stays the same the thread has not moved.
 	Turns int64
 	// Syscall is the name of the system call the native thread sleeps in; SyscallRunning when it is runnable or on a
 	// CPU; SyscallNone when it sleeps outside a system call (a page fault, say); "" when unknown.
 	Syscall string
-	// FD is the descriptor it waits for, or the first of several; -1: none.
+	// FD is the descriptor it waits for, or the first of several. It is -1 if there is none.
 	FD int32
 	// FDs is how many descriptors a poll or select waits for; 0 or 1 for others.
 	FDs int32
@@ -194,7 +197,7 @@ type Thread struct {
 	Omitted uint32
 	// Stack is the running fiber's stack.
 	Stack StackID
-	// Resumers are the stacks of the fibers that resumed the running one, outward; nil: none.
+	// Resumers are the stacks of the fibers that resumed the running one, outward. It is nil if there is none.
 	Resumers []StackID
 	Blocked  Blocked
 	Kernel   Kernel
@@ -205,7 +208,7 @@ type Thread struct {
 // Ractor is the evidence about one ractor's GVL.
 type Ractor struct {
 	ID RactorID
-	// OwnerStart and OwnerEnd are the owner field at the start and at the end of the read; 0: none.
+	// OwnerStart and OwnerEnd are the owner field at the start and at the end of the read. It is zero if there is none.
 	OwnerStart, OwnerEnd ThreadID
 	// Queue holds the threads waiting for the GVL, first in line first; nil when Torn.
 	Queue []ThreadID
@@ -253,7 +256,7 @@ type GC struct {
 
 // Proc holds the process's own counters, read at a low rate.
 type Proc struct {
-	// AtNS is when they were read, CLOCK_MONOTONIC in ns; 0: never.
+	// AtNS is when they were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	AtNS int64
 	// UserNS and SystemNS are the CPU times of the whole process since its start.
 	UserNS, SystemNS int64
@@ -266,8 +269,8 @@ type Proc struct {
 	// Pressure is how long tasks stood still for lack of something.
 	Pressure Pressure
 	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)): of what it shares with
-	// others, as the workers of a forking server do, its part. It is read every ten seconds or less often; 0: not
-	// known.
+	// others, as the workers of a forking server do, its part. It is read every ten seconds or less often. It is zero
+	// if not known.
 	PSSBytes int64
 	// Switches is how often a thread of the process was given a CPU since the attach (task/TID/schedstat): its context
 	// switches. What a thread did between the last reading, once a second, and its end is missing.
@@ -353,7 +356,7 @@ type Sample struct {
 	// ReadNS is how long the read took.
 	ReadNS int64
 	// PauseNS is for how long the target's threads stood still for this sample, from the first one's stop to the last
-	// one's release; 0: it was not stopped.
+	// one's release. It is zero if it was not stopped.
 	PauseNS int64
 	Depth   Depth
 	// Slow: the clock has slowed down because nothing runs or waits; intervals are longer than the rate asked for.
@@ -371,8 +374,8 @@ type Sample struct {
 	// Classes is the last estimate of what has been allocated by class since the attach. It is nil if there is none,
 	// or in a recording without them. It is shared and must not be changed.
 	Classes *AllocClasses
-	// Fibers is the last look at the known fibers that wait. It is nil if there was none, or in a recording without
-	// them. It is shared and must not be changed. Its times are not those of this sample.
+	// Fibers is the last call of Look at the known fibers that wait. It is nil if there was none, or in a recording
+	// without them. It is shared and must not be changed. Its times are not those of this sample.
 	Fibers *Fibers
 	// Changes are those of the GVL since the sample before, in exact mode.
 	Changes Changes

@@ -51,7 +51,7 @@ type Process struct {
 	CPUs int
 	// StackRate and LockRate are the rates asked for, in Hz.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take, for which it lowers its rates; 0: no limit.
+	// Overhead is the share of one CPU that ddtop may take, for which it lowers its rates. It is zero if no limit.
 	Overhead float64 `json:",omitempty"`
 	// OverheadMost is the share that it may take if Overhead is not enough for the least quality of figures
 	// (LeastQualities). Zero means that Overhead holds whatever the quality.

@@ -11,14 +11,14 @@ const (
 
 // table holds entries by ID, from 1 on. IDs are given once; entries can be evicted.
 type table[T any] struct {
-	pages []*page[T] // nil: all of its entries are evicted
+	pages []*page[T] // nil if all of its entries are evicted
 	last  uint32     // the last ID given
 	live  int
 }
 
 type page[T any] struct {
 	entries [pageSize]T
-	// used is the generation in which an entry was used last; 0: there is none.
+	// used is the generation in which an entry was used last. It is zero if there is none.
 	used [pageSize]Generation
 	live int
 }

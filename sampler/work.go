@@ -19,7 +19,7 @@ const (
 // String is the word used in JSON: none, request, job.
 func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", "job") }
 
-// WorkNumber tells one request or job from another for as long as the Dictionary lives. It is given once, from 1 on.
+// WorkNumber tells one request or job from another for while the Dictionary lives. It is given once, from 1 on.
 type WorkNumber uint64
 
 // Work is one request or job, as far as it is known at an instant. When more becomes known of it (its route, after the
@@ -35,7 +35,7 @@ type Work struct {
 	// first read.
 	SinceNS, BeforeNS int64
 	// QueuedNS is how long it had waited before it came to the thread, in ns, by what a load balancer or its queue has
-	// written into it (X-Request-Start, a job's enqueued_at); 0: not known.
+	// written into it (X-Request-Start, a job's enqueued_at). It is zero if not known.
 	QueuedNS int64
 	// Values are its path with ids and query, or its arguments: read only where values are asked for, else "".
 	Values string
@@ -49,7 +49,8 @@ type Serving struct {
 	Statement TextID
 	// Exception is the class of the exception that it handles ($!), with its message where values are asked for.
 	Exception TextID
-	// Span and RootSpan are the tracer's active span and the local root of its trace, as 64 bits; 0: none.
+	// Span and RootSpan are the tracer's active span and the local root of its trace, as 64 bits. It is zero if there
+	// is none.
 	Span, RootSpan uint64
 	// Trace is the id of the trace, as it travels from process to process: the upper byte first; zeros where it is not
 	// known.

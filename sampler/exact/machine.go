@@ -36,7 +36,7 @@ type Machine struct {
 
 // Checks say how well the records fit together and to what sampling sees.
 type Checks struct {
-	// Records counts all records, Untracked those of threads beyond the limit.
+	// Records counts all records, Untracked the records of threads beyond the limit.
 	Records, Untracked uint64
 	// Runs is how often a thread got the GVL, Unclosed how often it did while another one was not known to have given
 	// it away: a record was missing.
@@ -74,7 +74,7 @@ func NewMachine(changed func(*Change)) *Machine {
 type Change struct {
 	// AtNS is CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Life numbers the threads: it is no other one's, where native ids and addresses are used again. Address is that of
+	// Life numbers the threads. It is unique, while native ids and addresses are used again. Address is the address of
 	// the rb_thread_t.
 	Life, Address uint64
 	TID           int32
@@ -82,17 +82,16 @@ type Change struct {
 	// NoCPUNS and Doubtful are as in sampler.Change.
 	NoCPUNS  int64
 	Doubtful bool
-	// Stack and Resumes are those of sampler.Change.
+	// Stack, Resumes and Doing are as in sampler.Change.
 	Stack, Resumes sampler.StackID
-	// Doing is that of sampler.Change.
-	Doing sampler.Doing
+	Doing          sampler.Doing
 }
 
 // Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is
 // taken to be of just after it.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
-// tell tells of a change of a thread. r is the record of a thread that has the GVL, and nil of others.
+// tell reports a change of a thread. r is the record of a thread that gets the GVL, and nil for other changes.
 func (m *Machine) tell(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool, r *Record) {
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
 	if r != nil {
@@ -118,7 +117,7 @@ func (m *Machine) Feed(r *Record) {
 		m.checks.Records++
 	}
 	if r.Kind == Signalled {
-		// No lock is held: it says for sure only that a thread which ran does not any more.
+		// No lock is held: the record proves only that a thread which ran has stopped running.
 		if t := m.threads[r.TID]; t != nil && t.state == sampler.GVLHeld && t.address == r.Thread && r.state() != sampler.GVLHeld {
 			m.note(t, r)
 			m.move(t, r.state(), now, r)
@@ -149,9 +148,9 @@ func (m *Machine) Feed(r *Record) {
 	}
 }
 
-// firstOf tells which rb_thread_t it is that makes a record as none of Ruby's: up to Ruby 3.2 a native thread has had
-// the GVL before its thread-local storage says whose it is. Its thread is the one that it was listed with, or the owner
-// that is no other native thread's. 0: none.
+// firstOf returns the rb_thread_t of a record that names none. Up to Ruby 3.2 a native thread has had the GVL before
+// its thread-local storage names its rb_thread_t. That is the one that it was listed with, or the owner if no other
+// native thread has it. It returns zero if there is none.
 func (m *Machine) firstOf(r *Record) uint64 {
 	if t := m.threads[r.TID]; t != nil {
 		if t.own {
@@ -173,7 +172,7 @@ func (m *Machine) note(t *thread, r *Record) {
 	}
 }
 
-// find returns the thread of a record, which is new when its native thread or its rb_thread_t is; nil: there are too
+// find returns the thread of a record. It is new if its native thread or its rb_thread_t is. It is nil if there are too
 // many.
 func (m *Machine) find(r *Record, now int64) *thread {
 	t := m.threads[r.TID]
@@ -299,9 +298,8 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends, at a time, the threads of which nothing has been recorded since records were lost and that are there no
-// longer, as alive says: the records of their ends are among the lost ones. All records of until then must have been
-// fed.
+// Gone ends, at a time, the doubtful threads that have ended, as alive reports: the records of their ends were lost.
+// All records up to that time must have been fed.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)
 	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {

@@ -58,8 +58,8 @@ func withoutDirectories(path string) string {
 }
 
 // HideDirectories makes a view of a Dictionary (see its View) give file names without their directories, which can name
-// a person, a customer or a machine, and of requests, statements and exceptions nothing of values. This holds from now
-// on; with false, all is given again. Files of one name in several directories can't be distinguished then.
+// a person, a customer or a machine. It also leaves out the values of requests, statements and exceptions. With false
+// the view gives everything again. Files of one name in several directories look the same then.
 func HideDirectories(d *sampler.Dictionary, hide bool) {
 	if hide {
 		d.Hide(&bare)

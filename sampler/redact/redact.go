@@ -21,13 +21,13 @@ import (
 // maxRedactedBytes bounds the names that a Redactor remembers, in bytes; those beyond have no pseudonym of their own.
 const maxRedactedBytes = 16 << 20
 
-// Redactor replaces what can name a person, a machine, a network, a directory or a customer by pseudonyms: the same
-// name by the same one, numbered in the order in which they are met, so that they tell nothing of the name.
-// docs/reference/redaction.md says what is replaced and what stays. What was given out is not replaced again. A nil
-// Redactor leaves everything as it is; any number of goroutines may use one.
+// Redactor replaces what can name a person, a machine, a network, a directory or a customer by pseudonyms. The same
+// name gets the same pseudonym. They are numbered in the order in which names are met, so they say nothing of the name.
+// docs/reference/redaction.md says what is replaced and what stays. A pseudonym is not replaced again. A nil Redactor
+// leaves everything as it is. Any number of goroutines may use one.
 type Redactor struct {
 	mu sync.Mutex
-	// given are the pseudonyms, by kind and name; taken are they themselves; last is the last number by kind.
+	// given are the pseudonyms, by kind and name. taken are all of them. last is the last number by kind.
 	given map[redacted]string
 	taken map[string]struct{}
 	last  map[string]int
@@ -94,7 +94,7 @@ func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	return p
 }
 
-// programs are titles that tell nothing of whose program it is.
+// programs are titles that say nothing of their owner.
 var programs = []string{
 	"ruby", "irb", "rails", "rake", "rackup", "bundle", "bundler", "puma", "unicorn", "unicorn_rails", "falcon", "thin", "passenger",
 	"webrick", "sidekiq", "sidekiqswarm", "resque", "good_job", "solid_queue", "delayed_job", "shoryuken", "karafka", "racecar", "que",
@@ -129,13 +129,12 @@ func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 	return f
 }
 
-// fileName is the name of a file as those of programs are, with what Ruby puts around it: "order.rb", "x y.html.erb",
-// "rails", "(irb)", "<internal:kernel>", "(eval at order.rb:3)". eval takes any text for one: a query, a link, a
-// customer's words.
+// fileName is a usual file name of code, with what Ruby puts around it: "order.rb", "x y.html.erb", "rails", "(irb)",
+// "<internal:kernel>", "(eval at order.rb:3)". eval takes any text for one: a query, a link, a customer's words.
 var fileName = regexp.MustCompile(`^(?:\(eval at |<internal:)*(?:\(?[\pL\pN\pM._+~-]{1,255}\)?|[\pL\pN\pM ._+~,()\[\]-]{1,250}\.` +
 	`(?:rb|ru|rake|erb|haml|slim|builder|jbuilder|rabl|arb|prawn|liquid|gemspec|thor))(?::-?\d+\)|>)*$`)
 
-// file returns what stands for the name of a file of code: its last name, or a pseudonym where that is not a file's.
+// file returns the last name in a path of code, or a pseudonym if that is not a usual file name.
 func (r *Redactor) file(path string) string {
 	name := withoutDirectories(path)
 	if plain(name) || fileName.MatchString(name) {
@@ -179,9 +178,9 @@ const (
 	maxKeptNumbers = 2
 )
 
-// ThreadName returns what stands for a thread's name: itself when all of its words are those of well-known libraries
-// ("puma srv tp 003"). Other names become "thread A", and those that differ in their digits alone "thread B 1", "thread
-// B 2", so that the members of a pool stay together.
+// ThreadName returns a thread's name if all of its words are those of well-known libraries ("puma srv tp 003"). Other
+// names become "thread A". Names that differ only in their digits become "thread B 1", "thread B 2", so that the
+// members of a pool stay together.
 func (r *Redactor) ThreadName(name string) string {
 	if r == nil || name == "" || wellKnown(name) {
 		return name
@@ -388,7 +387,7 @@ func (r *Redactor) Error(err error) string {
 	return r.Text(text, pathsOf(err)...)
 }
 
-// pathsOf are the paths that an error is about, as far as it tells.
+// pathsOf returns the paths in an error, if it says which they are.
 func pathsOf(err error) []string {
 	var paths []string
 	switch e := err.(type) {

@@ -14,8 +14,8 @@ var (
 	className  = regexp.MustCompile(`^[A-Z][\w:]*$`)
 )
 
-// work returns a Work without values. A controller's action and a job's class are names as those of methods are, and
-// stay; a path can name a customer.
+// Work returns a Work without values. A controller's action and a job's class stay, as the names of methods do. A path
+// can name a customer.
 func (r *Redactor) Work(w sampler.Work) sampler.Work {
 	w.Values = ""
 	verb, path, ok := strings.Cut(w.Endpoint, " ")
@@ -64,8 +64,8 @@ var literal = regexp.MustCompile(`'(?:[^'\\]|'')*'|` + nameInDots.String() + `|"
 // unclear is what can hide a literal's beginning or end, or says a secret outside of one.
 var unclear = regexp.MustCompile("['\"`\\\\$#@:{}\\[\\]]|--|/\\*|;.|[^ -~]|(?i)\\b(?:exec|execute|identified|password *[^ =<>,.)])")
 
-// withoutLiterals returns a statement that may have been read with its values without them; its verb alone where it can't be told
-// what they are.
+// withoutLiterals removes the values from a statement that may have been read with them. It returns only the verb if
+// they cannot be told apart.
 func withoutLiterals(s string) string {
 	if s == "" {
 		return ""

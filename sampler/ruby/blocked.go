@@ -149,7 +149,7 @@ func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint6
 }
 
 // scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a
-// descriptor, and until when it waits at most, whatever for.
+// descriptor, and until when it waits at most.
 func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	if r.o.ThNT < 0 || le64(t.buf[r.o.ThNT:]) != 0 || !r.o.ThWaitFlags.Known() {
 		return false
@@ -244,7 +244,8 @@ func (r *threadList) threadOf(value uint64) *thread {
 	return nil
 }
 
-// holderThread is the thread that a mutex's owner field names; 0 when nobody holds it or it is none of ours.
+// holderThread returns the thread that a mutex's owner field names. It is zero if no thread holds the mutex, or none
+// that is followed.
 func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	word := attach.Address(le64(b.holder[:]))
 	if word == 0 {

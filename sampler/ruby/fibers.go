@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// fiberReader reads the stacks of fibers that do not run, and for whom they work.
+// fiberReader reads the stacks of fibers that do not run, and what they work for.
 type fiberReader struct {
 	*target
 	list    *threadList
@@ -21,15 +21,15 @@ type fiberRead struct {
 	owner  [8]byte
 	copies [2]stackCopy
 	links  [2][]byte
-	// handlers is how many of the frames read last are those of a rescue or an ensure.
+	// handlers is the number of frames read last of a rescue or an ensure.
 	handlers int
 }
 
-// link is a word of the target that leads to a fiber. As long as it says so the fiber does not run.
+// link is a word of the target that leads to a fiber. While the word stays the same, the fiber does not run.
 type link struct{ addr, says attach.Address }
 
-// readResumers reads the stacks of the fibers that resumed the running one, outward. They don't run
-// while that one does; what was read while it did not any more is left out, and counted as torn.
+// readResumers reads the stacks of the fibers that resumed the running one, outward. They do not run while that one
+// does. A stack that was read later is left out, and counted as torn.
 func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers, st.fibersOf = st.fibers[:0], st.version
@@ -68,8 +68,8 @@ func (r *target) runsRoot(t *thread) bool {
 	return root == 0 || r.fiberOf(t.stack.ec) == root
 }
 
-// fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what
-// leads to it.
+// fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, with the links to it before
+// and behind.
 func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
 	c := &f.copies

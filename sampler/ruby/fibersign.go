@@ -3,8 +3,8 @@ package ruby
 import "github.com/ddtop/ddtop/attach"
 
 const (
-	// signEveryNS is how often it is asked whether threads have switched fibers, in ns, and signBatch of how many
-	// threads at a time.
+	// signEveryNS is the interval at which threads are checked for a switch of fibers, in ns, and signBatch the number
+	// of threads at a time.
 	signEveryNS = int64(100e6)
 	signBatch   = 64
 )

@@ -16,8 +16,8 @@ type threadNamer struct {
 	list *threadList
 	// tids is as in Options.
 	tids func(int32) (int32, bool)
-	// pthreadTID is where libc's struct pthread has the tid, in bytes; -1: it is not known. pthreadTriedNS is when it
-	// was searched for last.
+	// pthreadTID is where libc's struct pthread has the tid, in bytes. It is -1 if not known. pthreadTriedNS is the
+	// time of the last search for it.
 	pthreadTID     int
 	pthreadTriedNS int64
 }
@@ -145,8 +145,8 @@ const (
 // 1.1.20.
 var tidPlaces = []int{0x2d0, 0xd0, 0x30, 0x20, 0x38}
 
-// tidOfPthread returns the tid, in our PID namespace, that libc keeps in a struct pthread; 0 if that is not found or no
-// such task exists, as when the thread has ended.
+// tidOfPthread returns the tid that libc keeps in a struct pthread, in our PID namespace. It is zero if it is not
+// found, or no such task exists because the thread has ended.
 func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
 	if pthread == 0 {
 		return 0

@@ -15,8 +15,7 @@ import (
 const (
 	// slotGap is how far apart two slots, in bytes, are read as one range: a range costs as much as some KiB.
 	slotGap = 1024
-	// maxStaleSlot is how far from the innermost frame's slot, in bytes, that of a frame that was there before is
-	// believed.
+	// maxStaleSlot is how far from the innermost frame's slot an older frame's slot is believed, in bytes.
 	maxStaleSlot = 2048
 )
 
@@ -44,8 +43,8 @@ type jitSlots struct {
 	places []slotPlace
 	spans  []slotSpan
 	size   int // of the buffers
-	// copies receive the spans, those with an even index before the frames and the others behind them. Each is as long
-	// as all spans together; taken counts them.
+	// copies receive the spans: those with an even index before the frames, the others behind them. Each is as long as
+	// all spans together. taken counts them.
 	copies [2 + moreCopies]slotCopy
 	taken  int
 	now    []attach.Address
@@ -130,8 +129,8 @@ func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 }
 
 // take finds the values of the slots of frames in a batch that was read. drop is the number of innermost frames whose
-// slot was not read or did not hold the same in all copies; torn is true in the second case. The innermost frame's own
-// slot may change as long as it names the same code: its pc moves on.
+// slot was not read or differs between copies. torn is true in the second case. The innermost frame's own slot may
+// change while it names the same code, because its pc moves on.
 func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = r.dec.JITSlots(frames, j.now[:0])
 	n := len(j.now)
@@ -154,8 +153,8 @@ func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (dr
 	return 0, false
 }
 
-// value is what all copies of a slot hold; 0 when they differ, or one could not be read. The innermost frame's may
-// differ as long as they name the same code.
+// value is what all copies of a slot hold. It is zero if they differ, or one could not be read. The innermost frame's
+// may differ while they name the same code.
 func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, innermost bool) (v attach.Address, read bool) {
 	for k := range j.copies[:j.taken] {
 		c := &j.copies[k]

@@ -35,8 +35,8 @@ type Entered struct {
 	FromNS, ByNS int64
 }
 
-// LookAt has the next Read, of whatever depth, read the stacks of some threads, and for whom they work. What it finds
-// new there has begun between the times that are said. It is for the goroutine that reads.
+// LookAt has the next Read, of any depth, read the stacks of some threads, and what they work for. New work there has
+// begun between the times in Entered. It is for the goroutine that reads.
 func (r *Reader) LookAt(list []Entered) { r.choice.entered = append(r.choice.entered[:0], list...) }
 
 // takeEntered notes which threads the tick under way is to look at.

@@ -3,8 +3,8 @@ package ruby
 import "github.com/ddtop/ddtop/attach"
 
 const (
-	// belowPointer and abovePointer bound where the pointer to a thread, or to its execution context, is looked for in
-	// its thread-local storage, in bytes below and above its thread pointer
+	// belowPointer and abovePointer bound the search for the pointer to a thread or its execution context in its
+	// thread-local storage, in bytes below and above its thread pointer
 	// (docs/internals/context.md#thread-local-variables). On aarch64 all of it is above, up to aboveOnARM.
 	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
 	// pointerToSelf is where glibc's and musl's thread block has its own address (tcbhead_t.self on x86-64: 16; musl's
@@ -12,11 +12,11 @@ const (
 	selfOfGlibc, selfOfMusl = 16, 0
 	// maxLearned bounds the threads whose storage is looked at.
 	maxLearned = 64
-	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has some
-	// 1,800), and maxBlocks the threads that tell it.
+	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has about
+	// 1,800). maxBlocks bounds the threads that are searched for it.
 	maxBlock, maxBlocks = 8192, 8
-	// maxVector bounds the modules with thread-local variables, and maxFirst how far from the thread pointer those of
-	// the first are, in bytes.
+	// maxVector bounds the modules with thread-local variables. maxFirst bounds the distance of the first module's from
+	// the thread pointer, in bytes.
 	maxVector, maxFirst = 1 << 16, 4096
 )
 
@@ -54,8 +54,8 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nati
 	return words, true
 }
 
-// ownWord finds how far from its thread pointer each native thread has its word, in bytes; looked is of how many
-// threads it was found anywhere. specific: the word is a value of pthread_getspecific, in the thread's block, not a
+// ownWord finds how far from its thread pointer each native thread has its word, in bytes. looked is the number of
+// threads with such a word anywhere. specific: the word is a value of pthread_getspecific, in the thread's block, not a
 // variable.
 func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, looked int, ok bool) {
 	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
@@ -110,8 +110,8 @@ func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, loo
 // votes say for how many threads a word was found at a distance from their thread pointer, in bytes.
 type votes map[int64]int
 
-// winner is the distance at which most threads have the word; ok: at least so many. Of several the one nearest to the
-// thread pointer: a copy of the word is in the stack of whoever began the thread.
+// winner returns the distance at which most threads have the word. ok: at least least of them. Of several it returns
+// the one nearest to the thread pointer: the stack of the thread that began another has a copy of the word.
 func (v votes) winner(least int) (at int64, ok bool) {
 	best := 0
 	for to, n := range v {
@@ -197,10 +197,9 @@ func (r *scheduling) endsBlock(thread attach.Address, size int64) bool {
 	return r.isVector(r.addressAt(at), pointer, musl)
 }
 
-// isVector reports whether at an address is the vector of a thread on aarch64 that has a thread pointer: with glibc
-// their number (two words before), the generation, and the addresses of blocks of variables, two words each; with musl
-// their number, and a word each. The variables of the first begin 16 bytes behind the thread pointer, or as much later
-// as they are aligned.
+// isVector reports whether a thread on aarch64 has its vector of modules at an address. glibc's has their number (two
+// words before), the generation, and the addresses of blocks of variables, two words each. musl's has their number, and
+// a word each. The variables of the first begin 16 bytes behind the thread pointer, or later if they are aligned.
 func (r *scheduling) isVector(vector, pointer attach.Address, musl bool) bool {
 	if vector < 4096 || vector%8 != 0 {
 		return false

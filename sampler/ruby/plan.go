@@ -20,7 +20,7 @@ type plan struct {
 // part is some of a plan's ranges, side by side.
 type part struct {
 	what purpose
-	// thread is whose; nil: nobody's.
+	// thread is whose. It is nil if it is for no thread.
 	thread *thread
 	// from is the index of the first one; the last one is in front of the next part.
 	from int

@@ -71,7 +71,7 @@ func (r *gvlReader) queueNode(t *thread) attach.Address {
 	return t.addr + attach.Address(r.o.ThReadyNode)
 }
 
-// threadOfNode finds the thread of a node in a queue; nil: it is none of ours.
+// threadOfNode finds the thread of a node in a queue. It is nil if it is none of ours.
 func (r *threadList) threadOfNode(node attach.Address) *thread {
 	return r.threads[node-attach.Address(r.o.ThReadyNode)]
 }
@@ -166,9 +166,9 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail goes from the last node inwards to the last member that is where it stood, whose place is kept, -1: there
-// is none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head. ok is false
-// when it can't be followed.
+// followTail goes from the last node inwards to the last member that is where it stood, whose place is kept. It is -1
+// if there is none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head. ok
+// is false when it can't be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]

@@ -17,16 +17,16 @@ type Options struct {
 	// MaxDepth is the number of frames kept of a stack; deeper ones lose their middle.
 	MaxDepth int
 	// TIDs translates a native thread id as the target stores it (its own PID namespace) into ddtop's, and refuses one
-	// that is not a task of the process. nil: identity.
+	// that is not a task of the process. It is nil if the two are the same.
 	TIDs func(stored int32) (host int32, ok bool)
-	// InnerPID is the process's id in its own PID namespace; 0: the same as PID.
+	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
 	// Whole has every stack tick read every thread, those too that have not taken part in the scheduling for a while
 	// (see selective.go): for stops, whose samples are one instant of all threads.
 	Whole bool
 	// Values has what threads work for read with paths, arguments and literals (sampler.Work.Values).
 	Values bool
-	// NoRequests leaves out for whom threads work.
+	// NoRequests leaves out what threads work for.
 	NoRequests bool
 	// Now is CLOCK_MONOTONIC in ns; nil takes the time package's.
 	Now func() int64
@@ -162,7 +162,7 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// FollowFibers goes on looking at the fibers that wait, for as long as its allowance lasts, and returns the last look
-// at all of them; nil: there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC in ns. What
-// can't be read is left out.
+// FollowFibers goes on looking at the fibers that wait, for while its allowance lasts, and returns the last call of
+// Look at all of them. It is nil if there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC
+// in ns. What can't be read is left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

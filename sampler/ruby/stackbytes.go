@@ -6,7 +6,7 @@ const (
 	// maxStackBytes bounds the copies of stacks that are kept for all threads together, in bytes. Past it the depth to
 	// which stacks are read (defaultMaxDepth, as a rule) is halved, which shows as stacks whose middle was left out.
 	maxStackBytes = 64 << 20
-	// minDepth is the depth, in frames, below which it is not halved: of 20,000 threads that is some 200 MB.
+	// minDepth is the depth, in frames, below which it is not halved: of 20,000 threads that is about 200 MB.
 	minDepth = 32
 	// valueBytes is how much of the values on a stack is read along for a frame, in bytes, as far as maxValues.
 	valueBytes = maxValues / defaultMaxDepth

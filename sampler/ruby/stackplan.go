@@ -42,8 +42,8 @@ type stackPlan struct {
 	copies, values int
 	// bare: the context is read in this call already, beside the thread's struct.
 	bare bool
-	// at is the index of the first range in the plan of the call, -1: there is none; size is how many they are. Those
-	// of slots of JIT frames, before and behind them, are left out.
+	// at is the index of the first range in the plan of the call. It is -1 if there is none; size is how many they are.
+	// Those of slots of JIT frames, before and behind them, are left out.
 	at, size int
 }
 
@@ -102,7 +102,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 }
 
-// valuesTo is how many bytes of a stack's values are read where its stack pointer is; 0: they would be too many.
+// valuesTo is how many bytes of a stack's values are read where its stack pointer is. It is zero if they would be too
+// many.
 func (r *stackReader) valuesTo(s *stackState, sp attach.Address) int {
 	n := int(sp-s.low) + valueSlack
 	if sp < s.low || n > min(maxValues, r.maxDepth*valueBytes) || s.low+attach.Address(n) > s.end {

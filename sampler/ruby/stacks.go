@@ -37,8 +37,8 @@ type stackReader struct {
 	*target
 	list *threadList
 	// maxDepth is how many frames of a stack are read. stackBytes is what copies of stacks take, up to maxStackBytes;
-	// past cutAt maxDepth, which fullDepth is as long as there is room, is halved. shrink: it was, and what is deeper
-	// is to be given back.
+	// past cutAt maxDepth, which fullDepth is while there is room, is halved. shrink: it was, and what is deeper is to
+	// be given back.
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
 	shrink                                      bool
@@ -123,7 +123,7 @@ type stackState struct {
 // reach is how far a stack has reached lately: in the readings under way, which are reachReads at most, and in as many
 // before.
 type reach struct {
-	innermost, sp [2]attach.Address // 0: nothing was read
+	innermost, sp [2]attach.Address // zero if nothing was read
 	reads         int
 }
 
@@ -139,7 +139,7 @@ func (e *reach) note(cfp, sp attach.Address) {
 	e.sp[0] = max(e.sp[0], sp)
 }
 
-// farthest is how far it was; 0: nothing was read.
+// farthest is how far it was. It is zero if nothing was read.
 func (e *reach) farthest() (innermost, sp attach.Address) {
 	innermost = e.innermost[0]
 	if e.innermost[1] != 0 {

@@ -20,7 +20,7 @@ type target struct {
 	o      *rubyvm.Offsets
 	era    sampler.Era
 	now    func() int64
-	gc     *gc.Reader // nil: the collector can't be read
+	gc     *gc.Reader // nil if the collector can't be read
 	reads  sampler.Reads
 	budget budget
 	// shared is by how many processes the limits are divided now.

@@ -19,7 +19,7 @@ const (
 	// goes on beyond is counted as a failed read.
 	maxRactors = 4096
 	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs
-	// some 0.35 µs, as much as copying 2 KiB that no cache holds.
+	// about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
 	// fewPieces: a tick that reads less than this part of the threads, 1 of so many, sorts their structs instead of
@@ -108,7 +108,7 @@ type thread struct {
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
-	// pieces are the places of the two in Reader.pieces; -1: there is none.
+	// pieces are the places of the two in Reader.pieces. It is -1 if there is none.
 	pieces [2]int
 	seq    walkNumber // of the last walk that found it
 	main   bool
@@ -123,7 +123,7 @@ type thread struct {
 
 	// index is the thread's place among all, among its place among its ractor's.
 	index, among int
-	// place is its place in the queue for the GVL, -1: it is not in it, as far as known.
+	// place is its place in the queue for the GVL. It is -1 if it is not in it, if known.
 	place int
 	// met is the tick in which followQueue met it where it had not been before; wanted the number of the Read that
 	// can't do without it.

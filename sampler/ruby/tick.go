@@ -82,7 +82,7 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	return r.failed(ErrListTorn)
 }
 
-// walk is walkVM, and decides how long the next tick's may take: twice as long as this one did, or was allowed to.
+// walk is walkVM, and decides how long the next tick's may take: twice while this one did, or was allowed to.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
 	whole, err = r.list.walkVM()

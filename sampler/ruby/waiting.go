@@ -20,7 +20,7 @@ const (
 	unsignedShare = 60_000
 	// waitingSavings is how much of that is saved up, in ns: what is there when ddtop attaches is told soon.
 	waitingSavings = int64(40e6)
-	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have some 0.5 ms.
+	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have about 0.5 ms.
 	waitingSlice = int64(1_500_000)
 	// maxStepNS is what a step is taken to have cost at most, in ns: what took longer got no CPU.
 	maxStepNS = int64(3e6)
@@ -34,7 +34,8 @@ const (
 	// maxHotPages bounds the pages with fibers, which are searched first; hotBatch is how many of them are before each
 	// look.
 	maxHotPages, hotBatch = 64, 16
-	// maxFilling bounds the pages that were being filled since the last look, and are searched before the next one.
+	// maxFilling bounds the pages that were being filled since the last call of Look, and are searched before the next
+	// one.
 	maxFilling = 48
 	// maxScans bounds the pages of which it is remembered when they were searched, in each process; scanShift is the
 	// logarithm of the smallest page's size.
@@ -66,8 +67,8 @@ type waitingFibers struct {
 	list    *threadList
 	stacks  *stackReader
 	serving *workReader
-	// finder tells fibers among the objects of a page; nil: this process's heap can't be read, or that was not tried
-	// yet.
+	// finder tells fibers among the objects of a page. It is nil if this process's heap can't be read, or that was not
+	// tried yet.
 	finder *fiberFinder
 	tried  bool
 	self   int
@@ -138,7 +139,7 @@ type waitingFiber struct {
 	number sampler.FiberNumber
 	thread *thread
 	head   fiberHead
-	// kept are the frames of the last look; stack is what they were decoded to in a generation.
+	// kept are the frames of the last call of Look; stack is what they were decoded to in a generation.
 	kept       []byte
 	stack      sampler.StackID
 	handlers   int
@@ -149,7 +150,7 @@ type waitingFiber struct {
 	enumerates bool
 	// helps is what it works for within another fiber's request.
 	helps work.TaskID
-	// bornNS is when it was not there yet; 0: not known.
+	// bornNS is when it was not there yet. It is zero if not known.
 	bornNS int64
 	// seenNS is when it was seen last, whatever it did.
 	seenNS int64
@@ -281,7 +282,7 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
 // born returns a time at which a fiber's context, which a thread runs, served none of what is new to the thread, as in
-// work.Frames; 0: none is known.
+// work.Frames. It is zero if there is none is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	addr, root := w.fiberOf(ec), w.firstFiber(t)
 	if w.finder == nil || root == 0 || addr == root {

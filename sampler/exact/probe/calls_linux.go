@@ -105,7 +105,7 @@ func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([]
 	return out.all()
 }
 
-// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot, and where one is loaded into a register (8b),
+// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot, and the loads of a slot into a register (8b),
 // to be called.
 func jumpsThrough(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
 	for i := 0; i+6 <= len(c.Bytes); i++ {

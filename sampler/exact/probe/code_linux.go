@@ -40,7 +40,7 @@ type codeFile struct {
 	Path string
 }
 
-// path is what leads to the file, and to no other, as long as it is open. To look it up opens nothing.
+// path is what leads to the file, and to no other, while it is open. To look it up opens nothing.
 func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open.Fd()) }
 
 // Code says where probes are put: at which instructions of which files. Close closes the files; probes that are in
@@ -62,10 +62,10 @@ func (c *Code) Close() error {
 	return errors.Join(errs...)
 }
 
-// functions are those through which a scheduler goes. Ruby's own are exported, so no strip removes them; where a
-// compiler has put them into their callers, and in a Ruby in one file, the C library's are left, which everything else
-// in the process calls, too (docs/reference/exact.md#where-the-probes-are). Up to 3.2 a thread that waits can also be
-// the one that keeps the time.
+// functions are the functions through which a scheduler goes. Ruby's own are exported, so no strip removes them. A
+// compiler may have put them into their callers, and a Ruby in one file lacks them. Then the C library's functions are
+// left, which everything else in the process calls too (docs/reference/exact.md#where-the-probes-are). Up to 3.2 a
+// thread that waits can also be the one that keeps the time.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
@@ -162,8 +162,8 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers tells of which of the functions libruby has one of its own that all of its code goes through. Where that
-// can't be told it has none: the C library's always do.
+// wrappers reports for which of the functions libruby has its own that all of its code goes through. It reports false
+// if that cannot be told: the C library's functions always work.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {

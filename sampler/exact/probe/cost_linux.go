@@ -65,8 +65,8 @@ func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	return max(with-without, 1), nil
 }
 
-// Try puts a probe into ddtop itself and takes it out again: what the kernel, a container or a security module forbids
-// shows then. The errors are those of Attach. untried: also on a kind of processor on which exact mode has not run yet.
+// Try puts a probe into ddtop itself and takes it out again. This shows what the kernel, a container or a security
+// module forbids. Errors are as for Attach, and untried as for Check.
 func Try(untried bool) error {
 	m, err := thisMachine(runtime.GOARCH)
 	if err != nil {

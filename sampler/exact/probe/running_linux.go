@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// ipEveryNS is how often the kernel notes where a running thread is, in ns of its CPU time, and maxRunning bounds
-	// the threads of which it does.
+	// ipEveryNS is the interval at which the kernel notes where a running thread is, in ns of its CPU time. maxRunning
+	// bounds the threads that it does this for.
 	ipEveryNS, maxRunning = 1_000_000, 8
 	// ipHead is where the first page of a perf event's memory says how much was written behind it (struct
 	// perf_event_mmap_page, data_head).

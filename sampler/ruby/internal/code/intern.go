@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// outerFrames is what a frame and those outward of it have come to, for what is inward of them.
+// outerFrames is what a frame and the frames outward of it mean for the frames inward of it.
 type outerFrames struct {
 	// shown is how many of the frames are shown, stack the stack that these are.
 	shown int32
@@ -18,7 +18,7 @@ type outerFrames struct {
 	hidden, cut bool
 	// old and final are as in Proof, of the frames alone; unnamed: the innermost one lacks a name.
 	old, final, unnamed bool
-	// handlers is how many are those of a rescue or an ensure.
+	// handlers is the number of frames of a rescue or an ensure.
 	handlers int32
 }
 

@@ -9,11 +9,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Code that a JIT has compiled writes its frame's pc before it calls what needs it, and at no other time. In between,
-// the innermost frame of a thread that runs shows the line of the last such call, however long ago that was: a loop
-// that only computes looks like the call above it. Which code is compiled is written in its iseq, and whether a JIT is
-// on at all in a variable of the library, which YJIT sets when a program turns it on later (RubyVM::YJIT.enable, as
-// Rails does).
+// Code that a JIT has compiled writes its frame's pc only before it calls something that needs it. In between, the
+// innermost frame of a running thread shows the line of the last such call: a loop that only computes looks like the
+// call above it. An iseq says whether it is compiled. A variable of the library says whether a JIT is on. YJIT sets it
+// also later (RubyVM::YJIT.enable, as Rails does).
 
 const (
 	// jitAskEvery is how many innermost frames of running threads are decoded before ddtop asks again whether a JIT is
@@ -27,7 +26,7 @@ const (
 
 // JIT is one way to compile code that a process may use.
 type JIT struct {
-	// flag is where the library says whether it is on, in size bytes; 0: it is on.
+	// flag is the address of the word that says whether it is on, of size bytes. It is zero if the JIT is always on.
 	flag attach.Address
 	size int
 	// words are the places, from bodyJIT on, that are other than 0 in code that it has compiled.

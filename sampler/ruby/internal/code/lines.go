@@ -56,8 +56,8 @@ func (d *loader) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	return t, nil
 }
 
-// readIndex reads the succinct index: up to six words that hold nine ranks of seven bits each, for the first 54
-// positions, then blocks of 512 positions.
+// readIndex reads the succinct index. Up to six words hold nine ranks of seven bits each, for the first 54 positions.
+// Blocks of 512 positions follow.
 func (d *loader) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
 	words := min(succImmediateWords, (int(iseqSize)+8)/9)
 	blocks := 0

@@ -93,7 +93,7 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	return sampler.OriginEval, ""
 }
 
-// ofEval returns the origin of code that was evaluated and names no file: that of the file that evaluates it, where
+// ofEval returns the origin of evaluated code that names no file. It is the origin of the file that evaluates it, if
 // Ruby says which: from 3.3 on in the path, in 2.7 as the absolute path.
 func (o *origins) ofEval(name, abs string) (sampler.Origin, string) {
 	file, ok := sampler.EvalFile(name)

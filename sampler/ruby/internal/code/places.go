@@ -26,8 +26,8 @@ const (
 	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
 )
 
-// Places are those in bytes, of what is read of a release's code, and of where it was loaded from. -1: not on this
-// release.
+// Places are the places, in bytes, of what is read of a release's code and load path. They are -1 if the release has
+// none.
 type Places struct {
 	// rb_control_frame_t
 	FrameSize int `layout:"sizeof rb_control_frame_struct"`

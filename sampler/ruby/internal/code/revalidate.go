@@ -18,9 +18,8 @@ const (
 	oldAge       = 8
 )
 
-// generation counts the times at which what is kept may have to be checked again; 1 is the first, 0 is none. It and the
-// other counters below are types of their own because they are compared with one another in many places, and all are
-// small numbers.
+// generation counts the times at which the kept entries may have to be checked again, from 1 on. This and the other
+// counters below are types of their own, because many places compare them and all are small numbers.
 type generation uint32
 
 // hotNumber counts the lists of what is in use, of which each cycle of the target's collector begins a new one.
@@ -32,12 +31,13 @@ type decodeNumber uint64
 // passNumber counts the passes over the frames of a stack, of which a Decode makes one for each fetch.
 type passNumber uint64
 
-// collections counts those of the target's collector.
+// collections counts the cycles of the target's collector.
 type collections uint64
 
 // validity says when a kept entry was last known to be what is in the target's memory.
 type validity struct {
-	// generation is the Decoder's generation in which it was last found unchanged; 0: not yet.
+	// generation is the Decoder's generation in which it was last found unchanged. It is zero if it was not checked
+	// yet.
 	generation generation
 	// dropped: it is kept no more.
 	dropped bool
@@ -285,7 +285,7 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops those of the methods to check whose class has another name by now.
+// checkClasses drops the methods to check whose class has another name now.
 func (d *validator) checkClasses() error {
 	if len(d.checkMethods) == 0 {
 		return nil

@@ -114,8 +114,8 @@ func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
 	}...)
 }
 
-// heapFigures are the words of one heap: of eden_heap and tomb_heap in rb_objspace up to 3.0, of a size pool with the
-// two inside up to 3.3, of a heap from 3.4 on.
+// heapFigures are the words of one heap: eden_heap and tomb_heap in rb_objspace up to 3.0, a size pool with the two
+// inside up to 3.3, a heap from 3.4 on.
 func heapFigures() []figurePlace[sampler.GCHeap] {
 	type heap = sampler.GCHeap
 	return []figurePlace[heap]{
@@ -135,7 +135,7 @@ func heapFigures() []figurePlace[sampler.GCHeap] {
 	}
 }
 
-// Tags are the layout tags of all that this package reads, for the test that compares them with the tables.
+// Tags are the layout tags of this package, for the test that compares them with the tables.
 func Tags() (tags []string) {
 	for _, tag := range places.Tagged(new(gcPlaces), new(lockPlaces), new(newobjCounters), new(newobjPlaces), new(heapPage),
 		new(pageList), new(gcDetailPlaces)) {
@@ -150,7 +150,7 @@ func Tags() (tags []string) {
 	return tags
 }
 
-// figuresOf returns those of the figures that the VM's release has.
+// figuresOf returns the figures that the VM's release has.
 func figuresOf[T any](t *Target, figures []figurePlace[T]) (list []figure[T]) {
 	for _, p := range figures {
 		place, err := places.Parse(p.layout)

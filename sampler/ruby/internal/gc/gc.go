@@ -35,7 +35,7 @@ type gcPools struct {
 	poolAllocated int          `layout:"rb_size_pool_struct|rb_heap_struct.total_allocated_objects,optional"`
 }
 
-// poolCount is how many there are, at most maxPools; 0 where there is no array of them.
+// poolCount is the number of pools, at most maxPools. It is zero if the release has no array of them.
 func (p *gcPools) poolCount() int {
 	if !p.pools.Known() || p.poolSize <= 0 {
 		return 0
@@ -86,7 +86,7 @@ type Reader struct {
 	at, mid, last int
 }
 
-// walkNumber counts the walks over the ractors; 0: none yet.
+// walkNumber counts the walks over the ractors, from 1 on.
 type walkNumber uint64
 
 // maxPools bounds the size pools of a heap: 5 up to 4.0, 12 in head.
@@ -143,8 +143,8 @@ func (g *Reader) word(off int) uint64 {
 	return view.U64(g.buf[off-g.from:])
 }
 
-// Take decodes what the ranges of PlanBefore and PlanAfter received into out, which is not Valid when one of them could
-// not be read, or when the collector is another struct than the table says (a modular GC, 3.4 and later).
+// Take decodes the ranges of PlanBefore and PlanAfter into out. out is not Valid if one of them could not be read, or
+// if the collector is another struct than the table says (a modular GC, 3.4 and later).
 func (g *Reader) Take(batch []attach.Range, out *sampler.GC) {
 	*out = sampler.GC{}
 	if !g.TakeCounters(batch) {

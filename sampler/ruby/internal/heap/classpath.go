@@ -144,7 +144,7 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 		c.path, c.permanent = path, name == "__classpath__"
 		return c.permanent, nil
 	case name == "__classid__" && !c.permanent:
-		// 2.5, 2.6: a class made in C that nobody has asked for its name yet.
+		// 2.5, 2.6: a class made in C whose name the program has not asked for yet.
 		v, err := value()
 		if err != nil {
 			return false, err
@@ -228,8 +228,8 @@ func (o *classes) Qualified(owner uint64, name string) (label string, final bool
 	return name, of.singleton, nil
 }
 
-// ClassName returns the path of the class that a heap object is an instance of, singleton classes left out; ok is false
-// for an anonymous class, and when value is not a heap object or can't be read.
+// ClassName returns the path of a heap object's class, without singleton classes. ok is false for an anonymous class,
+// and if value is no heap object or cannot be read.
 func (o *classes) ClassName(value uint64) (name string, ok bool) {
 	err := o.Read(func() (err error) {
 		name, err = o.ClassOf(value)

@@ -28,9 +28,8 @@ const (
 	maxTypeNames  = 1 << 12
 )
 
-// Objects reads the objects of one process, and keeps the names it has read. What it reads it reads through View: its
-// methods' errors are those of the view, or say that something else is at the place (WrongType). Not for concurrent
-// use.
+// Objects reads the objects of one process, and keeps the names it has read. It reads through View. Its methods' errors
+// are the view's, or say that something else is at the place (WrongType). Not for concurrent use.
 type Objects struct {
 	variables
 	typeNames map[attach.Address]string
@@ -41,7 +40,7 @@ type Objects struct {
 // witnesses read words and note what was read, so that it can be compared again.
 type witnesses struct {
 	View *view.View
-	// seed is of the sums that witnesses keep, notes where they are written down; nil: nowhere.
+	// seed is the seed of the sums in witnesses. notes are where witnesses are written down. It is nil if they are not.
 	seed  maphash.Seed
 	notes *[]Witness
 }
@@ -71,7 +70,7 @@ type symbols struct {
 // classes read classes, their names, constants and methods, and the shapes of their objects.
 type classes struct {
 	symbols
-	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known.
+	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if not known.
 	Shapes attach.Address
 	shapes map[uint32]shape
 }
@@ -79,8 +78,8 @@ type classes struct {
 // variables read the instance variables of objects.
 type variables struct {
 	classes
-	// Generic is the address of the word that refers to the table of variables of objects that have no place for them
-	// (generic_iv_tbl_, up to 3.4); 0: not known yet.
+	// Generic is the address of the word that refers to the table of variables of objects without a place for them
+	// (generic_iv_tbl_, up to 3.4). It is zero if not known yet.
 	Generic attach.Address
 	// Variables calls f for each word of the library's variables. It is used to find Generic when the library does not
 	// name it. If it is nil, Generic is not looked for.

@@ -273,8 +273,8 @@ func (o *values) cString(addr attach.Address) (string, error) {
 	return decodeText(s[:maxCString], encUTF8), nil
 }
 
-// String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it; ok is false when value is
-// no String or can't be read.
+// String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it. ok is false if value is no
+// String or cannot be read.
 func (o *values) String(value uint64) (s string, ok bool) {
 	err := o.Read(func() (err error) {
 		s, err = o.Text(value)

@@ -98,8 +98,8 @@ func (o *symbols) SymbolName(v uint64) (string, error) {
 	return o.Text(str)
 }
 
-// FindSymbols looks for the symbol table among the words of data, which is at an address; 0: it is not there. The error
-// is the target's.
+// FindSymbols returns the address of the symbol table among the words of data, which is at an address, or zero. The
+// error is the target's.
 func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, error) {
 	ids, count := o.places.symbolsIDs, o.places.symbolsCount
 	for off := 0; off+max(ids, count)+8 <= len(data); off += 8 {

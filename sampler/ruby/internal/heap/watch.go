@@ -82,7 +82,7 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 		ranges = append(ranges, attach.Range{Addr: p.addr, Buf: buf[:p.size:p.size]})
 		buf = buf[p.size:]
 	}
-	// Whoever adds more ranges may move them: what is looked at later are these.
+	// A caller that adds more ranges may move them. holds reads these.
 	w.ranges = append(w.ranges[:0], ranges[at:]...)
 	return ranges
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// layoutTag is the key of the tags that say, in Ruby's own names, what a field of a struct is resolved from. They may
+// layoutTag is the key of the tags that say what a field of a struct is resolved from, in Ruby's own names. They may
 // be:
 //
 //	rb_thread_struct.ec                     a field; of type int its offset in bytes, of type layout.Field its whole place
@@ -20,7 +20,7 @@ import (
 //	rb_vm_struct.gvl,before=3.0             only of earlier ones
 //	rb_thread_struct.nt,optional            a release may lack it
 //
-// What a release does not have, and what is not of it, is -1, as an offset or a size.
+// An offset or size that a release does not have is -1.
 const layoutTag = "layout"
 
 // Place is what a tag says.
@@ -30,7 +30,7 @@ type Place struct {
 	// its names.
 	Structs, Fields []string
 	size, optional  bool
-	// from is the first release it is of, before the first that it is not of any more; nil: no bound.
+	// from is the first release that has it, before the first that has it no more. They are nil if there is no bound.
 	from, before *Release
 }
 
@@ -74,7 +74,7 @@ func parseSeries(s string) (*Release, error) {
 	return &r, err
 }
 
-// Of reports whether a release is one that the place is looked for on.
+// Of reports whether the place is looked for on a release.
 func (p *Place) Of(r Release) bool {
 	return (p.from == nil || r.AtLeast(p.from.Major, p.from.Minor)) &&
 		(p.before == nil || !r.AtLeast(p.before.Major, p.before.Minor))
@@ -95,8 +95,8 @@ func (p *Place) names(f func(name string) bool) bool {
 	return false
 }
 
-// Field finds the field that a place names; its Offset is -1 when the table has none, or the release is not one of the
-// place's.
+// Field finds the field that a place names. Its Offset is -1 if the table has none, or the place is not of this
+// release.
 func (p *Place) Field(t *layout.Table, rel Release) layout.Field {
 	found := layout.Field{Offset: -1}
 	if p.Of(rel) {

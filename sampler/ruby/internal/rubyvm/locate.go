@@ -37,7 +37,7 @@ type locator struct {
 	// Symbol finds the module's symbols; tests hide them.
 	Symbol func(name string) (attach.Symbol, bool)
 	o      *Offsets
-	// objects reads those of the VM being looked for.
+	// objects reads objects of the VM being looked for.
 	objects *heap.Objects
 }
 
@@ -49,7 +49,7 @@ func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }
 
-// locateVM waits as long as patience for a VM; 0: one look.
+// locateVM waits for a VM for a time. With zero it looks once.
 func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
 	release, err := places.ParseRelease(version)
 	if err != nil {
@@ -139,7 +139,7 @@ func (l *locator) Locate(vm *VM) error {
 	}
 	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
-	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
+	// YJIT of 3.1 stores ec->cfp first. Later releases do not.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
 	vm.jits = code.JITs(l.Symbol, vm.Release, vm.Description, &vm.Places.Code)
 	return nil
@@ -197,9 +197,8 @@ func (l *locator) findVM() (attach.Address, error) {
 	return found, nil
 }
 
-// proveVMs returns the first candidate that is a VM: its main thread refers back to it, the thread's execution context
-// to the thread, and (3.0 and later) the main ractor to the thread and back. With less than all of it head gives a
-// false hit.
+// proveVMs returns the first candidate that is a VM. Its main thread refers back to it, the thread's execution context
+// to the thread, and (3.0 and later) the main ractor to the thread and back. With fewer checks head gives a false hit.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof

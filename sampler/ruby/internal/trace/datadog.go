@@ -24,7 +24,7 @@ const (
 // contextPrefix begins the fiber-locals in which Datadog's tracers keep contexts; a number follows.
 const contextPrefix = "datadog_context_"
 
-// configuredKey returns the fiber-local of the tracer that is configured; "" where there is none, or where this version
+// configuredKey returns the fiber-local of the configured tracer. It is empty if there is none, or if this version
 // keeps it otherwise.
 func (f *Finder) configuredKey(datadog uint64) (string, error) {
 	v, err := f.chain(datadog, "@components", "@tracer", "@provider", "@context")
@@ -81,8 +81,8 @@ func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	return append(keys, contextPrefix), err
 }
 
-// activeTrace returns the trace that a fiber's context has active, 0 for none. That of a process that this one was
-// forked from is none.
+// activeTrace returns the active trace of a fiber's context, or zero. A context from before a fork of this process has
+// none.
 func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 	context, ok, err := f.objects.FiberLocal(ec, key)
 	if err != nil || !ok || !f.objects.IsObject(context) {
@@ -203,8 +203,8 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	return nil
 }
 
-// outermost returns the trace of the outermost span of OpenTelemetry that a trace of Datadog's stands for one within;
-// the trace itself where it stands for none.
+// outermost returns the trace of the outermost span of OpenTelemetry that a trace of Datadog's lies within, or the
+// trace itself.
 func (f *Finder) outermost(trace uint64) (uint64, error) {
 	for range maxTraces {
 		values, err := f.ref(trace, "@otel_values")

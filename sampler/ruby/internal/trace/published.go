@@ -9,9 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// publishedTries is how often what a thread publishes is read where it changes meanwhile: where its thread-local
-// variable is, the variable, the record and its attributes are up to four readings, each of which can change what is to
-// be read next.
+// publishedTries bounds the readings of what a thread publishes. The place of its thread-local variable, the variable,
+// the record and its attributes take up to four, and each can change what is to be read next.
 const publishedTries = 6
 
 // Published says where threads publish their spans for readers outside (docs/internals/context.md#a-threads-span).
@@ -34,7 +33,7 @@ type Native struct{ At, Pointer attach.Address }
 type publishedState struct {
 	of     *Published
 	native Native
-	// via are the words that led to the variable, which is at slot; 0: the thread has none yet.
+	// via are the words that led to the variable. slot is its address. It is zero if the thread has none yet.
 	via  []attach.Word
 	slot attach.Address
 	// record is what the variable pointed to, 0 for nothing, and size how many bytes of attributes are read; sized: as
@@ -155,9 +154,10 @@ func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
 			}
 		}
 	}
-	// Whoever adds more ranges may move them: what is looked at later are these.
+	// A caller that adds more ranges may move them. take reads these.
 	p.ranges = append(p.ranges[:0], ranges[from:]...)
-	// What can't be read agrees with nothing, as far as it can't: the two copies of the record differ in each byte.
+	// Memory that cannot be read must agree with nothing, so the two copies of the record differ in each byte before
+	// they are read.
 	for i := range p.ranges {
 		clear(p.ranges[i].Buf)
 	}
@@ -211,7 +211,7 @@ func (p *publishedState) take() outcome {
 	return settled
 }
 
-// giveWay has less be read where there is no memory, which stays so until the variable changes.
+// giveWay has less memory read if some cannot be read. This holds until the variable changes.
 func (p *publishedState) giveWay() outcome {
 	p.span = Span{}
 	switch {

@@ -94,7 +94,7 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 	return f
 }
 
-// Look says for whom a thread works whose stack was just read, in s. What s.Plan has added was read in the same call,
+// Look says what a thread works for whose stack was just read, in s. What s.Plan has added was read in the same call,
 // if it was called. It returns the number of system calls made. What can't be read, or changes meanwhile, is empty; an
 // error is the target's.
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
@@ -127,9 +127,9 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, nil
 }
 
-// LookOutward makes what the frames of a fiber say, which has resumed the one that a thread runs, what the thread works
-// on, where its own say nothing (s.Idle()): who runs an Enumerator within a request works for that. outer is what is
-// known of the fiber's frames from look to look. The results are as of Look.
+// LookOutward finds what a thread works for in the frames of a fiber that has resumed the running one, if that says
+// nothing itself (s.Idle()). Code that runs an Enumerator within a request works for the request. outer is the State of
+// the fiber. The results are as for Look.
 func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	err = f.lookForTask(outer, fr)
@@ -232,8 +232,8 @@ func (f *reader) unchanged(w *heap.Watch) bool {
 	return same
 }
 
-// findTask searches the frames from the outside for one that says what the thread works on, and returns its number from
-// there; 0: none.
+// findTask searches the frames from the outside for one that says what the thread works on. It returns the frame's
+// number from there, or zero.
 func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	n, candidates := min(fr.count(), maxOuter), 0
 	for from := 1 + f.bare(s, fr); from < n; from += outerStep {

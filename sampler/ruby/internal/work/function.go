@@ -17,7 +17,7 @@ var askFunctions = map[string]int{
 	"TinyTds::Client#execute": 0,
 }
 
-// function returns what the innermost frame says if it is that of such a C function; its ask is nil where it is not.
+// function returns what the innermost frame asks if it is one of such a C function. Otherwise its ask is nil.
 func (f *statements) function(fr *Frames) asking {
 	function, caller := fr.Raw[:fr.Size], fr.Raw[fr.Size:2*fr.Size]
 	at, n, ok := f.code.Arguments(function, caller)

@@ -11,15 +11,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// maxMessage is how much is told of an exception's message, in bytes.
+// maxMessage bounds an exception's message, in bytes.
 const maxMessage = 200
 
 // handled is which exception a thread handles.
 type handled struct {
 	id   sampler.TextID
 	text string
-	// ec and version are those of the frames that it was read with: others can have another one. Where neither a rescue
-	// nor an ensure is among them, version is 0, and the context alone says it. known: it was read.
+	// ec and version are of the frames that it was read with. version is zero if neither a rescue nor an ensure is
+	// among them. Then only the context says it. known: it was read.
 	ec      attach.Address
 	version uint64
 	known   bool

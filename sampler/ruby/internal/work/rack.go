@@ -36,7 +36,7 @@ var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QU
 	"sinatra.route", "action_dispatch.route_uri_pattern", "grape.routing_args", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
 	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT"}
 
-// envIdentity are the keys whose values a request keeps for as long as it runs. Read-only.
+// envIdentity are the keys whose values do not change during a request. Read-only.
 var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
 // envWanted are the keys whose values are read. Read-only.
@@ -103,7 +103,7 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	return true
 }
 
-// envOf returns what an environment says of a route. texts are those of its values that are known.
+// envOf returns what an environment says of a route. texts are the texts of its values.
 func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
 		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}

@@ -11,16 +11,16 @@ type following uint8
 
 const (
 	nothing following = iota
-	// aName is the name of somebody or something: "/users/alice".
+	// aName is the name of a person or thing: "/users/alice".
 	aName
-	// secret is what lets whoever knows it in: "/password_reset/abcdefgh".
+	// secret is a secret that gives access: "/password_reset/abcdefgh".
 	secret
 )
 
 // maxPartWords bounds the words of a part of a path that are looked at.
 const maxPartWords = 12
 
-// namePathWords are parts of a path that somebody's name follows. Read-only.
+// namePathWords are parts of a path that a name follows. Read-only.
 var namePathWords = wordSet(`user users people person member members profile profiles account accounts customer customers client clients
 tenant tenants company companies organization organizations org orgs team teams author authors patient patients shops coupon coupons
 voucher vouchers`)

@@ -12,7 +12,7 @@ import (
 type site struct {
 	// task are the variables that may hold what the thread works on.
 	task []candidate
-	// env is the number of the variable that may hold an environment, plus 1; 0: there is none.
+	// env is the number of the variable that may hold an environment plus 1. It is zero if there is none.
 	env int
 	// asks are the variables that may hold what it asks.
 	asks []candidate
@@ -53,11 +53,11 @@ var (
 	wrapperGems = wordSet(`activesupport active_support connection_pool hiredis hiredis-client net-protocol openssl monitor timeout resolv
 		net-http-persistent async async-pool async-io io-event datadog ddtrace newrelic_rpm sentry-ruby sentry-ruby-core sentry-rails elastic-apm
 		skylight scout_apm appsignal rack-mini-profiler`)
-	// wrapperFiles are those of the standard library.
+	// wrapperFiles are files of the standard library. Read-only.
 	wrapperFiles = []string{"/net/protocol.rb", "/openssl/", "/monitor.rb", "/timeout.rb", "/socket.rb", "/resolv"}
 )
 
-// role is what code is to whoever asks for something.
+// role is the part of code in asking a server.
 type role uint8
 
 const (
@@ -145,8 +145,8 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	return s
 }
 
-// askerOf says how a variable of a client's method says what is asked; nil: it does not, or only what is still being
-// put together.
+// askerOf returns how a variable of a client's method says what is asked. It is nil if it does not, or only while the
+// text is being put together.
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):
