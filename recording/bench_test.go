@@ -195,8 +195,8 @@ func tenMinutes(b *testing.B) []byte {
 	return buf.Bytes()
 }
 
-// BenchmarkTenMinutes is what a big recording costs: to open it (all checksums), to seek to a moment of it, and to read it
-// from the begin to the end.
+// BenchmarkTenMinutes is what a big recording costs: to open it (all checksums), to seek to a moment of it, and to read
+// it from the begin to the end.
 func BenchmarkTenMinutes(b *testing.B) {
 	file := tenMinutes(b)
 	open := func(b *testing.B) *Reader {

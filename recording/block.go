@@ -85,7 +85,8 @@ func appendFileHeader(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// checkFileHeader returns the version of a recording, or an error for what is none, or one of a version that can't be read.
+// checkFileHeader returns the version of a recording, or an error for what is none, or one of a version that can't be
+// read.
 func checkFileHeader(b []byte, name string) (version uint32, err error) {
 	if len(b) < fileHeader || string(b[:len(fileMagic)]) != fileMagic {
 		return 0, fmt.Errorf("%s: %w", name, errNotRecording)

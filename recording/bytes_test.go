@@ -16,11 +16,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// bytesGolden has a line for each recording under testdata: what its samples are when they are written again, before the compression.
+// bytesGolden has a line for each recording under testdata: what its samples are when they are written again, before
+// the compression.
 const bytesGolden = "testdata/bytes.golden"
 
-// TestBytes reads each recording under testdata, writes it again, and compares the bytes with those that the first build of the
-// present version wrote. It also does so with samples that have every field and many more changes than the recordings.
+// TestBytes reads each recording under testdata, writes it again, and compares the bytes with those that the first
+// build of the present version wrote. It also does so with samples that have every field and many more changes than the
+// recordings.
 func TestBytes(t *testing.T) {
 	written := make(map[string]string)
 	files, err := filepath.Glob("testdata/*.ddtop")

@@ -12,17 +12,17 @@ import (
 const (
 	// maxRecent is how many threads a change names by how long ago they changed last.
 	maxRecent = 128
-	// changesUnit is in how many ns the times of changes are written, where all of a sample are whole ones: those of a live
-	// process are.
+	// changesUnit is the unit of the times of changes, in ns, if all times of a sample are whole multiples of it. A
+	// live process has such times.
 	changesUnit = 100
 )
 
 // changesState is what the changes of the GVL are written as the difference to.
 type changesState struct {
-	// toNS is ToNS of the sample before; 0: of then none are known.
+	// toNS is ToNS of the sample before. It is zero if that sample had no changes.
 	toNS int64
-	// begun: the block has had changes. complete: threads holds the state of each thread at toNS, and not only of those that have
-	// changed since there was a gap.
+	// begun: the block has had changes. complete: threads holds the state of each thread at toNS, and not only of those
+	// that have changed since there was a gap.
 	begun, complete bool
 	// threads are those that have not gone, by their native thread, which serves one of them at a time.
 	threads map[int32]*changing
@@ -59,7 +59,8 @@ const (
 	changesStates             // the states at FromNS follow, for whoever reads this block and not the one before
 )
 
-// Bits of a change. Those above are the place of the thread in changesState.recent, one added; 0: it is named.
+// Bits of a change. The bits above them are the place of the thread in changesState.recent plus one, or zero if the
+// thread is named.
 const (
 	changeNoCPU = 1 << iota // NoCPUNS is not 0
 	changeOdd               // the state is not the likely one, or the change is doubtful
@@ -85,7 +86,8 @@ func checkChanges(c *sampler.Changes) error {
 	return nil
 }
 
-// reset goes back to the start of a block. What an encoder knows of the threads stays, for the next block says it.
+// reset goes back to the start of a block. What an encoder knows of the threads stays, because the next block writes
+// it.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
 }
@@ -99,7 +101,8 @@ func (st *changesState) forget() {
 	clear(st.threads)
 }
 
-// find returns a thread and its place in recent; -1: it is not there, and new if it was not known at all.
+// find returns a thread and its place in recent. The place is -1 if the thread is not there. A thread that was not
+// known is new.
 func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int) {
 	t := st.threads[tid]
 	if t == nil || t.thread != thread {
@@ -139,8 +142,8 @@ func (st *changesState) know(t *changing) {
 	st.threads[t.tid], t.known = t, true
 }
 
-// changes carries the changes of a sample that has some, or knows that there were none: flags and limits in time, and each change: its
-// thread, its state unless that is the likely one, and the times.
+// changes carries the changes of a sample that has some, or knows that there were none: flags and limits in time, and
+// each change: its thread, its state unless that is the likely one, and the times.
 func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	st := &w.changed
 	scale := int64(changesUnit)
@@ -352,15 +355,16 @@ func (st *changesState) sorted() []*changing {
 	return list
 }
 
-// joint is how far somebody who is handed samples knows the changes of the GVL.
+// joint is how much a receiver of samples knows of the changes of the GVL.
 type joint struct {
-	// toNS is ToNS of the last sample; begun: there was one, or the recording begins with what comes.
+	// toNS is ToNS of the last sample. begun: there was one, or the recording begins with what comes.
 	toNS  int64
 	begun bool
 }
 
-// join makes the changes of the first sample of a block, or of a part of one, fit for somebody who has not had those just before: they
-// begin anew, with the state of each thread at the sample's ToNS. Where these are not known, nothing is at the beginning of a part.
+// join makes the first changes of a block, or of a part of one, fit for a receiver that lacks the changes just before.
+// They begin anew, with the state of each thread at the sample's ToNS. If the states are not known, the part begins
+// with no changes.
 func (d *decoder) join(j joint) {
 	c, st := &d.sample.Changes, &d.changed
 	if !c.Known() || c.Fresh || c.FromNS == j.toNS || j.begun && !st.complete {

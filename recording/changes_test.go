@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statesAt is the state of each thread at the end of the changes of sample i, by all changes before; ok is false where some were
-// missing and the states were not told since.
+// statesAt is the state of each thread at the end of the changes of sample i, by all changes before; ok is false where
+// some were missing and the states were not told since.
 func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	states, before := map[int32]sampler.Change{}, int64(0)
 	for _, s := range all[:i+1] {
@@ -37,8 +37,8 @@ func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	return list, ok
 }
 
-// joined is sample i as it is read by who has had all changes up to a time and not those until this sample; begun: that is not because
-// only a part is read.
+// joined is sample i as it is read by who has had all changes up to a time and not those until this sample; begun: that
+// is not because only a part is read.
 func joined(all []resolved, i int, beforeNS int64, begun bool) resolved {
 	s := all[i]
 	c := &s.sample.Changes
@@ -104,8 +104,8 @@ func TestHistoryAfter(t *testing.T) {
 	compare(t, "after what was no sample's time", got, want[300:])
 }
 
-// TestPartsStandAlone: a part of a recording, written as a recording of its own as the screen and record --when do, has the states and
-// all changes of its time, and so has a part of that part.
+// TestPartsStandAlone: a part of a recording, written as a recording of its own as the screen and record --when do, has
+// the states and all changes of its time, and so has a part of that part.
 func TestPartsStandAlone(t *testing.T) {
 	m := newLockModel(4)
 	for range 200 { // more than are remembered as recent
@@ -248,7 +248,8 @@ func TestLyingChanges(t *testing.T) {
 	}
 }
 
-// TestLyingChangesWork: a block of some KB that lists changes without end is given up after a bounded number, in bounded memory.
+// TestLyingChangesWork: a block of some KB that lists changes without end is given up after a bounded number, in
+// bounded memory.
 func TestLyingChangesWork(t *testing.T) {
 	structure := new(craft)
 	times := new(craft)
@@ -281,7 +282,8 @@ func TestLyingChangesWork(t *testing.T) {
 	}
 }
 
-// TestSizeOfChanges holds the aim: 15,000 changes a second take 4 bytes each at most before they are compressed, and less after.
+// TestSizeOfChanges holds the aim: 15,000 changes a second take 4 bytes each at most before they are compressed, and
+// less after.
 func TestSizeOfChanges(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("a size, which the race detector has nothing to do with")

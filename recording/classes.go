@@ -7,9 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Allocations by class are an estimate (sampler.AllocClasses), so their figures are rounded before they are written: numbers of
-// objects to objectParts, the sums of squares, which tell how good the estimate is, to what a float32 holds. It is the
-// values that are rounded and not the differences: nothing drifts, and a class that nothing is allocated of does not move.
+// Allocations by class are an estimate (sampler.AllocClasses), so their figures are rounded: numbers of objects to
+// objectParts, the sums of squares to a float32. The values are rounded, not the differences, so nothing drifts.
 const objectParts = 1024
 
 // maxObjects bounds a number of objects, in parts: beyond it a sum in float64 would have lost them anyway.
@@ -56,9 +55,10 @@ func checkClasses(a *sampler.AllocClasses) error {
 	return nil
 }
 
-// allocClasses carries an estimate: how many classes, one added (0: there is none), the totals, and each class in its order. A
-// class is one of the estimate before, with how far it has moved in the list, or a new one, with its name. Then come the
-// differences of its figures, unless it has not changed. An estimate that is read is a new one, because those before may have been kept.
+// allocClasses carries an estimate: the number of classes plus one (zero if there is no estimate), the totals, and each
+// class in order. A class refers to one of the estimate before, with how far it has moved, or is new and has its name.
+// The differences of its figures follow if it has changed. An estimate that is read is a new object, because callers
+// may have kept those before.
 func (w *wire) allocClasses(a *sampler.AllocClasses) *sampler.AllocClasses {
 	c, st := &w.c, &w.classes
 	var next sampler.AllocClasses

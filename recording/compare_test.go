@@ -106,8 +106,8 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	return out
 }
 
-// asWritten is what a recording keeps of a sample: figures of the kernel in µs, rounded up, and estimates of allocations
-// rounded.
+// asWritten is what a recording keeps of a sample: figures of the kernel in µs, rounded up, and estimates of
+// allocations rounded.
 func asWritten(s *sampler.Sample) *sampler.Sample {
 	up := func(ns *int64) {
 		if rest := *ns % 1000; rest > 0 {

@@ -38,8 +38,8 @@ func (c *craft) times(n int, values ...byte) *craft {
 	return c
 }
 
-// oneOfEach begins with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts, of which it has one
-// string, one frame and one stack.
+// oneOfEach begins with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts, of which it
+// has one string, one frame and one stack.
 func (c *craft) oneOfEach() *craft {
 	c.uints(1).texts("x")
 	c.uints(1, 0, 1, 1, 1, 0, 0, 0) // a frame, all of whose strings are the first
@@ -77,8 +77,9 @@ func craftFile(t testing.TB, samples uint32, blocks ...*craft) []byte {
 	return b
 }
 
-// most is the memory, in bytes, that the reading of all of a recording may take in all, also what is given back meanwhile: for
-// each block what it holds uncompressed, and some times that for what is made of it, which its tables' limits bound.
+// most is the memory, in bytes, that the reading of all of a recording may take in all, also what is given back
+// meanwhile: for each block what it holds uncompressed, and some times that for what is made of it, which its tables'
+// limits bound.
 func most(file []byte) uint64 {
 	sum := uint64(32<<20) + uint64(len(file))
 	for at := fileHeader; at+blockHeader <= len(file); {
@@ -106,8 +107,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestLyingCounts: a file of some KB whose tables claim millions of elements, or hold them, costs no more memory than a named
-// part of what it holds; what is refused is an error that says where.
+// TestLyingCounts: a file of some KB whose tables claim millions of elements, or hold them, costs no more memory than a
+// named part of what it holds; what is refused is an error that says where.
 func TestLyingCounts(t *testing.T) {
 	rubytest.Long(t)
 	const many = 60_000_000
@@ -187,7 +188,8 @@ func TestLyingHeaders(t *testing.T) {
 	}
 }
 
-// TestLyingWork: a block of some KB whose 131,072 samples list 131,072 threads each is given up after a bounded number of them.
+// TestLyingWork: a block of some KB whose 131,072 samples list 131,072 threads each is given up after a bounded number
+// of them.
 func TestLyingWork(t *testing.T) {
 	b := new(craft).uints(sampleThreadList, 0, 0, maxThreads).times(maxThreads, 2)
 	structure := binary.AppendUvarint(b.b, maxThreads) // none of them has changed

@@ -1,5 +1,5 @@
-// Package recording stores a stream of Samples: in a file, which any view can be made from later, and in memory as the
-// history that the screen scrubs through. Both hold the same blocks.
+// Package recording stores a stream of Samples: in a file, and in memory as the history that the screen scrubs through.
+// Both hold the same blocks.
 //
 // # The file
 //
@@ -18,11 +18,12 @@
 //	36  8 reserved bytes, 0
 //	44  CRC-32C of these 44 bytes and the data as stored
 //
-// A process block (the first, one a file) holds sampler.Process as JSON, an end block (the last, if the target's end was
-// seen) sampler.End, a note block (anywhere between) sampler.Note. Further fields may be added to each. A samples block covers
-// about two seconds and can be decoded without any other: it holds the tables of strings, frames, stacks, peers, threads,
-// requests and texts that its samples refer to, and then the samples, each as the difference to the one before it (the first
-// to an empty one), in variable-length numbers. tables.go, streams.go, state.go and encode.go say how.
+// A process block (the first, one a file) holds sampler.Process as JSON. An end block (the last, if the target's end
+// was seen) holds sampler.End, a note block (anywhere between) sampler.Note. Further fields may be added to each. A
+// samples block covers about two seconds and can be decoded without any other. It begins with the tables of strings,
+// frames, stacks, peers, threads, requests and texts that its samples refer to. Then come the samples, each as the
+// difference to the one before it (the first to an empty one), in variable-length numbers. tables.go, streams.go,
+// state.go and fields.go say how.
 //
 // After a crash or a full disk a file ends within a block; every whole block before that is readable. A block that was
 // damaged is skipped and the reading goes on at the next whole one. Reader.Damage says what is missing.
@@ -33,25 +34,24 @@ import (
 	"fmt"
 )
 
-// Version is the version of the file format. A change that this reader could not read needs another number, and a reader that
-// still takes those before. Version 2 has the turns that threads had on a CPU and whether they listen at a connection, by bits
-// that version 1 does not use; all else is the same. Version 3 has for whom threads work, by further bits and by tables after
-// the others. Version 4 has the fibers that wait, by a bit of a sample's flags. Version 5 has the ids of
-// traces, by another bit of a thread's. Version 6 has the changes of the GVL, by a bit of a sample's flags.
-// Version 7 has what threads do between these, by a bit of a change.
+// Version is the version of the file format. A change that this reader could not read needs another number, and a
+// reader that still takes the versions before. Version 2 added the turns of threads on a CPU and whether they listen at
+// a connection, version 3 what threads work for, with tables. Version 4 added the fibers that wait, version 5 the ids
+// of traces, version 6 the changes of the GVL, and version 7 what threads do between these.
 const Version = 7
 
-// unit is in how many ns most times are written: those of kernel reads, CPU times and ReadNS.
+// unit is the unit of most times, in ns: of kernel reads, CPU times and ReadNS.
 const unit = 1000
 
 const (
-	// blockNS is the time a block covers: as long as what a crash may cost, because each block has its own tables.
+	// blockNS is the time that a block covers, in ns, and so the time that a crash may cost. Each block has its own
+	// tables.
 	blockNS = 2e9
 	// maxRawBlock is the size of its samples, uncompressed, at which a block is closed before its time is over.
 	maxRawBlock = 4 << 20
 	// maxBlockData bounds a block's data, compressed or not, as a reader accepts it.
 	maxBlockData = 64 << 20
-	// maxThreads, maxRactors and maxResumers bound the lists of one sample, maxResumers those of a thread.
+	// maxThreads and maxRactors bound the lists of one sample, maxResumers the list of one thread.
 	maxThreads  = 1 << 17
 	maxRactors  = 1 << 14
 	maxResumers = 1 << 14
@@ -60,8 +60,8 @@ const (
 	maxQueued      = 2 * maxThreads
 	// maxSamples bounds the samples of a block: the clock makes 20,000 in its two seconds at most.
 	maxSamples = 1 << 17
-	// maxListed bounds the threads that the samples of a block list in all, each looked at once for each sample: seconds of
-	// a CPU. The samples themselves may be of some bytes.
+	// maxListed bounds the threads that the samples of a block list in all, each looked at once for each sample:
+	// seconds of a CPU. The samples themselves may be of some bytes.
 	maxListed = 1 << 27
 	// maxStrings to maxBlockThreads bound the tables of a block, in elements; maxTexts the strings among its samples.
 	maxStrings      = 1 << 20
@@ -96,7 +96,8 @@ var (
 	errChanges = errors.New("changes of the GVL that do not fit")
 	// errClosed: the Writer was closed before.
 	errClosed = errors.New("the recording is closed")
-	// errLimit: a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the format takes.
+	// errLimit: a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the format
+	// takes.
 	errLimit = errors.New("too much for a recording")
 )
 

@@ -8,18 +8,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// encoder writes the samples of one block after the other. What a sample and the one before it have in common costs
-// next to nothing; the tables of a block are made later, from the IDs it has collected.
+// encoder writes the samples of one block after the other. What a sample shares with the one before it costs next to
+// nothing. The tables of a block are made later, from the IDs that it has collected.
 type encoder struct {
 	wire
 	samples uint32
 	firstNS int64
-	// local: each block has its own IDs, and not those of the Dictionary.
+	// local: each block has its own IDs instead of the Dictionary's.
 	local bool
 }
 
-// blockIDs are the Dictionary's IDs of what the samples of a block refer to, in the order of the block's own. The first of each list
-// is 0, which is none.
+// blockIDs are the Dictionary's IDs of what the samples of a block refer to, in the order of the block's own. The first
+// of each list is 0, which is none.
 type blockIDs struct {
 	stacks                 []sampler.StackID
 	peers                  []sampler.PeerID
@@ -28,7 +28,7 @@ type blockIDs struct {
 	threads                map[sampler.ThreadID]struct{}
 }
 
-// ids are those of the block that has been begun.
+// ids returns the IDs of the block that has been begun.
 func (e *encoder) ids() blockIDs {
 	return blockIDs{e.stacks.list, e.peers.list, e.works.list, e.statements.list, e.exceptions.list, e.named}
 }
@@ -82,7 +82,8 @@ func (e *encoder) full(s *sampler.Sample) bool {
 	return ids.full()
 }
 
-// add appends a sample. The error is for what the format can't hold (errLimit, errChanges); the sample is left out then.
+// add appends a sample. The error is for what the format can't hold (errLimit, errChanges); the sample is left out
+// then.
 func (e *encoder) add(s *sampler.Sample) error {
 	if len(s.Threads) > maxThreads || len(s.Ractors) > maxRactors {
 		return fmt.Errorf("%w: %d threads and %d ractors", errLimit, len(s.Threads), len(s.Ractors))
@@ -127,8 +128,8 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 		bit(newRactors || !slices.EqualFunc(p.Ractors, s.Ractors, sameRactor), sampleRactors)
 }
 
-// sameThreads reports whether two samples list the same threads in the same order. It is asked a thousand times a second: the
-// threads are not copied, as they would be as arguments of a function.
+// sameThreads reports whether two samples list the same threads in the same order. It is asked a thousand times a
+// second: the threads are not copied, as they would be as arguments of a function.
 func sameThreads(a, b []sampler.Thread) bool {
 	if len(a) != len(b) {
 		return false

@@ -7,18 +7,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fibersState is the look at the fibers that wait which the next one is written as the difference to.
+// fibersState is the state of the fibers that wait, to which the next one is written as the difference.
 type fibersState struct {
 	list, spare  []sampler.Fiber
 	atNS, readNS int64
-	// listed is how many fibers the looks of the block list in all.
+	// listed is the number of fibers that the samples of the block list in all.
 	listed int
 }
 
-// fibersCut is the bit of a look's flags that says Fibers.Cut.
+// fibersCut is the flag for Fibers.Cut.
 const fibersCut = 1
 
-// Bits of a fiber's mask: what differs from the fiber of the same number in the look before, else from none.
+// Bits of a fiber's mask: what differs from the fiber of the same number before. A new fiber differs from an empty one.
 const (
 	fiberCreated = 1 << iota // the value
 	fiberThread
@@ -38,8 +38,8 @@ func checkFibers(f *sampler.Fibers) error {
 	return nil
 }
 
-// same returns what is known of a fiber from the look before, from a place in it on, and the place behind it: looks are in the order of
-// the fibers' numbers.
+// same returns the fiber with a number from the list before, searching from a place on, and the place behind it. The
+// list is in the order of the numbers.
 func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
 	for ; from < len(st.list); from++ {
 		switch f := &st.list[from]; {
@@ -52,9 +52,9 @@ func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber,
 	return sampler.Fiber{}, from
 }
 
-// waiting carries a look at the fibers that wait: how many there are, one added (0: there is no look); its flags and times; and
-// each fiber: its number as the difference to the one before, what has changed of it, and when it was looked at. A look that is read
-// is a new one, because those before may have been kept.
+// waiting carries the fibers that wait: their number plus one (zero if there are no Fibers), flags and times, and each
+// fiber. A fiber is its number as the difference to the one before, what has changed of it, and its time. Fibers that
+// are read are a new object, because callers may have kept those before.
 func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	c, st := &w.c, &w.fibers
 	var next sampler.Fibers
@@ -101,7 +101,7 @@ func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	return f
 }
 
-// fiberServing has the bits of a fiber's mask and those of a thread's that mean the same.
+// fiberServing pairs the bits of a fiber's mask with the bits of a thread's mask that mean the same.
 var fiberServing = [...][2]uint64{{fiberWork, threadWork}, {fiberStatement, threadStatement}, {fiberException, threadException},
 	{fiberSpans, threadSpans}, {fiberTrace, threadTrace}}
 

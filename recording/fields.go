@@ -170,8 +170,8 @@ func (w *wire) threadList(next []sampler.Thread) {
 	}
 }
 
-// writeThreads writes each thread that is not as predicted: how many threads lie between it and the one written before, and
-// its values. A gap that reaches the end ends the list.
+// writeThreads writes each thread that is not as predicted: how many threads lie between it and the one written before,
+// and its values. A gap that reaches the end ends the list.
 func (w *wire) writeThreads(next []sampler.Thread) {
 	gap := uint64(0)
 	for i := range next {

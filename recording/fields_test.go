@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestEveryField: a recording keeps every field of a sample. Which there are, the types say: one that is added and not written
-// fails here.
+// TestEveryField: a recording keeps every field of a sample. Which there are, the types say: one that is added and not
+// written fails here.
 func TestEveryField(t *testing.T) {
 	g := newGenerator(9)
 	var s sampler.Sample

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lockModel makes the changes of a GVL: threads wait outside it, queue for it, are chosen and hold it. It has random numbers of its own,
-// so that the files of older versions stay what they are.
+// lockModel makes the changes of a GVL: threads wait outside it, queue for it, are chosen and hold it. It has random
+// numbers of its own, so that the files of older versions stay what they are.
 type lockModel struct {
 	doings  bool // changes say what threads do
 	r       *rand.Rand
@@ -17,7 +17,8 @@ type lockModel struct {
 	atNS    int64 // up to here changes are made
 	nextID  sampler.ThreadID
 	samples int
-	// unitNS is what times are whole numbers of. holdNS and outsideNS are how long a thread holds the GVL, and does not want it, in the mean.
+	// unitNS is what times are whole numbers of. holdNS and outsideNS are how long a thread holds the GVL, and does not
+	// want it, in the mean.
 	unitNS, holdNS, outsideNS int64
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// wildClasses makes another estimate of the allocations by class now and then: the list in another order, classes gone and
-// come, most as they were.
+// wildClasses makes another estimate of the allocations by class now and then: the list in another order, classes gone
+// and come, most as they were.
 func (g *generator) wildClasses() {
 	s, r := &g.s, g.r
 	if !g.chance(0.3) {
@@ -45,8 +45,8 @@ func (g *generator) wildClasses() {
 	s.Classes = &n
 }
 
-// programClasses makes the next estimate of the allocations by class, of ten instants: a few classes have most of it, and of
-// most of a hundred nothing was seen this time.
+// programClasses makes the next estimate of the allocations by class, of ten instants: a few classes have most of it,
+// and of most of a hundred nothing was seen this time.
 func (g *generator) programClasses() {
 	s, r := &g.s, g.r
 	n := sampler.AllocClasses{}

@@ -85,7 +85,8 @@ func newGenerator(seed uint64) *generator {
 	return g
 }
 
-// serving is for whom a thread with a stack works. It takes no random numbers, so that the files of older versions stay what they are.
+// serving is for whom a thread with a stack works. It takes no random numbers, so that the files of older versions stay
+// what they are.
 func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	n := int(id) % len(g.works)
 	s := sampler.Serving{Work: g.works[n], Span: uint64(n) << 55, RootSpan: ^uint64(n)}
@@ -101,7 +102,8 @@ func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	return s
 }
 
-// waiting makes the look at the fibers that wait which the sample has, every third time another one. It takes no random numbers either.
+// waiting makes the look at the fibers that wait which the sample has, every third time another one. It takes no random
+// numbers either.
 func (g *generator) waiting() {
 	s, n := &g.s, g.looks
 	if g.looks++; n%3 > 0 || g.noFibers {

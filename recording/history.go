@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// History keeps the last samples in memory, in the blocks that a file has except for their IDs, which are those of the
-// Dictionary. One goroutine appends, any number read meanwhile; a reader never waits for more than the encoding of one
-// sample nor the appending one for a reader's work.
+// History keeps the last samples in memory, in the blocks that a file has, except that their IDs are the Dictionary's.
+// One goroutine appends, any number read meanwhile. A reader waits at most for the encoding of one sample, and the
+// appending goroutine for no reader.
 type History struct {
 	limitNS, limitBytes int64
 	comp                *zstd.Encoder
@@ -37,8 +37,8 @@ type memoryBlock struct {
 
 func (b *memoryBlock) size() int64 { return int64(len(b.data) + b.fresh.size()) }
 
-// NewHistory returns an empty History that keeps limitNS of time in at most limitBytes of memory, dropping the oldest
-// blocks; the block being filled is kept always. The samples' IDs are those of one Dictionary.
+// NewHistory returns an empty History that keeps limitNS of time in at most limitBytes of memory. It drops the oldest
+// blocks, but never the block being filled. The samples' IDs belong to one Dictionary.
 func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	comp, err := compressor()
 	if err != nil {

@@ -203,7 +203,8 @@ func (s *scanner) resync(pos int64) (int64, error) {
 	return s.size, nil
 }
 
-// wholeIn returns where the first whole block begins whose header is in chunk, which is at pos in the file; -1 for none.
+// wholeIn returns where the first whole block begins whose header is in chunk, which is at pos in the file; -1 for
+// none.
 func (s *scanner) wholeIn(chunk []byte, pos int64) (int64, error) {
 	for from := 0; s.budget > 0; {
 		i := bytes.Index(chunk[from:], []byte(blockMagic))

@@ -16,8 +16,8 @@ const (
 	maxNoteText = 4096
 )
 
-// Note writes a note into the recording, as a block of its own. The error is errLimit for a text of more than 4096 bytes,
-// or the disk's, as with Write.
+// Note writes a note into the recording, as a block of its own. The error is errLimit for a text of more than 4096
+// bytes, or the disk's, as with Write.
 func (w *Writer) Note(n sampler.Note) error {
 	if w.closed {
 		return errClosed

@@ -108,8 +108,8 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Redact makes the Reader leave out, from now on, everything that can identify somebody. Call it once, before any
-// other use of the Reader.
+// Redact makes the Reader leave out, from now on, everything that can identify a person. Call it once, before any other
+// use of the Reader.
 func (r *Reader) Redact(names *redact.Redactor) {
 	r.names, r.shown = names, names.View(r.shown)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)
@@ -272,8 +272,8 @@ func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	}
 }
 
-// zstdRatio is the most that data of zstd can grow: a block of it makes 128 KiB at most, and takes four bytes at least (RFC
-// 8878, section 3.1.1.2).
+// zstdRatio is the most that data of zstd can grow: a block of it makes 128 KiB at most, and takes four bytes at least
+// (RFC 8878, section 3.1.1.2).
 const zstdRatio = 128 << 10 / 4
 
 // unpack returns a block's data uncompressed, in as much memory as its header says.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestManyHistoriesShareTheCompressor: what a history takes beside its samples is small, because there is one a process and
-// there can be 64 of them; an encoder of its own takes more than a megabyte each.
+// TestManyHistoriesShareTheCompressor: what a history takes beside its samples is small, because there is one a process
+// and there can be 64 of them; an encoder of its own takes more than a megabyte each.
 func TestManyHistoriesShareTheCompressor(t *testing.T) {
 	const histories, most = 32, 512 << 10
 	heap := func() int64 {

@@ -10,8 +10,8 @@ type state struct {
 	callsStep uint64
 	// pairs: allocation pairs are read, so that the next one is likely the owner's.
 	pairs bool
-	// at is the last time of a kernel read in this sample, in units: threads are asked one after the other. The first one
-	// comes about as long after the memory was read as in the sample before, firstAfter.
+	// at is the last time of a kernel read in this sample, in units: threads are asked one after the other. The first
+	// one comes about as long after the memory was read as in the sample before, firstAfter.
 	at, firstAfter int64
 	asked          bool
 
@@ -42,7 +42,7 @@ func (st *state) reset() {
 	st.callsStep, st.at, st.firstAfter, st.pairs = 0, 0, 0, false
 }
 
-// Bits of a sample's flags. The first seven are those of one byte.
+// Bits of a sample's flags. The first seven fit one byte.
 const (
 	sampleStackTick = 1 << iota
 	sampleSlow
@@ -64,7 +64,7 @@ const (
 	sampleExtended
 )
 
-// Bits of a thread's mask: what changed. The first seven are those of one byte.
+// Bits of a thread's mask: what changed. The first seven fit one byte.
 const (
 	threadStatus = 1 << iota
 	threadBits
@@ -157,7 +157,7 @@ func (st *state) predictPair() sampler.AllocPair {
 	return sampler.AllocPair{Thread: st.sample.Ractors[0].OwnerStart}
 }
 
-// notePair keeps what the next prediction needs. That nobody held the GVL says nothing.
+// notePair keeps what the next prediction needs. A sample without a holder of the GVL says nothing.
 func (st *state) notePair(p sampler.AllocPair) {
 	if p.Thread != 0 {
 		st.pairs = true
@@ -176,8 +176,8 @@ const (
 // maxPredictRactors bounds the ractors whose owners are looked at for each thread.
 const maxPredictRactors = 4
 
-// predictQuality is what a thread's StackQuality most likely is: a stack tick reads all stacks, a lock tick those of
-// the owners only. The sample's Depth and Ractors are those of the new one already.
+// predictQuality is the most likely StackQuality of a thread. A stack tick reads all stacks, a lock tick only the
+// stacks of the owners. Depth and Ractors of the state's sample are already the new ones.
 func (st *state) predictQuality(t *sampler.Thread) sampler.StackQuality {
 	fresh := st.sample.Depth == sampler.StackTick
 	if rs := st.sample.Ractors; len(rs) <= maxPredictRactors {
@@ -205,8 +205,8 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units is a time in ns in the unit it is written in, rounded up: what was read after the memory stays after it, and only what
-// is 0 becomes 0. Sums of differences don't drift, because it is the values that are rounded.
+// units is a time in ns in the unit it is written in, rounded up: what was read after the memory stays after it, and
+// only what is 0 becomes 0. Sums of differences don't drift, because it is the values that are rounded.
 func units(ns int64) int64 {
 	n := ns / unit
 	if ns%unit > 0 {

@@ -284,7 +284,8 @@ func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
 	}
 }
 
-// readTables reads a block's tables, of a file of that version, interns what they hold, and returns the decoder for the block.
+// readTables reads a block's tables, of a file of that version, interns what they hold, and returns the decoder for the
+// block.
 func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder, error) {
 	d := newDecoder()
 	d.c = cursor{b: raw}

@@ -56,8 +56,8 @@ func (c *cursor) uint32() uint32 {
 	return uint32(v)
 }
 
-// count reads the length of a list of at most limit elements, which take least bytes or more each. It refuses what the bytes
-// that are left can't hold, so that a list costs no more memory than some times the bytes that it was read from.
+// count reads the length of a list of at most limit elements, which take at least least bytes each. It refuses a length
+// that the remaining bytes cannot hold. So a list takes only a few times the memory of the bytes that it is read from.
 func (c *cursor) count(limit, least int) int {
 	v := c.uint()
 	if v > uint64(limit) || v > uint64((len(c.b)-c.pos)/least) {

@@ -6,11 +6,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A wire carries samples into the streams of a block or out of them. Each struct is described by one method, which both directions
-// use. The method gets the value before, of the state, and the next value. It turns the first into the second with the numbers on the
-// wire. When the wire reads, the next value is unknown, and whatever is passed for it has no effect.
+// A wire carries samples into the streams of a block or out of them. Each struct is described by one method, which both
+// directions use. The method gets the value before, of the state, and the next value. It turns the first into the
+// second with the numbers on the wire. When the wire reads, the next value is unknown, and whatever is passed for it
+// has no effect.
 //
-// Each method for a number takes it, writes it, and returns it. When the wire reads, the method returns the number that it has read.
+// Each method for a number takes it, writes it, and returns it. When the wire reads, the method returns the number that
+// it has read.
 type wire struct {
 	state
 	reading bool
@@ -29,7 +31,8 @@ type wire struct {
 
 	mids []sampler.ThreadID
 	rids []sampler.RactorID
-	// resumers and queued are the numbers of elements that the lists of all threads and all ractors have together. They limit reading.
+	// resumers and queued are the numbers of elements that the lists of all threads and all ractors have together. They
+	// limit reading.
 	resumers, queued int
 	// listed is the number of threads that the samples so far list in all.
 	listed int
@@ -37,8 +40,8 @@ type wire struct {
 	named map[sampler.ThreadID]struct{}
 }
 
-// ids are the numbers that a block gives to the IDs of one kind, in the order of their first use from 1. If list is nil, the block
-// keeps the IDs of the Dictionary.
+// ids are the numbers that a block gives to the IDs of one kind, in the order of their first use from 1. If list is
+// nil, the block keeps the IDs of the Dictionary.
 type ids[ID ~uint32] struct {
 	list    []ID // the ID of each number; the first element is none
 	numbers map[ID]uint32

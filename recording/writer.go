@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// queuedBlocks is how many blocks of samples may wait to be written, two seconds each. When the disk is slower for longer,
-	// Write waits for it, or after Live gives blocks up.
+	// queuedBlocks is how many blocks of samples may wait to be written, two seconds each. When the disk is slower for
+	// longer, Write waits for it, or after Live gives blocks up.
 	queuedBlocks = 8
 	// queuedOthers is room for the blocks between them: the first, notes and the end.
 	queuedOthers = 8
 )
 
-// Writer writes a recording. Write, Note, Flush and Close are for one goroutine; compression and writing are done by another.
+// Writer writes a recording. Write, Note, Flush and Close are for one goroutine; compression and writing are done by
+// another.
 type Writer struct {
 	enc    *encoder
 	before map[sampler.ThreadID]struct{} // the threads of the last block: they may have ended since
@@ -48,7 +49,7 @@ type job struct {
 	ack     chan struct{}
 }
 
-// NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must be those of d. The
+// NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must belong to d. The
 // caller closes w. An error is about p. Errors of the disk come later.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
@@ -198,8 +199,8 @@ func (w *Writer) fail(err error) {
 	w.err = err
 }
 
-// seal hands the block that has been begun to the other goroutine and begins the next, or gives it up when it would have to
-// wait and must not.
+// seal hands the block to the other goroutine and begins the next. If it would have to wait and must not, it drops the
+// block.
 func (w *Writer) seal() error {
 	if err := w.failed(); err != nil {
 		return err
@@ -208,7 +209,7 @@ func (w *Writer) seal() error {
 	if e.samples == 0 {
 		return nil
 	}
-	// Nobody else hands blocks over, so there will be room where there is now.
+	// No other goroutine hands blocks over, so there will be room where there is now.
 	if w.live && len(w.jobs) >= queuedBlocks {
 		w.lost += uint64(e.samples)
 		e.begin(e.out)
@@ -287,8 +288,8 @@ func (w *Writer) write(out io.Writer, block []byte, raw int, samples uint32) {
 }
 
 // compressor returns the encoder for whole blocks, one for all histories and recordings: its tables take more than a
-// megabyte, and with many processes each has a history. Two blocks can be encoded at a time; a block's bytes do not depend
-// on those before. The window holds the largest usual block.
+// megabyte, and with many processes each has a history. Two blocks can be encoded at a time; a block's bytes do not
+// depend on those before. The window holds the largest usual block.
 var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(maxRawBlock),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))

@@ -36,11 +36,12 @@ type AllocClasses struct {
 type AllocClass struct {
 	Name    string
 	Objects float64
-	// Squares is the sum of the squares of the class's part of each instant, Products that of its products with the whole.
+	// Squares is the sum of the squares of the class's part of each instant, Products the sum of its products with the
+	// whole.
 	Squares, Products float64
 }
 
-// AllocShare is one class's part of what was allocated in a stretch of time, as an estimate.
+// AllocShare is one class's part of what was allocated in an interval, as an estimate.
 type AllocShare struct {
 	Name string
 	// Objects is their number, Share (0 to 1) their part of all.
@@ -49,8 +50,8 @@ type AllocShare struct {
 	Error float64
 }
 
-// Since returns what was allocated by class since an earlier one (nil: since the attach), in no order, and the number of
-// instants that it is estimated from.
+// Since returns what was allocated by class since an earlier estimate, or since the attach if that is nil. The shares
+// are in no order. instants is the number of instants that they are estimated from.
 func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instants uint64) {
 	if a == nil {
 		return nil, 0
@@ -74,8 +75,8 @@ func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instan
 			continue
 		}
 		share := n / all
-		// The variance of a ratio of sums: the squares of what each instant deviates from the share by (Cochran, Sampling
-		// Techniques, section 6.3). The 95 % quantile is the normal distribution's.
+		// The variance of a ratio of sums: the squares of what each instant deviates from the share by (Cochran,
+		// Sampling Techniques, section 6.3). The 95 % quantile is the normal distribution's.
 		v := (c.Squares - b.Squares) - 2*share*(c.Products-b.Products) + share*share*squares
 		s := AllocShare{Name: c.Name, Objects: n, Share: share, Error: math.NaN()}
 		if instants >= 2 {

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. What comes past it is left out: its
-	// frames and stacks get leftOutLabel, and are counted, until a Keeper has taken others away.
+	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. What comes past it is left out:
+	// its frames and stacks get leftOutLabel, and are counted, until a Keeper has taken others away.
 	MaxDictionaryBytes = 96 << 20
-	// mapSlack is how much more memory a map takes than its entries: it is between half and seven eighths full, and while it
-	// grows there are two.
+	// mapSlack is how much more memory a map takes than its entries: it is between half and seven eighths full, and
+	// while it grows there are two.
 	mapSlack = 3
 )
 
@@ -22,8 +22,8 @@ const shares = 2
 func Share(limit, n int) int { return min(limit, shares*limit/max(n, 1)) }
 
 // Room is memory that the Dictionaries of several processes share. Each Dictionary has a part of its own that it can
-// always use. Beyond that, it may grow up to MaxDictionaryBytes as long as there is room. So a process with very many
-// names takes no memory from the parts of others.
+// always use. Beyond that, it may grow up to MaxDictionaryBytes while there is room. So a process with very many names
+// takes no memory from the parts of others.
 type Room struct {
 	limit, part int64
 	held        atomic.Int64
@@ -33,8 +33,8 @@ type Room struct {
 // parts, the Dictionaries take at most twice that size.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
-// NewDictionary returns an empty Dictionary that takes its memory from the room, and gives it back when nobody has the
-// Dictionary any more and it is collected.
+// NewDictionary returns an empty Dictionary that takes its memory from the room. It gives the memory back when it is
+// garbage collected.
 func (r *Room) NewDictionary() *Dictionary {
 	d := NewDictionary()
 	d.room = r
@@ -59,16 +59,16 @@ func (d *entries) takes(n int64) {
 // leftOutLabel labels the frame that stands for all frames and stacks for which a Dictionary has no room.
 const leftOutLabel = "(left out: too many names)"
 
-// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what the frame leftOutLabel
-// takes.
+// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what the frame
+// leftOutLabel takes.
 func (d *Dictionary) Bytes() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.bytes
 }
 
-// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused for lack of room. One that is met again
-// counts again.
+// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused for lack of room. One that
+// is met again counts again.
 func (d *Dictionary) LeftOut() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -85,56 +85,34 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// Each entry is in a page and, as the key, in a map. A page's memory counts when it is made, because it goes only as a
-// whole.
+// costOf returns the memory of an entry of a size, with its names. An entry is in a page and, as the key, in a map. A
+// page's memory counts when the page is made, because it is freed only as a whole.
+func costOf(size uintptr, names ...string) int64 {
+	bytes := int64(mapSlack * (size + unsafe.Sizeof(FrameID(0))))
+	for _, s := range names {
+		bytes += int64(len(s))
+	}
+	return bytes
+}
+
 func (f Frame) cost() int64 {
-	names := len(f.Label) + len(f.Name) + len(f.Path) + len(f.AbsolutePath) + len(f.Gem)
-	return int64(mapSlack*(unsafe.Sizeof(f)+unsafe.Sizeof(FrameID(0)))) + int64(names)
+	return costOf(unsafe.Sizeof(f), f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem)
 }
-
-func (n stackNode) cost() int64 {
-	return int64(mapSlack * (unsafe.Sizeof(n) + unsafe.Sizeof(StackID(0))))
-}
-
+func (n stackNode) cost() int64 { return costOf(unsafe.Sizeof(n)) }
 func (p Peer) cost() int64 {
-	names := len(p.Remote) + len(p.Local) + len(p.Service) + len(p.Path) + len(p.Process)
-	return int64(mapSlack*(unsafe.Sizeof(p)+unsafe.Sizeof(PeerID(0)))) + int64(names)
+	return costOf(unsafe.Sizeof(p), p.Remote, p.Local, p.Service, p.Path, p.Process)
 }
-
-func (w Work) cost() int64 {
-	return int64(mapSlack*(unsafe.Sizeof(w)+unsafe.Sizeof(WorkID(0)))) + int64(len(w.Endpoint)+len(w.Values))
-}
-
-func (t text) cost() int64 {
-	return int64(mapSlack*(unsafe.Sizeof(t)+unsafe.Sizeof(TextID(0)))) + int64(len(t.s))
-}
-
-func (t ThreadInfo) cost() int64 {
-	return int64(mapSlack*(unsafe.Sizeof(t)+unsafe.Sizeof(ThreadID(0)))) + int64(len(t.Name))
-}
+func (w Work) cost() int64       { return costOf(unsafe.Sizeof(w), w.Endpoint, w.Values) }
+func (t text) cost() int64       { return costOf(unsafe.Sizeof(t), t.s) }
+func (t ThreadInfo) cost() int64 { return costOf(unsafe.Sizeof(t), t.Name) }
 
 // leftOutFrame returns the frame that stands for those left out. There is always room for it.
 func (d *entries) leftOutFrame() FrameID {
-	if d.frames.at(uint32(d.leftOut.frame)) == nil {
-		f := Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}
-		id, bytes := d.frames.add(f, Generation(d.generation.Load()))
-		d.leftOut.frame = FrameID(id)
-		d.frameIDs[f] = d.leftOut.frame
-		d.takes(bytes + f.cost())
-	}
-	d.frames.use(uint32(d.leftOut.frame), Generation(d.generation.Load()))
-	return d.leftOut.frame
+	return intern(d, &d.frames, d.frameIDs, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
 }
 
 // leftOutStack returns the stack that stands for those left out.
 func (d *entries) leftOutStack() StackID {
-	if d.stacks.at(uint32(d.leftOut.stack)) == nil {
-		n := stackNode{0, d.leftOutFrame(), 1}
-		id, bytes := d.stacks.add(n, Generation(d.generation.Load()))
-		d.leftOut.stack = StackID(id)
-		d.stackIDs[n] = d.leftOut.stack
-		d.takes(bytes + n.cost())
-	}
-	d.stacks.use(uint32(d.leftOut.stack), Generation(d.generation.Load()))
-	return d.leftOut.stack
+	d.leftOut = intern(d, &d.stacks, d.stackIDs, stackNode{0, d.leftOutFrame(), 1}, true)
+	return d.leftOut
 }

@@ -38,9 +38,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestDictionaryIsBounded: a program that makes names, stacks, peers and threads without end, some as long as can be, takes
-// the memory that is named and no more; what is left out is counted and says so; what was there before keeps its meaning; and
-// when the history has moved on there is room again.
+// TestDictionaryIsBounded: a program that makes names, stacks, peers and threads without end, some as long as can be,
+// takes the memory that is named and no more; what is left out is counted and says so; what was there before keeps its
+// meaning; and when the history has moved on there is room again.
 func TestDictionaryIsBounded(t *testing.T) {
 	for name, make := range map[string]func(d *Dictionary, i int){
 		"long names": func(d *Dictionary, i int) {
@@ -98,7 +98,8 @@ func TestDictionaryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutStack: the stack of a thread whose frames were left out is that of the frame leftOutLabel alone, whatever it was called by.
+// TestLeftOutStack: the stack of a thread whose frames were left out is that of the frame leftOutLabel alone, whatever
+// it was called by.
 func TestLeftOutStack(t *testing.T) {
 	d := NewDictionary()
 	known := d.InternFrame(Frame{Label: "known"})

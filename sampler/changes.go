@@ -18,17 +18,7 @@ const (
 
 // String is the word for messages: gone, released, queued, chosen, held.
 func (g GVLState) String() string {
-	switch g {
-	case GVLReleased:
-		return "released"
-	case GVLQueued:
-		return "queued"
-	case GVLChosen:
-		return "chosen"
-	case GVLHeld:
-		return "held"
-	}
-	return "gone"
+	return wordOf(g, "gone", "gone", "released", "queued", "chosen", "held")
 }
 
 // A Change is the moment at which a thread goes from one GVLState to another. It was recorded where it happened, not
@@ -91,7 +81,7 @@ type Doing struct {
 // MaxChanges bounds Changes.List. If a live process changes more often between two samples, that time has no Changes.
 const MaxChanges = 1 << 16
 
-// Changes are all changes of the main ractor's GVL in a stretch of time.
+// Changes are all changes of the main ractor's GVL in an interval.
 type Changes struct {
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns. List has all changes after FromNS up to and including ToNS. ToNS is
 	// the sample's TimeNS. FromNS is the time of the sample before, or later if changes were not known until then. In

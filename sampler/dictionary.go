@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -22,8 +23,8 @@ type Frame struct {
 	Path string
 	// AbsolutePath is the real path; "" where Ruby says nil (eval, <internal:…>).
 	AbsolutePath string
-	// Line is the line being executed, 0 where Ruby says 0. Where it could not be known it is FirstLine, and Uncertain is
-	// set. It may be negative: eval takes any number.
+	// Line is the line being executed, 0 where Ruby says 0. Where it could not be known it is FirstLine, and Uncertain
+	// is set. It may be negative: eval takes any number.
 	Line int32
 	// FirstLine is the line where the method or block begins; 0 for C functions.
 	FirstLine int32
@@ -35,8 +36,8 @@ type Frame struct {
 	UncertainLine bool
 	// Origin says where the code comes from.
 	Origin Origin
-	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone where the path has no version; "" for code
-	// that is not OriginGem.
+	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone if the path has no version. It is empty for
+	// code that is not OriginGem.
 	Gem string
 }
 
@@ -48,7 +49,7 @@ type ThreadInfo struct {
 	HasName bool
 	Main    bool
 	Ractor  RactorID
-	// TID is the last native thread id known; 0: none.
+	// TID is the last native thread id known. It is zero if there is none.
 	TID int32
 	// FirstSeenNS and GoneNS are CLOCK_MONOTONIC in ns; GoneNS is 0 while the thread lives.
 	FirstSeenNS, GoneNS int64
@@ -76,12 +77,13 @@ const (
 // Peer is what a descriptor leads to.
 type Peer struct {
 	Kind PeerKind
-	// Remote is address:port of a socket's other end, or a unix socket's path; Local is this end (a listener's address).
+	// Remote is address:port of a socket's other end, or a unix socket's path; Local is this end (a listener's
+	// address).
 	Remote, Local string
 	// Service is the well-known name of the port (PostgreSQL, Redis …); "" when there is none.
 	Service string
-	// Process is who listens at the other end of a connection within the machine, "ruby (pid 12)", by ddtop's own PID namespace; ""
-	// where that is not known.
+	// Process is the program that listens at the other end of a connection within the machine, "ruby (pid 12)", by
+	// ddtop's own PID namespace. It is empty if not known.
 	Process string
 	// Path is a file's path, or the text of the /proc/PID/fd link for what has no path (pipe:[123]).
 	Path string
@@ -93,17 +95,17 @@ type stackNode struct {
 	depth  uint32
 }
 
-// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number
-// read. An ID keeps its meaning as long as the Dictionary lives, and is never given again. An ID whose entry was
-// evicted means nothing any more (see Keeper). Requests and texts are also evicted when there are many newer ones.
-// Names are cut as CutName does. All entries together take at most MaxDictionaryBytes.
+// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number read.
+// An ID keeps its meaning while the Dictionary lives, and is never given again. An ID whose entry was evicted means
+// nothing (see Keeper). Requests and texts are also evicted when there are many newer ones. Names are cut as CutName
+// does. All entries together take at most MaxDictionaryBytes.
 //
 // What it hands out can be made to hide names: see Hide and Filtered.
 type Dictionary struct {
 	*entries
 	names Filter                 // what is left out for good; nil: nothing
 	marks bool                   // Frame returns what Frame.Marked does
-	own   func(Frame) Frame      // nil: what is interned says what is own
+	own   func(Frame) Frame      // nil if what is interned says what is own
 	hide  atomic.Pointer[Filter] // what is left out for now
 }
 
@@ -126,13 +128,11 @@ type entries struct {
 	bytes, maxBytes int64
 	// told is what the requests and texts take that came since the last of them were evicted for others of them.
 	told int64
-	// room is what others take memory from, too, nil: nobody does; shared is what these entries have of it.
-	room    *Room
-	shared  *atomic.Int64
-	leftOut struct {
-		frame FrameID
-		stack StackID
-	}
+	// room is memory shared with other Dictionaries. It is nil if these entries share none. shared is what they take of
+	// it, in bytes.
+	room       *Room
+	shared     *atomic.Int64
+	leftOut    StackID
 	generation atomic.Uint32
 }
 
@@ -162,13 +162,13 @@ type Filter interface {
 	Exception(string) string
 }
 
-// Hide makes this view (see View) hand out what a filter leaves, from now on; nil: all of it again.
+// Hide makes this view (see View) hand out what a filter leaves, from now on. With nil it hands out everything again.
 func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
 
-// HidesDirectories reports whether names are left out, those of directories at least.
+// HidesDirectories reports whether at least the names of directories are left out.
 func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
 
-// filter is the filter in force; nil: there is none.
+// filter is the filter in force. It is nil if there is none.
 func (d *Dictionary) filter() Filter {
 	if d.names != nil {
 		return d.names
@@ -187,7 +187,8 @@ func (d *Dictionary) View() *Dictionary {
 	return v
 }
 
-// Filtered returns a Dictionary of the same entries that hands out what a filter leaves of them. What is interned is kept as it is.
+// Filtered returns a Dictionary of the same entries that hands out what a filter leaves of them. What is interned is
+// kept as it is.
 func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
@@ -200,13 +201,14 @@ func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	return v
 }
 
-// InternFrame returns f's ID, giving it one at its first sight; that of the frame leftOutLabel when there is no room.
+// InternFrame returns f's ID, giving it one at its first sight. If there is no room it returns the ID of the frame
+// leftOutLabel.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
 	f.Label, f.Name = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name)
 	f.Path, f.AbsolutePath, f.Gem = CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if id := intern(d.entries, &d.frames, d.frameIDs, f); id != 0 {
+	if id := intern(d.entries, &d.frames, d.frameIDs, f, false); id != 0 {
 		return id
 	}
 	return d.leftOutFrame()
@@ -225,8 +227,8 @@ func (d *Dictionary) InternStackOf(frames []FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var s StackID
-	for i := len(frames) - 1; i >= 0; i-- {
-		s = d.internStack(s, frames[i])
+	for _, f := range slices.Backward(frames) {
+		s = d.internStack(s, f)
 	}
 	return s
 }
@@ -238,13 +240,13 @@ func (d *entries) internStack(caller StackID, frame FrameID) StackID {
 		if n == nil {
 			return 0
 		}
-		if caller == d.leftOut.stack {
+		if caller == d.leftOut {
 			return caller
 		}
 		depth += n.depth
 	}
 	n := stackNode{caller, frame, depth}
-	if id := intern(d, &d.stacks, d.stackIDs, n); id != 0 {
+	if id := intern(d, &d.stacks, d.stackIDs, n, false); id != 0 {
 		return id
 	}
 	return d.leftOutStack()
@@ -256,7 +258,7 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	p.Process = CutName(p.Process)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return intern(d.entries, &d.peers, d.peerIDs, p)
+	return intern(d.entries, &d.peers, d.peerIDs, p, false)
 }
 
 // entry is what a table of a Dictionary holds; cost is the memory that it takes without its page, in bytes.
@@ -265,14 +267,15 @@ type entry interface {
 	cost() int64
 }
 
-// intern returns the ID of a table's entry, giving it one at its first sight; 0 when there is no room.
-func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID {
+// intern returns the ID of a table's entry, giving it one at its first sight. It returns zero if there is no room,
+// unless always is set, or if all IDs were given.
+func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T, always bool) ID {
 	now := Generation(d.generation.Load())
 	if id, ok := ids[v]; ok {
 		t.use(uint32(id), now)
 		return id
 	}
-	if !d.fits(v.cost() + t.next()) {
+	if !always && !d.fits(v.cost()+t.next()) {
 		return 0
 	}
 	id, bytes := t.add(v, now)
@@ -283,6 +286,16 @@ func intern[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T) ID 
 	d.takes(bytes + v.cost())
 	ids[v] = ID(id)
 	return ID(id)
+}
+
+// held returns an entry of a table. It is the zero value if its ID is zero, unknown or evicted.
+func held[T any](d *entries, t *table[T], id uint32) (v T) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if at := t.at(id); at != nil {
+		v = *at
+	}
+	return v
 }
 
 // SetThread stores or replaces what is known of a thread; ok is false when there is no room for it.
@@ -304,7 +317,7 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 
 // Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Frame(id FrameID) Frame {
-	f := d.frame(id)
+	f := held(d.entries, &d.frames, uint32(id))
 	if d.own != nil {
 		f = d.own(f)
 	}
@@ -317,37 +330,14 @@ func (d *Dictionary) Frame(id FrameID) Frame {
 	return f
 }
 
-func (d *entries) frame(id FrameID) Frame {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if at := d.frames.at(uint32(id)); at != nil {
-		return *at
-	}
-	return Frame{}
-}
-
-// Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or
-// evicted.
+// Stack returns a stack's innermost frame and its caller; 0, 0 for the empty stack or an ID that is unknown or evicted.
 func (d *Dictionary) Stack(id StackID) (caller StackID, frame FrameID) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	n := d.stacks.at(uint32(id))
-	if n == nil {
-		return 0, 0
-	}
+	n := held(d.entries, &d.stacks, uint32(id))
 	return n.parent, n.frame
 }
 
 // Depth returns the number of frames of a stack.
-func (d *Dictionary) Depth(id StackID) int {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	n := d.stacks.at(uint32(id))
-	if n == nil {
-		return 0
-	}
-	return int(n.depth)
-}
+func (d *Dictionary) Depth(id StackID) int { return int(held(d.entries, &d.stacks, uint32(id)).depth) }
 
 // Frames appends the frame IDs of a stack to buf, innermost first.
 func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
@@ -366,20 +356,11 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 
 // Peer returns a peer; the zero Peer for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Peer(id PeerID) Peer {
-	p := d.peer(id)
+	p := held(d.entries, &d.peers, uint32(id))
 	if n := d.filter(); n != nil {
 		return n.Peer(p)
 	}
 	return p
-}
-
-func (d *entries) peer(id PeerID) Peer {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if at := d.peers.at(uint32(id)); at != nil {
-		return *at
-	}
-	return Peer{}
 }
 
 // Thread returns what is known of a thread.
@@ -393,8 +374,8 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	return t, ok
 }
 
-// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and what LeftOut returns.
-// Held and HeldPeers say how many there still are.
+// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and what LeftOut
+// returns. Held and HeldPeers say how many there still are.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -17,19 +17,19 @@ type Fiber struct {
 	Created bool
 	// AtNS is when it was looked at, CLOCK_MONOTONIC in ns; 0 in a dump.
 	AtNS int64
-	// Serving is for whom and for what it waits, by its own frames. Where it is followed, a request or job that another fiber or its
-	// thread works for is that one's alone: an Enumerator's fiber, and a helper that is given the request, have no Work.
+	// Serving is what the fiber waits for, by its own frames. If the fiber is followed, a request or job counts for one
+	// fiber or thread only. An Enumerator's fiber, and a helper that is given the request, have no Work.
 	Serving Serving
 }
 
-// Fibers are the suspended fibers of a process: in a dump in the order of their addresses, and in a sample, where they are followed,
-// in that of their numbers.
+// Fibers are the suspended fibers of a process. A dump has them in the order of their addresses, a sample in the order
+// of their numbers.
 type Fibers struct {
 	List []Fiber
 	// Cut is set if there may be other fibers: the heap is larger than what is searched, there are more fibers than
 	// the limit, or some known fibers could not be read.
 	Cut bool
-	// AtNS is when the sample was taken that Serving's requests go on in, and in a sample when the first of them was looked at,
+	// AtNS is the time of the sample of Serving's requests. In a sample it is the time when the first fiber was read.
 	// CLOCK_MONOTONIC in ns.
 	AtNS int64
 	// ReadNS is how long it took to find them, or to look at all of them, in ns: they are not of one instant.

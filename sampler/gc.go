@@ -34,9 +34,9 @@ var gcTriggerWords = [...]gcWord{{GCByNewObject, "newobj"}, {GCByMalloc, "malloc
 // oldmalloc; "" for a minor one.
 func GCMajorBy(reason uint32) string { return firstWord(gcMajorWords[:], reason) }
 
-// GCTrigger says what started a cycle, in the word of GC.latest_gc_info(:gc_by): newobj (no free slot), malloc (the limit
-// of malloc'ed bytes), method (GC.start, GC.compact), capi, stress; "" before the first cycle. From 3.4 on Ruby says
-// method for capi too, and under GC.stress newobj (docs/internals/gc.md#reasons).
+// GCTrigger says what started a cycle, in the word of GC.latest_gc_info(:gc_by): newobj (no free slot), malloc (the
+// limit of malloc'ed bytes), method (GC.start, GC.compact), capi, stress; "" before the first cycle. From 3.4 on Ruby
+// says method for capi too, and under GC.stress newobj (docs/internals/gc.md#reasons).
 func GCTrigger(reason uint32) string { return firstWord(gcTriggerWords[:], reason) }
 
 func firstWord(words []gcWord, bits uint32) string {
@@ -48,23 +48,11 @@ func firstWord(words []gcWord, bits uint32) string {
 	return ""
 }
 
-// GCIsMajor reports whether a reason is that of a major cycle.
+// GCIsMajor reports whether a reason is one of a major cycle.
 func GCIsMajor(reason uint32) bool { return reason&gcMajorMask != 0 }
 
 // String gives the word for a phase: idle, mark, sweep, compact.
-func (m GCMode) String() string {
-	switch m {
-	case GCIdle:
-		return "idle"
-	case GCMarking:
-		return "mark"
-	case GCSweeping:
-		return "sweep"
-	case GCCompacting:
-		return "compact"
-	}
-	return "unknown"
-}
+func (m GCMode) String() string { return wordOf(m, "unknown", "idle", "mark", "sweep", "compact") }
 
 // GCUnknown is the value of a figure of GCDetail that the release does not keep.
 const GCUnknown = -1
@@ -72,19 +60,19 @@ const GCUnknown = -1
 // MaxGCHeaps bounds the heaps of a GCDetail: 1 up to 3.1, 5 up to 4.0, 12 in Ruby's development branch.
 const MaxGCHeaps = 16
 
-// GCDetail holds the figures of GC.stat, GC.stat_heap and GC.latest_gc_info, read at a low rate: ten times a second, and
-// soon after a cycle began. All counters but those named as levels only grow. A figure that the release does not keep is
-// GCUnknown.
+// GCDetail holds the figures of GC.stat, GC.stat_heap and GC.latest_gc_info, read at a low rate: ten times a second,
+// and soon after a cycle began. All counters but those named as levels only grow. A figure that the release does not
+// keep is GCUnknown.
 type GCDetail struct {
-	// AtNS is when it was read, CLOCK_MONOTONIC in ns; 0: never.
+	// AtNS is when it was read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	AtNS int64
-	// NextMajor holds the bits that will make the next cycle a major one (need_major_by); 0: none.
+	// NextMajor holds the bits that will make the next cycle a major one (need_major_by). It is zero if there is none.
 	NextMajor uint32
 	// Disabled: GC.disable. Stress: GC.stress. Incremental: a marking in steps goes on. Compacting: the cycle compacts.
 	// Measuring: Ruby counts GC time (GC.measure_total_time, 3.1 and later).
 	Disabled, Stress, Incremental, Compacting, Measuring bool
-	// Uncounted: objects made by inlined code are in no counter (ZJIT of 4.1), so allocations and slots are wrong, as in
-	// GC.stat itself.
+	// Uncounted: objects made by inlined code are in no counter (ZJIT of 4.1), so allocations and slots are wrong, as
+	// in GC.stat itself.
 	Uncounted bool
 	// MovesCounted: each object that a compaction moves counts as freed and as allocated
 	// (3.4 and later: docs/internals/gc.md#counting-allocations).
@@ -94,24 +82,25 @@ type GCDetail struct {
 	// MarkingNS and SweepingNS are Ruby's own times, 3.3 and later, in CPU time of the process
 	// (docs/internals/gc.md#time).
 	MarkingNS, SweepingNS int64
-	// Allocated and Freed are objects since the process started. Live (a level) is not yet swept rather than reachable;
-	// Marked (a level) is what survived the last marking, the honest size of the live set.
+	// Allocated and Freed are objects since the process started. Live (a level) counts all objects that are not swept
+	// yet. Marked (a level) is what survived the last marking, the true size of the live set.
 	Allocated, Freed, Live, Marked int64
-	// AvailableSlots, FreeSlots and FinalSlots are levels: slots of all pages, those free, those waiting for a finalizer.
+	// AvailableSlots, FreeSlots and FinalSlots are levels: slots of all pages, those free, those waiting for a
+	// finalizer.
 	AvailableSlots, FreeSlots, FinalSlots int64
 	// AllocatedPages, EdenPages, TombPages and EmptyPages are levels; PagesMade and PagesFreed count.
 	AllocatedPages, EdenPages, TombPages, EmptyPages, PagesMade, PagesFreed int64
-	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) or AllocatableBytes (later) say by how much the heap may
-	// still grow before the next collection. Levels.
+	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) or AllocatableBytes (later) say by how much the heap
+	// may still grow before the next collection. Levels.
 	AllocatablePages, AllocatableSlots, AllocatableBytes int64
 	// MallocIncrease is the bytes malloc'ed less those freed since the last cycle; a collection starts when it reaches
 	// MallocLimit. The Old pair is the same for the next major one. From 4.0 on the increase lags by up to 8 KiB per
 	// native thread.
 	MallocIncrease, MallocLimit, OldMallocIncrease, OldMallocLimit int64
-	// OldObjects and Unprotected (objects without a write barrier that are remembered) are levels; at their limits the next
-	// cycle is a major one.
+	// OldObjects and Unprotected (objects without a write barrier that are remembered) are levels; at their limits the
+	// next cycle is a major one.
 	OldObjects, OldObjectsLimit, Unprotected, UnprotectedLimit int64
-	// WeakReferences and RetainedWeakReferences are those of the last cycle (3.3 and later).
+	// WeakReferences and RetainedWeakReferences are of the last cycle (3.3 and later).
 	WeakReferences, RetainedWeakReferences int64
 	// HeapCount is the number of Heaps; the rest of the array is zero.
 	HeapCount int32
@@ -120,7 +109,8 @@ type GCDetail struct {
 
 // GCHeap is one heap of slots of one size.
 type GCHeap struct {
-	// SlotSize is in bytes. Slots and Pages in use, and those in pages that can be given back (Tomb, up to 3.3), are levels.
+	// SlotSize is in bytes. Slots and Pages in use, and those in pages that can be given back (Tomb, up to 3.3), are
+	// levels.
 	SlotSize, Slots, Pages, TombSlots, TombPages int64
 	// Allocated, Freed and Final are objects of this size, 3.3 (Final: 3.4) and later.
 	Allocated, Freed, Final int64
@@ -130,7 +120,7 @@ type GCHeap struct {
 	ForcedMajor, ForcedFinish int64
 }
 
-// Fields lists the figures in a fixed order, for what treats them alike. New figures are added at the end.
+// Fields lists the figures in a fixed order, for code that treats them alike. New figures are added at the end.
 func (d *GCDetail) Fields() [31]*int64 {
 	return [...]*int64{
 		&d.AtNS, &d.Compactions, &d.Moved, &d.MarkingNS, &d.SweepingNS, &d.Allocated, &d.Freed, &d.Live, &d.Marked,
@@ -156,7 +146,7 @@ func (h *GCHeap) Fields() [13]*int64 {
 // twice, and then the frames, in the same system call. Over many samples the sums are in proportion to what each stack
 // allocates, whatever the rate of sampling (docs/internals/gc.md#who-allocates).
 type AllocPair struct {
-	// Thread held the GVL then; its Stack in the same Sample is the one to charge. 0: nobody did.
+	// Thread held the GVL then. Charge its Stack in the same Sample. It is zero if no thread held it.
 	Thread ThreadID
 	// Objects is the difference of the counter; 0 in most samples.
 	Objects uint32

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Relative is a process that a Group has met, whether it is sampled or not. PID and StartTicks name it forever; a program
-// that replaced another one in the same process (exec) is a Relative of its own.
+// Relative is a process that a Group has met, whether it is sampled or not. PID and StartTicks name it forever; a
+// program that replaced another one in the same process (exec) is a Relative of its own.
 type Relative struct {
 	PID, Parent int
 	StartTicks  uint64
@@ -16,7 +16,7 @@ type Relative struct {
 	Title string
 	// Root: it is one that was asked for; the others were found below those.
 	Root bool
-	// Source samples it; nil: it is not sampled, and Why says why not.
+	// Source samples it. It is nil if the process is not sampled. Why says why not.
 	Source Source
 	// NotRuby: it is not sampled because its program is none that runs Ruby.
 	NotRuby bool
@@ -28,19 +28,20 @@ type Relative struct {
 
 // Group is a set of processes, each with its Source. It may grow while it is followed.
 type Group interface {
-	// Follow hands each process's Source to join once, those known at the start first, until ctx ends (nil) or no process is
-	// left (ErrEnded). join must not wait for the Source to end. The Sources belong to the Group; whoever was handed one
-	// runs it, and calls Done when nothing more is wanted of it.
+	// Follow hands each process's Source to join once, those known at the start first, until ctx ends (nil) or no
+	// process is left (ErrEnded). join must not wait for the Source to end. The Sources belong to the Group. The
+	// receiver runs a Source, and calls Done when it needs it no longer.
 	Follow(ctx context.Context, join func(Source)) error
 	// Done closes a Source; what was sampled stays.
 	Done(Source)
-	// Relatives are the processes met so far, in the order they were found. Of those that have ended only the latest are
-	// kept; forgotten is how many were not.
+	// Relatives are the processes met so far, in the order they were found. Of those that have ended only the latest
+	// are kept; forgotten is how many were not.
 	Relatives() (list []Relative, forgotten int)
 }
 
-// FollowEach follows a group until ctx ends (nil) or no process is left (ErrEnded). join is called for one process at a time. What it
-// returns runs in a goroutine of its own, and the process is Done after that. all is closed when everything has returned.
+// FollowEach follows a group until ctx ends (nil) or no process is left (ErrEnded). join is called for one process at a
+// time. What it returns runs in a goroutine of its own, and the process is Done after that. all is closed when
+// everything has returned.
 func FollowEach(ctx context.Context, g Group, join func(Source) func()) (all <-chan struct{}, err error) {
 	var processes sync.WaitGroup
 	err = g.Follow(ctx, func(src Source) {

@@ -1,7 +1,6 @@
 package sampler
 
-// Generation numbers the stretches of time that Keeper, and how many requests there were, divide the use of a Dictionary into,
-// from 1 on.
+// Generation numbers the intervals of a Dictionary's use, from 1 on. A Keeper begins them, and many new requests do.
 type Generation uint32
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
@@ -35,57 +34,64 @@ func (d *Dictionary) useSample(s *Sample) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.Generation()
+	serving := func(s *Serving) {
+		d.works.use(uint32(s.Work), now)
+		d.texts.use(uint32(s.Statement), now)
+		d.texts.use(uint32(s.Exception), now)
+	}
 	for i := range s.Threads {
 		t := &s.Threads[i]
 		d.stacks.use(uint32(t.Stack), now)
 		d.peers.use(uint32(t.Kernel.Peer), now)
-		d.works.use(uint32(t.Serving.Work), now)
-		d.texts.use(uint32(t.Serving.Statement), now)
-		d.texts.use(uint32(t.Serving.Exception), now)
+		serving(&t.Serving)
 		for _, r := range t.Resumers {
 			d.stacks.use(uint32(r), now)
 		}
 	}
-	if s.Fibers == nil {
-		return
-	}
-	for i := range s.Fibers.List {
-		f := &s.Fibers.List[i]
-		d.stacks.use(uint32(f.Stack), now)
-		d.works.use(uint32(f.Serving.Work), now)
-		d.texts.use(uint32(f.Serving.Statement), now)
-		d.texts.use(uint32(f.Serving.Exception), now)
+	if s.Fibers != nil {
+		for i := range s.Fibers.List {
+			d.stacks.use(uint32(s.Fibers.List[i].Stack), now)
+			serving(&s.Fibers.List[i].Serving)
+		}
 	}
 }
 
-// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that no other stack has, and the
-// threads that were gone before a time.
+// evict takes away the stacks, peers, requests and texts not used since a generation, the frames that only those stacks
+// had, and the threads that were gone before a time.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	names := int64(0)
 	// A stack's caller has a lower ID, so it is reached later, with what its callees have said.
-	pages := d.stacks.evict(before, func(n *stackNode, used Generation) {
+	freed := evict(&d.stacks, d.stackIDs, before, func(n *stackNode, used Generation) {
 		d.stacks.use(uint32(n.parent), used)
 		d.frames.use(uint32(n.frame), used)
-	}, func(n *stackNode) { names += n.cost(); delete(d.stackIDs, *n) })
-	pages += d.frames.evict(before, func(*Frame, Generation) {}, func(f *Frame) { names += f.cost(); delete(d.frameIDs, *f) })
-	pages += d.peers.evict(before, func(*Peer, Generation) {}, func(p *Peer) { names += p.cost(); delete(d.peerIDs, *p) })
-	names += d.evictTold(before)
+	})
+	freed += evict(&d.frames, d.frameIDs, before, nil) + evict(&d.peers, d.peerIDs, before, nil) + d.evictTold(before)
 	for id, t := range d.threads {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
-			names += t.cost()
+			freed += t.cost()
 			delete(d.threads, id)
 		}
 	}
-	d.takes(-pages - names)
+	d.takes(-freed)
+}
+
+// evict takes away a table's entries that were not used since a generation, and returns their memory. Unless keep is
+// nil, it is called for each entry that stays, with the generation of its last use.
+func evict[T entry, ID ~uint32](t *table[T], ids map[T]ID, before Generation, keep func(v *T, used Generation)) (bytes int64) {
+	pages := t.evict(before, keep, func(v *T) {
+		bytes += (*v).cost()
+		delete(ids, *v)
+	})
+	return bytes + pages
 }
 
 const (
 	// keeperTurnNS is the length of a generation.
 	keeperTurnNS = 30e9
-	// keeperSpare is how many generations more than the history needs are kept: one for samples whose IDs were interned just
-	// before their generation began (a recording's block), one for what is being shown while it leaves the history.
+	// keeperSpare is the number of generations that are kept beyond those that the history needs. One is for samples
+	// whose IDs were interned just before their generation began (a recording's block). One is for what is being shown
+	// while it leaves the history.
 	keeperSpare = 2
 )
 
@@ -112,7 +118,7 @@ func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 }
 
 // Feed takes each sample before the next one is interned, in the goroutine that interns. Every half minute it evicts,
-// unless hold is set. That takes some 50 ns per entry of the Dictionary.
+// unless hold is set. That takes about 50 ns per entry of the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return

@@ -41,8 +41,8 @@ func (c *churn) stack(method string) StackID {
 	return id
 }
 
-// sample is the next tick, 500 ms after the last: thread 1 parked in one stack forever, thread 2 alternating between two, the
-// others in methods that are new; one of them dies and one is born.
+// sample is the next tick, 500 ms after the last: thread 1 parked in one stack forever, thread 2 alternating between
+// two, the others in methods that are new; one of them dies and one is born.
 func (c *churn) sample() *Sample {
 	c.s.TimeNS += 500e6
 	if !c.started {
@@ -84,12 +84,12 @@ func (c *churn) means(id StackID) string {
 	return c.d.Frame(frames[0]).Label
 }
 
-// TestKeeper: everything that the samples of the history refer to means what it did, nothing else is kept for long, and no ID
-// is given twice.
+// TestKeeper: everything that the samples of the history refer to means what it did, nothing else is kept for long, and
+// no ID is given twice.
 func TestKeeper(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
-	// Of each tick a method and a fiber of five threads, in frames and in stacks, and a thread; for the history, and four
-	// generations at most.
+	// Of each tick a method and a fiber of five threads, in frames and in stacks, and a thread; for the history, and
+	// four generations at most.
 	const limit = (keepNS + 4*keeperTurnNS) / 500e6 * 21
 	c := newChurn(1)
 	k := NewKeeper(c.d, keepNS)
@@ -216,8 +216,8 @@ func BenchmarkEvict(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(frames+stacks), "ns/entry")
 }
 
-// TestKeeperPeers: a program that connects to an ever new peer, beside one that it keeps, takes no more room with time; the
-// peers of the history mean what they did, and those that are gone mean nothing.
+// TestKeeperPeers: a program that connects to an ever new peer, beside one that it keeps, takes no more room with time;
+// the peers of the history mean what they did, and those that are gone mean nothing.
 func TestKeeperPeers(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -261,8 +261,8 @@ func TestKeeperPeers(t *testing.T) {
 	}
 }
 
-// TestKeeperWorks: a server with ever new requests and statements, beside a request that goes on all along, takes no more room with
-// time; the requests of the history mean what they did, and those that are gone mean nothing.
+// TestKeeperWorks: a server with ever new requests and statements, beside a request that goes on all along, takes no
+// more room with time; the requests of the history mean what they did, and those that are gone mean nothing.
 func TestKeeperWorks(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()

@@ -3,15 +3,15 @@ package sampler
 import "unicode/utf8"
 
 const (
-	// MaxNameBytes is the most that a name has, in bytes: of a thread, method, class, file, peer or title, and of what is made
-	// of such names. It is what Linux takes for a path (PATH_MAX). Longer ones are cut, and end with CutMark.
+	// MaxNameBytes is the most that a name has, in bytes: of a thread, method, class, file, peer or title, and of what
+	// is made of such names. It is what Linux takes for a path (PATH_MAX). Longer ones are cut, and end with CutMark.
 	MaxNameBytes = 4096
 	// CutMark ends a name that was cut.
 	CutMark = "…"
 )
 
-// CutName returns a name of at most MaxNameBytes: a longer one is cut between two characters and ends with CutMark. What it
-// returns does not keep the memory of a longer one.
+// CutName returns a name of at most MaxNameBytes: a longer one is cut between two characters and ends with CutMark.
+// What it returns does not keep the memory of a longer one.
 func CutName(s string) string {
 	if len(s) <= MaxNameBytes {
 		return s
@@ -21,4 +21,12 @@ func CutName(s string) string {
 		n--
 	}
 	return s[:n] + CutMark
+}
+
+// wordOf returns the word of a number, by the words of the numbers from zero on, and other for a number without one.
+func wordOf[T ~uint8](n T, other string, words ...string) string {
+	if int(n) < len(words) {
+		return words[n]
+	}
+	return other
 }

@@ -10,7 +10,7 @@ import (
 type Origin uint8
 
 const (
-	// OriginUnknown: nobody has told. Frames of a recording made before origins were kept have it.
+	// OriginUnknown: not known. Frames of a recording made before origins were kept have it.
 	OriginUnknown Origin = iota
 	// OriginApp is the program itself: what is nothing of the others.
 	OriginApp
@@ -28,19 +28,7 @@ const (
 
 // String returns the word of dumps and legends: app, gem, stdlib, core, eval; unknown.
 func (o Origin) String() string {
-	switch o {
-	case OriginApp:
-		return "app"
-	case OriginGem:
-		return "gem"
-	case OriginStdlib:
-		return "stdlib"
-	case OriginCore:
-		return "core"
-	case OriginEval:
-		return "eval"
-	}
-	return "unknown"
+	return wordOf(o, "unknown", "unknown", "app", "gem", "stdlib", "core", "eval")
 }
 
 // From returns where a frame's code comes from. If its Origin is not known (code that was evaluated, or a recording of
@@ -71,8 +59,8 @@ func originOfPath(file string) Origin {
 	return OriginApp
 }
 
-// EvalFile returns the file that evaluates code which names none itself: Ruby 3.3 and later call that "(eval at FILE:LINE)", also
-// where FILE is such a name again. ok is false for any other path.
+// EvalFile returns the file that evaluates code which names none itself: Ruby 3.3 and later call that "(eval at
+// FILE:LINE)", also where FILE is such a name again. ok is false for any other path.
 func EvalFile(path string) (file string, ok bool) {
 	const before = "(eval at "
 	for strings.HasPrefix(path, before) {
@@ -102,8 +90,8 @@ func (f *Frame) Own() bool {
 // File is the absolute path of the code, or the path as Ruby says it if there is none.
 func (f *Frame) File() string { return cmp.Or(f.AbsolutePath, f.Path) }
 
-// Library names what a frame is of that is not the program's own: a gem without its version, the library within the standard
-// one ("net", "json"), "ruby" for the core.
+// Library names what a frame is of that is not the program's own: a gem without its version, the library within the
+// standard one ("net", "json"), "ruby" for the core.
 func (f *Frame) Library() string {
 	switch f.From() {
 	case OriginGem:

@@ -15,47 +15,22 @@ const (
 	PriorityRaised
 	// PriorityRealTime: SCHED_FIFO, before all that is not real-time. ddtop does not ask for it.
 	PriorityRealTime
-	// PriorityDroppedBusy and PriorityDroppedSilent are in recordings of former releases: it was real-time until it took more of a CPU
-	// than it may, or until no tick was heard of for too long, and normal since.
+	// PriorityDroppedBusy and PriorityDroppedSilent are in recordings of former releases. The thread was real-time
+	// until it took too much of a CPU, or until no tick came for too long, and normal since.
 	PriorityDroppedBusy
 	PriorityDroppedSilent
-	// PriorityShortSlice: like any other program, but with a time slice of 0.1 ms (Linux 6.12 and later): on waking up it may
-	// take the CPU of a thread with a longer one.
+	// PriorityShortSlice: like any other program, but with a time slice of 0.1 ms (Linux 6.12 and later): on waking up
+	// it may take the CPU of a thread with a longer one.
 	PriorityShortSlice
 )
 
 // String is the word used in JSON: unknown, normal, raised, realtime, dropped_busy, dropped_silent, short_slice.
 func (p Priority) String() string {
-	switch p {
-	case PriorityNormal:
-		return "normal"
-	case PriorityRaised:
-		return "raised"
-	case PriorityRealTime:
-		return "realtime"
-	case PriorityDroppedBusy:
-		return "dropped_busy"
-	case PriorityDroppedSilent:
-		return "dropped_silent"
-	case PriorityShortSlice:
-		return "short_slice"
-	}
-	return "unknown"
+	return wordOf(p, "unknown", "unknown", "normal", "raised", "realtime", "dropped_busy", "dropped_silent", "short_slice")
 }
 
-// Words says it to the user in a few words; "" for PriorityRaised, which is as it should be, and PriorityUnknown.
+// Words describes it to the user. It is empty for PriorityRaised, which is as it should be, and for PriorityUnknown.
 func (p Priority) Words() string {
-	switch p {
-	case PriorityNormal:
-		return "normal priority"
-	case PriorityRealTime:
-		return "real-time"
-	case PriorityDroppedBusy:
-		return "real-time given up: too busy"
-	case PriorityDroppedSilent:
-		return "real-time given up: a tick took too long"
-	case PriorityShortSlice:
-		return "normal priority, short time slice"
-	}
-	return ""
+	return wordOf(p, "", "", "normal priority", "", "real-time", "real-time given up: too busy",
+		"real-time given up: a tick took too long", "normal priority, short time slice")
 }

@@ -22,11 +22,11 @@ const (
 	NumFigures
 )
 
-// QualityWindow is the time that most figures are of: the screen's window, and that of findings.
+// QualityWindow is the time that most figures cover: the window of the screen and of findings.
 const QualityWindow = 10 * time.Second
 
-// qualityMargin is how many times the least quality a budget aims at. Twice as much keeps a figure from coming and going with each change of
-// the rates.
+// qualityMargin is how many times the least quality a budget aims at. Twice as much keeps a figure from coming and
+// going with each change of the rates.
 const qualityMargin = 2
 
 // LeastQuality is what a kind of figure needs. A figure with less is not shown. A zero field means that the kind does
@@ -101,8 +101,8 @@ type Quality struct {
 	Samples, Stacks int64
 }
 
-// polledShare is the part of the time that may be known by samples alone without the samples being asked for: exact changes begin a moment
-// after the attach.
+// polledShare is the part of the time that may be known by samples alone without the samples being asked for: exact
+// changes begin a moment after the attach.
 const polledShare = .05
 
 // Add adds another time.
@@ -132,14 +132,16 @@ func (q Quality) Over(ns int64) Quality {
 	}
 }
 
-// polled is the part of the time that is known by samples alone. What samples do not know of it is the smaller part of a share of all the time: so
-// that the share is as exact, the square of polled is the part of the samples that it takes.
+// polled is the part of the time that is known by samples alone. What samples do not know of it is the smaller part of
+// a share of all the time: so that the share is as exact, the square of polled is the part of the samples that it
+// takes.
 func (q *Quality) polled() float64 { return float64(q.PolledNS) / float64(max(q.SpanNS, 1)) }
 
 // Exact reports whether nearly all of the time is known without samples.
 func (q *Quality) Exact() bool { return float64(q.PolledNS) <= polledShare*float64(q.SpanNS) }
 
-// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if changes are known without samples.
+// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if changes are known without
+// samples.
 func (q *Quality) ApartNS() int64 {
 	if q.PolledSteps == 0 {
 		return 0
@@ -147,7 +149,8 @@ func (q *Quality) ApartNS() int64 {
 	return q.PolledNS / q.PolledSteps
 }
 
-// StacksApartNS is the mean time between two readings of stacks while the process worked, in ns. It is zero if there was none.
+// StacksApartNS is the mean time between two readings of stacks while the process worked, in ns. It is zero if there
+// was none.
 func (q *Quality) StacksApartNS() int64 {
 	if q.Stacks == 0 {
 		return 0

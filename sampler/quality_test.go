@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestLacks: a figure lacks something just below its least quality, and nothing at it. Evidence that needs no samples, and idle time, count as full
-// quality.
+// TestLacks: a figure lacks something just below its least quality, and nothing at it. Evidence that needs no samples,
+// and idle time, count as full quality.
 func TestLacks(t *testing.T) {
 	const second = int64(time.Second)
 	polled := func(span, samples, stacks int64) Quality {
@@ -50,7 +50,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestLeastRates: at the rates that a budget aims at each figure of the window has its least quality, and half of it is left.
+// TestLeastRates: at the rates that a budget aims at each figure of the window has its least quality, and half of it is
+// left.
 func TestLeastRates(t *testing.T) {
 	for _, window := range []time.Duration{time.Second, QualityWindow, time.Minute} {
 		for _, exact := range []bool{false, true} {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestShare: however many processes are read at once, a limit holds for them together up to twice, and one that is alone has all
-// of it.
+// TestShare: however many processes are read at once, a limit holds for them together up to twice, and one that is
+// alone has all of it.
 func TestShare(t *testing.T) {
 	for _, limit := range []int{64, 20_000, 48 << 20, 96 << 20} {
 		for n := range 65 {
@@ -21,8 +21,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestRoom: 64 processes that make names without end take twice the room together at most, whatever their order; the last one
-// still has its part; and what nobody holds any more comes back.
+// TestRoom: 64 processes that make names without end take twice the room together at most, whatever their order; the
+// last one still has its part; and what nobody holds any more comes back.
 func TestRoom(t *testing.T) {
 	const n, limit = 64, 16 << 20
 	room := NewRoom(limit, n)

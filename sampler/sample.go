@@ -35,22 +35,10 @@ const (
 )
 
 // String gives the word used in dumps: run, sleep, sleep_forever, dead.
-func (s Status) String() string {
-	switch s {
-	case Runnable:
-		return "run"
-	case Stopped:
-		return "sleep"
-	case StoppedForever:
-		return "sleep_forever"
-	case Killed:
-		return "dead"
-	}
-	return "unknown"
-}
+func (s Status) String() string { return wordOf(s, "unknown", "run", "sleep", "sleep_forever", "dead") }
 
-// ThreadBits say where a thread is in the scheduler, in the same terms for all releases, which keep it in different places
-// (docs/internals/threads.md#the-gvl-and-its-queue).
+// ThreadBits say where a thread is in the scheduler, in the same terms for all releases, which keep it in different
+// places (docs/internals/threads.md#the-gvl-and-its-queue).
 type ThreadBits uint16
 
 const (
@@ -107,15 +95,18 @@ const (
 // Blocked is what memory says about why a thread that has released the GVL does not run.
 type Blocked struct {
 	Kind BlockKind
-	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object; 0: none known.
+	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object. It is zero if there
+	// is none known.
 	Object uint64
-	// Holder is the thread that holds the Mutex or Monitor, or the thread that is joined; 0: none known.
+	// Holder is the thread that holds the Mutex or Monitor, or the thread that is joined. It is zero if there is none
+	// known.
 	Holder ThreadID
-	// FD is the descriptor that memory names (waiting_fds up to 3.4, waiting_reason of M:N threads); -1: none.
+	// FD is the descriptor that memory names (waiting_fds up to 3.4, waiting_reason of M:N threads). It is -1 if there
+	// is none.
 	FD int32
-	// Child is the process waited for: a pid as the target sees it, -1 for any; 0: none known.
+	// Child is the process waited for: a pid as the target sees it, -1 for any. It is zero if there is none known.
 	Child int32
-	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns; 0: not timed or not known.
+	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns. It is zero if not timed or not known.
 	DeadlineNS int64
 }
 
@@ -125,20 +116,20 @@ type PeerID uint32
 // Kernel is the kernel's view of a thread's native thread, with its age: /proc is read later and more rarely than
 // memory. The zero value means that the kernel was never asked.
 type Kernel struct {
-	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns; 0: never.
+	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	StateAtNS int64
-	// CPUAtNS is when CPUNS, RunDelayNS and Turns were read, CLOCK_MONOTONIC in ns; 0: never.
+	// CPUAtNS is when CPUNS, RunDelayNS and Turns were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	CPUAtNS int64
 	// CPUNS and RunDelayNS are the thread's time on a CPU and its time runnable without one, since its start
 	// (/proc/PID/task/TID/schedstat fields 1 and 2).
 	CPUNS, RunDelayNS int64
-	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS; 0: not known. While it
-	// stays the same the thread has not moved.
+	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS. It is zero if
+	// not known. While it stays the same the thread has not moved.
 	Turns int64
 	// Syscall is the name of the system call the native thread sleeps in; SyscallRunning when it is runnable or on a
 	// CPU; SyscallNone when it sleeps outside a system call (a page fault, say); "" when unknown.
 	Syscall string
-	// FD is the descriptor it waits for, or the first of several; -1: none.
+	// FD is the descriptor it waits for, or the first of several. It is -1 if there is none.
 	FD int32
 	// FDs is how many descriptors a poll or select waits for; 0 or 1 for others.
 	FDs int32
@@ -158,12 +149,13 @@ type Kernel struct {
 const (
 	SyscallRunning = "(running)"
 	SyscallNone    = "(none)"
-	// SyscallStopped: the thread is stopped by a signal or a debugger, wherever it was. Told of holders of the GVL only.
+	// SyscallStopped: the thread is stopped by a signal or a debugger, wherever it was. Told of holders of the GVL
+	// only.
 	SyscallStopped = "(stopped)"
 	// SyscallFrozen: the thread's cgroup is frozen. Told of holders of the GVL only.
 	SyscallFrozen = "(frozen)"
-	// SyscallEnded: the native thread has ended, by pthread_exit, and Ruby does not know. The kernel keeps only the first thread of a process
-	// listed then.
+	// SyscallEnded: the native thread has ended, by pthread_exit, and Ruby does not know. The kernel keeps only the
+	// first thread of a process listed then.
 	SyscallEnded = "(ended)"
 	// SyscallLostLock: the thread waits in a futex for a mutex of C code, and the mutex's owner is no thread of the
 	// process. The owner has ended, or it held the mutex at a fork that did not copy it. SyscallLostHelper: the thread
@@ -177,9 +169,9 @@ const (
 type StackQuality uint8
 
 const (
-	// StackFresh: the stack was read in this sample, or it is that of a thread that waits and was looked at less than 50 ms
-	// ago (a stack tick of a live process of more than 32 threads looks at such threads in turn). Without it Stack is the last
-	// one known.
+	// StackFresh: the stack was read in this sample, or it is that of a thread that waits and was looked at less than
+	// 50 ms ago (a stack tick of a live process of more than 32 threads looks at such threads in turn). Without it
+	// Stack is the last one known.
 	StackFresh StackQuality = 1 << iota
 	// StackPartial: the frames changed while they were read; only the outer part that two copies agree on is kept.
 	StackPartial
@@ -187,7 +179,8 @@ const (
 	StackFailed
 	// StackTruncated: the stack is deeper than the limit and was cut in the middle; Omitted frames are missing.
 	StackTruncated
-	// StackUncertainTop: the innermost frame can't be trusted: of a running thread on this release, or of a stack that is partial.
+	// StackUncertainTop: the innermost frame can't be trusted: of a running thread on this release, or of a stack that
+	// is partial.
 	StackUncertainTop
 )
 
@@ -204,7 +197,7 @@ type Thread struct {
 	Omitted uint32
 	// Stack is the running fiber's stack.
 	Stack StackID
-	// Resumers are the stacks of the fibers that resumed the running one, outward; nil: none.
+	// Resumers are the stacks of the fibers that resumed the running one, outward. It is nil if there is none.
 	Resumers []StackID
 	Blocked  Blocked
 	Kernel   Kernel
@@ -215,7 +208,7 @@ type Thread struct {
 // Ractor is the evidence about one ractor's GVL.
 type Ractor struct {
 	ID RactorID
-	// OwnerStart and OwnerEnd are the owner field at the start and at the end of the read; 0: none.
+	// OwnerStart and OwnerEnd are the owner field at the start and at the end of the read. It is zero if there is none.
 	OwnerStart, OwnerEnd ThreadID
 	// Queue holds the threads waiting for the GVL, first in line first; nil when Torn.
 	Queue []ThreadID
@@ -252,17 +245,18 @@ type GC struct {
 	Count, MinorCount, MajorCount uint64
 	// TimeNS is Ruby's own total, in process CPU time, 3.1 and later; 0 before.
 	TimeNS uint64
-	// Allocated is the number of objects allocated since the process started, exact at this instant on every release. From
-	// 3.4 on objects moved by compaction count too (GCDetail.Moved).
+	// Allocated is the number of objects allocated since the process started, exact at this instant on every release.
+	// From 3.4 on objects moved by compaction count too (GCDetail.Moved).
 	Allocated uint64
-	// Pair is what was allocated just before the GVL owner's stack was read. It is the zero value where that can't be told (no
-	// owner, several ractors running at once, ZJIT of 4.1) and where none was taken, as in most samples above 2.5 kHz.
+	// Pair is what was allocated just before the GVL owner's stack was read. It is the zero value where that can't be
+	// told (no owner, several ractors running at once, ZJIT of 4.1) and where none was taken, as in most samples above
+	// 2.5 kHz.
 	Pair AllocPair
 }
 
 // Proc holds the process's own counters, read at a low rate.
 type Proc struct {
-	// AtNS is when they were read, CLOCK_MONOTONIC in ns; 0: never.
+	// AtNS is when they were read, CLOCK_MONOTONIC in ns. It is zero if it never was.
 	AtNS int64
 	// UserNS and SystemNS are the CPU times of the whole process since its start.
 	UserNS, SystemNS int64
@@ -274,8 +268,9 @@ type Proc struct {
 	SwapBytes int64
 	// Pressure is how long tasks stood still for lack of something.
 	Pressure Pressure
-	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)): of what it shares with others, as
-	// the workers of a forking server do, its part. It is read every ten seconds or less often; 0: not known.
+	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)): of what it shares with
+	// others, as the workers of a forking server do, its part. It is read every ten seconds or less often. It is zero
+	// if not known.
 	PSSBytes int64
 	// Switches is how often a thread of the process was given a CPU since the attach (task/TID/schedstat): its context
 	// switches. What a thread did between the last reading, once a second, and its end is missing.
@@ -283,7 +278,8 @@ type Proc struct {
 	// Stopped: a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process; the state of its main thread is T or t
 	// (/proc/PID/stat, proc(5)). Nothing runs then, and whatever waits waits for that.
 	Stopped bool
-	// Frozen: the process's cgroup, or a parent of it, is frozen (docker pause, systemctl freeze). Nothing runs then either.
+	// Frozen: the process's cgroup, or a parent of it, is frozen (docker pause, systemctl freeze). Nothing runs then
+	// either.
 	Frozen bool
 }
 
@@ -293,7 +289,8 @@ func (p *Proc) Halted() bool { return p.Stopped || p.Frozen }
 // PressureSource says whose stalls a Pressure counts.
 type PressureSource uint8
 
-// The sources of Pressure. PressureNone: the kernel does not count them (no PSI), or a recording of before they were kept.
+// The sources of Pressure. PressureNone: the kernel does not count them (no PSI), or a recording of before they were
+// kept.
 const (
 	PressureNone PressureSource = iota
 	PressureCgroup
@@ -301,19 +298,11 @@ const (
 )
 
 // String is the word used in JSON: none, cgroup, machine.
-func (s PressureSource) String() string {
-	switch s {
-	case PressureCgroup:
-		return "cgroup"
-	case PressureMachine:
-		return "machine"
-	}
-	return "none"
-}
+func (s PressureSource) String() string { return wordOf(s, "none", "none", "cgroup", "machine") }
 
-// Pressure holds the kernel's pressure stall information in ns (Documentation/accounting/psi.rst), totals that only grow: how
-// long some, and how long all, of the tasks that are not idle stood still for lack of a CPU, of memory (reclaiming it, reading
-// back what was thrown out) or of I/O. When Source changes they begin again.
+// Pressure holds the kernel's pressure stall information in ns (Documentation/accounting/psi.rst), totals that only
+// grow: how long some, and how long all, of the tasks that are not idle stood still for lack of a CPU, of memory
+// (reclaiming it, reading back what was thrown out) or of I/O. When Source changes they begin again.
 type Pressure struct {
 	Source                     PressureSource
 	CPUSomeNS                  int64
@@ -323,8 +312,8 @@ type Pressure struct {
 
 // Self is ddtop's own cost, read at a low rate.
 type Self struct {
-	// CPUNS is the CPU time of ddtop since it started, user and system, to the ns. It changes with each reading: reading it
-	// takes CPU time.
+	// CPUNS is the CPU time of ddtop since it started, user and system, to the ns. It changes with each reading:
+	// reading it takes CPU time.
 	CPUNS int64
 	// MaxRSSBytes is its largest resident set.
 	MaxRSSBytes int64
@@ -367,7 +356,7 @@ type Sample struct {
 	// ReadNS is how long the read took.
 	ReadNS int64
 	// PauseNS is for how long the target's threads stood still for this sample, from the first one's stop to the last
-	// one's release; 0: it was not stopped.
+	// one's release. It is zero if it was not stopped.
 	PauseNS int64
 	Depth   Depth
 	// Slow: the clock has slowed down because nothing runs or waits; intervals are longer than the rate asked for.
@@ -385,8 +374,8 @@ type Sample struct {
 	// Classes is the last estimate of what has been allocated by class since the attach. It is nil if there is none,
 	// or in a recording without them. It is shared and must not be changed.
 	Classes *AllocClasses
-	// Fibers is the last look at the known fibers that wait. It is nil if there was none, or in a recording without
-	// them. It is shared and must not be changed. Its times are not those of this sample.
+	// Fibers is the last call of Look at the known fibers that wait. It is nil if there was none, or in a recording
+	// without them. It is shared and must not be changed. Its times are not those of this sample.
 	Fibers *Fibers
 	// Changes are those of the GVL since the sample before, in exact mode.
 	Changes Changes
@@ -399,7 +388,8 @@ func (s *Sample) Clone() *Sample {
 	return c
 }
 
-// CopyFrom makes s a deep copy of another sample in the memory that s has, so that in the steady state nothing is allocated.
+// CopyFrom makes s a deep copy of another sample in the memory that s has, so that in the steady state nothing is
+// allocated.
 func (s *Sample) CopyFrom(from *Sample) {
 	ractors := slices.Grow(s.Ractors[:0], len(from.Ractors))[:len(from.Ractors)]
 	threads := slices.Grow(s.Threads[:0], len(from.Threads))[:len(from.Threads)]

@@ -13,8 +13,8 @@ var ErrEnded = errors.New("the target has ended")
 // then call Group.Done. After that a new Source may sample the process again.
 var ErrGaveWay = errors.New("its place was given to another process")
 
-// Era is the generation of scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue), for texts and for
-// what can't be known.
+// Era is the generation of scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue), for texts
+// and for what can't be known.
 type Era uint8
 
 const (
@@ -51,10 +51,10 @@ type Process struct {
 	CPUs int
 	// StackRate and LockRate are the rates asked for, in Hz.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take, for which it lowers its rates; 0: no limit.
+	// Overhead is the share of one CPU that ddtop may take, for which it lowers its rates. It is zero if no limit.
 	Overhead float64 `json:",omitempty"`
-	// OverheadMost is the share that it may take if Overhead is not enough for the least quality of figures (LeastQualities). Zero means
-	// that Overhead holds whatever the quality.
+	// OverheadMost is the share that it may take if Overhead is not enough for the least quality of figures
+	// (LeastQualities). Zero means that Overhead holds whatever the quality.
 	OverheadMost float64 `json:",omitempty"`
 	// Pauses: all threads are stopped while stacks are read.
 	Pauses bool

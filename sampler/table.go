@@ -11,14 +11,14 @@ const (
 
 // table holds entries by ID, from 1 on. IDs are given once; entries can be evicted.
 type table[T any] struct {
-	pages []*page[T] // nil: all of its entries are evicted
+	pages []*page[T] // nil if all of its entries are evicted
 	last  uint32     // the last ID given
 	live  int
 }
 
 type page[T any] struct {
 	entries [pageSize]T
-	// used is the generation in which an entry was used last; 0: there is none.
+	// used is the generation in which an entry was used last. It is zero if there is none.
 	used [pageSize]Generation
 	live int
 }
@@ -70,8 +70,9 @@ func (t *table[T]) use(id uint32, now Generation) {
 	}
 }
 
-// evict takes the entries away that were not used since a generation, those given last first. keep is called for each that
-// stays with the generation of its last use, drop for each that goes. It returns the memory of the pages that went.
+// evict takes the entries away that were not used since a generation, those given last first. keep is called for each
+// that stays with the generation of its last use, drop for each that goes. It returns the memory of the pages that
+// went.
 func (t *table[T]) evict(before Generation, keep func(v *T, used Generation), drop func(v *T)) (bytes int64) {
 	var zero T
 	for i := len(t.pages) - 1; i >= 0; i-- {
@@ -83,7 +84,9 @@ func (t *table[T]) evict(before Generation, keep func(v *T, used Generation), dr
 			switch u := p.used[j]; {
 			case u == 0:
 			case u >= before:
-				keep(&p.entries[j], u)
+				if keep != nil {
+					keep(&p.entries[j], u)
+				}
 			default:
 				drop(&p.entries[j])
 				p.entries[j], p.used[j] = zero, 0

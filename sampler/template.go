@@ -3,14 +3,14 @@ package sampler
 import "strings"
 
 const (
-	// viewsFolder is where the templates of a Rails application or engine lie, viewsInName the same in the name of the method that
-	// Rails makes of one: ActionView::Base#_app_views_orders__row_html_erb___1844674407370955161_23420.
+	// viewsFolder is where the templates of a Rails application or engine lie, viewsInName the same in the name of the
+	// method that Rails makes of one: ActionView::Base#_app_views_orders__row_html_erb___1844674407370955161_23420.
 	viewsFolder = "app/views/"
 	viewsInName = "_app_views_"
 )
 
-// templateLabel is the label of a frame, of a template that Rails has compiled to a method its file: "orders/_row.html.erb", "block in
-// orders/_row.html.erb".
+// templateLabel is the label of a frame, of a template that Rails has compiled to a method its file:
+// "orders/_row.html.erb", "block in orders/_row.html.erb".
 func templateLabel(label, path string) string {
 	if !strings.Contains(label, viewsInName) {
 		return label

@@ -27,8 +27,8 @@ func (f Frame) Marked() Frame {
 	return f
 }
 
-// Marked returns a Dictionary of the same entries whose Frame returns what Frame.Marked does. Every export of stacks reads it.
-// Recordings and the JSON of dumps do not: they have Uncertain itself.
+// Marked returns a Dictionary of the same entries whose Frame returns what Frame.Marked does. Every export of stacks
+// reads it. Recordings and the JSON of dumps do not: they have Uncertain itself.
 func (d *Dictionary) Marked() *Dictionary {
 	if d == nil || d.marks {
 		return d

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxQueued bounds the changes that wait for the sample that they belong to, some 7 MB. When there are more all of them are dropped.
+// maxQueued bounds the changes that wait for their sample, about 7 MB. If there are more, all are dropped.
 const maxQueued = 2 * sampler.MaxChanges
 
 // List says which threads a sample has, by the addresses of their rb_thread_t. It does not change.
@@ -37,7 +37,7 @@ type Collector struct {
 	// fresh: the next Changes begin anew. lost is sampler.Reads.Lost of the last sample.
 	fresh bool
 	lost  uint64
-	// list is the last sample's; unnamed counts those of lives whose number is not known.
+	// list is the list of the last sample. unnamed is the number of lives without a ThreadID.
 	list    *List
 	unnamed int
 	// out is what was handed out last, of whose it is; ended are the lives that ended meanwhile.
@@ -60,8 +60,8 @@ type life struct {
 	sinceNS int64
 }
 
-// NewCollector returns a Collector that believes what is told from a time on, CLOCK_MONOTONIC in ns. What was before says in which states
-// threads were then.
+// NewCollector returns a Collector that believes changes from a time on, CLOCK_MONOTONIC in ns. Earlier changes only
+// say in which states threads were at that time.
 func NewCollector(fromNS int64) *Collector {
 	return &Collector{
 		lives: make(map[uint64]*life), doneNS: fromNS, fresh: true, list: NewList(0), started: make(map[sampler.ThreadID]bool),
@@ -77,12 +77,13 @@ func (c *Collector) Changed(x *Change) {
 	c.queue = append(c.queue, *x)
 }
 
-// Fill sets a sample's Changes, to what is valid until the next call. All changes of until the sample's time must have come. list says
-// which threads the sample has; nil: that is not known, or the changes are not believed, and none are told then.
+// Fill sets a sample's Changes. They are valid until the next call. All changes up to the sample's time must have come.
+// list has the threads of the sample. If it is nil, because it is not known or the changes are not believed, the sample
+// gets no changes.
 func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	s.Changes = sampler.Changes{}
 	if s.Reads.Lost != c.lost {
-		// Who knows samples only knows nothing of the time of those that were lost.
+		// A receiver of samples knows nothing of the time of lost ones.
 		c.lost, c.fresh = s.Reads.Lost, true
 	}
 	if s.TimeNS <= c.doneNS {
@@ -184,7 +185,7 @@ func (c *Collector) apply(l *life, x *Change) {
 	}
 }
 
-// name puts the numbers of threads into out, by the list of the sample before and that of this one.
+// name sets the ThreadIDs in out, by the lists of the sample before and of this one.
 func (c *Collector) name(list *List, nowNS int64) {
 	clear(c.started)
 	for _, l := range c.of {
@@ -210,7 +211,7 @@ func (c *Collector) name(list *List, nowNS int64) {
 	c.list = list
 }
 
-// rename tells of threads whose numbers are known from now on alone.
+// rename adds changes for threads whose ThreadIDs are known only from now on.
 func (c *Collector) rename(list *List, nowNS int64) {
 	say := func(l *life, state sampler.GVLState) {
 		// Since when it is in that state is known of a thread without a number, or of another number, only.
@@ -231,7 +232,8 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find looks a thread up; 0: it is not there. One that a list has without a native thread is the first that has its address.
+// find returns the ThreadID of a life by a list. It is zero if the list has no such thread. A thread that a list has
+// without a native thread is the first life with its address.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

@@ -110,7 +110,8 @@ func TestCollectorFresh(t *testing.T) {
 	c.want(c.fill(160, 3, both), "140-160, 150: 11 (1) released no CPU 20 doubtful")
 }
 
-// TestCollectorBounds: more changes than a sample may have, or than may wait for one, are dropped, and the states are known afterwards.
+// TestCollectorBounds: more changes than a sample may have, or than may wait for one, are dropped, and the states are
+// known afterwards.
 func TestCollectorBounds(t *testing.T) {
 	for _, n := range []int{sampler.MaxChanges/2 + 1, maxQueued/2 + 1} {
 		c := newCollected(t)
@@ -145,7 +146,8 @@ func TestCollectorThreads(t *testing.T) {
 	// It ends; its address is that of one that no sample sees, and then of one that the next one lists.
 	c.feed(exited(20, 1), run(30, 5, threadA), exited(40, 5), run(50, 6, threadA))
 	c.want(c.fill(60, 0, at([3]int{threadA, 13, 6})), "10-60, 20: 11 (1) gone, 30: 0 (5) held, 40: 0 (5) gone, 50: 13 (6) held")
-	// One that was listed before it had a native thread, and has ended before the next sample: the first that has its address.
+	// One that was listed before it had a native thread, and has ended before the next sample: the first that has its
+	// address.
 	c.feed(exited(61, 6))
 	starting := at([3]int{threadA, 14, 0})
 	c.want(c.fill(62, 0, starting), "60-62, 61: 13 (6) gone")

@@ -2,11 +2,12 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// SlackNS is how much earlier or later, in ns, a thread may have held the GVL that sampling saw holding it: what sampling reads it
-// reads within some time, of which it tells the middle.
+// SlackNS is how much earlier or later, in ns, a thread may have held the GVL that sampling saw holding it: what
+// sampling reads it reads within some time, of which it tells the middle.
 const SlackNS = 1_000_000
 
-// staleNS is for how long after a thread's end sampling may take the next one, which has its memory, for it, in ns.
+// staleNS is the time after a thread's end in which sampling may mistake the next thread, which has its memory, for it,
+// in ns.
 const staleNS = 1_000_000_000
 
 // sameLookNS is how long looks at one thread count as one, in ns.
@@ -15,7 +16,7 @@ const sameLookNS = 1_000_000_000
 // maxPast is how many turns are kept for comparison, half a second's of the busiest load that was seen.
 const maxPast = 1 << 15
 
-// turn is a stretch of time in which a thread held the GVL, CLOCK_MONOTONIC in ns.
+// turn is an interval in which a thread held the GVL, CLOCK_MONOTONIC in ns.
 type turn struct {
 	tid          int32
 	fromNS, toNS int64
@@ -39,9 +40,9 @@ func (p *past) add(t turn) {
 // at returns the turn of a number, the oldest one's is 0.
 func (p *past) at(n int) *turn { return &p.turns[(p.next+n)%len(p.turns)] }
 
-// Compare takes what sampling saw: that a thread held the GVL at a time. All records of until SlackNS after it must have been fed. What
-// was so long ago that it is not known any more, or is doubtful, is not compared; nor is what sampling saw under the number of a
-// thread that has just ended.
+// Compare takes what sampling saw: that a thread held the GVL at a time. All records up to SlackNS after it must have
+// been fed. Compare leaves out times that are too long ago or doubtful. It also leaves out a number whose thread has
+// just ended.
 func (m *Machine) Compare(tid int32, atNS int64) {
 	from, to := atNS-SlackNS, atNS+SlackNS
 	if from < m.doubt || len(m.past.turns) == maxPast && m.past.at(0).toNS > from {
@@ -71,15 +72,15 @@ func (m *Machine) Compare(tid int32, atNS int64) {
 	m.count(tid, atNS, false)
 }
 
-// look is a comparison: of whom, when, and what came of it.
+// look is a comparison: the thread, the time and the result.
 type look struct {
 	tid    int32
 	atNS   int64
 	agreed bool
 }
 
-// count counts a comparison, but once for all looks at the same turn: a thread that lost its CPU just before its record is made is seen
-// so many times.
+// count counts a comparison, but once for all looks at the same turn: a thread that lost its CPU just before its record
+// is made is seen so many times.
 func (m *Machine) count(tid int32, atNS int64, agreed bool) {
 	if l := &m.looked; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameLookNS {
 		return

@@ -10,14 +10,15 @@ import (
 // maxThreads bounds the threads that are followed at once; records of more are counted (Checks.Untracked).
 const maxThreads = 20000
 
-// Machine makes changes of records. It follows one scheduler whose threads have native threads of their own (no M:N threads). It is
-// for one goroutine.
+// Machine makes changes of records. It follows one scheduler whose threads have native threads of their own (no M:N
+// threads). It is for one goroutine.
 type Machine struct {
 	changed func(*Change)
 	threads map[int32]*thread
 	// of says which native thread an rb_thread_t was seen on last.
 	of map[uint64]int32
-	// holder is the thread that got the GVL last. It may have given it away since. It is nil if no thread got it, or if the thread has ended.
+	// holder is the thread that got the GVL last. It may have given it away since. It is nil if no thread got it, or if
+	// the thread has ended.
 	holder *thread
 	checks Checks
 	lastNS int64
@@ -35,12 +36,13 @@ type Machine struct {
 
 // Checks say how well the records fit together and to what sampling sees.
 type Checks struct {
-	// Records counts all records, Untracked those of threads beyond the limit.
+	// Records counts all records, Untracked the records of threads beyond the limit.
 	Records, Untracked uint64
-	// Runs is how often a thread got the GVL, Unclosed how often it did while another one was not known to have given it away: a
-	// record was missing.
+	// Runs is how often a thread got the GVL, Unclosed how often it did while another one was not known to have given
+	// it away: a record was missing.
 	Runs, Unclosed uint64
-	// Agreed and Disagreed count the turns in which sampling saw a thread hold the GVL that did by the records too, and that did not.
+	// Agreed and Disagreed count the turns in which sampling saw a thread hold the GVL that did by the records too, and
+	// that did not.
 	Agreed, Disagreed uint64
 }
 
@@ -52,8 +54,8 @@ type thread struct {
 	// state is GVLGone before the first one is known, since is when it began.
 	state sampler.GVLState
 	since int64
-	// delay is DelayNS of its last record; began is it at the state's begin. proven: there was a record of its own; own: one that says
-	// itself whose it is.
+	// delay is DelayNS of its last record; began is it at the state's begin. proven: there was a record of its own;
+	// own: one that says itself whose it is.
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
@@ -62,8 +64,8 @@ type thread struct {
 // waits reports whether a thread in a state waits for the GVL.
 func waits(g sampler.GVLState) bool { return g == sampler.GVLQueued || g == sampler.GVLChosen }
 
-// NewMachine returns a Machine that knows of no thread yet. It calls changed with each change, in order of time. The change is valid
-// during the call only.
+// NewMachine returns a Machine that knows of no thread yet. It calls changed with each change, in order of time. The
+// change is valid during the call only.
 func NewMachine(changed func(*Change)) *Machine {
 	return &Machine{changed: changed, threads: make(map[int32]*thread), of: make(map[uint64]int32)}
 }
@@ -72,24 +74,24 @@ func NewMachine(changed func(*Change)) *Machine {
 type Change struct {
 	// AtNS is CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Life numbers the threads: it is no other one's, where native ids and addresses are used again. Address is that of the rb_thread_t.
+	// Life numbers the threads. It is unique, while native ids and addresses are used again. Address is the address of
+	// the rb_thread_t.
 	Life, Address uint64
 	TID           int32
 	State         sampler.GVLState
 	// NoCPUNS and Doubtful are as in sampler.Change.
 	NoCPUNS  int64
 	Doubtful bool
-	// Stack and Resumes are those of sampler.Change.
+	// Stack, Resumes and Doing are as in sampler.Change.
 	Stack, Resumes sampler.StackID
-	// Doing is that of sampler.Change.
-	Doing sampler.Doing
+	Doing          sampler.Doing
 }
 
-// Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is taken to be of just
-// after it.
+// Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is
+// taken to be of just after it.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
-// tell tells of a change of a thread. r is the record of a thread that has the GVL, and nil of others.
+// tell reports a change of a thread. r is the record of a thread that gets the GVL, and nil for other changes.
 func (m *Machine) tell(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool, r *Record) {
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
 	if r != nil {
@@ -115,7 +117,7 @@ func (m *Machine) Feed(r *Record) {
 		m.checks.Records++
 	}
 	if r.Kind == Signalled {
-		// No lock is held: it says for sure only that a thread which ran does not any more.
+		// No lock is held: the record proves only that a thread which ran has stopped running.
 		if t := m.threads[r.TID]; t != nil && t.state == sampler.GVLHeld && t.address == r.Thread && r.state() != sampler.GVLHeld {
 			m.note(t, r)
 			m.move(t, r.state(), now, r)
@@ -146,9 +148,9 @@ func (m *Machine) Feed(r *Record) {
 	}
 }
 
-// firstOf tells which rb_thread_t it is that makes a record as none of Ruby's: up to Ruby 3.2 a native thread has had the GVL before its
-// thread-local storage says whose it is. Its thread is the one that it was listed with, or the owner that is no other native thread's.
-// 0: none.
+// firstOf returns the rb_thread_t of a record that names none. Up to Ruby 3.2 a native thread has had the GVL before
+// its thread-local storage names its rb_thread_t. That is the one that it was listed with, or the owner if no other
+// native thread has it. It returns zero if there is none.
 func (m *Machine) firstOf(r *Record) uint64 {
 	if t := m.threads[r.TID]; t != nil {
 		if t.own {
@@ -170,7 +172,8 @@ func (m *Machine) note(t *thread, r *Record) {
 	}
 }
 
-// find returns the thread of a record, which is new when its native thread or its rb_thread_t is; nil: there are too many.
+// find returns the thread of a record. It is new if its native thread or its rb_thread_t is. It is nil if there are too
+// many.
 func (m *Machine) find(r *Record, now int64) *thread {
 	t := m.threads[r.TID]
 	if t != nil && t.address == r.Thread {
@@ -259,7 +262,8 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 	m.tell(t, to, now, noCPU, doubtful, r)
 }
 
-// leave ends the state that a thread is in. It returns for how long the thread had no CPU in it, and whether it is doubtful.
+// leave ends the state that a thread is in. It returns for how long the thread had no CPU in it, and whether it is
+// doubtful.
 func (m *Machine) leave(t *thread, now int64) (noCPU int64, doubtful bool) {
 	noCPU, doubtful = min(max(t.delay-t.began, 0), now-t.since), t.doubtful
 	if t.state == sampler.GVLHeld {
@@ -294,8 +298,8 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends, at a time, the threads of which nothing has been recorded since records were lost and that are there no longer, as alive says:
-// the records of their ends are among the lost ones. All records of until then must have been fed.
+// Gone ends, at a time, the doubtful threads that have ended, as alive reports: the records of their ends were lost.
+// All records up to that time must have been fed.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)
 	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {

@@ -169,7 +169,8 @@ func TestLostRecordsMakeDoubtful(t *testing.T) {
 	}
 }
 
-// TestGone: a thread whose end is among the records that were lost is told of no longer; who made a record since is there.
+// TestGone: a thread whose end is among the records that were lost is told of no longer; who made a record since is
+// there.
 func TestGone(t *testing.T) {
 	k := new(told)
 	m := NewMachine(k.changed)
@@ -282,8 +283,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 
 func nothing(*Change) {}
 
-// FuzzMachine: for any records, changes come in order of time, each brings its thread into another state, and at most one thread holds the
-// GVL at a time.
+// FuzzMachine: for any records, changes come in order of time, each brings its thread into another state, and at most
+// one thread holds the GVL at a time.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 3, 1, 2, 2, 2, 1, 1, 0, 3, 3, 1, 2, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -332,7 +333,8 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// TestFirstTurn: up to Ruby 3.2 the record of a thread's first turn is made before its thread-local storage says whose it is.
+// TestFirstTurn: up to Ruby 3.2 the record of a thread's first turn is made before its thread-local storage says whose
+// it is.
 func TestFirstTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		began []Record

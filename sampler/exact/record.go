@@ -10,8 +10,8 @@ const (
 	Unlocked Kind = iota + 1
 	// Slept: a thread is about to give the mutex back and to sleep until it is signalled.
 	Slept
-	// Signalled: a thread wakes another one, and does not own the GVL (any more). No lock need be held: only what it says of the
-	// thread itself counts.
+	// Signalled: a thread wakes another one, and does not own the GVL. No lock need be held: only what the record says
+	// of the thread itself counts.
 	Signalled
 	// Exited: the native thread ends.
 	Exited
@@ -19,23 +19,22 @@ const (
 	Began
 )
 
-// Record is the scheduler at an instant, as the native thread sees it that is in it then. All but that of Signalled hold the mutex: so
-// they are final and fit together.
+// Record is the scheduler at an instant, as the native thread in it sees it. All kinds but Signalled hold the mutex, so
+// their words are final and fit together.
 type Record struct {
 	// NS is CLOCK_MONOTONIC in ns.
 	NS   int64
 	TID  int32
 	Kind Kind
-	// Queued and Linked: the thread is in the queue for the GVL; it is in the list of running threads. Up to Ruby 3.2, of which a
-	// record says Before33, Queued is that it is about to sleep until it may have the GVL (or, of Began, that it does), and Linked, and
-	// Last below, say nothing.
+	// Queued: the thread is in the queue for the GVL. Linked: it is in the list of running threads. Up to Ruby 3.2
+	// (Before33) Queued means that it is about to sleep until it may have the GVL, and Linked and Last mean nothing.
 	Queued, Linked, Before33 bool
-	// Thread is the address of its rb_thread_t; 0: it is none of Ruby's (the timer thread). Owner is the thread that owns the GVL,
-	// Last the last one in the queue; 0: none.
+	// Thread is the address of its rb_thread_t. It is zero if the thread is not one of Ruby's (the timer thread). Owner
+	// is the thread that owns the GVL, Last the last one in the queue. They are zero if there is none.
 	Thread, Owner, Last uint64
 	// DelayNS is for how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64
-	// Stack and Resumes are those of sampler.Change, for the record of a wait's end; 0: not known.
+	// Stack and Resumes are as in sampler.Change, for the record of a wait's end. They are zero if not known.
 	Stack, Resumes sampler.StackID
 }
 

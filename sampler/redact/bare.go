@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Bare returns a Process without what can name a person, a machine or a directory: command line, user, host, and the path in
-// LayoutNote except for its last name.
+// Bare returns a Process without what can name a person, a machine or a directory: command line, user, host, and the
+// path in LayoutNote except for its last name.
 func Bare(p sampler.Process) sampler.Process {
 	p.CommandLine, p.User, p.Host = nil, "", ""
 	// It holds one path at most, which may have any characters. A relative one begins where "in " ends.
@@ -22,13 +22,13 @@ func Bare(p sampler.Process) sampler.Process {
 	return p
 }
 
-// rootedPath is a path that begins at the root, up to its last slash, in a sentence: it ends where no path is thought to go on,
-// so that one with blanks is taken whole.
+// rootedPath is a path that begins at the root, up to its last slash, in a sentence: it ends where no path is thought
+// to go on, so that one with blanks is taken whole.
 var rootedPath = regexp.MustCompile(`(^|[\s"'(=:])/(?:[^/:;,"'()\n][^:;,"'()\n]*/)?([^\s/])`)
 
-// BareText returns a sentence in which files have no directories: the paths that are given, whatever characters they have
-// (of one that ends with a slash nothing stays), and those that begin at the root. Of two paths in one clause what is
-// between them is lost.
+// BareText returns a sentence in which files have no directories: the paths that are given, whatever characters they
+// have (of one that ends with a slash nothing stays), and those that begin at the root. Of two paths in one clause what
+// is between them is lost.
 func BareText(text string, paths ...string) string {
 	paths = slices.Clone(paths)
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) }) // none is cut short by a part of it
@@ -57,9 +57,9 @@ func withoutDirectories(path string) string {
 	return path[i+1:]
 }
 
-// HideDirectories makes a view of a Dictionary (see its View) give file names without their directories, which can name a
-// person, a customer or a machine, and of requests, statements and exceptions nothing of values. This holds from now on; with false, all
-// is given again. Files of one name in several directories can't be distinguished then.
+// HideDirectories makes a view of a Dictionary (see its View) give file names without their directories, which can name
+// a person, a customer or a machine. It also leaves out the values of requests, statements and exceptions. With false
+// the view gives everything again. Files of one name in several directories look the same then.
 func HideDirectories(d *sampler.Dictionary, hide bool) {
 	if hide {
 		d.Hide(&bare)

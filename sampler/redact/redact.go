@@ -1,4 +1,5 @@
-// Package redact leaves out of what ddtop hands out what can name a person, a machine, a network, a directory or a customer.
+// Package redact leaves out of what ddtop hands out what can name a person, a machine, a network, a directory or a
+// customer.
 package redact
 
 import (
@@ -20,13 +21,13 @@ import (
 // maxRedactedBytes bounds the names that a Redactor remembers, in bytes; those beyond have no pseudonym of their own.
 const maxRedactedBytes = 16 << 20
 
-// Redactor replaces what can name a person, a machine, a network, a directory or a customer by pseudonyms: the same name
-// by the same one, numbered in the order in which they are met, so that they tell nothing of the name. docs/reference/redaction.md says
-// what is replaced and what stays. What was given out is not replaced again. A nil Redactor leaves everything as it is; any
-// number of goroutines may use one.
+// Redactor replaces what can name a person, a machine, a network, a directory or a customer by pseudonyms. The same
+// name gets the same pseudonym. They are numbered in the order in which names are met, so they say nothing of the name.
+// docs/reference/redaction.md says what is replaced and what stays. A pseudonym is not replaced again. A nil Redactor
+// leaves everything as it is. Any number of goroutines may use one.
 type Redactor struct {
 	mu sync.Mutex
-	// given are the pseudonyms, by kind and name; taken are they themselves; last is the last number by kind.
+	// given are the pseudonyms, by kind and name. taken are all of them. last is the last number by kind.
 	given map[redacted]string
 	taken map[string]struct{}
 	last  map[string]int
@@ -43,7 +44,8 @@ func New() *Redactor {
 	return &Redactor{given: make(map[redacted]string), taken: make(map[string]struct{}), last: make(map[string]int), words: make(map[string]string)}
 }
 
-// View returns a Dictionary of the same entries that hands out what the Redactor leaves of them; d itself when r is nil.
+// View returns a Dictionary of the same entries that hands out what the Redactor leaves of them; d itself when r is
+// nil.
 func (r *Redactor) View(d *sampler.Dictionary) *sampler.Dictionary {
 	if r == nil {
 		return d
@@ -92,7 +94,7 @@ func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	return p
 }
 
-// programs are titles that tell nothing of whose program it is.
+// programs are titles that say nothing of their owner.
 var programs = []string{
 	"ruby", "irb", "rails", "rake", "rackup", "bundle", "bundler", "puma", "unicorn", "unicorn_rails", "falcon", "thin", "passenger",
 	"webrick", "sidekiq", "sidekiqswarm", "resque", "good_job", "solid_queue", "delayed_job", "shoryuken", "karafka", "racecar", "que",
@@ -120,19 +122,19 @@ func (r *Redactor) User(name string) string {
 	return p
 }
 
-// frame returns a Frame whose files have no directories. The names of methods, files and gems stay: without them there is no
-// picture.
+// frame returns a Frame whose files have no directories. The names of methods, files and gems stay: without them there
+// is no picture.
 func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 	f.Path, f.AbsolutePath = r.file(f.Path), r.file(f.AbsolutePath)
 	return f
 }
 
-// fileName is the name of a file as those of programs are, with what Ruby puts around it: "order.rb", "x y.html.erb", "rails",
-// "(irb)", "<internal:kernel>", "(eval at order.rb:3)". eval takes any text for one: a query, a link, a customer's words.
+// fileName is a usual file name of code, with what Ruby puts around it: "order.rb", "x y.html.erb", "rails", "(irb)",
+// "<internal:kernel>", "(eval at order.rb:3)". eval takes any text for one: a query, a link, a customer's words.
 var fileName = regexp.MustCompile(`^(?:\(eval at |<internal:)*(?:\(?[\pL\pN\pM._+~-]{1,255}\)?|[\pL\pN\pM ._+~,()\[\]-]{1,250}\.` +
 	`(?:rb|ru|rake|erb|haml|slim|builder|jbuilder|rabl|arb|prawn|liquid|gemspec|thor))(?::-?\d+\)|>)*$`)
 
-// file returns what stands for the name of a file of code: its last name, or a pseudonym where that is not a file's.
+// file returns the last name in a path of code, or a pseudonym if that is not a usual file name.
 func (r *Redactor) file(path string) string {
 	name := withoutDirectories(path)
 	if plain(name) || fileName.MatchString(name) {
@@ -169,16 +171,16 @@ var threadWords = strings.Fields(`
 	solid queue karafka rdkafka rdk broker bunny redis grpc global watcher watch background executor executors cache
 	consumer producer dispatcher supervisor jemalloc iou sqp finalizer irb debug`)
 
-// maxKeptDigits is how many digits a number in a thread's name may have that stays, and maxKeptNumbers how many of them there
-// may be: they count threads, and are not addresses.
+// maxKeptDigits is how many digits a number in a thread's name may have that stays, and maxKeptNumbers how many of them
+// there may be: they count threads, and are not addresses.
 const (
 	maxKeptDigits  = 3
 	maxKeptNumbers = 2
 )
 
-// ThreadName returns what stands for a thread's name: itself when all of its words are those of well-known libraries
-// ("puma srv tp 003"). Other names become "thread A", and those that differ in their digits alone "thread B 1", "thread B 2",
-// so that the members of a pool stay together.
+// ThreadName returns a thread's name if all of its words are those of well-known libraries ("puma srv tp 003"). Other
+// names become "thread A". Names that differ only in their digits become "thread B 1", "thread B 2", so that the
+// members of a pool stay together.
 func (r *Redactor) ThreadName(name string) string {
 	if r == nil || name == "" || wellKnown(name) {
 		return name
@@ -258,7 +260,8 @@ func (r *Redactor) Peer(p sampler.Peer) sampler.Peer {
 	return p
 }
 
-// address returns what stands for one end of a socket. The machine itself and "any address" are the same everywhere, and stay.
+// address returns what stands for one end of a socket. The machine itself and "any address" are the same everywhere,
+// and stay.
 func (r *Redactor) address(kind sampler.PeerKind, address string) string {
 	if address == "" {
 		return ""
@@ -325,8 +328,8 @@ func (r *Redactor) End(e sampler.End) sampler.End {
 	return e
 }
 
-// Relative returns a Relative under a pseudonym; exe is the path of the file it runs, which Why may name. Its Source has to be
-// redacted by itself.
+// Relative returns a Relative under a pseudonym; exe is the path of the file it runs, which Why may name. Its Source
+// has to be redacted by itself.
 func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	if r == nil {
 		return x
@@ -345,7 +348,8 @@ func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 // maxKnownPaths bounds the paths that Know keeps.
 const maxKnownPaths = 1024
 
-// Know makes paths known that any sentence may name, such as those on the command line. Those beyond a limit are not kept.
+// Know makes paths known that any sentence may name, such as those on the command line. Those beyond a limit are not
+// kept.
 func (r *Redactor) Know(paths ...string) {
 	if r == nil {
 		return
@@ -383,7 +387,7 @@ func (r *Redactor) Error(err error) string {
 	return r.Text(text, pathsOf(err)...)
 }
 
-// pathsOf are the paths that an error is about, as far as it tells.
+// pathsOf returns the paths in an error, if it says which they are.
 func pathsOf(err error) []string {
 	var paths []string
 	switch e := err.(type) {

@@ -166,7 +166,8 @@ func TestRedactedErrors(t *testing.T) {
 	}
 }
 
-// kept are the strings that a Redactor leaves, by type and field: what any Ruby or machine has, and what the picture is made of.
+// kept are the strings that a Redactor leaves, by type and field: what any Ruby or machine has, and what the picture is
+// made of.
 var kept = map[string]string{
 	"Process.RubyVersion": "a release", "Process.RubyDescription": "a release", "Process.Machine": "a machine", "Process.JIT": "a word",
 	"Process.Layout": "a release", "Process.PriorityNote": "words of ddtop's",
@@ -254,7 +255,8 @@ func TestWorkRedacted(t *testing.T) {
 	}
 }
 
-// TestHostileWorkRedacted: what a recording with values holds, whatever it is, is not in a redacted view, nor in one that hides values.
+// TestHostileWorkRedacted: what a recording with values holds, whatever it is, is not in a redacted view, nor in one
+// that hides values.
 func TestHostileWorkRedacted(t *testing.T) {
 	d := sampler.NewDictionary()
 	views := map[string]*sampler.Dictionary{"redacted": New().View(d), "hidden": d.View()}

@@ -14,7 +14,7 @@ var (
 	className  = regexp.MustCompile(`^[A-Z][\w:]*$`)
 )
 
-// work returns a Work without values. A controller's action and a job's class are names as those of methods are, and stay; a path
+// Work returns a Work without values. A controller's action and a job's class stay, as the names of methods do. A path
 // can name a customer.
 func (r *Redactor) Work(w sampler.Work) sampler.Work {
 	w.Values = ""
@@ -57,15 +57,15 @@ var (
 	asksKeys = regexp.MustCompile(`^[A-Z][A-Z_.]{0,23}(?: and \d+ more)?$`)
 )
 
-// literal is a literal of SQL, or what looks like one: in quotes, a bind or a number. Double quotes hold a name behind a dot or in front
-// of one, else it may be MySQL's string.
+// literal is a literal of SQL, or what looks like one: in quotes, a bind or a number. Double quotes hold a name behind
+// a dot or in front of one, else it may be MySQL's string.
 var literal = regexp.MustCompile(`'(?:[^'\\]|'')*'|` + nameInDots.String() + `|"[^"\\]*"|\$\d+\b|\b\d[\w.]*`)
 
 // unclear is what can hide a literal's beginning or end, or says a secret outside of one.
 var unclear = regexp.MustCompile("['\"`\\\\$#@:{}\\[\\]]|--|/\\*|;.|[^ -~]|(?i)\\b(?:exec|execute|identified|password *[^ =<>,.)])")
 
-// withoutLiterals returns a statement that may have been read with its values without them; its verb alone where it can't be told
-// what they are.
+// withoutLiterals removes the values from a statement that may have been read with them. It returns only the verb if
+// they cannot be told apart.
 func withoutLiterals(s string) string {
 	if s == "" {
 		return ""

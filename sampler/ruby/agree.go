@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// moreCopies is how many more copies than two are made of a stack that changes faster than it is read. Each copy of it is
-	// torn, and in a loop two may be torn alike: on 4.0 with YJIT one of 3,000 double reads, with the interpreter of 3.1 one
-	// of some 2 million, on two CPUs that did nothing else.
+	// moreCopies is the number of copies beyond two of a stack that changes faster than it is read. Each copy of it is
+	// torn, and in a loop two may be torn alike. Measured on two idle CPUs: one of 3,000 double reads on 4.0 with YJIT,
+	// one of about 2 million with the interpreter of 3.1.
 	moreCopies = 2
 	// restlessReads is for how many reads a stack counts as one of these after its copies have differed.
 	restlessReads = 64
@@ -21,8 +21,8 @@ type stackCopy struct {
 	frames []byte
 }
 
-// stackArea says which frames a reading is about: those of the VM stack [low, end) from cfp outward. Of a stack deeper than the
-// limit these are the inner innermost ones and the outer outermost ones; else outer is 0.
+// stackArea says which frames are read: those of the VM stack [low, end) from cfp outward. Of a stack deeper than the
+// limit it has the inner innermost frames and the outer outermost ones. Otherwise outer is zero.
 type stackArea struct {
 	low, end, cfp attach.Address
 	inner, outer  int
@@ -50,13 +50,13 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	return max(a.inner, a.size()-int(a.end-cfp)/frameSize)
 }
 
-// agree decides which frames of a reading are believed, whatever way the stack is read: it returns how many innermost ones of the
-// first copy are to be dropped, all of them when the copies are not of the same stack. Each copy ends with the area's frames.
+// agree decides which frames are believed, however the stack was read. It returns the number of innermost frames of the
+// first copy to drop, all of them if the copies are of different stacks. Each copy ends with the area's frames.
 //
-// What is kept was the stack in the instants in which the contexts of the other copies were read: each lies between two copies
-// of the frames, so a frame that is the same in both was the same then, and it was on the stack then if it does not lie inward of
-// that context's own innermost frame. A frame that was popped before keeps its bytes, so that it is the same in all copies;
-// without the look at the context it would stand on top of frames that were pushed after that.
+// The frames kept were the stack when the contexts of the other copies were read. Each context lies between two copies
+// of the frames. So a frame that is the same in both was the same then, and was on the stack if it does not lie inward
+// of that context's innermost frame. The context matters because a popped frame keeps its bytes and is the same in all
+// copies.
 func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	for i := range copies[1:] {
 		drop = max(drop, r.differ(a, copies[0].frames, &copies[i+1]))
@@ -64,8 +64,8 @@ func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	return drop
 }
 
-// alike reports whether two copies of a stack are the same, context and frames: of a thread or fiber that does not run nothing
-// has changed between them, and nothing is to be dropped.
+// alike reports whether two copies of a stack are the same, context and frames: of a thread or fiber that does not run
+// nothing has changed between them, and nothing is to be dropped.
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
 // differ compares the first copy of the frames with another one.
@@ -85,9 +85,9 @@ func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int
 		if bytes.Equal(f, g) {
 			continue
 		}
-		// The innermost frame that both have went on between the copies, calling or returning: it is the same method's frame,
-		// called from the same place, and in the first copy it stood where that says. Dropping it would charge the time of a
-		// method that makes many short calls to its caller. What ZJIT's frames say lies elsewhere.
+		// The innermost frame that both have went on between the copies, calling or returning: it is the same method's
+		// frame, called from the same place, and in the first copy it stood where that says. Dropping it would charge
+		// the time of a method that makes many short calls to its caller. What ZJIT's frames say lies elsewhere.
 		if bytes.Equal(f[frameISeq:], g[frameISeq:]) && (!r.vm.ZJITFrames || i == 0 && cfp == a.cfp) {
 			return i
 		}

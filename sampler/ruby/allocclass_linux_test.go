@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// classProgram makes objects of three classes, and some arrays, in known shares, mixed at random, while thousands of objects
-// live that are replaced at random: their slots lie scattered over all pages.
+// classProgram makes objects of three classes, and some arrays, in known shares, mixed at random, while thousands of
+// objects live that are replaced at random: their slots lie scattered over all pages.
 const classProgram = `
 class Apple; end
 module Shop; class Pear; end; end
@@ -33,9 +33,9 @@ Thread.new do
 end
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestClassesAllocated compares with the program's own shares: of 951 objects in 200 rounds, 650 are Apples, 200 Pears, 100
-// Arrays and 1 an Object. Three points are allowed, as were measured, or what the error that is
-// stated (1.96 standard deviations, from how much the instants differ) says of chance: the instants are 5 ms apart, some hundreds of
+// TestClassesAllocated compares with the program's own shares: of 951 objects in 200 rounds, 650 are Apples, 200 Pears,
+// 100 Arrays and 1 an Object. Three points are allowed, as were measured, or what the error that is stated (1.96
+// standard deviations, from how much the instants differ) says of chance: the instants are 5 ms apart, some hundreds of
 // rounds of the program's loop, and independent.
 func TestClassesAllocated(t *testing.T) {
 	rubytest.OftenEnough(t)

@@ -75,8 +75,8 @@ func (r *blockReader) mutexOwnerField() int {
 }
 
 // describeBlocked works out from a released thread's own fields and from the receivers of its innermost frames what it
-// waits for (docs/internals/threads.md#what-a-thread-waits-for). While the evidence stays the same only a mutex's holder is
-// looked at again.
+// waits for (docs/internals/threads.md#what-a-thread-waits-for). While the evidence stays the same only a mutex's
+// holder is looked at again.
 func (r *blockReader) describeBlocked(t *thread) {
 	b := &t.blocked
 	status := sampler.Status(r.o.ThStatus.In(t.buf))
@@ -141,16 +141,15 @@ func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint6
 		if types[i] != "monitor" {
 			continue
 		}
-		var w [8]byte
-		if p := r.payload(self); p != 0 && r.mem.Read(p+attach.Address(r.o.MonitorMutex), w[:]) == nil && le64(w[:]) == mutex {
+		if p := r.payload(self); p != 0 && r.wordAt(p+attach.Address(r.o.MonitorMutex)) == mutex {
 			return self
 		}
 	}
 	return 0
 }
 
-// scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a descriptor,
-// and until when it waits at most, whatever for.
+// scheduledIO reads from the scheduler's entry of an M:N thread without a native thread whether it waits for a
+// descriptor, and until when it waits at most.
 func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	if r.o.ThNT < 0 || le64(t.buf[r.o.ThNT:]) != 0 || !r.o.ThWaitFlags.Known() {
 		return false
@@ -205,9 +204,9 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 	return false
 }
 
-// inMethodOf reports whether the thread is in a method of the class, by the labels of its innermost frames: a receiver alone
-// does not say what a thread waits for. The block of a Ractor has the Ractor for its receiver, and a subclass of Queue may
-// have methods that sleep. True where the names are not known.
+// inMethodOf reports whether the thread is in a method of the class, by the labels of its innermost frames: a receiver
+// alone does not say what a thread waits for. The block of a Ractor has the Ractor for its receiver, and a subclass of
+// Queue may have methods that sleep. True where the names are not known.
 func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	known := false
 	stack := t.stack.id
@@ -245,7 +244,8 @@ func (r *threadList) threadOf(value uint64) *thread {
 	return nil
 }
 
-// holderThread is the thread that a mutex's owner field names; 0 when nobody holds it or it is none of ours.
+// holderThread returns the thread that a mutex's owner field names. It is zero if no thread holds the mutex, or none
+// that is followed.
 func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	word := attach.Address(le64(b.holder[:]))
 	if word == 0 {
@@ -254,7 +254,7 @@ func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	}
 	if r.o.MutexFiber < 0 {
 		b.owner = r.list.threads[word]
-	} else if ec := word + attach.Address(r.o.FiberSavedEC); b.owner == nil || b.owner.stack.ec != ec {
+	} else if ec := r.contextOf(word); b.owner == nil || b.owner.stack.ec != ec {
 		b.owner = r.list.threadOfFiber(ec)
 	}
 	if b.owner == nil {
@@ -270,19 +270,15 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 			return t
 		}
 	}
-	var w [8]byte
-	if r.mem.Read(ec+attach.Address(r.o.ECThread), w[:]) != nil {
-		return nil
-	}
-	return r.threads[attach.Address(le64(w[:]))]
+	return r.threads[r.addressAt(ec+attach.Address(r.o.ECThread))]
 }
 
 // sleepers are the methods in which a thread sleeps and waits for no child. Read-only.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
-// childWait finds a thread among those that wait for child processes where no receiver tells it (2.6 to 3.2): Kernel#system
-// has the receiver that it was called on, and the thread of Process.detach has no frame. The many that are in sleep are not
-// looked up.
+// childWait finds a thread among those that wait for child processes where no receiver tells it (2.6 to 3.2):
+// Kernel#system has the receiver that it was called on, and the thread of Process.detach has no frame. The many that
+// are in sleep are not looked up.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {
 		return false
@@ -297,7 +293,8 @@ func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	return ok
 }
 
-// waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); ok is false when it isn't there.
+// waitedChild is the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2); ok is false when it isn't
+// there.
 func (r *blockReader) waitedChild(t *thread) (pid int32, ok bool) {
 	for _, off := range [2]int{r.o.VMWaitingPids, r.o.VMWaitingGrps} {
 		if off < 0 {

@@ -13,8 +13,8 @@ import (
 // is new. What was left out has its turn first in the next tick, and counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
-// maxWalkBudget is how long a tick may take at most, in ns, until it has walked the lists of ractors and threads: tickBudget,
-// time enough for all that are followed where a CPU is to be had; and twice as long after each walk that was not through by then.
+// maxWalkBudget bounds the time of a tick until it has walked the lists of ractors and threads, in ns. The first limit
+// is tickBudget, which is enough for all threads if a CPU is free. It doubles after each walk that did not end in time.
 const maxWalkBudget = 16 * tickBudget
 
 var (
@@ -25,12 +25,12 @@ var (
 // budget says when a tick is over.
 type budget struct {
 	endNS int64
-	// walkNS is how long the walks of a tick may take, in ns, if that is more than tickBudget; walkEndNS is when those of the tick
-	// under way have to be through.
+	// walkNS is the time for the walks of a tick, in ns, if that is more than tickBudget. walkEndNS is when the walks
+	// of this tick must end.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
-	// from is the place, among the threads of a tick, of the one whose stack is looked at first; cut says that the
-	// tick under way has left something out.
+	// from is the place, among the threads of a tick, of the first thread whose stack is read. cut: this tick has left
+	// something out.
 	from int
 	cut  bool
 	// spent: something was read or decoded since the clock was looked at.
@@ -44,8 +44,8 @@ func (r *target) Stop() { r.budget.stopped.Store(true) }
 // Resume takes Stop back.
 func (r *target) Resume() { r.budget.stopped.Store(false) }
 
-// Cut reports whether the last tick has used up its time: stacks, and of others who resumed their fibers and what they wait for,
-// can be missing in its sample. It belongs to who calls Read.
+// Cut reports whether the last tick has used up its time: stacks, and of others who resumed their fibers and what they
+// wait for, can be missing in its sample. It belongs to who calls Read.
 func (r *target) Cut() bool { return r.budget.cut }
 
 // begin starts the time of a tick.

@@ -85,8 +85,8 @@ func TestTickIsBounded(t *testing.T) {
 	}
 }
 
-// TestCutTickSaysSo: wherever a tick runs out of time, what it says of a thread is right or missing, and where something is missing
-// it says that it was cut, also where all stacks were read.
+// TestCutTickSaysSo: wherever a tick runs out of time, what it says of a thread is right or missing, and where
+// something is missing it says that it was cut, also where all stacks were read.
 func TestCutTickSaysSo(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestCutTickSaysSo(t *testing.T) {
 	}
 }
 
-// TestWalkIsBounded: where the list of threads takes longer than a tick may, the tick fails and the next one has more time for it;
-// a list that is too long for that, too, costs no more.
+// TestWalkIsBounded: where the list of threads takes longer than a tick may, the tick fails and the next one has more
+// time for it; a list that is too long for that, too, costs no more.
 func TestWalkIsBounded(t *testing.T) {
 	const each = int64(time.Millisecond)
 	for _, g := range loadTicks(t) {

@@ -11,12 +11,13 @@ import (
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread whose frames the counters of objects were read around in this tick's first call; nil: none's.
+	// around is the thread whose frames this tick's first call reads between the counters of objects. It is nil if
+	// there is none.
 	around *thread
 }
 
-// bracket is the thread before whose frames the counters are to be read: the only one that held a GVL the last time it
-// was looked. nil: none, or several at once, whose allocations can't be distinguished, or no pair is due.
+// bracket returns the thread before whose frames the counters are to be read: the only one that held a GVL at the last
+// tick. It is nil if there was none or several, whose allocations look the same, or if no pair is due.
 func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
@@ -38,10 +39,10 @@ func (r *collector) bracket() *thread {
 	return found
 }
 
-// countsAround reports whether a thread's frames that are read again need the counters before them: when it holds the GVL
-// and they were not before its frames in the first call. If they were, that difference counts, however often the frames
-// have to be read until two copies agree: they agree most easily while the target stands still, so taking the difference
-// of the reading that succeeded would underrate the code that makes most calls.
+// countsAround reports whether a second reading of a thread's frames needs the counters before them: if it holds the
+// GVL and the first call did not have them. If it did, that first difference counts, however often the frames are read
+// until two copies agree. They agree most easily while the target stands still, so the difference of the last reading
+// would underrate the code that makes most calls.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false
@@ -70,7 +71,8 @@ func (r *threadList) soleOwner() *thread {
 	return found
 }
 
-// newGCReader returns the reader of a VM's collector, whose object space is at an address; nil: it can't be read.
+// newGCReader returns the reader of a VM's collector by the address of its object space. It is nil if the collector
+// cannot be read.
 func newGCReader(vm *VM, objspace attach.Address, objects *heap.Objects, now func() int64, reads *sampler.Reads) *gc.Reader {
 	return gc.New(gc.Target{Mem: vm.Mem, Table: vm.Table, Release: vm.Release, VM: vm.Addr, Objspace: objspace,
 		ZJITFrames: vm.ZJITFrames, Objects: objects, Now: now, Reads: reads})
@@ -108,9 +110,9 @@ func (r *collector) pair(depth sampler.Depth, s *sampler.Sample) {
 	}
 }
 
-// CountClasses looks at the objects that were allocated since the last look, and returns the estimate of all since the first
-// one; nil where it can't be told, or nothing was seen yet. It belongs right behind the Read that filled s. It costs some
-// 10 µs a heap in use, and is to be called some 10 to 100 times a second.
+// CountClasses looks at the objects that were allocated since the last call, and returns the estimate of all since the
+// first one. It is nil if that cannot be told, or nothing was seen yet. Call it right behind the Read that filled s, 10
+// to 100 times a second. It takes about 10 µs for each heap in use.
 func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	if r.gc == nil {
 		return nil

@@ -9,17 +9,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// CopiedStack is a stack that somebody else has copied, of a thread that stood still meanwhile.
+// CopiedStack is a stack that a BPF program has copied, of a thread that stood still meanwhile.
 type CopiedStack struct {
 	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
 	Low, End, CFP attach.Address
-	// Frames is what is from CFP to End, Values what is from Low on, up to the stack pointer of the innermost frame at least.
+	// Frames is what is from CFP to End, Values what is from Low on, up to the stack pointer of the innermost frame at
+	// least.
 	Frames, Values []byte
 	// Running: the thread was interrupted while it ran Ruby. Its innermost frame can be one that is not filled yet.
 	Running bool
 }
 
-// copier names stacks that somebody else has copied.
+// copier names copied stacks.
 type copier struct {
 	*target
 	stacks *stackReader
@@ -34,15 +35,15 @@ type StackProof struct {
 // errNotFrames: what was copied can't be control frames.
 var errNotFrames = errors.New("what was copied are no control frames")
 
-// Contexts says where an rb_thread_t has the pointer to its execution context, in bytes. ok: stacks that are copied can be named. With
-// ZJIT they can't: a part of its frames lies elsewhere.
+// Contexts says where an rb_thread_t has the pointer to its execution context, in bytes. ok: stacks that are copied can
+// be named. With ZJIT they can't: a part of its frames lies elsewhere.
 func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
-// CopiedKey appends to key what the name of a copied stack depends on, so that those with equal keys have the same name for as long as the
-// proof of one of them holds: of each frame its code, the place in it, and the method that its environment names. Where an environment has
-// outlived its frame it is on the heap, and its code says enough but for one case: a method whose body several classes share (def in a
-// hook that several modules run) can then have the class of another of them. It needs nothing of the Reader that changes, and is for any
-// goroutine.
+// CopiedKey appends to key what the name of a copied stack depends on. Stacks with equal keys have the same name while
+// the proof of one of them holds. The key has the code of each frame, the place in it, and the method that its
+// environment names. The environment may have outlived its frame and be on the heap. Then the code says enough, but for
+// a method whose body several classes share (def in a hook that several modules run). CopiedKey reads nothing of the
+// Reader that changes, so any goroutine may call it.
 func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.Code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {
@@ -60,8 +61,8 @@ func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	return key
 }
 
-// NameCopied names a copied stack; whole: nothing that belongs to the names could not be read. It is for the goroutine that reads, between
-// two calls of Read.
+// NameCopied names a copied stack; whole: nothing that belongs to the names could not be read. It is for the goroutine
+// that reads, between two calls of Read.
 func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.Code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {

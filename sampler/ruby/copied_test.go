@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// copiesOf are the stacks of a captured process's threads as somebody else would have copied them, and the names that a tick gave them.
+// copiesOf are the stacks of a captured process's threads as somebody else would have copied them, and the names that a
+// tick gave them.
 func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.StackID) {
 	t.Helper()
 	if _, err := ticks(r, 9); err != nil {
@@ -29,8 +30,8 @@ func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.St
 	return copies, names
 }
 
-// TestCopied: a stack that somebody else copied has the name that a tick gives it, the key is the same for as long as the code is, and the
-// proof holds until it may not.
+// TestCopied: a stack that somebody else copied has the name that a tick gives it, the key is the same for as long as
+// the code is, and the proof holds until it may not.
 func TestCopied(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -75,7 +76,8 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// FuzzCopied: whatever bytes are said to be a copied stack, making a key of it and naming it end, with an error at most.
+// FuzzCopied: whatever bytes are said to be a copied stack, making a key of it and naming it end, with an error at
+// most.
 func FuzzCopied(f *testing.F) {
 	targets := loadTicks(f)
 	f.Add(uint8(0), uint16(0), uint16(32), uint64(1)<<63, uint16(0))

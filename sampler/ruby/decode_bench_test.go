@@ -63,7 +63,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkSuffix decodes a stack of some 90 frames of which the innermost ones are others each time, as of a thread that runs.
+// BenchmarkSuffix decodes a stack of some 90 frames of which the innermost ones are others each time, as of a thread
+// that runs.
 func BenchmarkSuffix(b *testing.B) {
 	r := rubytest.One(b)
 	p := r.Start(b, deepProgram, rubytest.Options{Args: []string{"58"}})

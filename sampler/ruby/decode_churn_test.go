@@ -16,8 +16,8 @@ import (
 )
 
 // churnProgram makes a method, calls it and removes it, again and again, and collects (and compacts) in between: iseqs,
-// methods and names go away and others come to stand at their addresses. Each method is told its own number, so that the
-// VM stack says which one it really is.
+// methods and names go away and others come to stand at their addresses. Each method is told its own number, so that
+// the VM stack says which one it really is.
 const churnProgram = `
 $stdout.sync = true
 class Churn
@@ -37,8 +37,8 @@ loop do
 end
 `
 
-// TestDecodeChurn samples a process whose code is replaced all the time, without stopping it, and holds the names of frames
-// against the numbers on the VM stack.
+// TestDecodeChurn samples a process whose code is replaced all the time, without stopping it, and holds the names of
+// frames against the numbers on the VM stack.
 func TestDecodeChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -53,8 +53,8 @@ func TestDecodeChurn(t *testing.T) {
 	})
 }
 
-// churnDeadline is how long it may take until enough methods have been seen: a compaction of 3.1 takes tens of milliseconds,
-// on a busy machine far more.
+// churnDeadline is how long it may take until enough methods have been seen: a compaction of 3.1 takes tens of
+// milliseconds, on a busy machine far more.
 const churnDeadline = 3 * time.Minute
 
 // churnTimes is how many times as long as usual the tests of code that goes away look: DDTOP_CHURN, a number.

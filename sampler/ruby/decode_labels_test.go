@@ -42,8 +42,8 @@ func labelledFrames(t *testing.T, g *realTarget, truth rubytest.Truth) map[strin
 	return all
 }
 
-// TestLabelsOnEveryRelease holds the labels on releases before 3.4 against those of the same program on 3.4 or later, which
-// TestDecodeTruth holds against Ruby itself.
+// TestLabelsOnEveryRelease holds the labels on releases before 3.4 against those of the same program on 3.4 or later,
+// which TestDecodeTruth holds against Ruby itself.
 func TestLabelsOnEveryRelease(t *testing.T) {
 	newest := rubytest.One(t)
 	if !newest.AtLeast(3, 4) {
@@ -92,8 +92,8 @@ var missingByDesign = map[string]bool{
 	"Kernel.catch / catch":           true, // of the library timeout, which threw up to Ruby 3.1
 }
 
-// coveredByInternal are C functions that Ruby code of the interpreter's own calls. Ruby 4.0 leaves them out of backtraces:
-// the caller's frame, in a file <internal:…, stands for them.
+// coveredByInternal are C functions that Ruby code of the interpreter's own calls. Ruby 4.0 leaves them out of
+// backtraces: the caller's frame, in a file <internal:…, stands for them.
 var coveredByInternal = map[string]bool{
 	"Thread::Mutex#sleep / sleep": true, // of ConditionVariable#wait, which is Ruby code in 4.0
 }

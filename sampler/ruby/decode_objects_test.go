@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// objectsProgram parks a thread within a method of each of some objects, so that the object is the self of its innermost
-// Ruby frame or C function, and says the class of each.
+// objectsProgram parks a thread within a method of each of some objects, so that the object is the self of its
+// innermost Ruby frame or C function, and says the class of each.
 const objectsProgram = `
 require "json"
 $stdout.sync = true
@@ -106,8 +106,8 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-// selfClass returns the self of the innermost frame whose class has the wanted name, 0 for none. It checks on the way that
-// objects of anonymous classes have no class name.
+// selfClass returns the self of the innermost frame whose class has the wanted name, 0 for none. It checks on the way
+// that objects of anonymous classes have no class name.
 func selfClass(g *realTarget, raw *code.Stack, want *string) uint64 {
 	for f := raw.Frames; len(f) >= g.dec.FrameSize(); f = f[g.dec.FrameSize():] {
 		self := le64(f[frameSelf:])

@@ -76,10 +76,10 @@ func compareSuffix(t *testing.T, rd *Reader) {
 				return id, info, nil
 			}
 		}
-		// What is not in the copies may have changed in between: the code and the names that an inner frame refers to, which the
-		// program goes on with. While it compacts its heap, a name that was read before, and will be again, can't be for a moment:
-		// in either of the two.
-		// So with the innermost frame of a thread that runs: half written for a moment, it is left out of one of the three.
+		// What is not in the copies may have changed in between: the code and the names that an inner frame refers to,
+		// which the program goes on with. While it compacts its heap, a name that was read before, and will be again,
+		// can't be for a moment: in either of the two. So with the innermost frame of a thread that runs: half written
+		// for a moment, it is left out of one of the three.
 		half := (raw.Running || raw.Partial) && (info.UncertainTop && topLost(rd.dict, id, want) || wantInfo.UncertainTop && topLost(rd.dict, want, id))
 		if err != nil || errBefore != nil || before != want || wantInfo.FailedNames != info.FailedNames || half {
 			raced++
@@ -109,8 +109,8 @@ func topLost(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	return len(two) > 0 && slices.Equal(one, two[1:])
 }
 
-// sameButTop reports whether two stacks differ at most in the line of the innermost frame, and in whether it is certain: whether a
-// JIT has compiled its code is asked each time, and may be another thing a moment later.
+// sameButTop reports whether two stacks differ at most in the line of the innermost frame, and in whether it is
+// certain: whether a JIT has compiled its code is asked each time, and may be another thing a moment later.
 func sameButTop(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	one, two := dict.Frames(a, nil), dict.Frames(b, nil)
 	if len(one) == 0 || len(two) == 0 || !slices.Equal(one[1:], two[1:]) {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDecodeTruth compares every frame of some 250 parked threads with what Ruby itself says of them: which frames there
-// are, their paths and lines, and on 3.4 and later their labels.
+// TestDecodeTruth compares every frame of some 250 parked threads with what Ruby itself says of them: which frames
+// there are, their paths and lines, and on 3.4 and later their labels.
 func TestDecodeTruth(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -43,8 +43,8 @@ func TestDecodeTruthJIT(t *testing.T) {
 	})
 }
 
-// TestDecodeTruthAfterGC does so with what is kept from before a full collection, and from before a compaction, which moves
-// iseqs, methods and names.
+// TestDecodeTruthAfterGC does so with what is kept from before a full collection, and from before a compaction, which
+// moves iseqs, methods and names.
 func TestDecodeTruthAfterGC(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})

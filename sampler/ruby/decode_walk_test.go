@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// realTarget is a real process with a Decoder for it, and a walk of its threads of its own: slow, simple, for parked threads.
+// realTarget is a real process with a Decoder for it, and a walk of its threads of its own: slow, simple, for parked
+// threads.
 type realTarget struct {
 	proc *attach.Process
 	mod  *attach.Module

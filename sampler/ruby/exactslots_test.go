@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestExactReadingKnowsItsSlots: an exact reading finds the slots of the frames that it reads, however deep the stack was the last
-// time, also of one whose middle is cut out.
+// TestExactReadingKnowsItsSlots: an exact reading finds the slots of the frames that it reads, however deep the stack
+// was the last time, also of one whose middle is cut out.
 func TestExactReadingKnowsItsSlots(t *testing.T) {
 	m := wordMemory{}
 	r := zjitReader(m)

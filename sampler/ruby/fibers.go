@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// fiberReader reads the stacks of fibers that do not run, and for whom they work.
+// fiberReader reads the stacks of fibers that do not run, and what they work for.
 type fiberReader struct {
 	*target
 	list    *threadList
@@ -21,45 +21,36 @@ type fiberRead struct {
 	owner  [8]byte
 	copies [2]stackCopy
 	links  [2][]byte
-	// handlers is how many of the frames read last are those of a rescue or an ensure.
+	// handlers is the number of frames read last of a rescue or an ensure.
 	handlers int
 }
 
-// link is a word of the target that leads to a fiber. As long as it says so the fiber does not run.
+// link is a word of the target that leads to a fiber. While the word stays the same, the fiber does not run.
 type link struct{ addr, says attach.Address }
 
-// readResumers reads the stacks of the fibers that resumed the running one, outward. They don't run
-// while that one does; what was read while it did not any more is left out, and counted as torn.
+// readResumers reads the stacks of the fibers that resumed the running one, outward. They do not run while that one
+// does. A stack that was read later is left out, and counted as torn.
 func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers, st.fibersOf = st.fibers[:0], st.version
-	if st.ec == 0 || r.o.ThRootFiber < 0 || st.quality&sampler.StackFailed != 0 {
-		return
-	}
-	root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
-	saved := attach.Address(r.o.FiberSavedEC)
-	fiber := st.ec - saved
-	if root == 0 || fiber == root {
+	root, fiber := r.firstFiber(t), r.fiberOf(st.ec)
+	if st.ec == 0 || st.quality&sampler.StackFailed != 0 || root == 0 || fiber == root {
 		return
 	}
 	links := append(r.links[:0], link{t.addr + attach.Address(r.o.ThEC), st.ec})
 	for range maxFibers {
-		var w [8]byte
 		at := fiber + attach.Address(r.o.FiberPrev)
-		if r.mem.Read(at, w[:]) != nil {
-			break
-		}
-		prev := attach.Address(le64(w[:]))
+		prev := r.addressAt(at)
 		if prev == 0 {
 			break
 		}
 		links = append(links, link{at, prev})
-		id, ok := r.fiberStack(t, prev+saved, links)
+		id, ok := r.fiberStack(t, r.contextOf(prev), links)
 		if !ok {
 			break
 		}
 		st.fibers = append(st.fibers, id)
-		r.findOuterWork(t, prev+saved, links)
+		r.findOuterWork(t, r.contextOf(prev), links)
 		if prev == root {
 			break
 		}
@@ -73,11 +64,12 @@ func (r *target) runsRoot(t *thread) bool {
 	if t.stack.ec == 0 || r.o.ThRootFiber < 0 {
 		return false
 	}
-	root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
-	return root == 0 || t.stack.ec-attach.Address(r.o.FiberSavedEC) == root
+	root := r.firstFiber(t)
+	return root == 0 || r.fiberOf(t.stack.ec) == root
 }
 
-// fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, between two looks at what leads to it.
+// fiberStack reads and decodes the stack of a fiber that does not run: twice in one call, with the links to it before
+// and behind.
 func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
 	c := &f.copies

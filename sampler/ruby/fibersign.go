@@ -1,20 +1,20 @@
 package ruby
 
-import (
-	"github.com/ddtop/ddtop/attach"
-)
+import "github.com/ddtop/ddtop/attach"
 
 const (
-	// signEveryNS is how often it is asked whether threads have switched fibers, in ns, and signBatch of how many threads at a time.
+	// signEveryNS is the interval at which threads are checked for a switch of fibers, in ns, and signBatch the number
+	// of threads at a time.
 	signEveryNS = int64(100e6)
 	signBatch   = 64
 )
 
-// fiberSign says whether a thread of a process has ever switched from its first fiber to another one. A thread that has not has no
-// suspended fiber, so the heap need not be searched for one.
+// fiberSign says whether a thread of a process has ever switched from its first fiber to another one. A thread that has
+// not has no suspended fiber, so the heap need not be searched for one.
 //
-// The switch saves the stack pointer of the fiber that it leaves in rb_fiber_struct.context (coroutine_transfer of coroutine/*/Context.S,
-// Ruby 2.6 and later). The first fiber of a thread is allocated with zeros there (rb_threadptr_root_fiber_setup of cont.c).
+// The switch saves the stack pointer of the fiber that it leaves in rb_fiber_struct.context (coroutine_transfer of
+// coroutine/*/Context.S, Ruby 2.6 and later). The first fiber of a thread is allocated with zeros there
+// (rb_threadptr_root_fiber_setup of cont.c).
 type fiberSign struct {
 	nextNS int64
 	next   int // the place in Reader.order from which on threads are asked
@@ -22,7 +22,8 @@ type fiberSign struct {
 	words  [signBatch][8]byte
 }
 
-// seen asks about some threads, if it is time, and reports whether one has switched. It reports that one has if Ruby keeps no such word.
+// seen asks about some threads, if it is time, and reports whether one has switched. It reports that one has if Ruby
+// keeps no such word.
 func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	at, ok := r.savedStackPointer()
 	if !ok {
@@ -36,11 +37,11 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	for range min(signBatch, len(r.list.order)) {
 		t := r.list.order[g.next%len(r.list.order)]
 		g.next++
-		root := attach.Address(le64(t.buf[r.o.ThRootFiber:]))
+		root := r.firstFiber(t)
 		if root == 0 {
 			continue // Ruby sets it before the first switch
 		}
-		if t.stack.ec != 0 && t.stack.ec != root+attach.Address(r.o.FiberSavedEC) {
+		if t.stack.ec != 0 && t.stack.ec != r.contextOf(root) {
 			return true // it runs another one
 		}
 		g.ranges = append(g.ranges, attach.Range{Addr: root + attach.Address(at), Buf: g.words[len(g.ranges)][:]})
@@ -61,7 +62,8 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	return false
 }
 
-// savedStackPointer is where a fiber keeps its saved stack pointer: the context stands behind the bits of the status on all releases.
+// savedStackPointer is where a fiber keeps its saved stack pointer: the context stands behind the bits of the status on
+// all releases.
 func (r *waitingFibers) savedStackPointer() (offset int, ok bool) {
 	f := r.finder
 	if f == nil || !r.vm.Release.AtLeast(2, 6) {

@@ -26,8 +26,8 @@ Thread.new do
 end
 gets`
 
-// TestNoFibersNoSearch: the heap of a process in which no thread has ever switched fibers is not searched for them. Once one has, its
-// fiber is found.
+// TestNoFibersNoSearch: the heap of a process in which no thread has ever switched fibers is not searched for them.
+// Once one has, its fiber is found.
 func TestNoFibersNoSearch(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, oneFiber, rubytest.Options{})

@@ -15,8 +15,8 @@ type sampleMaker struct {
 	fibers   *fiberReader
 	blocking *blockReader
 	serving  *workReader
-	// filled are the threads of the Sample that the last tick filled, fresh those it called fresh in a lock tick; allFresh: it
-	// was a stack tick.
+	// filled are the threads of the Sample that the last tick filled, fresh those it called fresh in a lock tick;
+	// allFresh: it was a stack tick.
 	filled   []sampler.Thread
 	fresh    []*thread
 	allFresh bool
@@ -95,8 +95,7 @@ func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
 }
 
-// fillRead fills in the threads that this lock tick has read. Of the others nothing has changed but that their stacks are
-// no longer fresh.
+// fillRead fills in the threads that this lock tick has read. Of the others only the mark of fresh stacks has changed.
 func (r *sampleMaker) fillRead(s *sampler.Sample) {
 	if r.allFresh {
 		for i := range s.Threads {

@@ -15,7 +15,7 @@ import (
 type (
 	// VM is a Ruby virtual machine found in a target's memory.
 	VM = rubyvm.VM
-	// FindOptions are those of Find.
+	// FindOptions are options of Find.
 	FindOptions = rubyvm.FindOptions
 	// Found is a VM with what is to be said about its layout.
 	Found = rubyvm.Found
@@ -28,15 +28,16 @@ var (
 	ErrLayout  = rubyvm.ErrLayout
 )
 
-// CacheFolder is where tables derived from debug information are kept between runs; "" where the user has no cache folder.
+// CacheFolder is where tables derived from debug information are kept between runs; "" where the user has no cache
+// folder.
 func CacheFolder() string { return rubyvm.CacheFolder() }
 
 // maxVerifyTries is how often all threads are read until one read has no flaw: a busy process tears some.
 const maxVerifyTries = 20
 
-// Find chooses the layout for a Ruby and locates its VM. A layout that was not made for this release is verified on the
-// target; one that does not fit, even if its release is known (a patched build), gives way to one derived from the
-// module's debug information. Errors: layout.ErrUnknownRelease and ErrLayout, with what would help; those of LocateVM.
+// Find chooses the layout for a Ruby and locates its VM. It verifies a layout that was not made for this release on the
+// target. If the layout of a release does not fit (a patched build), it derives one from the module's debug
+// information. Errors are layout.ErrUnknownRelease and ErrLayout, with what would help, and the errors of LocateVM.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions) (Found, error) {
 	return rubyvm.Find(ctx, mem, module, version, o, func(vm *VM) error { return verifyThreads(vm, module, o.PID) })
 }

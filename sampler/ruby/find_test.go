@@ -32,8 +32,8 @@ func stopped() context.Context {
 	return ctx
 }
 
-// TestFindUnknownPatch reads a Ruby as if its patch release were newer than all that are known: the nearest table is used
-// after it was verified, and that is said.
+// TestFindUnknownPatch reads a Ruby as if its patch release were newer than all that are known: the nearest table is
+// used after it was verified, and that is said.
 func TestFindUnknownPatch(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		g := parkedTarget(t, r)
@@ -75,8 +75,8 @@ func TestFindUnknownPatch(t *testing.T) {
 	})
 }
 
-// TestVerifyRefuses verifies every Ruby with the tables of every other series. One that passes must read the same threads
-// and frames as the Ruby's own.
+// TestVerifyRefuses verifies every Ruby with the tables of every other series. One that passes must read the same
+// threads and frames as the Ruby's own.
 func TestVerifyRefuses(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {

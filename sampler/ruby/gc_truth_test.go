@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcProgram does what it is told, asks Ruby for all its figures, stops itself, which allocates nothing, and asks again when
-// it is continued: what was read in between lies between the two answers, and nearly all figures are the same in both.
+// gcProgram does what it is told, asks Ruby for all its figures, stops itself, which allocates nothing, and asks again
+// when it is continued: what was read in between lies between the two answers, and nearly all figures are the same in
+// both.
 const gcProgram = `
 def fill(out)
   GC.stat(out[0])
@@ -216,7 +217,8 @@ func TestGCFigures(t *testing.T) {
 				t.Errorf("%s: %d objects allocated, the tick says %d", c.where, s.GCDetail.Allocated, s.GC.Allocated)
 			}
 		}
-		// One figure in twenty may have moved between Ruby's two answers: the parking call allocates after a compaction.
+		// One figure in twenty may have moved between Ruby's two answers: the parking call allocates after a
+		// compaction.
 		if c.within*20 > c.equal {
 			rubytest.TooSeldom(t, "only %d figures stood still while %d moved: the comparison says too little", c.equal, c.within)
 		}

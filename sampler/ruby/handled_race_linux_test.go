@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// handledTags has threads that serve one request after another and handle exceptions in many ways while they do, and some between them.
-// Every exception's message has the thread's number and the request's, or "idle".
+// handledTags has threads that serve one request after another and handle exceptions in many ways while they do, and
+// some between them. Every exception's message has the thread's number and the request's, or "idle".
 const handledTags = `
 class Tagged < StandardError; end
 def busy(n)
@@ -48,7 +48,8 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHandledRacing: no exception is said to be another thread's or another request's, in samples that race with the program.
+// TestHandledRacing: no exception is said to be another thread's or another request's, in samples that race with the
+// program.
 func TestHandledRacing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// staleException has a thread that handles an exception in its first request, in code that a block keeps the variables of: they are in
-// the heap, where the rescue's own stays as it was when the request ends.
+// staleException has a thread that handles an exception in its first request, in code that a block keeps the variables
+// of: they are in the heap, where the rescue's own stays as it was when the request ends.
 const staleException = `
 def call(n)
   raise ArgumentError, "first"
@@ -28,8 +28,8 @@ $stdout.sync = true
 n = 0
 loop { serve(n += 1) }`
 
-// betweenMemory runs something once: in a call that reads from the address at, after that, the execution context and what says that it
-// is the thread's, and before all else.
+// betweenMemory runs something once: in a call that reads from the address at, after that, the execution context and
+// what says that it is the thread's, and before all else.
 type betweenMemory struct {
 	attach.Memory
 	at, end, ec, thread attach.Address
@@ -56,8 +56,8 @@ func (m *betweenMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return m.Memory.ReadBatch(others)
 }
 
-// TestHandledInARequestThatEnds reads a stack in one request and what is said of it in the next one. It is a real process: what a
-// returned frame leaves behind is Ruby's.
+// TestHandledInARequestThatEnds reads a stack in one request and what is said of it in the next one. It is a real
+// process: what a returned frame leaves behind is Ruby's.
 func TestHandledInARequestThatEnds(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, staleException, rubytest.Options{})

@@ -13,8 +13,8 @@ import (
 //go:embed testdata/handled.rb
 var handledProgram string
 
-// toldException is what a thread says of its own $!: its class, and the message that it was made with; null: there is none, or its class
-// has no name.
+// toldException is what a thread says of its own $!: its class, and the message that it was made with; null: there is
+// none, or its class has no name.
 type toldException []string
 
 // text is what is to be said of it.
@@ -34,8 +34,8 @@ func (e toldException) text(values bool) string {
 	return e[0] + ": " + message
 }
 
-// TestHandled compares what is said of the exceptions that threads handle with what they say themselves, also after collections and
-// a compaction, and with code that a JIT has compiled.
+// TestHandled compares what is said of the exceptions that threads handle with what they say themselves, also after
+// collections and a compaction, and with code that a JIT has compiled.
 func TestHandled(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {

@@ -21,8 +21,8 @@ import (
 
 // Where the made-up parts of a hostile memory lie. Captured addresses have 47 bits; from 2^56 on nothing is read.
 const (
-	// hostileNew, and epochStride for each tick, is where the captured pages are once more: what is there was not there in the
-	// tick before.
+	// hostileNew, and epochStride for each tick, is where the captured pages are once more: what is there was not there
+	// in the tick before.
 	hostileNew     = attach.Address(1) << 52
 	epochStride    = attach.Address(1) << 26
 	capturedPage   = attach.Address(4096)
@@ -34,10 +34,10 @@ const (
 	hostileTextBytes = 1 << 20
 )
 
-// hostile is the memory of a captured process as one that is out to fill a reader's would have it. Control frames name code,
-// methods and receivers at addresses that are new in each tick, and what stands there leads to others as new; every string is
-// a megabyte long and never the same; and there are as many threads and ractors as somebody cares to follow, or links that lead
-// in circles.
+// hostile is the memory of a captured process as one that is out to fill a reader's would have it. Control frames name
+// code, methods and receivers at addresses that are new in each tick, and what stands there leads to others as new;
+// every string is a megabyte long and never the same; and there are as many threads and ractors as somebody cares to
+// follow, or links that lead in circles.
 type hostile struct {
 	pages *memtest.Pages
 	o     *rubyvm.Offsets
@@ -331,16 +331,16 @@ func heapAlloc() int64 {
 }
 
 const (
-	// mostHostileReads bounds the ranges that one tick reads of any memory: the lists of threads and ractors in each try, twice, and
-	// what leads to the threads' names.
+	// mostHostileReads bounds the ranges that one tick reads of any memory: the lists of threads and ractors in each
+	// try, twice, and what leads to the threads' names.
 	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
 	// mostHostile is what may be kept at most, in bytes: the limits added up, with the keys of the flamegraph.
 	mostHostile = sampler.MaxDictionaryBytes + code.MaxKeptBytes + heap.MaxKeptBytes + maxStackBytes + hostileHistoryBytes + timeline.MaxTimelineBytes +
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )
 
-// TestHostileMemory: memory whose every object, name and thread is new at each look fills neither what a Reader keeps nor what is
-// kept of its samples, and each tick ends.
+// TestHostileMemory: memory whose every object, name and thread is new at each look fills neither what a Reader keeps
+// nor what is kept of its samples, and each tick ends.
 func TestHostileMemory(t *testing.T) {
 	captured := loadTicks(t)
 	for i, g := range captured {

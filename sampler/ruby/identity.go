@@ -16,7 +16,8 @@ type threadNamer struct {
 	list *threadList
 	// tids is as in Options.
 	tids func(int32) (int32, bool)
-	// pthreadTID is where libc's struct pthread has the tid, in bytes; -1: it is not known. pthreadTriedNS is when it was searched for last.
+	// pthreadTID is where libc's struct pthread has the tid, in bytes. It is -1 if not known. pthreadTriedNS is the
+	// time of the last search for it.
 	pthreadTID     int
 	pthreadTriedNS int64
 }
@@ -62,18 +63,19 @@ func (r *threadNamer) identify(t *thread) {
 	r.dict.SetThread(t.info)
 }
 
-// stillNamed reports whether a thread lives and has that name, read anew: nothing keeps the name of one that has ended, and the String can be
-// another by now.
+// stillNamed reports whether a thread lives and has that name, read anew: nothing keeps the name of one that has ended,
+// and the String can be another by now.
 func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 	again := make([]byte, len(t.buf))
 	return r.mem.Read(t.addr, again) == nil && le64(again[r.o.ThSelf:]) == le64(t.buf[r.o.ThSelf:]) && le64(again[r.o.ThName:]) == name &&
 		sampler.Status(r.o.ThStatus.In(again)) != sampler.Killed
 }
 
-// hostTID finds the thread's native thread (docs/internals/threads.md#native-threads): in rb_native_thread from 3.2 on, in
-// rb_thread_t in 3.1, in libc's struct pthread before. The number is the target's own; translated to ours, and refused if no
-// such task exists. After a fork 3.1 and 3.2 keep the parent's tid: the one that libc keeps is right there, too. Which thread is the main one
-// says nothing about its tid: a program can have begun Ruby in any of its threads.
+// hostTID finds the thread's native thread (docs/internals/threads.md#native-threads): in rb_native_thread from 3.2 on,
+// in rb_thread_t in 3.1, in libc's struct pthread before. The number is the target's own; translated to ours, and
+// refused if no such task exists. After a fork 3.1 and 3.2 keep the parent's tid: the one that libc keeps is right
+// there, too. Which thread is the main one says nothing about its tid: a program can have begun Ruby in any of its
+// threads.
 func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
@@ -122,7 +124,7 @@ func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 	}
 	native := r.native(t)
 	if native.At != 0 {
-		return attach.Address(r.wordAt(native.At))
+		return r.addressAt(native.At)
 	}
 	return native.Pointer
 }
@@ -132,17 +134,19 @@ const (
 	pthreadSearch = 2048
 	// maxPthreads bounds the threads in whose structs it is searched.
 	maxPthreads = 8
-	// pthreadRestNS is the least time between two searches that find nothing, in ns: each asks the kernel for each word that may be a tid.
+	// pthreadRestNS is the least time between two searches that find nothing, in ns: each asks the kernel for each word
+	// that may be a tid.
 	pthreadRestNS = 100e6
 	// maxTID is the highest number that a task can have (PID_MAX_LIMIT, include/linux/threads.h).
 	maxTID = 1 << 22
 )
 
-// tidPlaces are where C libraries keep the tid: glibc on x86_64 and aarch64; musl on x86_64, on aarch64, and before 1.1.20.
+// tidPlaces are where C libraries keep the tid: glibc on x86_64 and aarch64; musl on x86_64, on aarch64, and before
+// 1.1.20.
 var tidPlaces = []int{0x2d0, 0xd0, 0x30, 0x20, 0x38}
 
-// tidOfPthread returns the tid, in our PID namespace, that libc keeps in a struct pthread; 0 if that is not found or no such task exists, as
-// when the thread has ended.
+// tidOfPthread returns the tid that libc keeps in a struct pthread, in our PID namespace. It is zero if it is not
+// found, or no such task exists because the thread has ended.
 func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
 	if pthread == 0 {
 		return 0
@@ -170,9 +174,10 @@ func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 	return host, true
 }
 
-// findPthreadTID finds where libc keeps the tid in struct pthread: where each thread's has the id of a task, and no two threads' the same one.
-// That can be so of several places, because glibc has a 1 (multiple_threads) in every thread's, which is a task in a container. Then it is
-// one that is known of a C library. It returns the tid of the struct at wanted; 0 if that is not certain.
+// findPthreadTID finds where libc keeps the tid in struct pthread: where each thread's has the id of a task, and no two
+// threads' the same one. That can be so of several places, because glibc has a 1 (multiple_threads) in every thread's,
+// which is a task in a container. Then it is one that is known of a C library. It returns the tid of the struct at
+// wanted; 0 if that is not certain.
 func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
@@ -222,8 +227,8 @@ func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	return only
 }
 
-// readPthread reads what is searched of a struct pthread, less where memory ends before: musl has the main thread's at the
-// end of its variables.
+// readPthread reads what is searched of a struct pthread, less where memory ends before: musl has the main thread's at
+// the end of its variables.
 func (r *threadNamer) readPthread(at attach.Address) []byte {
 	const page = 4096
 	buf := make([]byte, pthreadSearch)

@@ -40,8 +40,8 @@ const (
 	jitLinesLitter = 15
 )
 
-// TestLinesUnderJIT samples code that computes long after a call. Compiled, its frame still says the call's line, which must
-// not be believed; in the collector, where compiled code has written its line, it must be.
+// TestLinesUnderJIT samples code that computes long after a call. Compiled, its frame still says the call's line, which
+// must not be believed; in the collector, where compiled code has written its line, it must be.
 func TestLinesUnderJIT(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -61,18 +61,18 @@ func TestLinesUnderJIT(t *testing.T) {
 }
 
 const (
-	// callShare is more than the share of the loop's time that goes to the call before it: a round of 100,000 turns takes
-	// milliseconds, and the call less than a microsecond.
+	// callShare is more than the share of the loop's time that goes to the call before it: a round of 100,000 turns
+	// takes milliseconds, and the call less than a microsecond.
 	callShare = 1e-3
-	// interruptedShare is more than the chance that other programs take a CPU from the sampler or from the Ruby in the few
-	// microseconds of one look, so that the collector can end and begin again within it.
+	// interruptedShare is more than the chance that other programs take a CPU from the sampler or from the Ruby in the
+	// few microseconds of one look, so that the collector can end and begin again within it.
 	interruptedShare = .05
 )
 
-// sampleJITLines looks until enough was seen. exact: the release's innermost frames can be trusted without a JIT. A look
-// counts if the thread has been on a CPU since the last one that did, by the kernel's account: where other programs hold the
-// CPUs it stands in one place for many looks, which are one. The places in which it is met are independent then, because its
-// rounds have no rhythm in common with the kernel's clock.
+// sampleJITLines looks until enough was seen. exact: the release's innermost frames can be trusted without a JIT. A
+// look counts if the thread has been on a CPU since the last one that did, by the kernel's account: where other
+// programs hold the CPUs it stands in one place for many looks, which are one. The places in which it is met are
+// independent then, because its rounds have no rhythm in common with the kernel's clock.
 func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	const enough = 200
 	var s sampler.Sample

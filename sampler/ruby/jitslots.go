@@ -8,14 +8,14 @@ import (
 )
 
 // Head's ZJIT does not write a control frame's iseq and pc. It writes where on the thread's native stack a slot is that
-// holds the address of a JIT frame, which has both (docs/internals/code.md#jits). A slot is written again before each call,
-// so what it holds belongs to the control frames only when both are read together: the slots before and behind the two
-// copies of the frames, in the same call.
+// holds the address of a JIT frame, which has both (docs/internals/code.md#jits). A slot is written again before each
+// call, so what it holds belongs to the control frames only when both are read together: the slots before and behind
+// the two copies of the frames, in the same call.
 
 const (
 	// slotGap is how far apart two slots, in bytes, are read as one range: a range costs as much as some KiB.
 	slotGap = 1024
-	// maxStaleSlot is how far from the innermost frame's slot, in bytes, that of a frame that was there before is believed.
+	// maxStaleSlot is how far from the innermost frame's slot an older frame's slot is believed, in bytes.
 	maxStaleSlot = 2048
 )
 
@@ -43,17 +43,17 @@ type jitSlots struct {
 	places []slotPlace
 	spans  []slotSpan
 	size   int // of the buffers
-	// copies receive the spans, those with an even index before the frames and the others behind them. Each is as long as
-	// all spans together; taken counts them.
+	// copies receive the spans: those with an even index before the frames, the others behind them. Each is as long as
+	// all spans together. taken counts them.
 	copies [2 + moreCopies]slotCopy
 	taken  int
 	now    []attach.Address
-	// values are what the slots of the frames last taken held, innermost first; kept those of the last accepted frames.
-	values, kept []attach.Address
+	// values are what the slots of the frames that were read last held, innermost first.
+	values []attach.Address
 }
 
-// learn notes the slots of the next read. frames are all that were read, of which the outermost n bytes are in use: what
-// lies inward of them is what was there before, and often what comes next.
+// learn notes the slots of the next read. frames are all that were read, of which the outermost n bytes are in use:
+// what lies inward of them is what was there before, and often what comes next.
 func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
@@ -128,9 +128,9 @@ func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 	return batch
 }
 
-// take finds the values of the slots of frames in a batch that was read. drop is the number of innermost frames whose slot
-// was not read or did not hold the same in all copies; torn is true in the second case. The innermost frame's own slot may
-// change as long as it names the same code: its pc moves on.
+// take finds the values of the slots of frames in a batch that was read. drop is the number of innermost frames whose
+// slot was not read or differs between copies. torn is true in the second case. The innermost frame's own slot may
+// change while it names the same code, because its pc moves on.
 func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = r.dec.JITSlots(frames, j.now[:0])
 	n := len(j.now)
@@ -153,8 +153,8 @@ func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (dr
 	return 0, false
 }
 
-// value is what all copies of a slot hold; 0 when they differ, or one could not be read. The innermost frame's may differ
-// as long as they name the same code.
+// value is what all copies of a slot hold. It is zero if they differ, or one could not be read. The innermost frame's
+// may differ while they name the same code.
 func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, innermost bool) (v attach.Address, read bool) {
 	for k := range j.copies[:j.taken] {
 		c := &j.copies[k]
@@ -169,9 +169,6 @@ func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, inne
 	}
 	return v, true
 }
-
-// unchanged reports whether frames that equal the last accepted ones have the same JIT frames still.
-func (j *jitSlots) unchanged(drop int) bool { return drop == 0 && slices.Equal(j.values, j.kept) }
 
 // sameCode reports whether two JIT frames are of the same iseq.
 func (r *stackReader) sameCode(a, b attach.Address) bool {

@@ -2,16 +2,16 @@ package ruby
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Moves says when a native thread, by its id, last lost a CPU or was seen to have one, CLOCK_MONOTONIC in ns. A thread that has just got a CPU can
-// be missing from what it knows.
+// Moves says when a native thread, by its id, last lost a CPU or was seen to have one, CLOCK_MONOTONIC in ns. A thread
+// that has just got a CPU can be missing from what it knows.
 type Moves func(tid int32) int64
 
-// stillNS is how long, in ns, what was read of a thread's stack is believed if the thread is not known to have moved: other threads can change
-// what the names of its frames rest on.
+// stillNS is how long, in ns, what was read of a thread's stack is believed if the thread is not known to have moved:
+// other threads can change what the names of its frames rest on.
 const stillNS = 1_000_000_000
 
-// SetMoves has Read leave out the stacks of threads that have not moved since these were read. They count as fresh. moves is nil if it is not
-// known who has moved. It is for the goroutine that reads.
+// SetMoves has Read leave out the stacks of threads that have not moved since these were read. They count as fresh.
+// moves is nil if it is not known who has moved. It is for the goroutine that reads.
 func (r *Reader) SetMoves(moves Moves) { r.choice.moves = moves }
 
 // standsStill reports whether what was read of a thread's stack last is its stack still.
@@ -28,14 +28,15 @@ func (r *selection) standsStill(t *thread) bool {
 	return r.dec.Holds(st.proof)
 }
 
-// Entered is a thread that has begun something between two times, CLOCK_MONOTONIC in ns: before, it waited further out in its stack.
+// Entered is a thread that has begun something between two times, CLOCK_MONOTONIC in ns: before, it waited further out
+// in its stack.
 type Entered struct {
 	TID          int32
 	FromNS, ByNS int64
 }
 
-// LookAt has the next Read, of whatever depth, read the stacks of some threads, and for whom they work. What it finds new there has begun between
-// the times that are said. It is for the goroutine that reads.
+// LookAt has the next Read, of any depth, read the stacks of some threads, and what they work for. New work there has
+// begun between the times in Entered. It is for the goroutine that reads.
 func (r *Reader) LookAt(list []Entered) { r.choice.entered = append(r.choice.entered[:0], list...) }
 
 // takeEntered notes which threads the tick under way is to look at.

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMoves: of threads that have not moved since their stacks were read none is read again, and all stacks count as fresh. A thread that moved is
-// read, and after stillNS all are.
+// TestMoves: of threads that have not moved since their stacks were read none is read again, and all stacks count as
+// fresh. A thread that moved is read, and after stillNS all are.
 func TestMoves(t *testing.T) {
 	still := 0
 	for _, g := range loadTicks(t) {

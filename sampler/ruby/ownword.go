@@ -3,19 +3,20 @@ package ruby
 import "github.com/ddtop/ddtop/attach"
 
 const (
-	// belowPointer and abovePointer bound where the pointer to a thread, or to its execution context, is looked for in its thread-local
-	// storage, in bytes below and above its thread pointer (docs/internals/context.md#thread-local-variables). On aarch64 all of it is
-	// above, up to aboveOnARM.
+	// belowPointer and abovePointer bound the search for the pointer to a thread or its execution context in its
+	// thread-local storage, in bytes below and above its thread pointer
+	// (docs/internals/context.md#thread-local-variables). On aarch64 all of it is above, up to aboveOnARM.
 	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
-	// pointerToSelf is where glibc's and musl's thread block has its own address (tcbhead_t.self on x86-64: 16; musl's struct pthread: 0).
+	// pointerToSelf is where glibc's and musl's thread block has its own address (tcbhead_t.self on x86-64: 16; musl's
+	// struct pthread: 0).
 	selfOfGlibc, selfOfMusl = 16, 0
 	// maxLearned bounds the threads whose storage is looked at.
 	maxLearned = 64
-	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has some 1,800), and
-	// maxBlocks the threads that tell it.
+	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has about
+	// 1,800). maxBlocks bounds the threads that are searched for it.
 	maxBlock, maxBlocks = 8192, 8
-	// maxVector bounds the modules with thread-local variables, and maxFirst how far from the thread pointer those of the first are, in
-	// bytes.
+	// maxVector bounds the modules with thread-local variables. maxFirst bounds the distance of the first module's from
+	// the thread pointer, in bytes.
 	maxVector, maxFirst = 1 << 16, 4096
 )
 
@@ -28,8 +29,8 @@ type nativeWord struct {
 	main bool
 }
 
-// nativeWords are the words of threads: pointers to their execution contexts; specific: to themselves. Of those that have not begun, or can't
-// be read, there are none. ok: each has a native thread of its own.
+// nativeWords are the words of threads: pointers to their execution contexts; specific: to themselves. Of those that
+// have not begun, or can't be read, there are none. ok: each has a native thread of its own.
 func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nativeWord, ok bool) {
 	for _, t := range threads[:min(len(threads), maxLearned)] {
 		native := r.native(t)
@@ -41,7 +42,7 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nati
 		}
 		own := nativeWord{thread: native.Pointer, word: le64(t.buf[r.o.ThEC:]), main: int(t.tid) == r.pid}
 		if native.At != 0 {
-			own.thread = attach.Address(r.wordAt(native.At))
+			own.thread = r.addressAt(native.At)
 		}
 		if specific {
 			own.word = uint64(t.addr)
@@ -53,8 +54,9 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nati
 	return words, true
 }
 
-// ownWord finds how far from its thread pointer each native thread has its word, in bytes; looked is of how many threads it was
-// found anywhere. specific: the word is a value of pthread_getspecific, in the thread's block, not a variable.
+// ownWord finds how far from its thread pointer each native thread has its word, in bytes. looked is the number of
+// threads with such a word anywhere. specific: the word is a value of pthread_getspecific, in the thread's block, not a
+// variable.
 func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, looked int, ok bool) {
 	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
 	isThread := func(thread attach.Address) bool {
@@ -108,8 +110,8 @@ func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, loo
 // votes say for how many threads a word was found at a distance from their thread pointer, in bytes.
 type votes map[int64]int
 
-// winner is the distance at which most threads have the word; ok: at least so many. Of several the one nearest to the thread pointer: a
-// copy of the word is in the stack of whoever began the thread.
+// winner returns the distance at which most threads have the word. ok: at least least of them. Of several it returns
+// the one nearest to the thread pointer: the stack of the thread that began another has a copy of the word.
 func (v votes) winner(least int) (at int64, ok bool) {
 	best := 0
 	for to, n := range v {
@@ -130,8 +132,9 @@ func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from,
 	}
 }
 
-// readAround reads what can be read between two distances from an address, without a gap: what is above a thread's block may not be
-// mapped, nor what is far below. low is the distance at which it begins. from is 0 or less, to is 0 or more.
+// readAround reads what can be read between two distances from an address, without a gap: what is above a thread's
+// block may not be mapped, nor what is far below. low is the distance at which it begins. from is 0 or less, to is 0 or
+// more.
 func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low int64, read []byte) {
 	buf := make([]byte, to-from)
 	if mem.Read(pointer+attach.Address(from), buf) == nil {
@@ -158,22 +161,13 @@ func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low 
 	return low, buf[low-from : high-from]
 }
 
-// wordAt reads a word; 0 where it can't be read.
-func (r *target) wordAt(at attach.Address) uint64 {
-	var b [8]byte
-	if r.mem.Read(at, b[:]) != nil {
-		return 0
-	}
-	return le64(b[:])
-}
-
 // isMusl reports whether a thread's block begins as musl's does: with its own address. On aarch64 glibc's never does.
 func (r *scheduling) isMusl(thread attach.Address) bool {
 	return r.wordAt(thread+selfOfMusl) == uint64(thread)
 }
 
-// blockSize finds how large the C library's blocks of threads are on aarch64. The thread pointer is behind the block: it is
-// recognized by the thread's vector of modules, which has the address of the first one's variables.
+// blockSize finds how large the C library's blocks of threads are on aarch64. The thread pointer is behind the block:
+// it is recognized by the thread's vector of modules, which has the address of the first one's variables.
 func (r *scheduling) blockSize(threads []nativeWord) (size int64, ok bool) {
 	found := make(votes)
 	threads = threads[:min(len(threads), maxBlocks)]
@@ -200,12 +194,12 @@ func (r *scheduling) endsBlock(thread attach.Address, size int64) bool {
 	if musl {
 		at -= 8
 	}
-	return r.isVector(attach.Address(r.wordAt(at)), pointer, musl)
+	return r.isVector(r.addressAt(at), pointer, musl)
 }
 
-// isVector reports whether at an address is the vector of a thread on aarch64 that has a thread pointer: with glibc their number (two words
-// before), the generation, and the addresses of blocks of variables, two words each; with musl their number, and a word each. The variables
-// of the first begin 16 bytes behind the thread pointer, or as much later as they are aligned.
+// isVector reports whether a thread on aarch64 has its vector of modules at an address. glibc's has their number (two
+// words before), the generation, and the addresses of blocks of variables, two words each. musl's has their number, and
+// a word each. The variables of the first begin 16 bytes behind the thread pointer, or later if they are aligned.
 func (r *scheduling) isVector(vector, pointer attach.Address, musl bool) bool {
 	if vector < 4096 || vector%8 != 0 {
 		return false

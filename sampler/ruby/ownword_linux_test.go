@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOwnWordOfARM: of emulated Rubies for arm64 the thread pointer is where glibc has it, behind struct pthread, whose size it tells
-// debuggers; and each thread has the pointer to its execution context where Scheduler says.
+// TestOwnWordOfARM: of emulated Rubies for arm64 the thread pointer is where glibc has it, behind struct pthread, whose
+// size it tells debuggers; and each thread has the pointer to its execution context where Scheduler says.
 func TestOwnWordOfARM(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)

@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// plan is what one call reads of the target: the ranges, in the order in which they are read, and what each part of them is for.
-// To make one reads nothing, but where ractors count objects after a walk. What has come back is in the buffers of the ranges.
+// plan is what one call reads of the target: the ranges, in the order in which they are read, and what each part of
+// them is for. To make one reads nothing, but where ractors count objects after a walk. What has come back is in the
+// buffers of the ranges.
 type plan struct {
 	ranges []attach.Range
 	parts  []part
@@ -19,7 +20,7 @@ type plan struct {
 // part is some of a plan's ranges, side by side.
 type part struct {
 	what purpose
-	// thread is whose; nil: nobody's.
+	// thread is whose. It is nil if it is for no thread.
 	thread *thread
 	// from is the index of the first one; the last one is in front of the next part.
 	from int

@@ -40,8 +40,8 @@ func (g *tickTarget) planned(t *testing.T) *Reader {
 	return r
 }
 
-// TestPlanOfTick plans a stack tick of captured processes, fills the plan from the captured memory, and takes the sample from that
-// alone: nothing is read but what was planned.
+// TestPlanOfTick plans a stack tick of captured processes, fills the plan from the captured memory, and takes the
+// sample from that alone: nothing is read but what was planned.
 func TestPlanOfTick(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestPlanOfTick(t *testing.T) {
 	}
 }
 
-// TestStackOutcomes reads one stack of captured memory by each kind of plan, with changes as a thread makes them that runs, and wants
-// each outcome told from what has come back alone.
+// TestStackOutcomes reads one stack of captured memory by each kind of plan, with changes as a thread makes them that
+// runs, and wants each outcome told from what has come back alone.
 func TestStackOutcomes(t *testing.T) {
 	type reading struct {
 		*stackState

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poppedMemory is a memory in which a thread returns from some of its methods between the readings of its execution context
-// after that of the first copy, and leaves the frames as they are, as Ruby does.
+// poppedMemory is a memory in which a thread returns from some of its methods between the readings of its execution
+// context after that of the first copy, and leaves the frames as they are, as Ruby does.
 type poppedMemory struct {
 	attach.Memory
 	ec    attach.Address
@@ -35,8 +35,8 @@ func (m *poppedMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return calls, err
 }
 
-// TestPoppedFrames reads a stack from which frames are popped while it is read: they are not on it, although they are the same in
-// all copies.
+// TestPoppedFrames reads a stack from which frames are popped while it is read: they are not on it, although they are
+// the same in all copies.
 func TestPoppedFrames(t *testing.T) {
 	const depth = 100
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

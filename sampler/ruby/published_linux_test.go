@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// readPublished opens a Reader of a process, and tells it where the threads publish their spans, as the process says itself.
+// readPublished opens a Reader of a process, and tells it where the threads publish their spans, as the process says
+// itself.
 func readPublished(t *testing.T, pid int) *Reader {
 	t.Helper()
 	p, err := attach.Open(pid)
@@ -80,8 +81,8 @@ func TestPublishedSpans(t *testing.T) {
 	})
 }
 
-// comparePublished compares a tick with what threads say that they publish, and returns what is missing. That a thread is in another
-// span is an error.
+// comparePublished compares a tick with what threads say that they publish, and returns what is missing. That a thread
+// is in another span is an error.
 func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span) (missing string) {
 	t.Helper()
 	var s sampler.Sample
@@ -111,8 +112,9 @@ func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span)
 	return missing
 }
 
-// TestRacingPublished: threads publish spans as fast as they can, in records that are written in place or freed. A span's number says its
-// thread, its trace and its place in that, so no span may be another thread's, and none of another trace than its root.
+// TestRacingPublished: threads publish spans as fast as they can, in records that are written in place or freed. A
+// span's number says its thread, its trace and its place in that, so no span may be another thread's, and none of
+// another trace than its root.
 func TestRacingPublished(t *testing.T) {
 	needPublished(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

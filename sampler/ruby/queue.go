@@ -6,11 +6,12 @@ import (
 )
 
 // The queue for a GVL is a list: a thread that wants the lock is put behind the last one, and the first one gets it. A
-// selective tick so needs not read those in between: while the ends are linked to the members known, the others stand where
-// they stood. Rarely somebody leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that is free
-// for a moment) or is put in front (head). Where the members that a tick reads don't confirm the queue, or it has not as
-// many as the scheduler says (3.3 and later), it is marked torn, as one that changed while it was read, and the next tick
-// reads it whole. Stack ticks read the members in turn, so an error could stand for maxStackAgeNS at most.
+// selective tick so needs not read those in between: while the ends are linked to the members known, the others stand
+// where they stood. Rarely somebody leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that
+// is free for a moment) or is put in front (head). Where the members that a tick reads don't confirm the queue, or it
+// has not as many as the scheduler says (3.3 and later), it is marked torn, as one that changed while it was read, and
+// the next tick reads it whole. Stack ticks read the members in turn, so an error could stand for maxStackAgeNS at
+// most.
 
 const (
 	// queueLead is how many threads at the front of the queue every tick reads, because they run next.
@@ -47,8 +48,8 @@ type gvlReader struct {
 	list *threadList
 	// rest is for readRest.
 	rest []*thread
-	// currentEC is where 2.5 names the current execution context (ruby_current_execution_context_ptr); 0 on other releases.
-	// currentECBuf receives what it points to.
+	// currentEC is where 2.5 names the current execution context (ruby_current_execution_context_ptr); 0 on other
+	// releases. currentECBuf receives what it points to.
 	currentEC    attach.Address
 	currentECBuf [8]byte
 }
@@ -70,7 +71,7 @@ func (r *gvlReader) queueNode(t *thread) attach.Address {
 	return t.addr + attach.Address(r.o.ThReadyNode)
 }
 
-// threadOfNode finds the thread of a node in a queue; nil: it is none of ours.
+// threadOfNode finds the thread of a node in a queue. It is nil if it is none of ours.
 func (r *threadList) threadOfNode(node attach.Address) *thread {
 	return r.threads[node-attach.Address(r.o.ThReadyNode)]
 }
@@ -113,8 +114,9 @@ func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 	q.members, q.next, q.known = next, q.members, known
 }
 
-// followQueue works out into queue.next how the queue has gone on since the last tick, from its ends and the threads that
-// this tick has read. A thread that is new at an end and was not read is read now: its links prove that it was there.
+// followQueue works out into queue.next how the queue has gone on since the last tick, from its ends and the threads
+// that this tick has read. A thread that is new at an end and was not read is read now: its links prove that it was
+// there.
 func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
@@ -164,9 +166,9 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail goes from the last node inwards to the last member that is where it stood, whose place is kept, -1: there is
-// none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head. ok is false when it can't
-// be followed.
+// followTail goes from the last node inwards to the last member that is where it stood, whose place is kept. It is -1
+// if there is none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head. ok
+// is false when it can't be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]
@@ -191,8 +193,8 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 	return -1, behind, true
 }
 
-// followFront goes from the first node inwards to the first member that is where it stood, and returns its place. Those in
-// front of it are put in queue.next. ok is false when there is none, or it can't be followed.
+// followFront goes from the first node inwards to the first member that is where it stood, and returns its place. Those
+// in front of it are put in queue.next. ok is false when there is none, or it can't be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -248,8 +250,8 @@ func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bo
 	return prev == head || len(before) > 0 && prev == r.queueNode(before[len(before)-1])
 }
 
-// meet notes a thread that is new in its place in the queue, and reads it if this tick has not. It reports whether the thread is in
-// the queue.
+// meet notes a thread that is new in its place in the queue, and reads it if this tick has not. It reports whether the
+// thread is in the queue.
 func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	if t.readIn != r.list.ticks {
 		if t.ractor != rc || rc.queue.fetched >= maxFetched {
@@ -270,8 +272,8 @@ func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	return true
 }
 
-// queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with the
-// list of threads to be unblocked, which it is on while unblock.func is set
+// queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the node is shared with
+// the list of threads to be unblocked, which it is on while unblock.func is set
 // (docs/internals/threads.md#the-gvl-and-its-queue).
 func (r *target) queued(t *thread) bool {
 	off := r.o.ThReadyNode

@@ -22,8 +22,8 @@ import (
 const raceTime = 5 * time.Minute
 
 // raceTree calls through a tree in which every method has one caller only, and every call a line of its own: the method
-// t_012 is called by t_01 alone, on the third line behind the one where t_01 begins. Nothing but calls and returns is the
-// worst case for reading a stack that runs.
+// t_012 is called by t_01 alone, on the third line behind the one where t_01 begins. Nothing but calls and returns is
+// the worst case for reading a stack that runs.
 const raceTree = `
 def grow(name, depth)
   if depth == 0
@@ -41,8 +41,8 @@ Thread.new { loop { Thread.new { t_ }.join } } if ARGV[0] == "births"
 Thread.new { loop { grow("t_", 5); GC.start } } if ARGV[0] == "redefine"
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// racedShare is which part of the samples has to have raced with the program: in which a stack differed from the thread's
-// last one or changed while it was read.
+// racedShare is which part of the samples has to have raced with the program: in which a stack differed from the
+// thread's last one or changed while it was read.
 const racedShare = 40
 
 // raceSamples is how many samples are wanted of each program: DDTOP_VERIFY asks for many more.

@@ -94,8 +94,8 @@ func readRequest(g *realTarget, ec attach.Address, scopes []code.Scope, at *code
 	return text(message, err)
 }
 
-// TestNoMixedValues reads what threads serve while they do, and go on to something else: of what is read, and found unchanged when it
-// is read again, nothing belongs to another request or thread.
+// TestNoMixedValues reads what threads serve while they do, and go on to something else: of what is read, and found
+// unchanged when it is read again, nothing belongs to another request or thread.
 func TestNoMixedValues(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -17,16 +17,16 @@ type Options struct {
 	// MaxDepth is the number of frames kept of a stack; deeper ones lose their middle.
 	MaxDepth int
 	// TIDs translates a native thread id as the target stores it (its own PID namespace) into ddtop's, and refuses one
-	// that is not a task of the process. nil: identity.
+	// that is not a task of the process. It is nil if the two are the same.
 	TIDs func(stored int32) (host int32, ok bool)
-	// InnerPID is the process's id in its own PID namespace; 0: the same as PID.
+	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
-	// Whole has every stack tick read every thread, those too that have not taken part in the scheduling for a while (see
-	// selective.go): for stops, whose samples are one instant of all threads.
+	// Whole has every stack tick read every thread, those too that have not taken part in the scheduling for a while
+	// (see selective.go): for stops, whose samples are one instant of all threads.
 	Whole bool
 	// Values has what threads work for read with paths, arguments and literals (sampler.Work.Values).
 	Values bool
-	// NoRequests leaves out for whom threads work.
+	// NoRequests leaves out what threads work for.
 	NoRequests bool
 	// Now is CLOCK_MONOTONIC in ns; nil takes the time package's.
 	Now func() int64
@@ -34,8 +34,9 @@ type Options struct {
 	Frugal bool
 }
 
-// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. It is used by one goroutine. Its parts read a
-// subject each and keep what is known of it from tick to tick. A Reader decides what a tick reads, and in which order.
+// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. It is used by one goroutine. Its
+// parts read a subject each and keep what is known of it from tick to tick. A Reader decides what a tick reads, and in
+// which order.
 type Reader struct {
 	*target
 	*scheduling
@@ -61,8 +62,8 @@ type Exports interface {
 	Exported(name string) (attach.Symbol, bool)
 }
 
-// NewReader prepares the reading of a located VM, whose frames, stacks and threads are interned in dict. Errors name the fields
-// that the layout table lacks.
+// NewReader prepares the reading of a located VM, whose frames, stacks and threads are interned in dict. Errors name
+// the fields that the layout table lacks.
 func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts Options) (*Reader, error) {
 	o, dec := vm.Places, vm.NewDecoder(dict)
 	tg := &target{pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o, now: opts.Now}
@@ -101,9 +102,8 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 		}
 		r.gvl.currentEC = sym.Addr
 	}
-	var b [8]byte
-	if r.mem.Read(vm.Addr+attach.Address(o.VMObjspace), b[:]) == nil {
-		r.gc = newGCReader(vm, attach.Address(le64(b[:])), r.dec.Objects, r.now, &r.reads)
+	if objspace := r.addressAt(vm.Addr + attach.Address(o.VMObjspace)); objspace != 0 {
+		r.gc = newGCReader(vm, objspace, r.dec.Objects, r.now, &r.reads)
 	}
 	return r, nil
 }
@@ -136,8 +136,8 @@ func newReader(tg *target, opts Options) *Reader {
 	}
 }
 
-// Share says that n processes are read at once, which divide the limits on threads, on copies of stacks and on what is decoded
-// (sampler.Share). It may be called from any goroutine; the next tick keeps to it.
+// Share says that n processes are read at once, which divide the limits on threads, on copies of stacks and on what is
+// decoded (sampler.Share). It may be called from any goroutine; the next tick keeps to it.
 func (r *Reader) Share(n int) { r.sharers.Store(int32(n)) }
 
 // keepShare divides the limits when the number of processes has changed.
@@ -153,14 +153,16 @@ func (r *Reader) keepShare() {
 	r.list.order = nil // the threads are listed again, and with them the stacks counted
 }
 
-// SuspendedFibers looks through the heap for fibers that are suspended or were never resumed, which no thread leads to, and reads
-// the stacks of the suspended ones. It costs a reading of all small objects: it is for a dump, and not for a tick. It belongs
-// behind a Read. A fiber that nothing refers to any more is among them until the collector has freed it. Its errors are ctx's,
-// those of reading the list of the heap's pages, and one that says that this release's table does not lead to fibers.
+// SuspendedFibers looks through the heap for fibers that are suspended or were never resumed, which no thread leads to,
+// and reads the stacks of the suspended ones. It costs a reading of all small objects: it is for a dump, and not for a
+// tick. It belongs behind a Read. A fiber that nothing refers to any more is among them until the collector has freed
+// it. Its errors are ctx's, those of reading the list of the heap's pages, and one that says that this release's table
+// does not lead to fibers.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// FollowFibers goes on looking at the fibers that wait, for as long as its allowance lasts, and returns the last look at all of them;
-// nil: there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC in ns. What can't be read is left out.
+// FollowFibers goes on looking at the fibers that wait, for while its allowance lasts, and returns the last call of
+// Look at all of them. It is nil if there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC
+// in ns. What can't be read is left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// restingPlaces has threads that wait in two places at the same depth, in turn, and compute in between. Each place has one
-// caller.
+// restingPlaces has threads that wait in two places at the same depth, in turn, and compute in between. Each place has
+// one caller.
 const restingPlaces = `
 $q = Queue.new
 def compute; 3000.times { |i| i * 3 }; end
@@ -21,8 +21,8 @@ def right; take; end
 Thread.new { loop { sleep 0.001; $q << 1 if $q.num_waiting > 0 } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestRestingStacks reads threads that come back to where they were: what is taken for a stack seen before has to be one
-// that can be, and most of them have to be told that way.
+// TestRestingStacks reads threads that come back to where they were: what is taken for a stack seen before has to be
+// one that can be, and most of them have to be told that way.
 func TestRestingStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

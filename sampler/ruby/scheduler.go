@@ -15,29 +15,32 @@ import (
 // ErrNoScheduler: the main ractor's scheduler is of a kind that can't be followed from record to record.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-// mutexSize is what is known of a pthread_mutex_t, in bytes: all that glibc and musl use of it, on x86_64 and on aarch64, where glibc's has
-// 8 more that mean nothing (struct_mutex.h, pthreadtypes-arch.h).
+// mutexSize is what is known of a pthread_mutex_t, in bytes: all that glibc and musl use of it, on x86_64 and on
+// aarch64, where glibc's has 8 more that mean nothing (struct_mutex.h, pthreadtypes-arch.h).
 const mutexSize = 40
 
 // Scheduler says where the parts of the main ractor's scheduler are in the process's memory.
 type Scheduler struct {
-	// Before33: it is of Ruby 2.6 to 3.2, where whoever gets the GVL next is not named before (docs/reference/exact.md).
+	// Before33: it is of Ruby 2.6 to 3.2, where whoever gets the GVL next is not named before
+	// (docs/reference/exact.md).
 	Before33 bool
-	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the queue.
+	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the
+	// queue.
 	Lock, Owner, QueueTail attach.Address
-	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads, in bytes; up to
-	// 3.2 there is no such list, and RunningNode is -1.
+	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads,
+	// in bytes; up to 3.2 there is no such list, and RunningNode is -1.
 	ReadyNode, RunningNode int
-	// ExecutionContext is how far from its thread pointer a native thread has the pointer to its execution context, in bytes, and
-	// ThreadOfEC where that has the pointer to the rb_thread_t; -1: at ExecutionContext is the rb_thread_t itself (2.6 and 2.7).
+	// ExecutionContext is how far from its thread pointer a native thread has the pointer to its execution context, in
+	// bytes, and ThreadOfEC where that has the pointer to the rb_thread_t; -1: at ExecutionContext is the rb_thread_t
+	// itself (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Region, Unblock, Status and Context are where an rb_thread_t has its region without the GVL, the function that unblocks it, its status
-	// and its execution context.
+	// Region, Unblock, Status and Context are where an rb_thread_t has its region without the GVL, the function that
+	// unblocks it, its status and its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
-	// Mutex is where it has the Mutex that it wants to lock. Collector is the address of the word with the collector's flags, and Collects
-	// where that says that the collector works. Collector is 0 if that is not known.
+	// Mutex is where it has the Mutex that it wants to lock. Collector is the address of the word with the collector's
+	// flags, and Collects where that says that the collector works. Collector is 0 if that is not known.
 	Mutex     int
 	Collector attach.Address
 	Collects  layout.Field
@@ -47,8 +50,9 @@ type Scheduler struct {
 type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
-	// Owner: the scheduler named it as the GVL's owner. Queued, Linked: it was in the queue, in the list of running threads. Up to 3.2
-	// Queued is also one that has given the GVL away at the end of its time slice and will queue, and Linked is Owner.
+	// Owner: the scheduler named it as the GVL's owner. Queued, Linked: it was in the queue, in the list of running
+	// threads. Up to 3.2 Queued is also one that has given the GVL away at the end of its time slice and will queue,
+	// and Linked is Owner.
 	Owner, Queued, Linked bool
 }
 
@@ -58,8 +62,8 @@ type scheduling struct {
 	list *threadList
 }
 
-// Scheduler finds the main ractor's scheduler. It is called after a Read, by the goroutine that reads. The error is ErrNoScheduler where
-// it can't be followed, or that of reading.
+// Scheduler finds the main ractor's scheduler. It is called after a Read, by the goroutine that reads. The error is
+// ErrNoScheduler where it can't be followed, or that of reading.
 func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
 // UnprobedScheduler is Scheduler for who puts no breakpoints into the process.
@@ -104,7 +108,8 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	if !isMutex(&mutex) {
 		return none("at %v, where its mutex is in the layout of Ruby %s, is none (% x)", s.Lock, r.vm.Version, mutex)
 	}
-	// Before 3.0 there is no thread-local variable, but the thread is a value of pthread_getspecific, in the thread's block.
+	// Before 3.0 there is no thread-local variable, but the thread is a value of pthread_getspecific, in the thread's
+	// block.
 	specific := o.VMRactorSet < 0
 	threads, ok := r.nativeWords(rc.threads, specific)
 	if !ok {
@@ -120,8 +125,9 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	return s, nil
 }
 
-// isMutex reports whether bytes can be a pthread_mutex_t of the usual kind: of glibc the lock, a count, the holder's id, their number, the
-// kind and, behind two short numbers, no list; of musl the kind, the lock and its waiters, and zeros.
+// isMutex reports whether bytes can be a pthread_mutex_t of the usual kind: of glibc the lock, a count, the holder's
+// id, their number, the kind and, behind two short numbers, no list; of musl the kind, the lock and its waiters, and
+// zeros.
 func isMutex(b *[mutexSize]byte) bool {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 	for _, x := range b[24:] {
@@ -139,8 +145,8 @@ func isMutex(b *[mutexSize]byte) bool {
 	return glibc || musl
 }
 
-// SchedulerThreads reads the main ractor's threads as they are now. It is called after a Read, by the goroutine that reads. Threads that
-// have no native thread, or can't be read, are left out.
+// SchedulerThreads reads the main ractor's threads as they are now. It is called after a Read, by the goroutine that
+// reads. Threads that have no native thread, or can't be read, are left out.
 func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	if len(r.list.ractors) == 0 {
 		return nil, nil
@@ -179,7 +185,8 @@ func (s *Scheduler) Span() (from, to int) {
 	return from, slices.Max(ends)
 }
 
-// Of reads what a thread is from its rb_thread_t, b, of which the bytes of Span have been read. owner is the thread that owns the GVL.
+// Of reads what a thread is from its rb_thread_t, b, of which the bytes of Span have been read. owner is the thread
+// that owns the GVL.
 func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
 	in := func(node int) bool {
 		next := attach.Address(le64(b[node:]))
@@ -190,16 +197,16 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 		is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
 		return is
 	}
-	// The node is also that of another list, of threads that have to be woken. One that is in neither, and in no region without
-	// the GVL either, has given it away and will queue (docs/internals/threads.md#the-gvl-and-its-queue).
+	// The node is also that of another list, of threads that have to be woken. One that is in neither, and in no region
+	// without the GVL either, has given it away and will queue (docs/internals/threads.md#the-gvl-and-its-queue).
 	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
 	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
 	return is
 }
 
-// Listed calls each with the threads that the last Read listed, and how many they are, unless they are those of a listing that the caller
-// has. tid is 0 while a thread has no native one. It returns the listing's number, which is not 0. It is called by the goroutine that
-// reads.
+// Listed calls each with the threads that the last Read listed, and how many they are, unless they are those of a
+// listing that the caller has. tid is 0 while a thread has no native one. It returns the listing's number, which is not
+// 0. It is called by the goroutine that reads.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n
@@ -210,7 +217,7 @@ func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, 
 	return uint64(r.list.walks)
 }
 
-// forgetsMutex reports whether a release does not make all its mutexes anew in a child that it forks (Ruby's Bug #21860: 3.4.0 to
-// 3.4.8): one that another thread held then is held for ever. A thread that comes to a breakpoint during the fork stands there until that
-// is over, mostly with a mutex; of 183 forks 18 hung.
+// forgetsMutex reports whether a release does not make all its mutexes anew in a child that it forks (Ruby's Bug
+// #21860: 3.4.0 to 3.4.8): one that another thread held then is held for ever. A thread that comes to a breakpoint
+// during the fork stands there until that is over, mostly with a mutex; of 183 forks 18 hung.
 func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }

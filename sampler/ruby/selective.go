@@ -5,35 +5,36 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A tick of a process with many threads is selective: it reads only those that take part in the scheduling: the owners, the
-// ends of the queue and who is new in it, and who did so a moment ago. Who has been in the queue and still is can't have
-// run, and needs no look: the queue only changes at its ends (see queue.go). All others have released the GVL and can't run
-// Ruby code without passing through the queue or the owner field, where they are seen; then they are read. What may be late
-// is the reason why a thread has released the GVL, and where, when it took the lock and released it again between two ticks:
-// until the next stack tick, and in a process of very many threads, whose stack ticks look at those that don't take part in
-// turn, for maxStackAgeNS at most.
+// A tick of a process with many threads is selective: it reads only those that take part in the scheduling: the owners,
+// the ends of the queue and who is new in it, and who did so a moment ago. Who has been in the queue and still is can't
+// have run, and needs no look: the queue only changes at its ends (see queue.go). All others have released the GVL and
+// can't run Ruby code without passing through the queue or the owner field, where they are seen; then they are read.
+// What may be late is the reason why a thread has released the GVL, and where, when it took the lock and released it
+// again between two ticks: until the next stack tick, and in a process of very many threads, whose stack ticks look at
+// those that don't take part in turn, for maxStackAgeNS at most.
 
 const (
-	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as little.
+	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as
+	// little.
 	selectiveAbove = 16
 	// turnsAbove is the number of threads from which on stack ticks look at threads that don't take part in turn.
 	turnsAbove = 32
 	// turns is in how many stack ticks each of them is looked at once.
 	turns = 4
-	// maxStackAgeNS is how old, in ns, what is known of a thread's stack may get: at low rates every stack tick looks at
-	// all.
+	// maxStackAgeNS is how old, in ns, what is known of a thread's stack may get: at low rates every stack tick looks
+	// at all.
 	maxStackAgeNS = 50_000_000
-	// hotNS is how long, in ns, every lock tick reads a thread after it took part in the scheduling, and warmNS how long every
-	// stack tick does and the lock ticks do in turn: each in every warmTurns-th.
+	// hotNS is how long, in ns, every lock tick reads a thread after it took part in the scheduling, and warmNS how
+	// long every stack tick does and the lock ticks do in turn: each in every warmTurns-th.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
-	// selectiveGap is how long, in ns, after the tick before the middle of a queue is taken to stand as it stood: behind a
-	// thread that computes a queue stands for 10 or 100 ms, and then empties within a few and fills again, with the same
-	// ends now and then.
+	// selectiveGap is how long, in ns, after the tick before the middle of a queue is taken to stand as it stood:
+	// behind a thread that computes a queue stands for 10 or 100 ms, and then empties within a few and fills again,
+	// with the same ends now and then.
 	selectiveGap = 5_000_000
-	// maxSelectiveTries is how often a selective tick is tried again with the threads that turned out to be wanted before
-	// all are read.
+	// maxSelectiveTries is how often a selective tick is tried again with the threads that turned out to be wanted
+	// before all are read.
 	maxSelectiveTries = 3
 )
 
@@ -70,7 +71,8 @@ func (r *selection) maySelect(depth sampler.Depth) bool {
 	return len(r.list.order) > selectiveAbove
 }
 
-// tooLate reports whether a tick at nowNS comes so long after the one before that the middle of a queue may be another one.
+// tooLate reports whether a tick at nowNS comes so long after the one before that the middle of a queue may be another
+// one.
 func (r *selection) tooLate(nowNS int64) bool {
 	if nowNS-r.list.tickNS <= selectiveGap {
 		return false
@@ -84,8 +86,8 @@ func (r *selection) tooLate(nowNS int64) bool {
 }
 
 // peek reads the schedulers ahead of a selective tick, to learn whom it has to read. What the tick says is what it sees
-// itself, a moment later: taking the time of another reading only when an unexpected thread holds the GVL would make such
-// threads' turns look shorter than they are.
+// itself, a moment later: taking the time of another reading only when an unexpected thread holds the GVL would make
+// such threads' turns look shorter than they are.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -113,7 +115,8 @@ func (r *selection) peek() {
 	}
 }
 
-// planThreads adds the thread structs to the batch: all, or those that take part and, in a stack tick, those whose turn it is.
+// planThreads adds the thread structs to the batch: all, or those that take part and, in a stack tick, those whose turn
+// it is.
 func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
 	if depth == sampler.StackTick {
@@ -157,14 +160,15 @@ func (r *selection) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
-// turnOf reports whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be corrected.
+// turnOf reports whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be
+// corrected.
 func (r *selection) turnOf(t *thread, i int, now int64) bool {
 	return (uint(i)+r.list.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue takes a ractor's queue from what a tick has read, and reports whether that was enough: every thread was read that has to
-// be.
+// takeQueue takes a ractor's queue from what a tick has read, and reports whether that was enough: every thread was
+// read that has to be.
 func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
 		return true
@@ -196,8 +200,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads a ractor's threads that this tick has not read, when its queue can't be followed: their own words say whether
-// they are in it. That is a little later than the rest, and drops nothing.
+// readRest reads a ractor's threads that this tick has not read, when its queue can't be followed: their own words say
+// whether they are in it. That is a little later than the rest, and drops nothing.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
@@ -221,8 +225,8 @@ func (r *gvlReader) readRest(rc *ractor) {
 	}
 }
 
-// selectionIntact checks the lists as far as a selective tick has read them: the heads, the counts, and the links of the
-// threads read. A thread that came or went changes a count or the end of a list.
+// selectionIntact checks the lists as far as a selective tick has read them: the heads, the counts, and the links of
+// the threads read. A thread that came or went changes a count or the end of a list.
 func (r *threadList) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false

@@ -24,8 +24,8 @@ while $stdin.gets
   puts "moved"
 end`
 
-// TestTurns holds that stack ticks of many threads look at those that wait in turn, and miss none: with a clock that stands
-// still every thread is looked at once in a round, and one that has moved unseen shows within a round.
+// TestTurns holds that stack ticks of many threads look at those that wait in turn, and miss none: with a clock that
+// stands still every thread is looked at once in a round, and one that has moved unseen shows within a round.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hogAndNaps has a thread that computes and 40 that queue for the lock behind it after short naps: the queue fills for 100 ms
-// and then empties within a few.
+// hogAndNaps has a thread that computes and 40 that queue for the lock behind it after short naps: the queue fills for
+// 100 ms and then empties within a few.
 const hogAndNaps = `
 Thread.new { loop { 1 + 1 } }
 40.times { |i| Thread.new { loop { sleep 0.005 + 0.001 * i } } }
@@ -18,9 +18,9 @@ $stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-// TestSelectiveQueue compares what ticks say that read few threads with what another reader, which reads all, says before and
-// after: where these two agree on a queue of several threads, the selective tick in between says the same, of the queue and
-// of whether each thread is in it.
+// TestSelectiveQueue compares what ticks say that read few threads with what another reader, which reads all, says
+// before and after: where these two agree on a queue of several threads, the selective tick in between says the same,
+// of the queue and of whether each thread is in it.
 func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (

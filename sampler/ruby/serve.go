@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// workShare is the part of the time that reading takes, one in so many, in which new requests and jobs are looked for. Each takes
-	// some 40 to 250 µs: a server of hundreds a second would have most of a small budget go there, and stacks be read half as often.
+	// workShare is the part of the time that reading takes, one in so many, in which new requests and jobs are looked
+	// for. Each takes about 40 to 250 µs: a server of hundreds a second would have most of a small budget go there, and
+	// stacks be read half as often.
 	workShare = 4
-	// workFloor is the part of all time, one in so many, in which they are looked for in any case: 0.15 % of a CPU, for all
-	// processes that are read at once.
+	// workFloor is the part of all time, one in so many, in which they are looked for in any case: 0.15 % of a CPU, for
+	// all processes that are read at once.
 	workFloor = 660
 )
 
 // ntPthread is how far before its tid a rb_native_thread has its pthread_t, in bytes (vm_core.h, 3.2 to 4.0).
 const ntPthread = 8
 
-// workReader reads for whom threads work.
+// workReader reads what threads work for.
 type workReader struct {
 	*target
 	list *threadList
@@ -32,7 +33,8 @@ type workReader struct {
 	// tracer finds the active spans of threads; published says where threads publish theirs, nil where they don't.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
-	// finder finds for whom threads work; with frugal it looks for new requests no longer than it is allowed to, last at workedNS.
+	// finder finds what threads work for; with frugal it looks for new requests no longer than it is allowed to, last
+	// at workedNS.
 	finder *work.Finder
 	frugal bool
 	// noRequests: it does not.
@@ -40,12 +42,12 @@ type workReader struct {
 	workedNS   int64
 }
 
-// servingState is what is known, from tick to tick, of for whom a thread works.
+// servingState is what is known, from tick to tick, of what a thread works for.
 type servingState struct {
 	work work.State
 	span trace.State
-	// outer is what is known of fibers that have resumed the one that the thread runs, those looked at last in front: each has its own,
-	// else nothing would be known of any from look to look.
+	// outer is what is known of fibers that have resumed the one that the thread runs, those looked at last in front:
+	// each has its own, else nothing would be known of any from tick to tick.
 	outer []*work.State
 	// looks is how often the thread was looked at since its stack was read, up to stillLooks.
 	looks int
@@ -54,7 +56,8 @@ type servingState struct {
 // stillLooks is how often a thread is looked at that does not move: for what the first look had no time.
 const stillLooks = 2
 
-// maxOuter bounds how many fibers that have resumed the one that a thread runs are known from look to look, a thread: 1 KB each.
+// maxOuter bounds how many fibers that have resumed the one that a thread runs are known from tick to tick, a thread: 1
+// KB each.
 const maxOuter = 8
 
 // outerOf returns what is known of a fiber, by its execution context.
@@ -75,7 +78,7 @@ func (s *servingState) outerOf(ec attach.Address) *work.State {
 	return x
 }
 
-// serving is what the last look found.
+// serving is what the last call of Look found.
 func (s *servingState) serving() sampler.Serving {
 	out := s.work.Serving()
 	span := s.span.Span()
@@ -94,7 +97,7 @@ func (s *servingState) unplan() {
 	s.span.Unplan()
 }
 
-// planWork adds what said for whom a thread works to the tick's call, behind its stack.
+// planWork adds what said what a thread works for to the tick's call, behind its stack.
 func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
@@ -106,8 +109,8 @@ func (r *workReader) planWork(t *thread) {
 	}
 }
 
-// dropUnreadWork has looked up anew for whom those threads work of which the tick's call could not read all that planWork has added:
-// what is in a buffer then is of no time, or nothing.
+// dropUnreadWork has looked up anew for whom those threads work of which the tick's call could not read all that
+// planWork has added: what is in a buffer then is of no time, or nothing.
 func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
@@ -121,8 +124,8 @@ func (r *workReader) dropUnreadWork() {
 	}
 }
 
-// SetPublished says where threads publish their spans for readers outside: variable is their pointer to a record, keys are the
-// names of attributes by their numbers. It may be called from any goroutine.
+// SetPublished says where threads publish their spans for readers outside: variable is their pointer to a record, keys
+// are the names of attributes by their numbers. It may be called from any goroutine.
 func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
 	r.serving.published.Store(trace.NewPublished(variable, keys))
 }
@@ -142,8 +145,8 @@ func (r *target) native(t *thread) trace.Native {
 	return trace.Native{At: nt + attach.Address(r.o.NTTID) - ntPthread}
 }
 
-// findWork finds for whom the threads work whose stacks this tick has read. What is known of the others is as old as their stacks. born is
-// waitingFibers.born.
+// findWork finds what the threads work for whose stacks this tick has read. What is known of the others is as old as
+// their stacks. born is waitingFibers.born.
 func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec attach.Address) int64) {
 	if r.noRequests {
 		return
@@ -212,8 +215,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork finds for whom a thread works whose running fiber does not say it, by the stack of one that has resumed it, which was
-// just read; links lead to that.
+// findOuterWork finds what a thread works for whose running fiber does not say it, by the stack of one that has resumed
+// it, which was just read; links lead to that.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// serveTags has threads that serve one request after another, of up to some ms each, most of them in the same frames at the same
-// addresses. Every request's path has the thread's number and its own.
+// serveTags has threads that serve one request after another, of up to some ms each, most of them in the same frames at
+// the same addresses. Every request's path has the thread's number and its own.
 const serveTags = `
 def work(env, ms)
   case ms % 4
@@ -109,8 +109,8 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 	return nil
 }
 
-// TestServing: no request is said to be another thread's, or another one, in samples that race with the program, also where looks are
-// put off.
+// TestServing: no request is said to be another thread's, or another one, in samples that race with the program, also
+// where looks are put off.
 func TestServing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

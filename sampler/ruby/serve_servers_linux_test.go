@@ -38,8 +38,8 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// notNow reports whether a tick failed as the next one need not: the lists changed while they were walked, or a machine without a free CPU
-// gave the walk none for long.
+// notNow reports whether a tick failed as the next one need not: the lists changed while they were walked, or a machine
+// without a free CPU gave the walk none for long.
 func notNow(err error) bool { return errors.Is(err, ErrListTorn) || errors.Is(err, errLongWalk) }
 
 // watchServing reads a process's threads until done, and returns what was said of each whose stack was read.
@@ -81,7 +81,8 @@ func ask(t *testing.T, url string, clients, requests int, path func(n int) (meth
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
-			// A connection a request: on one that is kept, thin with threads takes a part of one request for the next one on a full machine.
+			// A connection a request: on one that is kept, thin with threads takes a part of one request for the next
+			// one on a full machine.
 			client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 			for {
 				n := int(next.Add(1))

@@ -22,7 +22,8 @@ type shapes struct {
 	found, all map[string]int
 	last       map[sampler.ThreadID]int
 	paths      map[sampler.WorkNumber]string
-	// numbers are those of requests that are mounted while they run, by their paths, which are not seen while their beginning is moved.
+	// numbers are those of requests that are mounted while they run, by their paths, which are not seen while their
+	// beginning is moved.
 	numbers map[string]sampler.WorkNumber
 	// moves: a compaction moves requests, each of which is another one then.
 	moves bool
@@ -86,7 +87,8 @@ func (c *shapes) see(th *sampler.Thread) error {
 	return nil
 }
 
-// TestServingShapes: whatever an environment is like, its thread serves that request or none that could be told. Each shape is met.
+// TestServingShapes: whatever an environment is like, its thread serves that request or none that could be told. Each
+// shape is met.
 func TestServingShapes(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -19,14 +19,15 @@ import (
 // statementSecret is in all that rack/statements.rb asks.
 const statementSecret = "hunter2secret"
 
-// serviceDelay is how long a service takes to answer: longer than Ruby takes to ask, on a machine that is slow and full.
+// serviceDelay is how long a service takes to answer: longer than Ruby takes to ask, on a machine that is slow and
+// full.
 const serviceDelay = 20 * time.Millisecond
 
 // askedReadings is how many readings of threads that ask something are wanted of each library.
 const askedReadings = 2000
 
-// TestStatements: what is said that threads ask, of clients that the program calls itself, is what the program logs, without literals
-// and arguments.
+// TestStatements: what is said that threads ask, of clients that the program calls itself, is what the program logs,
+// without literals and arguments.
 func TestStatements(t *testing.T) {
 	slowly := func(start func(testing.TB) string) func(testing.TB) string {
 		return func(t testing.TB) string { return servertest.Slow(t, start(t), serviceDelay) }
@@ -171,8 +172,8 @@ func said(l *servertest.Logged) string {
 	return l.What
 }
 
-// TestStatementsRace: no statement is said to be another thread's, or to be asked after the next one, of threads that ask thousands a
-// second while objects are freed and moved.
+// TestStatementsRace: no statement is said to be another thread's, or to be asked after the next one, of threads that
+// ask thousands a second while objects are freed and moved.
 func TestStatementsRace(t *testing.T) {
 	rubytest.OftenEnough(t)
 	pid, _ := servertest.StartStatements(t, "pg", "ruby-pg", servertest.Postgres(t), "race")

@@ -3,17 +3,17 @@ package ruby
 import "github.com/ddtop/ddtop/sampler/ruby/internal/code"
 
 const (
-	// maxStackBytes bounds the copies of stacks that are kept for all threads together, in bytes. Past it the depth to which
-	// stacks are read (defaultMaxDepth, as a rule) is halved, which shows as stacks whose middle was left out.
+	// maxStackBytes bounds the copies of stacks that are kept for all threads together, in bytes. Past it the depth to
+	// which stacks are read (defaultMaxDepth, as a rule) is halved, which shows as stacks whose middle was left out.
 	maxStackBytes = 64 << 20
-	// minDepth is the depth, in frames, below which it is not halved: of 20,000 threads that is some 200 MB.
+	// minDepth is the depth, in frames, below which it is not halved: of 20,000 threads that is about 200 MB.
 	minDepth = 32
 	// valueBytes is how much of the values on a stack is read along for a frame, in bytes, as far as maxValues.
 	valueBytes = maxValues / defaultMaxDepth
 )
 
-// grow returns memory for n bytes of a thread's stack, b's own where that is large enough. When all of it together gets too
-// much, stacks are read less deep from now on.
+// grow returns memory for n bytes of a thread's stack, b's own where that is large enough. When all of it together gets
+// too much, stacks are read less deep from now on.
 func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
@@ -50,7 +50,7 @@ func (r *stackReader) countStacks() {
 	sum := 0
 	for _, t := range r.list.order {
 		s := &t.stack
-		sum += cap(s.values) + cap(s.kept) + cap(s.resting.frames) + s.outer.Bytes()
+		sum += cap(s.values) + cap(s.kept) + cap(s.resting.kept) + s.outer.Bytes()
 		for i := range s.copies {
 			sum += cap(s.copies[i].frames)
 		}

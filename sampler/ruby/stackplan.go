@@ -6,21 +6,23 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// stackKind is what a stack is read for. All kinds are read on one path; they differ in where the frames are looked for, in how many
-// copies are made of them, and so in what they can be believed on.
+// stackKind is what a stack is read for. All kinds are read on one path; they differ in where the frames are looked
+// for, in how many copies are made of them, and so in what they can be believed on.
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run: copies of the frames, about the place where they were the last time and somewhat
-	// further in, with the context before each of them; and behind all the thread's own word on which fiber it runs.
+	// stackMoving is for a thread that may run: copies of the frames, about the place where they were the last time and
+	// somewhat further in, with the context before each of them; and behind all the thread's own word on which fiber it
+	// runs.
 	stackMoving stackKind = iota
 	// stackStill is for a thread that has stood still: one copy, which counts when it equals what is kept.
 	stackStill
-	// stackResting is the same of the place where a thread that has just released the GVL waited before. Its context is read with it,
-	// since this is not the call that its own words were read in.
+	// stackResting is the same of the place where a thread that has just released the GVL waited before. Its context is
+	// read with it, since this is not the call that its own words were read in.
 	stackResting
-	// stackExact are copies as for stackMoving of exactly the frames of the context that was read last, for a stack that is too deep
-	// to be read by a guess, whose middle is left out where it is deeper than the limit, and for one that has outgrown each guess.
+	// stackExact are copies as for stackMoving of exactly the frames of the context that was read last, for a stack
+	// that is too deep to be read by a guess, whose middle is left out where it is deeper than the limit, and for one
+	// that has outgrown each guess.
 	stackExact
 	stackKinds
 )
@@ -32,14 +34,16 @@ func (k stackKind) String() string {
 // stackPlan is how a stack is read in one call.
 type stackPlan struct {
 	kind stackKind
-	// area are the frames that are read. It has none where it is not known where they are: then the context is read alone.
+	// area are the frames that are read. It has none where it is not known where they are: then the context is read
+	// alone.
 	area stackArea
-	// copies is how many copies are made of them, values how many bytes are read of the values on the stack, from its low end.
+	// copies is how many copies are made of them, values how many bytes are read of the values on the stack, from its
+	// low end.
 	copies, values int
 	// bare: the context is read in this call already, beside the thread's struct.
 	bare bool
-	// at is the index of the first range in the plan of the call, -1: there is none; size is how many they are. Those of slots of JIT
-	// frames, before and behind them, are left out.
+	// at is the index of the first range in the plan of the call. It is -1 if there is none; size is how many they are.
+	// Those of slots of JIT frames, before and behind them, are left out.
 	at, size int
 }
 
@@ -70,7 +74,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		// Not for one reading that was far deeper than the others: what is read for nothing must be less than reading again.
+		// Not for one reading that was far deeper than the others: what is read for nothing must be less than reading
+		// again.
 		in, high := s.reach.farthest()
 		most := max(s.end-from, attach.Address(maxReachFrames*fs))
 		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {
@@ -97,7 +102,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 }
 
-// valuesTo is how many bytes of a stack's values are read where its stack pointer is; 0: they would be too many.
+// valuesTo is how many bytes of a stack's values are read where its stack pointer is. It is zero if they would be too
+// many.
 func (r *stackReader) valuesTo(s *stackState, sp attach.Address) int {
 	n := int(sp-s.low) + valueSlack
 	if sp < s.low || n > min(maxValues, r.maxDepth*valueBytes) || s.low+attach.Address(n) > s.end {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and what
-// follows there): measured on running processes.
+// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and
+// what follows there): measured on running processes.
 const (
 	// rb_control_frame_t and struct zjit_jit_frame
 	frameSP, frameISeq, frameSelf, jitFrameISeq = code.FrameSP, code.FrameISeq, code.FrameSelf, code.JITFrameISeq
@@ -24,8 +24,8 @@ const (
 	stackUnread
 	// stackNone: the thread has no stack: it has not started, or has ended.
 	stackNone
-	// stackUnseen: nothing is kept of this context, so its frames were not planned; stackGrown: they reach further in than was
-	// planned; stackDeep: they are more than a guess may cover. Now it is known where they are.
+	// stackUnseen: nothing is kept of this context, so its frames were not planned; stackGrown: they reach further in
+	// than was planned; stackDeep: they are more than a guess may cover. Now it is known where they are.
 	stackUnseen
 	stackGrown
 	stackDeep
@@ -44,8 +44,8 @@ const (
 	stackAgreed
 )
 
-// window says where the stack of an execution context lies; ok is false when it has none (not started, or ended) or when
-// its numbers can't be those of a stack.
+// window says where the stack of an execution context lies; ok is false when it has none (not started, or ended) or
+// when its numbers can't be those of a stack.
 func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	low = attach.Address(le64(ec[ecVMStack:]))
 	words := le64(ec[ecVMStackSize:])
@@ -96,7 +96,8 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	return area, stackFound
 }
 
-// compare says what the frames found are to be believed on: what is kept, or copies that agree but for the drop innermost frames.
+// compare says what the frames found are to be believed on: what is kept, or copies that agree but for the drop
+// innermost frames.
 func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
 	frames := s.found(area, r.o.Code.FrameSize)
@@ -144,7 +145,8 @@ func (s *stackState) found(area *stackArea, frameSize int) []byte {
 	return all[len(all)-area.size()*frameSize:]
 }
 
-// finishStack takes what a planned read received. It is false when the stack is to be read again. A last reading is not.
+// finishStack takes what a planned read received. It is false when the stack is to be read again. A last reading is
+// not.
 func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	s := &t.stack
 	s.next = stackMoving
@@ -198,8 +200,8 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	return r.decodeStack(t, &area, drop, running, last || exact) || last
 }
 
-// readExact reads a stack of which it is known by now where it is, at once and in a call of its own: it is large, and how deep the
-// next one may be depends on how much this one takes (Reader.grow).
+// readExact reads a stack of which it is known by now where it is, at once and in a call of its own: it is large, and
+// how deep the next one may be depends on how much this one takes (Reader.grow).
 func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {
@@ -210,8 +212,8 @@ func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	return r.finishStack(&r.exact, t, running, last)
 }
 
-// planAndRead plans an exact reading and reads it; false when that fails. With ZJIT it does so twice: until the first one the slots
-// known are those of other frames.
+// planAndRead plans an exact reading and reads it; false when that fails. With ZJIT it does so twice: until the first
+// one the slots known are those of other frames.
 func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {

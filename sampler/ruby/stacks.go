@@ -12,7 +12,8 @@ const (
 	defaultMaxDepth = 2048
 	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// reachReads is for how many readings, and up to twice as many, a stack that changes is read as far in as it went in one.
+	// reachReads is for how many readings, and up to twice as many, a stack that changes is read as far in as it went
+	// in one.
 	reachReads = 64
 	// maxReachFrames is how many frames further in than the last time it is read for that, or as many as there were.
 	maxReachFrames = 128
@@ -35,8 +36,9 @@ const (
 type stackReader struct {
 	*target
 	list *threadList
-	// maxDepth is how many frames of a stack are read. stackBytes is what copies of stacks take, up to maxStackBytes; past cutAt
-	// maxDepth, which fullDepth is as long as there is room, is halved. shrink: it was, and what is deeper is to be given back.
+	// maxDepth is how many frames of a stack are read. stackBytes is what copies of stacks take, up to maxStackBytes;
+	// past cutAt maxDepth, which fullDepth is while there is room, is halved. shrink: it was, and what is deeper is to
+	// be given back.
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
 	shrink                                      bool
@@ -57,12 +59,35 @@ func newStackReader(tg *target, list *threadList, maxDepth int) *stackReader {
 	return &stackReader{target: tg, list: list, maxDepth: maxDepth, fullDepth: maxDepth, maxStackBytes: maxStackBytes, cutAt: maxStackBytes}
 }
 
-// live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in compiled
-// code (code.Stack.Live).
+// live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in
+// compiled code (code.Stack.Live).
 func (r *stackReader) live(running bool) bool { return running && !r.collecting }
 
 // stackVersion changes with each decoded stack of a thread.
 type stackVersion uint64
+
+// keptStack is what is kept of a stack that was read and decoded.
+type keptStack struct {
+	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
+	kept            []byte
+	keptEnd, keptEC attach.Address
+	// proof says how long it means the same: other code can take the place of the code that it names, and names that
+	// could not be read may be readable later.
+	proof   code.Proof
+	id      sampler.StackID
+	quality sampler.StackQuality
+	omitted uint32
+	// handlers is the number of frames of a rescue or an ensure.
+	handlers int
+	// topSelf are the receivers of the innermost frames, innermost first. topC says which of these are C functions.
+	topSelf [4]uint64
+	topC    [4]bool
+	// slots are the JIT frames of the control frames, for head's ZJIT.
+	slots []attach.Address
+	// rests: it was accepted while the thread neither had the GVL nor wanted it. live: it was decoded as that of a
+	// thread that executes it (code.Stack.Live).
+	rests, live bool
+}
 
 // stackState is what is known of a thread's stack from tick to tick.
 type stackState struct {
@@ -72,7 +97,8 @@ type stackState struct {
 
 	reach reach
 
-	// plan is how the stack was read the last time; next of which kind the next reading is, when it is read again in a tick.
+	// plan is how the stack was read the last time; next of which kind the next reading is, when it is read again in a
+	// tick.
 	plan     stackPlan
 	next     stackKind
 	copies   [2 + moreCopies]stackCopy
@@ -80,40 +106,24 @@ type stackState struct {
 	th2      [8]byte
 	values   []byte
 
-	// kept is the last accepted content of [cfp, end), with id, quality and omitted as decoded from it.
-	kept    []byte
-	keptEnd attach.Address
-	keptEC  attach.Address
-	// proof says how long they mean what they did: the code that they name can go away and other code come to stand in its
-	// place, and names that could not be read may be readable later.
-	proof   code.Proof
-	id      sampler.StackID
-	quality sampler.StackQuality
-	omitted uint32
-	// handlers is how many of the frames are those of a rescue or an ensure.
-	handlers int
+	keptStack
+	// resting is a stack on which the thread waited before.
+	resting restingStack
 	// fibers are the stacks of those that resumed the running fiber, when fibersOf was the stack's version.
 	fibers   []sampler.StackID
 	fibersOf stackVersion
 	quiet    int
 	version  stackVersion
-	// topSelf are the receivers of the innermost frames, innermost first; for blocked.go.
-	topSelf [4]uint64
-	topC    [4]bool
 	// outer is what the last decoding made of the outer frames.
 	outer code.Kept
-	// rests: kept was accepted while the thread neither had the GVL nor wanted it. resting is such a one from before.
-	rests   bool
-	resting restingStack
-	// live: kept was decoded as that of a thread that executes it (code.Stack.Live).
-	live bool
 	// jit is used for head's ZJIT alone.
 	jit jitSlots
 }
 
-// reach is how far a stack has reached lately: in the readings under way, which are reachReads at most, and in as many before.
+// reach is how far a stack has reached lately: in the readings under way, which are reachReads at most, and in as many
+// before.
 type reach struct {
-	innermost, sp [2]attach.Address // 0: nothing was read
+	innermost, sp [2]attach.Address // zero if nothing was read
 	reads         int
 }
 
@@ -129,7 +139,7 @@ func (e *reach) note(cfp, sp attach.Address) {
 	e.sp[0] = max(e.sp[0], sp)
 }
 
-// farthest is how far it was; 0: nothing was read.
+// farthest is how far it was. It is zero if nothing was read.
 func (e *reach) farthest() (innermost, sp attach.Address) {
 	innermost = e.innermost[0]
 	if e.innermost[1] != 0 {
@@ -155,8 +165,8 @@ func (s *stackState) noteSP(frames []byte) {
 	}
 }
 
-// decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID; false when
-// they could not be decoded. last: the stack is not read again.
+// decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID; false
+// when they could not be decoded. last: the stack is not read again.
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]
@@ -217,7 +227,7 @@ func (r *stackReader) accept(t *thread, raw *code.Stack, how way) bool {
 	s.rests, s.live = !active && !raw.Partial && raw.Cut == 0, raw.Live()
 	s.kept = append(r.grow(s.kept, len(raw.Frames))[:0], raw.Frames...)
 	s.keptEnd, s.keptEC, s.proof = s.end, s.ec, info.Proof
-	s.jit.kept = append(s.jit.kept[:0], raw.JIT...)
+	s.slots = append(s.slots[:0], raw.JIT...)
 	s.noteTop(raw.Frames, r.o.Code.FrameSize, r.dec)
 	return true
 }

@@ -1,7 +1,6 @@
 package ruby
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,8 +22,8 @@ const (
 // fiberType is what cont.c calls the type of a Fiber's object, on all releases.
 const fiberType = "fiber"
 
-// fiberFinder finds the fibers of a process by their objects: nothing else leads to a suspended one, of which threads, schedulers
-// and programs hold no common list.
+// fiberFinder finds the fibers of a process by their objects: nothing else leads to a suspended one, of which threads,
+// schedulers and programs hold no common list.
 type fiberFinder struct {
 	*target
 	fiberPlaces
@@ -65,7 +64,7 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	for _, t := range r.list.order {
 		f.thread(t)
 	}
-	slices.SortFunc(f.found, func(a, b attach.Address) int { return cmp.Compare(a, b) })
+	slices.Sort(f.found)
 	f.found = slices.Compact(f.found)
 	if len(f.found) > maxSuspended {
 		f.found, f.cut = f.found[:maxSuspended], true
@@ -88,24 +87,18 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	return out, nil
 }
 
-// thread notes which fibers of a thread are active, and its first one, which has no object until somebody asks for it.
+// thread notes which fibers of a thread are active, and its first one, which has no object until the program asks for
+// it.
 func (f *fiberFinder) thread(t *thread) {
 	if t.stack.ec == 0 {
 		return
 	}
-	fiber := t.stack.ec - attach.Address(f.o.FiberSavedEC)
-	for hops := 0; hops < maxFibers && fiber != 0; hops++ {
+	active, _ := f.activeFibers(t.stack.ec)
+	for _, fiber := range active {
 		f.active[fiber] = true
-		var w [8]byte
-		if f.mem.Read(fiber+attach.Address(f.o.FiberPrev), w[:]) != nil {
-			break
-		}
-		fiber = attach.Address(le64(w[:]))
 	}
-	if f.o.ThRootFiber >= 0 {
-		if root := attach.Address(le64(t.buf[f.o.ThRootFiber:])); root != 0 {
-			f.found = append(f.found, root)
-		}
+	if root := f.firstFiber(t); root != 0 {
+		f.found = append(f.found, root)
 	}
 }
 
@@ -145,14 +138,14 @@ func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 
 // read reads a fiber's stack; ok is false when it is not suspended, or no fiber any more.
 func (r *fiberReader) read(f *fiberPlaces, addr attach.Address) (out sampler.Fiber, ok bool) {
-	saved := attach.Address(r.o.FiberSavedEC)
-	own := link{addr + saved + attach.Address(r.o.ECFiber), addr}
+	ec := r.contextOf(addr)
+	own := link{ec + attach.Address(r.o.ECFiber), addr}
 	for range maxStackTries {
 		buf := make([]byte, max(f.status.Offset+8, r.o.FiberSavedEC+r.o.ECThread+8, r.o.FiberSavedEC+r.o.ECFiber+8))
 		if r.mem.Read(addr, buf) != nil {
 			return out, false
 		}
-		context := buf[saved:]
+		context := buf[r.o.FiberSavedEC:]
 		t := r.list.threads[attach.Address(le64(context[r.o.ECThread:]))]
 		status := f.status.In(buf)
 		if t == nil || status != f.suspended && status != f.created || attach.Address(le64(context[r.o.ECFiber:])) != addr {
@@ -162,8 +155,8 @@ func (r *fiberReader) read(f *fiberPlaces, addr attach.Address) (out sampler.Fib
 		if out.Created {
 			return out, true
 		}
-		if out.Stack, ok = r.fiberStack(t, addr+saved, []link{own}); ok {
-			out.Serving = r.fiberServing(addr+saved, []link{own})
+		if out.Stack, ok = r.fiberStack(t, ec, []link{own}); ok {
+			out.Serving = r.fiberServing(ec, []link{own})
 			return out, true
 		}
 	}

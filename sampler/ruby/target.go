@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// target is the process being read, with what all parts of a Reader need: its VM, and the call and the time of the tick under way.
+// target is the process being read, with what all parts of a Reader need: its VM, and the call and the time of the tick
+// under way.
 type target struct {
 	pid    int
 	vm     *VM
@@ -19,7 +20,7 @@ type target struct {
 	o      *rubyvm.Offsets
 	era    sampler.Era
 	now    func() int64
-	gc     *gc.Reader // nil: the collector can't be read
+	gc     *gc.Reader // nil if the collector can't be read
 	reads  sampler.Reads
 	budget budget
 	// shared is by how many processes the limits are divided now.
@@ -40,3 +41,55 @@ func (r *target) Reads() *sampler.Reads { return &r.reads }
 // le32 and le64 read the little-endian number that b starts with; the caller has checked the length.
 func le32(b []byte) uint32 { return view.U32(b) }
 func le64(b []byte) uint64 { return view.U64(b) }
+
+// readWord reads a word of the target.
+func (r *target) readWord(at attach.Address) (word uint64, ok bool) {
+	var b [8]byte
+	ok = r.mem.Read(at, b[:]) == nil
+	return le64(b[:]), ok
+}
+
+// wordAt reads a word of the target. It is zero if it cannot be read.
+func (r *target) wordAt(at attach.Address) uint64 {
+	word, ok := r.readWord(at)
+	if !ok {
+		return 0
+	}
+	return word
+}
+
+// addressAt reads an address from the target. It is zero if it cannot be read.
+func (r *target) addressAt(at attach.Address) attach.Address { return attach.Address(r.wordAt(at)) }
+
+// contextOf returns the execution context that a fiber's struct holds, and fiberOf the fiber that holds a context.
+func (r *target) contextOf(fiber attach.Address) attach.Address {
+	return fiber + attach.Address(r.o.FiberSavedEC)
+}
+func (r *target) fiberOf(context attach.Address) attach.Address {
+	return context - attach.Address(r.o.FiberSavedEC)
+}
+
+// firstFiber returns the fiber that a thread began with. It is zero if Ruby has made no struct for it yet, or keeps no
+// such word.
+func (r *target) firstFiber(t *thread) attach.Address {
+	if r.o.ThRootFiber < 0 {
+		return 0
+	}
+	return attach.Address(le64(t.buf[r.o.ThRootFiber:]))
+}
+
+// activeFibers returns the fiber that runs on a context, and those that have resumed it, outward. whole is false if one
+// of them could not be read, or there are more than maxFibers.
+func (r *target) activeFibers(context attach.Address) (fibers []attach.Address, whole bool) {
+	for fiber := r.fiberOf(context); fiber != 0; {
+		if fibers = append(fibers, fiber); len(fibers) > maxFibers {
+			return fibers, false
+		}
+		prev, ok := r.readWord(fiber + attach.Address(r.o.FiberPrev))
+		if !ok {
+			return fibers, false
+		}
+		fiber = attach.Address(prev)
+	}
+	return fibers, true
+}

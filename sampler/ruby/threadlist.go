@@ -12,28 +12,29 @@ import (
 
 // Named limits of the walks over the target's lists: memory that changes or is corrupt must not keep us forever.
 const (
-	// maxThreads is the most threads that are followed in one process, of all its ractors together; each list that goes on
-	// beyond is counted as a failed read.
+	// maxThreads is the most threads that are followed in one process, of all its ractors together; each list that goes
+	// on beyond is counted as a failed read.
 	maxThreads = 20000
-	// maxRactors is the most ractors that are followed in one process: the oldest, the main one among them. A list that goes on
-	// beyond is counted as a failed read.
+	// maxRactors is the most ractors that are followed in one process: the oldest, the main one among them. A list that
+	// goes on beyond is counted as a failed read.
 	maxRactors = 4096
-	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs some
-	// 0.35 µs, as much as copying 2 KiB that no cache holds.
+	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs
+	// about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
-	// fewPieces: a tick that reads less than this part of the threads, 1 of so many, sorts their structs instead of going
-	// through all.
+	// fewPieces: a tick that reads less than this part of the threads, 1 of so many, sorts their structs instead of
+	// going through all.
 	fewPieces = 8
 )
 
-// ErrListTorn means that the list of threads or ractors changed whenever it was walked: a failed tick, the next one may do.
+// ErrListTorn means that the list of threads or ractors changed whenever it was walked: a failed tick, the next one may
+// do.
 var ErrListTorn = errors.New("the list of threads changed while it was read")
 
 var errNotMapped = errors.New("not mapped")
 
-// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, and readNumber the calls of Read, each
-// of which may take several of both.
+// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, and readNumber the calls of
+// Read, each of which may take several of both.
 type (
 	walkNumber uint64
 	tickNumber uint64
@@ -107,7 +108,7 @@ type thread struct {
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
-	// pieces are the places of the two in Reader.pieces; -1: there is none.
+	// pieces are the places of the two in Reader.pieces. It is -1 if there is none.
 	pieces [2]int
 	seq    walkNumber // of the last walk that found it
 	main   bool
@@ -122,21 +123,22 @@ type thread struct {
 
 	// index is the thread's place among all, among its place among its ractor's.
 	index, among int
-	// place is its place in the queue for the GVL, -1: it is not in it, as far as known.
+	// place is its place in the queue for the GVL. It is -1 if it is not in it, if known.
 	place int
-	// met is the tick in which followQueue met it where it had not been before; wanted the number of the Read that can't do
-	// without it.
+	// met is the tick in which followQueue met it where it had not been before; wanted the number of the Read that
+	// can't do without it.
 	met    tickNumber
 	wanted readNumber
-	// readIn is the tick in which buf was read the last time; hotUntil and warmUntil are until when the thread counts as
-	// taking part in the scheduling, in ns.
+	// readIn is the tick in which buf was read the last time; hotUntil and warmUntil are until when the thread counts
+	// as taking part in the scheduling, in ns.
 	readIn              tickNumber
 	hotUntil, warmUntil int64
 	// movedNS is when it was last seen to hold the GVL or to get into the queue, in ns.
 	movedNS int64
 	// stackNS is when the stack was looked at the last time in a stack tick, in ns.
 	stackNS int64
-	// lookNS is when the stack was read last, in ns. still: the tick under way leaves it out, because the thread has not had a CPU since.
+	// lookNS is when the stack was read last, in ns. still: the tick under way leaves it out, because the thread has
+	// not had a CPU since.
 	lookNS int64
 	still  bool
 	// entered is the zero value unless the tick under way is to look at the thread.
@@ -154,8 +156,8 @@ type piece struct {
 	addr attach.Address
 	t    *thread
 	ec   bool
-	// buf, from off on, is the buffer of the segment: of the structs that lie so close together that one range can cover
-	// them.
+	// buf, from off on, is the buffer of the segment: of the structs that lie so close together that one range can
+	// cover them.
 	buf       []byte
 	off, size int
 }
@@ -246,8 +248,8 @@ func (r *threadList) listHead(rc *ractor) attach.Address {
 	return rc.addr + attach.Address(r.o.RactorSet)
 }
 
-// walkThreads follows a ractor's circular list, checking each link backwards and that each thread belongs to the VM, up to a
-// number of threads. whole is false when it changed meanwhile, or could not be read.
+// walkThreads follows a ractor's circular list, checking each link backwards and that each thread belongs to the VM, up
+// to a number of threads. whole is false when it changed meanwhile, or could not be read.
 func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
 	var first [16]byte
@@ -285,9 +287,9 @@ func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole b
 	return list, true, nil
 }
 
-// threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects and tids
-// are all used again (docs/internals/threads.md#a-thread-has-no-lasting-identity): a thread is the same while it stays in the
-// list with the same Thread object and, where it has a native thread of its own, the same tid.
+// threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects
+// and tids are all used again (docs/internals/threads.md#a-thread-has-no-lasting-identity): a thread is the same while
+// it stays in the list with the same Thread object and, where it has a native thread of its own, the same tid.
 func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.ThSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
@@ -336,15 +338,15 @@ func (r *threadList) gone(t *thread) {
 
 // mainThread asks the VM for its main thread: after a fork it is the thread that forked.
 func (r *threadList) mainThread() attach.Address {
-	var b [8]byte
-	if r.mem.Read(r.vm.Addr+attach.Address(r.o.VMMainThread), b[:]) != nil {
+	main, ok := r.readWord(r.vm.Addr + attach.Address(r.o.VMMainThread))
+	if !ok {
 		return r.vm.MainThread
 	}
-	return attach.Address(le64(b[:]))
+	return attach.Address(main)
 }
 
-// layoutSegments gives structs that lie close together a common buffer, so that any of them that are neighbours can be read
-// as one range (see addPieces).
+// layoutSegments gives structs that lie close together a common buffer, so that any of them that are neighbours can be
+// read as one range (see addPieces).
 func (r *threadList) layoutSegments() {
 	r.pieces = r.pieces[:0]
 	for _, t := range r.order {
@@ -380,8 +382,8 @@ func (r *threadList) layoutSegments() {
 	}
 }
 
-// addPieces adds the structs of the threads that this tick reads to the batch, and their execution contexts if ecs: one range
-// for those between which nothing else lies but a gap that is cheaper to copy than to leave out.
+// addPieces adds the structs of the threads that this tick reads to the batch, and their execution contexts if ecs: one
+// range for those between which nothing else lies but a gap that is cheaper to copy than to leave out.
 func (r *threadList) addPieces(ecs bool) {
 	r.open, r.openUntil = nil, 0
 	if len(r.read) < len(r.order)/fewPieces {

@@ -24,16 +24,16 @@ const (
 	tickRead tickOutcome = iota
 	// tickTorn: the lists of ractors and threads are not those known; they are to be walked again.
 	tickTorn
-	// tickLacksThread: a thread takes part in the scheduling, or has just done so, that a selective tick has not read. It is noted
-	// as wanted.
+	// tickLacksThread: a thread takes part in the scheduling, or has just done so, that a selective tick has not read.
+	// It is noted as wanted.
 	tickLacksThread
 	// tickHeldUp: a selective tick was held up so long that all are to be read.
 	tickHeldUp
 )
 
 // Read takes one sample. The slices of s are re-used. An error is attach.ErrGone when the target is gone, ErrListTorn
-// when its threads came and went too fast for a consistent list (a failed tick: the next one may do), or what the kernel
-// said. Nothing in s holds then.
+// when its threads came and went too fast for a consistent list (a failed tick: the next one may do), or what the
+// kernel said. Nothing in s holds then.
 func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	r.keepShare()
 	r.stacks.boundStacks()
@@ -82,7 +82,7 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	return r.failed(ErrListTorn)
 }
 
-// walk is walkVM, and decides how long the next tick's may take: twice as long as this one did, or was allowed to.
+// walk is walkVM, and decides how long the next tick's may take: twice while this one did, or was allowed to.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
 	whole, err = r.list.walkVM()
@@ -104,8 +104,8 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
-// snapshot does the one call of a tick, and the second one for stacks that changed or were not expected. A selective one
-// reads only the threads that take part in the scheduling and some others, and gives up when one turns up that it
+// snapshot does the one call of a tick, and the second one for stacks that changed or were not expected. A selective
+// one reads only the threads that take part in the scheduling and some others, and gives up when one turns up that it
 // would have to have read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
@@ -132,7 +132,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	return tickRead, nil
 }
 
-// planTick plans the call of a tick. What is read of it is decided here alone: which threads by needs, how each stack by stackPlan.decide.
+// planTick plans the call of a tick. What is read of it is decided here alone: which threads by needs, how each stack
+// by stackPlan.decide.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.list.ticks++
 	r.plan.reset()
@@ -143,8 +144,9 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	if r.gvl.currentEC != 0 {
 		r.add(r.gvl.currentEC, r.gvl.currentECBuf[:])
 	}
-	// The owners, the threads' own words and the owners again stand side by side, before the stacks: a thread's state is its
-	// own words with the owner of the same instant, and what is read in between is time in which the GVL moves on.
+	// The owners, the threads' own words and the owners again stand side by side, before the stacks: a thread's state
+	// is its own words with the owner of the same instant, and what is read in between is time in which the GVL moves
+	// on.
 	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
@@ -200,7 +202,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 }
 
-// countBefore and countAfter plan the collector's counters, before and behind what the objects allocated meanwhile are charged to.
+// countBefore and countAfter plan the collector's counters, before and behind what the objects allocated meanwhile are
+// charged to.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -211,8 +214,8 @@ func (r *collector) countAfter() {
 	r.plan.ranges = r.gc.PlanAfter(r.plan.ranges)
 }
 
-// interpret takes from what a tick has read all but the stacks: lists, owners, queues, holders of Mutexes, the collector. It reads
-// nothing but threads that turn up in a queue (meet, readRest).
+// interpret takes from what a tick has read all but the stacks: lists, owners, queues, holders of Mutexes, the
+// collector. It reads nothing but threads that turn up in a queue (meet, readRest).
 func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickOutcome {
 	if r.plan.failed(0, r.plan.needed) || selective && !r.list.selectionIntact() || !selective && !r.list.listIntact() {
 		return tickTorn
@@ -272,8 +275,8 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 	rc.owners[1] = find(le64(rc.end[:]), attach.Address(le64(rc.end2[:])))
 }
 
-// finishStacks takes the stacks that were planned, and reads again those that changed, were not planned although they are
-// wanted, or belong to another fiber by now.
+// finishStacks takes the stacks that were planned, and reads again those that changed, were not planned although they
+// are wanted, or belong to another fiber by now.
 func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
@@ -389,25 +392,18 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named: what the
-// kernel said in between about that thread holds then for an owner: the state stalled needs it.
+// RecheckOwner reads a ractor's owner once more and reports whether it still is the thread that the sample named: what
+// the kernel said in between about that thread holds then for an owner: the state stalled needs it.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {
 			continue
 		}
-		var w, ec [8]byte
 		if r.era == sampler.EraFlag {
-			if r.mem.Read(rc.base+attach.Address(r.o.GVLAcquired), w[:]) != nil || r.mem.Read(r.gvl.currentEC, ec[:]) != nil || le64(w[:]) == 0 {
-				return false
-			}
-			t := rc.owners[1]
-			return t != nil && t.id == id && t.stack.ec == attach.Address(le64(ec[:]))
+			t, ec := rc.owners[1], r.addressAt(r.gvl.currentEC)
+			return t != nil && t.id == id && ec != 0 && ec == t.stack.ec && r.wordAt(rc.base+attach.Address(r.o.GVLAcquired)) != 0
 		}
-		if r.mem.Read(rc.base+attach.Address(r.gvlOff(r.o.GVLOwner)), w[:]) != nil {
-			return false
-		}
-		t := r.list.threads[attach.Address(le64(w[:]))]
+		t := r.list.threads[r.addressAt(rc.base+attach.Address(r.gvlOff(r.o.GVLOwner)))]
 		return t != nil && t.id == id
 	}
 	return false

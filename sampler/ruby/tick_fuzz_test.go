@@ -131,11 +131,11 @@ func TestTickOfCapturedMemory(t *testing.T) {
 	}
 }
 
-// FuzzTick reads captured processes in which words were replaced by others: lists that don't end, threads that are none,
-// stacks of impossible sizes. It must end, in a bounded number of reads, with a sample or an error.
+// FuzzTick reads captured processes in which words were replaced by others: lists that don't end, threads that are
+// none, stacks of impossible sizes. It must end, in a bounded number of reads, with a sample or an error.
 //
-// To look for more: go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s. By default the engine takes up to a minute to make
-// each new input smaller, and says "0 execs/sec" meanwhile.
+// To look for more: go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s. By default the engine takes up to a minute to
+// make each new input smaller, and says "0 execs/sec" meanwhile.
 func FuzzTick(f *testing.F) {
 	targets := loadTicks(f)
 	places := make([][]attach.Address, len(targets))

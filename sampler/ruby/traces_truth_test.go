@@ -59,8 +59,8 @@ func (g *realTarget) planned(t testing.TB, s *trace.State) {
 	}
 }
 
-// TestActiveSpans compares the active spans of parked threads with what Ruby says of them: of two tracers, in all situations, also
-// after collections and a compaction, after a fork, and with code that a JIT has compiled.
+// TestActiveSpans compares the active spans of parked threads with what Ruby says of them: of two tracers, in all
+// situations, also after collections and a compaction, after a fork, and with code that a JIT has compiled.
 func TestActiveSpans(t *testing.T) {
 	compared := 0
 	compare := func(t *testing.T, g *realTarget, f *trace.Finder, states map[string]*trace.State, truth map[string]toldSpan) {

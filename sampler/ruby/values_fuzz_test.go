@@ -207,8 +207,8 @@ func TestValuesOfCapturedMemory(t *testing.T) {
 	}
 }
 
-// FuzzValues reads the values of captured processes in which words were replaced by other words of the same memory, or by any
-// number. It must end, in a bounded number of reads, with values or errors.
+// FuzzValues reads the values of captured processes in which words were replaced by other words of the same memory, or
+// by any number. It must end, in a bounded number of reads, with values or errors.
 func FuzzValues(f *testing.F) {
 	captured := loadValues(f)
 	places := make([][]attach.Address, len(captured))
@@ -248,8 +248,8 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// TestLocalsAreCheckedAgain: where other names stand in the table of a code's local variables after a collection, the new ones are
-// found, and until then the kept ones.
+// TestLocalsAreCheckedAgain: where other names stand in the table of a code's local variables after a collection, the
+// new ones are found, and until then the kept ones.
 func TestLocalsAreCheckedAgain(t *testing.T) {
 	for _, g := range loadValues(t) {
 		mem := &memtest.Edited{Of: g.Pages, Words: make(map[attach.Address]uint64)}

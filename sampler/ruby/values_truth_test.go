@@ -320,7 +320,8 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 	}
 }
 
-// valuesAsTold runs the program of values on a Ruby and compares them with what it says, also after collections and a compaction.
+// valuesAsTold runs the program of values on a Ruby and compares them with what it says, also after collections and a
+// compaction.
 func valuesAsTold(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	t.Helper()
 	p := r.Start(t, valuesProgram, o)
@@ -342,8 +343,8 @@ func valuesAsTold(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	rubytest.Report(t, "%s: %d values as Ruby says", r, c.compared)
 }
 
-// TestValues compares the local variables, $! and variables of parked threads with what Ruby says of them, value by value, also with
-// code that a JIT has compiled.
+// TestValues compares the local variables, $! and variables of parked threads with what Ruby says of them, value by
+// value, also with code that a JIT has compiled.
 func TestValues(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		valuesAsTold(t, r, rubytest.Options{})

@@ -12,14 +12,15 @@ import (
 
 // Named limits of following the fibers that wait, for all processes that are read at once.
 const (
-	// waitingShare is the part of all time, one in so many, that looks at known fibers take, and searchShare that in which the heap is
-	// searched for more of them: idleShare while there is none.
+	// waitingShare is the part of all time, one in so many, that looks at known fibers take, and searchShare that in
+	// which the heap is searched for more of them: idleShare while there is none.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
-	// unsignedShare is idleShare while no thread has been seen to have switched fibers: what leads to a fiber then, if anything, is not known.
+	// unsignedShare is idleShare while no thread has been seen to have switched fibers: what leads to a fiber then, if
+	// anything, is not known.
 	unsignedShare = 60_000
 	// waitingSavings is how much of that is saved up, in ns: what is there when ddtop attaches is told soon.
 	waitingSavings = int64(40e6)
-	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have some 0.5 ms.
+	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have about 0.5 ms.
 	waitingSlice = int64(1_500_000)
 	// maxStepNS is what a step is taken to have cost at most, in ns: what took longer got no CPU.
 	maxStepNS = int64(3e6)
@@ -30,14 +31,17 @@ const (
 	waitingBytes = 16 << 20
 	// waitingBatch is how many fibers are looked at in a call, searchBatch how many pages of the heap are.
 	waitingBatch, searchBatch = 16, 8
-	// maxHotPages bounds the pages with fibers, which are searched first; hotBatch is how many of them are before each look.
+	// maxHotPages bounds the pages with fibers, which are searched first; hotBatch is how many of them are before each
+	// look.
 	maxHotPages, hotBatch = 64, 16
-	// maxFilling bounds the pages that were being filled since the last look, and are searched before the next one.
+	// maxFilling bounds the pages that were being filled since the last call of Look, and are searched before the next
+	// one.
 	maxFilling = 48
-	// maxScans bounds the pages of which it is remembered when they were searched, in each process; scanShift is the logarithm of the
-	// smallest page's size.
+	// maxScans bounds the pages of which it is remembered when they were searched, in each process; scanShift is the
+	// logarithm of the smallest page's size.
 	maxScans, scanShift = 1 << 13, 14
-	// maxRootTasks bounds the requests of threads that are remembered, to know them again in a fiber that they have left behind.
+	// maxRootTasks bounds the requests of threads that are remembered, to know them again in a fiber that they have
+	// left behind.
 	maxRootTasks = 4096
 	// maxBirthNS is how far apart, in ns, two looks may be that a request's begin is told to be between.
 	maxBirthNS = int64(1e9)
@@ -56,14 +60,15 @@ func (a *allowance) earn(nowNS, share int64) {
 	a.atNS = nowNS
 }
 
-// waitingFibers follow the fibers of a process that wait: a look at all of them goes on over as many ticks as its allowance makes
-// it, and then is published as one.
+// waitingFibers follow the fibers of a process that wait: a look at all of them goes on over as many ticks as its
+// allowance makes it, and then is published as one.
 type waitingFibers struct {
 	*target
 	list    *threadList
 	stacks  *stackReader
 	serving *workReader
-	// finder tells fibers among the objects of a page; nil: this process's heap can't be read, or that was not tried yet.
+	// finder tells fibers among the objects of a page. It is nil if this process's heap can't be read, or that was not
+	// tried yet.
 	finder *fiberFinder
 	tried  bool
 	self   int
@@ -80,9 +85,10 @@ type waitingFibers struct {
 	sign     fiberSign
 
 	look, search allowance
-	// looking: a look is under way, which began at beganNS in generation, has fill pages of filling to search yet, has searched hot ones
-	// up to hotAt, and is at order[at]. It goes up to order[until], which is -1 before it is at them: what is met meanwhile is the next
-	// look's, as a look that went on while there is more of it would have no end under load.
+	// looking: a look is under way, which began at beganNS in generation, has fill pages of filling to search yet, has
+	// searched hot ones up to hotAt, and is at order[at]. It goes up to order[until], which is -1 before it is at them:
+	// what is met meanwhile is the next look's, as a look that went on while there is more of it would have no end
+	// under load.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
@@ -133,7 +139,7 @@ type waitingFiber struct {
 	number sampler.FiberNumber
 	thread *thread
 	head   fiberHead
-	// kept are the frames of the last look; stack is what they were decoded to in a generation.
+	// kept are the frames of the last call of Look; stack is what they were decoded to in a generation.
 	kept       []byte
 	stack      sampler.StackID
 	handlers   int
@@ -144,7 +150,7 @@ type waitingFiber struct {
 	enumerates bool
 	// helps is what it works for within another fiber's request.
 	helps work.TaskID
-	// bornNS is when it was not there yet; 0: not known.
+	// bornNS is when it was not there yet. It is zero if not known.
 	bornNS int64
 	// seenNS is when it was seen last, whatever it did.
 	seenNS int64
@@ -241,13 +247,12 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 // noteThread has the fiber that a thread runs followed, and remembers what its first fiber works for.
 func (w *waitingFibers) noteThread(t *thread) {
 	st := &t.stack
-	root := attach.Address(le64(t.buf[w.o.ThRootFiber:]))
-	saved := attach.Address(w.o.FiberSavedEC)
+	root := w.firstFiber(t)
 	if st.ec == 0 || st.quality&sampler.StackFailed != 0 {
 		return
 	}
-	if root != 0 && st.ec != root+saved {
-		w.meet(t, st.ec-saved)
+	if root != 0 && st.ec != w.contextOf(root) {
+		w.meet(t, w.fiberOf(st.ec))
 		return
 	}
 	if id, ok := t.serves.work.Task(); ok {
@@ -276,14 +281,11 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
-// born returns a time at which a fiber's context, which a thread runs, served none of what is new to the thread, as in work.Frames;
-// 0: none is known.
+// born returns a time at which a fiber's context, which a thread runs, served none of what is new to the thread, as in
+// work.Frames. It is zero if there is none is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
-	if w.finder == nil || w.o.ThRootFiber < 0 || le64(t.buf[w.o.ThRootFiber:]) == 0 {
-		return 0
-	}
-	addr := ec - attach.Address(w.o.FiberSavedEC)
-	if addr == attach.Address(le64(t.buf[w.o.ThRootFiber:])) {
+	addr, root := w.fiberOf(ec), w.firstFiber(t)
+	if w.finder == nil || root == 0 || addr == root {
 		return 0
 	}
 	w.meet(t, addr)
@@ -455,8 +457,8 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	return len(f.found) > 0
 }
 
-// roomForScans forgets when pages were searched that tells nothing any more, where too many are remembered, and all of them where that
-// is too little.
+// roomForScans forgets when pages were searched that tells nothing any more, where too many are remembered, and all of
+// them where that is too little.
 func (w *waitingFibers) roomForScans(nowNS int64) {
 	if len(w.scans) < maxScans {
 		return

@@ -13,9 +13,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// churnFibers has two threads with 12 fibers each that serve requests, each of which waits some times for up to 20 ms, some of them with
-// an exception: in mode "new" each request has a fiber of its own, in "kept" fibers serve one after the other, and in "scheduler" they
-// wait by Ruby's own Fiber.scheduler. Every 7th fiber is given up with its request. It logs when each request began and ended, in ns.
+// churnFibers has two threads with 12 fibers each that serve requests, each of which waits some times for up to 20 ms,
+// some of them with an exception: in mode "new" each request has a fiber of its own, in "kept" fibers serve one after
+// the other, and in "scheduler" they wait by Ruby's own Fiber.scheduler. Every 7th fiber is given up with its request.
+// It logs when each request began and ended, in ns.
 const churnFibers = `
 require "json"
 class Tagged < StandardError; end
@@ -153,8 +154,8 @@ func (c *churned) see(rd *Reader, look *sampler.Fibers, toNS int64) error {
 	return nil
 }
 
-// TestFibersChurn: of fibers that are born, wait and die, also at the address of another one, nothing is said that the program's own log
-// does not.
+// TestFibersChurn: of fibers that are born, wait and die, also at the address of another one, nothing is said that the
+// program's own log does not.
 func TestFibersChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

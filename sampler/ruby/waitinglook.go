@@ -2,6 +2,7 @@ package ruby
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/attach"
@@ -10,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// lookAt looks at some fibers, waitingBatch at most, in one call for those that stand where they stood. sinceNS is a time at which
-// nothing of them was read yet.
+// lookAt looks at some fibers, waitingBatch at most, in one call for those that stand where they stood. sinceNS is a
+// time at which nothing of them was read yet.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	p := &w.plan
 	p.reset()
@@ -69,7 +70,7 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 		return
 	}
 	f.seenNS = sinceNS
-	if attach.Address(le64(t.buf[w.o.ThRootFiber:])) == f.addr {
+	if w.firstFiber(t) == f.addr {
 		return // its thread's first one, which runs the others
 	}
 	if h.status != w.finder.suspended {
@@ -95,8 +96,8 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	w.serve(f, sinceNS)
 }
 
-// isOf reports whether the object that a fiber's struct names still is that fiber's: memory that was given back says for a while what
-// it said.
+// isOf reports whether the object that a fiber's struct names still is that fiber's: memory that was given back says
+// for a while what it said.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
@@ -105,38 +106,24 @@ func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 
 // hasEnded reports whether a fiber that neither waits nor was never resumed does not run either.
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
-	// One that runs has its context named by its thread.
-	var ec [8]byte
-	if w.mem.Read(t.addr+attach.Address(w.o.ThEC), ec[:]) != nil {
-		return false
-	}
-	return attach.Address(le64(ec[:])) != f.addr+attach.Address(w.o.FiberSavedEC) && h.cfp == 0
+	// The thread names the context of a fiber that runs.
+	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
+	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether a fiber is the one that its thread runs, or has resumed that.
+// active reports whether a fiber is the one that its thread runs, or has resumed it. It reports true if that cannot be
+// told.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
-	var word [8]byte
-	if w.mem.Read(t.addr+attach.Address(w.o.ThEC), word[:]) != nil {
+	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
+	if !ok {
 		return true
 	}
-	fiber := attach.Address(le64(word[:])) - attach.Address(w.o.FiberSavedEC)
-	for range maxFibers {
-		if fiber == addr {
-			return true
-		}
-		if fiber == 0 {
-			return false
-		}
-		if w.mem.Read(fiber+attach.Address(w.o.FiberPrev), word[:]) != nil {
-			return true
-		}
-		fiber = attach.Address(le64(word[:]))
-	}
-	return true
+	fibers, whole := w.activeFibers(attach.Address(ec))
+	return !whole || slices.Contains(fibers, addr)
 }
 
-// readStack reads and decodes the stack of a fiber that waits, twice in one call, between two looks at its head. It is false where it
-// could not be read, or goes on meanwhile.
+// readStack reads and decodes the stack of a fiber that waits, twice in one call, between two looks at its head. It is
+// false where it could not be read, or goes on meanwhile.
 func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	w.keep(f, nil)
 	end := attach.Address(h.low) + attach.Address(h.size)*8
@@ -201,7 +188,7 @@ func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	}
 	now := w.now()
 	now -= now % 1000
-	ec := f.addr + attach.Address(w.o.FiberSavedEC)
+	ec := w.contextOf(f.addr)
 	w.serving.leads = append(w.serving.leads[:0], work.Lead{At: ec + attach.Address(w.o.ECFiber), Says: f.addr},
 		work.Lead{At: f.addr + attach.Address(w.finder.status.Offset), Says: attach.Address(f.head.statusWord)})
 	fr := work.Frames{EC: ec, InnermostAt: ec + ecCFP, Leads: w.serving.leads, CFP: attach.Address(f.head.cfp),

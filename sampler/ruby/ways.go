@@ -4,12 +4,12 @@ package ruby
 type way int
 
 const (
-	// waySeen: an execution context was met of which nothing was kept; wayGrown: a stack reached further in than it was read.
-	// Both ask for another reading, whose way counts too.
+	// waySeen: an execution context was met of which nothing was kept; wayGrown: a stack reached further in than it was
+	// read. Both ask for another reading, whose way counts too.
 	waySeen way = iota
 	wayGrown
-	// wayOnce: one copy that equals what was kept; wayResting: what was kept of where the thread waited before; waySame: the
-	// first of several copies.
+	// wayOnce: one copy that equals what was kept; wayResting: what was kept of where the thread waited before;
+	// waySame: the first of several copies.
 	wayOnce
 	wayResting
 	waySame

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// maxEntryBytes bounds how far from a function's entry a place for a probe is looked for, in bytes: what is further is behind a
-// branch anyway.
+// maxEntryBytes bounds the distance from a function's entry at which a probe is put, in bytes. What is further lies
+// behind a branch.
 const maxEntryBytes = 40
 
 // errNoPlace: the first instructions of a function have none that the kernel emulates.
@@ -36,9 +36,10 @@ func (a argument) is(r x86asm.Reg) bool {
 // endbr64 is the instruction that marks the target of an indirect branch, which the decoder does not know.
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// place returns how far from a function's entry an instruction is that every call passes, at which needs still has its argument, and
-// that the kernel emulates. An instruction that it can't emulate it runs in single steps, which costs the program twenty times
-// as much, in a virtual machine some 10 µs a call: none such is ever probed. code is the function's beginning.
+// place returns the distance from a function's entry to an instruction that every call passes, that the kernel
+// emulates, and at which needs still has its argument. The kernel runs other instructions in single steps, which costs
+// twenty times as much, in a virtual machine about 10 µs a call. None of these is ever probed. code is the function's
+// beginning.
 func place(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytes)]
 	for at := 0; at < len(code); {
@@ -62,8 +63,9 @@ func place(code []byte, needs argument) (int, error) {
 }
 
 // emulated reports whether the kernel emulates an instruction that has a probe, going by its bytes as the kernel does
-// (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c): nop, push of a register, call, jmp and jcc to an
-// address relative to it. Prefixes other than the one of push r8 to r15 are left out: with some of them the kernel refuses.
+// (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c): nop, push of a register, call, jmp and
+// jcc to an address relative to it. Prefixes other than the one of push r8 to r15 are left out: with some of them the
+// kernel refuses.
 func emulated(b []byte) bool {
 	switch {
 	case len(b) == 1:
@@ -80,8 +82,8 @@ func emulated(b []byte) bool {
 	return false
 }
 
-// harmless reports whether a call that passes an instruction goes on behind it, with the argument still in its place. Only what
-// functions begin with is known; anything else is not harmless.
+// harmless reports whether a call that passes an instruction goes on behind it, with the argument still in its place.
+// Only what functions begin with is known; anything else is not harmless.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true
 	switch in.Op {

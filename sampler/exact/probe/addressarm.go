@@ -7,7 +7,8 @@ import (
 	"golang.org/x/arch/arm64/arm64asm"
 )
 
-// maxEntryBytesARM is maxEntryBytes of aarch64, whose functions keep registers at their beginning, two in an instruction of 4 bytes.
+// maxEntryBytesARM is maxEntryBytes of aarch64, whose functions keep registers at their beginning, two in an
+// instruction of 4 bytes.
 const maxEntryBytesARM = 64
 
 // onARM reports whether a register is the argument's, or its lower half (AAPCS64, "Parameter passing").
@@ -21,8 +22,9 @@ func (a argument) onARM(r arm64asm.Reg) bool {
 	return false
 }
 
-// placeARM is place of aarch64. What the kernel does not simulate there it runs from a copy, in single steps, which costs twice as
-// much on a machine where others have measured it, and in a virtual machine nobody knows: none such is probed either.
+// placeARM is place for aarch64. The kernel runs an instruction that it does not simulate from a copy, in single steps.
+// Others have measured that this costs twice as much. In a virtual machine the cost is not known, so none of these is
+// probed.
 func placeARM(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytesARM)]
 	for at := 0; at+4 <= len(code); at += 4 {
@@ -44,10 +46,10 @@ func placeARM(code []byte, needs argument) (int, error) {
 	return 0, errNoPlace
 }
 
-// simulated reports whether the kernel simulates an instruction that has a probe, going by its bits as the kernel does
-// (arm_probe_decode_insn of arch/arm64/kernel/probes/decode-insn.c): adr, adrp, b, bl, b.cond, cbz, cbnz, tbz, tbnz. Left out are br, blr
-// and ret, behind which a function does not begin; hints, which newer kernels alone simulate; and loads of a literal, which older ones
-// simulate as if it were theirs.
+// simulated reports whether the kernel simulates an instruction with a probe, by its bits (arm_probe_decode_insn of
+// arch/arm64/kernel/probes/decode-insn.c): adr, adrp, b, bl, b.cond, cbz, cbnz, tbz, tbnz. It leaves out br, blr and
+// ret, which end functions, and hints, which only newer kernels simulate. It also leaves out loads of a literal, which
+// older kernels simulate wrongly.
 func simulated(word uint32) bool {
 	return word&0x1f000000 == 0x10000000 || // adr, adrp
 		isBranch(word) || isConditional(word) || isCompare(word) || isTest(word)
@@ -59,7 +61,8 @@ func isConditional(word uint32) bool { return word&0xff000010 == 0x54000000 }
 func isCompare(word uint32) bool     { return word&0x7e000000 == 0x34000000 }
 func isTest(word uint32) bool        { return word&0x7e000000 == 0x36000000 }
 
-// isHint reports whether an instruction is one of those that older processors take for nop: bti and paciasp are. None writes an argument.
+// isHint reports whether an instruction is one of those that older processors take for nop: bti and paciasp are. None
+// writes an argument.
 func isHint(word uint32) bool { return word&0xfffff01f == 0xd503201f }
 
 // harmlessARM is harmless of aarch64. Exclusive loads are not: a probe behind one would break its pair.

@@ -17,14 +17,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// ringBytes is the size of the ring: some 115,000 records, a second of the busiest load that was seen.
+// ringBytes is the size of the ring: about 115,000 records, a second of the busiest load that was seen.
 const ringBytes = 8 << 20
 
 // maxDrain bounds the records that one Drain takes: twice what the ring holds.
 const maxDrain = 2 * ringBytes / recordSize
 
-// Probes are the probes in a process. They are taken out by Close, and by the kernel when ddtop ends, however it ends: they hang on
-// descriptors. It is for one goroutine at a time; Detach goes with Drain, Counts and Stop.
+// Probes are the probes in a process. They are taken out by Close, and by the kernel when ddtop ends, however it ends:
+// they hang on descriptors. It is for one goroutine at a time; Detach goes with Drain, Counts and Stop.
 type Probes struct {
 	target   Target
 	counters *ebpf.Map
@@ -40,8 +40,8 @@ type Probes struct {
 	HitNS int64
 }
 
-// Check says why exact mode can't be on this machine with the rights that ddtop has; nil: nothing speaks against it. The error is
-// ErrKernel or ErrRights. untried: also on a kind of processor on which exact mode has not run yet.
+// Check returns why exact mode cannot work on this machine with ddtop's rights, as ErrKernel or ErrRights, and nil if
+// it can. With untried it also allows a kind of processor on which exact mode has not run yet.
 func Check(untried bool) error {
 	m, err := thisMachine(runtime.GOARCH)
 	m.untried = untried
@@ -51,7 +51,8 @@ func Check(untried bool) error {
 	return err
 }
 
-// Attach puts probes into a process: from then on Drain has its records. The error is ErrKernel, ErrRights or ErrNotPlaced.
+// Attach puts probes into a process: from then on Drain has its records. The error is ErrKernel, ErrRights or
+// ErrNotPlaced.
 func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	m, err := thisMachine(runtime.GOARCH)
 	if err != nil {
@@ -89,7 +90,8 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	if p.counters, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_counts", Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1}); err != nil {
 		return nil, explain("making a BPF map", err)
 	}
-	// With one of the probes in and another not, a thread that hands the GVL on is half seen: nothing is recorded until all are in.
+	// With one of the probes in and another not, a thread that hands the GVL on is half seen: nothing is recorded until
+	// all are in.
 	if err := p.stop(); err != nil {
 		return nil, explain("writing a BPF map", err)
 	}
@@ -217,8 +219,8 @@ func attachAt(file *link.Executable, program *ebpf.Program, offset uint64, pid i
 	return file.Uprobe("", program, &link.UprobeOptions{Address: offset, PID: pid})
 }
 
-// Drain hands out what has been recorded since the last time, in about the order of time (records of several CPUs can change places
-// within microseconds). The record is valid during the call.
+// Drain hands out the records since the last call, in about the order of time. Records of several CPUs can change
+// places within microseconds. The record is valid during the call.
 func (p *Probes) Drain(emit func(*exact.Record)) error {
 	if err := p.reader.Flush(); err != nil {
 		return fmt.Errorf("exact mode: reading the ring: %w", err)
@@ -240,8 +242,9 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 	return nil
 }
 
-// DrainStacks hands out the stacks that were copied since the last time, those of some of the waits that are over, at most as many as the
-// ring holds. The record of each is handed out by a Drain that follows, if it was not by one before. The Stack is valid during the call.
+// DrainStacks hands out the stacks that were copied since the last call, at most as many as the ring holds. They are of
+// some of the waits that are over. The Drain before or after this call hands out the record of each. The Stack is valid
+// during the call.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
 		return nil
@@ -267,8 +270,8 @@ type Counts struct {
 	BusyNS int64
 }
 
-// beside is what a hit costs in all, as a share of what can be measured of it: that is in a loop, with all in the CPU's caches. Processes
-// whose CPU time for a piece of work was compared paid 1.3 to 1.4 times of it at 5,000 to 50,000 turns a second (make bench-exact).
+// beside is the full cost of a hit as a multiple of the cost that a loop measures, with everything in the CPU's caches.
+// The CPU time of processes grew by 1.3 to 1.4 times that at 5,000 to 50,000 turns a second (make bench-exact).
 const beside = 1.4
 
 // CostNS estimates how much longer the process's threads have taken for the probes, in ns.
@@ -285,7 +288,8 @@ func (p *Probes) Counts() (Counts, error) {
 	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
 }
 
-// stop has the programs record nothing more: while probes are put in or taken out one after the other, what is recorded is half of it.
+// stop has the programs record nothing more: while probes are put in or taken out one after the other, what is recorded
+// is half of it.
 func (p *Probes) stop() error {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {
@@ -303,7 +307,8 @@ func (p *Probes) Stop() error {
 	return nil
 }
 
-// Detach takes the probes out of the process, which takes some ten milliseconds. What was recorded and counted can still be read.
+// Detach takes the probes out of the process, which takes some ten milliseconds. What was recorded and counted can
+// still be read.
 func (p *Probes) Detach() error {
 	var errs []error
 	for _, l := range p.links {

@@ -106,7 +106,8 @@ func needPerfEvents(t *testing.T) {
 	}
 }
 
-// eachWay runs a test with links of many probes, where the kernel has them, and with perf events; and with probes in the C library.
+// eachWay runs a test with links of many probes, where the kernel has them, and with perf events; and with probes in
+// the C library.
 func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	needBPF(t)
 	m, err := thisMachine("amd64")

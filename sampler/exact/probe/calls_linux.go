@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Limits of what is found in a library's code. libruby calls the four functions at a few hundred places, through a stub each.
+// Limits of what is found in a library's code. libruby calls the four functions at a few hundred places, through a stub
+// each.
 const (
 	maxCalls = 1 << 14
 	maxStubs = 1 << 10
@@ -17,8 +18,9 @@ const (
 // errManyCalls is returned for code in which more calls of a few functions were found than any library has.
 var errManyCalls = errors.New("too many calls of the C library's mutexes are in its code")
 
-// callsOf finds where a library's code calls the C library's functions, or jumps to them, at their addresses in the process: a list for each
-// of the functions. What looks like a call by chance, within another instruction, is among them.
+// callsOf finds where a library's code calls the C library's functions, or jumps to them, at their addresses in the
+// process: a list for each of the functions. What looks like a call by chance, within another instruction, is among
+// them.
 func callsOf(module *attach.Module, functions []function, set instructionSet) ([][]attach.Address, error) {
 	names := make([]string, len(functions))
 	for i, f := range functions {
@@ -103,7 +105,8 @@ func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([]
 	return out.all()
 }
 
-// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot, and where one is loaded into a register (8b), to be called.
+// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot, and the loads of a slot into a register (8b),
+// to be called.
 func jumpsThrough(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
 	for i := 0; i+6 <= len(c.Bytes); i++ {
 		call, loads := c.Bytes[i] == 0xff && (c.Bytes[i+1] == 0x15 || c.Bytes[i+1] == 0x25), c.Bytes[i] == 0x8b && c.Bytes[i+1]&0xc7 == 0x05

@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// callsInARM is callsIn of aarch64. A call goes to a stub of the linker's, or loads the word that has the function's address; both
-// take that address from adrp and an offset in the page. What follows an adrp in the code and names its register is taken to go with it,
-// whatever comes between: rather one call too many than one too few.
+// callsInARM is callsIn for aarch64. A call goes to a stub of the linker's, or loads the word with the function's
+// address. Both take that address from adrp and an offset in the page. A load that names the register of an earlier
+// adrp counts as its second half, whatever comes between. One call too many does less harm than one too few.
 func callsInARM(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	out := newCalls(functions)
 	for _, c := range code {

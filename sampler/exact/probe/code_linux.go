@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// function is one that all that a scheduler does passes, or a part of it: as libruby calls it, and as the C library does.
+// function is one that all that a scheduler does passes, or a part of it: as libruby calls it, and as the C library
+// does.
 type function struct {
 	ruby, libc string
 	argument   argument
@@ -32,17 +33,18 @@ type site struct {
 	at     attach.Address
 }
 
-// codeFile is a file with code. open is a descriptor of the very file that attach has found to be mapped: a path could lead elsewhere by
-// now. Path is how the process calls the file.
+// codeFile is a file with code. open is a descriptor of the very file that attach has found to be mapped: a path could
+// lead elsewhere by now. Path is how the process calls the file.
 type codeFile struct {
 	open *os.File
 	Path string
 }
 
-// path is what leads to the file, and to no other, as long as it is open. To look it up opens nothing.
+// path is what leads to the file, and to no other, while it is open. To look it up opens nothing.
 func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open.Fd()) }
 
-// Code says where probes are put: at which instructions of which files. Close closes the files; probes that are in place stay.
+// Code says where probes are put: at which instructions of which files. Close closes the files; probes that are in
+// place stay.
 type Code struct {
 	sites []site
 	files []*codeFile
@@ -60,9 +62,10 @@ func (c *Code) Close() error {
 	return errors.Join(errs...)
 }
 
-// functions are those through which a scheduler goes. Ruby's own are exported, so no strip removes them; where a compiler has put them
-// into their callers, and in a Ruby in one file, the C library's are left, which everything else in the process calls, too
-// (docs/reference/exact.md#where-the-probes-are). Up to 3.2 a thread that waits can also be the one that keeps the time.
+// functions are the functions through which a scheduler goes. Ruby's own are exported, so no strip removes them. A
+// compiler may have put them into their callers, and a Ruby in one file lacks them. Then the C library's functions are
+// left, which everything else in the process calls too (docs/reference/exact.md#where-the-probes-are). Up to 3.2 a
+// thread that waits can also be the one that keeps the time.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
@@ -79,12 +82,14 @@ func functions(before33 bool) []function {
 type CodeOptions struct {
 	// Before33: the Ruby is of 3.2 or before.
 	Before33 bool
-	// LibC has all probes put into the C library, also where libruby's own functions would do: so tests have that way everywhere.
+	// LibC has all probes put into the C library, also where libruby's own functions would do: so tests have that way
+	// everywhere.
 	LibC bool
 }
 
-// FindCode finds where to put the probes in a process, and reads it only. module is its file with Ruby's VM, mappings are the process's. The
-// error is ErrNoCode where no place is safe and cheap, and ErrTranslated besides where the CPU does not run that code itself.
+// FindCode finds where to put the probes in a process, and reads it only. module is its file with Ruby's VM, mappings
+// are the process's. The error is ErrNoCode where no place is safe and cheap, and ErrTranslated besides where the CPU
+// does not run that code itself.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
 	c, err := findCode(p, module, mappings, o, runtime.GOARCH)
 	if err == nil {
@@ -157,8 +162,8 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers tells of which of the functions libruby has one of its own that all of its code goes through. Where that can't be told it has
-// none: the C library's always do.
+// wrappers reports for which of the functions libruby has its own that all of its code goes through. It reports false
+// if that cannot be told: the C library's functions always work.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
@@ -224,8 +229,9 @@ func (f *finder) site(fn function, own bool) (site, error) {
 // maxInstruction is how long an instruction with a probe can be, in bytes, up to a whole number of breakpoints.
 const maxInstruction = 8
 
-// unchanged reports whether memory holds the bytes of the file, but for breakpoints. The kernel takes the instruction that it emulates from
-// the file: where something has patched the code in memory, a probe would make the process run half of each.
+// unchanged reports whether memory holds the bytes of the file, but for breakpoints. The kernel takes the instruction
+// that it emulates from the file: where something has patched the code in memory, a probe would make the process run
+// half of each.
 func (f *finder) unchanged(at attach.Address, file []byte) error {
 	memory := make([]byte, len(file))
 	if err := f.p.Read(at, memory); err != nil {
@@ -260,8 +266,8 @@ func (f *finder) file(module *attach.Module) (*codeFile, error) {
 	return file, nil
 }
 
-// libraries are how the files begin that have the C library's functions, the first that has them counts: before glibc 2.34 they are in a
-// library of their own, from then on that one is empty.
+// libraries are how the files begin that have the C library's functions, the first that has them counts: before glibc
+// 2.34 they are in a library of their own, from then on that one is empty.
 var libraries = []string{"libpthread.so.", "libpthread-2.", "libc.so.", "libc-2.", "ld-musl-", "libc.musl-"}
 
 // findLibrary finds the C library's file with the functions: a shared one, or the executable.

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// costRounds times costCalls calls are timed; the fastest round counts: what else runs makes rounds slower, never faster.
+	// costRounds times costCalls calls are timed; the fastest round counts: what else runs makes rounds slower, never
+	// faster.
 	costRounds, costCalls = 20, 100
 	// otherLock is no address of a mutex.
 	otherLock = 1
 )
 
-// hitCost measures what a hit costs that is of another mutex, in ns: on a function of ddtop itself, with a probe as in the target. It
-// takes a millisecond or two.
+// hitCost measures what a hit costs that is of another mutex, in ns: on a function of ddtop itself, with a probe as in
+// the target. It takes a millisecond or two.
 func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	offset, err := fileOffset(addressOfProbed())
 	if err != nil {
@@ -64,8 +65,8 @@ func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	return max(with-without, 1), nil
 }
 
-// Try puts a probe into ddtop itself and takes it out again: what the kernel, a container or a security module forbids shows then. The
-// errors are those of Attach. untried: also on a kind of processor on which exact mode has not run yet.
+// Try puts a probe into ddtop itself and takes it out again. This shows what the kernel, a container or a security
+// module forbids. Errors are as for Attach, and untried as for Check.
 func Try(untried bool) error {
 	m, err := thisMachine(runtime.GOARCH)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestCodeOfARM: where the probes would go in Debian's Rubies for arm64, which run emulated: each at an instruction that the kernel
-// simulates, in libruby where all its calls of the C library's function are in one of its own. On this machine they are refused.
+// TestCodeOfARM: where the probes would go in Debian's Rubies for arm64, which run emulated: each at an instruction
+// that the kernel simulates, in libruby where all its calls of the C library's function are in one of its own. On this
+// machine they are refused.
 func TestCodeOfARM(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)

@@ -10,8 +10,8 @@ var (
 	ErrKernel = errors.New("exact mode can't be had from this kernel")
 	// ErrRights: ddtop may not do what is needed.
 	ErrRights = errors.New("no permission for exact mode")
-	// ErrTranslated: something else than the CPU runs the process's code, or that could not be told. The code has no breakpoints then, and a
-	// translator copies those that the kernel puts there.
+	// ErrTranslated: something else than the CPU runs the process's code, or that could not be told. The code has no
+	// breakpoints then, and a translator copies those that the kernel puts there.
 	ErrTranslated = errors.New("its code may be run by a translator")
 	// ErrNotPlaced: the kernel has taken the probes, but the target's memory does not have them.
 	ErrNotPlaced = errors.New("the probes are not in the process's code")
@@ -20,8 +20,8 @@ var (
 // errPatched: something has changed the code in memory.
 var errPatched = errors.New("its code was patched while it runs")
 
-// MissingRights says which capabilities ddtop lacks for exact mode, and how to get them. It is an ErrRights; of those it is the one that
-// sudo mends.
+// MissingRights says which capabilities ddtop lacks for exact mode, and how to get them. It is an ErrRights; of those
+// it is the one that sudo mends.
 type MissingRights struct {
 	// Lacks is a clause, "it lacks CAP_BPF", Help one, "run it with sudo".
 	Lacks, Help string

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHostileLibrary: whoever owns a process can have it run with a libruby whose headers lie. It costs neither a panic nor memory.
+// TestHostileLibrary: whoever owns a process can have it run with a libruby whose headers lie. It costs neither a panic
+// nor memory.
 func TestHostileLibrary(t *testing.T) {
 	needBPF(t)
 	r := hostRuby(t)
@@ -71,8 +72,8 @@ func neededBy(t *testing.T, path string) []string {
 	return m.Needs()
 }
 
-// withCompressed is a library in which the first section of a kind says that it is compressed, and comes to 400 MB. Programs run with it as
-// before: the dynamic linker looks at no sections.
+// withCompressed is a library in which the first section of a kind says that it is compressed, and comes to 400 MB.
+// Programs run with it as before: the dynamic linker looks at no sections.
 func withCompressed(t *testing.T, library []byte, kind elf.SectionType) []byte {
 	t.Helper()
 	out := append(bytes.Clone(library), make([]byte, 16-len(library)%16)...)
@@ -136,7 +137,8 @@ func TestTheFileThatWasFound(t *testing.T) {
 	}
 }
 
-// TestTooManyCalls: code that calls a function more often than any library is refused, and so is one with too many stubs.
+// TestTooManyCalls: code that calls a function more often than any library is refused, and so is one with too many
+// stubs.
 func TestTooManyCalls(t *testing.T) {
 	const slot = 0x100
 	through := binary.LittleEndian.AppendUint32([]byte{0xff, 0x15}, ^uint32(5)) // at any place a slot

@@ -10,27 +10,31 @@ import (
 
 // instructionSet is what exact mode has to know of a kind of machine: all that is not the same on each.
 type instructionSet struct {
-	// goarch and machine are its names: Go's (runtime.GOARCH), and that of attach.Module.Machine.
+	// goarch is Go's name for it (runtime.GOARCH), machine the name in attach.Module.Machine.
 	goarch, machine string
-	// untried: exact mode has run on no processor of this kind yet. Who wants it there has to say so (Target.Untried).
+	// untried: exact mode has run on no processor of this kind yet. It needs Target.Untried.
 	untried bool
-	// first and second are where the registers of a thread that hit a probe have a function's first and second argument, in bytes.
+	// first and second are where the registers of a thread that hit a probe have a function's first and second
+	// argument, in bytes.
 	first, second int16
-	// threadPointer are the members that lead from struct task_struct to the thread pointer as the task had it when it last lost its CPU.
+	// threadPointer are the members that lead from struct task_struct to the thread pointer as the task had it when it
+	// last lost its CPU.
 	threadPointer []string
 	// breakpoint is what the kernel writes over the beginning of a probed instruction.
 	breakpoint []byte
-	// entryBytes bounds how far from a function's entry a place for a probe is looked for, in bytes.
+	// entryBytes bounds the distance from a function's entry at which a probe is put, in bytes.
 	entryBytes int
 	// place finds it in a function's first bytes: how far it is from the entry.
 	place func(code []byte, needs argument) (int, error)
 	// relocations are the kinds by which the dynamic linker puts a function's address into a word.
 	relocations []uint32
-	// calls finds in code the calls of functions, by the words that have their addresses: a list of addresses for each function.
+	// calls finds in code the calls of functions, by the words that have their addresses: a list of addresses for each
+	// function.
 	calls func(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error)
 }
 
-// x86 has its registers in struct pt_regs (arch/x86/include/asm/ptrace.h: di at 112, si at 104), and int3 as its breakpoint.
+// x86 has its registers in struct pt_regs (arch/x86/include/asm/ptrace.h: di at 112, si at 104), and int3 as its
+// breakpoint.
 func x86() instructionSet {
 	return instructionSet{
 		goarch: "amd64", machine: "x86_64", first: 112, second: 104, threadPointer: []string{"thread", "fsbase"},
@@ -39,9 +43,10 @@ func x86() instructionSet {
 	}
 }
 
-// arm64 has the general registers at the beginning of struct user_pt_regs, which is how programs of probes see struct pt_regs
-// (arch/arm64/include/uapi/asm/ptrace.h, bpf_perf_event.h), tpidr_el0 in thread.uw (asm/processor.h), and "brk #5" as its breakpoint
-// (asm/brk-imm.h, UPROBES_BRK_IMM).
+// arm64 has the general registers at the beginning of struct user_pt_regs, which is how programs of probes see struct
+// pt_regs (arch/arm64/include/uapi/asm/ptrace.h, bpf_perf_event.h). tpidr_el0 is in thread.uw (asm/processor.h). Its
+// breakpoint is "brk #5" (asm/brk-imm.h, UPROBES_BRK_IMM).
+// #5" as its breakpoint (asm/brk-imm.h, UPROBES_BRK_IMM).
 func arm64() instructionSet {
 	const brk = 0xd4200000 | 5<<5
 	return instructionSet{
@@ -51,7 +56,7 @@ func arm64() instructionSet {
 	}
 }
 
-// instructionSetOf finds the one that is meant, by Go's name or by that of attach.Module.Machine.
+// instructionSetOf finds an instruction set by Go's name or by the name in attach.Module.Machine.
 func instructionSetOf(name string) (instructionSet, bool) {
 	all := []instructionSet{x86(), arm64()}
 	i := slices.IndexFunc(all, func(s instructionSet) bool { return s.goarch == name || s.machine == name })

@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestProbedIsEmulated: the function on which the cost of a hit is measured begins with an instruction of those that are probed.
+// TestProbedIsEmulated: the function on which the cost of a hit is measured begins with an instruction of those that
+// are probed.
 func TestProbedIsEmulated(t *testing.T) {
 	set, ok := instructionSetOf(runtime.GOARCH)
 	if !ok {
@@ -29,7 +30,8 @@ func TestProbedIsEmulated(t *testing.T) {
 	probed()
 }
 
-// TestProgramsOfEachSet: the kernel takes the programs with the registers of each instruction set, for each kind of record.
+// TestProgramsOfEachSet: the kernel takes the programs with the registers of each instruction set, for each kind of
+// record.
 func TestProgramsOfEachSet(t *testing.T) {
 	needBPF(t)
 	kernel, err := placesOfKernel()
@@ -85,8 +87,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestPlacesOfARM: where a kernel for aarch64 has a task's thread pointer, as its own description says (struct task_struct, with those
-// within it as asm/processor.h has them).
+// TestPlacesOfARM: where a kernel for aarch64 has a task's thread pointer, as its own description says (struct
+// task_struct, with those within it as asm/processor.h has them).
 func TestPlacesOfARM(t *testing.T) {
 	long := &btf.Int{Name: "unsigned long", Size: 8}
 	array := func(n uint32) btf.Type { return &btf.Array{Index: long, Type: long, Nelems: n} }

@@ -11,21 +11,22 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// A translator runs a program from a copy of its code that it makes itself: valgrind, DynamoRIO, Pin, qemu-user. It copies the kernel's
-// breakpoint like any other instruction, and the process dies of SIGTRAP at the copy, where the kernel knows of no probe. Nothing that a
-// process maps says for sure that no translator runs it. But a thread that sleeps in a system call shows who made the call: the C library
-// that the CPU itself runs, or a translator for it. And a thread that runs is seen in Ruby's own code, or never.
+// A translator runs a program from a copy of its code that it makes itself: valgrind, DynamoRIO, Pin, qemu-user. It
+// copies the kernel's breakpoint like any other instruction, and the process dies of SIGTRAP at the copy, where the
+// kernel knows of no probe. Nothing that a process maps says for sure that no translator runs it. But a thread that
+// sleeps in a system call shows who made the call: the C library that the CPU itself runs, or a translator for it. And
+// a thread that runs is seen in Ruby's own code, or never.
 
 const (
-	// nativePatience is how long a sign is waited for that the CPU runs the code itself, and nativeEvery for how long threads are looked at in
-	// one go. On a full machine a process that has just begun may get no CPU for a second.
+	// nativePatience is how long checkThreads waits for a sign that the CPU runs the code itself, and nativeEvery the
+	// time of one try. On a full machine a new process may get no CPU for a second.
 	nativePatience, nativeEvery = 5 * time.Second, 20 * time.Millisecond
 	// maxCallers bounds the threads that are looked at each time.
 	maxCallers = 4096
 )
 
-// translatorPrograms are the program files of translators, and translatorBeginnings how others begin. valgrind has a program for each of its
-// tools, memcheck-amd64-linux and the like: translatorEnds are how they end.
+// translatorPrograms are the program files of translators, and translatorBeginnings how others begin. valgrind has a
+// program for each of its tools, memcheck-amd64-linux and the like: translatorEnds are how they end.
 var (
 	translatorPrograms   = []string{"rr", "drrun", "drrun64", "pin", "pinbin", "sde", "sde64", "rosetta", "blink", "runsc", "gem5"}
 	translatorBeginnings = []string{"valgrind", "qemu-", "box64", "box86", "FEX", "ubt_x86", "exagear", "houdini"}
@@ -41,9 +42,9 @@ var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl
 // loaders are how the files of the dynamic linker begin.
 var loaders = []string{"ld-linux", "ld-2.", "ld.so", "ld64.so"}
 
-// checkNative says why the CPU may not run a process's code itself; nil: it does, as a thread shows that sleeps in a call of the C library's
-// or runs in Ruby's code, and no thread sleeps in a call that was made elsewhere. module is the file with Ruby's VM; static: the C library
-// is in it.
+// checkNative returns an error if the CPU may not run a process's code itself. It returns nil if a thread sleeps in a
+// call of the C library's or runs in Ruby's code, and none sleeps in a call made elsewhere. module is the file with
+// Ruby's VM. static: it has the C library in it.
 func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	if err := knownTranslator(p, mappings); err != nil {
 		return err
@@ -120,10 +121,10 @@ func knownTranslator(p *attach.Process, mappings []attach.Mapping) error {
 	return nil
 }
 
-// callers tells who in a process called the kernel.
+// callers tells which code of a process called the kernel.
 type callers struct {
 	mappings []attach.Mapping
-	// program is the path of the program file; static that of a file which has the C library in it, or "".
+	// program is the path of the program file. static is the path of a file with the C library in it, or "".
 	program, static string
 }
 
@@ -162,8 +163,8 @@ func (c *callers) caller(at attach.Address) caller {
 	return caller{otherLibrary, m.Path}
 }
 
-// oneLibrary refuses a process with two C libraries, or with the code of one in two places: a translator can bring its own, and calls made
-// there prove nothing.
+// oneLibrary refuses a process with two C libraries, or with the code of one in two places: a translator can bring its
+// own, and calls made there prove nothing.
 func (c *callers) oneLibrary() error {
 	var first attach.Mapping
 	for _, m := range c.mappings {

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestTranslated: a process whose code valgrind runs is refused, by the name of its program, and by the places of its sleeping threads alone.
-// It has no breakpoint then, and goes on.
+// TestTranslated: a process whose code valgrind runs is refused, by the name of its program, and by the places of its
+// sleeping threads alone. It has no breakpoint then, and goes on.
 func TestTranslated(t *testing.T) {
 	needBPF(t)
 	valgrind := rubytest.Program(t, "valgrind", "valgrind")
@@ -39,7 +39,8 @@ func TestTranslated(t *testing.T) {
 	p.Expect(t, "on")
 }
 
-// TestNative: a process is not taken for a translated one while its threads sleep, while they compute, or while its one thread does.
+// TestNative: a process is not taken for a translated one while its threads sleep, while they compute, or while its one
+// thread does.
 func TestNative(t *testing.T) {
 	needBPF(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

@@ -62,10 +62,11 @@ type builder struct {
 	argument argument
 	counters int // the map's descriptor
 	ring     int
-	stacks   *stackMaps // nil: stacks are not copied
+	stacks   *stackMaps // nil if stacks are not copied
 }
 
-// word reads a word of the target's memory at a register's address plus an offset, to a place on the stack; 0 where it can't be read.
+// word reads a word of the target's memory at a register's address plus an offset, to a place on the stack. The word is
+// zero if it cannot be read.
 func word(to int16, from asm.Register, offset int64) asm.Instructions {
 	ins := asm.Instructions{asm.Mov.Reg(asm.R3, from)}
 	if offset != 0 {
@@ -82,8 +83,8 @@ func wordAtAddress(to int16, at uint64) asm.Instructions {
 	}
 }
 
-// program makes the program. R6 are the registers of the thread that hit the probe, R7 the counters, R8 the process and thread, R9
-// the task, later the thread's rb_thread_t.
+// program makes the program. R6 has the registers of the thread that hit the probe, R7 the counters, R8 the process and
+// thread, R9 the task, and later the thread's rb_thread_t.
 func (b *builder) program() asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
@@ -152,8 +153,8 @@ func (b *builder) program() asm.Instructions {
 	)
 }
 
-// readScheduler fills in what the scheduler says of the thread that hit the probe. Which rb_thread_t it is stands in its thread-local
-// storage: so there is nothing to keep up to date while threads come and go.
+// readScheduler fills in what the scheduler says of the thread that hit the probe. Which rb_thread_t it is stands in
+// its thread-local storage: so there is nothing to keep up to date while threads come and go.
 func (b *builder) readScheduler() asm.Instructions {
 	t := b.target
 	ins := asm.Instructions{

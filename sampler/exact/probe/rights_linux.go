@@ -15,8 +15,8 @@ import (
 var (
 	// leastKernel has bpf_get_current_task_btf, the last of what is needed to come.
 	leastKernel = release{5, 11}
-	// manyKernel tells the process of a link of many probes from its threads ("bpf: Fix multi-uprobe PID filtering logic"): before it,
-	// such links are not used. They are what CAP_PERFMON suffices for.
+	// manyKernel tells the process of a link of many probes from its threads ("bpf: Fix multi-uprobe PID filtering
+	// logic"): before it, such links are not used. They are what CAP_PERFMON suffices for.
 	manyKernel = release{6, 10}
 )
 
@@ -58,7 +58,7 @@ type machine struct {
 	granted uint64
 	// btf: the kernel says where it has what (/sys/kernel/btf/vmlinux).
 	btf bool
-	// lockdown is what /sys/kernel/security/lockdown says; "" where there is none.
+	// lockdown is the content of /sys/kernel/security/lockdown. It is empty if there is none.
 	lockdown string
 	// namespace is the inode of ddtop's PID namespace.
 	namespace uint64
@@ -100,8 +100,8 @@ func thisMachine(arch string) (machine, error) {
 	return m, nil
 }
 
-// check says why exact mode can't be on a machine, and what mends it; nil: nothing speaks against it. many: links of many probes may be
-// used.
+// check returns why exact mode cannot work on a machine, and what mends it. It returns nil if it can. many: links of
+// many probes may be used.
 func (m *machine) check() (many bool, err error) {
 	switch set, known := instructionSetOf(m.arch); {
 	case !known:

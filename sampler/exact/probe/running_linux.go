@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	// ipEveryNS is how often the kernel notes where a running thread is, in ns of its CPU time, and maxRunning bounds the threads of which it does.
+	// ipEveryNS is the interval at which the kernel notes where a running thread is, in ns of its CPU time. maxRunning
+	// bounds the threads that it does this for.
 	ipEveryNS, maxRunning = 1_000_000, 8
-	// ipHead is where the first page of a perf event's memory says how much was written behind it (struct perf_event_mmap_page, data_head).
+	// ipHead is where the first page of a perf event's memory says how much was written behind it (struct
+	// perf_event_mmap_page, data_head).
 	ipHead = 1024
 )
 
-// whereRunning has the kernel note where native threads are while they run outside of it, for a time, and calls seen with each place. It needs
-// the rights that probes need: without them it sees nothing. Nothing is put into the process.
+// whereRunning has the kernel note where native threads are while they run outside of it, for a time, and calls seen
+// with each place. It needs the rights that probes need: without them it sees nothing. Nothing is put into the process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent
 	for _, tid := range tids[:min(len(tids), maxRunning)] {

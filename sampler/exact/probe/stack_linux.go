@@ -8,23 +8,24 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// A thread that has waited for the GVL has the same control frames from when it gave the GVL away until it has it again. So they are copied
-// when a wait is over, and it is known that it was long enough to be worth it.
+// A thread that has waited for the GVL has the same control frames from when it gave the GVL away until it has it
+// again. So they are copied when a wait is over, and it is known that it was long enough to be worth it.
 const (
-	// maxLong copies are made in stackNS, of which waits shorter than longWaitNS may take maxStacks, and those shorter than shortWaitNS
-	// maxShort: that bounds what they cost, some 3 µs each. How long a wait was is counted from when the thread began to sleep, which with
-	// a Mutex or a Queue is when it gave the GVL away.
+	// maxLong copies are made in stackNS. Of these, waits shorter than longWaitNS may take maxStacks, and those shorter
+	// than shortWaitNS maxShort. This bounds the cost, about 3 µs for each. A wait counts from when the thread began to
+	// sleep, which with a Mutex or a Queue is when it gave the GVL away.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
 	// maxSleepers bounds the threads of which it is known when they began to sleep; of more it is those that did last.
 	maxSleepers = 1 << 14
 )
 
-// stackRingBytes is the size of the ring for stacks, leastStackRing what one for fewer has at least: a page of the largest size, and a stack.
+// stackRingBytes is the size of the ring for stacks, leastStackRing what one for fewer has at least: a page of the
+// largest size, and a stack.
 const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
-// Where a program keeps what belongs to a stack, on its own one, below wordAt: the first words of an execution context, the stack pointer of
-// the innermost frame, sizes, and a thread's number.
+// Where a program keeps what belongs to a stack, on its own one, below wordAt: the first words of an execution context,
+// the stack pointer of the innermost frame, sizes, and a thread's number.
 const (
 	contextAt = wordAt - bpf.ContextSize
 	spAt      = contextAt - 8
@@ -35,7 +36,8 @@ const (
 
 // stackMaps are what the programs need to copy stacks.
 type stackMaps struct {
-	// slept has when a native thread began to sleep in the scheduler last, until its stack has been copied; ring takes the copies.
+	// slept has when a native thread began to sleep in the scheduler last, until its stack has been copied; ring takes
+	// the copies.
 	slept, ring *ebpf.Map
 }
 
@@ -63,8 +65,8 @@ func (m *stackMaps) noteSleep() asm.Instructions {
 	}
 }
 
-// copyStack copies the stack of a thread that has the GVL now and has waited for it. R7 are the counters, R9 is the rb_thread_t; R6 and R8
-// are not needed any more.
+// copyStack copies the stack of a thread that has the GVL now and has waited for it. R7 has the counters, R9 the
+// rb_thread_t. R6 and R8 are free.
 func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 	const to = "stacked"
 	ins := asm.Instructions{
@@ -122,8 +124,8 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 	)
 }
 
-// Stack is the stack of a thread when its wait for the GVL was over, which is what it was since the thread had given the GVL away. Its NS and
-// TID are those of the record of the wait's end.
+// Stack is the stack of a thread at the end of its wait for the GVL. It had this stack since it gave the GVL away. NS
+// and TID are as in the record of the wait's end.
 type Stack = bpf.Stack
 
 // copies reports whether a kind of probe has to do with stacks.

@@ -4,19 +4,21 @@ package probe
 type Target struct {
 	// PID is the process's number, which is the same for ddtop and for the kernel.
 	PID int
-	// Lock is the address of the scheduler's mutex, Owner that of its pointer to the thread that owns the GVL, and QueueTail that
-	// of the pointer to the last in the queue (the second word of the list's head).
+	// Lock is the address of the scheduler's mutex, Owner of its pointer to the thread that owns the GVL. QueueTail is
+	// the address of the pointer to the last thread in the queue (the second word of the list's head).
 	Lock, Owner, QueueTail uint64
-	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads, in bytes.
+	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads,
+	// in bytes.
 	ReadyNode, RunningNode int
 	// Before33: it is of Ruby up to 3.2. Its queue and lists are not looked at.
 	Before33 bool
-	// ExecutionContext is how far from a native thread's thread pointer it has the pointer to its execution context, in bytes;
-	// ThreadOfEC where that has the pointer to the rb_thread_t; -1: at ExecutionContext is the rb_thread_t itself.
+	// ExecutionContext is the distance from a native thread's thread pointer to its pointer to the execution context,
+	// in bytes. ThreadOfEC is where the context has the pointer to the rb_thread_t. It is -1 if ExecutionContext leads
+	// to the rb_thread_t itself.
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Stacks: the control frames of threads that have waited are wanted (Stack). ContextOfThread is where an rb_thread_t has the pointer to
-	// its execution context, in bytes.
+	// Stacks: the control frames of threads that have waited are wanted (Stack). ContextOfThread is where an
+	// rb_thread_t has the pointer to its execution context, in bytes.
 	Stacks          bool
 	ContextOfThread int
 	// SmallRing: many processes are followed at once, each by an eighth of the ring that one has.

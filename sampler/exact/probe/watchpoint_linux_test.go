@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// watchpoints are hardware watchpoints of a process's threads: a record is made when one has written the owner of the GVL (its Kind is
-// Unlocked), or the end of the queue (Slept).
+// watchpoints are hardware watchpoints of a process's threads: a record is made when one has written the owner of the
+// GVL (its Kind is Unlocked), or the end of the queue (Slept).
 type watchpoints struct {
 	target Target
 	fds    []int
@@ -128,7 +128,8 @@ type turns struct {
 	open map[int32]*toldTurn
 }
 
-// toldTurn is a turn of a thread. waitNS is when it began to wait for it. It is zero if it did not wait. toNS is zero while it goes on.
+// toldTurn is a turn of a thread. waitNS is when it began to wait for it. It is zero if it did not wait. toNS is zero
+// while it goes on.
 type toldTurn struct {
 	tid                  int32
 	waitNS, fromNS, toNS int64
@@ -206,12 +207,13 @@ func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 	return turns
 }
 
-// TestTurnsByWatchpoints: up to 3.2 Ruby does not tell of its turns; hardware watchpoints on the owner and on the queue do. The same
-// threads take turns, in the same order; each turn as the records have it begins after the owner was written and before it is written again, and
-// ends between that and the next turn; who has queued for it has waited just before. However late a thread is, it is so in this order:
-// nothing here is by chance. But the watchpoints can miss: the kernel runs no program at one while the processor is within another
-// program or within a map that a process asks (bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18), and the tests beside this
-// one ask maps. It counts the hit all the same, which tells that the truth has a gap.
+// TestTurnsByWatchpoints: up to 3.2 Ruby does not tell of its turns; hardware watchpoints on the owner and on the queue
+// do. The same threads take turns, in the same order; each turn as the records have it begins after the owner was
+// written and before it is written again, and ends between that and the next turn; who has queued for it has waited
+// just before. However late a thread is, it is so in this order: nothing here is by chance. But the watchpoints can
+// miss: the kernel runs no program at one while the processor is within another program or within a map that a process
+// asks (bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18), and the tests beside this one ask maps. It
+// counts the hit all the same, which tells that the truth has a gap.
 func TestTurnsByWatchpoints(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -263,8 +265,8 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 			t.Fatal(err)
 		}
 	}
-	// They are taken away one after the other, and until all are a thread without one can give away what another one then takes: what
-	// is of after the first is counted, and no truth.
+	// They are taken away one after the other, and until all are a thread without one can give away what another one
+	// then takes: what is of after the first is counted, and no truth.
 	untilNS := monotonicNS(t)
 	points.off() // before the probes: what these have more is not looked at
 	truth = points.drain(t, truth)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestGoldenWithoutRoom: a decoder that forgets what it has read at every step, since its memory is full, decodes the same.
+// TestGoldenWithoutRoom: a decoder that forgets what it has read at every step, since its memory is full, decodes the
+// same.
 func TestGoldenWithoutRoom(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		for _, limit := range []int{1, 2000, 20_000} {

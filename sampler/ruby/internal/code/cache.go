@@ -12,8 +12,8 @@ import (
 
 // Named limits of what a Decoder keeps.
 const (
-	// MaxKeptBytes bounds the code, methods and environments kept, in bytes; past it all are forgotten and read again as they
-	// are met.
+	// MaxKeptBytes bounds the code, methods and environments kept, in bytes; past it all are forgotten and read again
+	// as they are met.
 	MaxKeptBytes = 40 << 20
 	// maxQualified bounds the names of one method beside its own, in entries.
 	maxQualified = 256
@@ -23,8 +23,8 @@ const (
 	maxMethodEntries = 1 << 16
 	maxEnvMethods    = 1 << 15
 	maxFrameIDs      = 1 << 18
-	// forgetGenerations is after how many generations of the Dictionary (half a minute each) all code is forgotten: a program
-	// that redefines its methods would fill the tables to their bounds.
+	// forgetGenerations is after how many generations of the Dictionary (half a minute each) all code is forgotten: a
+	// program that redefines its methods would fill the tables to their bounds.
 	forgetGenerations = 10
 	// maxChecked bounds how many iseqs and methods one Revalidate reads again; the rest is checked when it is next met.
 	maxChecked = 4096
@@ -74,8 +74,8 @@ type cache struct {
 	// losses is how often something was dropped that a Kept may refer to.
 	losses lossNumber
 
-	// generation changes when kept entries may need a check; 1 is the first. cycleAt is the generation since which nothing
-	// can have gone or moved, majorAt the one since which nothing old can.
+	// generation changes when kept entries may need a check; 1 is the first. cycleAt is the generation since which
+	// nothing can have gone or moved, majorAt the one since which nothing old can.
 	generation, cycleAt, majorAt generation
 	decode                       decodeNumber
 	checkedNS                    int64
@@ -175,7 +175,8 @@ func (d *loader) Known(addr attach.Address) (name, path string, ok bool) {
 	return q.base, q.path, true
 }
 
-// Library returns where code that is kept comes from, and the name of its gem, without a version; "" for code that is of none.
+// Library returns where code that is kept comes from, and the name of its gem, without a version; "" for code that is
+// of none.
 func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string) {
 	q, ok := d.iseqs[addr]
 	if !ok {

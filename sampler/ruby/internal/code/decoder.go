@@ -1,6 +1,6 @@
-// Package code turns control frames into names and lines: it reads iseqs, method entries and the environments that lead to them,
-// keeps what it has read, and compares it with memory again after a collection (docs/internals/code.md). It knows
-// nothing of threads.
+// Package code turns control frames into names and lines. It reads iseqs, method entries and the environments that lead
+// to them, and compares them with memory again after a collection (docs/internals/code.md). It knows nothing of
+// threads.
 package code
 
 import (
@@ -25,49 +25,51 @@ type Stack struct {
 	End, CFP attach.Address
 	// Frames are the control frames [CFP, End), innermost first, the dummy frame at the end included.
 	Frames []byte
-	// Values is the low part of the VM stack that is in use, from ValuesAt up; nil when it was not read. What it lacks is
-	// read from the target.
+	// Values is the low part of the VM stack that is in use, from ValuesAt up; nil when it was not read. What it lacks
+	// is read from the target.
 	Values   []byte
 	ValuesAt attach.Address
 	// Running says that the thread runs, so its innermost frame may be about to change or not yet be written.
 	Running bool
-	// Settled: although the thread runs, its innermost frame's pc is that of the instruction it executes: it collects garbage,
-	// and even compiled code writes the pc before it allocates.
+	// Settled: although the thread runs, its innermost frame's pc is current. It collects garbage, and even compiled
+	// code writes the pc before it allocates.
 	Settled bool
-	// Partial: the innermost frames were left out, because the copies of the stack differed in them. A release that moves
-	// ec->cfp before it fills the frame may have done so with the one that is innermost now, too.
+	// Partial: the innermost frames were left out, because the copies of the stack differed in them. A release that
+	// moves ec->cfp before it fills the frame may have done so with the one that is innermost now, too.
 	Partial bool
-	// Again: the thread runs and another read of it can follow. A method that isn't found where every frame has one then asks
-	// for that read (ErrTorn): the frame was pushed between the reading of the frames and that of the values. Without it the frame
-	// goes by its code's own name.
+	// Again: the thread runs and can be read again. If a method is not found in a frame that must have one, Decode asks
+	// for another read (ErrTorn): the frame was pushed between the reading of the frames and of the values. Without
+	// Again the frame gets its code's own name.
 	Again bool
-	// EC is the address of the execution context; Kept, if it is not nil, what the last Decode of its stack has kept for this one.
+	// EC is the address of the execution context. Kept, unless it is nil, is what the last Decode of its stack has
+	// kept.
 	EC   attach.Address
 	Kept *Kept
 	// Cut, when above 0, says that Frames is the Cut innermost frames followed by outer ones: the middle is missing.
 	Cut int
 	// JIT holds, for head's ZJIT, the address of each control frame's JIT frame, 0 for none, when they were read along
-	// with Frames (see Decoder.JITSlots). Without it a Decoder reads them itself, later, which tears on a running thread.
+	// with Frames (see Decoder.JITSlots). Without it a Decoder reads them itself, later, which tears on a running
+	// thread.
 	JIT []attach.Address
 }
 
 // Info says how a stack was decoded.
 type Info struct {
-	// UncertainTop: the innermost frame can't be trusted: its pc was not its own (JIT), this release publishes a frame before it has
-	// filled it (2.5 to 2.7, and YJIT of 3.1), or the stack is whole in its outer part only.
+	// UncertainTop: the innermost frame cannot be trusted. Its pc was not its own (JIT), or this release publishes a
+	// frame before it has filled it (2.5 to 2.7, and YJIT of 3.1), or only the outer part of the stack is whole.
 	UncertainTop bool
 	// Frames is the number of frames of the stack.
 	Frames int
 	// FailedNames is the number of frames that lack a name or a class because it could not be read.
 	FailedNames int
-	// Placeless is the number of C functions left out because the Ruby code that called them, which lends them path and line,
-	// is in the part of the stack that was cut out.
+	// Placeless is the number of C functions left out because their caller in Ruby is in the part that was cut out. The
+	// caller lends a C function its path and line.
 	Placeless int
 	// Calls is the number of system calls made.
 	Calls int
 	// Reused is the number of control frames, from the outside, that were not decoded again.
 	Reused int
-	// Handlers is how many of the control frames are those of a rescue or an ensure.
+	// Handlers is the number of control frames of a rescue or an ensure.
 	Handlers int
 
 	// Proof says how long the result stays right while the control frames don't change.
@@ -77,8 +79,8 @@ type Info struct {
 // maxDecodeTries bounds how often a stack is decoded again because something it refers to turned out to have changed.
 const maxDecodeTries = 3
 
-// Decoder turns raw control frames into named frames. It keeps what it has read of iseqs, methods and names, and checks it
-// again when it may have changed (see Revalidate). Not for concurrent use.
+// Decoder turns raw control frames into named frames. It keeps what it has read of iseqs, methods and names, and checks
+// it again when it may have changed (see Revalidate). Not for concurrent use.
 type Decoder struct {
 	classifier
 	// made is what the control frames that the Decode under way looks at have come to.
@@ -108,8 +110,8 @@ type validator struct{ loader }
 // environments find the methods of frames by their environments.
 type environments struct {
 	validator
-	// seen are the environments on the VM stack that were looked at, in no order. fleeting: the frame at hand needed one that is not
-	// among them. youngEnv: its method was found by way of an environment on the heap that is not old.
+	// seen are the environments on the VM stack that were looked at, in no order. fleeting: the frame at hand needed
+	// one that is not among them. youngEnv: its method was found by way of an environment on the heap that is not old.
 	seen     []envPlace
 	fleeting bool
 	youngEnv bool
@@ -118,7 +120,7 @@ type environments struct {
 // classifier tells what control frames are.
 type classifier struct {
 	environments
-	// jitOn is the JIT that was seen to be on; until then jitWait is how many frames are decoded before the next look.
+	// jitOn is the JIT that is on. Until one is, jitWait is the number of frames to decode before the next check.
 	jitOn   *JIT
 	jitWait int
 	// work are the control frames that the Decode under way looks at, innermost first. Those outward of them are kept.
@@ -135,11 +137,11 @@ type Target struct {
 	Objects *heap.Places
 	// VM and Symbols are the addresses of rb_vm_t and of rb_symbols_t.
 	VM, Symbols attach.Address
-	// Shapes and Variables are those of heap.Objects.
+	// Shapes and Variables are as in heap.Objects.
 	Shapes    attach.Address
 	Variables func(f func(at attach.Address, word uint64)) error
-	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame. EarlyFrames: ec->cfp is moved before the new frame is
-	// filled although the release does not do so otherwise.
+	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame. EarlyFrames: ec->cfp is moved before the
+	// new frame is filled although the release does not do so otherwise.
 	ZJITFrames, EarlyFrames bool
 	// JITs are those that the process may use.
 	JITs []JIT
@@ -166,12 +168,12 @@ func (d *validator) Share(n int) {
 	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
 
-// LastNameError is the latest reason why a frame lacked a name; nil: there was none.
+// LastNameError is the latest reason why a frame lacked a name. It is nil if there was none.
 func (d *loader) LastNameError() error { return d.lastNameError }
 
-// Decode names the frames of a stack and interns it. The frames are those that the release's own Thread#backtrace_locations
-// shows. Errors: ErrTorn and errors about unreadable memory ask for another read of the frames; one of attach means that
-// the target is gone.
+// Decode names the frames of a stack and interns it. The frames are those that the release's own
+// Thread#backtrace_locations shows. Errors: ErrTorn and errors about unreadable memory ask for another read of the
+// frames; one of attach means that the target is gone.
 func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	n := len(raw.Frames) / d.o.FrameSize
 	if n == 0 || len(raw.Frames)%d.o.FrameSize != 0 || n > maxFrames {
@@ -216,15 +218,14 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
 }
 
-// halfWritten reports whether the innermost frame itself can be wrong, not only its line. Where the copies of a stack differ, the
-// innermost frame of the rest can be the beginning of one chain of calls on the end of another. Some releases move ec->cfp before the
-// frame is filled.
+// halfWritten reports whether the innermost frame itself can be wrong, not only its line. Some releases move ec->cfp
+// before the frame is filled. In a partial stack, the innermost frame can belong to another chain of calls than the
+// rest.
 func (d *classifier) halfWritten(raw *Stack) bool {
 	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }
 
-// prepare makes the frames that a Decode looks at those that are not kept, and returns how many of the outermost ones are, as reuse
-// does.
+// prepare sets d.work to the frames that are not kept, and returns the numbers of outermost frames as reuse does.
 func (d *Decoder) prepare(raw *Stack) (found, meant int) {
 	found, meant = d.reuse(raw)
 	n := len(raw.Frames)/d.o.FrameSize - 1 - meant // the dummy at the bottom is never shown

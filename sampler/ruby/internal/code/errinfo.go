@@ -9,9 +9,9 @@ import (
 // handler reports whether it is the code of a rescue or an ensure.
 func (t iseqType) handler() bool { return t == iseqRescue || t == iseqEnsure }
 
-// Errinfo returns the exception that a thread handles, as its own $! would say, 0 for none: of the scopes of all of its control
-// frames, or of those from the innermost one outward up to a rescue, and its execution context. from is which of the scopes has it,
-// -1: the context has. It reads through Objects.
+// Errinfo returns the exception that a thread handles, as its own $! would say, and zero for none. scopes are the
+// scopes of its control frames, at least from the innermost one outward up to a rescue. ec is its execution context.
+// from is the scope that has the exception. It is -1 if the context has it. Errinfo reads through Objects.
 func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, from int, err error) {
 	const fixnum = 1
 	v := uint64(0)
@@ -28,7 +28,8 @@ func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint6
 			v, err = d.exception(v)
 			return v, i, err
 		}
-		// An ensure that nothing was raised through has a number there, one that a throw goes through an object of Ruby's own.
+		// An ensure that nothing was raised through has a number there, one that a throw goes through an object of
+		// Ruby's own.
 		if v&fixnum != 0 {
 			continue
 		}

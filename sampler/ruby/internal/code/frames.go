@@ -15,7 +15,7 @@ const jitReturnC = 1
 // maxFrames bounds the control frames of one Stack.
 const maxFrames = 1 << 17
 
-// maxArguments bounds the arguments of a C function: those of a splat of more are in an Array.
+// maxArguments bounds the arguments of a C function. A splat of more is an Array.
 const maxArguments = 128
 
 // frameRules say which control frames a release's own backtrace shows, and how
@@ -23,15 +23,16 @@ const maxArguments = 128
 type frameRules struct {
 	// cTrace: code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
-	// internalAsC: code whose path begins with <internal: is shown like a C function, and of several such frames and C
-	// functions in a row only those from the outermost such frame outward (4.0 and later).
+	// internalAsC: code whose path begins with <internal: is shown like a C function. Of several such frames and C
+	// functions in a row, those inward of the outermost such frame are left out (4.0 and later).
 	internalAsC bool
-	// rescueHidesCaller: the frame around a rescue or ensure is left out, because that frame stands for it (3.4 and later).
+	// rescueHidesCaller: the frame around a rescue or ensure is left out, because that frame stands for it (3.4 and
+	// later).
 	rescueHidesCaller bool
 	// dummyCode: a dummy frame with code reports the code's first line (4.0 and later).
 	dummyCode bool
-	// earlyFrames: ec->cfp is moved before the new frame is filled, so the innermost frame of a running thread may be what
-	// the slot held before (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
+	// earlyFrames: ec->cfp is moved before the new frame is filled. The innermost frame of a running thread may be an
+	// older one (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
 	earlyFrames bool
 }
 
@@ -45,7 +46,7 @@ func rulesOf(r places.Release) frameRules {
 	}
 }
 
-// likeC reports whether frames of q are shown like those of a C function.
+// likeC reports whether frames of q are shown as C functions are.
 func (r frameRules) likeC(q *iseq) bool { return r.cTrace && q.cTrace || r.internalAsC && q.internal }
 
 // frameKind is what a control frame is to a backtrace.
@@ -69,8 +70,8 @@ type frameWork struct {
 	failed    bool
 	// left: it is left out, because a rescue or ensure within it stands for it.
 	left bool
-	// young: its method was found by way of an environment on the heap that is not old. fleeting: it depends on an environment
-	// that was not read along with the frames.
+	// young: its method was found by way of an environment on the heap that is not old. fleeting: it depends on an
+	// environment that was not read along with the frames.
 	young, fleeting bool
 	pos             uint32
 	code            *iseq
@@ -98,7 +99,8 @@ func (d *classifier) classify(raw *Stack) error {
 		case err == view.ErrMissing:
 			missing = err
 		case i == 0 && (raw.Running || raw.Partial):
-			// The innermost frame of a running thread may be half written, and so may be the one within which copies differed.
+			// The innermost frame of a running thread may be half written, and so may be the one within which copies
+			// differed.
 			*w = frameWork{done: true}
 			d.info.UncertainTop = true
 		default:
@@ -228,7 +230,7 @@ func (d *classifier) jitFrame(raw *Stack, i int, f []byte, pc uint64, code attac
 	return view.U64(b[jitFramePC:]), attach.Address(view.U64(b[JITFrameISeq:])), nil
 }
 
-// CFrame reports whether a control frame is that of a C function, or of nothing that has code.
+// CFrame reports whether a control frame has no Ruby code: it is a C function's, or of nothing.
 func (d *classifier) CFrame(f []byte) bool {
 	if d.target.ZJITFrames {
 		if ret := view.U64(f[d.o.FrameJIT:]); ret != 0 {
@@ -238,9 +240,9 @@ func (d *classifier) CFrame(f []byte) bool {
 	return view.U64(f[FrameISeq:]) == 0
 }
 
-// Arguments says where the arguments of the C function in a control frame lie, and how many there are: the Ruby code in the frame
-// outward, caller, has pushed them behind the receiver, which is at at-8 and has to be the function's own; where it is not, they
-// are not there. ok is false where they can't be (docs/internals/stacks.md#arguments-of-c-functions).
+// Arguments returns the address and number of the arguments of the C function in a control frame. The Ruby code in the
+// frame outward, caller, has pushed them behind the receiver. The word at at-8 must be the function's receiver,
+// otherwise they are not there. ok is false if they cannot be (docs/internals/stacks.md#arguments-of-c-functions).
 func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
 	if !d.CFrame(function) || d.CFrame(caller) || view.U64(caller[FramePC:]) == 0 || d.target.ZJITFrames && view.U64(caller[d.o.FrameJIT:]) != 0 {
 		return 0, 0, false

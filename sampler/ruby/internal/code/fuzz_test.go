@@ -10,8 +10,8 @@ import (
 )
 
 // FuzzDecode decodes stacks of captured processes in which words were replaced by other words of the same memory, or by
-// any number: pointers to the wrong kind of object, loops, sizes without end. It must end, in a bounded number of reads,
-// with a stack or an error.
+// any number: pointers to the wrong kind of object, loops, sizes without end. It must end, in a bounded number of
+// reads, with a stack or an error.
 func FuzzDecode(f *testing.F) {
 	goldens := loadGoldens(f)
 	places := make([][]attach.Address, len(goldens))

@@ -6,18 +6,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// outerFrames is what a frame and those outward of it have come to, for what is inward of them.
+// outerFrames is what a frame and the frames outward of it mean for the frames inward of it.
 type outerFrames struct {
 	// shown is how many of the frames are shown, stack the stack that these are.
 	shown int32
 	stack sampler.StackID
-	// at is the nearest Ruby frame: it lends path and line to C functions. hidden: they end inside an internal frame, which goes
-	// on up to the next ordinary one (4.0). cut: the nearest Ruby frame is in the part that was cut out, and with it path and line.
+	// at is the nearest Ruby frame: it lends path and line to C functions. hidden: they end inside an internal frame,
+	// which goes on up to the next ordinary one (4.0). cut: the nearest Ruby frame is in the part that was cut out, and
+	// with it path and line.
 	at          sampler.FrameID
 	hidden, cut bool
 	// old and final are as in Proof, of the frames alone; unnamed: the innermost one lacks a name.
 	old, final, unnamed bool
-	// handlers is how many are those of a rescue or an ensure.
+	// handlers is the number of frames of a rescue or an ensure.
 	handlers int32
 }
 
@@ -32,8 +33,8 @@ type frameKey struct {
 	line      bool // only the line is uncertain
 }
 
-// hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. It looks at the next Ruby frame even
-// when that one was left out itself (a rescue within a rescue).
+// hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. It looks at the next Ruby frame
+// even when that one was left out itself (a rescue within a rescue).
 func (d *Decoder) hideCallersOfRescue(cut int) {
 	hide := false
 	for i := range d.work {
@@ -49,7 +50,8 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	}
 }
 
-// internFrames interns, by the release's rules, what classify found, with the frames that are outward of it, which become all.
+// internFrames interns, by the release's rules, what classify found, with the frames that are outward of it, which
+// become all.
 func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)

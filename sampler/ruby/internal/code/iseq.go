@@ -21,9 +21,9 @@ const (
 type iseq struct {
 	validity
 	addr attach.Address
-	// head and body are what was read of rb_iseq_t and of the beginning of its body, witnesses what its names and lines were
-	// read from: while they are unchanged, so is the rest. Head and body alone don't do: where a program makes and drops code
-	// in a steady rhythm, another piece comes to stand in the same place with the same addresses in it.
+	// head and body are what was read of rb_iseq_t and of the beginning of its body. witnesses are what its names and
+	// lines were read from: while they are unchanged, so is the rest. Head and body alone are not enough. In a program
+	// that makes and drops code in a steady rhythm, another piece gets the same place and the same addresses.
 	head      [iseqHead]byte
 	body      []byte
 	witnesses []heap.Witness
@@ -41,7 +41,7 @@ type iseq struct {
 	cTrace       bool    // 3.4: reported like a C function
 	missingNames bool    // a name could not be read; not kept
 	compiled     bool    // by a JIT, as far as was asked
-	locals       *Locals // nil: not asked for yet
+	locals       *Locals // nil if not asked for yet
 }
 
 // holds reports whether pc points into this code, and at which word. A pc is behind the instruction it belongs to.
@@ -65,7 +65,7 @@ func (q *iseq) cost() int {
 	return n
 }
 
-// iseqBodyOf reads the body of the iseq at addr, as far as ddtop needs it.
+// iseqBodyOf reads the part of the body that ddtop needs of the iseq at addr.
 func (d *loader) iseqBodyOf(addr attach.Address) ([]byte, error) {
 	_, at, err := d.iseqHeadOf(addr)
 	if err != nil {
@@ -172,8 +172,8 @@ func (q *iseq) unchanged(head, body []byte) bool {
 	return bytes.Equal(head, q.head[:]) && bytes.Equal(body, q.body)
 }
 
-// tolerate sorts the errors of reading names: one that ends the attempt (memory not fetched yet, objects on the move), or
-// names that just can't be read.
+// tolerate sorts the errors of reading names: one that ends the attempt (memory not fetched yet, objects on the move),
+// or names that just can't be read.
 func (d *loader) tolerate(errs ...error) (missingNames bool, fatal error) {
 	for _, err := range errs {
 		switch {

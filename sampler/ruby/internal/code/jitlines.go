@@ -9,10 +9,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Code that a JIT has compiled writes its frame's pc before it calls what needs it, and at no other time. In between, the
-// innermost frame of a thread that runs shows the line of the last such call, however long ago that was: a loop that only
-// computes looks like the call above it. Which code is compiled is written in its iseq, and whether a JIT is on at all in
-// a variable of the library, which YJIT sets when a program turns it on later (RubyVM::YJIT.enable, as Rails does).
+// Code that a JIT has compiled writes its frame's pc only before it calls something that needs it. In between, the
+// innermost frame of a running thread shows the line of the last such call: a loop that only computes looks like the
+// call above it. An iseq says whether it is compiled. A variable of the library says whether a JIT is on. YJIT sets it
+// also later (RubyVM::YJIT.enable, as Rails does).
 
 const (
 	// jitAskEvery is how many innermost frames of running threads are decoded before ddtop asks again whether a JIT is
@@ -26,17 +26,18 @@ const (
 
 // JIT is one way to compile code that a process may use.
 type JIT struct {
-	// flag is where the library says whether it is on, in size bytes; 0: it is on.
+	// flag is the address of the word that says whether it is on, of size bytes. It is zero if the JIT is always on.
 	flag attach.Address
 	size int
 	// words are the places, from bodyJIT on, that are other than 0 in code that it has compiled.
 	words []int
 }
 
-// JITs lists those that a process may use, by the variables of its library and what its Ruby calls itself. They differ by release
-// in where an iseq says that it is compiled (rb_iseq_constant_body in Ruby's vm_core.h): methods that compiled code calls have a
-// payload alone, and those that are entered by an exception or in a loop another entry. Between them are counters. The payload of
-// YJIT is behind a word of RJIT where both are built in (3.3 and 3.4). docs/internals/code.md#jits
+// JITs lists those that a process may use, by the variables of its library and what its Ruby calls itself. They differ
+// by release in where an iseq says that it is compiled (rb_iseq_constant_body in Ruby's vm_core.h): methods that
+// compiled code calls have a payload alone, and those that are entered by an exception or in a loop another entry.
+// Between them are counters. The payload of YJIT is behind a word of RJIT where both are built in (3.3 and 3.4).
+// docs/internals/code.md#jits
 func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, description string, p *Places) []JIT {
 	var out []JIT
 	add := func(variable string, size int, words ...int) {
@@ -67,8 +68,8 @@ func (d *classifier) JITOn() bool { return d.jitOn != nil }
 // Live reports whether the innermost frame's pc may be old in compiled code.
 func (raw *Stack) Live() bool { return raw.Running && !raw.Settled }
 
-// compiledNow reports whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What can't be
-// read counts as not compiled.
+// compiledNow reports whether a JIT has compiled the code, so that the pc of a frame of it that runs may be old. What
+// can't be read counts as not compiled.
 func (d *classifier) compiledNow(q *iseq) (bool, error) {
 	if q.compiled {
 		return true, nil

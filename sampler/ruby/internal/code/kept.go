@@ -15,10 +15,10 @@ const (
 	maxKeptEnvs = 4 * maxKeptFrames
 )
 
-// Kept is what the last Decode of a stack made of its outer frames, for the next one: a frame that has the same bytes in the
-// same place, within frames of which that is true as well, is the same frame of the same code. As with a stack that has not
-// changed at all that holds as long as a Proof does. More than for that one is compared: the environments that named the methods, since two C
-// functions that one place calls for one receiver have the same frame.
+// Kept is what the last Decode of a stack made of its outer frames. A frame with the same bytes in the same place,
+// within frames of which that is true as well, is the same frame of the same code while the Proof holds. The
+// environments that named the methods are compared too, because two C functions called at one place for one receiver
+// have the same frame.
 //
 // The innermost frame is not kept: what it means depends on whether its thread runs. The zero value keeps nothing.
 type Kept struct {
@@ -63,8 +63,8 @@ func (k *Kept) Bytes() int {
 	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
 }
 
-// reuse says how many of the outermost frames of a stack are those kept, as classify found them (found), and how many of these,
-// from the outermost inward, mean what they did to a backtrace (meant).
+// reuse returns the number of outermost frames of a stack that are kept, as classify found them (found), and the number
+// of these, from the outermost inward, that are shown as before (meant).
 func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	k := raw.Kept
 	if k == nil || raw.Cut > 0 || k.ec != raw.EC || k.end != raw.End || k.losses != d.losses || !d.Holds(k.proof) {
@@ -112,8 +112,8 @@ func (raw *Stack) sameEnvs(envs []envPlace) bool {
 	return true
 }
 
-// keepFrames keeps what the Decode that has just ended well has made of the outer frames of a stack, of which the outermost
-// reused ones are kept already. losses is what there was of these before it.
+// keepFrames keeps what this Decode has made of the outer frames of a stack. The outermost reused ones are kept
+// already. losses is the number of losses before it.
 func (d *Decoder) keepFrames(raw *Stack, reused int, losses lossNumber) {
 	k, fs := raw.Kept, d.o.FrameSize
 	if k == nil {

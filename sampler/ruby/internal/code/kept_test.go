@@ -14,8 +14,8 @@ func inward(s *Stack, n, frameSize int) Stack {
 	return out
 }
 
-// TestKept decodes stacks of captured processes after one another, as if one thread had called and returned from each depth
-// to each other, with what is kept of the last one, and whole.
+// TestKept decodes stacks of captured processes after one another, as if one thread had called and returned from each
+// depth to each other, with what is kept of the last one, and whole.
 func TestKept(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestKeptIsForgotten(t *testing.T) {
 	}
 }
 
-// TestKeptRules cuts made-up stacks in two at each frame: what the outer part has come to, and the inner one on top of it, are
-// what both come to together.
+// TestKeptRules cuts made-up stacks in two at each frame: what the outer part has come to, and the inner one on top of
+// it, are what both come to together.
 func TestKeptRules(t *testing.T) {
 	for _, release := range []string{"2.7.8", "3.3.11", "3.4.9", "4.0.2"} {
 		for _, frames := range [][]string{
@@ -145,7 +145,8 @@ func TestKeptRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			for inner := 1; inner < len(all); inner++ {
-				// The outer part alone, as the stack was before; the frames from the innermost one with code on are done again.
+				// The outer part alone, as the stack was before; the frames from the innermost one with code on are
+				// done again.
 				first := outerFrames{old: true, final: true}
 				d.work = append([]frameWork(nil), all[inner:]...)
 				if err := d.internFrames(&Stack{}, &first); err != nil {

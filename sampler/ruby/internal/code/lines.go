@@ -17,7 +17,8 @@ type lineTable struct {
 	lines []int32
 	// positions are the first instructions of the entries, ascending; nil when succinct is set.
 	positions []uint32
-	// immediate and blocks are the succinct index of 2.6 and later: for a position, how many entries begin at or before it.
+	// immediate and blocks are the succinct index of 2.6 and later: for a position, how many entries begin at or before
+	// it.
 	immediate []uint64
 	blocks    []byte
 }
@@ -55,8 +56,8 @@ func (d *loader) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	return t, nil
 }
 
-// readIndex reads the succinct index: up to six words that hold nine ranks of seven bits each, for the first 54 positions,
-// then blocks of 512 positions.
+// readIndex reads the succinct index. Up to six words hold nine ranks of seven bits each, for the first 54 positions.
+// Blocks of 512 positions follow.
 func (d *loader) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
 	words := min(succImmediateWords, (int(iseqSize)+8)/9)
 	blocks := 0

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// maxLoadPath bounds the entries of $LOAD_PATH that are read: a large program has some 500.
+	// maxLoadPath bounds the entries of $LOAD_PATH that are read: a large program has about 500.
 	maxLoadPath = 1 << 13
-	// loadPathEvery is how often it is looked whether it has changed, in ns.
+	// loadPathEvery is the interval at which it is read again, in ns.
 	loadPathEvery = 1_000_000_000
 )
 
-// loadPathVersion changes with the entries of $LOAD_PATH: what was decoded before may come from elsewhere than was thought.
+// loadPathVersion changes with the entries of $LOAD_PATH: what was decoded before may come from elsewhere than was
+// thought.
 type loadPathVersion uint64
 
 // loadPathState is what is known of the target's $LOAD_PATH.
@@ -28,8 +29,8 @@ type loadPathState struct {
 	origins origins
 }
 
-// refreshLoadPath reads $LOAD_PATH when it is due. What can't be read leaves what was known, and at first the usual layout
-// of folders; it is tried again the next time.
+// refreshLoadPath reads $LOAD_PATH when it is due. If it cannot be read, the known one stays, at first the usual layout
+// of folders, until the next try.
 func (d *validator) refreshLoadPath(nowNS int64) {
 	s := &d.loadPath
 	if s.read && nowNS-s.checked < loadPathEvery && nowNS >= s.checked {
@@ -54,8 +55,8 @@ func (d *validator) refreshLoadPath(nowNS int64) {
 	clear(d.frameIDs)
 }
 
-// readLoadPath reads the entries; nil words when they are those known already. Entries that are not Strings are left out:
-// Ruby calls to_path on them.
+// readLoadPath reads the entries; nil words when they are those known already. Entries that are not Strings are left
+// out: Ruby calls to_path on them.
 func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 	v, err := d.loadPathValue()
 	if err != nil {

@@ -15,7 +15,7 @@ const maxLocals = 1 << 12
 // Locals are the names of the local variables of a piece of code, parameters first.
 type Locals struct{ names []string } // "" where Ruby's own have none
 
-// Names are those of the variables, in the order in which a frame keeps them. They must not be changed.
+// Names returns the names of the variables, in the order in which a frame keeps them. They must not be changed.
 func (l *Locals) Names() []string { return l.names }
 
 // Find returns the place of a variable among the names, -1 when there is none.
@@ -26,8 +26,8 @@ func (l *Locals) At(ep attach.Address, i int) attach.Address {
 	return ep - attach.Address(len(l.names)-i+2)*8
 }
 
-// Scope is a control frame of Ruby code as far as it has values: its receiver and its own local variables. Those of what a block is
-// in are in the frame of that, as long as it runs.
+// Scope is a control frame of Ruby code with its receiver and its own local variables. The variables around a block
+// belong to the frame of the code around it, while that runs.
 type Scope struct {
 	// Frame is its place among the control frames, 0 the innermost; ISeq its code, whose name and path Known has.
 	Frame    int
@@ -38,11 +38,11 @@ type Scope struct {
 	typ iseqType
 }
 
-// Handler reports whether its code is that of a rescue or an ensure.
+// Handler reports whether its code is a rescue or an ensure.
 func (s *Scope) Handler() bool { return s.typ.handler() }
 
-// Scopes finds those of control frames that run Ruby code, innermost first, in into. The frames are those of a stack that was
-// decoded lately. Errors are those of Decode.
+// Scopes returns the scopes of the control frames that run Ruby code, innermost first, in into. The stack was decoded
+// lately. Errors are as for Decode.
 func (d *classifier) Scopes(frames []byte, into []Scope) ([]Scope, error) {
 	for range maxDecodeTries {
 		d.view.Reset()

@@ -27,14 +27,14 @@ const (
 const (
 	// envLocal on an environment's flags: it is the outermost of its method.
 	envLocal = 2
-	// envEscaped: it has moved to the heap, where it does not change any more.
+	// envEscaped: it has moved to the heap. There it does not change.
 	envEscaped = 4
-	// maxEnvs bounds the walk from a block's environment to that of its method.
+	// maxEnvs bounds the walk from a block's environment to its method's.
 	maxEnvs = 256
 )
 
-// methodEntry is what the word below an environment refers to: a method entry, or a special variable in front of one, or
-// nothing that names a method.
+// methodEntry is what the word below an environment refers to: a method entry, or a special variable in front of one,
+// or nothing that names a method.
 type methodEntry struct {
 	validity
 	addr uint64
@@ -49,14 +49,15 @@ type methodEntry struct {
 	// likeC: frames of this method carry the definition's name, whatever their code is called.
 	likeC bool
 	owner uint64
-	// named is the generation in which the label was last found right. witnesses are what the class's name was read from, nil where
-	// that is not all known: then it is read again.
+	// named is the generation in which the label was last found right. witnesses are what the class's name was read
+	// from. They are nil if that is not all known. Then the name is read again.
 	named     generation
 	witnesses []heap.Witness
-	// final: the label can't change any more.
+	// final: the label can't change.
 	final        bool
 	missingNames bool
-	// next is the method entry behind a special variable, 0: none; code is the iseq whose frame it was read for.
+	// next is the method entry behind a special variable, zero if there is none. code is the iseq whose frame it was
+	// read for.
 	next uint64
 	code attach.Address
 	// cost is the memory that it takes, in bytes, roughly.
@@ -135,7 +136,8 @@ func (d *loader) loadMethod(h *methodEntry) error {
 	return err
 }
 
-// qualify returns name as a label of this method's class: an iseq's own name can differ from the definition's (aliases).
+// qualify returns name as a label of this method's class: an iseq's own name can differ from the definition's
+// (aliases).
 func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 	if name == h.name {
 		return h.label, nil
@@ -210,7 +212,7 @@ type envKey struct{ ep, code attach.Address }
 // envMethod is the method found outward of an environment on the heap, and what was read on the way.
 type envMethod struct {
 	validity
-	entry *methodEntry // nil: none
+	entry *methodEntry // nil if there is none
 	chain []envPlace
 }
 
@@ -233,9 +235,9 @@ func (e *envMethod) unchanged(read []attach.Range) bool {
 	return true
 }
 
-// methodOf finds the method that a frame belongs to, as rb_vm_frame_method_entry does: from its environment outward to
-// that of the method. nil without an error: it belongs to none (a class body, the top level). code is the frame's iseq;
-// ofMethod says that it is a method's, where a scope instead of a method entry means that memory has changed.
+// methodOf finds the method of a frame, as rb_vm_frame_method_entry does: from its environment outward to its method's.
+// It is nil if there is none (a class body, the top level). code is the frame's iseq. ofMethod: the code belongs to a
+// method, so a scope in place of a method entry means that memory has changed.
 func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
@@ -275,8 +277,8 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
-			// A method's own environment always names it (vm_push_frame), from 2.5 to head; a copy on the heap, which an isolated
-			// block has in place of it, need not. What was read here is of before the frame was pushed, so it is as good as moved.
+			// A method's own environment always names it (vm_push_frame), from 2.5 to head. A copy on the heap, which
+			// an isolated block has in place of it, need not. This environment was read before the frame was pushed.
 			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil
@@ -301,7 +303,7 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	return h, true, nil
 }
 
-// keepEnv keeps what was found outward of an environment, unless a part of it is on a VM stack, where it is gone
+// keepEnv keeps the method found outward of an environment, unless a part of the way is on a VM stack, where it goes
 // with its frame.
 func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {

@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestKeptEnvironment: the method found by way of an environment on the heap is kept until a cycle of the collector, is then
-// compared with memory, and is kept on if that says the same. Most generations begin by the clock, without a cycle, so that the
-// generation's number and that of the list of what is in use go apart.
+// TestKeptEnvironment: the method found by way of an environment on the heap is kept until a cycle of the collector, is
+// then compared with memory, and is kept on if that says the same. Most generations begin by the clock, without a
+// cycle, so that the generation's number and that of the list of what is in use go apart.
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := new(memtest.Pages)

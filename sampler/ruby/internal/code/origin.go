@@ -93,8 +93,8 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	return sampler.OriginEval, ""
 }
 
-// ofEval returns the origin of code that was evaluated and names no file: that of the file that evaluates it, where Ruby says which:
-// from 3.3 on in the path, in 2.7 as the absolute path.
+// ofEval returns the origin of evaluated code that names no file. It is the origin of the file that evaluates it, if
+// Ruby says which: from 3.3 on in the path, in 2.7 as the absolute path.
 func (o *origins) ofEval(name, abs string) (sampler.Origin, string) {
 	file, ok := sampler.EvalFile(name)
 	switch {
@@ -202,9 +202,9 @@ func gemOf(file string) (dir, gem string) {
 	}
 }
 
-// splitGem splits a gem's full name, NAME-VERSION or NAME-VERSION-PLATFORM (Gem::Specification#full_name). Both names and
-// platforms can hold hyphens and digits: the version is the first part of digits and dots with a platform, or nothing,
-// behind it.
+// splitGem splits a gem's full name, NAME-VERSION or NAME-VERSION-PLATFORM (Gem::Specification#full_name). Both names
+// and platforms can hold hyphens and digits: the version is the first part of digits and dots with a platform, or
+// nothing, behind it.
 func splitGem(full string) (name, version string) {
 	for i := 1; i < len(full)-1; i++ {
 		if full[i] != '-' {
@@ -228,9 +228,9 @@ func splitRevision(full string) (name, revision string) {
 	return full[:i], full[i+1:]
 }
 
-// isVersion reports whether a text is a version as RubyGems has them (Gem::Version::VERSION_PATTERN): a number, then parts
-// of digits and letters behind dots: 2.2.7, 1.0.0.rc1, 3.5.0+1 (a folder of an unreleased Ruby). A revision such as
-// 1a2b3c4d5e6f is none.
+// isVersion reports whether a text is a version as RubyGems has them (Gem::Version::VERSION_PATTERN): a number, then
+// parts of digits and letters behind dots: 2.2.7, 1.0.0.rc1, 3.5.0+1 (a folder of an unreleased Ruby). A revision such
+// as 1a2b3c4d5e6f is none.
 func isVersion(s string) bool {
 	first := s
 	if i := strings.IndexAny(s, ".+"); i >= 0 {

@@ -5,8 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and what
-// follows there, docs/internals/code.md#method-entries): measured on running processes.
+// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and
+// what follows there, docs/internals/code.md#method-entries): measured on running processes.
 const (
 	// rb_control_frame_t
 	FramePC, FrameSP, FrameISeq, FrameSelf, FrameEP = 0, 8, 16, 24, 32
@@ -26,7 +26,8 @@ const (
 	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
 )
 
-// Places are those in bytes, of what is read of a release's code, and of where it was loaded from. -1: not on this release.
+// Places are the places, in bytes, of what is read of a release's code and load path. They are -1 if the release has
+// none.
 type Places struct {
 	// rb_control_frame_t
 	FrameSize int `layout:"sizeof rb_control_frame_struct"`

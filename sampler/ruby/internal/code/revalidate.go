@@ -10,16 +10,16 @@ import (
 )
 
 // When what is kept is checked again, in ns. Iseqs and methods are garbage collected objects: they go away or move in a
-// collection (docs/internals/code.md#what-moves-and-goes-away). One that has survived oldAge collections is old (Ruby takes
-// three) and only goes in a major one.
+// collection (docs/internals/code.md#what-moves-and-goes-away). One that has survived oldAge collections is old (Ruby
+// takes three) and only goes in a major one.
 const (
 	recheckEvery = 1_000_000_000
 	recheckBlind = 100_000_000
 	oldAge       = 8
 )
 
-// generation counts the times at which what is kept may have to be checked again; 1 is the first, 0 is none. It and the other
-// counters below are types of their own because they are compared with one another in many places, and all are small numbers.
+// generation counts the times at which the kept entries may have to be checked again, from 1 on. This and the other
+// counters below are types of their own, because many places compare them and all are small numbers.
 type generation uint32
 
 // hotNumber counts the lists of what is in use, of which each cycle of the target's collector begins a new one.
@@ -31,18 +31,20 @@ type decodeNumber uint64
 // passNumber counts the passes over the frames of a stack, of which a Decode makes one for each fetch.
 type passNumber uint64
 
-// collections counts those of the target's collector.
+// collections counts the cycles of the target's collector.
 type collections uint64
 
 // validity says when a kept entry was last known to be what is in the target's memory.
 type validity struct {
-	// generation is the Decoder's generation in which it was last found unchanged; 0: not yet.
+	// generation is the Decoder's generation in which it was last found unchanged. It is zero if it was not checked
+	// yet.
 	generation generation
 	// dropped: it is kept no more.
 	dropped bool
 	// hot is the number of the list of what is in use that it was last put on.
 	hot hotNumber
-	// loaded and listed are the numbers of the Decode that read it and of the last one that put it on the list to check.
+	// loaded and listed are the numbers of the Decode that read it and of the last one that put it on the list to
+	// check.
 	loaded, listed decodeNumber
 	// tried is the generation in which it was read.
 	tried generation
@@ -70,8 +72,8 @@ func (c *cache) collected() collections { return collections(c.gc.Count) }
 // old reports whether an entry has survived so many collections that only a major one can take it away.
 func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.born >= oldAge }
 
-// Proof says how long a decoded stack stays what it is while its control frames don't change: the code that they name can
-// go away, and other code come to stand in its place.
+// Proof says how long a decoded stack stays what it is while its control frames don't change: the code that they name
+// can go away, and other code come to stand in its place.
 type Proof struct {
 	generation generation
 	loadPath   loadPathVersion
@@ -214,15 +216,15 @@ func (d *loader) tryAgain(missingNames bool, v *validity) bool {
 }
 
 // Revalidate says how far the target's garbage collector has come; call it once a tick, before Decode. nowNS is
-// CLOCK_MONOTONIC in ns. When objects may have gone or moved since the last tick, what is kept is compared with memory again:
-// what is in use in one batch, where the collector rests, and all else when it is next met on a stack. Without need it costs
-// nothing. The error is the target's.
+// CLOCK_MONOTONIC in ns. When objects may have gone or moved since the last tick, what is kept is compared with memory
+// again: what is in use in one batch, where the collector rests, and all else when it is next met on a stack. Without
+// need it costs nothing. The error is the target's.
 func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS
 	timed := age < 0 || age >= recheckEvery
-	// What was on a stack while a cycle still marked may be garbage by the end of that. What was on one after that stays
-	// until the next cycle.
+	// What was on a stack while a cycle still marked may be garbage by the end of that. What was on one after that
+	// stays until the next cycle.
 	settled := !gc.Valid || !gc.During && (gc.Mode == sampler.GCIdle || gc.Mode == sampler.GCSweeping)
 	next := !gc.Valid || gc.Count != d.gc.Count
 	cycle := next || settled && !d.settled
@@ -283,7 +285,7 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops those of the methods to check whose class has another name by now.
+// checkClasses drops the methods to check whose class has another name now.
 func (d *validator) checkClasses() error {
 	if len(d.checkMethods) == 0 {
 		return nil
@@ -311,7 +313,8 @@ func (d *validator) checkClasses() error {
 	return nil
 }
 
-// sameClass reports whether a method's class still has the name that it was labelled with; its error is view.ErrMissing.
+// sameClass reports whether a method's class still has the name that it was labelled with; its error is
+// view.ErrMissing.
 func (d *loader) sameClass(h *methodEntry) (bool, error) {
 	label, final, err := d.Objects.Qualified(h.owner, h.name)
 	if err == view.ErrMissing {

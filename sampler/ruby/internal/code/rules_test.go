@@ -22,8 +22,8 @@ func ruleDecoder(release string) *Decoder {
 	return NewDecoder(Target{Release: r, Mem: new(memtest.Pages), Code: new(Places), Objects: new(heap.Places)}, sampler.NewDictionary())
 }
 
-// put describes control frames, innermost first, in words: "C name", "ruby name", "internal name", "trace name" (C_TRACE),
-// "rescue name", "ensure name", "skip".
+// put describes control frames, innermost first, in words: "C name", "ruby name", "internal name", "trace name"
+// (C_TRACE), "rescue name", "ensure name", "skip".
 func (d *Decoder) put(frames ...string) {
 	for i, text := range frames {
 		kind, name, _ := strings.Cut(text, " ")

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestMethodNotWrittenYet takes the method entry out of what was read of a running thread's values, as a frame has it that was
-// pushed in between: such a frame is left out where it is the innermost one, read again further out, and only where no read is left it
-// goes by its code's own name, counted as failed.
+// TestMethodNotWrittenYet takes the method entry out of what was read of a running thread's values, as a frame has it
+// that was pushed in between: such a frame is left out where it is the innermost one, read again further out, and only
+// where no read is left it goes by its code's own name, counted as failed.
 func TestMethodNotWrittenYet(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestMethodNotWrittenYet(t *testing.T) {
 	}
 }
 
-// ownMethod reports whether a control frame of the stack that was decoded last is that of a method in Ruby, whose class is
-// named by values that were read along.
+// ownMethod reports whether a control frame of the stack that was decoded last is that of a method in Ruby, whose class
+// is named by values that were read along.
 func ownMethod(d *Decoder, stack *Stack, i int) bool {
 	w := d.work[i]
 	if w.code == nil || w.code.typ != iseqMethod || w.method == nil {

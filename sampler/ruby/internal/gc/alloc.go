@@ -6,18 +6,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// allocCounter reads the number of objects allocated, twice in one call, just before a thread's frames. The difference belongs
-// to those frames. Charging what was allocated between two ticks to a stack seen at either would charge time instead: it mixes
-// what ran in between (docs/internals/gc.md#who-allocates).
+// allocCounter reads the number of objects allocated, twice in one call, just before a thread's frames. The difference
+// belongs to those frames. Charging what was allocated between two ticks to a stack seen at either would charge time
+// instead: it mixes what ran in between (docs/internals/gc.md#who-allocates).
 //
-// What is read between the two readings is a word that the target hardly ever writes (gapReads times), not the frames: reading
-// takes from the CPU that runs the target the cache lines that it is writing, which slows down a method that computes more
-// than one that allocates. With the frames in between, 75 % of the objects came out as 77 on 3.4, whose two methods differ
-// less than those of 3.3 in the time that an object takes (1.54 instead of 1.97 times: what was seen in the gap was 1.85).
+// Between the two readings a word is read that the target hardly ever writes, gapReads times. Reading the frames there
+// would take the cache lines that the target is writing from its CPU, and slow down a method that computes more than
+// one that allocates: 75 % of the objects came out as 77 % on 3.4.
 //
-// Up to 3.2 there is one counter, from 3.3 on one a heap. From 4.0 on each ractor counts in a cache of its own, which is
-// added to the heap's counter now and then (every 1,024 objects, say), in two steps; so the caches are read between two
-// readings of the heaps, and a flush in between is made good (flushed). docs/internals/gc.md#counting-allocations
+// Up to 3.2 there is one counter, from 3.3 on one for each heap. From 4.0 on each ractor counts in a cache, which is
+// added to the heap's counter every 1,024 objects or so, in two steps. So the caches are read between two readings of
+// the heaps, and total makes good a flush in between. docs/internals/gc.md#counting-allocations
 type allocCounter struct {
 	g *Reader
 	// off and stride are where the counters are in rb_objspace, n how many.
@@ -32,20 +31,22 @@ type allocCounter struct {
 	walk walkNumber
 	// gap receives what is read between the two readings.
 	gap [8]byte
-	// askedNS is when it was decided last whether this tick has a pair, dueNS when the next one is due. due is the decision,
-	// pairing says that the plan has a gap: the difference counts.
+	// askedNS is when it was decided last whether this tick has a pair, dueNS when the next one is due. due is the
+	// decision, pairing says that the plan has a gap: the difference counts.
 	askedNS, dueNS int64
 	due, pairing   bool
 	// locks and stacks are how long calls take in lock ticks and in stack ticks.
 	locks, stacks usual
-	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1; docs/internals/gc.md#counting-allocations).
+	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1;
+	// docs/internals/gc.md#counting-allocations).
 	uncounted bool
 	sums      [maxPools]heapSum
 	// totals are the objects allocated in each heap, at the first reading.
 	totals [maxPools]uint64
 }
 
-// newobjCounters are the places of the counters in a ractor's cache, from 4.0 on: cachePtr is that of the pointer to the cache.
+// newobjCounters are the places of the counters in a ractor's cache, from 4.0 on. cachePtr is the place of the pointer
+// to the cache.
 type newobjCounters struct {
 	cachePtr   int `layout:"rb_ractor_struct.newobj_cache"`
 	cacheAt    int `layout:"ractor_newobj_cache.heaps"`
@@ -145,7 +146,8 @@ func (g *Reader) planAgain(batch []attach.Range) []attach.Range {
 	return append(batch, attach.Range{Addr: g.Objspace + attach.Address(c.from), Buf: c.after})
 }
 
-// TakeCounters decodes what of PlanBefore and PlanAfter counts objects. It is false when one of their ranges could not be read.
+// TakeCounters decodes what of PlanBefore and PlanAfter counts objects. It is false when one of their ranges could not
+// be read.
 func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	c := &g.alloc
 	after := 0
@@ -170,8 +172,8 @@ func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	return true
 }
 
-// settle takes what was read of a heap. Where a cache was emptied while the call was under way, and the sampler lost its CPU
-// within it, which value of the heap goes with the cache's is a guess; no object is taken back then.
+// settle takes what was read of a heap. If a cache was flushed during the call and the sampler lost its CPU within it,
+// the matching value of the heap is a guess. Then no object is taken back.
 func (c *allocCounter) settle(heap int, s heapSum) {
 	n := s.total()
 	if s.cached && s.heap1 != s.heap2 {
@@ -189,8 +191,8 @@ func (c *allocCounter) total() uint64 {
 	return sum
 }
 
-// delta is what was allocated between the two readings. It is 0 rather than negative: with several ractors the releases up
-// to 3.4 lose counts (docs/internals/gc.md#counting-allocations).
+// delta is what was allocated between the two readings. It is 0 rather than negative: with several ractors the releases
+// up to 3.4 lose counts (docs/internals/gc.md#counting-allocations).
 func (c *allocCounter) delta() uint32 {
 	var sum int64
 	for h := range c.n {
@@ -202,22 +204,24 @@ func (c *allocCounter) delta() uint32 {
 	return uint32(sum)
 }
 
-// What a pair may be. More means that the sampler was taken off its CPU in the middle of the call: the frames say nothing
-// about what was allocated meanwhile, and one such pair would outweigh all others.
+// What a pair may be. More means that the sampler was taken off its CPU in the middle of the call: the frames say
+// nothing about what was allocated meanwhile, and one such pair would outweigh all others.
 const (
-	// maxPairObjects is the most objects: the fastest loads make 60 a µs, and the frames take some 10 µs.
+	// maxPairObjects is the most objects: the fastest loads make 60 a µs, and the frames take about 10 µs.
 	maxPairObjects = 1024
 	// maxPairNS is the longest call, in ns: 500 threads' stacks take as long.
 	maxPairNS = 500_000
-	// longCall is how many times longer than the shortest recent one a call may be: 9 of 10 take less than three times as long.
+	// longCall is how many times longer than the shortest recent one a call may be: 9 of 10 take less than three times
+	// as long.
 	longCall = 4
 )
 
-// usual is about the shortest that calls of one kind have taken recently, in ns: it follows a shorter one at once, and a longer
-// one by a 64th of itself a call.
+// usual is about the shortest that calls of one kind have taken recently, in ns: it follows a shorter one at once, and
+// a longer one by a 64th of itself a call.
 type usual int64
 
-// interrupted takes a call's length and reports whether it was so long that the sampler must have lost its CPU within it.
+// interrupted takes a call's length and reports whether it was so long that the sampler must have lost its CPU within
+// it.
 func (u *usual) interrupted(ns int64) bool {
 	if *u == 0 || ns < int64(*u) {
 		*u = usual(ns)
@@ -227,17 +231,18 @@ func (u *usual) interrupted(ns int64) bool {
 	return ns > longCall*int64(*u)
 }
 
-// gapReads is how many words are read between the two readings: some 2 µs, in which the fastest loads make 100 objects.
+// gapReads is how many words are read between the two readings: about 2 µs, in which the fastest loads make 100
+// objects.
 const gapReads = 10
 
-// pairNS is the least time between two pairs in ns: every tick at 1 kHz has one, and at 10 kHz every fourth or so, which is
-// what they cost (1 to 2 µs) and enough of them.
+// pairNS is the least time between two pairs, in ns. Every tick at 1 kHz has one, and about every fourth at 10 kHz. A
+// pair costs 1 to 2 µs.
 const pairNS = 400_000
 
-// total is the heap's counter with the caches' part. A flush between the first reading of the heap and that of the caches
-// shows as a heap that grew while the caches did not shrink: then the caches were empty already when they were read, and
-// the later value of the heap goes with them. (A flush behind both readings of the caches looks the same except for caches
-// that were nearly full.)
+// total is the heap's counter with the caches' part. After a flush between the first reading of the heap and of the
+// caches, the heap grew while the caches did not shrink. Then the caches were already empty, and the later value of the
+// heap goes with them. (A flush behind both readings of the caches looks the same, except for caches that were nearly
+// full.)
 func (s heapSum) total() uint64 {
 	if !s.cached {
 		return s.heap1
@@ -249,7 +254,7 @@ func (s heapSum) total() uint64 {
 	return s.heap1 + s.cache1
 }
 
-// delta is what was allocated between the two readings of the caches, or of the heap where there are none.
+// delta is what was allocated between the two readings of the caches, or of the heap if there are none.
 func (s heapSum) delta() int64 {
 	if !s.cached {
 		return int64(s.heap2 - s.heap1)
@@ -261,7 +266,7 @@ func (s heapSum) delta() int64 {
 	return d
 }
 
-// AskPair decides, at the beginning of a tick, whether it has a pair; Pair then says that the counters are read around the frames
+// AskPair decides, at the beginning of a tick, whether it has a pair. Pair then has the counters read around the frames
 // of a thread.
 func (g *Reader) AskPair() (due bool) {
 	c := &g.alloc
@@ -279,11 +284,10 @@ func (g *Reader) PairDue() bool { return g.alloc.due }
 // Pair has the counters that are planned next read twice, around the frames of the only thread that holds a GVL.
 func (g *Reader) Pair() { g.alloc.pairing = true }
 
-// EndPair returns what was allocated between the two readings of the counters of the tick that filled s; ok is false when there
-// were none, or they say nothing. sole: one thread held a GVL. Objects that a compaction moves are counted as new ones from 3.4 on
-// (sampler.GCDetail.Moved), so a tick within one says nothing. One within another part of a collection does: the collector works in
-// steps of some microseconds, and an owner that goes on allocating before the gap ends counts as one does that stops before its
-// end.
+// EndPair returns what was allocated between the two readings of the counters in the tick that filled s. ok is false if
+// there were none, or they say nothing. sole: one thread held a GVL. From 3.4 on objects that a compaction moves count
+// as new ones (sampler.GCDetail.Moved), so a tick within a compaction says nothing. The rest of a collection works in
+// steps of a few microseconds and does not matter.
 func (g *Reader) EndPair(depth sampler.Depth, s *sampler.Sample, sole bool) (objects uint32, ok bool) {
 	c, gc := &g.alloc, &s.GC
 	paired := c.pairing

@@ -23,10 +23,10 @@ const (
 	classSnapshots = 10
 )
 
-// classCounter estimates which classes are allocated. Each ractor fills one page of each heap. Up to 4.0
-// a page's free slots are a list from high to low addresses, so the slots above the first free one are in use; after 4.0 they
-// are filled from low to high up to a cursor. Those in use that are not marked were allocated since the page was taken, or,
-// when the position in the same page is known from before, since then (docs/internals/gc.md#which-classes).
+// classCounter estimates which classes are allocated. Each ractor fills one page of each heap. Up to 4.0 a page's free
+// slots are a list from high to low addresses, so the slots above the first free one are in use. After 4.0 slots are
+// filled from low to high up to a cursor. Slots in use that are not marked were allocated since the page was taken, or
+// since the last position in the same page (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
 	newobjPlaces
@@ -40,10 +40,10 @@ type classCounter struct {
 	caches []classCache
 	header []byte
 	slots  []byte
-	// last and carry are, by counter, what it said at the last look, and what no new object was found for.
+	// last is the value of each counter at the last call. carry is the growth for which no new object was found.
 	last, carry [maxPools]float64
 	began       bool
-	// counts holds what a look has found: by heap counter and class. The classes of one are few.
+	// counts holds the new objects of one call: by heap counter and class. A call meets few classes.
 	counts  [maxPools]map[uint64]uint32
 	parts   map[string]float64
 	total   map[string]*sampler.AllocClass
@@ -52,9 +52,9 @@ type classCounter struct {
 	current *sampler.AllocClasses
 }
 
-// newobjPlaces say where the next object goes. cacheAt is the place of the ractor's cache in rb_ractor_struct, a pointer to it
-// with byPointer; up to 2.7 the only one is in rb_objspace, at edenFree and edenPage. heaps and stride are those of the heaps
-// in a cache.
+// newobjPlaces say where the next object goes. cacheAt is the place of the ractor's cache in rb_ractor_struct, or of a
+// pointer to it (byPointer). Up to 2.7 the only one is in rb_objspace, at edenFree and edenPage. heaps and stride are
+// the place and size of the heaps in a cache.
 type newobjPlaces struct {
 	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
 	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`
@@ -84,7 +84,7 @@ func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) 
 	return attach.Address(view.U64(header[p.pageStart:])), size, int(le16(header[p.totalSlots:]))
 }
 
-// classCache is the cache of one ractor and the positions at the last look.
+// classCache is the cache of one ractor and the positions at the last call.
 type classCache struct {
 	addr attach.Address
 	buf  []byte
@@ -126,9 +126,7 @@ func (c *classCounter) init(t *Target, pools *gcPools) {
 	c.parts, c.total = make(map[string]float64), make(map[string]*sampler.AllocClass)
 }
 
-// CountClasses looks at the objects that were allocated since the last look, and returns the estimate of all since the first
-// one; nil where it can't be told, or nothing was seen yet. It belongs right behind the Read that filled s. It costs some
-// 10 µs a heap in use, and is to be called some 10 to 100 times a second.
+// CountClasses is Reader.CountClasses of package ruby.
 func (g *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	if !g.classes.ok || !s.GC.Valid || !g.alloc.known() {
 		return nil
@@ -216,8 +214,8 @@ func (c *classCounter) follow(g *Reader) {
 // maxFillingRactors bounds the ractors whose pages FillingPages tells.
 const maxFillingRactors = 8
 
-// FillingPages appends the pages that ractors are filling with new objects to a list: of the first maxFillingRactors ractors, of all sizes
-// of slots. It appends none where they can't be told.
+// FillingPages appends the pages that ractors are filling with new objects to a list: of the first maxFillingRactors
+// ractors, of all sizes of slots. It appends none where they can't be told.
 func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 	c := &g.classes
 	if !c.ok {
@@ -239,8 +237,8 @@ func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 	return list
 }
 
-// newObjects counts the classes of the newest objects of a page that is being filled: free is its first free slot or the
-// cursor, wasPage and wasFree the page and position at the last look.
+// newObjects counts the classes of the newest objects of a page that is being filled. free is its first free slot or
+// the cursor, wasPage and wasFree are the page and position at the last call.
 func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, wasFree uint64) {
 	if g.Mem.Read(attach.Address(page), c.header) != nil {
 		return // the page was given back

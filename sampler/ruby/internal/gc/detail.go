@@ -16,8 +16,8 @@ const (
 	gcDetailAfterNS = 10_000_000
 )
 
-// slotSize is the size of all slots up to 3.0, and minSlotSize of the smallest after 4.0, in bytes. The smallest heap has
-// one of the two.
+// slotSize is the size of all slots up to 3.0, and minSlotSize of the smallest after 4.0, in bytes. The smallest heap
+// has one of the two.
 const (
 	slotSize    = 40
 	minSlotSize = 32
@@ -73,8 +73,8 @@ type figurePlace[T any] struct {
 	to     func(*T) *int64
 }
 
-// detailFigures are the words that stand in rb_objspace itself. counted: heap_pages.allocated_pages is the count of pages ever
-// made, as from 3.4 on (gc/default/default.c).
+// detailFigures are the words that stand in rb_objspace itself. counted: heap_pages.allocated_pages is the count of
+// pages ever made, as from 3.4 on (gc/default/default.c).
 func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
 	type detail = sampler.GCDetail
 	pages := []figurePlace[detail]{
@@ -114,8 +114,8 @@ func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
 	}...)
 }
 
-// heapFigures are the words of one heap: of eden_heap and tomb_heap in rb_objspace up to 3.0, of a size pool with the two inside
-// up to 3.3, of a heap from 3.4 on.
+// heapFigures are the words of one heap: eden_heap and tomb_heap in rb_objspace up to 3.0, a size pool with the two
+// inside up to 3.3, a heap from 3.4 on.
 func heapFigures() []figurePlace[sampler.GCHeap] {
 	type heap = sampler.GCHeap
 	return []figurePlace[heap]{
@@ -135,7 +135,7 @@ func heapFigures() []figurePlace[sampler.GCHeap] {
 	}
 }
 
-// Tags are the layout tags of all that this package reads, for the test that compares them with the tables.
+// Tags are the layout tags of this package, for the test that compares them with the tables.
 func Tags() (tags []string) {
 	for _, tag := range places.Tagged(new(gcPlaces), new(lockPlaces), new(newobjCounters), new(newobjPlaces), new(heapPage),
 		new(pageList), new(gcDetailPlaces)) {
@@ -150,7 +150,7 @@ func Tags() (tags []string) {
 	return tags
 }
 
-// figuresOf returns those of the figures that the VM's release has.
+// figuresOf returns the figures that the VM's release has.
 func figuresOf[T any](t *Target, figures []figurePlace[T]) (list []figure[T]) {
 	for _, p := range figures {
 		place, err := places.Parse(p.layout)
@@ -184,8 +184,8 @@ func (d *gcDetail) init(t *Target, pools *gcPools) {
 	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
-// ReadDetail gives the sample the details, after reading them again when it is time. It is false when the collector turns out to
-// be another struct than the table says: then nothing of it is to be believed.
+// ReadDetail gives the sample the details, after reading them again when it is time. It is false when the collector
+// turns out to be another struct than the table says: then nothing of it is to be believed.
 func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	s.GCDetail = sampler.GCDetail{}
 	if !s.GC.Valid || g.detail.buf == nil {
@@ -204,8 +204,8 @@ func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	return true
 }
 
-// fetchDetail reads the whole of rb_objspace. A failure leaves the figures of the last time, with their age. It is false for
-// another struct than the table says.
+// fetchDetail reads the whole of rb_objspace. A failure leaves the figures of the last time, with their age. It is
+// false for another struct than the table says.
 func (g *Reader) fetchDetail() bool {
 	d := &g.detail
 	g.batch = g.PlanBefore(g.batch[:0])
@@ -273,8 +273,8 @@ func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 	d.sum(out)
 }
 
-// sinceCycle is what was malloc'ed less what was freed since the last cycle: four counters in a row, malloc, free, and the
-// two as they were at the last cycle.
+// sinceCycle is what was malloc'ed less what was freed since the last cycle: four counters in a row, malloc, free, and
+// the two as they were at the last cycle.
 func (d *gcDetail) sinceCycle(malloc, free int) int64 {
 	w := func(off int) int64 { return int64(view.U64(d.buf[off:])) }
 	return max(0, w(malloc)-w(malloc+16)-(w(free)-w(free+16)))

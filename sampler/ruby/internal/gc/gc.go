@@ -1,5 +1,5 @@
-// Package gc reads what the garbage collector keeps of itself: its flags and counters, the figures of GC.stat, who allocates and of
-// which class (docs/internals/gc.md), and the pages of the heap.
+// Package gc reads what the garbage collector keeps of itself: its flags and counters, the figures of GC.stat, who
+// allocates and of which class (docs/internals/gc.md), and the pages of the heap.
 package gc
 
 import (
@@ -27,15 +27,15 @@ type gcPlaces struct {
 	gcPools
 }
 
-// gcPools are the places of the heaps of slots of one size each, called pools from 3.1 to 3.3: an array in rb_objspace. Before,
-// there is one heap.
+// gcPools are the places of the heaps of slots of one size each, called pools from 3.1 to 3.3: an array in rb_objspace.
+// Before, there is one heap.
 type gcPools struct {
 	pools         layout.Field `layout:"rb_objspace.size_pools|heaps,optional"`
 	poolSize      int          `layout:"sizeof rb_size_pool_struct|rb_heap_struct,optional"`
 	poolAllocated int          `layout:"rb_size_pool_struct|rb_heap_struct.total_allocated_objects,optional"`
 }
 
-// poolCount is how many there are, at most maxPools; 0 where there is no array of them.
+// poolCount is the number of pools, at most maxPools. It is zero if the release has no array of them.
 func (p *gcPools) poolCount() int {
 	if !p.pools.Known() || p.poolSize <= 0 {
 		return 0
@@ -59,11 +59,12 @@ type Target struct {
 	Reads *sampler.Reads
 }
 
-// resolve sets the fields with a layout tag of the structs that into points to. Its error names all that the table lacks.
+// resolve sets the fields with a layout tag of the structs that into points to. Its error names all that the table
+// lacks.
 func (t *Target) resolve(into ...any) error { return places.Resolve(t.Table, t.Release, into...) }
 
-// Reader reads the collector of one VM: with each tick the flags and counters in rb_objspace, which are a part of the tick's own
-// call, now and then all else.
+// Reader reads the collector of one VM: with each tick the flags and counters in rb_objspace, which are a part of the
+// tick's own call, now and then all else.
 type Reader struct {
 	Target
 	// ractors are where the ractors are, as of the last walk over them, which walk counts.
@@ -85,7 +86,7 @@ type Reader struct {
 	at, mid, last int
 }
 
-// walkNumber counts the walks over the ractors; 0: none yet.
+// walkNumber counts the walks over the ractors, from 1 on.
 type walkNumber uint64
 
 // maxPools bounds the size pools of a heap: 5 up to 4.0, 12 in head.
@@ -142,8 +143,8 @@ func (g *Reader) word(off int) uint64 {
 	return view.U64(g.buf[off-g.from:])
 }
 
-// Take decodes what the ranges of PlanBefore and PlanAfter received into out, which is not Valid when one of them could not be
-// read, or when the collector is another struct than the table says (a modular GC, 3.4 and later).
+// Take decodes the ranges of PlanBefore and PlanAfter into out. out is not Valid if one of them could not be read, or
+// if the collector is another struct than the table says (a modular GC, 3.4 and later).
 func (g *Reader) Take(batch []attach.Range, out *sampler.GC) {
 	*out = sampler.GC{}
 	if !g.TakeCounters(batch) {

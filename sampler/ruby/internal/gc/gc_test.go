@@ -82,8 +82,8 @@ func TestHeapSum(t *testing.T) {
 	}
 }
 
-// TestInterruptedCalls: a call several times as long as calls have been recently is one in which the sampler lost its CPU; when
-// calls become longer for good (more threads), that is the usual length before long.
+// TestInterruptedCalls: a call several times as long as calls have been recently is one in which the sampler lost its
+// CPU; when calls become longer for good (more threads), that is the usual length before long.
 func TestInterruptedCalls(t *testing.T) {
 	var u usual
 	for i, c := range []struct {
@@ -105,8 +105,8 @@ func TestInterruptedCalls(t *testing.T) {
 	}
 }
 
-// TestCountNeverGoesBack: a cache that was emptied between two readings of one call, in which the sampler lost its CPU, so that
-// the cache has filled up again.
+// TestCountNeverGoesBack: a cache that was emptied between two readings of one call, in which the sampler lost its CPU,
+// so that the cache has filled up again.
 func TestCountNeverGoesBack(t *testing.T) {
 	c := allocCounter{n: 1}
 	for i, reading := range []struct {

@@ -13,22 +13,22 @@ const (
 	// maxHeapPages bounds the list of the heap's pages, maxHeapBytes what is read of them: some half a second of a CPU.
 	maxHeapPages = 1 << 18
 	maxHeapBytes = 1 << 30
-	// pagesAtOnce is how many pages are read with one call, maxHeapPage their size from 3.2 on (before, they were smaller).
+	// pagesAtOnce is how many pages are read with one call, maxHeapPage their size from 3.2 on (before, they were
+	// smaller).
 	pagesAtOnce = 32
 	maxHeapPage = 64 << 10
 )
 
-// pageList is the place of the list of the heap's pages, and of its length; where there is counted (3.4 and later), the list begins
-// with its length, and has its elements behind two words.
+// pageList is the place of the list of the heap's pages, and of its length. With counted (3.4 and later) the list
+// begins with its length, and its elements follow behind two words.
 type pageList struct {
 	sorted  int `layout:"rb_objspace.heap_pages.sorted"`
 	pages   int `layout:"rb_objspace.heap_pages.allocated_pages"`
 	counted int `layout:"rb_objspace.empty_pages_count,optional"`
 }
 
-// EachPage calls f with the content of each page of the heap whose slots have at most maxSlot bytes, until f returns false. cut says
-// that the heap has more than is looked at. The error is ctx's, that of reading the list of the pages, or says that the release's
-// table does not lead to them.
+// EachPage calls f with the content of each page of the heap whose slots have at most maxSlot bytes, until f returns
+// false. cut: the heap has more pages than are read. The error is ctx's, or as for Pages.
 func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.Range, slotSize int) (more bool),
 ) (cut bool, err error) {
 	list, cut, err := g.Pages()
@@ -55,9 +55,9 @@ func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.R
 	return cut, nil
 }
 
-// ReadPages calls f with the content of each of some pages of the heap, pagesAtOnce at most, whose slots have at most maxSlot bytes,
-// until f returns false; header is the page's address in the list. What can't be read is left out. The content is valid during the
-// call. The error is that of reading, or says that the release's table does not lead to pages.
+// ReadPages calls f with the content of some pages of the heap, pagesAtOnce at most, whose slots have at most maxSlot
+// bytes, until f returns false. header is the page's address in the list. Pages that cannot be read are left out. The
+// content is valid during the call. Errors are as for Pages.
 func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header attach.Address, page attach.Range, slotSize int) (more bool)) error {
 	r := &g.pages
 	if r.slots == nil {
@@ -116,8 +116,8 @@ func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
 	return err
 }
 
-// Pages reads the addresses of the heap's pages; cut says that it has more than maxHeapPages. The error is that of reading, or says
-// that the release's table does not lead to them.
+// Pages reads the addresses of the heap's pages. cut: the heap has more than maxHeapPages. The error is of reading the
+// list, or says that the release's table does not lead to it.
 func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	var places pageList
 	if err := g.resolve(&places); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// vmLock is the lock of the whole VM, of which only processes with several ractors make use: a ractor collects garbage under it,
-// and stops the others at a barrier where marking needs that (docs/internals/threads.md#ractors).
+// vmLock is the lock of the whole VM, of which only processes with several ractors make use: a ractor collects garbage
+// under it, and stops the others at a barrier where marking needs that (docs/internals/threads.md#ractors).
 type vmLock struct {
 	lockPlaces
 	ownerBuf         [8]byte

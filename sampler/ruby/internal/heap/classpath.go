@@ -144,7 +144,7 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 		c.path, c.permanent = path, name == "__classpath__"
 		return c.permanent, nil
 	case name == "__classid__" && !c.permanent:
-		// 2.5, 2.6: a class made in C that nobody has asked for its name yet.
+		// 2.5, 2.6: a class made in C whose name the program has not asked for yet.
 		v, err := value()
 		if err != nil {
 			return false, err
@@ -158,8 +158,8 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 	return false, nil
 }
 
-// eachEntry calls f for the entries of an st_table (hash, key, record), at most limit of them, until it says done. What misses
-// memory does not keep f from the entries behind it, so that all of it is fetched at once.
+// eachEntry calls f for the entries of an st_table (hash, key, record), at most limit of them, until it says done. What
+// misses memory does not keep f from the entries behind it, so that all of it is fetched at once.
 func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
@@ -197,8 +197,9 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 	return missing
 }
 
-// Qualified returns name as Ruby 3.4 labels a method of owner: Path#name, Path.name for a singleton method of a class or
-// module, and name alone where the owner has no permanent path. final is false when a later name of the class may change it.
+// Qualified returns name as Ruby 3.4 labels a method of owner: Path#name, Path.name for a singleton method of a class
+// or module, and name alone where the owner has no permanent path. final is false when a later name of the class may
+// change it.
 func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {
@@ -227,8 +228,8 @@ func (o *classes) Qualified(owner uint64, name string) (label string, final bool
 	return name, of.singleton, nil
 }
 
-// ClassName returns the path of the class that a heap object is an instance of, singleton classes left out; ok is false
-// for an anonymous class, and when value is not a heap object or can't be read.
+// ClassName returns the path of a heap object's class, without singleton classes. ok is false for an anonymous class,
+// and if value is no heap object or cannot be read.
 func (o *classes) ClassName(value uint64) (name string, ok bool) {
 	err := o.Read(func() (err error) {
 		name, err = o.ClassOf(value)
@@ -265,8 +266,8 @@ func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	return path, true, err
 }
 
-// ClassPath returns the path of the class of an object whose header names first, which may be a singleton class; "" for an
-// anonymous class.
+// ClassPath returns the path of the class of an object whose header names first, which may be a singleton class; "" for
+// an anonymous class.
 func (o *classes) ClassPath(first uint64) (path string, err error) {
 	err = o.Read(func() (err error) {
 		path, err = o.classPath(first)

@@ -12,13 +12,14 @@ const typeCacheSize = 1 << 12
 // typeSlot keeps what a value was at a time when some thread's stack held it.
 type typeSlot struct {
 	value uint64
-	// cycle is the number of collections at that time plus 1; 0: nothing is kept here.
+	// cycle is the number of collections at that time plus 1. It is zero if nothing is kept here.
 	cycle uint64
 	name  string
 }
 
-// typeCycle is the cycle for which the types of values may be kept; 0: not now. An object that a stack holds while the
-// collector does not mark lives at least until the next collection marks: what was allocated or marked is not swept before.
+// typeCycle is the cycle for which the types of values may be kept. It is zero if they may not. An object that a stack
+// holds while the collector does not mark lives at least until the next marking: what was allocated or marked is not
+// swept before.
 func typeCycle(gc *sampler.GC) uint64 {
 	if !gc.Valid || gc.During || gc.Mode != sampler.GCIdle && gc.Mode != sampler.GCSweeping {
 		return 0
@@ -26,9 +27,9 @@ func typeCycle(gc *sampler.GC) uint64 {
 	return gc.Count + 1
 }
 
-// DataTypeNames is DataTypeName for several values at once, with as many reads as one needs: names[i] is the name of
-// values[i]'s type, "" when it is not a typed data object or can't be read. The values are those of a stack just read: what
-// they are is kept until the next collection.
+// DataTypeNames is DataTypeName for several values, with as many reads as one needs. A name is empty if its value is
+// not a typed data object or cannot be read. The values are of a stack just read, and keep their types until the next
+// collection.
 func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&o.gc)
 	slot := func(v uint64) *typeSlot { return &o.typeCache[(v>>3^v>>15)%typeCacheSize] }
@@ -47,7 +48,7 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	if known {
 		return
 	}
-	// What can't be read stays without a name; the error is that of the target and shows at the next tick.
+	// A value that cannot be read stays without a name. An error of the target shows at the next tick.
 	_ = o.Read(func() error {
 		var missing error
 		for i, v := range values {
@@ -71,8 +72,8 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	})
 }
 
-// DataTypeName returns the name that C code gave the type of a T_DATA object: "mutex", "VM/thread", "queue"; "" when value
-// is none or can't be read. Kept by the type's address, for types are static.
+// DataTypeName returns the name that C code gave the type of a T_DATA object: "mutex", "VM/thread", "queue"; "" when
+// value is none or can't be read. Kept by the type's address, for types are static.
 func (o *Objects) DataTypeName(value uint64) string {
 	var name string
 	err := o.Read(func() (err error) {
@@ -126,7 +127,7 @@ func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 // DataHeader is how much of a T_DATA object says what and where its data is, in bytes.
 const DataHeader = 40
 
-// DataType returns the address of the type of a T_DATA object, by its header; ok is false when it is no such object, or an
+// DataType returns the address of the type of a T_DATA object, by its header. ok is false for other objects, and for an
 // untyped one.
 func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	if view.U64(header)&TypeMask != typeData {
@@ -142,8 +143,8 @@ func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	return attach.Address(view.U64(header[p.typedType:]) &^ 1), true
 }
 
-// Data returns where the data of a typed T_DATA object at addr is, by its header: behind its pointer, or right behind the header
-// when it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
+// Data returns where the data of a typed T_DATA object at addr is, by its header: behind its pointer, or right behind
+// the header when it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
 func (p *Places) Data(addr attach.Address, header []byte) attach.Address {
 	embedded := view.U64(header[p.typedType:])&1 != 0
 	if p.typedFlag >= 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Encoding indexes that every Ruby fixes, the same from 2.5 to head (encindex.h). Those of other encodings depend on the
-// release and on what was loaded first.
+// Encoding indexes that every Ruby fixes, the same from 2.5 to head (encindex.h). Other indexes depend on the release
+// and on what was loaded first.
 const (
 	encBinary, encUTF8, encUSASCII = 0, 1, 2
 	encUTF16BE, encUTF16LE         = 3, 4
@@ -21,11 +21,11 @@ const (
 	encodingMask                   = 127
 )
 
-// wide reports whether an encoding's characters have more than a byte each, those of ASCII too.
+// wide reports whether all of an encoding's characters have more than a byte, also ASCII.
 func wide(encoding int) bool { return encoding >= encUTF16BE && encoding <= encUTF32 }
 
-// The parts of japanese, in characters: rows and columns of JIS X 0208 and of JIS X 0212 as EUC-JP counts them, then the
-// two-byte characters of Windows-31J by lead byte (81 to 9F, E0 to FC) and trail byte (40 to FC).
+// The parts of japanese, in characters: rows and columns of JIS X 0208 and of JIS X 0212 as EUC-JP counts them. Then
+// the two-byte characters of Windows-31J by lead byte (81 to 9F, E0 to FC) and trail byte (40 to FC).
 const (
 	jisRows       = 94
 	jisX0208At    = 0
@@ -36,8 +36,8 @@ const (
 	halfKatakana  = 0xff61 // what A1 stands for, alone in Windows-31J, behind 8E in EUC-JP
 )
 
-// japanese says which character two bytes stand for, as UTF-16 in big endian, 0: none. It is what Ruby's own String#encode
-// says (TestJapaneseTable makes it and holds it against Ruby).
+// japanese says which character two bytes stand for, as UTF-16 in big endian. It is zero if there is none. It is what
+// Ruby's own String#encode says (TestJapaneseTable makes it and holds it against Ruby).
 //
 //go:embed encodings/japanese.utf16
 var japanese string
@@ -85,8 +85,8 @@ func decodeText(b []byte, encoding int) string {
 	return string(s)
 }
 
-// decodeByte, decodeEUCJP and decodeWindows31J return the first character of b, which is none of ASCII, and its length in
-// bytes; utf8.RuneError and 1 when there is none, as utf8.DecodeRune does.
+// decodeByte, decodeEUCJP and decodeWindows31J return the first character of b, which is not ASCII, and its length in
+// bytes. They return utf8.RuneError and 1 if there is none, as utf8.DecodeRune does.
 func decodeByte([]byte) (rune, int) { return utf8.RuneError, 1 }
 
 func decodeEUCJP(b []byte) (rune, int) {

@@ -10,8 +10,8 @@ import (
 // maxFiberLocals bounds the places of the table of a fiber's variables.
 const maxFiberLocals = 1 << 12
 
-// FiberLocals calls f for the variables of the fiber with an execution context (Thread#[]), in no order, up to one for which it says
-// that no more are wanted. f is called again where it, or what it is called for, lacks memory (view.View).
+// FiberLocals calls f for the variables of the fiber with an execution context (Thread#[]), in no order, until f wants
+// no more. f is called again if it, or FiberLocals, lacks memory (view.View).
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
 	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
 		o.notePlace(at)
@@ -20,8 +20,8 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 	return err
 }
 
-// FiberLocal returns one of them; ok is false where the fiber has none of that name. That is written down too: what shows that it has
-// been added.
+// FiberLocal returns one of them; ok is false where the fiber has none of that name. That is written down too: what
+// shows that it has been added.
 func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
 	p, err := o.eachFiberLocal(ec, func(at place, n string, v uint64) (bool, error) {
 		if n == name {
@@ -36,7 +36,7 @@ func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok b
 	return value, ok, err
 }
 
-// eachFiberLocal does so with the place of each, and returns that of all.
+// eachFiberLocal is FiberLocals with the place of each variable. It returns the places of all.
 func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string, value uint64) (more bool, err error)) (pairs, error) {
 	table, err := o.notedWord(ec + attach.Address(o.places.ecLocals))
 	if err != nil || table == 0 {
@@ -63,7 +63,8 @@ func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string
 	})
 }
 
-// fiberLocals finds the pairs of a fiber's variables: in an st_table by ID up to 2.7, later in an rb_id_table by the serials of IDs.
+// fiberLocals finds the pairs of a fiber's variables: in an st_table by ID up to 2.7, later in an rb_id_table by the
+// serials of IDs.
 func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	if !o.places.localsBySerial {
 		if _, err := o.notedWord(table + attach.Address(o.places.tableBound)); err != nil {

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// flagGeneric is set on an object that has instance variables in the table of all such objects (FL_EXIVAR, up to 3.4).
+	// flagGeneric is set on an object that has instance variables in the table of all such objects (FL_EXIVAR, up to
+	// 3.4).
 	flagGeneric = 0x400
 	// genericSlots is where the slots begin in what that table has of an object.
 	genericSlots = 8
 	// maxProbes bounds the places that a look-up in a table by hash looks at: one or two, mostly.
 	maxProbes = 64
-	// maxSearches is how often the table of other objects' variables is looked for, among maxReferences at most.
+	// maxSearches bounds the searches for the table of other objects' variables, maxReferences the words searched.
 	maxSearches, maxReferences = 3, 1 << 15
 	// maxUnhashed bounds the entries of a table that has no places by hash.
 	maxUnhashed = 64
@@ -27,8 +28,8 @@ var errNoGeneric = errors.New("the table of other objects' instance variables wa
 // reference is a word of a library's variables.
 type reference struct{ at, to attach.Address }
 
-// findGeneric finds the table that has the variables of an object of which it is known that it has some there, among all that
-// the library's variables refer to. Stripped libraries don't say which it is.
+// findGeneric finds the table that has variables of a given object, among all that the library's variables refer to.
+// Stripped libraries do not name it.
 func (o *variables) findGeneric(has attach.Address) error {
 	if o.Generic != 0 {
 		return nil
@@ -73,8 +74,8 @@ func (o *variables) findGeneric(has attach.Address) error {
 	return err
 }
 
-// ivarsOfOther finds the variables of what is neither an ordinary object nor a class: up to 3.4 in a table of all such objects,
-// by shape or by a table of the class; a data object has a word for them from 4.0 on.
+// ivarsOfOther finds the variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a table of
+// all such objects, by shape or by a table of the class. From 4.0 on a data object has a word for them.
 func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
 	case o.places.fieldsSlots >= 0 && flags&TypeMask == typeData:

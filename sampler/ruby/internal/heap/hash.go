@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// MaxPairs bounds the places of a Hash that are looked through, those of deleted pairs included.
+// MaxPairs bounds the places of a Hash that are looked through, with those of deleted pairs.
 const MaxPairs = 1 << 12
 
 // A Hash of at most eight pairs is a list of them, which its flags count; a larger one has an st_table
@@ -117,8 +117,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		hashed: true, typ: view.U64(head[tableType:])}, err
 }
 
-// each calls f for each pair, up to one for which it says that no more are wanted. What misses memory does not keep f from
-// those that follow, so that all of it is fetched at once.
+// each calls f for each pair, up to one for which it says that no more are wanted. What misses memory does not keep f
+// from those that follow, so that all of it is fetched at once.
 func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) error {
 	var missing error
 	for i := 0; i < len(p.bytes); i += p.stride {
@@ -138,7 +138,7 @@ func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) 
 	return missing
 }
 
-// notePlace writes down the place of a pair: that of one that is deleted keeps key and value.
+// notePlace writes down the place of a pair. A deleted pair keeps key and value.
 func (o *witnesses) notePlace(p place) {
 	if o.notes != nil {
 		if b, err := o.View.Bytes(p.at, p.size); err == nil {
@@ -147,9 +147,9 @@ func (o *witnesses) notePlace(p place) {
 	}
 }
 
-// EachPair calls f for the pairs of a Hash in the order in which they were added, up to one for which it says that no more are
-// wanted. At most limit places are looked at, or MaxPairs; places of deleted pairs count. f is called again where it, or
-// what it is called for, lacks memory (view.View).
+// EachPair calls f for the pairs of a Hash in the order in which they were added, until f wants no more. It looks at
+// limit places at most, or MaxPairs, with those of deleted pairs. f is called again if it, or EachPair, lacks memory
+// (view.View).
 func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (more bool, err error)) error {
 	p, err := o.hashPairs(hash, min(limit, MaxPairs))
 	if err != nil {
@@ -161,9 +161,9 @@ func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (mo
 	})
 }
 
-// Lookup sets values[i] to the value that a Hash has for the String or Symbol names[i], 0 where it has none. A String comes
-// before a Symbol of the same name. The error says that it could not be told, for one because the Hash has more than
-// MaxPairs.
+// Lookup sets values[i] to the value that a Hash has for the String or Symbol names[i], 0 where it has none. A String
+// comes before a Symbol of the same name. The error says that it could not be told, for one because the Hash has more
+// than MaxPairs.
 func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	clear(values)
 	p, err := o.hashPairs(hash, MaxPairs)
@@ -213,8 +213,8 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	return err
 }
 
-// keyAmong finds which of some names a key is; -1: none. symbol: it is a Symbol. What a key says does not change while it is one:
-// the pair alone is a witness.
+// keyAmong returns the index of a key among names, or -1. symbol: it is a Symbol. A key's text does not change while it
+// is one, so the pair alone is a witness.
 func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)

@@ -1,10 +1,10 @@
-// Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance variables, a
-// fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of code, stacks and
-// threads.
+// Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance
+// variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of
+// code, stacks and threads.
 //
-// What returns a view's errors is a part of a question: it is called within Read, which calls again where memory was missing.
-// What was read is read piece by piece while the process goes on: Record has it written down, and Unchanged says whether all of
-// it was so at one moment.
+// What returns a view's errors is a part of a question: it is called within Read, which calls again where memory was
+// missing. What was read is read piece by piece while the process goes on: Record has it written down, and Unchanged
+// says whether all of it was so at one moment.
 package heap
 
 import (
@@ -17,7 +17,8 @@ import (
 
 // Named limits of the names that are kept.
 const (
-	// MaxKeptBytes bounds the names of IDs and classes, in bytes; past it all are forgotten and read again as they are met.
+	// MaxKeptBytes bounds the names of IDs and classes, in bytes; past it all are forgotten and read again as they are
+	// met.
 	MaxKeptBytes = 8 << 20
 	// keptEntry is what an entry of one of the maps takes beside its name, in bytes, roughly.
 	keptEntry = 128
@@ -27,8 +28,8 @@ const (
 	maxTypeNames  = 1 << 12
 )
 
-// Objects reads the objects of one process, and keeps the names it has read. What it reads it reads through View: its methods'
-// errors are those of the view, or say that something else is at the place (WrongType). Not for concurrent use.
+// Objects reads the objects of one process, and keeps the names it has read. It reads through View. Its methods' errors
+// are the view's, or say that something else is at the place (WrongType). Not for concurrent use.
 type Objects struct {
 	variables
 	typeNames map[attach.Address]string
@@ -39,7 +40,7 @@ type Objects struct {
 // witnesses read words and note what was read, so that it can be compared again.
 type witnesses struct {
 	View *view.View
-	// seed is of the sums that witnesses keep, notes where they are written down; nil: nowhere.
+	// seed is the seed of the sums in witnesses. notes are where witnesses are written down. It is nil if they are not.
 	seed  maphash.Seed
 	notes *[]Witness
 }
@@ -69,7 +70,7 @@ type symbols struct {
 // classes read classes, their names, constants and methods, and the shapes of their objects.
 type classes struct {
 	symbols
-	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known.
+	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if not known.
 	Shapes attach.Address
 	shapes map[uint32]shape
 }
@@ -77,8 +78,8 @@ type classes struct {
 // variables read the instance variables of objects.
 type variables struct {
 	classes
-	// Generic is the address of the word that refers to the table of variables of objects that have no place for them
-	// (generic_iv_tbl_, up to 3.4); 0: not known yet.
+	// Generic is the address of the word that refers to the table of variables of objects without a place for them
+	// (generic_iv_tbl_, up to 3.4). It is zero if not known yet.
 	Generic attach.Address
 	// Variables calls f for each word of the library's variables. It is used to find Generic when the library does not
 	// name it. If it is nil, Generic is not looked for.

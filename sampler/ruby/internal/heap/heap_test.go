@@ -30,7 +30,8 @@ func open(t *testing.T, c *memtest.Process) *Objects {
 	return New(view.New(c.Pages), p, c.VM, c.Symbols)
 }
 
-// TestNamesAreBounded: of the names in the memory of real processes, no more are kept than may be, and the account is right.
+// TestNamesAreBounded: of the names in the memory of real processes, no more are kept than may be, and the account is
+// right.
 func TestNamesAreBounded(t *testing.T) {
 	for _, g := range memtest.Load[memtest.Golden](t, "../code/testdata/golden") {
 		o := open(t, &g.Process)

@@ -20,7 +20,8 @@ type slotKey struct {
 	name string
 }
 
-// slotPlace is where such objects have it; generation is when that was found, of tables of classes alone, which go away.
+// slotPlace is where such objects have it; generation is when that was found, of tables of classes alone, which go
+// away.
 type slotPlace struct {
 	slot       int
 	generation uint32
@@ -34,9 +35,9 @@ type ivars struct {
 	table attach.Address // of an object whose variables are in an st_table by ID
 }
 
-// Ivar returns an instance variable of an object, or one of Ruby's own without an @, such as an exception's mesg; ok is false
-// where the object has none of that name. Ordinary objects, classes, modules and data objects are read, and up to 3.4 all others; from
-// 4.0 on the error says of others that it could not be told (docs/internals/objects.md#instance-variables).
+// Ivar returns an instance variable of an object, or one of Ruby's own without an @, such as an exception's mesg. ok is
+// false if the object has none of that name. Ivar reads ordinary objects, classes, modules and data objects, and up to
+// 3.4 all others. From 4.0 on others are an error (docs/internals/objects.md#instance-variables).
 func (o *variables) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
 	at, ok, err := o.ivarAt(object, name)
 	if err != nil || !ok {
@@ -242,8 +243,8 @@ func (o *variables) ivarInTable(table attach.Address, name string) (at attach.Ad
 // search looks for the ID with a name among others.
 type search struct {
 	name string
-	// unread is the first error of an ID that is there but could not be read, such as while a compaction has its page locked, or
-	// for want of room: it may be the one that is looked for.
+	// unread is the first error of an ID that could not be read, such as while a compaction has its page locked. That
+	// ID may be the one.
 	unread error
 }
 
@@ -267,8 +268,8 @@ func (o *witnesses) quietly(f func() error) error {
 	return f()
 }
 
-// realClass returns the class that an object with a class pointer is an instance of: not a singleton class, or a module's place
-// among the classes.
+// realClass returns the class that an object with a class pointer is an instance of: not a singleton class, or a
+// module's place among the classes.
 func (o *classes) realClass(class uint64) (uint64, error) {
 	for range maxSupers {
 		flags, err := o.Flags(class)

@@ -54,8 +54,8 @@ func namedID(o *Objects) (id, text uint64, name string) {
 	return 0, 0, ""
 }
 
-// TestLockedNameIsNoOther: where the name of a variable can't be read for a moment, as while a compaction has its page locked,
-// that is an error. That the objects have no such variable is not concluded, and not kept.
+// TestLockedNameIsNoOther: where the name of a variable can't be read for a moment, as while a compaction has its page
+// locked, that is an error. That the objects have no such variable is not concluded, and not kept.
 func TestLockedNameIsNoOther(t *testing.T) {
 	const kind = 7
 	tried := 0

@@ -5,25 +5,27 @@ import "slices"
 const (
 	// keyCacheSize is the number of slots of the direct-mapped table of objects that are keys; a power of two.
 	keyCacheSize = 1 << 11
-	// hashCacheSize is that of the table of hashes of keys; a power of two.
+	// hashCacheSize is the number of slots of the table of hashes of keys; a power of two.
 	hashCacheSize = 1 << 8
 	// maxKeptKey is how long the text of such a String or Symbol is at most, in bytes.
 	maxKeptKey = 64
 )
 
-// keyHash is a key's hash as it stands in the table of a Hash, and what the table compares keys by; the zero value: it stands nowhere.
+// keyHash is a key's hash as it stands in the table of a Hash, and what the table compares keys by; the zero value: it
+// stands nowhere.
 type keyHash struct{ hash, typ uint64 }
 
 // keyCache keeps what Strings and Symbols said that are keys.
 //
-// The collector gives an object's place to another one. What proves that a key still is what it was is its hash, which stands in
-// the table beside it: that of a String is made of its text (docs/internals/objects.md#tables). In a table that compares keys by
-// identity it is made of the address: what says nothing of the text is believed no longer than until the next collection. Which
-// tables those are shows by itself: where the hash is made of the address, no address has two hashes, and no hash two addresses.
+// The collector gives an object's place to another one. A key is proven by its hash, which stands in the table beside
+// it. The hash of a String is made of its text (docs/internals/objects.md#tables). A table that compares keys by
+// identity makes it of the address. That says nothing of the text, so such a key is believed only until the next
+// collection. If hashes are made of addresses, no address has two hashes, and no hash two addresses. This shows which
+// tables these are.
 type keyCache struct {
 	slots  [keyCacheSize]keySlot
 	hashes [hashCacheSize]hashSlot
-	// byText is the type of tables whose hashes are of texts; 0: it has not shown yet.
+	// byText is the type of tables whose hashes are of texts. It is zero if it has not shown yet.
 	byText uint64
 }
 
@@ -31,11 +33,11 @@ type keyCache struct {
 type keySlot struct {
 	value uint64
 	keyHash
-	// cycle is the collector's in which it was read; 0: within a collection.
+	// cycle is the cycle of the collector in which it was read. It is zero if it was read within a collection.
 	cycle  uint64
 	text   string
 	symbol bool
-	// index is the place of text in the names that begin at of, so many; -1: it is none of them.
+	// index is the place of text in the many names that begin at of. It is -1 if text is none of them.
 	of          *string
 	many, index int
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestKnownKeys: what a key said is believed for as long as its hash proves it: past a collection only in tables whose hashes were seen to
-// be made of texts.
+// TestKnownKeys: what a key said is believed for as long as its hash proves it: past a collection only in tables whose
+// hashes were seen to be made of texts.
 func TestKnownKeys(t *testing.T) {
 	names := []string{"PATH_INFO", "REQUEST_METHOD"}
 	const key, other, text, identity = 0x1000, 0x2000, 0x500, 0x600

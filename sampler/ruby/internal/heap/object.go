@@ -69,8 +69,8 @@ func (e *wrongTypeError) Error() string {
 	return fmt.Sprintf("%s holds no %s (flags %#x)", e.addr, e.want, e.flags)
 }
 
-// Displaced reports whether an error means that an object is not where it was a moment ago: a compaction is moving objects,
-// or it was freed. Then nothing read in this moment is worth keeping.
+// Displaced reports whether an error means that an object is not where it was a moment ago: a compaction is moving
+// objects, or it was freed. Then nothing read in this moment is worth keeping.
 func Displaced(err error) bool {
 	var wrong *wrongTypeError
 	if !errors.As(err, &wrong) {
@@ -80,7 +80,8 @@ func Displaced(err error) bool {
 	return wrong.flags != NotHeap && (t == TypeMoved || t == TypeNone)
 }
 
-// IsObject reports whether a word can be a reference to a heap object: not nil, true, false, a number or a static symbol.
+// IsObject reports whether a word can be a reference to a heap object: not nil, true, false, a number or a static
+// symbol.
 func (o *values) IsObject(v uint64) bool { return v&7 == 0 && v > o.places.Nil }
 
 // Flags reads an object's flags.
@@ -98,7 +99,8 @@ func (o *values) Want(v uint64) {
 	}
 }
 
-// Is reports whether a value is a heap object of a type, such as TypeHash. The error is the view's: what can't be read is none.
+// Is reports whether a value is a heap object of a type, such as TypeHash. The error is the view's: what can't be read
+// is none.
 func (o *values) Is(v, typ uint64) (bool, error) {
 	if !o.IsObject(v) {
 		return false, nil
@@ -175,8 +177,8 @@ func (o *values) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
 	return s.bytes, s.cut, err
 }
 
-// Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8; cut: it has more. A character that limit
-// divides reads as its bytes do, \xNN each.
+// Prefix returns the beginning of a String, at most limit bytes of it, as valid UTF-8; cut: it has more. A character
+// that limit divides reads as its bytes do, \xNN each.
 func (o *values) Prefix(v uint64, limit int) (text string, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	if err != nil {
@@ -271,8 +273,8 @@ func (o *values) cString(addr attach.Address) (string, error) {
 	return decodeText(s[:maxCString], encUTF8), nil
 }
 
-// String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it; ok is false when value is no
-// String or can't be read.
+// String returns a Ruby String's content as valid UTF-8, at most sampler.MaxNameBytes of it. ok is false if value is no
+// String or cannot be read.
 func (o *values) String(value uint64) (s string, ok bool) {
 	err := o.Read(func() (err error) {
 		s, err = o.Text(value)

@@ -16,7 +16,7 @@ const (
 // idEntryUnit is the number of serials a page of the symbol table holds (ID_ENTRY_UNIT).
 const idEntryUnit = 512
 
-// Places are those in bytes, of what is read of a release's objects. -1: not on this release.
+// Places are the places, in bytes, of what is read of a release's objects. They are -1 if the release has none.
 type Places struct {
 	// RTypedData
 	typedType int `layout:"RTypedData.type"`
@@ -31,8 +31,8 @@ type Places struct {
 	symbolFstr      int    `layout:"RSymbol.fstr"`
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
 
-	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is behind a pointer. A class keeps
-	// its path in words of the ext, or as hidden instance variables, by shape or in a table
+	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is behind a pointer. A
+	// class keeps its path in words of the ext, or as hidden instance variables, by shape or in a table
 	// (docs/internals/objects.md#class-names).
 	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
 	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
@@ -103,12 +103,13 @@ type Places struct {
 	digitsMask   uint64 // of the number of an embedded Bignum's digits
 	// localsBySerial: fiber-locals are in an rb_id_table (3.0 and later).
 	localsBySerial bool
-	// Where an object has its variables: flagEmbedded is set where they are in itself (up to 3.4), flagBehind where they are not
-	// (4.0), shapeLayout of its shape's number is 0 where they are in itself (head). They are in a table by ID where the type of
-	// the shape is typeComplex (up to 3.4), or shapeComplex is set in its number.
+	// Where an object has its variables. flagEmbedded is set if they are in the object (up to 3.4), flagBehind if they
+	// are not (4.0). shapeLayout of the shape's number is 0 if they are in the object (head). They are in a table by ID
+	// if the type of the shape is typeComplex (up to 3.4), or shapeComplex is set in its number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
-	// shapeMask are the bits of a shape's number that say where it is; noParent stands in place of the first shape's parent.
+	// shapeMask are the bits of a shape's number that say where it is; noParent stands in place of the first shape's
+	// parent.
 	shapeMask, noParent uint32
 	stringLenInFlags    bool
 	stringEmbedded      int

@@ -13,7 +13,7 @@ const (
 	maxShapes = 1 << 14
 	// maxKeptShapes bounds the shapes that are kept, in entries.
 	maxKeptShapes = 1 << 14
-	// shapeIvar is the type of a shape that adds an instance variable, shapeRoot that of the first shape.
+	// shapeIvar is the type of a shape that adds an instance variable, shapeRoot the type of the first shape.
 	shapeRoot, shapeIvar = 0, 1
 	// noShape is the parent of the first shape (INVALID_SHAPE_ID), also where only some bits of a parent count.
 	noShape = 0xffffffff
@@ -22,7 +22,7 @@ const (
 // errNoShapes says that it is not known where shapes are: a stripped library in which they were not found.
 var errNoShapes = errors.New("the shapes of this Ruby were not found")
 
-// shape is what an object's shape says: the variable that it adds to those of its parent (docs/internals/objects.md#shapes).
+// shape is the instance variable that it adds to those of its parent (docs/internals/objects.md#shapes).
 type shape struct {
 	typ    uint64
 	edge   uint64 // the ID of the variable
@@ -70,7 +70,8 @@ func (o *classes) readShape(at attach.Address) (shape, error) {
 	}, nil
 }
 
-// eachShape calls f with the variables of a shape and the slots that they are in, the last one first, until it says done.
+// eachShape calls f with the variables of a shape and the slots that they are in, the last one first, until it says
+// done.
 func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool, err error)) error {
 	for range maxShapes {
 		if id == noShape || id&o.places.shapeMask == o.places.noParent {
@@ -99,8 +100,8 @@ func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool,
 // HasShapeTree reports whether shapes are in an rb_shape_tree_t, of which the address is needed (Objects.Shapes).
 func (o *classes) HasShapeTree() bool { return o.places.treeShapes >= 0 }
 
-// FindShapes returns the first of some addresses at which an rb_shape_tree_t of 3.3 or 3.4 is: its list of shapes begins with the
-// root shape, which has no parent. 0: none is. The error is the target's.
+// FindShapes returns the first of some addresses at which an rb_shape_tree_t of 3.3 or 3.4 is, or zero. Its list of
+// shapes begins with the root shape, which has no parent. The error is the target's.
 func (o *classes) FindShapes(candidates []attach.Address) (attach.Address, error) {
 	const leastShapes, mostShapes = 5, 1 << 20
 	if o.places.treeRoot < 0 || o.places.treeNextID < 0 {

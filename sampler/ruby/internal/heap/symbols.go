@@ -13,7 +13,8 @@ const symbolPageHeader = 16
 // A symbol table holds at least Ruby's own names and not more than this many.
 const minSymbols, maxSymbols = 200, 1 << 26
 
-// serial is an ID's place in the symbol table: operators are their own serial, other IDs carry it above four bits of scope.
+// serial is an ID's place in the symbol table: operators are their own serial, other IDs carry it above four bits of
+// scope.
 func (o *symbols) serial(id uint64) uint64 {
 	if id <= o.places.lastOpID {
 		return id
@@ -97,8 +98,8 @@ func (o *symbols) SymbolName(v uint64) (string, error) {
 	return o.Text(str)
 }
 
-// FindSymbols looks for the symbol table among the words of data, which is at an address; 0: it is not there. The error is the
-// target's.
+// FindSymbols returns the address of the symbol table among the words of data, which is at an address, or zero. The
+// error is the target's.
 func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, error) {
 	ids, count := o.places.symbolsIDs, o.places.symbolsCount
 	for off := 0; off+max(ids, count)+8 <= len(data); off += 8 {
@@ -113,8 +114,8 @@ func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, e
 	return 0, nil
 }
 
-// ProvesSymbols reports whether a symbol table is at an address: whether it names '!', '+', '-' and '<' by their own IDs. The
-// error is the target's.
+// ProvesSymbols reports whether a symbol table is at an address: whether it names '!', '+', '-' and '<' by their own
+// IDs. The error is the target's.
 func (o *symbols) ProvesSymbols(at attach.Address) (bool, error) {
 	var ok bool
 	err := o.Read(func() error {

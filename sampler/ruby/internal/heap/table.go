@@ -31,8 +31,8 @@ func (o *classes) Constant(class uint64, name string) (string, error) {
 	return o.Text(v)
 }
 
-// ConstantValue returns what a constant of a class or module is; ok is false where it has none of that name, or has not loaded
-// it yet.
+// ConstantValue returns a constant of a class or module. ok is false if there is none of that name, or if it is not
+// loaded yet.
 func (o *classes) ConstantValue(class uint64, name string) (value uint64, ok bool, err error) {
 	ext, err := o.classExt(attach.Address(class))
 	if err != nil {

@@ -14,8 +14,8 @@ const maxWatchGap = 512
 // watchPage is the smallest unit that can be read or not.
 const watchPage = 4096
 
-// Watch is the memory that an answer was read from: while it says the same, so does the answer. The zero value watches nothing. It is not
-// safe for concurrent use.
+// Watch is the memory that an answer was read from: while it says the same, so does the answer. The zero value watches
+// nothing. It is not safe for concurrent use.
 type Watch struct {
 	witnesses []Witness
 	buf       []byte
@@ -70,7 +70,8 @@ func (w *Watch) Clear() { w.witnesses, w.pieces, w.planned = w.witnesses[:0], w.
 
 func (w *Watch) empty() bool { return len(w.pieces) == 0 }
 
-// Plan adds its pieces to the ranges of a call. Where one of them can't be read, Unplan has to be called: a buffer says nothing then.
+// Plan adds its pieces to the ranges of a call. Where one of them can't be read, Unplan has to be called: a buffer says
+// nothing then.
 func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	w.planned = !w.empty()
 	if !w.planned {
@@ -81,7 +82,7 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 		ranges = append(ranges, attach.Range{Addr: p.addr, Buf: buf[:p.size:p.size]})
 		buf = buf[p.size:]
 	}
-	// Whoever adds more ranges may move them: what is looked at later are these.
+	// A caller that adds more ranges may move them. holds reads these.
 	w.ranges = append(w.ranges[:0], ranges[at:]...)
 	return ranges
 }
@@ -104,8 +105,8 @@ func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 // Unplan says that what Plan has added is not what this tick reads, or could not all be read.
 func (w *Watch) Unplan() { w.planned = false }
 
-// Stands reports whether it all still says the same: by the ranges that Plan has added, else it is read again. What watches nothing does
-// not. calls is the number of system calls made; what can't be read does not stand.
+// Stands reports whether it all still says the same: by the ranges that Plan has added, else it is read again. What
+// watches nothing does not. calls is the number of system calls made; what can't be read does not stand.
 func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	if w.planned {
 		w.planned = false
@@ -129,13 +130,14 @@ func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	return 0, false
 }
 
-// Confirm reads it all again in one call, and reports whether it still says the same; it does not where something can't be read. What
-// before and behind name is read before and behind it in the same call. The error is mem's.
+// Confirm reads it all again in one call, and reports whether it still says the same; it does not where something can't
+// be read. What before and behind name is read before and behind it in the same call. The error is mem's.
 func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.Agrees, mem, before, behind)
 }
 
-// ConfirmKept is Confirm that lets Hashes have more pairs by now: an answer made of those there were holds, until it is looked at again.
+// ConfirmKept is Confirm that lets Hashes have more pairs by now: an answer made of those there were holds, until it is
+// looked at again.
 func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.agreesOrGrew, mem, before, behind)
 }

@@ -10,25 +10,26 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWitnesses bounds what is noted for one piece of code: its paths, its names, those of what it is in, and its lines.
+// maxWitnesses bounds the witnesses of one piece of code: its paths, its names, the names around it, and its lines.
 const maxWitnesses = 64
 
 // Witness is a piece of memory that something kept was made from. What it said is kept as a sum alone.
 type Witness struct {
 	Addr attach.Address
 	Size uint32 // in bytes
-	// Mask says which bits of the first word count, which first holds; 0: the word is part of the sum. Of an object's flags those
-	// count that say what it is; others change with its age.
+	// Mask has the bits of the first word that count, and first holds them. It is zero if the word is part of the sum.
+	// The bits of an object's flags that count say what the object is. Others change with its age.
 	Mask       uint64
 	first, sum uint64
 	// grows: it is a number of which a larger one says that there is more, and of what was there the same.
 	grows bool
 }
 
-// Record has what Strings, Arrays and names of classes are read from written down in into, up to the next call; nil: nothing.
+// Record has the memory that Strings, Arrays and names of classes are read from written down in into, until the next
+// call. With nil nothing is written down.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
-// Note writes down, for what is being loaded, that b was read at addr, of an object when mask is not 0.
+// Note writes down that b was read at addr. If mask is not 0, it is the beginning of an object.
 func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
 		return
@@ -86,9 +87,9 @@ func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
 // Recorded reports whether all that was read is among witnesses.
 func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
 
-// Unchanged reads what was written down again, all in one call, and reports whether it says what it said: whether all that was
-// made of it was so at one moment, although it was read piece by piece. It is false too where more was read than was
-// written down. The error is the target's.
+// Unchanged reads what was written down again, all in one call, and reports whether it says what it said: whether all
+// that was made of it was so at one moment, although it was read piece by piece. It is false too where more was read
+// than was written down. The error is the target's.
 func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	if !Recorded(witnesses) {
 		return false, nil

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// layoutTag is the key of the tags that say, in Ruby's own names, what a field of a struct is resolved from. They may be:
+// layoutTag is the key of the tags that say what a field of a struct is resolved from, in Ruby's own names. They may
+// be:
 //
 //	rb_thread_struct.ec                     a field; of type int its offset in bytes, of type layout.Field its whole place
 //	sizeof rb_shape                         the size of a struct in bytes, of type int
@@ -19,16 +20,17 @@ import (
 //	rb_vm_struct.gvl,before=3.0             only of earlier ones
 //	rb_thread_struct.nt,optional            a release may lack it
 //
-// What a release does not have, and what is not of it, is -1, as an offset or a size.
+// An offset or size that a release does not have is -1.
 const layoutTag = "layout"
 
 // Place is what a tag says.
 type Place struct {
 	Tag string
-	// Structs are the structs to look in, Fields the paths to look for there; of a size and of a constant Structs are its names.
+	// Structs are the structs to look in, Fields the paths to look for there; of a size and of a constant Structs are
+	// its names.
 	Structs, Fields []string
 	size, optional  bool
-	// from is the first release it is of, before the first that it is not of any more; nil: no bound.
+	// from is the first release that has it, before the first that has it no more. They are nil if there is no bound.
 	from, before *Release
 }
 
@@ -72,7 +74,7 @@ func parseSeries(s string) (*Release, error) {
 	return &r, err
 }
 
-// Of reports whether a release is one that the place is looked for on.
+// Of reports whether the place is looked for on a release.
 func (p *Place) Of(r Release) bool {
 	return (p.from == nil || r.AtLeast(p.from.Major, p.from.Minor)) &&
 		(p.before == nil || !r.AtLeast(p.before.Major, p.before.Minor))
@@ -93,7 +95,8 @@ func (p *Place) names(f func(name string) bool) bool {
 	return false
 }
 
-// Field finds the field that a place names; its Offset is -1 when the table has none, or the release is not one of the place's.
+// Field finds the field that a place names. Its Offset is -1 if the table has none, or the place is not of this
+// release.
 func (p *Place) Field(t *layout.Table, rel Release) layout.Field {
 	found := layout.Field{Offset: -1}
 	if p.Of(rel) {
@@ -108,8 +111,8 @@ func (p *Place) Field(t *layout.Table, rel Release) layout.Field {
 	return found
 }
 
-// Resolve sets the fields with a layout tag of the structs that into points to, by a release's table. Its error names the table,
-// the release and all that the table lacks.
+// Resolve sets the fields with a layout tag of the structs that into points to, by a release's table. Its error names
+// the table, the release and all that the table lacks.
 func Resolve(t *layout.Table, rel Release, into ...any) error {
 	var lacks []string
 	for v, tag := range Tagged(into...) {
@@ -149,7 +152,8 @@ func Resolve(t *layout.Table, rel Release, into ...any) error {
 	return nil
 }
 
-// Tagged gives the fields with a layout tag of the structs that into points to, embedded structs included, and their tags.
+// Tagged gives the fields with a layout tag of the structs that into points to, embedded structs included, and their
+// tags.
 func Tagged(into ...any) func(yield func(reflect.Value, string) bool) {
 	return func(yield func(reflect.Value, string) bool) {
 		for _, to := range into {

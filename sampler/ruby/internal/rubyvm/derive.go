@@ -16,7 +16,7 @@ import (
 // cacheVersion goes up when tables are derived in another way, so that old ones are not used.
 const cacheVersion = "2"
 
-// maxCacheFile bounds a cached table in bytes; one has some 80 kB.
+// maxCacheFile bounds a cached table in bytes; one has about 80 kB.
 const maxCacheFile = 8 << 20
 
 // DeriveTable makes a table from the module's debug information, or takes the one it made before from the cache. source
@@ -59,7 +59,7 @@ func cachePath(folder, buildID string) string {
 	return filepath.Join(folder, "v"+cacheVersion, buildID+".json")
 }
 
-// readCached reads a table from the cache, if nobody else can have written it: by sudo, HOME may be another user's.
+// readCached reads a table from the cache, if no other user can have written it: with sudo, HOME may be another user's.
 func readCached(path, version, machine string) (*layout.Table, error) {
 	if path == "" {
 		return nil, os.ErrNotExist

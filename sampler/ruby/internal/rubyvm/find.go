@@ -15,7 +15,7 @@ type FindOptions struct {
 	PID int
 	// Still: the target does not change (a core file), so that one look is enough.
 	Still bool
-	// Cache is the folder for tables derived from debug information; "": none.
+	// Cache is the folder for tables derived from debug information. It is empty if there is none.
 	Cache string
 	// Progress is called now and then with how far the reading of a file's debug information is, in units.
 	Progress func(path string, done, total int)
@@ -24,14 +24,11 @@ type FindOptions struct {
 // Found is a VM with what is to be said about its layout.
 type Found struct {
 	VM *VM
-	// Note says, for the person, in what way the layout is not one made for this very release; "" when it is.
+	// Note tells the user in what way the layout was not made for this very release. It is empty if it was.
 	Note string
 }
 
-// Find chooses the layout for a Ruby and locates its VM. A layout that was not made for this release is verified on the
-// target; one that does not fit, even if its release is known (a patched build), gives way to one derived from the
-// module's debug information. threads reads all threads as the sampling will. Errors: layout.ErrUnknownRelease and ErrLayout, with
-// what would help; those of LocateVM.
+// Find is ruby.Find. threads reads all threads as the sampling will.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions,
 	threads func(vm *VM) error) (Found, error) {
 	table, match, err := layout.For(version, module.Machine, module.JmpBuf())
@@ -79,7 +76,7 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 	return Found{vm, note}, nil
 }
 
-// TryLayout locates the VM with a layout and, where that is not certain to be right, verifies it.
+// TryLayout locates the VM with a layout and, with verify, verifies it.
 func TryLayout(ctx context.Context, mem attach.Memory, module *attach.Module, version string, table *layout.Table, verify bool, o FindOptions,
 	threads func(vm *VM) error) (*VM, error) {
 	patience := bootPatience
@@ -103,8 +100,8 @@ func verifiedNote(m layout.Match) string {
 	return m.Note + ", verified on this process"
 }
 
-// asUnfit says of a layout made for another release that it does not fit, where no VM is found by it: one that was found
-// wanting by LocateVM looks like a VM that is not ready yet.
+// asUnfit says of a layout made for another release that it does not fit, where no VM is found by it: one that was
+// found wanting by LocateVM looks like a VM that is not ready yet.
 func asUnfit(err error) error {
 	if errors.Is(err, ErrLayout) {
 		return err

@@ -23,8 +23,8 @@ var (
 )
 
 const (
-	// bootPatience is how long LocateVM waits for a VM to appear, when its context allows that long. Ruby boots in 50 to
-	// 300 ms.
+	// bootPatience is how long LocateVM waits for a VM to appear, when its context allows that long. Ruby boots in 50
+	// to 300 ms.
 	bootPatience = 3 * time.Second
 	// bootPoll is how often it looks: nothing shows from outside that a VM is ready.
 	bootPoll = 10 * time.Millisecond
@@ -37,19 +37,19 @@ type locator struct {
 	// Symbol finds the module's symbols; tests hide them.
 	Symbol func(name string) (attach.Symbol, bool)
 	o      *Offsets
-	// objects reads those of the VM being looked for.
+	// objects reads objects of the VM being looked for.
 	objects *heap.Objects
 }
 
-// LocateVM finds the VM of the Ruby whose variables are in module, waiting a moment for one that is just starting. Stripped
-// libraries of 3.3 and later don't say where it is: then their variables are searched for a pointer to what can only be a
-// VM (docs/internals/threads.md#finding-the-vm). Errors: ErrBooting, ErrNoVM, one of attach when the target can't be read, and
-// an error naming what the layout lacks.
+// LocateVM finds the VM of the Ruby whose variables are in module, waiting a moment for one that is just starting.
+// Stripped libraries of 3.3 and later don't say where it is: then their variables are searched for a pointer to what
+// can only be a VM (docs/internals/threads.md#finding-the-vm). Errors: ErrBooting, ErrNoVM, one of attach when the
+// target can't be read, and an error naming what the layout lacks.
 func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string) (*VM, error) {
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }
 
-// locateVM waits as long as patience for a VM; 0: one look.
+// locateVM waits for a VM for a time. With zero it looks once.
 func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
 	release, err := places.ParseRelease(version)
 	if err != nil {
@@ -139,7 +139,7 @@ func (l *locator) Locate(vm *VM) error {
 	}
 	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
-	// YJIT of 3.1 stores ec->cfp first; that of later releases does not.
+	// YJIT of 3.1 stores ec->cfp first. Later releases do not.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
 	vm.jits = code.JITs(l.Symbol, vm.Release, vm.Description, &vm.Places.Code)
 	return nil
@@ -197,8 +197,8 @@ func (l *locator) findVM() (attach.Address, error) {
 	return found, nil
 }
 
-// proveVMs returns the first candidate that is a VM: its main thread refers back to it, the thread's execution context to
-// the thread, and (3.0 and later) the main ractor to the thread and back. With less than all of it head gives a false hit.
+// proveVMs returns the first candidate that is a VM. Its main thread refers back to it, the thread's execution context
+// to the thread, and (3.0 and later) the main ractor to the thread and back. With fewer checks head gives a false hit.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof
@@ -265,8 +265,8 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 	return ps[0].vm, nil
 }
 
-// description returns the constant RUBY_DESCRIPTION, which names the JIT in use (ruby_description in the library does not);
-// "" when it can't be found.
+// description returns the constant RUBY_DESCRIPTION, which names the JIT in use (ruby_description in the library does
+// not); "" when it can't be found.
 func (l *locator) description() string {
 	s, ok := l.Symbol("rb_cObject")
 	if !ok {

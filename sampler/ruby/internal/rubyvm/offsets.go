@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Offsets are the places, in bytes, of what ddtop reads of a release, resolved once for a VM. The collector's are in gc.go and
-// beside what reads them. -1: not on this release.
+// Offsets are the places, in bytes, of what ddtop reads of a release, resolved once for a VM. They are -1 if the
+// release has none. The collector's are in package gc.
 type Offsets struct {
 	// rb_vm_t
 	VMMainThread  int `layout:"rb_vm_struct.ractor.main_thread|main_thread"`

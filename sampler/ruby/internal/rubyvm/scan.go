@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxScan bounds the variables of a Ruby library that are looked through, in bytes. Ruby's own are some 130 KiB.
+// maxScan bounds the variables of a Ruby library that are looked through, in bytes. Ruby's own are about 130 KiB.
 const maxScan = 16 << 20
 
 // span is a piece of the target's memory with its content.
@@ -44,7 +44,7 @@ func (l *locator) variables() ([]span, error) {
 	return spans, nil
 }
 
-// readable reads n bytes as far as they can be read.
+// readable reads n bytes, up to the first page that cannot be read.
 func (l *locator) readable(at attach.Address, n int) []byte {
 	var out []byte
 	for len(out) < n {
@@ -59,8 +59,8 @@ func (l *locator) readable(at attach.Address, n int) []byte {
 	return out
 }
 
-// findSymbols returns the address of the symbol table: its own symbol where the library still has it, else the variables
-// are searched for what names '!', '+', '-' and '<' by their own IDs. It is never exported.
+// findSymbols returns the address of the symbol table. It is never exported. If the library has no symbol for it, the
+// variables are searched for a table that names '!', '+', '-' and '<' by their own IDs.
 func (l *locator) findSymbols() (attach.Address, error) {
 	for _, name := range []string{"ruby_global_symbols", "global_symbols"} {
 		if s, ok := l.Symbol(name); ok && !s.TLS {
@@ -81,9 +81,9 @@ func (l *locator) findSymbols() (attach.Address, error) {
 	return 0, fmt.Errorf("%w: its symbol table was not found", ErrBooting)
 }
 
-// findShapes returns the address of rb_shape_tree_t, 0 where a release has none or it is not found: then instance variables can't be
-// read. Its own symbol says where it is (4.0 and later export it) or where its address is; stripped libraries of 3.3 and 3.4 have
-// neither, and are searched for a pointer to what can only be it. The error is the target's.
+// findShapes returns the address of rb_shape_tree_t. It is zero if the release has none or it is not found. Then
+// instance variables cannot be read. A symbol gives the tree (4.0 and later export it) or its address. Stripped
+// libraries of 3.3 and 3.4 have neither, and are searched for a pointer to one. The error is the target's.
 func (l *locator) findShapes() (attach.Address, error) {
 	if !l.objects.HasShapeTree() {
 		return 0, nil

@@ -17,17 +17,17 @@ const (
 	minVMStack, maxVMStack = 1 << 11, 1 << 27
 )
 
-// provenMethods are methods of classes whose variables every release exports. All the classes must say their names; of the
-// methods one suffices: a program may have prepended to the others' classes.
+// provenMethods are methods of classes whose variables every release exports. All the classes must say their names; of
+// the methods one suffices: a program may have prepended to the others' classes.
 var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }
 
 // Verify proves on the target itself that the VM's layout is right, for a layout that was not made for this very build.
-// LocateVM has proven that VM, main thread, its execution context and main ractor refer to each other. This adds: control
-// frames fill the main thread's stack without a remainder; Ruby's description of itself is found among the constants; a
-// known method is found in its class and its definition says its name; and all threads can be read, their frames named.
-// ErrLayout says which of it fails; other errors are the target's.
+// LocateVM has proven that VM, main thread, its execution context and main ractor refer to each other. Verify adds that
+// control frames fill the main thread's stack without a remainder, and that Ruby's description of itself is among the
+// constants. A known method is in its class and its definition says its name. All threads can be read, their frames
+// named. ErrLayout says which of these fails. Other errors are the target's.
 func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	l := NewLocator(vm, module)
 	for _, step := range []struct {

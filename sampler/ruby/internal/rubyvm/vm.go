@@ -22,22 +22,26 @@ type VM struct {
 	MainThread attach.Address
 	// Symbols is the address of the symbol table, rb_symbols_t.
 	Symbols attach.Address
-	// Shapes is the address of rb_shape_tree_t (3.3 and later); 0: not known, so that no instance variables are read.
+	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if not known. Then no instance variables are
+	// read.
 	Shapes attach.Address
-	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit: docs/internals/code.md#jits).
+	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame (head with --zjit:
+	// docs/internals/code.md#jits).
 	ZJITFrames bool
-	// EarlyFrames: ec->cfp is moved before the new frame is filled although the release does not do so otherwise (YJIT of
-	// 3.1), so the innermost frame of a running thread can't be trusted (docs/internals/stacks.md#publication-of-a-frame).
+	// EarlyFrames: ec->cfp is moved before the new frame is filled, unlike in the release without a JIT (YJIT of 3.1).
+	// The innermost frame of a running thread cannot be trusted (docs/internals/stacks.md#publication-of-a-frame).
 	EarlyFrames bool
-	// Description is RUBY_DESCRIPTION, what `ruby -v` prints for this process, its JIT included; "" when it can't be read.
+	// Description is RUBY_DESCRIPTION, what `ruby -v` prints for this process, its JIT included; "" when it can't be
+	// read.
 	Description string
 	// Places are where the release keeps what, by Table.
 	Places *Offsets
-	// variables calls f with all words of the library's variables; nil: of a captured process.
+	// variables calls f with all words of the library's variables. It is nil for a captured process.
 	variables func(f func(at attach.Address, word uint64)) error
 	// jits are the JITs that the process may use.
 	jits []code.JIT
 }
 
-// Resolve sets the fields with a layout tag of the struct that into points to. Its error names all that the table lacks.
+// Resolve sets the fields with a layout tag of the struct that into points to. Its error names all that the table
+// lacks.
 func (vm *VM) Resolve(into any) error { return places.Resolve(vm.Table, vm.Release, into) }

@@ -14,7 +14,8 @@ import (
 
 // Named limits of what is followed.
 const (
-	// maxContexts bounds the contexts of Datadog's tracers that one fiber has: each tracer that was ever configured leaves one.
+	// maxContexts bounds the contexts of Datadog's tracers that one fiber has: each tracer that was ever configured
+	// leaves one.
 	maxContexts = 16
 	// maxTraces bounds the traces that spans of OpenTelemetry are nested in, on Datadog's tracer.
 	maxTraces = 64
@@ -23,8 +24,8 @@ const (
 // contextPrefix begins the fiber-locals in which Datadog's tracers keep contexts; a number follows.
 const contextPrefix = "datadog_context_"
 
-// configuredKey returns the fiber-local of the tracer that is configured; "" where there is none, or where this version keeps it
-// otherwise.
+// configuredKey returns the fiber-local of the configured tracer. It is empty if there is none, or if this version
+// keeps it otherwise.
 func (f *Finder) configuredKey(datadog uint64) (string, error) {
 	v, err := f.chain(datadog, "@components", "@tracer", "@provider", "@context")
 	if err != nil || v == 0 {
@@ -58,8 +59,8 @@ func (f *Finder) datadog(ec attach.Address) (Span, error) {
 	return Span{}, nil
 }
 
-// contextKeys returns the fiber-locals that may hold a context, the latest tracer's first; never none, so that one that is added
-// is noticed.
+// contextKeys returns the fiber-locals that may hold a context, the latest tracer's first; never none, so that one that
+// is added is noticed.
 func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	err = f.quietly(func() error {
 		return f.objects.FiberLocals(ec, func(name string, _ uint64) (bool, error) {
@@ -80,8 +81,8 @@ func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	return append(keys, contextPrefix), err
 }
 
-// activeTrace returns the trace that a fiber's context has active, 0 for none. That of a process that this one was forked from
-// is none.
+// activeTrace returns the active trace of a fiber's context, or zero. A context from before a fork of this process has
+// none.
 func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 	context, ok, err := f.objects.FiberLocal(ec, key)
 	if err != nil || !ok || !f.objects.IsObject(context) {
@@ -138,8 +139,8 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 	return found, nil
 }
 
-// traceID returns the id of a trace, as it travels; zeros where it can't be told. The error says that it is to be read first, or that
-// the target is gone.
+// traceID returns the id of a trace, as it travels; zeros where it can't be told. The error says that it is to be read
+// first, or that the target is gone.
 func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
 	err = f.quietly(func() error { // it is the same for as long as the trace is there
 		v, ok, err := f.objects.Ivar(trace, "@id")
@@ -202,8 +203,8 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	return nil
 }
 
-// outermost returns the trace of the outermost span of OpenTelemetry that a trace of Datadog's stands for one within; the trace
-// itself where it stands for none.
+// outermost returns the trace of the outermost span of OpenTelemetry that a trace of Datadog's lies within, or the
+// trace itself.
 func (f *Finder) outermost(trace uint64) (uint64, error) {
 	for range maxTraces {
 		values, err := f.ref(trace, "@otel_values")

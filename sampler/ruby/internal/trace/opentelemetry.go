@@ -16,7 +16,8 @@ const (
 	maxEntries = 64
 )
 
-// Where OpenTelemetry keeps the contexts of a fiber: in a fiber-local before 1.5 of its API, in a variable of the Fiber since.
+// Where OpenTelemetry keeps the contexts of a fiber: in a fiber-local before 1.5 of its API, in a variable of the Fiber
+// since.
 const (
 	contextsLocal = "__opentelemetry_context_storage__"
 	contextsIvar  = "@opentelemetry_context"
@@ -41,8 +42,8 @@ func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 	if err != nil || n == 0 {
 		return Span{}, err
 	}
-	// All that are looked at are confirmed: while they are read the thread can leave them, and enter others with the same top. What
-	// a context holds does not change.
+	// All that are looked at are confirmed: while they are read the thread can leave them, and enter others with the
+	// same top. What a context holds does not change.
 	m := min(n, maxNested+1)
 	at += attach.Address(n-m) * 8
 	stack, err := f.objects.View.Bytes(at, int(m)*8)
@@ -71,7 +72,8 @@ func (f *Finder) contexts(ec attach.Address) (uint64, error) {
 	return f.ref(fiber, contextsIvar)
 }
 
-// spanOnTop returns the span of the last of some contexts, and the local root of its trace: the outermost span of the same trace.
+// spanOnTop returns the span of the last of some contexts, and the local root of its trace: the outermost span of the
+// same trace.
 func (f *Finder) spanOnTop(stack []byte) (Span, error) {
 	spans := make([]otelSpan, len(stack)/8)
 	var missing error

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// publishedTries is how often what a thread publishes is read where it changes meanwhile: where its thread-local variable is, the
-// variable, the record and its attributes are up to four readings, each of which can change what is to be read next.
+// publishedTries bounds the readings of what a thread publishes. The place of its thread-local variable, the variable,
+// the record and its attributes take up to four, and each can change what is to be read next.
 const publishedTries = 6
 
 // Published says where threads publish their spans for readers outside (docs/internals/context.md#a-threads-span).
@@ -19,24 +19,26 @@ type Published struct {
 	root     int
 }
 
-// NewPublished returns a Published: variable is the threads' pointer to their record, keys are the names of attributes by their numbers.
+// NewPublished returns a Published: variable is the threads' pointer to their record, keys are the names of attributes
+// by their numbers.
 func NewPublished(variable attach.ThreadLocal, keys []string) *Published {
 	return &Published{variable, slices.Index(keys, rootAttribute)}
 }
 
-// Native says which native thread a thread runs on: its thread pointer is the word at At, or Pointer where At is 0. The zero
-// value: on none.
+// Native says which native thread a thread runs on: its thread pointer is the word at At, or Pointer where At is 0. The
+// zero value: on none.
 type Native struct{ At, Pointer attach.Address }
 
 // publishedState is what is known of what a thread publishes.
 type publishedState struct {
 	of     *Published
 	native Native
-	// via are the words that led to the variable, which is at slot; 0: the thread has none yet.
+	// via are the words that led to the variable. slot is its address. It is zero if the thread has none yet.
 	via  []attach.Word
 	slot attach.Address
-	// record is what the variable pointed to, 0 for nothing, and size how many bytes of attributes are read; sized: as it says itself.
-	// bare: there is no memory for as many as it says, and none are read. unreadable: there is none for the record.
+	// record is what the variable pointed to, 0 for nothing, and size how many bytes of attributes are read; sized: as
+	// it says itself. bare: there is no memory for as many as it says, and none are read. unreadable: there is none for
+	// the record.
 	record                  attach.Address
 	size                    int
 	sized, bare, unreadable bool
@@ -57,9 +59,9 @@ const (
 	moved           // the variable is elsewhere
 )
 
-// LookPublished says which span a thread publishes that runs on a native thread, in s. What s.Plan has added was read in the
-// same call as its stack, if it was called. It returns the number of system calls made. What can't be read, or changes
-// meanwhile, is the zero Span; an error is the target's.
+// LookPublished says which span a thread publishes that runs on a native thread, in s. What s.Plan has added was read
+// in the same call as its stack, if it was called. It returns the number of system calls made. What can't be read, or
+// changes meanwhile, is the zero Span; an error is the target's.
 func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls int, err error) {
 	p := &s.published
 	planned := p.planned
@@ -128,8 +130,8 @@ func (p *publishedState) locate(mem attach.Memory, of *Published, native Native)
 	return calls + n, err
 }
 
-// lay adds what is to be read to some ranges: the words that lead to the variable, the variable, and the record twice, with the variable
-// behind each. What is the same in all of them was so in between.
+// lay adds what is to be read to some ranges: the words that lead to the variable, the variable, and the record twice,
+// with the variable behind each. What is the same in all of them was so in between.
 func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
 	n, record := 8*len(p.via)+24, recordHead+p.size
 	if cap(p.buf) < n+2*record {
@@ -152,9 +154,10 @@ func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
 			}
 		}
 	}
-	// Whoever adds more ranges may move them: what is looked at later are these.
+	// A caller that adds more ranges may move them. take reads these.
 	p.ranges = append(p.ranges[:0], ranges[from:]...)
-	// What can't be read agrees with nothing, as far as it can't: the two copies of the record differ in each byte.
+	// Memory that cannot be read must agree with nothing, so the two copies of the record differ in each byte before
+	// they are read.
 	for i := range p.ranges {
 		clear(p.ranges[i].Buf)
 	}
@@ -208,7 +211,7 @@ func (p *publishedState) take() outcome {
 	return settled
 }
 
-// giveWay has less be read where there is no memory, which stays so until the variable changes.
+// giveWay has less memory read if some cannot be read. This holds until the variable changes.
 func (p *publishedState) giveWay() outcome {
 	p.span = Span{}
 	switch {

@@ -6,19 +6,20 @@ import (
 	"slices"
 )
 
-// A record of a thread's context (docs/internals/context.md#a-threads-span): the ids, a flag, the size of what follows, and attributes.
+// A record of a thread's context (docs/internals/context.md#a-threads-span): the ids, a flag, the size of what follows,
+// and attributes.
 const (
 	recordSpan, recordValid, recordSize, recordHead = 16, 24, 26, 28
-	// maxAttributes bounds the attributes, in bytes: OpenTelemetry recommends 640 for the whole record. Of a record with more they
-	// are not read.
+	// maxAttributes bounds the attributes, in bytes: OpenTelemetry recommends 640 for the whole record. Of a record
+	// with more they are not read.
 	maxAttributes = 1 << 12
 )
 
 // rootAttribute is the attribute that holds the local root's id, in 16 digits of hexadecimal.
 const rootAttribute = "datadog.local_root_span_id"
 
-// recordSpanOf returns what a record says, whose attributes are whole or left out; the zero Span where it is not valid. root is
-// the number of rootAttribute, -1 for none.
+// recordSpanOf returns what a record says, whose attributes are whole or left out; the zero Span where it is not valid.
+// root is the number of rootAttribute, -1 for none.
 func recordSpanOf(record []byte, root int) Span {
 	if record[recordValid] != 1 || allZero(record[:recordSpan]) {
 		return Span{}

@@ -1,6 +1,6 @@
-// Package trace tells the active span of a thread: that of Datadog's tracer or of OpenTelemetry's, from the objects that they keep
-// for each fiber (docs/internals/trace.md), or what a thread publishes for readers outside (docs/internals/context.md). It says nothing
-// where it can't tell.
+// Package trace finds the active span of a thread: of Datadog's or OpenTelemetry's tracer, from the objects that they
+// keep for each fiber (docs/internals/trace.md), or what a thread publishes for readers outside
+// (docs/internals/context.md). It returns nothing if that cannot be told.
 package trace
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// presentEveryNS is how often it is asked whether a process has a tracer, and which one it has configured, in ns.
+	// presentEveryNS is the interval of checks for tracers and the configured one, in ns.
 	presentEveryNS = 2e9
 	// readTries is how often something that changed while it was read is read.
 	readTries = 2
@@ -22,12 +22,12 @@ const (
 
 // Span is what a tracer says that a thread is at. The zero value: nothing, or it could not be told.
 type Span struct {
-	// ID and Root are the active span's and that of the local root of its trace, which is the part of it in this process.
+	// ID is the active span, Root the local root of its trace, which is the part of the trace in this process.
 	ID, Root uint64
 	// Trace is the id of the trace, as it travels: the upper byte first; zeros where it is not known.
 	Trace [16]byte
-	// Endpoint is what the local root says that it serves, such as "OrdersController#index", and Kind what that is; "" where it is
-	// neither a request nor a job.
+	// Endpoint is what the local root serves, such as "OrdersController#index", and Kind the kind of it. Endpoint is
+	// empty if it is neither a request nor a job.
 	Endpoint string
 	Kind     sampler.WorkKind
 }
@@ -54,13 +54,13 @@ type Finder struct {
 // tracers are what a process has for tracing.
 type tracers struct {
 	datadog, otel bool
-	// key is the fiber-local that the configured tracer of Datadog keeps its context in; "": not known.
+	// key is the fiber-local with the context of Datadog's configured tracer. It is empty if not known.
 	key string
 }
 
 func (t tracers) any() bool { return t.datadog || t.otel }
 
-// State is what is known of a thread from look to look. The zero value knows nothing.
+// State is what is known of a thread from tick to tick. The zero value knows nothing.
 type State struct {
 	ec      attach.Address
 	tracers tracers
@@ -70,8 +70,8 @@ type State struct {
 	published publishedState
 }
 
-// Span is what the last look found: the tracer's objects are asked first, for they are each fiber's, what a thread publishes says the
-// rest.
+// Span is the result of the last call of Look. The tracer's objects come first, because they belong to the fiber. What
+// the thread publishes fills in the rest.
 func (s *State) Span() Span {
 	found, published := s.span, s.published.span
 	if found.ID == 0 {
@@ -88,7 +88,7 @@ func (s *State) Span() Span {
 	return found
 }
 
-// Plan adds what the last look's answer was read from to the ranges of a call.
+// Plan adds the memory that the last result was read from to the ranges of a call.
 func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	ranges = s.from.Plan(ranges)
 	if s.published.planned = s.published.of != nil; s.published.planned {
@@ -97,7 +97,8 @@ func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another one.
+// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another
+// one.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.published.planned = false
@@ -106,12 +107,14 @@ func (s *State) Unplan() {
 // Lost says that the thread's stack is not known, and so is where it is in its trace.
 func (s *State) Lost() { s.span, s.published.span = Span{}, Span{} }
 
-// NewFinder returns a Finder that reads mem, through o. object is the class Object, and pid what the process's own pid is for itself.
+// NewFinder returns a Finder that reads mem, through o. object is the class Object, and pid what the process's own pid
+// is for itself.
 func NewFinder(mem attach.Memory, o *heap.Objects, object uint64, pid int) *Finder {
 	return &Finder{mem: mem, objects: o, object: object, pid: int64(pid)}
 }
 
-// Refresh asks once in a while which tracers the process has. It returns the number of system calls made; an error is the target's.
+// Refresh asks once in a while which tracers the process has. It returns the number of system calls made; an error is
+// the target's.
 func (f *Finder) Refresh(nowNS int64) (calls int, err error) {
 	if f.asked && nowNS-f.askedNS < presentEveryNS {
 		return 0, nil
@@ -143,9 +146,9 @@ func (f *Finder) findTracers() (found tracers, err error) {
 	return found, err
 }
 
-// Look says where in its trace a thread is that runs the fiber with an execution context, in s. What s.Plan has added was read in the
-// same call as its stack, if it was called. It returns the number of system calls made. What can't be read, or changes
-// meanwhile, is the zero Span; an error is the target's.
+// Look says where in its trace a thread is that runs the fiber with an execution context, in s. What s.Plan has added
+// was read in the same call as its stack, if it was called. It returns the number of system calls made. What can't be
+// read, or changes meanwhile, is the zero Span; an error is the target's.
 func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	if !f.tracers.any() {
 		s.span = Span{}
@@ -177,9 +180,9 @@ func (f *Finder) stands(w *heap.Watch) bool {
 // errChanged: what was read changed meanwhile, or is more than can be confirmed.
 var errChanged = errors.New("it changed while it was read")
 
-// settled reads the active span, and once more all at once: the words that led to it are the same then. So what they lead to was there
-// in between, and is what the second reading says. They are read a third time: one of them, such as the length of an Array, can have been
-// the same twice and another between, and then fits others that were read twice between. f.notes is what these words are.
+// settled reads the active span, and all of it again at once. If the words that led to it are the same then, what they
+// lead to was there in between, and is what the second reading says. The words are read a third time, because one of
+// them, such as the length of an Array, can have changed and changed back. f.notes are these words.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {
@@ -286,8 +289,8 @@ func (f *Finder) name(v uint64) (string, error) {
 	return f.objects.Name(v)
 }
 
-// typeOf returns the type of a value, TypeNone for what is no heap object. The error says that there is no object now, which a
-// compaction moves: then nothing can be told.
+// typeOf returns the type of a value, TypeNone for what is no heap object. The error says that there is no object now,
+// which a compaction moves: then nothing can be told.
 func (f *Finder) typeOf(v uint64) (uint64, error) {
 	if !f.objects.IsObject(v) {
 		return heap.TypeNone, nil

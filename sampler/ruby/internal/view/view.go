@@ -13,7 +13,8 @@ import (
 
 const (
 	// Block is the unit in which a view fetches, in bytes: small enough that the neighbours of a 40-byte object cost
-	// nothing, large enough that an iseq body is two blocks. It divides the page, so a block is readable or not as a whole.
+	// nothing, large enough that an iseq body is two blocks. It divides the page, so a block is readable or not as a
+	// whole.
 	Block = 256
 	// maxBlocks bounds what one view holds: 16 MiB.
 	maxBlocks = 1 << 16
@@ -21,11 +22,11 @@ const (
 	minArena, maxKept = 1 << 14, 1 << 20
 	// maxRead bounds one piece read through a view, in bytes.
 	maxRead = 4 << 20
-	// maxWork bounds what is done with one view, in pieces read plus blocks copied: some tenth of a second. A stack of a
-	// thousand methods that were never met before takes a tenth of it.
+	// maxWork bounds what is done with one view, in pieces read plus blocks copied: some tenth of a second. A stack of
+	// a thousand methods that were never met before takes a tenth of it.
 	maxWork = 4 << 20
-	// MaxRounds bounds the depth of a chain of pointers followed through a view. The longest legal one, a block nested in
-	// blocks whose method is yet unknown, needs two for each level and a dozen for names.
+	// MaxRounds bounds the depth of a chain of pointers followed through a view. The longest legal one, a block nested
+	// in blocks whose method is yet unknown, needs two for each level and a dozen for names.
 	MaxRounds = 600
 )
 
@@ -38,14 +39,14 @@ var ErrStopped = errors.New("the reading was ended")
 // ErrTooMuch says that what was read leads to more than a view holds, or to more work than is done with one.
 var ErrTooMuch = errors.New("too much for one view")
 
-// View reads linked structures of a target in few system calls. Code reads through it as if all memory were there; what
-// isn't is noted and reads as ErrMissing. The reader goes on to whatever does not depend on it, then gives up, everything
-// noted is fetched in one batch, and the reader starts over. So a hundred strings cost as many calls as one, and code that
-// follows pointers needs no notion of batches.
+// View reads linked structures of a target in few system calls. Code reads through it as if all memory were there.
+// Missing memory is noted and reads as ErrMissing. The reader goes on to whatever does not depend on it and gives up.
+// Then everything noted is fetched in one batch, and the reader starts over. So a hundred strings cost as many calls as
+// one, and code that follows pointers needs no notion of batches.
 //
 // A view is for one question at one moment: Reset drops what it holds.
 type View struct {
-	// Stopped, when it is set, ends what is settled; nil: nothing does.
+	// Stopped ends Settle when it is set. It may be nil.
 	Stopped *atomic.Bool
 	mem     attach.Memory
 	blocks  map[attach.Address]block
@@ -54,12 +55,12 @@ type View struct {
 	// Calls counts system calls.
 	Calls int
 	work  int // what maxWork bounds
-	// arena is where the blocks are, as far as it is used; Reset gives it to the next ones.
+	// arena holds the blocks. Reset gives it to the next ones.
 	arena []byte
 }
 
-// block is one fetched block; nil data: it can't be read. Its capacity reaches to the end of what was fetched with it, in which the block
-// that follows it in memory follows it too.
+// block is one fetched block; nil data: it can't be read. Its capacity reaches to the end of what was fetched with it,
+// in which the block that follows it in memory follows it too.
 type block struct{ data []byte }
 
 // New returns a View of a target's memory, which holds nothing yet.
@@ -163,7 +164,8 @@ func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	return out[off : off+n : off+n], nil
 }
 
-// inOne returns size bytes of blocks from first on, which are there, without copying them; nil: they were fetched one apart from the other.
+// inOne returns size bytes of fetched blocks from first on without copying them. It returns nil if they were not
+// fetched together.
 func (v *View) inOne(first attach.Address, size int) []byte {
 	all := v.blocks[first].data
 	if cap(all) < size {
@@ -198,7 +200,7 @@ func (v *View) Word(addr attach.Address) (uint64, error) {
 	return U64(b), nil
 }
 
-// fetch reads everything noted. Its error means that the target can't be read any more at all.
+// fetch reads everything noted. Its error means that the target cannot be read at all.
 func (v *View) fetch() error {
 	slices.Sort(v.wanted)
 	v.wanted = slices.Compact(v.wanted)
@@ -246,7 +248,7 @@ func (v *View) take(n int) []byte {
 	return v.arena[used : used+n : used+n]
 }
 
-// Settle calls f until it no longer lacks memory, fetching in between.
+// Settle calls f until f lacks no memory, and fetches in between.
 func (v *View) Settle(f func() error) error {
 	for range MaxRounds {
 		if v.Stopped != nil && v.Stopped.Load() {

@@ -8,15 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 const (
 	// maxVerb bounds a Redis command's name, and maxHost a host's, in bytes.
 	maxVerb, maxHost = 24, 253
-	// maxInspected bounds how many elements of an Array are written down, and maxInspectedDepth how deep.
+	// maxInspected bounds the elements of an Array that are written down, and maxInspectedDepth the depth.
 	maxInspected, maxInspectedDepth = 16, 3
-	// maxValue bounds what is written down of values, in bytes.
+	// maxValue bounds what is written down of a value, in bytes.
 	maxValue = 200
 )
 
@@ -48,26 +47,27 @@ func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	return nil
 }
 
-// asking is where something says what a thread asks.
+// asking is a place in memory that says what a thread asks.
 type asking struct {
 	at   attach.Address
 	self uint64
 	ask  asker
 }
 
-// asks reads what is asked, of the frame f.frame, into s, unless what was read there the last time stands. done: it says so.
+// asks reads what is asked, of the frame f.frame, into s. It reads nothing if what was read there last still holds.
+// done reports whether the place says what is asked.
 func (f *statements) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	s.askedFrame.set(f.frame)
-	if a.at == s.askedAt && !s.anew && f.stands(&s.askedFrom) {
+	if a.at == s.askedAt && !s.anew && f.unchanged(&s.askedFrom) {
 		return true, nil
 	}
 	s.askedFrom.Unplan()
 	var text string
-	found, err := f.settled(func() (found bool, err error) {
-		text, found, err = a.ask(f, a.self, a.at)
-		return found, err
+	found, err := f.settled(func() bool {
+		text = a.ask(f, a.self, a.at)
+		return text != ""
 	})
-	if err != nil || !found || text == "" {
+	if err != nil || !found {
 		return false, err
 	}
 	if text != s.askedText || s.asked == 0 {
@@ -87,224 +87,168 @@ func (f *statements) askNothing(s *State) {
 	s.askedFrom.Clear()
 }
 
-// findAsking searches the frames from the innermost outward for one that says what is asked: as far as they are code of clients.
-func (f *statements) findAsking(fr *Frames) (scope code.Scope, asks []candidate, err error) {
-	n := min(fr.count()-1, maxInner)
-	for from := 0; from < n; from += innerStep {
-		to := min(from+innerStep, n)
-		scopes, err := f.code.Scopes(fr.Raw[from*fr.Size:to*fr.Size], f.scopes[:0])
-		f.scopes = scopes[:0]
-		if err != nil {
-			return scope, nil, err
-		}
-		for i := range scopes {
-			site := f.site(&scopes[i])
-			if !site.carrier {
-				return scope, nil, nil
-			}
-			if len(site.asks) > 0 {
-				scopes[i].Frame += from
-				return scopes[i], site.asks, nil
-			}
-		}
-	}
-	return scope, nil, nil
+// findAsking searches the frames from the innermost outward for one that says what is asked. It stops at code that is
+// not a client's.
+func (f *statements) findAsking(fr *Frames) (found code.Scope, asks []candidate, err error) {
+	err = f.eachScope(fr, min(fr.count()-1, maxInner), func(scope *code.Scope) (done bool, err error) {
+		site := f.site(scope)
+		found, asks = *scope, site.asks
+		return !site.carrier || len(asks) > 0, nil
+	})
+	return found, asks, err
 }
 
 // askSQL reads a statement.
-func (f *statements) askSQL(_ uint64, at attach.Address) (string, bool, error) {
-	v, err := f.word(at)
-	if err != nil {
-		return "", false, err
-	}
-	if is, err := f.is(v, heap.TypeString); err != nil || !is {
-		return "", false, err
+func (f *statements) askSQL(_ uint64, at attach.Address) string {
+	v := f.word(at)
+	if !f.is(v, heap.TypeString) {
+		return ""
 	}
 	text, cut, err := f.objects.Prefix(v, maxRawStatement)
-	if err != nil {
-		return "", false, err
+	switch {
+	case f.fails(err):
+		return ""
+	case f.values:
+		return sampler.CutName(strings.Join(strings.Fields(text), " "))
 	}
-	if f.values {
-		return sampler.CutName(strings.Join(strings.Fields(text), " ")), true, nil
-	}
-	return SQL(text, cut), true, nil
+	return SQL(text, cut)
 }
 
 // askCommand reads a Redis command: an Array that begins with its name.
-func (f *statements) askCommand(_ uint64, at attach.Address) (string, bool, error) {
-	v, err := f.word(at)
-	if err != nil {
-		return "", false, err
-	}
-	return f.command(v)
-}
+func (f *statements) askCommand(_ uint64, at attach.Address) string { return f.command(f.word(at)) }
 
 // askCommands reads a list of Redis commands: the first one's name, and how many follow.
-func (f *statements) askCommands(_ uint64, at attach.Address) (string, bool, error) {
-	v, err := f.word(at)
-	if err != nil {
-		return "", false, err
-	}
-	_, n, first, err := f.list(v)
-	if err != nil || n == 0 {
-		return "", false, err
-	}
-	text, found, err := f.command(first)
-	if found && n > 1 {
+func (f *statements) askCommands(_ uint64, at attach.Address) string {
+	_, n, first := f.list(f.word(at))
+	text := f.command(first)
+	if text != "" && n > 1 {
 		text += " and " + strconv.FormatUint(n-1, 10) + " more"
 	}
-	return text, found, err
+	return text
 }
 
-// list returns where an Array's elements are, how many there are, and the first; n is 0 where there are none, and for another object.
-func (f *reader) list(v uint64) (at attach.Address, n, first uint64, err error) {
-	if is, err := f.is(v, heap.TypeArray); err != nil || !is {
-		return 0, 0, 0, err
+// list returns the address of an Array's elements, their number, and the first one. n is zero for an empty Array, and
+// for another object.
+func (f *reader) list(v uint64) (at attach.Address, n, first uint64) {
+	if !f.is(v, heap.TypeArray) {
+		return 0, 0, 0
 	}
-	if at, n, err = f.objects.Array(v); err != nil || n == 0 {
-		return 0, 0, 0, err
+	at, n, err := f.objects.Array(v)
+	if f.fails(err) || n == 0 {
+		return 0, 0, 0
 	}
-	first, err = f.word(at)
-	return at, n, first, err
+	return at, n, f.word(at)
 }
 
-func (f *statements) command(v uint64) (string, bool, error) {
-	at, n, first, err := f.list(v)
-	if err != nil || n == 0 {
-		return "", false, err
-	}
-	var failed error
-	verb := Command(f.text(first, maxVerb+1, &failed))
+func (f *statements) command(v uint64) string {
+	at, n, first := f.list(v)
+	verb := Command(f.text(first, maxVerb+1))
 	if f.values && verb != "" {
 		for i := uint64(1); i < min(n, maxInspected); i++ {
-			arg, err := f.word(at + attach.Address(8*i))
-			if err != nil {
-				return "", false, err
-			}
-			verb += " " + f.inspect(arg, 1, &failed)
+			verb += " " + f.inspect(f.word(at+attach.Address(8*i)), 1)
 		}
 	}
-	return verb, verb != "" && failed == nil, failed
+	return verb
 }
 
-// askCache reads what Dalli asks memcached: an operation's name.
-func (f *statements) askCache(_ uint64, at attach.Address) (string, bool, error) {
-	v, err := f.word(at)
-	if err != nil {
-		return "", false, err
+// askCache reads the name of the operation that Dalli asks memcached for.
+func (f *statements) askCache(_ uint64, at attach.Address) string {
+	name := f.text(f.word(at), maxVerb+1)
+	if !cacheCommands[name] {
+		return ""
 	}
-	var failed error
-	name := f.text(v, maxVerb+1, &failed)
-	return name, failed == nil && cacheCommands[name], failed
+	return name
 }
 
 // cacheCommands are memcached's, in Dalli's words. Read-only.
 var cacheCommands = wordSet(`get gat set add replace delete incr decr append prepend cas touch flush noop stats version multi_get`)
 
 // askHTTP reads Net::HTTP's request: its method, and the connection's host.
-func (f *statements) askHTTP(self uint64, at attach.Address) (string, bool, error) {
-	v, err := f.word(at)
-	if err != nil {
-		return "", false, err
-	}
-	if is, err := f.is(v, heap.TypeObject); err != nil || !is {
-		return "", false, err
-	}
-	method, ok, err := f.objects.Ivar(v, "@method")
-	if err != nil || !ok {
-		return "", false, err
-	}
-	host, ok, err := f.objects.Ivar(self, "@address")
-	if err != nil || !ok {
-		return "", false, err
-	}
-	var failed error
-	verb, name := Method(f.text(method, maxMethod+1, &failed)), Host(f.text(host, maxHost+1, &failed))
-	if f.values && verb != "" && name != "" {
-		path, ok, err := f.objects.Ivar(v, "@path")
-		if err != nil {
-			return "", false, err
-		}
-		if ok {
-			name += f.text(path, maxText, &failed)
-		}
-	}
-	if failed != nil || verb == "" || name == "" {
-		return "", false, failed
-	}
-	return verb + " " + name, true, nil
-}
-
-// Host is the name or address of a host as it may be shown, else "".
-func Host(s string) string {
-	if s == "" || len(s) > maxHost {
+func (f *statements) askHTTP(self uint64, at attach.Address) string {
+	v := f.word(at)
+	if !f.is(v, heap.TypeObject) {
 		return ""
 	}
-	for i := range len(s) {
-		if !letter(s[i]) && !digit(s[i]) && strings.IndexByte(".-_:[]", s[i]) < 0 {
-			return ""
-		}
+	method := f.ivar(v, "@method")
+	if method == 0 {
+		return ""
+	}
+	host := f.ivar(self, "@address")
+	if host == 0 {
+		return ""
+	}
+	verb, name := Method(f.text(method, maxMethod+1)), Host(f.text(host, maxHost+1))
+	if verb == "" || name == "" {
+		return ""
+	}
+	if f.values {
+		name += f.text(f.ivar(v, "@path"), maxText)
+	}
+	return verb + " " + name
+}
+
+// Host returns the name or address of a host if it can be one, else "".
+func Host(s string) string {
+	if len(s) > maxHost || !hasOnly(s, ".-_:[]") {
+		return ""
 	}
 	return s
 }
 
-// inspect writes down a value for whoever asked for values.
-func (f *reader) inspect(v uint64, depth int, failed *error) string {
+// inspect writes down a value. It is called only if the user asked for values.
+func (f *reader) inspect(v uint64, depth int) string {
 	if v == 0 || depth > maxInspectedDepth {
 		return "…"
 	}
-	if n, err := f.objects.Int(v); err == nil {
+	n, err := f.objects.Int(v)
+	if err == nil {
 		return strconv.FormatInt(n, 10)
-	} else if err == view.ErrMissing {
-		*failed = err
 	}
-	if is, err := f.objects.Is(v, heap.TypeArray); err == view.ErrMissing {
-		*failed = err
+	f.lacks(err)
+	array, err := f.objects.Is(v, heap.TypeArray)
+	switch {
+	case f.lacks(err):
 		return ""
-	} else if is {
-		at, n, err := f.objects.Array(v)
-		if err != nil {
-			if err == view.ErrMissing {
-				*failed = err
-			}
-			return "[…]"
-		}
-		var b strings.Builder
-		b.WriteByte('[')
-		for i := uint64(0); i < n; i++ {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			if i == maxInspected || b.Len() > maxValue {
-				b.WriteString("…")
-				break
-			}
-			w, err := f.objects.View.Word(at + attach.Address(8*i))
-			if err != nil {
-				if err == view.ErrMissing {
-					*failed = err
-				}
-				break
-			}
-			b.WriteString(f.inspect(w, depth+1, failed))
-		}
-		b.WriteByte(']')
-		return b.String()
+	case array:
+		return f.inspectArray(v, depth)
 	}
-	if is, err := f.objects.Is(v, heap.TypeString); err == view.ErrMissing {
-		*failed = err
-	} else if is {
-		if s, cut, err := f.objects.Prefix(v, maxValue); err == view.ErrMissing {
-			*failed = err
-		} else if err == nil {
+	if isString, err := f.objects.Is(v, heap.TypeString); !f.lacks(err) && isString {
+		if s, cut, err := f.objects.Prefix(v, maxValue); !f.lacks(err) && err == nil {
 			if cut {
 				s += "…"
 			}
 			return strconv.Quote(s)
 		}
 	}
-	if s := f.text(v, maxValue, failed); s != "" {
+	if s := f.text(v, maxValue); s != "" {
 		return ":" + s
 	}
 	return "…"
+}
+
+func (f *reader) inspectArray(v uint64, depth int) string {
+	at, n, err := f.objects.Array(v)
+	if err != nil {
+		f.lacks(err)
+		return "[…]"
+	}
+	var b strings.Builder
+	b.WriteByte('[')
+	for i := uint64(0); i < n; i++ {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if i == maxInspected || b.Len() > maxValue {
+			b.WriteString("…")
+			break
+		}
+		w, err := f.objects.View.Word(at + attach.Address(8*i))
+		if err != nil {
+			f.lacks(err)
+			break
+		}
+		b.WriteString(f.inspect(w, depth+1))
+	}
+	b.WriteByte(']')
+	return b.String()
 }

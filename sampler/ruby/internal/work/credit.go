@@ -8,8 +8,8 @@ const maxCredit = 5e6
 // errPutOff: looking anew has taken the time that it may take; a later tick looks.
 var errPutOff = errors.New("put off")
 
-// Allow gives looking anew ns more time, and bounds it from now on: what the threads still work for, as far as that is known, is
-// looked at in any case. Before the first call there is no bound.
+// Allow gives looking anew ns more time, and bounds it from now on. What the threads work for already is confirmed in
+// any case. Before the first call there is no bound.
 func (f *allowance) Allow(ns int64) {
 	if !f.bounded {
 		f.bounded, f.credit = true, maxCredit

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCredit: what is looked at anew takes no longer than what was allowed, but for the last look; without a bound, as long as
-// it takes.
+// TestCredit: what is looked at anew takes no longer than what was allowed, but for the last look; without a bound, as
+// long as it takes.
 func TestCredit(t *testing.T) {
 	now := int64(0)
 	look := func() error { now += 1e6; return nil }

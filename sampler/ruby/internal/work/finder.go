@@ -57,6 +57,9 @@ type reader struct {
 	scratch heap.Watch
 	frame   liveFrame
 	calls   int
+	// failed is the first error since settled began to read. What is read after it is of no use: the readers go on with
+	// zero values.
+	failed error
 }
 
 // statements finds what threads ask servers for.
@@ -73,15 +76,16 @@ type describer struct {
 	paths paths
 }
 
-// allowance bounds what looking anew takes: if bounded, credit ns more, until there is more of it. now is CLOCK_MONOTONIC in ns.
+// allowance bounds what looking anew takes: if bounded, credit ns more, until there is more of it. now is
+// CLOCK_MONOTONIC in ns.
 type allowance struct {
 	now     func() int64
 	bounded bool
 	credit  int64
 }
 
-// NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments, literals. now is
-// CLOCK_MONOTONIC in ns.
+// NewFinder returns a Finder that reads mem, through d's code and objects. values has it read paths, arguments,
+// literals. now is CLOCK_MONOTONIC in ns.
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
 	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task)}
 	f.reader = reader{mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
@@ -90,8 +94,9 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 	return f
 }
 
-// Look says for whom a thread works whose stack was just read, in s. What s.Plan has added was read in the same call, if it was
-// called. It returns the number of system calls made. What can't be read, or changes meanwhile, is empty; an error is the target's.
+// Look says what a thread works for whose stack was just read, in s. What s.Plan has added was read in the same call,
+// if it was called. It returns the number of system calls made. What can't be read, or changes meanwhile, is empty; an
+// error is the target's.
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	if g := f.dict.Generation(); g != s.generation {
@@ -122,9 +127,9 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, nil
 }
 
-// LookOutward makes what the frames of a fiber say, which has resumed the one that a thread runs, what the thread works on, where its
-// own say nothing (s.Idle()): who runs an Enumerator within a request works for that. outer is what is known of the fiber's
-// frames from look to look. The results are as of Look.
+// LookOutward finds what a thread works for in the frames of a fiber that has resumed the running one, if that says
+// nothing itself (s.Idle()). Code that runs an Enumerator within a request works for the request. outer is the State of
+// the fiber. The results are as for Look.
 func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	err = f.lookForTask(outer, fr)
@@ -151,7 +156,7 @@ func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error)
 func (f *Finder) lookForTask(s *State, fr *Frames) error {
 	s.anew = false
 	same := s.sameFrames(fr)
-	if same && f.stands(&s.from) {
+	if same && f.unchanged(&s.from) {
 		f.seen(s.task, fr.NowNS)
 		return nil
 	}
@@ -162,31 +167,29 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) }) // what has begun meanwhile has done so since lookedNS
 }
 
-// lookAnew is lookForTask where what is known does not tell. same: the frame that told the last task is still there.
+// lookAnew is lookForTask if what is known does not tell. same: the frame that told the last task is still there.
 func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	var r reading
+	j, found := 0, false
+	var err error
 	if same {
-		// The same variable of the same frame: the same request with more known of it, or the next one of the same loop.
-		j := len(s.outer) / fr.Size
+		// The same variable of the same frame: the same request with more known of it, or the next one of the same
+		// loop.
+		j = len(s.outer) / fr.Size
 		r.seen = &s.from
-		found, err := f.readCandidate(fr, j, &r)
-		if err != nil {
-			return err
-		}
-		if found {
-			f.take(s, &r, fr, j)
-			return nil
-		}
+		found, err = f.readCandidate(fr, j, &r)
 	}
-	j, err := f.findTask(s, fr, &r)
-	if err != nil {
+	if err == nil && !found {
+		j, err = f.findTask(s, fr, &r)
+	}
+	switch {
+	case err != nil:
 		return err
-	}
-	if j == 0 {
+	case j == 0:
 		f.drop(s, fr)
-		return nil
+	default:
+		f.take(s, &r, fr, j)
 	}
-	f.take(s, &r, fr, j)
 	return nil
 }
 
@@ -222,22 +225,22 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	s.from.Set(f.notes)
 }
 
-// stands reports whether what an answer was read from still says the same.
-func (f *reader) stands(w *heap.Watch) bool {
+// unchanged reports whether what an answer was read from still says the same.
+func (f *reader) unchanged(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls
 	return same
 }
 
-// findTask searches the frames from the outside for one that says what the thread works on, and returns its number from there; 0: none.
+// findTask searches the frames from the outside for one that says what the thread works on. It returns the frame's
+// number from there, or zero.
 func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	n, candidates := min(fr.count(), maxOuter), 0
 	for from := 1 + f.bare(s, fr); from < n; from += outerStep {
 		to := min(from+outerStep, n)
 		last := len(fr.Raw) - from*fr.Size
 		part := fr.Raw[last-(to-from)*fr.Size : last]
-		scopes, err := f.code.Scopes(part, f.scopes[:0])
-		f.scopes = scopes[:0]
+		scopes, err := f.scopesOf(part)
 		if err != nil {
 			return 0, err
 		}
@@ -286,16 +289,11 @@ func (f *Finder) bare(s *State, fr *Frames) int {
 func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err error) {
 	frame, at := fr.outer(j)
 	f.frame = frameOf(fr, at, frame)
-	scopes, err := f.code.Scopes(frame, f.scopes[:0])
-	f.scopes = scopes[:0]
+	scopes, err := f.scopesOf(frame)
 	if err != nil || len(scopes) != 1 {
 		return false, err
 	}
-	site := f.site(&scopes[0])
-	if site.task == nil {
-		return false, nil
-	}
-	return f.readTask(&scopes[0], site, r)
+	return f.readTask(&scopes[0], f.site(&scopes[0]), r)
 }
 
 // readTask reads the variables of a frame that can say what its thread works on. f.notes are what was read.
@@ -305,12 +303,12 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 		if c.local != receiver {
 			r.slot = scope.Locals.At(scope.EP, c.local)
 		}
-		found, err := f.settled(func() (bool, error) {
-			found, err := c.read(&f.describer, scope, r)
-			if !errors.Is(err, view.ErrMissing) {
+		found, err := f.settled(func() bool {
+			found := c.read(&f.describer, scope, r)
+			if !errors.Is(f.failed, view.ErrMissing) {
 				r.seen = nil // if it does not hold, it is read anew
 			}
-			return found, err
+			return found
 		})
 		if err != nil || found {
 			return found, err
@@ -319,18 +317,19 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 	return false, nil
 }
 
-// settled reads something through the view and has it confirmed: what it was read from says the same afterwards, and the frame f.frame
-// still runs. f.notes is what it was read from. The error says that it changes or can't be read, or is the target's.
-func (f *reader) settled(read func() (found bool, err error)) (found bool, err error) {
+// settled reads something through the view and has it confirmed: what it was read from says the same afterwards, and
+// the frame f.frame still runs. f.notes is what it was read from. The error says that it changes or cannot be read, or
+// is the target's.
+func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 	for range readTries {
 		f.tries++
 		f.notes = f.notes[:0]
-		err := f.objects.Read(func() (err error) {
-			f.notes = f.notes[:0]
+		err := f.objects.Read(func() error {
+			f.failed, f.notes = nil, f.notes[:0]
 			f.objects.Record(&f.notes)
 			defer f.objects.Record(nil)
-			found, err = read()
-			return err
+			found = read()
+			return f.failed
 		})
 		switch {
 		case errors.Is(err, attach.ErrGone), errors.Is(err, view.ErrStopped):
@@ -354,37 +353,99 @@ func (f *reader) settled(read func() (found bool, err error)) (found bool, err e
 	return false, errChanged
 }
 
-// word reads the variable at an address.
-func (f *reader) word(at attach.Address) (uint64, error) {
-	b, err := f.objects.View.Bytes(at, 8)
-	if err != nil {
-		return 0, err
-	}
-	f.objects.Note(at, b, 0)
-	return view.U64(b), nil
+// fails notes an error of reading, and reports whether there is one.
+func (f *reader) fails(err error) bool {
+	f.failed = cmp.Or(f.failed, err)
+	return err != nil
 }
 
-// is reports whether a value is a heap object of a type. That it can't be told, while a compaction moves it say, is an error: what another
-// frame or another object says would be taken for the answer.
-func (f *reader) is(v, typ uint64) (bool, error) {
+// lacks notes that memory has to be fetched first, and reports whether an error says so. It ignores other errors.
+func (f *reader) lacks(err error) bool {
+	if err != view.ErrMissing {
+		return false
+	}
+	f.failed = err
+	return true
+}
+
+// word reads the variable at an address.
+func (f *reader) word(at attach.Address) uint64 {
+	b, err := f.objects.View.Bytes(at, 8)
+	if f.fails(err) {
+		return 0
+	}
+	f.objects.Note(at, b, 0)
+	return view.U64(b)
+}
+
+// ivar reads an instance variable of an object. It returns zero if the object has none of that name, and for false.
+func (f *reader) ivar(object uint64, name string) uint64 {
+	if object == 0 {
+		return 0
+	}
+	v, _, err := f.objects.Ivar(object, name)
+	f.fails(err)
+	return v
+}
+
+// is reports whether a value is a heap object of a type. While a compaction moves the object this cannot be told, and
+// fails. Otherwise the reader would take what another frame or object says for the answer.
+func (f *reader) is(v, typ uint64) bool {
 	if !f.objects.IsObject(v) {
-		return false, nil
+		return false
 	}
 	flags, err := f.objects.Flags(v)
-	if err != nil {
-		return false, err
+	if f.fails(err) {
+		return false
 	}
 	switch t := flags & heap.TypeMask; t {
 	case heap.TypeNone, heap.TypeMoved:
-		return false, errChanged
+		f.fails(errChanged)
+		return false
 	default:
-		return t == typ, nil
+		return t == typ
 	}
 }
 
-// quietly reads what need not be confirmed: texts of objects that don't change while what leads to them does not.
+// lookUp sets values to what a Hash has for names, as heap.Objects.Lookup does. It reports false for another object.
+func (f *reader) lookUp(v uint64, names []string, values []uint64) bool {
+	return f.is(v, heap.TypeHash) && !f.fails(f.objects.Lookup(v, names, values))
+}
+
+// classOf returns the path of an object's class, "" if it has none.
+func (f *reader) classOf(v uint64) string {
+	class, err := f.objects.ClassOf(v)
+	f.fails(err)
+	return class
+}
+
+// quietly reads what need not be confirmed: texts of objects that do not change while what leads to them does not.
 func (f *reader) quietly(read func()) {
 	f.objects.Record(nil)
 	read()
 	f.objects.Record(&f.notes)
+}
+
+// scopesOf returns the scopes of some frames. They are valid until the next call.
+func (f *reader) scopesOf(frames []byte) ([]code.Scope, error) {
+	scopes, err := f.code.Scopes(frames, f.scopes[:0])
+	f.scopes = scopes[:0]
+	return scopes, err
+}
+
+// eachScope calls visit with the scopes of the n innermost frames, from the innermost outward, until it is done.
+func (f *reader) eachScope(fr *Frames, n int, visit func(*code.Scope) (done bool, err error)) error {
+	for from := 0; from < n; from += innerStep {
+		scopes, err := f.scopesOf(fr.Raw[from*fr.Size : min(from+innerStep, n)*fr.Size])
+		if err != nil {
+			return err
+		}
+		for i := range scopes {
+			scopes[i].Frame += from
+			if done, err := visit(&scopes[i]); done || err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

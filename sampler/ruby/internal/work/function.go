@@ -1,11 +1,9 @@
 package work
 
-import (
-	"github.com/ddtop/ddtop/attach"
-)
+import "github.com/ddtop/ddtop/attach"
 
-// askFunctions are C functions of clients that are given a statement, by their labels, and which of their arguments it is. What their
-// gems call them differs between versions: an alias goes by the name it was defined by. Read-only.
+// askFunctions are C functions of clients that are given a statement, by their labels, and which of their arguments it
+// is. What their gems call them differs between versions: an alias goes by the name it was defined by. Read-only.
 var askFunctions = map[string]int{
 	"PG::Connection#exec": 0, "PG::Connection#async_exec": 0, "PG::Connection#sync_exec": 0,
 	"PG::Connection#query": 0, "PG::Connection#async_query": 0,
@@ -19,7 +17,7 @@ var askFunctions = map[string]int{
 	"TinyTds::Client#execute": 0,
 }
 
-// function returns what the innermost frame says if it is that of such a C function; its ask is nil where it is not.
+// function returns what the innermost frame asks if it is one of such a C function. Otherwise its ask is nil.
 func (f *statements) function(fr *Frames) asking {
 	function, caller := fr.Raw[:fr.Size], fr.Raw[fr.Size:2*fr.Size]
 	at, n, ok := f.code.Arguments(function, caller)
@@ -32,10 +30,9 @@ func (f *statements) function(fr *Frames) asking {
 	if !ok || !frame.C || i >= n {
 		return asking{}
 	}
-	return asking{at: at + attach.Address(8*i), self: selfOf(function), ask: func(f *statements, self uint64, arg attach.Address) (string, bool, error) {
-		// The receiver is in front of the arguments.
-		if v, err := f.word(at - 8); err != nil || v != self {
-			return "", false, err
+	return asking{at: at + attach.Address(8*i), self: selfOf(function), ask: func(f *statements, self uint64, arg attach.Address) string {
+		if f.word(at-8) != self || f.failed != nil { // the receiver is in front of the arguments
+			return ""
 		}
 		return f.askSQL(self, arg)
 	}}

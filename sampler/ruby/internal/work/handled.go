@@ -11,15 +11,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// maxMessage is how much is told of an exception's message, in bytes.
+// maxMessage bounds an exception's message, in bytes.
 const maxMessage = 200
 
 // handled is which exception a thread handles.
 type handled struct {
 	id   sampler.TextID
 	text string
-	// ec and version are those of the frames that it was read with: others can have another one. Where neither a rescue nor an ensure is
-	// among them, version is 0, and the context alone says it. known: it was read.
+	// ec and version are of the frames that it was read with. version is zero if neither a rescue nor an ensure is
+	// among them. Then only the context says it. known: it was read.
 	ec      attach.Address
 	version uint64
 	known   bool
@@ -46,14 +46,15 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	}
 	if h.known && h.ec == fr.EC && h.version == version {
 		if !s.anew || h.text == "" {
-			if f.stands(&h.from) {
+			if f.unchanged(&h.from) {
 				if version == 0 {
 					h.frame.set(frameOf(fr, fr.inner(0), fr.Raw))
 				}
 				return nil
 			}
 		} else {
-			// It was read before what the thread works on, and the frames may have returned since: the words that they leave behind stand.
+			// It was read before what the thread works on, and the frames may have returned since: the words that they
+			// leave behind stand.
 			h.from.Unplan()
 		}
 	}
@@ -87,20 +88,20 @@ func (f *reader) paired(s *State, fr *Frames) bool {
 	return f.lives(&f.frame, &s.from)
 }
 
-// lives reports whether what was read of a frame still stands, and the frame runs. One that has returned leaves its words as they were.
+// lives reports whether what was read of a frame still stands, and the frame runs. One that has returned leaves its
+// words as they were.
 func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
 	return err == nil && same
 }
 
-// readException reads the exception that is handled: "" for none, and for one whose class has no name. f.notes is what it was read from.
+// readException reads the exception that is handled: "" for none, and for one whose class has no name. f.notes is what
+// it was read from.
 func (f *Finder) readException(fr *Frames) (text string, err error) {
 	var scopes []code.Scope
 	if fr.Handlers > 0 {
-		scopes, err = f.code.Scopes(fr.Raw, f.scopes[:0])
-		f.scopes = scopes[:0]
-		if err != nil {
+		if scopes, err = f.scopesOf(fr.Raw); err != nil {
 			return "", err
 		}
 		n := 0
@@ -113,63 +114,54 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 			return "", errChanged // one is in a frame that a JIT keeps elsewhere
 		}
 	}
-	_, err = f.settled(func() (found bool, err error) {
+	_, err = f.settled(func() bool {
 		v, from, err := f.code.Errinfo(scopes, fr.EC)
 		at := 0
 		if from >= 0 {
 			at = scopes[from].Frame
 		}
 		f.frame = frameOf(fr, fr.inner(at), fr.Raw[at*fr.Size:])
-		if err != nil || v == 0 {
-			text = ""
-			return false, err
+		if text = ""; !f.fails(err) && v != 0 {
+			text = f.exceptionText(v)
 		}
-		text, err = f.exceptionText(v)
-		return text != "", err
+		return text != ""
 	})
 	return text, err
 }
 
-// exceptionText is an exception's class, with its message where values are asked for: the text that it was made with, whatever a method
-// of its class makes of it.
-func (f *Finder) exceptionText(v uint64) (string, error) {
+// exceptionText returns an exception's class, with its message if values are asked for. The message is the text that
+// the exception was made with, whatever a method of its class makes of it.
+func (f *Finder) exceptionText(v uint64) string {
 	// An abandoned fiber, which the collector has not freed yet, names an object that it may have freed.
-	if is, err := f.is(v, heap.TypeObject); err != nil || !is {
-		return "", err
+	if !f.is(v, heap.TypeObject) {
+		return ""
 	}
-	if _, err := f.word(attach.Address(v) + heap.BasicClass); err != nil {
-		return "", err
+	f.word(attach.Address(v) + heap.BasicClass)
+	if f.failed != nil {
+		return ""
 	}
 	class := ""
-	var err error
 	f.quietly(func() {
-		// Where the frame has returned meanwhile, a call's receiver can be in the variable's place.
-		if is, failed := f.objects.Exception(v); failed != nil || !is {
-			err = failed
-			return
+		// If the frame has returned meanwhile, a call's receiver can be in the variable's place.
+		if is, err := f.objects.Exception(v); !f.fails(err) && is {
+			class = f.classOf(v)
 		}
-		class, err = f.objects.ClassOf(v)
 	})
 	switch {
-	case err != nil || !constantPath(class):
-		return "", err
+	case !constantPath(class):
+		return ""
 	case !f.values, class == "UncaughtThrowError": // its text is a format
-		return class, nil
+		return class
 	}
-	message, ok, err := f.objects.Ivar(v, "mesg")
-	if err != nil || !ok {
-		return class, err
-	}
-	if is, err := f.is(message, heap.TypeString); err != nil {
-		return "", err
-	} else if !is {
-		return class, nil
+	message := f.ivar(v, "mesg")
+	if !f.is(message, heap.TypeString) {
+		return class
 	}
 	text, more, err := f.objects.Prefix(message, maxMessage+utf8.UTFMax)
-	if err != nil || text == "" {
-		return class, err
+	if f.fails(err) || text == "" {
+		return class
 	}
-	return class + ": " + cutMessage(text, more), nil
+	return class + ": " + cutMessage(text, more)
 }
 
 // cutMessage cuts a message of which the beginning was read; more: there is more of it.
@@ -187,7 +179,8 @@ func cutMessage(s string, more bool) string {
 	return s
 }
 
-// constantPath reports whether s is the path of a class that stands in constants: others have addresses in it, or any text.
+// constantPath reports whether s is the path of a class that stands in constants: others have addresses in it, or any
+// text.
 func constantPath(s string) bool {
 	for name := range strings.SplitSeq(s, "::") {
 		for i, c := range name {

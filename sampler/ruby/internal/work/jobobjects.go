@@ -1,7 +1,6 @@
 package work
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -9,148 +8,113 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// readPerforming reads the receiver of perform_now: a job of Active Job, whoever has called it.
-func (f *describer) readPerforming(_ *code.Scope, r *reading) (found bool, err error) {
-	v, err := f.word(r.slot)
-	if err != nil {
-		return false, err
+// readPerforming reads the receiver of perform_now: a job of Active Job, whatever code has called it.
+func (f *describer) readPerforming(_ *code.Scope, r *reading) bool {
+	v := f.word(r.slot)
+	if !f.is(v, heap.TypeObject) {
+		return false // the class, on its way to a job
 	}
-	if is, err := f.is(v, heap.TypeObject); err != nil || !is {
-		return false, err // the class, on its way to a job
-	}
-	id, ok, err := f.objects.Ivar(v, "@job_id")
-	if err != nil || !ok {
-		return false, err
-	}
-	var args uint64
-	if f.values {
-		if args, _, err = f.objects.Ivar(v, "@arguments"); err != nil {
-			return false, err
-		}
+	id := f.ivar(v, "@job_id")
+	if id == 0 {
+		return false
 	}
 	r.key.hash = v
-	return f.jobObject(r, v, id, args)
+	return f.jobObject(r, v, id, f.argumentsOf(v, "@arguments"))
 }
 
-// jobObject takes a job from an object of its class: id is its number or the like, and args its arguments; 0: not known.
-func (f *describer) jobObject(r *reading, v, id, args uint64) (found bool, err error) {
-	var failed error
+// argumentsOf returns an instance variable that holds arguments. It is zero if they are not wanted.
+func (f *describer) argumentsOf(v uint64, name string) uint64 {
+	if !f.values {
+		return 0
+	}
+	return f.ivar(v, name)
+}
+
+// jobObject takes a job from an object of its class. id is its number or the like, and args its arguments. They are
+// zero if not known.
+func (f *describer) jobObject(r *reading, v, id, args uint64) bool {
 	class := ""
-	r.identity[identityText] = f.identityOf(id, &failed)
+	r.identity[identityText] = f.identityOf(id)
 	f.quietly(func() {
-		var err error
-		class, err = f.objects.ClassOf(v)
-		failed = cmp.Or(failed, err)
-		if f.values && args != 0 {
-			r.values = f.inspect(args, 0, &failed)
+		class = f.classOf(v)
+		if args != 0 {
+			r.values = f.inspect(args, 0)
 		}
 	})
-	if failed != nil {
-		return false, failed
+	if f.failed != nil || !className(class) {
+		return false
 	}
-	if !className(class) {
-		return false, nil
-	}
-	r.kind, r.endpoint = sampler.WorkJob, class
-	r.identity[0], r.identity[1], r.identity[2] = v, id, args
-	return true, nil
+	r.setJob(class, v, id, args)
+	return true
 }
 
-// readDelayed reads a job of Delayed Job, which has loaded what it performs: an object of the job's class, Active Job's wrapper, or a
-// method to be called (handle_asynchronously, delay).
-func (f *describer) readDelayed(v uint64, r *reading) (found bool, err error) {
-	payload, ok, err := f.objects.Ivar(v, "@payload_object")
-	if err != nil || !ok || !f.objects.IsObject(payload) {
-		return false, err
+// setJob makes it a job of a class or method, which these values tell from others.
+func (r *reading) setJob(endpoint string, identity ...uint64) {
+	r.kind, r.endpoint = sampler.WorkJob, endpoint
+	copy(r.identity[:], identity)
+}
+
+// readDelayed reads a job of Delayed Job, which has loaded what it performs: an object of the job's class, Active Job's
+// wrapper, or a method to be called (handle_asynchronously, delay).
+func (f *describer) readDelayed(v uint64, r *reading) bool {
+	payload := f.ivar(v, "@payload_object")
+	if !f.objects.IsObject(payload) {
+		return false
 	}
 	class := ""
-	var failed error
-	f.quietly(func() { class, failed = f.objects.ClassOf(payload) })
-	if failed != nil {
-		return false, failed
+	f.quietly(func() { class = f.classOf(payload) })
+	if f.failed != nil {
+		return false
 	}
-	id, err := f.attribute(v, "id")
-	if err != nil {
-		return false, err
-	}
+	id := f.attribute(v, "id")
 	switch {
+	case f.failed != nil:
+		return false
 	case strings.HasSuffix(class, "::"+wrapperClass):
-		data, ok, err := f.objects.Ivar(payload, "@job_data")
-		if err != nil || !ok {
-			return false, err
-		}
-		if is, err := f.is(data, heap.TypeHash); err != nil || !is {
-			return false, err
-		}
 		var values [jobKeys]uint64
-		if err := f.objects.Lookup(data, activeJobNames[:], values[:]); err != nil {
-			return false, err
-		}
-		return f.job(r, &values, true, true)
+		return f.lookUp(f.ivar(payload, "@job_data"), activeJobNames[:], values[:]) && f.job(r, &values, true, true)
 	case strings.HasPrefix(class, "Delayed::Performable"):
 		return f.delayedMethod(payload, id, r)
 	}
 	return f.jobObject(r, payload, id, 0)
 }
 
-// attribute reads an attribute of a record of Active Record as it came from the database; 0: it is not known.
-func (f *describer) attribute(record uint64, name string) (uint64, error) {
-	set, ok, err := f.objects.Ivar(record, "@attributes")
-	if err != nil || !ok {
-		return 0, err
+// attribute returns an attribute of a record of Active Record as it came from the database. It is zero if that is not
+// known.
+func (f *describer) attribute(record uint64, name string) uint64 {
+	set := f.ivar(record, "@attributes")
+	if !f.is(set, heap.TypeObject) {
+		return 0
 	}
-	if is, err := f.is(set, heap.TypeObject); err != nil || !is {
-		return 0, err
-	}
-	values, ok, err := f.objects.Ivar(set, "@values")
-	if err != nil || !ok {
-		return 0, err
-	}
-	if is, err := f.is(values, heap.TypeHash); err != nil || !is {
-		return 0, err
-	}
-	var of [1]uint64
-	err = f.objects.Lookup(values, []string{name}, of[:])
-	return of[0], err
+	var values [1]uint64
+	f.lookUp(f.ivar(set, "@values"), []string{name}, values[:])
+	return values[0]
 }
 
 // delayedMethod reads a Delayed::PerformableMethod: the class of the object and the method that is called.
-func (f *describer) delayedMethod(payload, id uint64, r *reading) (found bool, err error) {
-	object, ok, err := f.objects.Ivar(payload, "@object")
-	if err != nil || !ok || !f.objects.IsObject(object) {
-		return false, err
+func (f *describer) delayedMethod(payload, id uint64, r *reading) bool {
+	object := f.ivar(payload, "@object")
+	if !f.objects.IsObject(object) {
+		return false
 	}
-	method, ok, err := f.objects.Ivar(payload, "@method_name")
-	if err != nil || !ok {
-		return false, err
+	method, args := f.ivar(payload, "@method_name"), f.argumentsOf(payload, "@args")
+	if f.failed != nil || method == 0 {
+		return false
 	}
-	var args uint64
-	if f.values {
-		if args, _, err = f.objects.Ivar(payload, "@args"); err != nil {
-			return false, err
-		}
-	}
-	var failed error
-	name, of, mark := "", "", "."
+	name, class, mark := "", "", "."
 	f.quietly(func() {
-		name = f.text(method, maxClass, &failed)
-		class, is, err := f.objects.PathOfClass(object)
-		if err == nil && !is {
-			mark = "#"
-			class, err = f.objects.ClassOf(object)
+		name = f.text(method, maxClass)
+		path, isClass, err := f.objects.PathOfClass(object)
+		if class = path; !f.fails(err) && !isClass {
+			class, mark = f.classOf(object), "#"
 		}
-		of, failed = class, cmp.Or(failed, err)
 		if args != 0 {
-			r.values = f.inspect(args, 0, &failed)
+			r.values = f.inspect(args, 0)
 		}
 	})
-	if failed != nil {
-		return false, failed
+	if f.failed != nil || !className(class) || !codeName(strings.TrimRight(name, "?!="), "_") {
+		return false
 	}
-	if !className(of) || !codeName(strings.TrimRight(name, "?!="), "_") {
-		return false, nil
-	}
-	r.kind, r.endpoint = sampler.WorkJob, of+mark+name
-	r.identity[0], r.identity[1], r.identity[2] = payload, id, args
-	return true, nil
+	r.setJob(class+mark+name, payload, id, args)
+	return true
 }

@@ -1,11 +1,9 @@
 package work
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
-	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -41,61 +39,52 @@ var (
 )
 
 // readSidekiq reads Sidekiq's Hash of a job.
-func (f *describer) readSidekiq(scope *code.Scope, r *reading) (found bool, err error) {
-	return f.readJobHash(r, &sidekiqNames, true)
+func (f *describer) readSidekiq(_ *code.Scope, r *reading) bool {
+	return f.readJobHash(r, &sidekiqNames)
 }
 
 // readActiveJob reads what Active Job gives to its queue.
-func (f *describer) readActiveJob(scope *code.Scope, r *reading) (found bool, err error) {
-	return f.readJobHash(r, &activeJobNames, true)
+func (f *describer) readActiveJob(_ *code.Scope, r *reading) bool {
+	return f.readJobHash(r, &activeJobNames)
 }
 
 // readJobHash reads a job's Hash, which r's variable holds.
-func (f *describer) readJobHash(r *reading, names *[jobKeys]string, needsID bool) (found bool, err error) {
+func (f *describer) readJobHash(r *reading, names *[jobKeys]string) bool {
 	var values [jobKeys]uint64
-	if err := f.lookUp(r, names[:], values[:]); err != nil {
-		return false, err
-	}
-	return f.job(r, &values, needsID, false)
+	return f.lookUpVariable(r, names[:], values[:]) && f.job(r, &values, true, false)
 }
 
-// job takes a job from the values of its Hash. unwrapped: that was the argument of a wrapper's, and is asked for no further one, since
-// a Hash can hold itself.
-func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) (found bool, err error) {
+// job takes a job from the values of its Hash. unwrapped: the Hash was the argument of a wrapper's job. Its own
+// argument is not looked into, since a Hash can hold itself.
+func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) bool {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
-		return false, nil
+		return false
 	}
-	var failed error
 	var class, wrapped string
-	r.identity[identityText] = f.identityOf(values[jobID], &failed)
+	r.identity[identityText] = f.identityOf(values[jobID])
 	f.quietly(func() {
-		class = f.text(values[jobClass], maxClass, &failed)
-		wrapped = f.text(values[jobWrapped], maxClass, &failed)
-		if at := f.timeOfDay(values[jobEnqueued], &failed); at > 0 {
+		class = f.text(values[jobClass], maxClass)
+		wrapped = f.text(values[jobWrapped], maxClass)
+		if at := f.timeOfDay(values[jobEnqueued]); at > 0 {
 			r.queuedNS = queuedWithin(at, f.wall(), maxJobQueuedS)
 		}
 		if f.values {
-			r.values = f.inspect(values[jobArgs], 0, &failed)
+			r.values = f.inspect(values[jobArgs], 0)
 		}
 	})
-	if failed != nil {
-		return false, failed
+	if f.failed != nil {
+		return false
 	}
 	if className(wrapped) {
 		class = wrapped // what Active Job's wrapper runs
-	} else if !unwrapped && strings.HasSuffix(class, wrapperClass) {
-		if found, err := f.wrapped(values[jobArgs], values); err != nil {
-			return false, err
-		} else if found {
-			return f.job(r, values, true, true)
-		}
+	} else if !unwrapped && strings.HasSuffix(class, wrapperClass) && f.wrapped(values[jobArgs], values) {
+		return f.job(r, values, true, true)
 	}
-	if !className(class) {
-		return false, nil
+	if f.failed != nil || !className(class) {
+		return false
 	}
-	r.kind, r.endpoint = sampler.WorkJob, class
-	r.identity[0], r.identity[1], r.identity[2] = values[jobClass], values[jobID], values[jobArgs]
-	return true, nil
+	r.setJob(class, values[jobClass], values[jobID], values[jobArgs])
+	return true
 }
 
 // className reports whether s can be the name of a class: it comes out of a queue, where anybody may have written it.
@@ -111,20 +100,20 @@ func className(s string) bool {
 	return true
 }
 
-// timeOfDay returns a time of day in seconds, which Active Job writes down as text; 0: it is none.
-func (f *describer) timeOfDay(v uint64, failed *error) float64 {
-	if text := f.text(v, maxTime, failed); text != "" {
+// timeOfDay returns a time of day in seconds, which Active Job writes down as text. It is zero for anything else.
+func (f *describer) timeOfDay(v uint64) float64 {
+	if text := f.text(v, maxTime); text != "" {
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
 			return 0
 		}
 		return float64(at.UnixNano()) / 1e9
 	}
-	return f.seconds(v, failed)
+	return f.seconds(v)
 }
 
-// seconds returns a time of day in seconds; 0: it is none.
-func (f *describer) seconds(v uint64, failed *error) float64 {
+// seconds returns a time of day in seconds. It is zero for anything else.
+func (f *describer) seconds(v uint64) float64 {
 	if v == 0 || !f.objects.IsObject(v) && v&3 == 0 {
 		return 0
 	}
@@ -135,7 +124,7 @@ func (f *describer) seconds(v uint64, failed *error) float64 {
 		}
 	}
 	if err == view.ErrMissing {
-		*failed = cmp.Or(*failed, err)
+		f.fails(err)
 	}
 	if err != nil {
 		return 0
@@ -144,57 +133,34 @@ func (f *describer) seconds(v uint64, failed *error) float64 {
 }
 
 // readJob reads a variable named job: Resque's and Delayed Job's objects, Que's Hash.
-func (f *describer) readJob(scope *code.Scope, r *reading) (found bool, err error) {
-	v, err := f.word(r.slot)
-	if err != nil {
-		return false, err
-	}
+func (f *describer) readJob(_ *code.Scope, r *reading) bool {
+	v := f.word(r.slot)
 	r.key.hash = v
-	if is, err := f.is(v, heap.TypeHash); err != nil {
-		return false, err
-	} else if is {
-		if found, err := f.readJobHash(r, &queNames, true); err != nil || found {
-			return found, err
-		}
-		return f.readJobHash(r, &que1Names, true)
+	if f.is(v, heap.TypeHash) {
+		return f.readJobHash(r, &queNames) || f.failed == nil && f.readJobHash(r, &que1Names)
 	}
-	if is, err := f.is(v, heap.TypeObject); err != nil || !is {
-		return false, err
+	if !f.is(v, heap.TypeObject) {
+		return false
 	}
-	// Resque::Job keeps the Hash in @payload.
-	payload, ok, err := f.objects.Ivar(v, "@payload")
-	if err != nil {
-		return false, err
-	}
-	if !ok {
+	payload := f.ivar(v, "@payload") // Resque::Job keeps the Hash there
+	switch {
+	case f.failed != nil:
+		return false
+	case payload == 0:
 		return f.readDelayed(v, r)
 	}
-	if is, err := f.is(payload, heap.TypeHash); err != nil || !is {
-		return false, err
-	}
 	var values [jobKeys]uint64
-	if err := f.objects.Lookup(payload, resqueNames[:], values[:]); err != nil {
-		return false, err
-	}
-	if values[jobArgs] == 0 {
-		return false, nil
-	}
-	return f.job(r, &values, false, false)
+	return f.lookUp(payload, resqueNames[:], values[:]) && values[jobArgs] != 0 && f.job(r, &values, false, false)
 }
 
-// wrapped reads the Hash of Active Job that its wrapper is given as its only argument; found is false where args are others.
-func (f *describer) wrapped(args uint64, values *[jobKeys]uint64) (found bool, err error) {
-	_, n, first, err := f.list(args)
-	if err != nil || n != 1 {
-		return false, err
-	}
-	if is, err := f.is(first, heap.TypeHash); err != nil || !is {
-		return false, err
-	}
+// wrapped reads the Hash of Active Job that its wrapper is given as its only argument. It reports false for other
+// arguments.
+func (f *describer) wrapped(args uint64, values *[jobKeys]uint64) bool {
+	_, n, first := f.list(args)
 	var inner [jobKeys]uint64
-	if err := f.objects.Lookup(first, activeJobNames[:], inner[:]); err != nil || inner[jobClass] == 0 || inner[jobID] == 0 {
-		return false, err
+	if n != 1 || !f.lookUp(first, activeJobNames[:], inner[:]) || inner[jobClass] == 0 || inner[jobID] == 0 {
+		return false
 	}
 	*values = inner
-	return true, nil
+	return true
 }

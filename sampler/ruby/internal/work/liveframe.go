@@ -30,13 +30,13 @@ func frameOf(fr *Frames, at attach.Address, frame []byte) liveFrame {
 	return liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt, leads: fr.Leads}
 }
 
-// set makes it another frame, for as long as it is needed: the leads of a look are the caller's.
+// set makes it another frame. It copies the leads, which belong to the caller.
 func (f *liveFrame) set(o liveFrame) {
 	o.leads = append(f.leads[:0], o.leads...)
 	*f = o
 }
 
-// plan returns the ranges of a look.
+// plan returns the ranges that fill l.
 func (f *liveFrame) plan(l *frameLook) []attach.Range {
 	l.leads = make([]byte, 8*len(f.leads))
 	ranges := make([]attach.Range, 0, len(f.leads)+2)
@@ -46,7 +46,7 @@ func (f *liveFrame) plan(l *frameLook) []attach.Range {
 	return append(ranges, attach.Range{Addr: f.innermostAt, Buf: l.innermost[:]}, attach.Range{Addr: f.at + code.FrameISeq, Buf: l.words[:]})
 }
 
-// lives reports whether the frame ran, or waited for those it has called, at a look.
+// lives reports whether the frame ran, or waited for frames that it has called, when l was read.
 func (f *liveFrame) lives(l *frameLook) bool {
 	for i, lead := range f.leads {
 		if attach.Address(view.U64(l.leads[8*i:])) != lead.Says {
@@ -56,9 +56,10 @@ func (f *liveFrame) lives(l *frameLook) bool {
 	return l.words == f.words && attach.Address(view.U64(l.innermost[:])) <= f.at
 }
 
-// confirm reports whether a frame's words, and all that w watches, still say the same. A frame that has returned leaves its variables
-// behind, which nothing keeps the objects of. What was found holds also where a Hash has got pairs: a server and its middleware fill a
-// request's environment for its first milliseconds. That nothing was found does not: it may be there by now.
+// confirm reports whether a frame's words, and all that w watches, still say the same. A frame that has returned leaves
+// its variables behind, which nothing keeps the objects of. What was found holds also where a Hash has got pairs: a
+// server and its middleware fill a request's environment for its first milliseconds. That nothing was found does not:
+// it may be there by now.
 func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
 	confirm := w.Confirm
 	if found {

@@ -7,23 +7,25 @@ import (
 
 // Named limits of what is learnt of paths.
 const (
-	// maxPositionWords is how many different words may stand at one place of a path while most of them come once or twice: more are values.
+	// maxPositionWords is how many different words may stand at one place of a path while most of them come once or
+	// twice: more are values.
 	maxPositionWords = 32
 	// usualVisits is how often words of routes come on average, at least.
 	usualVisits = 4
 	// maxRoutesAt is how many words may stand at one place in any case.
 	maxRoutesAt = 128
-	// oftenVisits and oftenShare are how often, and in which part of all requests at a place, one in so many, a word comes that stays one
-	// where the others have become values: who tries a thousand paths does not take the names from the program's routes.
+	// oftenVisits and oftenShare say which words stay words where the others have become values: those that come so
+	// often, and in one of so many requests at a place. So a visitor who tries a thousand paths does not take the names
+	// from the routes.
 	oftenVisits, oftenShare = 16, 64
 	// maxPathNodes bounds the words that are remembered, of all places together: 1 MB.
 	maxPathNodes = 4096
 )
 
-// paths learns which parts of paths are values though they look like words: names of people, products, random letters. A route has few words
-// at a place, under the same beginning; where there are more than maxPositionWords, and most are met once or twice, they are values: ":id"
-// stands for them from then on, and what follows them is taken together. What is learnt does not depend on the order of requests, but
-// for those that came before there were enough.
+// paths learns which parts of paths are values though they look like words: names of people, products, random letters.
+// A route has few words at a place, under the same beginning. If there are more than maxPositionWords, and most are met
+// once or twice, they are values. From then on ":id" stands for them, and what follows them is taken together. The
+// order of requests matters only until there were enough of them.
 type paths struct {
 	root  pathNode
 	nodes int
@@ -34,7 +36,7 @@ type paths struct {
 // pathNode is the beginning of paths, with the words that follow it.
 type pathNode struct {
 	words map[string]*pathNode
-	// id is what follows it in place of values; nil: none does.
+	// id is what follows it in place of values. It is nil if no value does.
 	id *pathNode
 	// visits is how many requests came this way, of which wordVisits went on to one of words.
 	visits, wordVisits uint64
@@ -79,7 +81,8 @@ func (p *paths) fold(pattern string) string {
 	return strings.Join(out, "/")
 }
 
-// next is where a part of a pattern leads; nil: nowhere yet. value: it is a value, though it looks like a word.
+// next returns the node that a part of a pattern leads to, or nil. value: the part is a value, though it looks like a
+// word.
 func (n *pathNode) next(part string) (to *pathNode, value bool) {
 	switch {
 	case n == nil || part == "":
@@ -168,7 +171,7 @@ func (n *pathNode) turn() {
 	n.id.settle()
 }
 
-// merge adds what another one has, without a look at how much that is by then.
+// merge adds the words of another node, however many there are then.
 func (n *pathNode) merge(o *pathNode) {
 	n.visits, n.wordVisits, n.seen, n.values = n.visits+o.visits, n.wordVisits+o.wordVisits, max(n.seen, o.seen), n.values || o.values
 	if o.id != nil {
@@ -227,7 +230,7 @@ func (p *paths) makeRoom() {
 	p.nodes = p.root.count() - 1
 }
 
-// forget forgets what nobody came by since a request.
+// forget forgets what no request has visited since one.
 func (n *pathNode) forget(since uint64) {
 	if n.id != nil {
 		if n.id.forget(since); n.id.seen <= since {

@@ -19,8 +19,8 @@ func token(rng *rand.Rand) string {
 	return string(b)
 }
 
-// TestPathsOfValues: values that look like words become ":id" once there are too many, and what follows them is taken together; words of
-// routes stay, in whatever order requests come.
+// TestPathsOfValues: values that look like words become ":id" once there are too many, and what follows them is taken
+// together; words of routes stay, in whatever order requests come.
 func TestPathsOfValues(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -80,7 +80,8 @@ func TestPathsOfValues(t *testing.T) {
 	}
 }
 
-// TestPathsAgainstFloods: whoever tries any number of paths takes neither memory nor the names of routes that are in use.
+// TestPathsAgainstFloods: whoever tries any number of paths takes neither memory nor the names of routes that are in
+// use.
 func TestPathsAgainstFloods(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var p paths
@@ -127,7 +128,8 @@ func TestPathsAgainstFloods(t *testing.T) {
 	}
 }
 
-// TestPathsForget: what is not asked for any more is forgotten when there is too much, the older half at once, and is learnt again.
+// TestPathsForget: what is not asked for any more is forgotten when there is too much, the older half at once, and is
+// learnt again.
 func TestPathsForget(t *testing.T) {
 	var p paths
 	words := make([]string, 0, maxRoutesAt*maxRoutesAt)

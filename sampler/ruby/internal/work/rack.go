@@ -1,7 +1,6 @@
 package work
 
 import (
-	"cmp"
 	"hash/fnv"
 
 	"github.com/ddtop/ddtop/attach"
@@ -37,7 +36,7 @@ var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QU
 	"sinatra.route", "action_dispatch.route_uri_pattern", "grape.routing_args", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
 	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT"}
 
-// envIdentity are the keys whose values a request keeps for as long as it runs. Read-only.
+// envIdentity are the keys whose values do not change during a request. Read-only.
 var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
 // envWanted are the keys whose values are read. Read-only.
@@ -46,19 +45,18 @@ var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters,
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
-// readEnv reads the environment of a request: the Rack specification says that it is a Hash, and that the two values are Strings.
-func (f *describer) readEnv(scope *code.Scope, r *reading) (found bool, err error) {
+// readEnv reads the environment of a request: the Rack specification says that it is a Hash, and that the two values
+// are Strings.
+func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	var values [envKeys]uint64
-	if err := f.lookUp(r, envNames[:], values[:]); err != nil || values[envMethod] == 0 || values[envPath] == 0 {
-		return false, err
+	if !f.lookUpVariable(r, envNames[:], values[:]) || values[envMethod] == 0 || values[envPath] == 0 {
+		return false
 	}
 	for _, i := range envWanted {
 		f.objects.Want(values[i])
 	}
-	for _, i := range []int{envMethod, envPath} {
-		if is, err := f.is(values[i], heap.TypeString); err != nil || !is {
-			return false, err
-		}
+	if !f.is(values[envMethod], heap.TypeString) || !f.is(values[envPath], heap.TypeString) {
+		return false
 	}
 	r.kind = sampler.WorkRequest
 	known := false
@@ -66,18 +64,17 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) (found bool, err erro
 		r.identity[i] = values[key]
 		known = known || f.objects.IsObject(values[key])
 	}
+	// If samples lie far apart the next request can have all its objects where the last one had its objects. What was
+	// asked for tells them apart, and is read again with the rest.
+	r.identity[identityText] = f.identityOf(values[envURI])
 	var texts [envKeys]string
-	var failed error
-	// Where looks lie far apart the next request can have all its objects where the last one had its: what was asked for tells them apart,
-	// and is read again with the rest.
-	r.identity[identityText] = f.identityOf(values[envURI], &failed)
 	f.quietly(func() {
 		wanted := []int{envMethod, envPath, envScript, envSinatra, envPattern, envStart, envQueue}
 		if f.values {
 			wanted = append(wanted, envQuery)
 		}
 		for _, i := range wanted {
-			texts[i] = f.text(values[i], maxText, &failed)
+			texts[i] = f.text(values[i], maxText)
 		}
 	})
 	r.least.path = values[envPath]
@@ -85,9 +82,9 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) (found bool, err erro
 		r.identity = [identityWords]uint64{}
 		r.least.script, r.least.whole = sum(texts[envScript]), sum(texts[envScript]+texts[envPath])
 	}
-	env := f.envOf(&values, &texts, &failed)
-	if failed != nil {
-		return false, failed
+	env := f.envOf(&values, &texts)
+	if f.failed != nil {
+		return false
 	}
 	r.proof = requestProof{values[envURI], values[envMethod], values[envPath], sum(env.Script + env.Path)}
 	method, rest, guessed := route(&env)
@@ -103,27 +100,22 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) (found bool, err erro
 			r.values += "?" + env.Query
 		}
 	}
-	return true, nil
+	return true
 }
 
-// envOf is what an environment says of a route, by its values, of which the texts are known.
-func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string, failed *error) Env {
+// envOf returns what an environment says of a route. texts are the texts of its values.
+func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
 		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
-	if v := values[envParameters]; v != 0 {
+	f.quietly(func() {
 		var of [2]uint64
-		f.quietly(func() {
-			if is, err := f.is(v, heap.TypeHash); err != nil || !is {
-				*failed = cmp.Or(*failed, err)
-				return
-			}
-			*failed = cmp.Or(*failed, f.objects.Lookup(v, parameterNames, of[:]))
-			env.Controller, env.Action = f.text(of[0], maxText, failed), f.text(of[1], maxText, failed)
-		})
-	}
-	if v := values[envGrape]; v != 0 && env.RoutePattern == "" {
-		f.quietly(func() { env.RoutePattern = f.grapeRoute(v, failed) })
-	}
+		if v := values[envParameters]; v != 0 && f.lookUp(v, parameterNames, of[:]) {
+			env.Controller, env.Action = f.text(of[0], maxText), f.text(of[1], maxText)
+		}
+		if v := values[envGrape]; v != 0 && env.RoutePattern == "" {
+			env.RoutePattern = f.grapeRoute(v)
+		}
+	})
 	return env
 }
 
@@ -137,35 +129,24 @@ func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) st
 }
 
 // grapeRoute returns the pattern of the route that Grape has found: what it writes into the environment leads to it.
-func (f *describer) grapeRoute(v uint64, failed *error) string {
-	if is, err := f.is(v, heap.TypeHash); err != nil || !is {
-		*failed = cmp.Or(*failed, err)
-		return ""
-	}
-	var of [1]uint64
-	*failed = cmp.Or(*failed, f.objects.Lookup(v, []string{"route_info"}, of[:]))
-	route := of[0]
+func (f *describer) grapeRoute(v uint64) string {
+	var route [1]uint64
+	f.lookUp(v, []string{"route_info"}, route[:])
 	for _, name := range []string{"@pattern", "@origin"} {
-		if is, err := f.is(route, heap.TypeObject); err != nil || !is {
-			*failed = cmp.Or(*failed, err)
+		if !f.is(route[0], heap.TypeObject) {
 			return ""
 		}
-		next, ok, err := f.objects.Ivar(route, name)
-		if err != nil || !ok {
-			*failed = cmp.Or(*failed, err)
-			return ""
-		}
-		route = next
+		route[0] = f.ivar(route[0], name)
 	}
-	return f.text(route, maxText, failed)
+	return f.text(route[0], maxText)
 }
 
 // maxIdentityText is how much of a text tells tasks apart, in bytes.
 const maxIdentityText = 256
 
-// identityOf returns a word that stands for a text; 0: there is none.
-func (f *describer) identityOf(v uint64, failed *error) uint64 {
-	s := f.text(v, maxIdentityText, failed)
+// identityOf returns a word that stands for a text. It is zero if there is no text.
+func (f *describer) identityOf(v uint64) uint64 {
+	s := f.text(v, maxIdentityText)
 	if s == "" {
 		return 0
 	}
@@ -179,77 +160,60 @@ func sum(s string) uint64 {
 	return h.Sum64() | 1
 }
 
-// lookedUp is what was looked up in a Hash, and what that was read from, for as long as the view holds that: what follows is still being
-// fetched.
+// lookedUp is what was looked up in a Hash, and what it was read from. It is valid while the view holds that memory and
+// fetches what follows.
 type lookedUp struct {
 	try    uint64 // Finder.tries
 	slot   attach.Address
-	names  *string // the first of those that were looked for
+	names  *string // the first of the names that were looked up
 	hash   uint64
 	values [envKeys]uint64
 	notes  []heap.Witness
 }
 
-// lookUp reads the Hash that r's variable holds.
-func (f *reader) lookUp(r *reading, names []string, values []uint64) error {
+// lookUpVariable is lookUp in the Hash that r's variable holds.
+func (f *reader) lookUpVariable(r *reading, names []string, values []uint64) bool {
 	done := &f.pairs
 	if done.try == f.tries && done.slot == r.slot && done.names == &names[0] {
 		r.key.hash = done.hash
 		copy(values, done.values[:])
 		f.notes = append(f.notes[:0], done.notes...)
-		return nil
+		return true
 	}
-	v, err := f.variable(r)
-	if err != nil {
-		return err
+	r.key.hash = f.variable(r)
+	if !f.lookUp(r.key.hash, names, values) {
+		return false
 	}
-	r.key.hash = v
-	if is, err := f.is(v, heap.TypeHash); err != nil || !is {
-		return err
-	}
-	if err = f.objects.Lookup(v, names, values); err == nil && len(values) <= envKeys {
-		done.try, done.slot, done.names, done.hash = f.tries, r.slot, &names[0], v
-		copy(done.values[:], values)
-		done.notes = append(done.notes[:0], f.notes...)
-	}
-	return err
+	done.try, done.slot, done.names, done.hash = f.tries, r.slot, &names[0], r.key.hash
+	copy(done.values[:], values)
+	done.notes = append(done.notes[:0], f.notes...)
+	return true
 }
 
 // variable returns what r's variable holds: as it was just read, if it was.
-func (f *reader) variable(r *reading) (uint64, error) {
+func (f *reader) variable(r *reading) uint64 {
 	if r.seen != nil {
 		if v, ok := r.seen.Word(r.slot); ok {
 			f.objects.NoteWord(r.slot, v)
-			return v, nil
+			return v
 		}
 	}
 	return f.word(r.slot)
 }
 
-// text returns the beginning of a String, or a Symbol's name; "" for another object. failed is set where it can't be told, or
-// memory is to be fetched first.
-func (f *reader) text(v uint64, limit int, failed *error) string {
-	if !f.objects.IsObject(v) {
-		if v&symbolMask != symbolTag {
-			return ""
-		}
-		s, err := f.objects.SymbolName(v)
-		*failed = cmp.Or(*failed, err)
-		return s
+// text returns the beginning of a String, or a Symbol's name, "" for another object. It does not depend on earlier
+// failures, so that the memory of all texts is fetched at once.
+func (f *reader) text(v uint64, limit int) (s string) {
+	var err error
+	switch {
+	case v&symbolMask == symbolTag:
+		s, err = f.objects.SymbolName(v)
+	case f.is(v, heap.TypeString):
+		s, _, err = f.objects.Prefix(v, limit)
+	case f.is(v, heap.TypeSymbol):
+		s, err = f.objects.SymbolName(v)
 	}
-	flags, err := f.objects.Flags(v)
-	s := ""
-	if err == nil {
-		switch flags & heap.TypeMask {
-		case heap.TypeString:
-			s, _, err = f.objects.Prefix(v, limit)
-		case heap.TypeSymbol:
-			s, err = f.objects.SymbolName(v)
-		case heap.TypeNone, heap.TypeMoved:
-			err = errChanged
-		}
-	}
-	*failed = cmp.Or(*failed, err)
+	f.fails(err)
 	return s
 }
 

@@ -35,7 +35,8 @@ func Route(env *Env) string {
 	return join(method, rest)
 }
 
-// route is Route in two parts. guessed: the second is the pattern of a path, of which no framework says which parts are words.
+// route is Route in two parts. guessed: the second is the pattern of a path, of which no framework says which parts are
+// words.
 func route(env *Env) (method, rest string, guessed bool) {
 	method = Method(env.Method)
 	switch {
@@ -54,8 +55,8 @@ func route(env *Env) (method, rest string, guessed bool) {
 	return method, Pattern(env.Script + env.Path), true
 }
 
-// programsOwn is the name of a controller or an action without what is taken from the path and no word: in a route like
-// "/pages/:action" it is whatever somebody has asked for.
+// programsOwn is the name of a controller or an action, without parts that come from the path and are no words. In a
+// route like "/pages/:action" the client chooses them.
 func programsOwn(name, path string) string {
 	if p, err := url.PathUnescape(path); err == nil {
 		path = p
@@ -77,26 +78,24 @@ type Env struct {
 	Method, Script, Path, Query string
 	// Controller and Action are Rails' and Hanami's.
 	Controller, Action string
-	// SinatraRoute is sinatra.route: a method and a pattern. RoutePattern is the pattern alone, as Rails 7.1 and Grape leave it.
+	// SinatraRoute is sinatra.route: a method and a pattern. RoutePattern is the pattern alone, as Rails 7.1 and Grape
+	// leave it.
 	SinatraRoute, RoutePattern string
 }
 
 func join(method, rest string) string {
-	if method == "" {
-		return rest
-	}
-	if rest == "" {
-		return method
+	if method == "" || rest == "" {
+		return method + rest
 	}
 	return method + " " + rest
 }
 
-// methods are those of HTTP and WebDAV. Read-only.
+// methods are the methods of HTTP and WebDAV. Read-only.
 var methods = wordSet(`GET HEAD POST PUT PATCH DELETE OPTIONS TRACE CONNECT QUERY LINK UNLINK PURGE PROPFIND PROPPATCH MKCOL COPY MOVE LOCK
 UNLOCK SEARCH REPORT MKCALENDAR ACL BIND REBIND UNBIND CHECKIN CHECKOUT UNCHECKOUT MERGE MKACTIVITY MKWORKSPACE UPDATE LABEL
 SUBSCRIBE UNSUBSCRIBE NOTIFY`)
 
-// Method is an HTTP method; "" where s is none, for it is what a client has sent.
+// Method returns s if it is an HTTP method, else "". A client can have sent anything.
 func Method(s string) string {
 	if !methods[s] {
 		return ""
@@ -104,11 +103,11 @@ func Method(s string) string {
 	return s
 }
 
-// codeName reports whether s can be the name of code: ASCII letters, digits and what else is given.
-func codeName(s, also string) bool {
-	if s == "" || len(s) > maxCode {
-		return false
-	}
+// codeName reports whether s can be the name of code: ASCII letters, digits and the bytes of also.
+func codeName(s, also string) bool { return s != "" && len(s) <= maxCode && hasOnly(s, also) }
+
+// hasOnly reports whether s consists of ASCII letters, digits and the bytes of also.
+func hasOnly(s, also string) bool {
 	for i := range len(s) {
 		if !letter(s[i]) && !digit(s[i]) && strings.IndexByte(also, s[i]) < 0 {
 			return false
@@ -129,7 +128,8 @@ func cut(s string) string {
 	return s[:n] + "…"
 }
 
-// Pattern is a path with ":id" for each part that may be the value of something: "/orders/:id". It ends at a query string.
+// Pattern is a path with ":id" for each part that may be the value of something: "/orders/:id". It ends at a query
+// string.
 func Pattern(path string) string {
 	if i := strings.IndexAny(path, "?#;"); i >= 0 {
 		path = path[:i]
@@ -173,8 +173,8 @@ func Pattern(path string) string {
 // onTheWay reports whether a part of a path cannot be the secret itself: "/invitations/42/banana", "/reset/../banana".
 func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
-// word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together, with an
-// ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
+// word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together,
+// with an ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
 func word(s string, words int) bool {
 	if len(s) > maxWord {
 		return false
@@ -200,7 +200,8 @@ func word(s string, words int) bool {
 	return true
 }
 
-// plainWord reports whether s looks like a word of a language rather than a token: lower case, with vowels, oauth2 but not a1b2.
+// plainWord reports whether s looks like a word of a language rather than a token: lower case, with vowels, oauth2 but
+// not a1b2.
 func plainWord(s string) bool {
 	if n := len(s) - 1; n >= 4 && digit(s[n]) {
 		s = s[:n]
@@ -225,7 +226,7 @@ func plainWord(s string) bool {
 	return vowels > 0 || len(s) < 4
 }
 
-// endings are those of paths. Read-only.
+// endings are endings of paths. Read-only.
 var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif svg ico webp rss atom ics zip gz map woff ttf php rb yml`)
 
 // tokenVerbs are words that may stand behind one of namePathWords or of the words of secrets all the same. Read-only.
@@ -266,9 +267,9 @@ func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 // maxQueuedS is how long a request may have queued, in s: what says more is not a time, or another machine's clock.
 const maxQueuedS = 3600
 
-// Queued is for how long a request had waited when it was first seen at nowS, in ns: X-Request-Start and X-Queue-Start hold the
-// time at which a load balancer took it ("t=1700000000.123", in s, ms, µs or ns). 0: it can't be told. nowS is the time of day
-// in s.
+// Queued returns how long a request had waited when it was first seen at nowS (the time of day in s), in ns.
+// X-Request-Start and X-Queue-Start hold the time at which a load balancer took it ("t=1700000000.123", in s, ms, µs or
+// ns). It is zero if that cannot be told.
 func Queued(header string, nowS float64) int64 {
 	text := strings.TrimPrefix(strings.TrimSpace(header), "t=")
 	if len(text) > 32 || strings.Trim(text, "0123456789.") != "" {
@@ -281,7 +282,7 @@ func Queued(header string, nowS float64) int64 {
 	return queuedWithin(at, nowS, maxQueuedS)
 }
 
-// queuedWithin is Queued of a number: a time of day in s, ms, µs or ns, no longer ago than so many seconds.
+// queuedWithin is Queued for a number: a time of day in s, ms, µs or ns, at most maxS seconds ago.
 func queuedWithin(at, nowS float64, maxS float64) int64 {
 	for range 4 {
 		if wait := nowS - at; wait >= 0 && wait <= maxS {

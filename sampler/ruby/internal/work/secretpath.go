@@ -11,21 +11,22 @@ type following uint8
 
 const (
 	nothing following = iota
-	// aName is the name of somebody or something: "/users/alice".
+	// aName is the name of a person or thing: "/users/alice".
 	aName
-	// secret is what lets whoever knows it in: "/password_reset/abcdefgh".
+	// secret is a secret that gives access: "/password_reset/abcdefgh".
 	secret
 )
 
 // maxPartWords bounds the words of a part of a path that are looked at.
 const maxPartWords = 12
 
-// namePathWords are parts of a path that somebody's name follows. Read-only.
+// namePathWords are parts of a path that a name follows. Read-only.
 var namePathWords = wordSet(`user users people person member members profile profiles account accounts customer customers client clients
 tenant tenants company companies organization organizations org orgs team teams author authors patient patients shops coupon coupons
 voucher vouchers`)
 
-// secretPathWords say anywhere in a part of a path that a secret follows: "reset-password", "email_verification". Read-only.
+// secretPathWords say anywhere in a part of a path that a secret follows: "reset-password", "email_verification".
+// Read-only.
 var secretPathWords = wordSet(`reset resets token tokens invite invites invited invitation invitations confirm confirms confirmation
 confirmations verify verifies verification verifications verifier activate activates activation activations reactivate reactivation
 unsubscribe unsubscribes optout magic unlock unlocks password passwords passwd pwd passphrase passcode passcodes secret secrets
@@ -34,7 +35,8 @@ xsrf passkey passkeys validate validation webhook webhooks signed presigned unsu
 einladung einladungen invitacion blobs representations pwreset pwdreset restore rescue deactivate deactivation masquerade sudo presign
 referral referrals refer invitee invitees capability`)
 
-// secretPathEnds do so where they are a part of a path, or its last word: "api_keys", "share_link", but not "key-features". Read-only.
+// secretPathEnds do so where they are a part of a path, or its last word: "api_keys", "share_link", but not
+// "key-features". Read-only.
 var secretPathEnds = wordSet(`share shares shared sharing join joins key keys code codes pin pins link links hook hooks webhook webhooks
 session sessions callback callbacks accept accepts acceptance access auth claim claims approve approval approvals ticket signature
 signatures cookie cookies login logins logout signin signup register registration onboarding sso saml oauth pat preview previews embed guest
@@ -45,7 +47,8 @@ click clicks contract contracts agreement agreements survey surveys ballot vote 
 // secretPathBegins do so as the first word: "join-team". Read-only.
 var secretPathBegins = wordSet(`join accept claim approve pair cancel`)
 
-// secretPathJoins are the ends and begins of words that are several: "resetpassword", "authtoken", "magiclink". Read-only.
+// secretPathJoins are the ends and begins of words that are several: "resetpassword", "authtoken", "magiclink".
+// Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
 	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
 
@@ -57,7 +60,8 @@ managesubscription deleteaccount directupload`)
 // secretPathVerbs begin words that are several: "verifyemail", "inviteuser". Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
 
-// minObject is the least length of what stands behind such a verb, in bytes: "confirmed" and "activates" have no object.
+// minObject is the least length of what stands behind such a verb, in bytes: "confirmed" and "activates" have no
+// object.
 const minObject = 4
 
 // beginsWithVerb reports whether a word is one of secretPathVerbs and its object.
@@ -106,8 +110,9 @@ func behind(part string) following {
 	return nothing
 }
 
-// partWords are the words of a part of a path in lower case, the last maxPartWords of them: letters between other characters, or from one
-// capital to the next. What is written in capitals alone is one word: "APIKeys" is "api" and "keys".
+// partWords are the words of a part of a path in lower case, the last maxPartWords of them: letters between other
+// characters, or from one capital to the next. What is written in capitals alone is one word: "APIKeys" is "api" and
+// "keys".
 func partWords(part string) (words []string) {
 	from := -1
 	end := func(to int) {

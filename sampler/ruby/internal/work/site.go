@@ -12,7 +12,7 @@ import (
 type site struct {
 	// task are the variables that may hold what the thread works on.
 	task []candidate
-	// env is the number of the variable that may hold an environment, plus 1; 0: there is none.
+	// env is the number of the variable that may hold an environment plus 1. It is zero if there is none.
 	env int
 	// asks are the variables that may hold what it asks.
 	asks []candidate
@@ -23,18 +23,19 @@ type site struct {
 // candidate is a variable by whose name it may say something.
 type candidate struct {
 	local int // receiver: it is no variable
-	read  func(f *describer, scope *code.Scope, r *reading) (found bool, err error)
+	read  func(f *describer, scope *code.Scope, r *reading) (found bool)
 	ask   asker
 }
 
-// asker says what is asked, which the word at an address holds; self is the receiver of what asks it.
-type asker func(f *statements, self uint64, at attach.Address) (text string, found bool, err error)
+// asker returns what is asked by the word at an address, "" if it says nothing. self is the receiver of the method that
+// asks.
+type asker func(f *statements, self uint64, at attach.Address) string
 
 // receiver, in place of a variable's number, is the frame's receiver.
 const receiver = -1
 
 // taskLocals are the names of variables that hold what a thread works on. Read-only.
-var taskLocals = map[string]func(*describer, *code.Scope, *reading) (bool, error){
+var taskLocals = map[string]func(*describer, *code.Scope, *reading) bool{
 	"env":      (*describer).readEnv,       // any Rack server
 	"job_hash": (*describer).readSidekiq,   // Sidekiq::Processor
 	"job_data": (*describer).readActiveJob, // ActiveJob::Base.execute, whatever the queue
@@ -52,11 +53,11 @@ var (
 	wrapperGems = wordSet(`activesupport active_support connection_pool hiredis hiredis-client net-protocol openssl monitor timeout resolv
 		net-http-persistent async async-pool async-io io-event datadog ddtrace newrelic_rpm sentry-ruby sentry-ruby-core sentry-rails elastic-apm
 		skylight scout_apm appsignal rack-mini-profiler`)
-	// wrapperFiles are those of the standard library.
+	// wrapperFiles are files of the standard library. Read-only.
 	wrapperFiles = []string{"/net/protocol.rb", "/openssl/", "/monitor.rb", "/timeout.rb", "/socket.rb", "/resolv"}
 )
 
-// role is what code is to whoever asks for something.
+// role is the part of code in asking a server.
 type role uint8
 
 const (
@@ -144,7 +145,8 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	return s
 }
 
-// askerOf says how a variable of a client's method says what is asked; nil: it does not, or only what is still being put together.
+// askerOf returns how a variable of a client's method says what is asked. It is nil if it does not, or only while the
+// text is being put together.
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):
@@ -176,7 +178,8 @@ func buildsSQL(method, path string) bool {
 var sequelAsks = wordSet(`_execute execute execute_ddl execute_dui execute_insert execute_query exec_query fetch_rows log_connection_yield
 	log_yield query run`)
 
-// performsCommands reports whether a file of a Redis client's talks to Redis: in others commands are put together, or in a queue.
+// performsCommands reports whether a file of a Redis client's talks to Redis: in others commands are put together, or
+// in a queue.
 func performsCommands(path string) bool {
 	return strings.HasSuffix(path, "/redis/client.rb") || strings.Contains(path, "/redis_client/") && strings.Contains(path, "connection")
 }

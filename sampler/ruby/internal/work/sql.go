@@ -11,9 +11,9 @@ const maxStatement = 300
 // maxRawStatement bounds what is looked at of a statement, in bytes.
 const maxRawStatement = 4096
 
-// SQL is a statement without its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut says that sql is the
-// beginning of a longer one. What is not known for sure to be a keyword, a name or an operator is a literal; a quotation that
-// does not end hides all that follows. It is "" where the first word is not one of SQL's.
+// SQL returns a statement without its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut: sql is the
+// beginning of a longer one. A word that is not surely a keyword, a name or an operator is a literal. A quotation that
+// does not end hides all that follows. SQL returns "" if the first word is not one of SQL's.
 func SQL(sql string, cut bool) string {
 	if len(sql) > maxRawStatement {
 		sql, cut = sql[:maxRawStatement], true
@@ -31,8 +31,8 @@ DISCARD DO DROP END EXEC EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT KILL LISTEN L
 REASSIGN REFRESH REINDEX RELEASE RENAME REPLACE RESET REVOKE ROLLBACK SAVEPOINT SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE
 USE VACUUM VALUES WITH`)
 
-// secretVerbs begin statements that hold passwords and the like outside of literals, or text in a language of its own: nothing
-// of these is said but the verb. Read-only.
+// secretVerbs begin statements that hold passwords and the like outside of literals, or text in a language of its own:
+// nothing of these is said but the verb. Read-only.
 var secretVerbs = wordSet(`ALTER CREATE SET DO CALL EXECUTE EXEC GRANT REVOKE COPY LOAD NOTIFY PRAGMA PREPARE DECLARE COMMENT IMPORT RESET
 SHOW USE KILL LISTEN UNLISTEN`)
 
@@ -60,8 +60,8 @@ type normalizer struct {
 	at    int
 	out   []string // tokens
 	bytes int
-	// verb is what the statement at hand begins with, in capitals; "": its first word is to come. prefix: it may have another
-	// statement behind it.
+	// verb is the first word of the current statement, in capitals. It is empty before that word. prefix: another
+	// statement may follow without a semicolon.
 	verb   string
 	prefix bool
 }
@@ -173,7 +173,8 @@ func (n *normalizer) literal(size int) {
 	n.emit("?")
 }
 
-// word takes a keyword or a name that is not quoted, or a string with a letter in front: E'…', N'…', X'…', B'…', U&'…', _utf8'…'.
+// word takes a keyword or a name that is not quoted, or a string with a letter in front: E'…', N'…', X'…', B'…', U&'…',
+// _utf8'…'.
 func (n *normalizer) word() {
 	from := n.at
 	for n.at < len(n.in) && wordByte(n.in[n.at]) {
@@ -203,7 +204,8 @@ func (n *normalizer) word() {
 	n.emit(w)
 }
 
-// plainName reports whether a word can be a name that somebody gave: ASCII, not long, and not mostly digits as tokens are.
+// plainName reports whether a word can be a name that a person gave: ASCII, not long, and not mostly digits as tokens
+// are.
 func plainName(w string) bool {
 	if len(w) > 63 {
 		return false

@@ -56,7 +56,8 @@ func TestSQL(t *testing.T) {
 	}
 }
 
-// FuzzSQL puts a secret as a literal into every kind of quotation, in statements that anything surrounds: it is never said.
+// FuzzSQL puts a secret as a literal into every kind of quotation, in statements that anything surrounds: it is never
+// said.
 func FuzzSQL(f *testing.F) {
 	f.Add("SELECT a FROM t WHERE b = ", " AND c = 1")
 	f.Add("SELECT 'x', ", "")

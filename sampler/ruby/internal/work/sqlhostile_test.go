@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHostileSQL: statements in the ways of several databases, all of which hold "hunter2" where it is a value for one of them
-// at least.
+// TestHostileSQL: statements in the ways of several databases, all of which hold "hunter2" where it is a value for one
+// of them at least.
 func TestHostileSQL(t *testing.T) {
 	for sql, want := range map[string]string{
 		// PostgreSQL's dollar quotes, with blanks, tags and numbers in front.
@@ -116,7 +116,8 @@ func TestHostileSQL(t *testing.T) {
 	}
 }
 
-// TestSQLCutAnywhere: wherever a statement is cut, by its length or by whoever reads it, the rest of a literal is not said.
+// TestSQLCutAnywhere: wherever a statement is cut, by its length or by whoever reads it, the rest of a literal is not
+// said.
 func TestSQLCutAnywhere(t *testing.T) {
 	const sql = `SELECT "t"."a", 'it''s hunter2', E'hunter2', $$ hunter2 $$, $q$hunter2$q$, "x hunter2", U&'hunter2' /* hunter2 */ FROM t -- hunter2` +
 		"\nWHERE `b` = 'hunter2' AND c IN ('hunter2', [hunter2])"

@@ -10,8 +10,8 @@ func opens(text string) bool {
 	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
 }
 
-// lineComment skips a comment up to the end of its line. Where it may be none, or may end at a carriage return (as PostgreSQL's
-// do), what it holds must leave nothing open that goes on behind it: else the rest is hidden.
+// lineComment skips a comment up to the end of its line. It may be no comment, or end at a carriage return (as
+// PostgreSQL's do). Unless it leaves nothing open that goes on behind it, the rest is hidden.
 func (n *normalizer) lineComment(size int, sure bool) {
 	line, _, more := strings.Cut(n.in[n.at+size:], "\n")
 	code := strings.TrimSuffix(line, "\r")
@@ -28,8 +28,8 @@ func (n *normalizer) lineComment(size int, sure bool) {
 	}
 }
 
-// comment skips a comment. One that does not end hides the rest, and so does one with another's beginning, since databases
-// differ in whether they nest, and MySQL's code in comments if it has quotations.
+// comment skips a comment. The rest is hidden if the comment does not end, and if it has another's beginning, since
+// databases differ in whether they nest. MySQL's code in comments hides the rest if it has quotations.
 func (n *normalizer) comment() {
 	text, _, ended := strings.Cut(n.in[n.at+2:], "*/")
 	code := strings.HasPrefix(text, "!") || strings.HasPrefix(text, "M!")
@@ -51,8 +51,8 @@ func (n *normalizer) brackets() {
 	n.literal(1 + len(text) + 1)
 }
 
-// quotation takes a string in single quotes, which begins so many bytes in front of its text. Whether a backslash escapes the
-// quote differs between databases and their settings: what both ways of reading it do not agree on hides the rest.
+// quotation takes a string in single quotes, which begins skip bytes in front of its text. Databases and their settings
+// differ in whether a backslash escapes the quote. If the two readings differ, the rest is hidden.
 func (n *normalizer) quotation(skip int) {
 	n.at += skip
 	n.emit("?")
@@ -78,8 +78,8 @@ func (n *normalizer) through(quote byte) {
 	n.cut = true
 }
 
-// doubleQuoted takes what is a name in PostgreSQL and SQLite and a string in MySQL: it is shown where it can be a name of a
-// table or a column and stands where one does.
+// doubleQuoted takes a name in PostgreSQL and SQLite, which is a string in MySQL. It is shown if it can be a name of a
+// table or a column and stands in the place of one.
 func (n *normalizer) doubleQuoted() {
 	if n.nameExpected() {
 		n.name('"')
@@ -90,9 +90,9 @@ func (n *normalizer) doubleQuoted() {
 	n.through('"')
 }
 
-// nameExpected reports whether a quotation in double quotes can only be a name: in front of or behind a dot, behind a word that
-// a table or a column follows, or where UPDATE sets a column. Behind an operator it may be MySQL's string, and so in a call's
-// arguments: TRIM(BOTH FROM "x").
+// nameExpected reports whether a quotation in double quotes can only be a name: beside a dot, behind a word that a
+// table or a column follows, or where UPDATE sets a column. Behind an operator, or in a call's arguments, it may be
+// MySQL's string: TRIM(BOTH FROM "x").
 func (n *normalizer) nameExpected() bool {
 	last := n.last(1)
 	if last == "" {
@@ -119,7 +119,7 @@ func (n *normalizer) nameExpected() bool {
 	return false
 }
 
-// last returns the i-th token from the end, in capitals; "": there are not so many.
+// last returns the i-th token from the end, in capitals, or "".
 func (n *normalizer) last(i int) string {
 	if len(n.out) < i {
 		return ""
@@ -127,8 +127,8 @@ func (n *normalizer) last(i int) string {
 	return strings.ToUpper(n.out[len(n.out)-i])
 }
 
-// listEnds reports whether an expression that is sorted or grouped by ends in front of rest: what is compared with it may be a
-// string.
+// listEnds reports whether an expression that is sorted or grouped by ends before rest. A string may be compared with
+// it.
 func listEnds(rest string) bool {
 	rest = strings.TrimLeft(rest, " \t\r\n")
 	if rest == "" || strings.IndexByte(",);", rest[0]) >= 0 {
@@ -191,8 +191,8 @@ func (n *normalizer) name(quote byte) {
 	}
 }
 
-// dollar takes $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Elsewhere these are names: what they
-// hold must leave nothing open.
+// dollar takes $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Elsewhere these are names:
+// what they hold must leave nothing open.
 func (n *normalizer) dollar() {
 	n.emit("?")
 	i := n.at + 1

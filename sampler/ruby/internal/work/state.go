@@ -12,31 +12,34 @@ import (
 
 // Frames are the control frames of a thread's stack as they were read and believed.
 type Frames struct {
-	// EC is the execution context, which has the address of the innermost frame at InnermostAt; CFP was that address. End is the end
-	// of the VM stack.
+	// EC is the execution context, which has the address of the innermost frame at InnermostAt; CFP was that address.
+	// End is the end of the VM stack.
 	EC, InnermostAt, CFP, End attach.Address
-	// Leads are what says that the stack is the thread's: that it runs this fiber, or that this one has resumed that which it runs.
+	// Leads are what says that the stack is the thread's: that it runs this fiber, or that this one has resumed that
+	// which it runs.
 	Leads []Lead
-	// Raw are the frames, innermost first, the dummy at the bottom included; Size is that of one, in bytes.
+	// Raw are the frames, innermost first, with the dummy at the bottom. Size is the size of one, in bytes.
 	Raw  []byte
 	Size int
 	// Stack is what they were decoded to.
 	Stack sampler.StackID
 	// Partial: inner frames were left out, so the first one is not the innermost. Truncated: the middle was.
 	Partial, Truncated bool
-	// Handlers is how many of the frames are those of a rescue or an ensure. Version tells the thread's stacks apart; it is above 0.
+	// Handlers is the number of frames of a rescue or an ensure. Version tells the thread's stacks apart. It is above
+	// 0.
 	Handlers int
 	Version  uint64
-	// NowNS is the time of the sample that they are of, and SinceNS, no later, one at which they were not read yet: CLOCK_MONOTONIC in
-	// ns.
+	// NowNS is the time of the sample that they are of, and SinceNS, no later, one at which they were not read yet:
+	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS is a time at which the execution context was looked at, or was not there yet, and served none of what is new to the State
-	// that looks at it now, CLOCK_MONOTONIC in ns; 0: none is known. ByNS is a time by which what is new has begun. It is NowNS if it is zero.
+	// BornNS is a time at which the execution context served none of what is new to the State, because it was read then
+	// or was not there yet. It is zero if not known. ByNS is a time by which what is new has begun. It is NowNS if it
+	// is zero. Both are CLOCK_MONOTONIC in ns.
 	BornNS, ByNS int64
 }
 
-// Lead is a word of the target with what it says while it leads to a stack: a fiber that has ended leaves its memory to others, of
-// other threads too.
+// Lead is a word of the target with what it says while it leads to a stack: a fiber that has ended leaves its memory to
+// others, of other threads too.
 type Lead struct{ At, Says attach.Address }
 
 // outer returns the j-th frame from the outside and its address; the 0th is the dummy.
@@ -53,18 +56,19 @@ func selfOf(frame []byte) uint64 { return view.U64(frame[code.FrameSelf:]) }
 
 func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
-// State is what is known of a thread from look to look. The zero value knows nothing.
+// State is what is known of a thread from tick to tick. The zero value knows nothing.
 type State struct {
-	// ec is the execution context of the last look, which was no earlier than lookedNS; 0: there was none.
+	// ec is the execution context of the last call of Look, which was no earlier than lookedNS. It is zero if there was
+	// none.
 	ec       attach.Address
 	lookedNS int64
 
-	// task is what the thread works on; nil: nothing that could be told. outer are the frames outward of that which tells it, and
-	// words the words of that one that stay while it runs.
+	// task is what the thread works on. It is nil if that could not be told. outer are the frames outward of the one
+	// that tells it. words are the words of that one that stay while it runs.
 	task  *task
 	outer []byte
 	words [frameWords]byte
-	// anew: the last look has read it anew.
+	// anew: the last call of Look has read it anew.
 	anew bool
 	// from is what task was read from.
 	from heap.Watch
@@ -87,33 +91,33 @@ type State struct {
 	// generation is the Dictionary's that the IDs are of.
 	generation sampler.Generation
 	serving    sampler.Serving
-	// idle: the last look could tell that the frames say nothing of what the thread works on.
+	// idle: the last call of Look could tell that the frames say nothing of what the thread works on.
 	idle bool
 }
 
-// Of reports whether the last look was at the frames of an execution context.
+// Of reports whether the last call of Look was for an execution context.
 func (s *State) Of(ec attach.Address) bool { return s.ec == ec }
 
-// Serving is what the last look found.
+// Serving is the result of the last call of Look.
 func (s *State) Serving() sampler.Serving { return s.serving }
 
-// Plan adds what the last look's answer was read from to the ranges of a call.
+// Plan adds the memory that the last result was read from to the ranges of a call.
 func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return s.handled.from.Plan(s.askedFrom.Plan(s.from.Plan(ranges)))
 }
 
-// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another one.
+// Unplan says that what Plan has added is not what this tick reads: the call failed, or a part of it, or it was another
+// one.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.askedFrom.Unplan()
 	s.handled.from.Unplan()
 }
 
-// Lost says that the thread's stack is not known, and so is for whom it works. The request may go on.
+// Lost says that the thread's stack is not known, and so what it works for. The request may go on.
 func (s *State) Lost() { s.serving, s.idle = sampler.Serving{}, false }
 
-// Task says which request or job the last look found, by a key and what tells it from others that had the same key; ok is false where
-// it found none.
+// Task returns the request or job that the last call of Look found. ok is false if it found none.
 func (s *State) Task() (t TaskID, ok bool) {
 	if s.task == nil || s.serving.Work == 0 {
 		return TaskID{}, false
@@ -121,7 +125,8 @@ func (s *State) Task() (t TaskID, ok bool) {
 	return TaskID{s.task.key.hash, s.task.identity}, true
 }
 
-// LookedNS is a time no later than the last look, which could tell what the context ec serves, CLOCK_MONOTONIC in ns; 0: there was none.
+// LookedNS is a time no later than the last call of Look that could tell what the context ec serves, CLOCK_MONOTONIC in
+// ns. It is zero if there was none.
 func (s *State) LookedNS(ec attach.Address) int64 {
 	if s.ec != ec {
 		return 0
@@ -129,7 +134,8 @@ func (s *State) LookedNS(ec attach.Address) int64 {
 	return s.lookedNS
 }
 
-// StandsStill says that a thread has not moved between fromNS, when its context ec was looked at, and toNS: what that look could tell holds.
+// StandsStill says that a thread has not moved between fromNS, when its context ec was looked at, and toNS: what that
+// look could tell holds.
 func (s *State) StandsStill(ec attach.Address, fromNS, toNS int64) {
 	if s.ec == ec && s.lookedNS >= fromNS {
 		s.lookedNS = toNS
@@ -148,8 +154,8 @@ func (t *TaskID) Hash() uint64 { return t.hash }
 // Alike reports whether two are of one request or job, in whichever fibers' variables they were found.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
-// Idle reports whether the last look could tell that the fiber that the thread runs says nothing of what it works on, nor did a trace:
-// then one that has resumed it may (LookOutward).
+// Idle reports whether the last call of Look found that neither the running fiber nor a trace says what the thread
+// works on. Then a fiber that has resumed it may (LookOutward).
 func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 
 // frameWords is how many bytes of a control frame stay while it runs: its code, its receiver and its environment, from
@@ -161,7 +167,7 @@ func wordsOf(frame []byte) (w [frameWords]byte) {
 	return w
 }
 
-// sameFrames reports whether the frame that told the task and those outward of it are those of the last look.
+// sameFrames reports whether the frame that told the task and the frames outward of it are the same as then.
 func (s *State) sameFrames(f *Frames) bool {
 	n := len(s.outer)
 	if s.task == nil || s.ec != f.EC || n+f.Size > len(f.Raw) || !bytes.Equal(f.Raw[len(f.Raw)-n:], s.outer) {

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// maxTasks bounds the requests and jobs that are remembered: those of fibers that wait, beside those of the threads.
+	// maxTasks bounds the requests and jobs that are remembered, also of fibers that wait.
 	maxTasks = 4096
 	// identityWords is how many values of a request's environment or a job's Hash tell it from others.
 	identityWords = 7
-	// identityText is which of the words stands for a text, whose objects' addresses can be those of another task's later.
+	// identityText is the word that stands for a text. The addresses of a text's objects can be another task's later.
 	identityText = identityWords - 1
 )
 
-// taskKey says which fiber's variables hold a task's Hash. Both can be those of another task later. (Where the variable is
-// changes while a task runs: a block that is kept takes the variables of its method to the heap.)
+// taskKey names the fiber and the Hash of a task. Both can be another task's later. (The place of the variable changes
+// while a task runs: a block that is kept takes the variables of its method to the heap.)
 type taskKey struct {
 	ec   attach.Address
 	hash uint64
 }
 
-// leastIdentity tells requests apart whose environments have none of the values that a request keeps: the object PATH_INFO, and sums of
-// SCRIPT_NAME and of both together, which are 0 for others, all as they were first seen. Who mounts an application moves the path's beginning
-// from one to the other, and back.
+// leastIdentity tells requests apart whose environments have none of the values that a request keeps. It has the object
+// PATH_INFO, and sums of SCRIPT_NAME and of both together, as they were first seen. They are 0 for others. A program
+// that mounts an application moves the path's beginning from one to the other, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
-// alike reports whether both are of one request: nobody has touched the path, or its beginning was moved.
+// alike reports whether both are of one request: the path is untouched, or its beginning was moved.
 func (a *leastIdentity) alike(b *leastIdentity) bool {
 	return a.path == b.path || a.whole == b.whole && a.script != b.script
 }
@@ -35,17 +35,18 @@ func (a *leastIdentity) alike(b *leastIdentity) bool {
 // task is a request or a job in progress.
 type task struct {
 	key taskKey
-	// identity are the words of values that don't change while it runs: a Hash and a variable are used again for the next one.
+	// identity are the words of values that don't change while it runs: a Hash and a variable are used again for the
+	// next one.
 	identity [identityWords]uint64
 	least    leastIdentity
 	work     sampler.Work
-	// proof is what a copy of its environment has, too; guessed: its route is only that of its path. copied is the route that a copy has
-	// said, after so many looks at the frames of which some had one.
+	// proof is what a copy of its environment shares with it. guessed: its route is only the pattern of its path.
+	// copied is the route that a copy has said, after so many looks.
 	proof   requestProof
 	guessed bool
 	copied  string
 	looks   uint
-	// id is that of work in the Dictionary's generation.
+	// id is the ID of work in the Dictionary's generation.
 	id         sampler.WorkID
 	generation sampler.Generation
 	// seenNS is when it was seen last.
@@ -54,7 +55,8 @@ type task struct {
 
 // reading is what was read of a task's Hash.
 type reading struct {
-	// slot is where the variable is that holds it, and seen is what may have read it just now: what it said is confirmed with the rest.
+	// slot is where the variable is that holds it, and seen is what may have read it just now: what it said is
+	// confirmed with the rest.
 	slot     attach.Address
 	seen     *heap.Watch
 	kind     sampler.WorkKind
@@ -62,15 +64,15 @@ type reading struct {
 	identity [identityWords]uint64
 	least    leastIdentity
 	endpoint string
-	// path is the pattern of the path that endpoint was made of; "": a framework says its route.
+	// path is the pattern of the path that endpoint was made of. It is empty if a framework says its route.
 	path     string
 	proof    requestProof
 	queuedNS int64
 	values   string
 }
 
-// taskOf returns the task that was read: one that is known, or a new one, which a thread was seen without at beforeNS (0: it
-// was not seen before).
+// taskOf returns the task that was read: a known one, or a new one. The thread was seen without a new one at beforeNS,
+// unless that is zero.
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
 	if t == nil || !t.same(r) {
@@ -112,7 +114,7 @@ func (t *task) same(r *reading) bool {
 	return alike(&t.identity, &r.identity)
 }
 
-// alike reports whether two identities are those of one task: nothing that both have differs.
+// alike reports whether two identities are of one task: no word that both have differs.
 func alike(a, b *[identityWords]uint64) bool {
 	same := false
 	for i := range a {
@@ -127,7 +129,7 @@ func alike(a, b *[identityWords]uint64) bool {
 	return same
 }
 
-// seen says that a task is in progress. Its ID is given anew where the Dictionary may have dropped it, since nobody asked for it.
+// seen says that a task is in progress. It interns the task anew if the Dictionary may have dropped it.
 func (f *Finder) seen(t *task, nowNS int64) {
 	t.seenNS = nowNS
 	if g := f.dict.Generation(); t.generation != g {
@@ -142,7 +144,7 @@ func (f *Finder) end(t *task) {
 	}
 }
 
-// tasksKeptNS is how long a task that nobody was seen to work on is remembered, in ns, when there are too many.
+// tasksKeptNS is how long an unseen task is remembered, in ns, if there are too many.
 const tasksKeptNS = 60_000_000_000
 
 // forget makes room for tasks.

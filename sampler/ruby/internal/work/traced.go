@@ -10,13 +10,13 @@ import (
 // traced is what a thread's trace serves, where nothing else says what it works on.
 type traced struct {
 	task *task
-	// ec is the execution context of the last look, at lookedNS.
+	// ec is the execution context of the last call of Look, at lookedNS.
 	ec       attach.Address
 	lookedNS int64
 }
 
-// Traced makes what a thread's trace serves what it works on, where the last look (Look) found neither a request nor a job:
-// kind and resource are as a tracer says them, and root is the number of the trace's local root; 0: none.
+// Traced makes what a thread's trace serves what it works on, if the last call of Look found neither a request nor a
+// job. kind and resource are as a tracer says them. root is the number of the trace's local root, or zero.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
 	method, rest, guessed := served(kind, resource)
@@ -38,8 +38,8 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 	}
 }
 
-// Served is what a tracer's resource says that a trace serves: "GET /orders/:id", "OrdersController#index", the class of a job;
-// "" where it may be something else.
+// Served is what a tracer's resource says that a trace serves: "GET /orders/:id", "OrdersController#index", the class
+// of a job; "" where it may be something else.
 func Served(kind sampler.WorkKind, resource string) string {
 	method, rest, _ := served(kind, resource)
 	return join(method, rest)
@@ -68,7 +68,7 @@ func served(kind sampler.WorkKind, resource string) (method, rest string, guesse
 	return "", "", false
 }
 
-// remoteCall reports whether a path is that of a method in gRPC's way: /package.Service/method.
+// remoteCall reports whether a path names a method in gRPC's way: /package.Service/method.
 func remoteCall(path string) bool {
 	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	dot := strings.LastIndexByte(service, '.')
