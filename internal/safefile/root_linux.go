@@ -24,17 +24,16 @@ type Root struct {
 // OpenRoot takes a folder as a root. path is one of ours: it is followed as it is, also where it is a link of /proc.
 // Files below it are opened with the rights, nil for our own; gate is shared by all that the same stranger may hang.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
-	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return &Root{dir: dir, name: path, rights: rights, gate: gate}, nil
+	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
 
 // OpenRootAt is OpenRoot of a name in a folder that is open.
 func OpenRootAt(folder *os.File, name string, rights *Rights, gate *Gate) (*Root, error) {
-	full := folder.Name() + "/" + name
-	dir, err := unix.Openat(int(folder.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return rootAt(int(folder.Fd()), name, folder.Name()+"/"+name, rights, gate)
+}
+
+func rootAt(folder int, name, full string, rights *Rights, gate *Gate) (*Root, error) {
+	dir, err := unix.Openat(folder, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: full, Err: err}
 	}
@@ -177,18 +176,7 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 
 // Duplicate returns a descriptor of its own for the file, to hand to the kernel.
 func (f *File) Duplicate() (*os.File, error) {
-	raw, err := f.file.SyscallConn()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.name, err)
-	}
-	fd, refused := -1, error(nil)
-	if err := raw.Control(func(own uintptr) { fd, refused = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
-		refused = err
-	}
-	if refused != nil {
-		return nil, fmt.Errorf("%s: %w", f.name, refused)
-	}
-	return os.NewFile(uintptr(fd), f.name), nil
+	return duplicate(f.file, f.name)
 }
 
 // madeUp are the file systems whose regular files are calls into the kernel: to read one can wait (kmsg, trace_pipe), use up

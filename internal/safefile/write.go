@@ -2,6 +2,7 @@ package safefile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,9 +33,6 @@ type Destination struct {
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
 }
-
-// Write writes the file beside its place, of mode 0600, and moves it there when it is complete. It is there whole, or not at all.
-func (p *Destination) Write(write func(io.Writer) error) error { return p.write(write) }
 
 // Close closes the folder.
 func (p *Destination) Close() error { return p.dir.Close() }
@@ -96,24 +94,21 @@ func Create(folder *os.Root, name, path string) (*os.File, error) {
 		return nil, err
 	}
 	HandOver(folder, made)
-	return called(made, path)
+	defer made.Close()
+	return duplicate(made, path)
 }
 
-// called returns an open file under another name, which its errors have, and closes the one it is given.
-func called(f *os.File, path string) (*os.File, error) {
-	defer f.Close()
+// duplicate returns a descriptor of its own for an open file, whose errors call it by path.
+func duplicate(f *os.File, path string) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	fd := -1
-	var failed error
+	fd, failed := -1, error(nil)
 	// Fd would make a pipe one that is waited for in the kernel.
-	if err := raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
-		return nil, err
-	}
-	if failed != nil {
-		return nil, &os.PathError{Op: "dup", Path: path, Err: failed}
+	err = raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = cmp.Or(err, failed); err != nil {
+		return nil, &os.PathError{Op: "dup", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
@@ -165,11 +160,12 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 		close(written)
 		return errors.Join(err, f.Close())
 	}
-	return p.write(write)
+	return p.Write(write)
 }
 
-// write writes a file beside its destination and moves it there when it is complete.
-func (p *Destination) write(write func(io.Writer) error) error {
+// Write writes a file of mode 0600 beside its destination and moves it there when it is complete. The whole file is there,
+// or what was there before.
+func (p *Destination) Write(write func(io.Writer) error) error {
 	f, err := p.Begin()
 	if err != nil {
 		return err
@@ -205,7 +201,8 @@ func (p *Destination) OpenSpecial(wait Waiting) (*os.File, error) {
 	for first := true; ; first = false {
 		f, err := p.dir.OpenFile(p.name, flags, 0)
 		if err == nil {
-			return called(f, p.Path)
+			defer f.Close()
+			return duplicate(f, p.Path)
 		}
 		if !errors.Is(err, syscall.ENXIO) || flags&syscall.O_NONBLOCK == 0 {
 			return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)

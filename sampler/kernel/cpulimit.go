@@ -33,15 +33,11 @@ func OwnCPULimit() (limit CPULimit, ok bool) {
 	if !found {
 		return limit, false
 	}
-	for range maxCgroupDepth {
-		if l, limited := cpuLimitOf(path.Join(m.point, rel), m.v2); limited && l.Quota < time.Duration(onlineCPUs())*l.Period &&
-			(!ok || l.share() < limit.share()) {
+	for dir := range m.levels(rel) {
+		l, limited := cpuLimitOf(dir, m.v2)
+		if limited && l.share() < float64(onlineCPUs()) && (!ok || l.share() < limit.share()) {
 			limit, ok = l, true
 		}
-		if rel == "/" || rel == "." || rel == "" {
-			break
-		}
-		rel = path.Dir(rel)
 	}
 	return limit, ok
 }

@@ -66,14 +66,12 @@ func (f *freezer) follow(mounts []cgroupMount, text string) {
 	}
 	f.forget()
 	f.text = text
-	for line := range strings.Lines(text) {
-		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		controllers, p, ok := strings.Cut(rest, ":")
+	for controllers, p := range cgroupPaths(text) {
 		v2 := controllers == ""
-		if !ok || p == "" || p == "/" || !v2 && !slices.Contains(strings.Split(controllers, ","), "freezer") {
+		if p == "/" || !v2 && !hasController(controllers, "freezer") {
 			continue // the root can't be frozen
 		}
-		if !f.open(mounts, strings.TrimSuffix(p, " (deleted)"), v2) {
+		if !f.open(mounts, p, v2) {
 			f.hidden = true
 		}
 	}
@@ -82,26 +80,22 @@ func (f *freezer) follow(mounts []cgroupMount, text string) {
 // open opens the files of one cgroup; false: none is mounted here.
 func (f *freezer) open(mounts []cgroupMount, cgPath string, v2 bool) bool {
 	for _, m := range mounts {
-		if rel, ok := m.below(cgPath); ok && m.v2 == v2 && (v2 || m.freezer) && f.openBelow(m.point, rel, v2) {
+		if rel, ok := m.below(cgPath); ok && m.v2 == v2 && (v2 || m.freezer) && f.openBelow(m, rel) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *freezer) openBelow(point, rel string, v2 bool) bool {
-	if !v2 {
-		return f.add(path.Join(point, rel, "freezer.state"), stateFrozen, true)
+func (f *freezer) openBelow(m cgroupMount, rel string) bool {
+	if !m.v2 {
+		return f.add(path.Join(m.point, rel, "freezer.state"), stateFrozen, true)
 	}
-	if !f.add(path.Join(point, rel, "cgroup.events"), eventsFrozen, true) {
+	if !f.add(path.Join(m.point, rel, "cgroup.events"), eventsFrozen, true) {
 		return false
 	}
-	for range maxCgroupDepth {
-		f.add(path.Join(point, rel, "cgroup.freeze"), freezeAsked, false)
-		if rel == "/" || rel == "." || rel == "" {
-			break
-		}
-		rel = path.Dir(rel)
+	for dir := range m.levels(rel) {
+		f.add(path.Join(dir, "cgroup.freeze"), freezeAsked, false)
 	}
 	return true
 }

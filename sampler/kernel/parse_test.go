@@ -417,11 +417,11 @@ func TestParsePressure(t *testing.T) {
 }
 
 func TestParseSwap(t *testing.T) {
-	if n, ok := parseSwap([]byte("Name:\truby\nVmPTE:\t 72 kB\nVmSwap:\t    1024 kB\nHugetlbPages:\t0 kB\n")); n != 1<<20 || !ok {
+	if n, ok := memoryField([]byte("Name:\truby\nVmPTE:\t 72 kB\nVmSwap:\t    1024 kB\nHugetlbPages:\t0 kB\n"), "VmSwap"); n != 1<<20 || !ok {
 		t.Errorf("%d, %v", n, ok)
 	}
 	for _, broken := range []string{"", "Name:\truby\n", "Name: x\nVmSwap:\tmany\n"} {
-		if n, ok := parseSwap([]byte(broken)); ok {
+		if n, ok := memoryField([]byte(broken), "VmSwap"); ok {
 			t.Errorf("%q: %d", broken, n)
 		}
 	}

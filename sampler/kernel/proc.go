@@ -131,7 +131,7 @@ func (p *ProcReader) read(nowNS int64) (sampler.Proc, error) {
 	if n, err = pread(p.status, p.buf[:]); err != nil {
 		return sampler.Proc{}, p.errorOf("status", err)
 	}
-	out.SwapBytes, _ = parseSwap(p.buf[:n]) // a kernel without swap has swapped nothing
+	out.SwapBytes, _ = memoryField(p.buf[:n], "VmSwap") // a kernel without swap has swapped nothing
 	th, err := p.cgroup.read(p.buf[:])
 	if err != nil {
 		return sampler.Proc{}, err

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -111,7 +110,7 @@ func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 		if err != nil {
 			return 0, err
 		}
-		pss, ok := parsePSS(buf[:n])
+		pss, ok := memoryField(buf[:n], "Pss")
 		if !ok {
 			return 0, errFormat
 		}
@@ -130,16 +129,6 @@ func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 		}
 	}
 	return r.pss
-}
-
-// parsePSS reads the line "Pss: N kB", which comes after a head of the range and one of Rss.
-func parsePSS(b []byte) (int64, bool) {
-	_, rest, ok := bytes.Cut(b, []byte("\nPss:"))
-	if !ok {
-		return 0, false
-	}
-	kb, _, ok := takeUint(bytes.TrimLeft(rest, " \t"))
-	return int64(kb) << 10, ok && kb < 1<<50
 }
 
 // switches adds up how often the threads of a process were given a CPU. The kernel counts by thread, and forgets those that
