@@ -137,8 +137,10 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 		if err := flag.Value.Set(fmt.Sprint(value)); err != nil {
 			return wrong("%s = %v: %w", name, value, err)
 		}
-		if (name == "rate" || name == "lock-rate") && !rateAllowed(flag.Value.String()) {
-			return wrong("%s takes %g to %g Hz, not %v", name, minRate, maxRate, value)
+		if name == "rate" || name == "lock-rate" {
+			if hz, err := cmd.Flags().GetFloat64(name); err != nil || !(hz >= minRate && hz <= maxRate) {
+				return wrong("%s takes %g to %g Hz, not %v", name, minRate, maxRate, value)
+			}
 		}
 		if name == "snapshots" {
 			if err := checkSnapshots(flag.Value.String()); err != nil {
@@ -195,12 +197,6 @@ func (f *screenFlags) applyFindings(path, text string, table map[string]any) err
 		}
 	}
 	return nil
-}
-
-func rateAllowed(text string) bool {
-	var hz float64
-	_, err := fmt.Sscan(text, &hz)
-	return err == nil && hz >= minRate && hz <= maxRate
 }
 
 // lineOf returns the line, from 1, on which a table of the file sets a name; 0 when it is written in another way than

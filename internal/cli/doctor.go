@@ -100,10 +100,12 @@ func (d *doctor) say(state, name, remedy, format string, args ...any) {
 
 // wrong adds a check that failed.
 func (d *doctor) wrong(name string, err error) {
-	text := d.names.Redactor().Error(err)
-	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: flamegraph.Printable(run.OneLine(text))})
+	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: run.OneLine(d.textOf(err))})
 	d.failed = append(d.failed, err)
 }
+
+// textOf is an error without what --redact leaves out.
+func (d *doctor) textOf(err error) string { return flamegraph.Printable(d.names.Redactor().Error(err)) }
 
 // verdict adds the verdict, the last check: what came of all others, in one line. The error is nil if nothing is wrong.
 func (d *doctor) verdict() error {
@@ -194,7 +196,7 @@ func (d *doctor) sayNoExact(why error) {
 	if errors.As(why, &missing) {
 		why, remedy = errors.New(missing.Lacks), "For --exact "+missing.Help+"."
 	}
-	d.say(checkNote, "exact", remedy, "no --exact: %s", flamegraph.Printable(d.names.Redactor().Error(why)))
+	d.say(checkNote, "exact", remedy, "no --exact: %s", d.textOf(why))
 }
 
 func (d *doctor) examineSystem() {
@@ -283,14 +285,11 @@ func (d *doctor) examineTerminal() {
 		d.wrong("terminal", err)
 		return
 	}
-	colors := os.Getenv("COLORTERM")
-	if colors == "" {
-		colors = "not set, so 256 or fewer are assumed unless TERM says more"
-	}
+	colors := cmp.Or(os.Getenv("COLORTERM"), "not set, so 256 or fewer are assumed unless TERM says more")
 	if os.Getenv("NO_COLOR") != "" {
 		colors = "none (NO_COLOR is set)"
 	}
-	locale := firstSet("LC_ALL", "LC_CTYPE", "LANG")
+	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))
 	text := fmt.Sprintf("%dx%d, TERM %s, colours (COLORTERM) %s, locale %s", w, h, os.Getenv("TERM"), colors, locale)
 	upper := strings.ToUpper(strings.ReplaceAll(locale, "-", ""))
 	switch {
@@ -303,16 +302,6 @@ func (d *doctor) examineTerminal() {
 	default:
 		d.say(checkGood, "terminal", "", "%s", text)
 	}
-}
-
-// firstSet is the value of the first of these variables that is set; "" where none is.
-func firstSet(names ...string) string {
-	for _, name := range names {
-		if v := os.Getenv(name); v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // examineSettings reads the file of settings as a screen would.
@@ -377,7 +366,7 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	default:
 		d.say(checkGood, "rubies", "", "%s", text)
 		if len(refused) > 0 {
-			d.say(checkNote, "", "", "%s", flamegraph.Printable(d.names.Redactor().Error(refused[0])))
+			d.say(checkNote, "", "", "%s", d.textOf(refused[0]))
 		}
 	}
 	return pid
@@ -414,10 +403,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	}
 	defer src.Close()
 	process := src.Process()
-	layout := "its structs are known"
-	if process.LayoutNote != "" {
-		layout = process.LayoutNote
-	}
+	layout := cmp.Or(process.LayoutNote, "its structs are known")
 	d.say(checkGood, "ruby", "", "%s, %s: %s", process.RubyVersion, process.Machine, layout)
 	d.examineContext(src)
 	if possible {
@@ -459,7 +445,7 @@ func (d *doctor) examineContext(src *live.Source) {
 	c, err := src.Published()
 	switch {
 	case err != nil:
-		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
+		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", d.textOf(err))
 	case c.Source == processcontext.None:
 		d.say(checkNote, "context", "", "it publishes no process context (OTEL_CTX, datadog-tracer-info)")
 	case d.names.Redactor() != nil:
@@ -512,7 +498,7 @@ func (d *doctor) limitText(s *account.Stat) string {
 // examineSwitches says in `ddtop doctor` whether thread switches can be followed.
 func (d *doctor) examineSwitches() {
 	if err := live.CheckSwitches(); err != nil {
-		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
+		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", d.textOf(err))
 		return
 	}
 	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")

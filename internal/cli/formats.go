@@ -374,15 +374,16 @@ func seenEndpoints(f *flags.Endpoint, m *measure.Measure) error {
 	}
 	var seen []string
 	all := m.Requests(nil)
-	for i := range all.Endpoints {
-		if name := all.Endpoints[i].Endpoint; name != nil {
+	add := func(name *string) {
+		if name != nil {
 			seen = append(seen, *name)
 		}
 	}
+	for i := range all.Endpoints {
+		add(all.Endpoints[i].Endpoint)
+	}
 	for i := range all.Running {
-		if name := all.Running[i].Endpoint; name != nil {
-			seen = append(seen, *name)
-		}
+		add(all.Running[i].Endpoint)
 	}
 	return foundEndpoint(f, seen)
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/ddtop/ddtop/internal/cli/run"
@@ -165,3 +166,13 @@ func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil
 // waitForEnd waits until a child has ended, without asking for its exit code: whoever asks while the same program traces
 // the child would take its stops for exits, as os/exec does. Where that can't be told it returns at once.
 func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }
+
+// waitReadable waits until a descriptor is readable: a pidfd is when its process has ended.
+func waitReadable(fd uintptr) {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}

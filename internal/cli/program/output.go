@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/internal/units"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -143,5 +144,14 @@ func (o *commandOutput) copyTo(w io.Writer) error {
 		}
 	}
 	_, err := io.Copy(w, r)
+	return err
+}
+
+// setAppend has everything written to the end of a file, by whoever has the same open file.
+func setAppend(f *os.File) error {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags|unix.O_APPEND)
+	}
 	return err
 }
