@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -260,12 +261,7 @@ func (c *Core) read(addr Address, buf []byte) error {
 
 // find returns the segment that holds an address, and up to where what is said of the address holds.
 func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
-	i, _ := slices.BinarySearchFunc(c.segments, addr, func(s segment, a Address) int {
-		if a < s.addr {
-			return 1
-		}
-		return -1
-	})
+	i := sort.Search(len(c.segments), func(i int) bool { return c.segments[i].addr > addr })
 	next = ^Address(0)
 	if i < len(c.segments) {
 		next = c.segments[i].addr

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -163,11 +164,6 @@ func (n *coreNotes) addFiles(b []byte) error {
 		m.Inode = inodes[string(name)]
 		n.mappings = append(n.mappings, m)
 	}
-	slices.SortFunc(n.mappings, func(a, b Mapping) int {
-		if a.Start < b.Start {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(n.mappings, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
 	return nil
 }

@@ -96,7 +96,7 @@ func (p *Process) variablesAt(environ Address, wanted func(name string) bool) (m
 		if at == 0 {
 			break
 		}
-		text, err := ReadCString(p, at, maxVariable)
+		text, err := mapped.ReadCString(p, at, maxVariable)
 		if err == nil {
 			addVariable(found, text, wanted)
 		}

@@ -39,7 +39,7 @@ func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	file, err := p.openMapped(first)
 	if err != nil {
 		if first.Offset == 0 {
-			if m, err := NewModuleFromMemory(path, p, first.Start); err == nil {
+			if m, err := mapped.NewModuleFromMemory(path, p, first.Start); err == nil {
 				m.Deleted = first.Deleted
 				p.setRoots(m)
 				return m, nil

@@ -53,7 +53,7 @@ func NewFinder(match func(title string) bool) *Finder {
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	names, err := f.list()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking for processes: %w", err)
 	}
 	f.round++
 	self, begun := os.Getpid(), time.Now()
@@ -111,14 +111,14 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 func processNames() ([]string, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
-		return nil, fmt.Errorf("looking for processes: %w", err)
+		return nil, err
 	}
 	defer d.Close()
 	names, err := d.Readdirnames(maxProcesses)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("looking for processes: %w", err)
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
-	return names, nil
+	return names, err
 }
 
 // titleText is a process's command line, or what it has put in its place, and its age; titleEvery and more where that can't be told.

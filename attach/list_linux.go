@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,13 +33,8 @@ const (
 // that cannot be read or do not answer if their names look like Ruby's. Processes that end during the search are left
 // out. List fails if /proc as a whole cannot be read, if ddtop has no descriptors left, or if ctx ends.
 func List(ctx context.Context) ([]Candidate, error) {
-	d, err := os.Open("/proc")
+	names, err := processNames()
 	if err != nil {
-		return nil, fmt.Errorf("listing the processes: %w", err)
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(maxProcesses)
-	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("listing the processes: %w", err)
 	}
 	l := lister{until: time.Now().Add(listPatience)}

@@ -161,13 +161,13 @@ func hiddenProcess(pid int, err error) error {
 // gatherFacts asks the kernel what explain needs to know. What can't be found out stays at the value that explains
 // nothing.
 func (p *procFolder) gatherFacts() permissionFacts {
-	f := permissionFacts{pid: p.pid, euid: os.Geteuid(), egid: os.Getegid(), dumpable: true, yama: -1, container: inContainer(), granted: GrantedCapabilities()}
-	if text, err := os.ReadFile("/proc/self/status"); err == nil {
-		own := parseStatus(text)
-		f.capable = own.CapEffective&(1<<capSysPtrace) != 0
-		f.opensFiles = own.CapEffective&(1<<capDACOverride|1<<capDACReadSearch) != 0
-		f.filtered = own.Seccomp == 2
-		f.canBecomeRoot = own.CapBounding&(1<<capSysPtrace) != 0 && !own.NoNewPrivs
+	r := OwnRights()
+	f := permissionFacts{
+		pid: p.pid, euid: r.EUID, egid: os.Getegid(), capable: r.Ptrace, opensFiles: r.OpensFiles, filtered: r.Filtered,
+		canBecomeRoot: r.CanBecomeRoot, yama: r.Yama, container: r.Container, inner: r.InnerUsers, dumpable: true,
+		granted: GrantedCapabilities(),
+	}
+	if own, err := ownStatus(); err == nil {
 		f.moreCapable = p.status.CapPermitted&^own.CapPermitted != 0
 	}
 	f.targetUID = [3]int{p.status.UID[0], p.status.UID[1], p.status.UID[2]}
@@ -179,11 +179,6 @@ func (p *procFolder) gatherFacts() permissionFacts {
 	if err := unix.Fstatat(int(p.dir.Fd()), "status", &st, 0); err == nil {
 		f.dumpable = int(st.Uid) == f.targetUID[1]
 	}
-	if text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil {
-		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			f.yama = n
-		}
-	}
 	if f.tracer = p.status.TracerPID; f.tracer != 0 {
 		if text, err := os.ReadFile("/proc/" + strconv.Itoa(f.tracer) + "/comm"); err == nil {
 			f.tracerName = strings.TrimSpace(string(text))
@@ -193,9 +188,6 @@ func (p *procFolder) gatherFacts() permissionFacts {
 	own, err1 := os.Readlink("/proc/self/ns/user")
 	theirs, err2 := p.readlink("ns/user")
 	f.otherUserNamespace = err1 == nil && err2 == nil && own != theirs
-	if text, err := os.ReadFile("/proc/self/uid_map"); err == nil {
-		f.inner = !isWholeUIDMap(text)
-	}
 	return f
 }
 

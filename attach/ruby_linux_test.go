@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -114,7 +115,7 @@ func TestFindRubyWithoutItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(maps, func(x attach.Mapping) bool { return x.Path == m.Path && x.Offset == 0 })
-	again, err := attach.NewModuleFromMemory(m.Path, p, maps[i].Start)
+	again, err := mapped.NewModuleFromMemory(m.Path, p, maps[i].Start)
 	if err != nil {
 		t.Fatal(err)
 	}

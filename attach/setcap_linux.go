@@ -39,8 +39,8 @@ func GrantedCapabilities() uint64 {
 		granted = fileCapabilities(buf[:n])
 	}
 	if os.Geteuid() != 0 {
-		if text, err := os.ReadFile("/proc/self/status"); err == nil {
-			granted |= parseStatus(text).CapPermitted
+		if own, err := ownStatus(); err == nil {
+			granted |= own.CapPermitted
 		}
 	}
 	return granted

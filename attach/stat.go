@@ -72,6 +72,9 @@ func parseStat(text []byte) (processStat, error) {
 
 // processStatus is what is used of /proc/PID/status (proc_pid_status(5)).
 type processStatus struct {
+	// Name is the program's name. State is a letter, Z or X if the task has ended.
+	Name  string
+	State byte
 	// TGID is the process's PID: another number than the one asked for when that is a thread's.
 	TGID, TracerPID int
 	// UID and GID are the real, effective, saved and file system ids.
@@ -102,6 +105,10 @@ func parseStatus(text []byte) processStatus {
 			continue
 		}
 		switch string(key) {
+		case "Name":
+			s.Name = string(bytes.TrimSpace(value))
+		case "State":
+			s.State = f[0][0]
 		case "Tgid":
 			s.TGID = atoi(f[0])
 		case "TracerPid":

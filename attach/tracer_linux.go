@@ -1,11 +1,11 @@
 package attach
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -241,10 +241,11 @@ func (t *tracer) refused(tid int32, err error) error {
 	if readErr != nil {
 		return p.refused(fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid), errors.Join(err, readErr))
 	}
-	if state := statusField(text, "State:"); strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
+	status := parseStatus(text)
+	if status.State == 'Z' || status.State == 'X' {
 		return nil // ended, its number is still there: a main thread that others have outlived
 	}
-	if held := t.z.heldBy(tid, parseStatus(text).TracerPID, err); held != nil {
+	if held := t.z.heldBy(tid, status.TracerPID, err); held != nil {
 		return held
 	}
 	doing := fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid)
@@ -264,10 +265,8 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 	// The number is that of the tracer's thread.
 	name, of := "", tracer
 	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
-		name = statusField(text, "Name:")
-		if n, err := strconv.Atoi(statusField(text, "Tgid:")); err == nil {
-			of = n
-		}
+		status := parseStatus(text)
+		name, of = status.Name, cmp.Or(status.TGID, of)
 	}
 	if of == os.Getpid() || tracer == z.before || name == "" && !z.tracedBy(tid, tracer) {
 		return errStillHeld
@@ -299,16 +298,6 @@ func (z *Pauser) traced() error {
 		}
 	}
 	return nil
-}
-
-// statusField returns a field of /proc/PID/status, such as "State:".
-func statusField(text []byte, name string) string {
-	for line := range strings.SplitSeq(string(text), "\n") {
-		if rest, ok := strings.CutPrefix(line, name); ok {
-			return strings.TrimSpace(rest)
-		}
-	}
-	return ""
 }
 
 // await waits until the threads from the first one on have stopped or ended; false: the time was up before.

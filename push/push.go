@@ -39,15 +39,24 @@ type Period struct {
 // ID returns a UUID of the period. It is the same each time, so that a receiver can recognize a period that is sent
 // twice.
 func (p *Period) ID() string {
-	id := p.IDBytes()
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	return uuidText(p.IDBytes())
 }
 
 // IDBytes returns ID as 16 bytes.
 func (p *Period) IDBytes() [16]byte {
-	sum := sha256.Sum256(fmt.Appendf(nil, "ddtop %s %s %d %d %d", p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq))
-	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
+	return uuidOf("ddtop %s %s %d %d %d",
+		p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq)
+}
+
+// uuidOf returns a UUID of version 8 that is the same for the same text.
+func uuidOf(format string, args ...any) [16]byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, format, args...))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
 	return [16]byte(sum[:16])
+}
+
+func uuidText(id [16]byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 // Payload is what is sent to one destination. The spool keeps it, so it holds no key and no password.

@@ -42,13 +42,9 @@ type Release struct {
 // neighbour, the newest one not newer than it, and Match.Exact is false. ErrUnknownRelease is returned for a series or
 // machine without any table.
 func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
-	index, err := readIndex()
+	index, want, err := readIndexFor(version)
 	if err != nil {
 		return nil, Match{}, err
-	}
-	want, err := parseVersion(version)
-	if err != nil {
-		return nil, Match{}, fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
 	}
 	var best *entry
 	for i := range index {
@@ -90,13 +86,9 @@ func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 // newer than it, else the oldest. It is not a layout for that version, only the base to derive one from. release names what
 // it was made from. ErrUnknownRelease where nothing is known of the machine, or version is none.
 func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, err error) {
-	index, err := readIndex()
+	index, want, err := readIndexFor(version)
 	if err != nil {
 		return nil, "", err
-	}
-	want, err := parseVersion(version)
-	if err != nil {
-		return nil, "", fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
 	}
 	var best *entry
 	for i := range index {
@@ -110,6 +102,15 @@ func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, er
 	}
 	t, err = best.table(jmpBuf)
 	return t, best.release, err
+}
+
+// readIndexFor returns the index, and a version to look for.
+func readIndexFor(version string) (index []entry, want [3]int, err error) {
+	if want, err = parseVersion(version); err != nil {
+		return nil, want, fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
+	}
+	index, err = readIndex()
+	return index, want, err
 }
 
 // Releases lists every release and machine with an exact table, oldest first.
@@ -185,10 +186,7 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 		}
 	}
 	slices.SortFunc(index, func(a, b entry) int {
-		if c := slices.Compare(a.version[:], b.version[:]); c != 0 {
-			return c
-		}
-		return strings.Compare(a.machine, b.machine)
+		return cmp.Or(slices.Compare(a.version[:], b.version[:]), strings.Compare(a.machine, b.machine))
 	})
 	return index, nil
 })

@@ -96,12 +96,7 @@ type ForeignProgram struct {
 func (f ForeignProgram) Describe() (what, help string) {
 	base := filepath.Base(f.Exe)
 	library := func(prefix string) bool {
-		for _, l := range f.Libraries {
-			if strings.HasPrefix(filepath.Base(l), prefix) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(f.Libraries, func(l string) bool { return strings.HasPrefix(filepath.Base(l), prefix) })
 	}
 	switch {
 	case library("librubyvm") || base == "truffleruby" || strings.Contains(f.Exe, "truffleruby"):

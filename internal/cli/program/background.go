@@ -27,20 +27,9 @@ var errLeftNoRuby = errors.New("the program ended and left processes running, no
 
 // Reap takes note of the ends of adopted processes until the returned function is called: they would stay zombies.
 func (c *Command) Reap() (stop func()) {
-	quit := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(reapEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-tick.C:
-				adopted(c.PID(), c.ownGroup)
-			}
-		}
-	}()
-	return func() { close(quit) }
+	ctx, stop := context.WithCancel(context.Background())
+	go run.Every(ctx, reapEvery, func(time.Time) { adopted(c.PID(), c.ownGroup) })
+	return stop
 }
 
 // LeftBehind returns the processes that the program left running when it ended well; nil: it runs, has failed, or left none.

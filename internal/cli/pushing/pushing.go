@@ -171,16 +171,7 @@ func (one *pushed) service() string { return one.tags.Load().Get("service") }
 
 // keepAsking makes the tags anew every minute: a process publishes more of itself once it is configured.
 func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			one.describe(given)
-		}
-	}
+	run.Every(ctx, askEvery, func(time.Time) { one.describe(given) })
 }
 
 // describe makes the process's tags. What can't be read leaves them without.

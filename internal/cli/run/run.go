@@ -24,6 +24,20 @@ func PatienceFor(ctx context.Context, wait time.Duration) (giveUp <-chan struct{
 	return over.Done(), func() { stop(); giveUpNow() }
 }
 
+// Every calls do again and again, at an interval, until ctx ends.
+func Every(ctx context.Context, interval time.Duration, do func(now time.Time)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			do(now)
+		}
+	}
+}
+
 // Unless calls f in a goroutine of its own and returns its error. It does not wait for f once giveUp is closed: it then returns late's.
 func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	done := make(chan error, 1)
