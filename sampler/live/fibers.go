@@ -7,9 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// Fibers looks for the fibers that are suspended (ruby.Reader.SuspendedFibers). It is to be called after Once, in the same
-// goroutine, and what it returns is not of one instant: fibers may have run on since. Its errors are ctx's,
-// attach.ErrNoAnswer, and those of the reader.
+// Fibers looks for suspended fibers (ruby.Reader.SuspendedFibers). Call it after Once in the same goroutine. Fibers
+// may have run on since Once.
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()

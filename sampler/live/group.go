@@ -34,8 +34,7 @@ type GroupOptions struct {
 	// but those named. It is called every second, by one goroutine at a time. With it nothing has to be there yet, and a Group never
 	// ends by itself.
 	Find func(known func(pid int) bool) []int
-	// LetGo has Done let go of a Source altogether: its Relative has none any more. What a Source has learnt of its process takes
-	// some 300 KB, which those who follow restarts for weeks would have of the last processes that have ended.
+	// LetGo has Done drop a Source altogether, with the 300 KB that it has learned.
 	LetGo bool
 }
 
@@ -56,8 +55,7 @@ type Group struct {
 	foundAt time.Time
 	// findAfter is how long after that it is called again at the earliest.
 	findAfter time.Duration
-	// unsettled is how long it takes until all processes that the last look left alone are old enough; 0: there were none. Of
-	// the goroutine that looks.
+	// unsettled is how long until all processes that the last look skipped are old enough. Zero means none.
 	unsettled time.Duration
 	// unseen: one of roots could not be looked at yet. Of the goroutine that looks.
 	unseen bool
