@@ -14,7 +14,8 @@ type exactMode struct {
 }
 
 // Exact puts probes into the process until EndExact or until a limit is reached (ExactStatus). Meanwhile samples carry
-// Changes, and everything is read at the stack rate. It may be called from any goroutine, also without Run.
+// Changes, and everything is read at the stack rate. It may be called from any goroutine, also without Run. Errors are
+// ErrExact, ruby.ErrNoScheduler, those of package probe and those of reading.
 func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 	return s.exact.begin(ctx, s.info.PID, "exact mode", "exact mode is on", s.exactWith(o))
 }
