@@ -46,8 +46,8 @@ func TestFindRuby(t *testing.T) {
 		if p.Title() != "sleeper.rb" {
 			t.Errorf("title %q", p.Title())
 		}
-		// What Debian's config.h says: on amd64 3.3 and later are compiled with -fcf-protection, which makes Ruby choose
-		// _setjmp; on arm64 Ruby does so by itself from 3.4 on.
+		// What Debian's config.h says: on amd64 3.3 and later are compiled with -fcf-protection, which makes Ruby
+		// choose _setjmp; on arm64 Ruby does so by itself from 3.4 on.
 		jmpBuf := r.AtLeast(3, 3)
 		if m.Machine == "aarch64" {
 			jmpBuf = r.AtLeast(3, 4)

@@ -96,8 +96,8 @@ func TestNewModuleFromMemory(t *testing.T) {
 	}
 }
 
-// TestNewModuleFromBrokenMemory damages the picture at each place in turn: an error or a Module, never a panic or a walk
-// without end.
+// TestNewModuleFromBrokenMemory damages the picture at each place in turn: an error or a Module, never a panic or a
+// walk without end.
 func TestNewModuleFromBrokenMemory(t *testing.T) {
 	const base = 0x10000
 	for _, gnu := range []bool{false, true} {

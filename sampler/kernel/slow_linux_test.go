@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestPSS compares with the file itself, read before and after; what other processes share of the pages changes meanwhile.
+// TestPSS compares with the file itself, read before and after; what other processes share of the pages changes
+// meanwhile.
 func TestPSS(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
