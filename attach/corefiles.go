@@ -132,9 +132,9 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 	return f, nil
 }
 
-// check compares a file with what the core holds of it. The kernel writes the first page of each mapped ELF file, which
-// holds its build id, for this very purpose (core(5), coredump_filter bit 4). Of a file of which the core holds nothing
-// that can't change, as many of gcore's, only the date is left.
+// check compares a file with what the core holds of it. The kernel writes the first page of each mapped ELF file,
+// which holds its build id, for this very purpose (core(5), coredump_filter bit 4). If the core holds only parts of a
+// file that can change, as many of gcore's do, only the date is left.
 func (c *Core) check(path string, f *safefile.File) error {
 	compared := false
 	for _, m := range c.notes.mappings {

@@ -18,8 +18,8 @@ const (
 	titleGrowth = 4
 	// maxFinding bounds what one Find takes: the others are looked at by the next one.
 	maxFinding = time.Second
-	// maxAgain bounds the titles that one Find reads again, of processes that it has seen before: some 100 µs each. Those that have waited
-	// longest come first.
+	// maxAgain bounds the titles that one Find reads again, of processes that it has seen before: about 100 µs each.
+	// Those that have waited longest come first.
 	maxAgain = 64
 )
 
@@ -42,8 +42,8 @@ type sighting struct {
 	round int
 }
 
-// NewFinder returns a Finder of the processes whose titles match: their command lines, with spaces between the words, as far as
-// they have not put something else there.
+// NewFinder returns a Finder of the processes whose titles match. A title is the command line, with spaces between the
+// words, or what the process has put there instead.
 func NewFinder(match func(title string) bool) *Finder {
 	return &Finder{match: match, seen: make(map[int]sighting), list: processNames, read: titleText}
 }

@@ -37,12 +37,12 @@ type permissionFacts struct {
 	targetGID [3]int
 	// moreCapable: the target has capabilities that we don't have.
 	moreCapable bool
-	// dumpable is false when the kernel gives the target's files in /proc to root, which it does for programs that are
+	// dumpable is false when the kernel gives the target's files in /proc to root. It does so for programs that are
 	// setuid, not readable, or said so (prctl PR_SET_DUMPABLE).
 	dumpable bool
 	// yama is kernel.yama.ptrace_scope, -1 without Yama.
 	yama int
-	// tracer is the PID of the process that traces the target, 0: none; tracerName is its program.
+	// tracer is the PID of the process that traces the target, zero if none does; tracerName is its program.
 	tracer     int
 	tracerName string
 	// opensFiles: we have CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, and may open other users' files, those that /proc gives to
@@ -53,8 +53,8 @@ type permissionFacts struct {
 	// granted are the capabilities that ddtop's file grants, or that we have without being root.
 	granted uint64
 	// otherUserNamespace: the target lives in another user namespace than we do. inner: we live in one that is not the
-	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only; whether the target
-	// lives in it can't be asked of a process that we may not read.
+	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only. Whether the
+	// target lives in it is unknown if we may not read it.
 	otherUserNamespace, inner bool
 	// canBecomeRoot: a program like sudo could give us CAP_SYS_PTRACE: it is in our bounding set, and exec may give privileges.
 	canBecomeRoot bool
@@ -70,7 +70,7 @@ func (f permissionFacts) rootMay() bool {
 func (f permissionFacts) explain() (cause, help string) {
 	sudo := f.asAdministrator()
 	otherUser := f.targetUID != [3]int{f.euid, f.euid, f.euid}
-	// Its own user may read it without the capability, as far as Yama lets it: often the shorter way inside a container.
+	// Its own user may read it without the capability, if Yama permits: often the shorter way inside a container.
 	asUser := ""
 	uid := f.targetUID[0]
 	if f.container && otherUser && f.targetUID == [3]int{uid, uid, uid} && f.targetUser != "" && f.yama <= 0 && f.dumpable && !f.otherUserNamespace {
@@ -191,7 +191,7 @@ func (p *procFolder) gatherFacts() permissionFacts {
 	return f
 }
 
-// isWholeUIDMap reports whether a user namespace's map is that of the machine's first one: each of all 2³²-1 users is itself
+// isWholeUIDMap reports whether a map is the machine's first user namespace's: each of all 2³²-1 users is itself
 // (user_namespaces(7)).
 func isWholeUIDMap(text []byte) bool {
 	return slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})

@@ -83,7 +83,7 @@ type processStatus struct {
 	Groups []int
 	// NSPID is the PID in each PID namespace, from ours inward; empty before Linux 4.1.
 	NSPID []int
-	// CapPermitted, CapEffective and CapBounding are bit sets of capabilities; none beyond the last can be had by exec.
+	// CapPermitted, CapEffective and CapBounding are bit sets of capabilities; exec grants none beyond the last.
 	CapPermitted, CapEffective, CapBounding uint64
 	// NoNewPrivs: exec gives no privilege, so that sudo can't.
 	NoNewPrivs bool

@@ -147,7 +147,7 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 	}
 }
 
-// note notes something of a payload. That the disk does not keep it is told once.
+// note notes something of a payload. It reports once that the disk does not keep it.
 func (l *lane) note(name string, m spool.Mark) {
 	if err := l.Queue.Note(name, m); err != nil && !l.unkept {
 		l.unkept = true

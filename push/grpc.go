@@ -168,7 +168,8 @@ func judgeGRPC(resp *http.Response, asked http.Header) error {
 	return told
 }
 
-// retryInfo is the time that a google.rpc.RetryInfo asks for, in an encoded google.rpc.Status; 0: none.
+// retryInfo is the time that a google.rpc.RetryInfo asks for, in an encoded google.rpc.Status. It is zero if there is
+// none.
 func retryInfo(details string) (after time.Duration) {
 	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {

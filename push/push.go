@@ -78,9 +78,9 @@ type Destination interface {
 	String() string
 	// Encode makes a payload of a period. It sets ContentType, Header and Body. The caller sets the other fields.
 	Encode(*Period) (Payload, error)
-	// Send sends a payload once. It returns a *RefusedError if another attempt would fail too, a *LaterError if the
-	// destination asked to wait, and a *RemarkError if it took the payload with a remark. After any other error the
-	// caller tries again.
+	// Send sends a payload once. It returns a *RefusedError if another attempt would fail too, and a *LaterError if
+	// the destination asked to wait. A *RemarkError says that it took the payload with a remark. After any other error
+	// the caller tries again.
 	Send(context.Context, *Payload) error
 }
 

@@ -158,7 +158,7 @@ func (l *lane) sent(bytes int) {
 	}
 }
 
-// remarked tells what was said about what was taken, once for as long as it is the same.
+// remarked logs a remark on what was taken, once while it is the same.
 func (l *lane) remarked(remark *RemarkError) {
 	text := ""
 	if remark != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes, and maxAnswerSaid what is told of it.
+	// maxAnswer bounds what is read of an answer, in bytes, and maxAnswerSaid what is logged of it.
 	maxAnswer     = 64 << 10
 	maxAnswerSaid = 200
 	// connectPatience is how long a connection, and the handshake of TLS, may take.

@@ -20,8 +20,8 @@ var ErrUnknownRelease = errors.New("no layout is known for this Ruby")
 
 // Match says how well the chosen table fits.
 type Match struct {
-	// Exact: the table was made for this very release and configuration. Otherwise it is that of the nearest known
-	// release of the same series, and the caller has to verify it on the target before trusting it.
+	// Exact: the table was made for this very release and configuration. Otherwise it is the nearest known release's
+	// of the same series, and the caller verifies it on the target before trusting it.
 	Exact bool
 	// Made is the newest release that the table is known to hold for.
 	Made string
@@ -38,9 +38,9 @@ type Release struct {
 
 // For finds the table for a release, such as "3.4.11" (the text of the target's ruby_version; head says "4.1.0"), on a
 // machine ("x86_64" or "aarch64", from the target's ELF file), in the configuration that attach.Module's JmpBuf says.
-// A patch release that is newer than all known ones, or missing between them, gets the table of its nearest known
-// neighbour, the newest one not newer than it, and Match.Exact is false. ErrUnknownRelease is returned for a series or
-// machine without any table.
+// A patch release that is newer than all known ones, or missing between them, gets the table of the newest known
+// release that is not newer, and Match.Exact is false. ErrUnknownRelease is returned for a series or machine without
+// any table.
 func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	index, want, err := readIndexFor(version)
 	if err != nil {
@@ -145,9 +145,9 @@ func configurationOf(jmpBuf bool) configuration {
 type entry struct {
 	release, machine string
 	version          [3]int
-	// files are its tables, one a configuration; "" where there is none.
+	// files are its tables, one a configuration; "" if there is none.
 	files [2]string
-	// snapshot is that of head.
+	// snapshot is head's.
 	snapshot string
 }
 

@@ -47,7 +47,7 @@ func configPath() string {
 	return filepath.Join(folder, "ddtop", "config.toml")
 }
 
-// configError is what is wrong in a file of settings, and on which line (0: none in particular).
+// configError is what is wrong in a file of settings. The line is zero if it is none in particular.
 type configError struct {
 	path string
 	line int
@@ -199,8 +199,8 @@ func (f *screenFlags) applyFindings(path, text string, table map[string]any) err
 	return nil
 }
 
-// lineOf returns the line, from 1, on which a table of the file sets a name; 0 when it is written in another way than
-// "name = value".
+// lineOf returns the line, from 1, on which a table of the file sets a name. It is zero if it is written in another
+// way than "name = value".
 func lineOf(text, table, name string) int {
 	sets := regexp.MustCompile(`^\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[.=]`)
 	header := regexp.MustCompile(`^\s*\[+\s*["']?([^]"']*)`)

@@ -83,7 +83,7 @@ func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	// The program must outlive a ctrl-c for as long as it takes to print what was measured; Stop ends it.
+	// The program must outlive a ctrl-c until what was measured is printed; Stop ends it.
 	w, err := workload.Start(context.WithoutCancel(ctx), ruby.Path, workload.Options{Phase: f.phase, PhaseLength: f.phaseLength(std)})
 	if err != nil {
 		return err

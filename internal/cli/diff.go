@@ -119,7 +119,7 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 	return inFile(diff.CompareMeasured(m, metric))
 }
 
-// readProfile reads a pprof profile; nil: the file is none, for it does not begin as what gzip has packed.
+// readProfile reads a pprof profile. It is nil if the file does not begin as gzip's output does.
 func readProfile(file *os.File) (*profile.Profile, error) {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, err

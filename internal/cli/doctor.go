@@ -34,7 +34,7 @@ import (
 // doctorMeasures is how long doctor measures a process.
 const doctorMeasures = 2 * time.Second
 
-// What came of a check. The words are those of the JSON.
+// What came of a check, in the words of the JSON.
 const (
 	checkGood  = "ok"
 	checkWrong = "wrong"
@@ -144,7 +144,7 @@ type doctorError struct {
 
 func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks failed", e.failed, e.of) }
 
-// Unwrap is the first failure, for the offer to run as root. It is nil if no check failed with an error.
+// Unwrap is the first failure: for it ddtop offers to run as root. It is nil if no check failed with an error.
 func (e *doctorError) Unwrap() error { return e.first }
 
 // write prints the report.
@@ -189,7 +189,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.say(checkNote, "perf, BPF", "", "used for --exact and to follow thread switches")
 }
 
-// sayNoExact says why --exact can't be had: no mistake, as long as nobody wants it.
+// sayNoExact says why there is no --exact here. That is no mistake unless the user wants it.
 func (d *doctor) sayNoExact(why error) {
 	remedy := ""
 	var missing *probe.MissingRights
@@ -215,7 +215,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 		}
 		return "no"
 	}
-	// That other users' processes can't be read is no mistake: whoever wants that is told when it is tried.
+	// That ddtop can't read other users' processes is no mistake: a user who wants that learns it then.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
 		d.names.Redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
 	switch {
@@ -239,8 +239,9 @@ func (d *doctor) examineRights(r attach.Rights) {
 	d.say(checkNote, "container", "", "%s; seccomp filter: %s", where, yes(r.Filtered))
 }
 
-// ptraceRemedy says what lets ddtop read processes if Yama restricts that, kernel.yama.ptrace_scope is 1 or 2, and CAP_SYS_PTRACE is
-// missing. In places where nobody can become root or give a capability, what the program itself can do helps, if Yama is at 1.
+// ptraceRemedy says what lets ddtop read processes if Yama restricts that, kernel.yama.ptrace_scope is 1 or 2, and
+// CAP_SYS_PTRACE is missing. In places without root and without a way to give capabilities, what the program itself
+// can do helps, if Yama is at 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {
@@ -324,7 +325,7 @@ func (d *doctor) examineSettings() {
 	d.say(checkGood, "settings", "", "%s", path)
 }
 
-// examineRubies lists the Ruby processes and returns the first that can be read; 0: none.
+// examineRubies lists the Ruby processes and returns the first that can be read. It is zero if there is none.
 func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	list, err := attach.List(ctx)
 	if err != nil {
@@ -375,7 +376,7 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 // examineTime is how long a process may take to be read and measured, which takes two seconds on a machine at rest.
 const examineTime = time.Minute
 
-// examineTarget reads and measures a process. possible: probes could be put into it, as far as the machine goes.
+// examineTarget reads and measures a process. possible: the machine allows probes in it.
 func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()

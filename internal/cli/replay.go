@@ -113,7 +113,7 @@ func (r recordings) Follow(_ context.Context, join func(sampler.Source)) error {
 // Done does nothing: the history of a recording is read again from its file.
 func (r recordings) Done(sampler.Source) {}
 
-// Relatives are the processes recorded. Who forked whom is not in a recording.
+// Relatives are the processes recorded. A recording does not have which process forked which.
 func (r recordings) Relatives() (list []sampler.Relative, forgotten int) {
 	for _, x := range r {
 		p := x.Process()

@@ -27,7 +27,7 @@ type reportFlags struct {
 	pprofFlags
 }
 
-// Formats of `ddtop report` beside those of profiles.
+// Formats of `ddtop report` beside the profiles.
 const (
 	reportStat = "stat"
 	reportDump = "dump"

@@ -11,9 +11,9 @@ import (
 // maxAncestors bounds the walk to the shell.
 const maxAncestors = 64
 
-// canSuspend reports whether SIGTSTP stops ddtop and somebody will continue it: not with --pause, which ignores it, and not
-// where no shell with job control has started ddtop (docker exec, ssh HOST ddtop), because the kernel then drops the
-// signal.
+// canSuspend reports whether SIGTSTP stops ddtop and a shell will continue it. It does not with --pause, which ignores
+// SIGTSTP. Nor if no shell with job control has started ddtop (docker exec, ssh HOST ddtop), because the kernel then
+// drops the signal.
 func canSuspend() bool {
 	if signal.Ignored(syscall.SIGTSTP) {
 		return false

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Locate finds where a path leads, by links too. As root it follows none that another user has made, who could have it
-// point to what is root's, except for the one who started ddtop by sudo.
+// Locate finds where a path leads, by links too. As root it follows no link that another user has made, who could have
+// it point to what is root's. The user who started ddtop by sudo is excepted.
 func Locate(path string) (*Destination, error) {
 	fail := func(err error) (*Destination, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
 	at, err := walkFull(path, noStrangersLink)
@@ -60,8 +60,8 @@ func MakeFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes what is missing. visit is called as walk says; found, which may
-// be nil, for the folder itself, or for the innermost one that there is, before anything is made.
+// makeBelow opens a folder below a root, and makes what is missing. visit is called as walk says. found may be nil; it
+// is called for the folder itself or, before anything is made, for the innermost one that there is.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

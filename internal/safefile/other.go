@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// Rights are those of the process that named a file; elsewhere than on Linux there are no such processes.
+// Rights belong to the process that named a file; elsewhere than on Linux there are no such processes.
 type Rights struct {
 	UID, GID     int
 	Groups       []int
@@ -72,7 +72,7 @@ func opened(name string, info os.FileInfo, limit int64, gate *Gate, open func() 
 	return &File{file: file, name: name, info: info, gate: gate}, nil
 }
 
-// OwnFolder opens a folder into which ddtop writes while nobody looks, and makes it if it is missing.
+// OwnFolder opens a folder into which ddtop writes unattended, and makes it if it is missing.
 func OwnFolder(path string) (*os.Root, error) { return MakeFolder(path) }
 
 // MakeFolder opens a folder, and makes it (0700) with those above it that are missing.

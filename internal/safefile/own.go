@@ -13,8 +13,8 @@ import (
 const othersWrite = 0o022
 
 // OpenOwn opens a regular file of an own folder, never through a link, without waiting for a pipe. The error is
-// ErrNotRegular for what is no regular file, and ErrUntrusted for a file that another user has made, may write to,
-// or has by another name.
+// ErrNotRegular for anything else. It is ErrUntrusted for a file that another user has made, may write to, or has by
+// another name.
 func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	// os.Root follows links within the folder, O_NOFOLLOW or not.
 	there, err := folder.Lstat(name)
@@ -61,8 +61,8 @@ func OwnFile(info fs.FileInfo) error {
 	return nil
 }
 
-// trusted reports whether a user is root, the one that ddtop runs as, or the one who started ddtop by sudo or pkexec. Those
-// commands set the variables; whoever else can has root's rights already.
+// trusted reports whether a user is root, the one that ddtop runs as, or the one who started ddtop by sudo or pkexec.
+// Those commands set the variables; any other user who can has root's rights already.
 func trusted(uid int) bool {
 	if uid == 0 || uid == os.Geteuid() {
 		return true

@@ -43,7 +43,7 @@ func rootAt(folder int, name, full string, rights *Rights, gate *Gate) (*Root, e
 // Close closes the folder; files that were opened stay open.
 func (r *Root) Close() error { return unix.Close(r.dir) }
 
-// tries bounds how often openat2 is asked again when a ".." of the path raced with a rename.
+// tries bounds how often openat2 is called again when a ".." of the path raced with a rename.
 const tries = 16
 
 // Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, errHung and the
@@ -129,7 +129,7 @@ func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, err
 	}, func(f *File) { f.Close() })
 }
 
-// Open opens a regular file that the user has named, with our own rights, and waits for it as long as it takes.
+// Open opens a regular file that the user has named, with our own rights, and waits for it without a limit.
 func Open(path string, limit int64) (*File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -179,8 +179,9 @@ func (f *File) Duplicate() (*os.File, error) {
 	return duplicate(f.file, f.name)
 }
 
-// madeUp are the file systems whose regular files are calls into the kernel: to read one can wait (kmsg, trace_pipe), use up
-// what others wait for, or show what belongs to the reader and not to the stranger (/proc/self). Numbers of statfs(2).
+// madeUp are the file systems whose regular files are calls into the kernel. To read one can wait (kmsg, trace_pipe),
+// use up what others wait for, or show what belongs to the reader and not to the stranger (/proc/self). Numbers of
+// statfs(2).
 var madeUp = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
 	unix.SECURITYFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.BPF_FS_MAGIC: true,

@@ -11,7 +11,7 @@ import (
 
 // ReadTrusted reads a file of at most limit bytes that decides what ddtop does, such as its settings or what it has
 // kept. The file, and every folder and link on its path, must belong to root, to ddtop's own user or, under sudo, to
-// the user who started ddtop. Nobody else may have the right to write to them (see trustedInode for exceptions).
+// the user who started ddtop. No other user may have the right to write to them (see trustedInode for exceptions).
 // Otherwise the error is ErrUntrusted and describes what is not trusted. The descriptor that was checked is the one
 // that is read.
 func ReadTrusted(path string, limit int64) ([]byte, error) {

@@ -160,7 +160,7 @@ func names(path string) []string {
 	return out
 }
 
-// readLink reads the link that an O_PATH descriptor refers to. Those of /proc are refused: they are not paths.
+// readLink reads the link that an O_PATH descriptor refers to. Links of /proc are refused: they are not paths.
 func readLink(fd int) (string, error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {

@@ -19,7 +19,7 @@ import (
 // errNoReader is returned for a named pipe that no program has opened to read.
 var errNoReader = errors.New("no program reads from this pipe")
 
-// Destination is where a file is to be written: a folder that is open, so that nobody can exchange it, and a name.
+// Destination is where a file is to be written: a folder that is open, so that it can't be exchanged, and a name.
 type Destination struct {
 	dir  *os.Root
 	name string
@@ -71,7 +71,7 @@ func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	return p.create(name)
 }
 
-// BeginThere begins a file at the destination itself, where there is nothing.
+// BeginThere begins a file at the destination itself, which must not exist.
 func (p *Destination) BeginThere() (*Pending, error) { return p.create(p.name) }
 
 func (p *Destination) create(name string) (*Pending, error) {
@@ -82,8 +82,9 @@ func (p *Destination) create(name string) (*Pending, error) {
 	return &Pending{f, p, name}, nil
 }
 
-// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver); fs.ErrExist when there is something. Its errors
-// call it by path: those of a file that the folder opens would have a descriptor's number for the folder's name.
+// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver); fs.ErrExist
+// when there is something. Its errors call it by path: the folder's own would have a descriptor's number for the
+// folder's name.
 func Create(folder *os.Root, name, path string) (*os.File, error) {
 	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -113,7 +114,7 @@ func duplicate(f *os.File, path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// Path is where the file is as long as it is not committed.
+// Path is where the file is while it is not committed.
 func (f *Pending) Path() string { return filepath.Join(filepath.Dir(f.to.Path), f.name) }
 
 // Commit moves the file to its destination. On an error what was there stays, and the file stays where it is.
@@ -182,8 +183,8 @@ func (p *Destination) Write(write func(io.Writer) error) error {
 // readerEvery is how often a pipe is looked at for a reader.
 const readerEvery = 20 * time.Millisecond
 
-// Waiting says how long a program that reads from a named pipe is waited for: until GiveUp is closed (nil: forever). Begins,
-// when not nil, is called when there is none yet.
+// Waiting says how long to wait for a program that reads from a named pipe: until GiveUp is closed, or forever if it
+// is nil. Begins, when not nil, is called when there is none yet.
 type Waiting struct {
 	GiveUp <-chan struct{}
 	Begins func()

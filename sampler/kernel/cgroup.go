@@ -49,8 +49,8 @@ func (c *cgroup) close() {
 	c.fd = noFD
 }
 
-// read returns the throttling of the innermost level that has had a CPU limit, all 0 where none has: a level without
-// one counts no periods. A process that was moved to another cgroup is followed.
+// read returns the throttling of the innermost level that has had a CPU limit, else zeros: a level without one counts
+// no periods. It follows a process that was moved to another cgroup.
 func (c *cgroup) read(buf []byte) (throttling, error) {
 	if c.fd < 0 {
 		return throttling{}, nil
@@ -119,7 +119,7 @@ func (m cgroupMount) below(cgPath string) (string, bool) {
 	return "/" + strings.TrimPrefix(rel, "/"), true
 }
 
-// levels yields the folder of a cgroup below the mount point, and then those of its ancestors up to the mount point.
+// levels yields the folder of a cgroup below the mount point, and then its ancestors up to the mount point.
 func (m cgroupMount) levels(rel string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for range maxCgroupDepth {

@@ -133,7 +133,7 @@ func Identify(pid int) (Identity, error) {
 			return Identity{}, &Error{"open", path + "/task", err}
 		}
 	}
-	// A refusal leaves it unknown. The memory of the process it is asked of may be another one's by now: only compared.
+	// A refusal leaves it unknown. It is only compared: the process's memory may be another one's by now.
 	id.Exe, _ = os.Readlink(exe + "/exe")
 	return id, nil
 }

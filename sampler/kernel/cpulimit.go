@@ -14,8 +14,9 @@ type CPULimit struct {
 	File          string
 }
 
-// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, as far as they are mounted here (cpu.max of hierarchy v2,
-// cpu.cfs_quota_us of v1). ok is false where there is none that can keep it from running: one of as much as all CPUs can't.
+// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (cpu.max of
+// hierarchy v2, cpu.cfs_quota_us of v1). ok is false if no limit can keep ddtop from running: one as high as all CPUs
+// can't.
 func OwnCPULimit() (limit CPULimit, ok bool) {
 	mounts, err := readFile("/proc/self/mountinfo")
 	if err != nil {

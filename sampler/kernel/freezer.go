@@ -38,8 +38,9 @@ var (
 	stateFrozen  = [][]byte{[]byte("FROZEN"), []byte("FREEZING")}
 )
 
-// frozenPlaces are the functions of the kernel that a thread sleeps in that is frozen: of v2 the freezer's own or, where that is
-// compiled into it, the one that handles signals, which sleeps for nothing else but stops; of v1 the refrigerator (kernel/freezer.c).
+// frozenPlaces are the kernel functions in which a frozen thread sleeps. For v2 that is the freezer's own or, if that
+// is inlined, the one that handles signals, which sleeps for nothing else but stops. For v1 it is the refrigerator
+// (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
 // frozenInPlace are how the functions begin that v1 freezes a thread in since Linux 6.1, where it slept already (TASK_FREEZABLE). The
@@ -77,7 +78,7 @@ func (f *freezer) follow(mounts []cgroupMount, text string) {
 	}
 }
 
-// open opens the files of one cgroup; false: none is mounted here.
+// open opens the files of one cgroup. It returns false if none is mounted here.
 func (f *freezer) open(mounts []cgroupMount, cgPath string, v2 bool) bool {
 	for _, m := range mounts {
 		if rel, ok := m.below(cgPath); ok && m.v2 == v2 && (v2 || m.freezer) && f.openBelow(m, rel) {

@@ -15,7 +15,7 @@ import (
 const (
 	// maxListeners bounds the addresses of this machine whose listeners are remembered.
 	maxListeners = 256
-	// linksPerLook is how many descriptors are looked at between two looks whether the search is wanted still: under a millisecond.
+	// linksPerLook is after how many descriptors the search asks whether it is still wanted: under a millisecond.
 	linksPerLook = 256
 	// maxListenerLinks bounds the descriptors of all processes that are looked at for listening sockets in one search, each 3 µs:
 	// the processes with the lowest PIDs first.
@@ -194,7 +194,7 @@ func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string
 			}
 			return 0, peer, false
 		}}
-		// What can't be read names nobody.
+		// What can't be read names no program.
 		_ = p.readTable(listening, nil, found)
 	}
 	return byLink

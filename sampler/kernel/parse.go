@@ -113,8 +113,8 @@ const (
 	callEnded   = -3 // "-1 0x0 0x0": ended, without a stack (collect_syscall, lib/syscall.c, Linux 4.11 and later)
 )
 
-// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c): "running"; or "-1 SP PC"; or a number, six
-// arguments, SP and PC, all but the number in hexadecimal.
+// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c). It is "running", or "-1 SP PC", or a number,
+// six arguments, SP and PC, all but the number in hexadecimal.
 func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	b = bytes.TrimRight(b, "\n")
 	if string(b) == "running" {

@@ -15,8 +15,8 @@ import (
 const (
 	// maxCachedFDs bounds the descriptors whose peer is remembered; past it all are forgotten.
 	maxCachedFDs = 8192
-	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports; past it those of connections
-	// lose the port that the kernel chose, so that a server with many short connections doesn't fill it.
+	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports. Past it,
+	// connections lose the port that the kernel chose, so that a server with many short connections doesn't fill it.
 	maxExactPeers = 4096
 	// maxAnyPeers bounds all peers; past it only the kind and the service are kept.
 	maxAnyPeers = 16384
@@ -30,7 +30,7 @@ type peer struct {
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind
-	// unsettled: a socket that had no other end yet, or whose ends could not be asked for; it is asked for again.
+	// unsettled: a socket without another end, or whose ends the kernel did not say; the next search asks again.
 	unsettled bool
 }
 

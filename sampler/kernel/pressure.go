@@ -10,8 +10,8 @@ import (
 // pressureNames are the resources that the kernel accounts stalls of (Documentation/accounting/psi.rst).
 var pressureNames = [...]string{"cpu", "memory", "io"}
 
-// pressure reads how long tasks stood still for lack of CPU, memory or I/O (PSI): of the process's own cgroup where that
-// is known, which is hierarchy v2 alone, else of the whole machine.
+// pressure reads how long tasks stood still for lack of CPU, memory or I/O (PSI). It reads the process's own cgroup if
+// that is known, which takes hierarchy v2, else the whole machine.
 type pressure struct {
 	fds    [len(pressureNames)]int
 	source sampler.PressureSource
@@ -87,8 +87,8 @@ func (p *pressure) read(buf []byte) sampler.Pressure {
 	return out
 }
 
-// unifiedCgroup is the folder of a process's cgroup in hierarchy v2, as far as it is mounted here. The root is none: it has
-// the machine's figures, if any.
+// unifiedCgroup is the folder of a process's cgroup in hierarchy v2, if it is mounted here. The root is none: its
+// figures, if any, are the machine's.
 func unifiedCgroup(mounts []cgroupMount, text string) (string, bool) {
 	for controllers, p := range cgroupPaths(text) {
 		if controllers != "" || p == "/" {

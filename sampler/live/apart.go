@@ -14,9 +14,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// letGoAfter is how long a read of the target is waited for after whoever wanted it has given up. A tick takes milliseconds.
-// But a read of memory lasts until the target's page is there, which may be never (userfaultfd(2), FUSE, swap on a disk
-// that hangs), and no signal ends it but the one that ends ddtop.
+// letGoAfter is how long a read of the target is waited for after its caller has given up. A tick takes milliseconds.
+// But a read of memory lasts until the target's page is there, which may be never (userfaultfd(2), FUSE, swap on a
+// disk that hangs), and no signal ends it but the one that ends ddtop.
 const letGoAfter = 500 * time.Millisecond
 
 // NoAnswer returns an attach.ErrNoAnswer for a question that was not answered. err says why ddtop stops waiting, or is

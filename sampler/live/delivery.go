@@ -16,7 +16,7 @@ type delivery struct {
 	emit     func(*sampler.Sample)
 	// first is called with the first sample, and is nil afterwards. It starts what takes long.
 	first func()
-	// from is who follows the process now; nil: nobody. switches does so by thread switches.
+	// from follows the process now, or is nil. switches does so by thread switches.
 	from     *exactRun
 	switches *switchRun
 }

@@ -38,7 +38,7 @@ const (
 	// movesProve is how often sampling must see the GVL change hands without any record. One change can be seen too
 	// early.
 	movesProve = 3
-	// doubtFrom is how many turns with such shares are a reason to tell of no changes until more is known.
+	// doubtFrom is after how many turns with such shares no changes are reported until more is known.
 	doubtFrom = 10
 )
 
@@ -47,7 +47,7 @@ type exactRun struct {
 	source *Source
 	clock  int32 // of the process's CPU time
 	max    float64
-	// fromNS is from when on it is followed, toNS until when, CLOCK_MONOTONIC in ns; 0: it goes on.
+	// fromNS is from when it is followed, toNS until when, CLOCK_MONOTONIC in ns. toNS is zero while it goes on.
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is until when all records were handed on, lookedNS when that was done last.
@@ -59,7 +59,7 @@ type exactRun struct {
 	mu     sync.Mutex // guards what follows
 	probes *probe.Probes
 	to     *exact.Machine
-	// changes makes those of samples; changed counts them.
+	// changes makes the changes of samples; changed counts them.
 	changes *exact.Collector
 	changed uint64
 	report  ExactReport
@@ -303,7 +303,7 @@ const changeUnit = 100
 // rounded is a time in the unit that changes come in: two records of one thread lie further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// compare compares what sampling saw since a time with the records, as far as they have been handed on.
+// compare compares what sampling saw since a time with the records handed on so far.
 func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	n := 0
 	for ; n < len(x.seen) && x.seen[n].atNS+exact.SlackNS <= fedNS; n++ {

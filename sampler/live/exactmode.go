@@ -31,8 +31,7 @@ func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, err
 	}
 }
 
-// parkExact takes the probes out, and keeps them out until resume is called. While ddtop is stopped nobody checks
-// their cost.
+// parkExact takes the probes out, and keeps them out until resume is called: a stopped ddtop can't check their cost.
 func (s *Source) parkExact() (resume func()) {
 	m := &s.exact
 	on, ok := m.park()

@@ -110,7 +110,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 			err = errors.Join(err, x.probes.Close())
 		}
 	}()
-	// Who no longer waits for it would never take the probes out.
+	// A caller that has given up would never take the probes out.
 	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxUnnamed bounds the stacks that wait for a name, some 5 MB. Beyond it a wait has the stack that sampling saw.
+	// maxUnnamed bounds the stacks that wait for a name, about 5 MB. Beyond it a wait has the stack that sampling saw.
 	maxUnnamed = 256
 	// namedAtOnce is how many of them the clock names in a tick: 20 to 100 µs each.
 	namedAtOnce = 24
@@ -19,7 +19,7 @@ const (
 	nameWithinNS = 300_000_000
 	// maxHeld bounds the records that wait for a name. More would not fit into a sample.
 	maxHeld = 1 << 13
-	// maxNames bounds the names that are kept, some 2 MB; past it they are forgotten.
+	// maxNames bounds the names that are kept, about 2 MB; past it they are forgotten.
 	maxNames = 1 << 14
 )
 
@@ -29,7 +29,7 @@ type waitStack struct {
 	copied  ruby.CopiedStack
 	memory  []byte // of copied
 	takenNS int64
-	// before is the name that it had when it was seen last, which may no longer hold.
+	// before is the name of its last sighting, which may no longer hold.
 	before stackName
 	// named is set when the clock has set name.
 	named atomic.Bool
@@ -53,7 +53,7 @@ type waitStacks struct {
 	names map[uint64]stackName
 	key   []byte
 	spare []*waitStack
-	// taken are those of the drain under way. ended: nothing is named any more.
+	// taken are the stacks of the drain under way. ended: no more stacks are named.
 	taken []takenStack
 	ended bool
 	// toName goes to the clock. revision counts the times at which proofs may be void. over means that there is no
@@ -192,5 +192,5 @@ const maxCInARow = 64
 // nameStacks names stacks of waits. It is the clock's, between two readings.
 func (x *exactRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
-// withoutClock has records no longer wait for it, until it names stacks again.
+// withoutClock has records not wait for it until it names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.over.Store(true) }

@@ -86,8 +86,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 	}
 }
 
-// chooseLeaving returns which processes give up their places. taken counts the places of each user, free those of
-// nobody.
+// chooseLeaving returns which processes give up their places. taken counts each user's places, free those without a
+// user.
 func chooseLeaving(wanting, held []*relative, taken map[int]int, free int) (leaving []*relative) {
 	slices.SortStableFunc(held, func(a, b *relative) int { return a.heldSince.Compare(b.heldSince) })
 	taken = maps.Clone(taken)

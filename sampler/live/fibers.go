@@ -20,7 +20,7 @@ func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	return c.reader.SuspendedFibers(ctx)
 }
 
-// followFibers adds the last look at the fibers that wait to a sample that was just read.
+// followFibers adds the latest state of the waiting fibers to a sample that was just read.
 func (s *sampling) followFibers(sample *sampler.Sample) {
 	if sample.Depth == sampler.StackTick {
 		s.fibersNow = s.reader.FollowFibers(pace.Monotonic())

@@ -11,7 +11,7 @@ import (
 
 // mode is one way to follow the process: by the probes of exact mode, or by thread switches.
 type mode[T any, F follower[T]] struct {
-	// now follows the process, or did last. It is nil if nobody has.
+	// now follows the process, or did last. It is nil before the first.
 	now atomic.Pointer[T]
 	// opening is where following begins. mu guards switching on and off, and closed: it is over for good.
 	opening lane
@@ -97,8 +97,8 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 // parkPatience is how long park waits for what is just beginning, or ending.
 const parkPatience = 30 * time.Second
 
-// park ends it and leaves mu locked, so that nobody switches it on until the caller unlocks mu. It reports whether it was on.
-// ok is false, and mu is not locked, if the process's memory does not answer.
+// park ends it and leaves mu locked, so that it can't be switched on until the caller unlocks mu. It reports whether
+// it was on. ok is false, and mu is not locked, if the process's memory does not answer.
 func (m *mode[T, F]) park() (on, ok bool) {
 	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -16,7 +16,7 @@ const threadContext = "otel_thread_ctx_v1"
 
 // published is what is known of what the process publishes for each thread.
 type published struct {
-	// after is when it is looked again, every how long after the last look.
+	// after is when to ask again, every how long after the last time.
 	after time.Time
 	every time.Duration
 	// found: the reader knows where threads publish, as the context of atNS says.

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked for processes that have come, ended or called exec; rarer, but each longestRest, where a look
-	// takes more than a part in lookRest of the time: of each thread of each process the kernel is asked for children, which for fifty
-	// workers was a quarter of all that ddtop took.
+	// lookEvery is how often ddtop searches for processes that have come, ended or called exec. If a search takes more
+	// than a part in lookRest of the time, it is rarer, but each longestRest: it asks the kernel for the children of
+	// each thread of each process, which for fifty workers was a quarter of all that ddtop took.
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
@@ -28,7 +28,7 @@ const (
 	longestFindRest = 10 * time.Second
 	// settleTime is how old a process must be. A younger one may be a copy of its parent that is about to call exec.
 	settleTime = 100 * time.Millisecond
-	// maxTries is how often a process that can't be read is asked again, a look each: it may be booting.
+	// maxTries is how often ddtop tries a process that can't be read, once a search: it may be booting.
 	maxTries = 20
 	// silentRest is how long a process that did not answer is left alone. Each question costs a thread.
 	silentRest = 10 * time.Second
@@ -37,7 +37,7 @@ const (
 	maxEnded   = 256
 )
 
-// restAfter is how long to wait after a look that took a time.
+// restAfter is how long to wait after a search that took a time.
 func restAfter(took time.Duration) time.Duration {
 	return min(max(lookEvery, lookRest*took), longestRest)
 }

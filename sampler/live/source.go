@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// checkNS is how often it is asked whether the process has replaced itself by exec.
+// checkNS is how often ddtop asks whether the process has replaced itself by exec.
 const checkNS = 1_000_000_000
 
 // reuseNS is the shortest time, in ns, in which a PID can be reused: a PID namespace may have 300 PIDs only.
@@ -30,7 +30,7 @@ const (
 	procSharers = 4
 )
 
-// besideEvery is how often the slow counters are read, and it is looked whether sockets wait to be named.
+// besideEvery is how often ddtop reads the slow counters, and looks for sockets that wait to be named.
 const besideEvery = time.Second
 
 // failCheckNS is how often it is asked while reads fail.
@@ -268,7 +268,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			due = min(due, pace.Monotonic()+every)
 		}
 		sleep.Unless(due, over)
-		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
+		// Questions of one channel each: each reads a word, while a question of both would take their locks.
 		select {
 		case <-ctx.Done():
 			undo()

@@ -32,7 +32,8 @@ func (c *Command) Reap() (stop func()) {
 	return stop
 }
 
-// LeftBehind returns the processes that the program left running when it ended well; nil: it runs, has failed, or left none.
+// LeftBehind returns the processes that the program left running when it ended well. It is nil if the program runs,
+// has failed, or left none.
 func (c *Command) LeftBehind() []int {
 	if c.Running() || c.err != nil {
 		return nil
@@ -99,7 +100,7 @@ func adopted(but int, ownGroup bool) []int {
 		case !id.Ended:
 			living = append(living, pid)
 		default:
-			// Of a living one whoever asks would take a stop for --pause for its end.
+			// If the process lives, this would take a stop for --pause for its end.
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes ddtop the parent of what a program leaves behind when it ends (PR_SET_CHILD_SUBREAPER, prctl(2)), so that a program that
-// goes into the background can be found.
+// adopt makes ddtop the parent of what a program leaves behind when it ends (PR_SET_CHILD_SUBREAPER, prctl(2)). So
+// ddtop finds a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // removeBegin takes what is before to out of a file, which becomes shorter (fallocate(2): ext4 and xfs). errors.ErrUnsupported where the

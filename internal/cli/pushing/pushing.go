@@ -40,7 +40,7 @@ type Pushing struct {
 	version string
 
 	services *serviceFigures // nil: nobody asks for figures
-	// Exact says how exact mode stands; nil: it was not asked for.
+	// Exact says how exact mode stands. It is nil if it was not asked for.
 	Exact func() *status.Exact
 
 	finished chan finishedPeriod
@@ -158,7 +158,7 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 }
 
-// failure is why a context was ended on purpose; nil where that was the end of what is above it.
+// failure is why a context was ended on purpose. It is nil if a parent context ended.
 func failure(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err

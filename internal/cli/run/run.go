@@ -11,7 +11,7 @@ import (
 // DiskPatience is how long after the interrupt, and after the end of the measurement, a disk or the reader of a pipe is waited for.
 const DiskPatience = 1500 * time.Millisecond
 
-// Patience returns a channel that is closed when a disk, or the reader of a pipe, is not to be waited for any more: a
+// Patience returns a channel that is closed when a disk, or the reader of a pipe, is no longer to be waited for: a
 // while after ctx has ended. released ends the watch.
 func Patience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
 	return PatienceFor(ctx, DiskPatience)
@@ -50,7 +50,7 @@ func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	}
 }
 
-// A Printer prints values in a goroutine of its own. Sampling adds them and waits for nobody.
+// A Printer prints values in a goroutine of its own. Sampling adds them and never waits.
 type Printer[T any] struct {
 	values chan T
 	done   chan error

@@ -84,7 +84,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	return "", nil
 }
 
-// silence is how long the tick has lasted that a measurement ended without; 0: there is none.
+// silence is how long the tick has lasted that a measurement ended without. It is zero if there is none.
 func silence(src sampler.Source) time.Duration {
 	if s, ok := src.(*live.Source); ok {
 		return s.Silent()
@@ -100,7 +100,7 @@ func readFailure(src sampler.Source) (sinceNS int64, err error) {
 	return 0, nil
 }
 
-// TellFailures says, until ctx ends, when reading a process has begun to fail, and when it no longer does.
+// TellFailures says, until ctx ends, when reading a process begins to fail, and when it works again.
 func TellFailures(ctx context.Context, src sampler.Source, say func(format string, args ...any)) {
 	var told int64
 	Every(ctx, time.Second, func(time.Time) {
