@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -258,14 +259,9 @@ func (c *Core) read(addr Address, buf []byte) error {
 	return nil
 }
 
-// find returns the segment that holds an address, and up to where what is said of the address holds.
+// find returns the segment that holds an address, and up to where the answer holds.
 func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
-	i, _ := slices.BinarySearchFunc(c.segments, addr, func(s segment, a Address) int {
-		if a < s.addr {
-			return 1
-		}
-		return -1
-	})
+	i := sort.Search(len(c.segments), func(i int) bool { return c.segments[i].addr > addr })
 	next = ^Address(0)
 	if i < len(c.segments) {
 		next = c.segments[i].addr
@@ -280,14 +276,13 @@ func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
 	return s, true, min(next, s.addr+Address(s.size))
 }
 
-// PID is the process's number, in the PID namespace of whoever wrote the core.
+// PID is the process's number, in the PID namespace of the core's writer.
 func (c *Core) PID() int { return c.notes.pid }
 
 // TIDs lists the native threads that the core has registers of, ascending.
 func (c *Core) TIDs() []int32 { return slices.Clone(c.notes.tids) }
 
-// Title is the program's name without its arguments, as far as it can be told from the 80 bytes of arguments that the core
-// keeps.
+// Title is the program's name without its arguments, from the 80 bytes of arguments that the core keeps.
 func (c *Core) Title() string { return titleOf(c.notes.args, c.notes.comm) }
 
 // uid is the user that the process ran as.

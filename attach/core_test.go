@@ -110,7 +110,8 @@ func program(n int, seed byte) []byte {
 }
 
 // coreWith writes a core and the file it had mapped, library, of three pages at 0x10000: the core keeps its first page,
-// has a segment without content for the second and none for the third. Before it lie two pages of memory, behind it one.
+// has a segment without content for the second and none for the third. Before it lie two pages of memory, behind it
+// one.
 func coreWith(t *testing.T, library []byte) (core, path string) {
 	t.Helper()
 	dir := t.TempDir()

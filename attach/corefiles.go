@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/ddtop/ddtop/attach/mapped"
@@ -55,12 +56,7 @@ func (c *Core) exe() string {
 }
 
 func (c *Core) mappingOf(addr Address) (Mapping, bool) {
-	i, _ := slices.BinarySearchFunc(c.notes.mappings, addr, func(m Mapping, a Address) int {
-		if a < m.Start {
-			return 1
-		}
-		return -1
-	})
+	i := sort.Search(len(c.notes.mappings), func(i int) bool { return c.notes.mappings[i].Start > addr })
 	if i == 0 || addr >= c.notes.mappings[i-1].End {
 		return Mapping{}, false
 	}
@@ -136,9 +132,9 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 	return f, nil
 }
 
-// check compares a file with what the core holds of it. The kernel writes the first page of each mapped ELF file, which
-// holds its build id, for this very purpose (core(5), coredump_filter bit 4). Of a file of which the core holds nothing
-// that can't change, as many of gcore's, only the date is left.
+// check compares a file with what the core holds of it. The kernel writes the first page of each mapped ELF file,
+// which holds its build id, for this very purpose (core(5), coredump_filter bit 4). If the core holds only parts of a
+// file that can change, as many of gcore's do, only the date is left.
 func (c *Core) check(path string, f *safefile.File) error {
 	compared := false
 	for _, m := range c.notes.mappings {
@@ -189,7 +185,7 @@ func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	f, err := c.open(path)
 	if err != nil {
 		if own[0].Offset == 0 {
-			if m, err := NewModuleFromMemory(path, c, own[0].Start); err == nil {
+			if m, err := mapped.NewModuleFromMemory(path, c, own[0].Start); err == nil {
 				return m, nil
 			}
 		}

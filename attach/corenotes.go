@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,11 +12,11 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// maxCoreNotes bounds the notes of a core that are read, in bytes: some 360 a thread, and the list of mapped files.
+// maxCoreNotes bounds the notes of a core that are read, in bytes: about 360 a thread, and the list of mapped files.
 const maxCoreNotes = 32 << 20
 
-// A note is a header of three words, its owner's name and its content, each padded to four bytes; those that matter here are
-// the owner CORE's.
+// A note is a header of three words, its owner's name and its content, each padded to four bytes. The owner of those
+// that matter here is CORE.
 const (
 	noteHeader = 12
 	noteOwner  = 8
@@ -163,11 +164,6 @@ func (n *coreNotes) addFiles(b []byte) error {
 		m.Inode = inodes[string(name)]
 		n.mappings = append(n.mappings, m)
 	}
-	slices.SortFunc(n.mappings, func(a, b Mapping) int {
-		if a.Start < b.Start {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(n.mappings, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
 	return nil
 }

@@ -103,7 +103,7 @@ func TestHostileELF(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		m, err := NewModule(path, f, 0, f)
+		m, err := mapped.NewModule(path, f, 0, f)
 		if err == nil {
 			m.Symbol(mapped.SymbolVersion)
 			m.Undefined("x")
@@ -200,7 +200,7 @@ func FuzzELF(f *testing.F) {
 		{Name: ".dynstr", Type: elf.SHT_STRTAB, Content: []byte("\x00ruby_version\x00")},
 		{Name: ".gnu_debuglink", Type: elf.SHT_PROGBITS, Content: []byte("a.debug\x00crc.")}}, nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := NewModule("fuzz", bytes.NewReader(b), 0, nil)
+		m, err := mapped.NewModule("fuzz", bytes.NewReader(b), 0, nil)
 		if err != nil {
 			return
 		}

@@ -43,8 +43,8 @@ func addVariable(to map[string]string, variable string, wanted func(name string)
 	}
 }
 
-// variablesNow reads what the C library's variable environ leads to: in the program, where that has a copy of its own, or in the C
-// library.
+// variablesNow reads what the C library's variable environ leads to: in the program, if that has a copy of its own,
+// else in the C library.
 func (p *Process) variablesNow(wanted func(name string) bool) (map[string]string, error) {
 	mappings, err := p.Maps()
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *Process) variablesAt(environ Address, wanted func(name string) bool) (m
 		if at == 0 {
 			break
 		}
-		text, err := ReadCString(p, at, maxVariable)
+		text, err := mapped.ReadCString(p, at, maxVariable)
 		if err == nil {
 			addVariable(found, text, wanted)
 		}

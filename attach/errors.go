@@ -14,7 +14,7 @@ var (
 	ErrGone = errors.New("the process has ended")
 	// ErrReplaced: the process runs another program now (exec); what was learned about the old one is void.
 	ErrReplaced = errors.New("the process runs another program now")
-	// ErrZombie: the process has ended and waits for its parent to ask for its exit code; it has no memory any more.
+	// ErrZombie: the process has ended and given up its memory, and waits for its parent to ask for its exit code.
 	ErrZombie = errors.New("the process is a zombie")
 	// ErrKernelThread: the process is a thread of the kernel and has no memory of its own.
 	ErrKernelThread = errors.New("a kernel thread")
@@ -46,7 +46,7 @@ type TargetError struct {
 	Cause string
 	// Help says how to fix it, a sentence that holds the command; "" when nothing does.
 	Help string
-	// Root: root of this machine may read it, and sudo can make us that, where there is one.
+	// Root: this machine's root may read it, and there is a sudo that can make us root.
 	Root bool
 	// Users are those that Cause, Help and Err name, and Programs the programs, by name or path.
 	Users, Programs []string

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Module opens the ELF file that is mapped at path, one of the paths of mappings (the result of Maps). A file that can't
-// be opened any more is read from the process's memory, with its exported symbols only.
+// Module opens the ELF file that is mapped at path, one of the paths of mappings (the result of Maps). If the file
+// can't be opened, it reads the process's memory, which has the exported symbols only.
 func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 	var own []Mapping
 	for _, m := range mappings {
@@ -39,7 +39,7 @@ func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	file, err := p.openMapped(first)
 	if err != nil {
 		if first.Offset == 0 {
-			if m, err := NewModuleFromMemory(path, p, first.Start); err == nil {
+			if m, err := mapped.NewModuleFromMemory(path, p, first.Start); err == nil {
 				m.Deleted = first.Deleted
 				p.setRoots(m)
 				return m, nil
@@ -86,7 +86,7 @@ func (p *Process) openOurRoot() (*safefile.Root, error) {
 	return safefile.OpenRoot("/", rights, &p.gate)
 }
 
-// rights are what the process may do with files, as it is now: servers start as root and become somebody else.
+// rights are what the process may do with files now: servers start as root and become another user.
 func (p *Process) rights() (*safefile.Rights, error) {
 	text, err := p.readProc("status")
 	if err != nil {
@@ -105,9 +105,9 @@ func (p *Process) rights() (*safefile.Rights, error) {
 	return r, nil
 }
 
-// ReadFile reads a file of the process's program at a path as the process has it: below its root, with its rights, at most
-// limit bytes. The errors are those of package safefile, ErrGone, ErrReplaced and the kernel's. It can take as long as
-// safefile.Patience some times over.
+// ReadFile reads a file of the process's program at a path as the process has it: below its root, with its rights, at
+// most limit bytes. The errors are package safefile's, ErrGone, ErrReplaced and the kernel's. It can take several
+// times safefile.Patience.
 func (p *Process) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	before, err := p.rights()
 	if err != nil {
@@ -123,7 +123,7 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 		return nil, modified, err
 	}
 	defer f.Close()
-	// By exec, of su for one, it can have got rights that whoever named the path had not.
+	// By exec, of su for one, it can have got rights that the path's author had not.
 	if err := p.Check(); err != nil {
 		return nil, modified, err
 	}
@@ -134,11 +134,11 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 	return content, f.Info().ModTime(), err
 }
 
-// openMapped opens the file behind a mapping. The kernel shows its path as seen from our root: for a process in a
-// container's mount namespace that is right below /proc/PID/root, for one in a chroot without the folder that is its root,
-// and as it stands for one that has changed its root since. Which it is tells the file's number, and where file systems
-// hide that (overlays), the file's first bytes against those in memory. A file that is deleted, replaced or no longer the
-// process's to read can be had from /proc/PID/map_files by root.
+// openMapped opens the file behind a mapping. The kernel shows its path as seen from our root. For a process in a
+// container's mount namespace that is right below /proc/PID/root, for one in a chroot without the folder that is its
+// root, and as it stands for one that has changed its root since. The file's number tells which it is or, if file
+// systems hide that (overlays), the file's first bytes against those in memory. If a file is deleted, replaced or not
+// readable for the process, root gets it from /proc/PID/map_files.
 func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	var first error
 	take := func(f *safefile.File, err error) bool {
@@ -217,8 +217,8 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 	return nil
 }
 
-// exePath is the path of the program among the mappings: that of the file with the number of /proc/PID/exe, else the
-// link's text.
+// exePath is the path of the program among the mappings: the one with the number of /proc/PID/exe, else the link's
+// text.
 func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {
 		if m.IsFile() && m.Inode == p.exeID.ino && m.Path == p.exe {

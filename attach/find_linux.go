@@ -20,9 +20,10 @@ func FindRuby(p *Process) (*Module, error) {
 	return rubies[0], nil
 }
 
-// FindRubies finds the files that can have the Ruby VM in a process: each mapped libruby and the program itself, or any mapped library, if it
-// defines ruby_version. Those whose VM runs come first. There is one at least, unless there is an error. That is a *TargetError: ErrNotRuby,
-// with what the process is instead where that can be told; ErrNotLoaded when it is about to become a Ruby; ErrGone.
+// FindRubies finds the files that can have the Ruby VM in a process: each mapped libruby and the program itself, or
+// any mapped library, if it defines ruby_version. Those whose VM runs come first. Without an error there is at least
+// one. The error is a *TargetError: ErrNotRuby, with what the process is instead if known, ErrNotLoaded when it is
+// about to become a Ruby, or ErrGone.
 func FindRubies(p *Process) ([]*Module, error) {
 	mappings, err := p.Maps()
 	if err != nil {

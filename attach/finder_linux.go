@@ -18,8 +18,8 @@ const (
 	titleGrowth = 4
 	// maxFinding bounds what one Find takes: the others are looked at by the next one.
 	maxFinding = time.Second
-	// maxAgain bounds the titles that one Find reads again, of processes that it has seen before: some 100 µs each. Those that have waited
-	// longest come first.
+	// maxAgain bounds the titles that one Find reads again, of processes that it has seen before: about 100 µs each.
+	// Those that have waited longest come first.
 	maxAgain = 64
 )
 
@@ -42,8 +42,8 @@ type sighting struct {
 	round int
 }
 
-// NewFinder returns a Finder of the processes whose titles match: their command lines, with spaces between the words, as far as
-// they have not put something else there.
+// NewFinder returns a Finder of the processes whose titles match. A title is the command line, with spaces between the
+// words, or what the process has put there instead.
 func NewFinder(match func(title string) bool) *Finder {
 	return &Finder{match: match, seen: make(map[int]sighting), list: processNames, read: titleText}
 }
@@ -53,7 +53,7 @@ func NewFinder(match func(title string) bool) *Finder {
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	names, err := f.list()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking for processes: %w", err)
 	}
 	f.round++
 	self, begun := os.Getpid(), time.Now()
@@ -111,14 +111,14 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 func processNames() ([]string, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
-		return nil, fmt.Errorf("looking for processes: %w", err)
+		return nil, err
 	}
 	defer d.Close()
 	names, err := d.Readdirnames(maxProcesses)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("looking for processes: %w", err)
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
-	return names, nil
+	return names, err
 }
 
 // titleText is a process's command line, or what it has put in its place, and its age; titleEvery and more where that can't be told.

@@ -80,7 +80,8 @@ func copyLibraries(t *testing.T, root string) {
 	}
 }
 
-// watchFile reports whether a file is opened, also a pipe or a device (inotify(7)); looking at it by O_PATH does not count.
+// watchFile reports whether a file is opened, also a pipe or a device (inotify(7)); looking at it by O_PATH does not
+// count.
 func watchFile(t *testing.T, path string) (opened func() bool) {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -156,7 +157,8 @@ func TestReadFileOfHostile(t *testing.T) {
 	}
 }
 
-// TestReadFileAfterExec: a process that has become another program, which may have more rights, is not read for the first.
+// TestReadFileAfterExec: a process that has become another program, which may have more rights, is not read for the
+// first.
 func TestReadFileAfterExec(t *testing.T) {
 	c := startHelper(t, "exec", nil)
 	c.line(t)
@@ -177,8 +179,8 @@ func TestReadFileAfterExec(t *testing.T) {
 	}
 }
 
-// TestOpenMappedHostile: what stands at a mapping's path is another thing than what is mapped, in the process's root, in ours,
-// or in both. None of it is opened, not even for a look.
+// TestOpenMappedHostile: what stands at a mapping's path is another thing than what is mapped, in the process's root,
+// in ours, or in both. None of it is opened, not even for a look.
 func TestOpenMappedHostile(t *testing.T) {
 	c, root := startNobody(t)
 	p := open(t, c.pid)

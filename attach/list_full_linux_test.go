@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestListOnAFullMachine: a machine that gives ddtop no CPU for longer than List's patience is no process that does not answer. All
-// processes are still asked.
+// TestListOnAFullMachine: a machine that gives ddtop no CPU for longer than List's patience is no process that does not
+// answer. All processes are still asked.
 func TestListOnAFullMachine(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "ruby") // its name alone says what it is not
 	from, err := os.Open("/bin/cat")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,8 +23,8 @@ const maxProcesses = 1 << 22
 const (
 	// listWorkers is how many processes List asks at a time: those that don't answer must not hold up the others.
 	listWorkers = 32
-	// maxSilent bounds the processes that don't answer a List, each of which costs a thread, and listPatience the time that
-	// List takes once one of them did not answer: the others are not asked then.
+	// maxSilent bounds the processes that don't answer a List, each of which costs a thread. listPatience is the time
+	// that List takes once one of them did not answer: the others are not asked then.
 	maxSilent    = 64
 	listPatience = 5 * time.Second
 )
@@ -34,13 +33,8 @@ const (
 // that cannot be read or do not answer if their names look like Ruby's. Processes that end during the search are left
 // out. List fails if /proc as a whole cannot be read, if ddtop has no descriptors left, or if ctx ends.
 func List(ctx context.Context) ([]Candidate, error) {
-	d, err := os.Open("/proc")
+	names, err := processNames()
 	if err != nil {
-		return nil, fmt.Errorf("listing the processes: %w", err)
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(maxProcesses)
-	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("listing the processes: %w", err)
 	}
 	l := lister{until: time.Now().Add(listPatience)}
@@ -180,7 +174,7 @@ func (p *facts) candidate() Candidate {
 // versions remembers the release of each file with a Ruby in it: the many workers of a server share one.
 type versions struct{ m sync.Map }
 
-// versionKey names a mapped file. The path is that of the process's mount namespace, in which numbers repeat.
+// versionKey names a mapped file. The path is as in the process's mount namespace, in which numbers repeat.
 type versionKey struct {
 	device, path string
 	inode        uint64

@@ -29,7 +29,8 @@ type liveMemory struct {
 	// index[i] is the place in the caller's slice of the i-th range of the call.
 	index [maxRangesPerCall]int
 	mem   *os.File
-	// another opens the memory of a task that lives; nil: there is no other way. triedAt is when that was tried last.
+	// another opens the memory of a task that lives. It is nil if there is no other way. triedAt is when that was
+	// tried last.
 	another func() (*os.File, error)
 	triedAt time.Time
 }
@@ -162,10 +163,10 @@ func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	}
 }
 
-// readv is an ordinary system call, which Go's scheduler knows of: it lasts until the target's pages are there and its
+// readv is an ordinary system call, which Go's scheduler knows of. It lasts until the target's pages are there and its
 // mappings are not locked, which the target decides (userfaultfd(2), FUSE, swap on a disk that hangs), and nothing
-// tells beforehand. Unknown to the scheduler, such a call would keep the garbage collector from starting, and with it
-// all of ddtop, from stopping included.
+// tells beforehand. If the scheduler did not know of it, such a call would keep the garbage collector from starting,
+// and all of ddtop from going on or stopping.
 func (m *liveMemory) readv(from, to int) (uintptr, syscall.Errno) {
 	r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
 		uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from), uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)
@@ -185,7 +186,7 @@ func meaning(errno syscall.Errno) error {
 	return errno
 }
 
-// probe reads for the first time and settles how: by process_vm_readv or, where that is filtered, by /proc/PID/mem.
+// probe reads for the first time and settles how: by process_vm_readv or, if that is filtered, by /proc/PID/mem.
 func (m *liveMemory) probe(addr Address, buf []byte) error {
 	first := m.Read(addr, buf)
 	if first == nil || errors.Is(first, ErrGone) || errors.Is(first, ErrUnmapped) {
@@ -215,7 +216,7 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 	}
 	n, err := m.mem.ReadAt(buf, int64(addr))
 	if n == 0 && errors.Is(err, io.EOF) && m.reopen() {
-		// It was the memory of a program that has called exec since, or that of a task that had ended.
+		// The program has called exec since, or the task has ended.
 		n, err = m.mem.ReadAt(buf, int64(addr))
 	}
 	var errno syscall.Errno
@@ -223,7 +224,7 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 	case n == len(buf):
 		return nil
 	case errors.Is(err, io.EOF) && n == 0:
-		// A process without memory any more reads as empty.
+		// A process that has given up its memory reads as empty.
 		return fail(ErrGone)
 	case errors.As(err, &errno):
 		return fail(meaning(errno))

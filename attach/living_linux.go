@@ -18,10 +18,10 @@ import (
 // the first thread and those whose tracer has not asked for their end.
 const maxEndedTasks = 256
 
-// OpenLiving opens the folder in /proc of a task of a process that has not ended. dir is the folder /proc/PID, which is that of the
-// first thread. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while the others go on
-// (kernel/exit.c, do_exit, Linux 6.18): what the first thread's folder says of them is nothing then. tid is pid, and fd a copy of dir, while
-// the first thread lives. The error is ESRCH or ENOENT if no task lives.
+// OpenLiving opens the folder in /proc of a task of a process that has not ended. dir is the folder /proc/PID, which
+// is the first thread's. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while
+// the others go on (kernel/exit.c, do_exit, Linux 6.18): the first thread's folder then says nothing of them. tid is
+// pid, and fd a copy of dir, while the first thread lives. The error is ESRCH or ENOENT if no task lives.
 func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	first, err := statIn(dir, "stat")
 	if err != nil {
@@ -130,8 +130,9 @@ func tasksOf(dir int, buf []int32) ([]int32, error) {
 	return buf, nil
 }
 
-// folder returns the folder in /proc of a task that has the process's memory, files and root: see OpenLiving. The caller calls done when it
-// no longer uses the folder. If no task can be found, folder is the first thread's, in which the next step says why it fails.
+// folder returns the folder in /proc of a task that has the process's memory, files and root: see OpenLiving. The
+// caller calls done after its last use. If no task can be found, folder is the first thread's, in which the next step
+// says why it fails.
 func (p *procFolder) folder() (dir *os.File, done func()) {
 	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err != nil {
@@ -159,8 +160,8 @@ func (p *procFolder) LivingPath(elem ...string) string {
 	return filepath.Join(append([]string{dir.Name()}, elem...)...)
 }
 
-// ofFirst are the files in /proc/PID that are about the whole process, or a task that their path names, whatever has become of the first
-// thread.
+// ofFirst are the files in /proc/PID about the whole process, or about a task that their path names, whatever has
+// become of the first thread.
 var ofFirst = []string{"stat", "status", "task", "comm"}
 
 // folderOf returns the folder that has a file: see folder.
@@ -172,8 +173,8 @@ func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	return p.folder()
 }
 
-// openMemory opens the memory of the process. The descriptor stays with the memory that it was opened for, whatever becomes of the task:
-// it reads as empty when no task uses that memory any more (fs/proc/base.c, mem_rw).
+// openMemory opens the memory of the process. The descriptor stays with the memory that it was opened for, whatever
+// becomes of the task: it reads as empty once no task uses that memory (fs/proc/base.c, mem_rw).
 func (p *procFolder) openMemory() (*os.File, error) {
 	dir, done := p.folder()
 	defer done()

@@ -1,8 +1,6 @@
 package attach
 
 import (
-	"io"
-
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
@@ -32,26 +30,8 @@ type (
 	CodeSection = mapped.CodeSection
 )
 
-// Errors of package mapped.
-var (
-	ErrNotRuby  = mapped.ErrNotRuby
-	ErrNoModule = mapped.ErrNoModule
-)
-
-// NewModule is mapped.NewModule.
-func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*Module, error) {
-	return mapped.NewModule(path, file, bias, closer)
-}
-
-// NewModuleFromMemory is mapped.NewModuleFromMemory.
-func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error) {
-	return mapped.NewModuleFromMemory(path, mem, start)
-}
+// ErrNotRuby is mapped.ErrNotRuby.
+var ErrNotRuby = mapped.ErrNotRuby
 
 // OpenFile is mapped.OpenFile.
 func OpenFile(path string) (*Module, error) { return mapped.OpenFile(path) }
-
-// ReadCString is mapped.ReadCString.
-func ReadCString(mem Memory, addr Address, limit int) (string, error) {
-	return mapped.ReadCString(mem, addr, limit)
-}

@@ -84,8 +84,9 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 	return out, nil
 }
 
-// memoryFile reads the memfd behind a descriptor. A name says nothing: a file in the root folder can have it, and a descriptor can be
-// of a file that whoever opened it may not read. All memfds are files of one device, which is mounted nowhere.
+// memoryFile reads the memfd behind a descriptor. A name proves nothing: a file in the root folder can have it, and
+// the opener of a descriptor may not be allowed to read its file. All memfds are files of one device, which is mounted
+// nowhere.
 func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile, err error) {
 	dir, done := p.folder()
 	defer done()

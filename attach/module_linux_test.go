@@ -99,7 +99,7 @@ func TestModulesOfSleep(t *testing.T) {
 	}
 	defer m.Close()
 	start := maps[slices.IndexFunc(maps, func(m Mapping) bool { return m.Path == libc && m.Offset == 0 })].Start
-	fromMemory, err := NewModuleFromMemory(libc, p, start)
+	fromMemory, err := mapped.NewModuleFromMemory(libc, p, start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestLoadBias(t *testing.T) {
 }
 
 func TestNewModuleRefusesOtherFiles(t *testing.T) {
-	if _, err := NewModule("x", strings.NewReader("hello"), 0, nil); err == nil {
+	if _, err := mapped.NewModule("x", strings.NewReader("hello"), 0, nil); err == nil {
 		t.Error("text is taken for ELF")
 	}
 	self, err := os.ReadFile("/proc/self/exe")
@@ -310,7 +310,7 @@ func TestNewModuleRefusesOtherFiles(t *testing.T) {
 	}
 	small := slices.Clone(self[:64])
 	small[4] = byte(elf.ELFCLASS32)
-	if _, err := NewModule("x", strings.NewReader(string(small)), 0, nil); err == nil {
+	if _, err := mapped.NewModule("x", strings.NewReader(string(small)), 0, nil); err == nil {
 		t.Error("a broken 32-bit header is taken")
 	}
 }

@@ -54,14 +54,8 @@ func (p *Process) PID() int { return p.pid }
 // Forked is false: nothing is known.
 func (p *Process) Forked() bool { return false }
 
-// ppid is 0: nothing is known.
-func (p *Process) ppid() int { return 0 }
-
 // User is "": nothing is known.
 func (p *Process) User() string { return "" }
-
-// Exe is "": nothing is known.
-func (p *Process) Exe() string { return "" }
 
 // Title is "": nothing is known.
 func (p *Process) Title() string { return "" }
@@ -86,37 +80,19 @@ func (p *Process) Cgroups() (string, error) { return "", linuxOnly(p.pid) }
 // Path is "": there is no /proc.
 func (p *Process) Path(...string) string { return "" }
 
-// FirstEnded is false: nothing is known.
-func (p *Process) FirstEnded() bool { return false }
-
-// LivingPath is "": there is no /proc.
-func (p *Process) LivingPath(...string) string { return "" }
-
 // OpenLiving fails with ErrLinuxOnly.
 func OpenLiving(_, pid int) (fd, tid int, err error) { return -1, 0, linuxOnly(pid) }
 
 // Maps fails with ErrLinuxOnly.
 func (p *Process) Maps() ([]Mapping, error) { return nil, linuxOnly(p.pid) }
 
-// Module fails with ErrLinuxOnly.
-func (p *Process) Module(string, []Mapping) (*Module, error) { return nil, linuxOnly(p.pid) }
-
 // ReadFile fails with ErrLinuxOnly.
 func (p *Process) ReadFile(string, int64) ([]byte, time.Time, error) {
 	return nil, time.Time{}, linuxOnly(p.pid)
 }
 
-// TIDs fails with ErrLinuxOnly.
-func (p *Process) TIDs(buf []int32) ([]int32, error) { return buf, linuxOnly(p.pid) }
-
 // NamespacePID is the process's number.
 func (p *Process) NamespacePID() int { return p.pid }
-
-// inNamespace is false: nothing is known.
-func (p *Process) inNamespace() bool { return false }
-
-// NamespaceTID fails with ErrLinuxOnly.
-func (p *Process) NamespaceTID(int32) (int32, error) { return 0, linuxOnly(p.pid) }
 
 // Check fails with ErrLinuxOnly.
 func (p *Process) Check() error { return linuxOnly(p.pid) }

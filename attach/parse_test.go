@@ -120,7 +120,7 @@ func TestParseStat(t *testing.T) {
 func TestParseStatus(t *testing.T) {
 	got := parseStatus([]byte("Name:\tx\nTgid:\t12\nTracerPid:\t7\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nNSpid:\t12\t1\nCapPrm:\t0000000000080000\n" +
 		"CapEff:\t000001fffeffffff\nSeccomp:\t2\nJunk\nTgid\n"))
-	want := processStatus{TGID: 12, TracerPID: 7, UID: [4]int{1, 2, 3, 4}, GID: [4]int{5, 6, 7, 8}, NSPID: []int{12, 1},
+	want := processStatus{Name: "x", TGID: 12, TracerPID: 7, UID: [4]int{1, 2, 3, 4}, GID: [4]int{5, 6, 7, 8}, NSPID: []int{12, 1},
 		CapPermitted: 0x80000, CapEffective: 0x1fffeffffff, Seccomp: 2}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

@@ -51,8 +51,8 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 	return z, nil
 }
 
-// try tries a pause. A thread with another tracer is found before anything is stopped. It is looked for again if the time of
-// the trial was up, because the trial may not have come to the thread that has a tracer since.
+// try tries a pause. It finds a thread with another tracer before it stops anything. If the time of the trial was up
+// it searches again: the trial may not have come to the thread that has a tracer since.
 func (z *Pauser) try() error {
 	if err := z.traced(); err != nil {
 		return err
@@ -64,9 +64,9 @@ func (z *Pauser) try() error {
 	return z.traced()
 }
 
-// Pause stops all threads, calls read, and lets the threads go when it returns, or before when the limit is up. When they
-// can't all be stopped within the limit they are let go and read is called anyway: Pause.Cut tells. read is not
-// called when there is an error; no thread is left stopped then either. Errors are as those of NewPauser.
+// Pause stops all threads, calls read, and lets the threads go when it returns, or before when the limit is up. If not
+// all can be stopped within the limit, it lets them go and calls read anyway, and Pause.Cut says so. If there is an
+// error, read is not called and no thread is left stopped. Errors are as NewPauser's.
 func (z *Pauser) Pause(read func()) (Pause, error) {
 	if z.tracer == nil {
 		z.tracer = z.start()
@@ -129,7 +129,7 @@ func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	}
 }
 
-// reapUntilStopped is for a tracer whose answer nobody may ever come back for.
+// reapUntilStopped is for a tracer whose answer is perhaps never taken.
 func (t *tracer) reapUntilStopped() {
 	for t.stopping.Load() {
 		t.reap()

@@ -37,12 +37,12 @@ type permissionFacts struct {
 	targetGID [3]int
 	// moreCapable: the target has capabilities that we don't have.
 	moreCapable bool
-	// dumpable is false when the kernel gives the target's files in /proc to root, which it does for programs that are
+	// dumpable is false when the kernel gives the target's files in /proc to root. It does so for programs that are
 	// setuid, not readable, or said so (prctl PR_SET_DUMPABLE).
 	dumpable bool
 	// yama is kernel.yama.ptrace_scope, -1 without Yama.
 	yama int
-	// tracer is the PID of the process that traces the target, 0: none; tracerName is its program.
+	// tracer is the PID of the process that traces the target, zero if none does; tracerName is its program.
 	tracer     int
 	tracerName string
 	// opensFiles: we have CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, and may open other users' files, those that /proc gives to
@@ -53,8 +53,8 @@ type permissionFacts struct {
 	// granted are the capabilities that ddtop's file grants, or that we have without being root.
 	granted uint64
 	// otherUserNamespace: the target lives in another user namespace than we do. inner: we live in one that is not the
-	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only; whether the target
-	// lives in it can't be asked of a process that we may not read.
+	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only. Whether the
+	// target lives in it is unknown if we may not read it.
 	otherUserNamespace, inner bool
 	// canBecomeRoot: a program like sudo could give us CAP_SYS_PTRACE: it is in our bounding set, and exec may give privileges.
 	canBecomeRoot bool
@@ -70,7 +70,7 @@ func (f permissionFacts) rootMay() bool {
 func (f permissionFacts) explain() (cause, help string) {
 	sudo := f.asAdministrator()
 	otherUser := f.targetUID != [3]int{f.euid, f.euid, f.euid}
-	// Its own user may read it without the capability, as far as Yama lets it: often the shorter way inside a container.
+	// Its own user may read it without the capability, if Yama permits: often the shorter way inside a container.
 	asUser := ""
 	uid := f.targetUID[0]
 	if f.container && otherUser && f.targetUID == [3]int{uid, uid, uid} && f.targetUser != "" && f.yama <= 0 && f.dumpable && !f.otherUserNamespace {
@@ -161,13 +161,13 @@ func hiddenProcess(pid int, err error) error {
 // gatherFacts asks the kernel what explain needs to know. What can't be found out stays at the value that explains
 // nothing.
 func (p *procFolder) gatherFacts() permissionFacts {
-	f := permissionFacts{pid: p.pid, euid: os.Geteuid(), egid: os.Getegid(), dumpable: true, yama: -1, container: inContainer(), granted: GrantedCapabilities()}
-	if text, err := os.ReadFile("/proc/self/status"); err == nil {
-		own := parseStatus(text)
-		f.capable = own.CapEffective&(1<<capSysPtrace) != 0
-		f.opensFiles = own.CapEffective&(1<<capDACOverride|1<<capDACReadSearch) != 0
-		f.filtered = own.Seccomp == 2
-		f.canBecomeRoot = own.CapBounding&(1<<capSysPtrace) != 0 && !own.NoNewPrivs
+	r := OwnRights()
+	f := permissionFacts{
+		pid: p.pid, euid: r.EUID, egid: os.Getegid(), capable: r.Ptrace, opensFiles: r.OpensFiles, filtered: r.Filtered,
+		canBecomeRoot: r.CanBecomeRoot, yama: r.Yama, container: r.Container, inner: r.InnerUsers, dumpable: true,
+		granted: GrantedCapabilities(),
+	}
+	if own, err := ownStatus(); err == nil {
 		f.moreCapable = p.status.CapPermitted&^own.CapPermitted != 0
 	}
 	f.targetUID = [3]int{p.status.UID[0], p.status.UID[1], p.status.UID[2]}
@@ -179,11 +179,6 @@ func (p *procFolder) gatherFacts() permissionFacts {
 	if err := unix.Fstatat(int(p.dir.Fd()), "status", &st, 0); err == nil {
 		f.dumpable = int(st.Uid) == f.targetUID[1]
 	}
-	if text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil {
-		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			f.yama = n
-		}
-	}
 	if f.tracer = p.status.TracerPID; f.tracer != 0 {
 		if text, err := os.ReadFile("/proc/" + strconv.Itoa(f.tracer) + "/comm"); err == nil {
 			f.tracerName = strings.TrimSpace(string(text))
@@ -193,13 +188,10 @@ func (p *procFolder) gatherFacts() permissionFacts {
 	own, err1 := os.Readlink("/proc/self/ns/user")
 	theirs, err2 := p.readlink("ns/user")
 	f.otherUserNamespace = err1 == nil && err2 == nil && own != theirs
-	if text, err := os.ReadFile("/proc/self/uid_map"); err == nil {
-		f.inner = !isWholeUIDMap(text)
-	}
 	return f
 }
 
-// isWholeUIDMap reports whether a user namespace's map is that of the machine's first one: each of all 2³²-1 users is itself
+// isWholeUIDMap reports whether a map is the machine's first user namespace's: each of all 2³²-1 users is itself
 // (user_namespaces(7)).
 func isWholeUIDMap(text []byte) bool {
 	return slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})

@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Limits of what is read from /proc, in bytes and in threads. A process can have as many mappings as vm.max_map_count says,
-// 65,530 by default, each with a path of 4 KB, and a command line of 2 MB.
+// Limits of what is read from /proc, in bytes and in threads. A process can have as many mappings as vm.max_map_count
+// says, 65,530 by default, each with a path of 4 KB. Its command line can have 2 MB.
 const (
 	maxMapsFile = 16 << 20
 	maxProcFile = 1 << 20 // any other, except the command line (maxArguments)
@@ -82,7 +82,7 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
-// letGo closes a process that could not be looked at because of err; nil: nothing failed.
+// letGo closes a process that could not be opened because of err, which is nil if nothing failed.
 func (p *Process) letGo(err error) {
 	if errors.Is(err, ErrNoAnswer) {
 		go p.Close() // it waits for what has not answered
@@ -163,7 +163,7 @@ func (p *procFolder) describe() error {
 	return nil
 }
 
-// tryReading reads what only somebody who may read the memory can read, and remembers it.
+// tryReading reads what takes the right to read the memory, and remembers it.
 func (p *Process) tryReading() error {
 	exe, err := p.readlink("exe")
 	if err != nil {
@@ -251,7 +251,7 @@ func (p *procFolder) findRandom() (Address, error) {
 	if len(text) > pair {
 		return 0, &TargetError{PID: p.pid, Kind: ErrNotRuby, Cause: "it is a 32-bit program, which ddtop can't read"}
 	}
-	// A process that ends has no vector any more, one within exec has none yet.
+	// A process that has ended has no vector, one within exec none yet.
 	if gone := p.stillThere(); gone != nil {
 		return 0, gone
 	}
@@ -416,8 +416,8 @@ func isGone(err error) bool {
 	return errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrGone)
 }
 
-// openProc opens a file below the process's folder, or that of a task that lives (folder); it stays this very process's even when the PID
-// is used again.
+// openProc opens a file in the folder of the process, or of a task that lives (folder). It stays this very process's
+// even when the PID is used again.
 func (p *procFolder) openProc(name string) (*os.File, error) {
 	dir, done := p.folderOf(name)
 	defer done()

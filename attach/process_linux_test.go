@@ -346,8 +346,8 @@ func TestReadableAnswersWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestExecFromThread: while a thread other than the main one calls exec, the process shows as a zombie, whose only thread it is
-// a moment later. It has not ended.
+// TestExecFromThread: while a thread other than the main one calls exec, the process shows as a zombie, whose only
+// thread it is a moment later. It has not ended.
 func TestExecFromThread(t *testing.T) {
 	c := startHelper(t, "waits, execs 60", nil)
 	c.line(t) // it is no zombie yet, which can't be opened

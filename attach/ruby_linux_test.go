@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
@@ -45,8 +46,8 @@ func TestFindRuby(t *testing.T) {
 		if p.Title() != "sleeper.rb" {
 			t.Errorf("title %q", p.Title())
 		}
-		// What Debian's config.h says: on amd64 3.3 and later are compiled with -fcf-protection, which makes Ruby choose
-		// _setjmp; on arm64 Ruby does so by itself from 3.4 on.
+		// What Debian's config.h says: on amd64 3.3 and later are compiled with -fcf-protection, which makes Ruby
+		// choose _setjmp; on arm64 Ruby does so by itself from 3.4 on.
 		jmpBuf := r.AtLeast(3, 3)
 		if m.Machine == "aarch64" {
 			jmpBuf = r.AtLeast(3, 4)
@@ -114,7 +115,7 @@ func TestFindRubyWithoutItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(maps, func(x attach.Mapping) bool { return x.Path == m.Path && x.Offset == 0 })
-	again, err := attach.NewModuleFromMemory(m.Path, p, maps[i].Start)
+	again, err := mapped.NewModuleFromMemory(m.Path, p, maps[i].Start)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,17 @@ import (
 // capSysNice: with it a thread may have a nice value below 0 (capability.h).
 const capSysNice = 23
 
+// ownStatus reads the status of ddtop itself.
+func ownStatus() (processStatus, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	return parseStatus(text), err
+}
+
 // OwnRights returns what ddtop may do here, before any process is looked at.
 func OwnRights() Rights {
 	r := Rights{EUID: os.Geteuid(), Container: inContainer(), Yama: -1}
 	r.User = userName(r.EUID)
-	if text, err := os.ReadFile("/proc/self/status"); err == nil {
-		own := parseStatus(text)
+	if own, err := ownStatus(); err == nil {
 		r.Ptrace = own.CapEffective&(1<<capSysPtrace) != 0
 		r.OpensFiles = own.CapEffective&(1<<capDACOverride|1<<capDACReadSearch) != 0
 		r.Nice = own.CapEffective&(1<<capSysNice) != 0

@@ -30,8 +30,8 @@ func Setcap(program string, granted uint64, wanted ...int) string {
 	return "sudo setcap " + strings.Join(names, ",") + "+ep " + program
 }
 
-// GrantedCapabilities returns those that ddtop's file grants, as far as that can be told, and those that ddtop has without
-// being root.
+// GrantedCapabilities returns the capabilities that ddtop's file grants, if it can be read, and those that ddtop has
+// without being root.
 func GrantedCapabilities() uint64 {
 	granted := uint64(0)
 	var buf [64]byte
@@ -39,8 +39,8 @@ func GrantedCapabilities() uint64 {
 		granted = fileCapabilities(buf[:n])
 	}
 	if os.Geteuid() != 0 {
-		if text, err := os.ReadFile("/proc/self/status"); err == nil {
-			granted |= parseStatus(text).CapPermitted
+		if own, err := ownStatus(); err == nil {
+			granted |= own.CapPermitted
 		}
 	}
 	return granted

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGrantedCapabilities: what a program file grants is read as setcap has written it, and stays in the command that is advised.
+// TestGrantedCapabilities: what a program file grants is read as setcap has written it, and stays in the command that
+// is advised.
 func TestGrantedCapabilities(t *testing.T) {
 	needRoot(t)
 	setcap, err := exec.LookPath("setcap")

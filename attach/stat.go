@@ -72,6 +72,9 @@ func parseStat(text []byte) (processStat, error) {
 
 // processStatus is what is used of /proc/PID/status (proc_pid_status(5)).
 type processStatus struct {
+	// Name is the program's name. State is a letter, Z or X if the task has ended.
+	Name  string
+	State byte
 	// TGID is the process's PID: another number than the one asked for when that is a thread's.
 	TGID, TracerPID int
 	// UID and GID are the real, effective, saved and file system ids.
@@ -80,7 +83,7 @@ type processStatus struct {
 	Groups []int
 	// NSPID is the PID in each PID namespace, from ours inward; empty before Linux 4.1.
 	NSPID []int
-	// CapPermitted, CapEffective and CapBounding are bit sets of capabilities; none beyond the last can be had by exec.
+	// CapPermitted, CapEffective and CapBounding are bit sets of capabilities; exec grants none beyond the last.
 	CapPermitted, CapEffective, CapBounding uint64
 	// NoNewPrivs: exec gives no privilege, so that sudo can't.
 	NoNewPrivs bool
@@ -102,6 +105,10 @@ func parseStatus(text []byte) processStatus {
 			continue
 		}
 		switch string(key) {
+		case "Name":
+			s.Name = string(bytes.TrimSpace(value))
+		case "State":
+			s.State = f[0][0]
 		case "Tgid":
 			s.TGID = atoi(f[0])
 		case "TracerPid":

@@ -12,9 +12,9 @@ import (
 // threadLocalPatience bounds how long the process's files are searched for a variable: a hundred libraries take some ten milliseconds.
 const threadLocalPatience = 2 * time.Second
 
-// ThreadLocal finds a thread-local variable of a name among what the process's program and libraries export. mappings are the
-// process's. The error is ErrNoThreadLocal where there is none, or it can't be told where threads have it; another one says that
-// the process can't be read any more.
+// ThreadLocal finds a thread-local variable by name among what the process's program and libraries export. mappings
+// are the process's. The error is ErrNoThreadLocal if there is none, or if it is unknown where threads have it; another one
+// says that the process can no longer be read.
 func (p *Process) ThreadLocal(name string, mappings []Mapping) (ThreadLocal, error) {
 	files := mapped.MappedFiles(mappings)
 	vectors := false

@@ -35,8 +35,8 @@ func compile(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// TestThreadLocal: each thread has a library's or the program's thread-local variable where it says itself, in every way in which
-// the variable can be reached.
+// TestThreadLocal: each thread has a library's or the program's thread-local variable where it says itself, in every
+// way in which the variable can be reached.
 func TestThreadLocal(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		rubytest.Skip(t, "thread-local variables are told on x86_64 alone")

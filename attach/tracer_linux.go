@@ -1,11 +1,11 @@
 package attach
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,7 +108,7 @@ const (
 	// maxPauseRounds bounds how often the list of threads is read for ones born meanwhile. Those that can give birth get
 	// fewer each time.
 	maxPauseRounds = 64
-	// pollNS is the time between two looks whether threads have stopped: there is no wait with a time limit.
+	// pollNS is how often the tracer asks whether threads have stopped: there is no wait with a time limit.
 	pollNS = 20_000
 )
 
@@ -241,10 +241,11 @@ func (t *tracer) refused(tid int32, err error) error {
 	if readErr != nil {
 		return p.refused(fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid), errors.Join(err, readErr))
 	}
-	if state := statusField(text, "State:"); strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
+	status := parseStatus(text)
+	if status.State == 'Z' || status.State == 'X' {
 		return nil // ended, its number is still there: a main thread that others have outlived
 	}
-	if held := t.z.heldBy(tid, parseStatus(text).TracerPID, err); held != nil {
+	if held := t.z.heldBy(tid, status.TracerPID, err); held != nil {
 		return held
 	}
 	doing := fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid)
@@ -261,13 +262,11 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 	if tracer == 0 {
 		return nil
 	}
-	// The number is that of the tracer's thread.
+	// The number is the tracer's thread's.
 	name, of := "", tracer
 	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tracer)); err == nil {
-		name = statusField(text, "Name:")
-		if n, err := strconv.Atoi(statusField(text, "Tgid:")); err == nil {
-			of = n
-		}
+		status := parseStatus(text)
+		name, of = status.Name, cmp.Or(status.TGID, of)
 	}
 	if of == os.Getpid() || tracer == z.before || name == "" && !z.tracedBy(tid, tracer) {
 		return errStillHeld
@@ -301,17 +300,8 @@ func (z *Pauser) traced() error {
 	return nil
 }
 
-// statusField returns a field of /proc/PID/status, such as "State:".
-func statusField(text []byte, name string) string {
-	for line := range strings.SplitSeq(string(text), "\n") {
-		if rest, ok := strings.CutPrefix(line, name); ok {
-			return strings.TrimSpace(rest)
-		}
-	}
-	return ""
-}
-
-// await waits until the threads from the first one on have stopped or ended; false: the time was up before.
+// await waits until the threads from the first one on have stopped or ended. It reports false if the time was up
+// before.
 func (t *tracer) await(first int) bool {
 	for {
 		waiting := false
@@ -332,8 +322,8 @@ func (t *tracer) await(first int) bool {
 
 // look asks whether a thread has stopped or ended, and notes it.
 func (t *tracer) look(x *tracee) bool {
-	// The end of a thread whose tracer we are is reported to us first, and until we have asked for it nobody else learns of
-	// it: neither those that wait for the process. But the end of our own child is for who started it.
+	// The end of a thread that we trace is reported to us first, and to its process's parent only once we have asked
+	// for it. But the end of our own child is for the caller that started it.
 	options := unix.WSTOPPED | unix.WEXITED
 	if t.ownChild && int(x.tid) == t.z.p.pid {
 		options = unix.WSTOPPED

@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchPeriod is how often /proc is asked whether the process lives, where the kernel has no pidfd.
+// watchPeriod is how often /proc is read to see whether the process lives, if the kernel has no pidfd.
 const watchPeriod = 250 * time.Millisecond
 
-// Check asks whether the process is still the one that was opened: nil, or an error that is ErrGone (all its threads have ended)
-// or ErrReplaced (exec: what was learned about its memory is void). Any other error says that it could not be asked, and nothing about
-// the process. It costs two system calls, some 10 µs; once or twice a second is enough.
+// Check asks whether the process is still the one that was opened: nil, or an error that is ErrGone (all its threads
+// have ended) or ErrReplaced (exec: what was learned about its memory is void). Any other error says that the kernel
+// could not be asked, and nothing about the process. It costs two system calls, about 10 µs; once or twice a second is
+// enough.
 func (p *procFolder) Check() error {
 	if err := p.stillThere(); err != nil {
 		return err
@@ -38,9 +39,9 @@ func (p *procFolder) Check() error {
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
 }
 
-// Alive reports, in one short system call, whether the process has not ended: true is certain, and whatever was read by its
-// PID before was this process's, as itself or as the program that an exec has made of it. False means that it has
-// ended, or that the kernel has no pidfd; Check tells.
+// Alive reports, in one short system call, whether the process has not ended. True is certain: whatever was read by
+// its PID before was this process's, or the program's that an exec has made of it. False means that it has ended, or
+// that the kernel has no pidfd; Check tells which.
 func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false
@@ -74,8 +75,8 @@ func (p *procFolder) stillThere() error {
 	case err == nil && !first.ended():
 		return nil
 	}
-	// When another thread than the first one calls exec, the first one is a zombie until that thread takes its place. Two looks
-	// at /proc may be before and after that; a pidfd tells at once.
+	// When another thread than the first one calls exec, the first one is a zombie until that thread takes its place.
+	// The two reads of /proc may be before and after that; a pidfd tells at once.
 	if fd := p.exitFD(); fd >= 0 && readable(fd) || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
 		return gone
 	} else if fd >= 0 {

@@ -147,7 +147,7 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 	}
 }
 
-// note notes something of a payload. That the disk does not keep it is told once.
+// note notes something of a payload. It reports once that the disk does not keep it.
 func (l *lane) note(name string, m spool.Mark) {
 	if err := l.Queue.Note(name, m); err != nil && !l.unkept {
 		l.unkept = true
@@ -202,13 +202,13 @@ func (l *lane) taken(name, group string, now time.Time, broken error) {
 
 // notTaken notes that a payload was not taken, and says how to go on.
 func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now time.Time) try {
-	sent := l.sentSoFar()
+	sent := l.figures().Sent
 	if m.Failed++; m.Failed > 1 && sent > m.SentBefore {
 		m.Blamed++
 	}
 	m.SentBefore, m.Held = sent, false
 	if m.Blamed >= maxBlamed {
-		l.countFailure()
+		l.count(func(s *Stats) { s.Failures++ })
 		l.giveUp(name, p, m, err)
 		return try{tried: true}
 	}
@@ -226,7 +226,7 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 		}
 		m.Until = now.Add(wait)
 		l.note(name, m)
-		l.countFailure()
+		l.count(func(s *Stats) { s.Failures++ })
 		l.noteAside(err.Error())
 		return try{tried: true, err: err, goOn: true}
 	}
@@ -261,9 +261,7 @@ func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 
 // giveUp drops a payload that is never taken.
 func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
-	l.mu.Lock()
-	l.stats.GivenUp++
-	l.mu.Unlock()
+	l.count(func(s *Stats) { s.GivenUp++ })
 	l.remove(name)
 	if l.round.head == name {
 		l.round = round{}
@@ -288,24 +286,10 @@ func (l *lane) asideFor(failed int) time.Duration {
 	return d/2 + time.Duration(l.random()*float64(d/2))
 }
 
-func (l *lane) sentSoFar() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stats.Sent
-}
-
-func (l *lane) countFailure() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stats.Failures++
-}
-
 // noteAside notes why profiles are set aside. An empty text is noted once none is.
 func (l *lane) noteAside(text string) {
 	if text == "" && (len(l.apart) > 0 || l.Queue.Stats().Aside > 0) {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stats.AsideError = text
+	l.count(func(s *Stats) { s.AsideError = text })
 }

@@ -1,8 +1,6 @@
 package push
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -189,9 +187,7 @@ func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "ddtop %s %d %d", f.Host, f.Process.PID, f.StartTicks))
-	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
-	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+	return uuidText(uuidOf("ddtop %s %d %d", f.Host, f.Process.PID, f.StartTicks))
 }
 
 var (

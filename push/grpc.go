@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ddtop/ddtop/push/protobuf"
@@ -120,19 +121,13 @@ func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Hea
 	if deadline, ok := ctx.Deadline(); ok {
 		req.Header.Set("Grpc-Timeout", strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)+"m")
 	}
-	resp, err := g.client.Do(req)
+	resp, answer, readErr, err := ask(g.client, req)
 	if err != nil {
 		g.client.CloseIdleConnections() // not to be tried again on one that is dead
-		var named *url.Error            // its text has the URL, which the caller says
-		if errors.As(err, &named) {
-			err = named.Err
-		}
 		return nil, err
 	}
-	defer resp.Body.Close()
-	answer, readErr := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if resp.StatusCode != http.StatusOK {
-		return nil, judge(resp, Conceal(said(resp, answer), header), Conceal(resp.Header.Get("Location"), header))
+		return nil, judge(resp, answer, header)
 	}
 	if readErr != nil {
 		g.client.CloseIdleConnections()
@@ -173,9 +168,10 @@ func judgeGRPC(resp *http.Response, asked http.Header) error {
 	return told
 }
 
-// retryInfo is the time that a google.rpc.RetryInfo asks for, in an encoded google.rpc.Status; 0: none.
+// retryInfo is the time that a google.rpc.RetryInfo asks for, in an encoded google.rpc.Status. It is zero if there is
+// none.
 func retryInfo(details string) (after time.Duration) {
-	raw, err := base64.RawStdEncoding.DecodeString(trimPadding(details))
+	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {
 		return 0
 	}
@@ -218,13 +214,6 @@ func retryInfo(details string) (after time.Duration) {
 	return time.Duration(min(max(seconds, 0), longest))*time.Second + time.Duration(min(max(nanos, 0), int64(time.Second)))
 }
 
-func trimPadding(text string) string {
-	for len(text) > 0 && text[len(text)-1] == '=' {
-		text = text[:len(text)-1]
-	}
-	return text
-}
-
 // grpcMessage is the message of an answer.
 func grpcMessage(answer []byte) ([]byte, error) {
 	if len(answer) < grpcHead || uint64(len(answer)-grpcHead) < uint64(binary.BigEndian.Uint32(answer[1:])) {
@@ -235,12 +224,11 @@ func grpcMessage(answer []byte) ([]byte, error) {
 		return message, nil
 	}
 	z, err := gzip.NewReader(bytes.NewReader(message))
+	if err == nil {
+		message, err = io.ReadAll(io.LimitReader(z, maxAnswer))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
-	plain, err := io.ReadAll(io.LimitReader(z, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
-	}
-	return plain, nil
+	return message, nil
 }

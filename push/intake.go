@@ -50,7 +50,7 @@ func (i *intake) close() {
 	i.wake()
 }
 
-// next waits for data; ok is false when there will be none any more.
+// next waits for data; ok is false after the last.
 func (i *intake) next() (data []byte, ok bool) {
 	for {
 		i.mu.Lock()
@@ -124,8 +124,8 @@ func (l *lane) tellOfDisk(err error) {
 	}
 }
 
-// tellOfDrops says that the limit of the spool is reached, when that begins and every hour while it lasts. How many
-// were dropped is told when the destination is back.
+// tellOfDrops logs that the limit of the spool is reached, when that begins and every hour while it lasts. It logs how
+// many were dropped when the destination is back.
 func (l *lane) tellOfDrops(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -39,15 +39,24 @@ type Period struct {
 // ID returns a UUID of the period. It is the same each time, so that a receiver can recognize a period that is sent
 // twice.
 func (p *Period) ID() string {
-	id := p.IDBytes()
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	return uuidText(p.IDBytes())
 }
 
 // IDBytes returns ID as 16 bytes.
 func (p *Period) IDBytes() [16]byte {
-	sum := sha256.Sum256(fmt.Appendf(nil, "ddtop %s %s %d %d %d", p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq))
-	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
+	return uuidOf("ddtop %s %s %d %d %d",
+		p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq)
+}
+
+// uuidOf returns a UUID of version 8 that is the same for the same text.
+func uuidOf(format string, args ...any) [16]byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, format, args...))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
 	return [16]byte(sum[:16])
+}
+
+func uuidText(id [16]byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 // Payload is what is sent to one destination. The spool keeps it, so it holds no key and no password.
@@ -69,9 +78,9 @@ type Destination interface {
 	String() string
 	// Encode makes a payload of a period. It sets ContentType, Header and Body. The caller sets the other fields.
 	Encode(*Period) (Payload, error)
-	// Send sends a payload once. It returns a *RefusedError if another attempt would fail too, a *LaterError if the
-	// destination asked to wait, and a *RemarkError if it took the payload with a remark. After any other error the
-	// caller tries again.
+	// Send sends a payload once. It returns a *RefusedError if another attempt would fail too, and a *LaterError if
+	// the destination asked to wait. A *RemarkError says that it took the payload with a remark. After any other error
+	// the caller tries again.
 	Send(context.Context, *Payload) error
 }
 

@@ -139,10 +139,13 @@ func (l *lane) offer(data []byte) {
 	}
 }
 
-func (l *lane) lost(n int) {
+func (l *lane) lost(n int) { l.count(func(s *Stats) { s.Lost += int64(n) }) }
+
+// count changes the figures.
+func (l *lane) count(change func(*Stats)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stats.Lost += int64(n)
+	change(&l.stats)
 }
 
 func (l *lane) figures() Stats {

@@ -1,6 +1,9 @@
 package push
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // format is what the keys of a service look like.
 type format struct {
@@ -202,12 +205,7 @@ func hasFormat(text string) bool {
 }
 
 func anyMatches(list []*regexp.Regexp, text string) bool {
-	for _, like := range list {
-		if like.MatchString(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(like *regexp.Regexp) bool { return like.MatchString(text) })
 }
 
 func isAlnum(c byte) bool {

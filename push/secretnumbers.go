@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// card matches what may be the number of a payment card, by the first digits and the length that each brand has,
-	// whole or in groups. No part of a longer number or of a UUID does.
+	// card matches what may be the number of a payment card: each brand's first digits and length, whole or in groups.
+	// It matches no part of a longer number or of a UUID.
 	card = regexp.MustCompile(`(?:^|[^\w-])((?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|4[4-9]\d|5\d\d))[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}` +
 		`|3[47]\d\d[ -]?\d{6}[ -]?\d{5})(?:$|[^\w-])`)
 	// iban matches what may be the number of a bank account (ISO 13616), whole or in groups of four.

@@ -306,7 +306,7 @@ var (
 	)
 	// random matches a value that may be a key: letters and digits alone, with the signs of base64.
 	random = regexp.MustCompile(`^[A-Za-z0-9+/=_-]{24,}$`)
-	// randomPart matches a part of a value that is as long as a key of 24 bytes in base64.
+	// randomPart matches a part of a value with the length of a key of 24 bytes in base64, or more.
 	randomPart = regexp.MustCompile(`[A-Za-z0-9+/_]{32,}`)
 	// path matches a path and a URL, whose parts make long runs of letters.
 	path = regexp.MustCompile(`^(?:[a-zA-Z][a-zA-Z0-9+.-]*:/)?/`)
@@ -336,8 +336,8 @@ func looksRandom(key, value string) bool {
 // isHex reports whether a value is hexadecimal digits, with "-" as in a UUID.
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
-// mixed reports whether a text has letters and digits as chance puts them: hexadecimal digits alone, or a part
-// without "-" and "_" of 20 characters or more in which every third is of another kind than the one before.
+// mixed reports whether a text has letters and digits as chance puts them. It is hexadecimal digits alone, or has a
+// part without "-" and "_" of 20 characters or more in which every third is of another kind than the one before.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {

@@ -57,7 +57,7 @@ func (l *lane) send() {
 // after notes a failure, and returns how long to wait now and what the rest before the next failure was.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	longest := longestRest
-	if l.tookLately() {
+	if last := l.figures().LastSent; !last.IsZero() && time.Since(last) < lately {
 		longest = lateRest
 	}
 	rest = min(max(2*last, firstRest), longest)
@@ -69,13 +69,6 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// tookLately reports whether the destination has taken something in the last minutes.
-func (l *lane) tookLately() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.stats.LastSent.IsZero() && time.Since(l.stats.LastSent) < lately
-}
-
 // pauseForNews waits until there is something new in the queue, it is time to end, or, if wait is not zero, until it is
 // over.
 func (l *lane) pauseForNews(wait time.Duration) {
@@ -85,9 +78,7 @@ func (l *lane) pauseForNews(wait time.Duration) {
 	}
 	var over <-chan time.Time
 	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(wait)
 	}
 	select {
 	case <-l.changed:
@@ -99,10 +90,8 @@ func (l *lane) pauseForNews(wait time.Duration) {
 
 // pause waits, or until it is time to end.
 func (l *lane) pause(wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-l.closing:
 	case <-l.ctx.Done():
 	}
@@ -169,7 +158,7 @@ func (l *lane) sent(bytes int) {
 	}
 }
 
-// remarked tells what was said about what was taken, once for as long as it is the same.
+// remarked logs a remark on what was taken, once while it is the same.
 func (l *lane) remarked(remark *RemarkError) {
 	text := ""
 	if remark != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes, and maxAnswerSaid what is told of it.
+	// maxAnswer bounds what is read of an answer, in bytes, and maxAnswerSaid what is logged of it.
 	maxAnswer     = 64 << 10
 	maxAnswerSaid = 200
 	// connectPatience is how long a connection, and the handshake of TLS, may take.
@@ -70,23 +70,32 @@ func (w *Web) Post(ctx context.Context, to string, header http.Header, body []by
 		return nil, &RefusedError{err}
 	}
 	req.Header = header
-	resp, err := w.client.Do(req)
+	resp, answer, readErr, err := ask(w.client, req)
 	if err != nil {
-		var named *url.Error // its text has the URL, which the caller says
-		if errors.As(err, &named) {
-			err = named.Err
-		}
 		return nil, err
 	}
-	defer resp.Body.Close()
-	answer, readErr := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err := judge(resp, Conceal(said(resp, answer), header), Conceal(resp.Header.Get("Location"), header)); err != nil {
+	if err := judge(resp, answer, header); err != nil {
 		return nil, err
 	}
 	if readErr != nil {
 		return nil, fmt.Errorf("reading the answer: %w", readErr)
 	}
 	return answer, nil
+}
+
+// ask sends a request and reads the answer. readErr is why the answer has not come whole.
+func ask(client *http.Client, req *http.Request) (resp *http.Response, answer []byte, readErr, err error) {
+	resp, err = client.Do(req)
+	if err != nil {
+		var named *url.Error // its text has the URL, which the caller says
+		if errors.As(err, &named) {
+			err = named.Err
+		}
+		return nil, nil, nil, err
+	}
+	defer resp.Body.Close()
+	answer, readErr = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return resp, answer, readErr, nil
 }
 
 // StatusError is an answer that was no success.
@@ -120,16 +129,17 @@ func said(resp *http.Response, answer []byte) string {
 	return text
 }
 
-// judge turns an answer's status into an error. said is the answer, location where it redirects to.
-func judge(resp *http.Response, said, location string) error {
+// judge turns an answer's status into an error. What was secret in the request's header, asked, is left out.
+func judge(resp *http.Response, answer []byte, asked http.Header) error {
 	status := resp.StatusCode
 	if status/100 == 2 {
 		return nil
 	}
-	err := &StatusError{status, cut(strings.TrimSpace(said))}
+	err := &StatusError{status, cut(strings.TrimSpace(Conceal(said(resp, answer), asked)))}
 	switch {
 	case status/100 == 3:
-		return &RefusedError{fmt.Errorf("%w: it redirects to %q, which is not followed", err, cut(location))}
+		location := cut(Conceal(resp.Header.Get("Location"), asked))
+		return &RefusedError{fmt.Errorf("%w: it redirects to %q, which is not followed", err, location)}
 	case status/100 == 5, status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
 		if after := retryAfter(resp.Header.Get("Retry-After"), time.Now()); after > 0 {
 			return &LaterError{after, err}

@@ -10,8 +10,9 @@ import (
 // newField ends the words on a field that only the first table has.
 const newField = " is new"
 
-// Differences lists, in words, what two tables say differently of the structs, fields and constants that both have, and
-// the fields that only one of them has of a struct that both have, except those that depend on which JITs are built in.
+// Differences lists, in words, what two tables say differently of the structs, fields and constants that both have.
+// For a struct of both it also lists the fields that only one of them has, except those that depend on which JITs are
+// built in.
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

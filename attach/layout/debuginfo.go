@@ -16,20 +16,20 @@ import (
 // errNoDebugInfo is returned for an ELF file without DWARF, or whose DWARF can't be read.
 var errNoDebugInfo = errors.New("no debug information")
 
-// Limits of what is read of debug information: whoever owns the process owns the file. A libruby with all its units and a
-// JIT in Rust has some 30 MB of what is read here, in 800 units of 3 million entries, with 300 kB of abbreviations; that
-// takes a second or two. Together they keep ddtop below 512 MiB.
+// Limits of what is read of debug information: the file belongs to the process's owner. A libruby with all its units
+// and a JIT in Rust has about 30 MB of what is read here, in 800 units of 3 million entries, with 300 kB of
+// abbreviations. That takes a second or two. Together they keep ddtop below 512 MiB.
 const (
 	maxDebugBytes   = 96 << 20 // of all sections that are read, decompressed
 	maxDebugEntries = 1 << 24
 	maxDebugUnits   = 1 << 16
-	// maxAbbrevBytes bounds the abbreviation tables of all units, which can overlap: debug/dwarf reads each from its own
-	// start to its end, and makes some 20 bytes of each.
+	// maxAbbrevBytes bounds the abbreviation tables of all units, which can overlap: debug/dwarf reads each from its
+	// own start to its end, and makes about 20 bytes of each.
 	maxAbbrevBytes = 4 << 20
-	// maxAttributes bounds those of one entry. Compilers write 20.
+	// maxAttributes bounds the attributes of one entry. Compilers write 20.
 	maxAttributes = 256
-	// maxDebugString is where longer strings are cut, in bytes: debug/dwarf copies each with every entry that names it.
-	// What a table is made of has names of some 40 bytes.
+	// maxDebugString is where longer strings are cut, in bytes: debug/dwarf copies each with every entry that names
+	// it. What a table is made of has names of about 40 bytes.
 	maxDebugString = 4096
 	// maxVarint is how many bytes the longest LEB128 number has. debug/dwarf does not move on at one that its unit's end
 	// cuts: it would be read again for each attribute that follows.
@@ -45,9 +45,9 @@ type DebugInfo struct {
 	units []dwarf.Offset
 }
 
-// ReadDebugInfo reads the DWARF of an ELF file, compressed (SHF_COMPRESSED, zlib or zstd) or not. errNoDebugInfo where
-// there is none, or more of it than any Ruby has; the context's error where it ends meanwhile. Sections .zdebug_*, in which
-// binutils compressed before 2.26, and split DWARF (.dwo) are not read.
+// ReadDebugInfo reads the DWARF of an ELF file, compressed (SHF_COMPRESSED, zlib or zstd) or not. The error is
+// errNoDebugInfo if there is none, or more of it than any Ruby has, or the context's if it ends meanwhile. Sections
+// .zdebug_*, in which binutils compressed before 2.26, and split DWARF (.dwo) are not read.
 func ReadDebugInfo(ctx context.Context, f *elf.File) (*DebugInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
 	defer cancel()

@@ -27,7 +27,8 @@ func (s sparse) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// unitsOf are n units of DWARF 4, each with the same entries, and abbreviations that begin step bytes after the last one's.
+// unitsOf are n units of DWARF 4, each with the same entries, and abbreviations that begin step bytes after the last
+// one's.
 func unitsOf(n, step int, entries []byte) []byte {
 	var b []byte
 	for i := range n {

@@ -32,8 +32,8 @@ var essential = []string{"rb_vm_struct", "rb_thread_struct", "rb_execution_conte
 type DeriveOptions struct {
 	// Release is the text of ruby_version, "4.1.0"; Machine "x86_64" or "aarch64".
 	Release, Machine string
-	// Base is the table of the nearest known release (Nearest), for what debug information does not hold: macros, and
-	// structs of other files. Without it, or of another machine, they are missing.
+	// Base is the table of the nearest known release (Nearest). It has what debug information does not hold: macros,
+	// and structs of other files. They are missing without it, or if it is another machine's.
 	Base *Table
 	// Progress, when set, is called now and then with how much of the units is done.
 	Progress func(done, total int)
@@ -144,8 +144,7 @@ type scan struct {
 	// entries and lookedAt count what the limits bound.
 	entries, lookedAt int
 	types             map[dwarf.Offset]typeInfo
-	// structs and aliases are the definitions found, by tag or typedef; aliases are those of another name than the
-	// table's.
+	// structs and aliases are the definitions found, by tag or typedef; aliases have another name than the table's.
 	structs, aliases map[string]dwarf.Offset
 	constants        map[string]int64
 }
@@ -354,7 +353,7 @@ func (s *scan) enumerators() error {
 	}
 }
 
-// nameOf is an entry's name, cut where it is longer than any that is looked for.
+// nameOf is an entry's name, cut if it is longer than any wanted name.
 func nameOf(e *dwarf.Entry) string {
 	name, _ := e.Val(dwarf.AttrName).(string)
 	if len(name) > maxDebugName {

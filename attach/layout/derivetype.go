@@ -14,7 +14,7 @@ const (
 	maxLookedAt = 1 << 17
 	// maxTypes bounds the types that are remembered. Ruby's are some thousands.
 	maxTypes = 1 << 18
-	// maxTypedefs bounds those of one unit whose name is looked for: some ten.
+	// maxTypedefs bounds the typedefs of one unit with a wanted name: about ten.
 	maxTypedefs = 1 << 12
 	// maxDebugName is where names are cut, in bytes.
 	maxDebugName = 256
@@ -101,8 +101,9 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 	return nil
 }
 
-// placeField places a member whose type has size bytes in a struct that begins at base. A bit field is placed in the
-// naturally aligned word of its type that holds it, else (packed) in the one that begins with its first byte.
+// placeField places a member whose type has size bytes in a struct that begins at base. A bit field goes into the
+// naturally aligned word of its type that holds it. If there is none (packed), it goes into the word that begins with
+// its first byte.
 func placeField(m member, size, base int) (Field, bool) {
 	if m.bits == 0 {
 		return Field{Offset: base + m.offset, Size: size}, base+m.offset >= 0
@@ -304,7 +305,8 @@ func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 	return info, nil
 }
 
-// arrayLength multiplies the lengths of an array's dimensions; the reader is past the array's own entry. 0: an open array.
+// arrayLength multiplies the lengths of an array's dimensions; the reader is past the array's own entry. It is zero
+// for an open array.
 func (s *scan) arrayLength(array *dwarf.Entry) (int, error) {
 	if !array.Children {
 		return 0, nil

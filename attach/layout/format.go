@@ -2,6 +2,7 @@ package layout
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		text(tableFormat), text(t.Name), text(t.AppliesTo), text(t.Machine), t.JmpBuf)
 	fields := make(map[string][]string)
 	for path := range t.fields {
-		name, _, _ := strings.Cut(path, ".")
+		name := structOf(path)
 		fields[name] = append(fields[name], path)
 	}
 	for i, name := range slices.Sorted(maps.Keys(t.sizes)) {
@@ -85,10 +86,8 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		paths := fields[name]
 		slices.SortFunc(paths, func(x, y string) int {
 			f, g := t.fields[x], t.fields[y]
-			if c := slices.Compare([]int{f.Offset, f.BitOffset, -f.Size}, []int{g.Offset, g.BitOffset, -g.Size}); c != 0 {
-				return c
-			}
-			return strings.Compare(x, y)
+			return cmp.Or(cmp.Compare(f.Offset, g.Offset), cmp.Compare(f.BitOffset, g.BitOffset), cmp.Compare(g.Size, f.Size),
+				strings.Compare(x, y))
 		})
 		for j, path := range paths {
 			f := t.fields[path]

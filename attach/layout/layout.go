@@ -10,7 +10,7 @@ import (
 
 // Field is the place of a struct field.
 type Field struct {
-	// Offset and Size are in bytes. A bit field's Offset is that of the word that holds it, Size that word's size.
+	// Offset and Size are in bytes. A bit field has those of the word that holds it.
 	Offset, Size int
 	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest); BitSize 0: no bit field.
 	BitOffset, BitSize int
@@ -19,8 +19,8 @@ type Field struct {
 // Known reports whether there is such a field: a Field that a release does not have has the Offset -1.
 func (f Field) Known() bool { return f.Offset >= 0 }
 
-// In reads the field from the bytes of its struct, which begin at offset 0 and hold the word of 1, 2, 4 or 8 bytes that it is,
-// or that its bits are in.
+// In reads the field from the bytes of its struct, which begin at offset 0. They hold the word of 1, 2, 4 or 8 bytes
+// that it is, or that its bits are in.
 func (f Field) In(b []byte) uint64 {
 	v := word(b[f.Offset:], f.Size)
 	if f.BitSize == 0 {
@@ -50,8 +50,8 @@ type Table struct {
 	AppliesTo []string
 	// Machine is "x86_64" or "aarch64".
 	Machine string
-	// JmpBuf is the configuration: Ruby's tags and fibers hold a jmp_buf of the C library instead of the five words
-	// of __builtin_setjmp (always on 2.5, 2.6 and, from 3.4 on, on aarch64).
+	// JmpBuf is the configuration: Ruby's tags and fibers hold a jmp_buf of the C library instead of the five words of
+	// __builtin_setjmp. It is always so on 2.5, 2.6 and, from 3.4 on, on aarch64.
 	JmpBuf bool
 
 	fields    map[string]Field

@@ -72,7 +72,8 @@ func place(tb *Table, name string, likeThis string) string {
 	return fmt.Sprint(f.Offset)
 }
 
-// TestOffsetsThatRubyConfirmed compares with numbers that a reader of real processes used, whose results Ruby confirmed.
+// TestOffsetsThatRubyConfirmed compares with numbers that a reader of real processes used, whose results Ruby
+// confirmed.
 func TestOffsetsThatRubyConfirmed(t *testing.T) {
 	compared := 0
 	for _, file := range []string{"testdata/stacks.txt", "testdata/gc.txt"} {
@@ -126,8 +127,8 @@ func TestEveryReleaseFindsItsTable(t *testing.T) {
 			checkTable(t, tb)
 		}
 	}
-	// 2.5.0-2.5.9, 2.6.0-10, 2.7.0-8, 3.0.0-7, 3.1.0-7, 3.2.0-11, 3.3.0-12, 3.4.0-11, 4.0.0-6, 4.1.0; arm64 from 2.7 to 4.0, without 3.0.0.
-	// A patch release or a series that is new to the tables is counted here.
+	// 2.5.0-2.5.9, 2.6.0-10, 2.7.0-8, 3.0.0-7, 3.1.0-7, 3.2.0-11, 3.3.0-12, 3.4.0-11, 4.0.0-6, 4.1.0; arm64 from 2.7 to
+	// 4.0, without 3.0.0. A patch release or a series that is new to the tables is counted here.
 	if want := 10 + 11 + 9 + 8 + 8 + 12 + 13 + 12 + 7 + 1; machines["x86_64"] != want {
 		t.Errorf("%d releases on x86_64, want %d", machines["x86_64"], want)
 	}

@@ -20,8 +20,8 @@ var ErrUnknownRelease = errors.New("no layout is known for this Ruby")
 
 // Match says how well the chosen table fits.
 type Match struct {
-	// Exact: the table was made for this very release and configuration. Otherwise it is that of the nearest known
-	// release of the same series, and the caller has to verify it on the target before trusting it.
+	// Exact: the table was made for this very release and configuration. Otherwise it is the nearest known release's
+	// of the same series, and the caller verifies it on the target before trusting it.
 	Exact bool
 	// Made is the newest release that the table is known to hold for.
 	Made string
@@ -38,17 +38,13 @@ type Release struct {
 
 // For finds the table for a release, such as "3.4.11" (the text of the target's ruby_version; head says "4.1.0"), on a
 // machine ("x86_64" or "aarch64", from the target's ELF file), in the configuration that attach.Module's JmpBuf says.
-// A patch release that is newer than all known ones, or missing between them, gets the table of its nearest known
-// neighbour, the newest one not newer than it, and Match.Exact is false. ErrUnknownRelease is returned for a series or
-// machine without any table.
+// A patch release that is newer than all known ones, or missing between them, gets the table of the newest known
+// release that is not newer, and Match.Exact is false. ErrUnknownRelease is returned for a series or machine without
+// any table.
 func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
-	index, err := readIndex()
+	index, want, err := readIndexFor(version)
 	if err != nil {
 		return nil, Match{}, err
-	}
-	want, err := parseVersion(version)
-	if err != nil {
-		return nil, Match{}, fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
 	}
 	var best *entry
 	for i := range index {
@@ -90,13 +86,9 @@ func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 // newer than it, else the oldest. It is not a layout for that version, only the base to derive one from. release names what
 // it was made from. ErrUnknownRelease where nothing is known of the machine, or version is none.
 func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, err error) {
-	index, err := readIndex()
+	index, want, err := readIndexFor(version)
 	if err != nil {
 		return nil, "", err
-	}
-	want, err := parseVersion(version)
-	if err != nil {
-		return nil, "", fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
 	}
 	var best *entry
 	for i := range index {
@@ -110,6 +102,15 @@ func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, er
 	}
 	t, err = best.table(jmpBuf)
 	return t, best.release, err
+}
+
+// readIndexFor returns the index, and a version to look for.
+func readIndexFor(version string) (index []entry, want [3]int, err error) {
+	if want, err = parseVersion(version); err != nil {
+		return nil, want, fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
+	}
+	index, err = readIndex()
+	return index, want, err
 }
 
 // Releases lists every release and machine with an exact table, oldest first.
@@ -144,9 +145,9 @@ func configurationOf(jmpBuf bool) configuration {
 type entry struct {
 	release, machine string
 	version          [3]int
-	// files are its tables, one a configuration; "" where there is none.
+	// files are its tables, one a configuration; "" if there is none.
 	files [2]string
-	// snapshot is that of head.
+	// snapshot is head's.
 	snapshot string
 }
 
@@ -185,10 +186,7 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 		}
 	}
 	slices.SortFunc(index, func(a, b entry) int {
-		if c := slices.Compare(a.version[:], b.version[:]); c != 0 {
-			return c
-		}
-		return strings.Compare(a.machine, b.machine)
+		return cmp.Or(slices.Compare(a.version[:], b.version[:]), strings.Compare(a.machine, b.machine))
 	})
 	return index, nil
 })

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/memtest"
 )
 
@@ -22,7 +23,7 @@ func TestReadCString(t *testing.T) {
 		{0x2000 - 3, 100, "abcdef", false}, {0x2000 - 3, 7, "abcdef", false}, {0x2000 - 3, 6, "", true}, {0x2004, 100, "ghi", false},
 		{0x2008, 301, string(long), false}, {0x2008, 300, "", true}, {0x5000, 10, "", true}, {0x2003, 1, "", false},
 	} {
-		got, err := attach.ReadCString(&slow{&p}, test.addr, test.limit)
+		got, err := mapped.ReadCString(&slow{&p}, test.addr, test.limit)
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("at %v up to %d: %q, %v; want %q", test.addr, test.limit, got, err, test.want)
 		}

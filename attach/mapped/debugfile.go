@@ -63,7 +63,7 @@ func (m *Module) separate() (*DebugFile, error) {
 	return m.debug, m.debugErr
 }
 
-// DebugRoot is a folder below which a separate debug file is looked for.
+// DebugRoot is a folder below which separate debug files are.
 type DebugRoot struct {
 	Name string
 	Open func() (*safefile.Root, error)

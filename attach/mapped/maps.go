@@ -22,7 +22,7 @@ type Mapping struct {
 	Device string
 	Inode  uint64
 	// Path is the file's path as seen from the reader's root, without the kernel's " (deleted)" and with its escapes
-	// (\012 for a line feed) undone; "[heap]" and the like for memory without a file; "" for anonymous memory.
+	// (\012 for a line feed) undone. Memory without a file has "[heap]" and the like, or "" if it is anonymous.
 	Path string
 	// Deleted: the file has been removed or replaced since it was mapped.
 	Deleted bool

@@ -27,9 +27,9 @@ type Memory interface {
 	// Read fills buf from addr, all of it or an error (*ReadError).
 	Read(addr Address, buf []byte) error
 	// ReadBatch fills the ranges in order, with as few system calls as their number allows (1,024 ranges a call). A
-	// range that can't be read is marked Failed and does not stop the ones after it. The error is for what makes
-	// all further reading pointless: the target is gone (ErrGone) or may not be read any more.
-	// It returns the number of system calls made.
+	// range that can't be read is marked Failed and does not stop the ones after it. The error is for what makes all
+	// further reading pointless: the target is gone (ErrGone) or has become unreadable. It returns the number of
+	// system calls made.
 	ReadBatch(ranges []Range) (calls int, err error)
 }
 

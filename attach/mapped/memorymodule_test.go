@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/internal/memtest"
 )
 
@@ -69,7 +70,7 @@ func TestNewModuleFromMemory(t *testing.T) {
 			p.Set(base, picture(base, gnu, relocated))
 			p.Set(base+0x11e08, []byte("3.3.8\x00"))
 			p.Set(base+0x11e0e, make([]byte, 100))
-			m, err := attach.NewModuleFromMemory("libruby.so.3.3", &p, base)
+			m, err := mapped.NewModuleFromMemory("libruby.so.3.3", &p, base)
 			if err != nil {
 				t.Fatalf("gnu %t relocated %t: %v", gnu, relocated, err)
 			}
@@ -95,8 +96,8 @@ func TestNewModuleFromMemory(t *testing.T) {
 	}
 }
 
-// TestNewModuleFromBrokenMemory damages the picture at each place in turn: an error or a Module, never a panic or a walk
-// without end.
+// TestNewModuleFromBrokenMemory damages the picture at each place in turn: an error or a Module, never a panic or a
+// walk without end.
 func TestNewModuleFromBrokenMemory(t *testing.T) {
 	const base = 0x10000
 	for _, gnu := range []bool{false, true} {
@@ -107,7 +108,7 @@ func TestNewModuleFromBrokenMemory(t *testing.T) {
 				b[i] = v
 				var p memtest.Pages
 				p.Set(base, b)
-				if m, err := attach.NewModuleFromMemory("x", &p, base); err == nil {
+				if m, err := mapped.NewModuleFromMemory("x", &p, base); err == nil {
 					m.Symbol("ruby_version")
 				}
 			}
@@ -115,14 +116,14 @@ func TestNewModuleFromBrokenMemory(t *testing.T) {
 		for n := range whole {
 			var p memtest.Pages
 			p.Set(base, whole[:n])
-			if _, err := attach.NewModuleFromMemory("x", &p, base); n < 0x2c0 && err == nil {
+			if _, err := mapped.NewModuleFromMemory("x", &p, base); n < 0x2c0 && err == nil {
 				t.Fatalf("%d bytes are enough", n)
 			}
 		}
 	}
 	var p memtest.Pages
 	p.Set(base, make([]byte, 64))
-	if _, err := attach.NewModuleFromMemory("x", &p, base); !errors.Is(err, attach.ErrNoModule) {
+	if _, err := mapped.NewModuleFromMemory("x", &p, base); !errors.Is(err, mapped.ErrNoModule) {
 		t.Errorf("%v, want ErrNoModule", err)
 	}
 }
@@ -134,11 +135,11 @@ func FuzzModules(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p memtest.Pages
 		p.Set(0x10000, b)
-		if m, err := attach.NewModuleFromMemory("x", &p, 0x10000); err == nil {
+		if m, err := mapped.NewModuleFromMemory("x", &p, 0x10000); err == nil {
 			m.Symbol("x")
 			m.JmpBuf()
 		}
-		if m, err := attach.NewModule("x", bytes.NewReader(b), 0, nil); err == nil {
+		if m, err := mapped.NewModule("x", bytes.NewReader(b), 0, nil); err == nil {
 			m.Symbol("x")
 			m.JmpBuf()
 		}

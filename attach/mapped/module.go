@@ -53,19 +53,19 @@ type Module struct {
 	closer  io.Closer
 	// mapped are the mappings of the file; nil for one that no process has mapped.
 	mapped []Mapping
-	// Roots are the folders that a separate debug file is looked for below; nil: "/". chroot is the target's root where it
-	// is a folder of ours.
+	// Roots are the folders with separate debug files. If nil, it is "/". chroot is the target's root if that is a
+	// folder of ours.
 	Roots  []DebugRoot
 	Chroot string
 
-	// dynamic are the exported and undefined symbols, static those of .symtab; nil: there are none.
+	// dynamic are the exported and undefined symbols, static the ones of .symtab. Either is nil if there are none.
 	dynamic, static *symbolTable
 
 	mu          sync.Mutex
 	debug       *DebugFile
 	debugErr    error
 	debugCloser io.Closer
-	// asked are the answers to names that were asked for, of each table: their number is that of names in ddtop's code.
+	// asked are the answers of each table: as many as there are names in ddtop's code.
 	asked map[askedFor]found
 }
 
@@ -182,7 +182,7 @@ func (m *Module) Close() error {
 	return errors.Join(errs...)
 }
 
-// Symbol finds a defined symbol by name, exported ones first, then those of .symtab, which strip removes, then those of
+// Symbol finds a defined symbol by name: among the exported ones first, then in .symtab, which strip removes, then in
 // a separate debug file. ok is false when none defines it, or the symbol tables can't be read.
 func (m *Module) Symbol(name string) (s Symbol, ok bool) {
 	if s, ok = m.Exported(name); ok {
@@ -281,7 +281,7 @@ func (m *Module) JmpBuf() bool {
 }
 
 // Writable lists the spans of the process that hold the file's variables (.data, .bss and what the linker puts beside
-// them), at their addresses in the process.
+// them). Their addresses are the process's.
 func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
 
 // NewMappedModule reads an ELF file that the given mappings are of. The Module takes over closer, which may be nil.
@@ -313,8 +313,8 @@ func (m *Module) moveTo(bias Address) {
 // errNoBias is returned when none of the mappings is one of the file's segments.
 var errNoBias = errors.New("no mapping belongs to a segment of the file")
 
-// LoadBias computes where a file is mapped: the start of the mapping whose offset is that of a segment, less that
-// segment's address, both rounded down to a page.
+// LoadBias computes where a file is mapped: the start of the mapping that has a segment's offset, less that segment's
+// address, both rounded down to a page.
 func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	for _, p := range progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {

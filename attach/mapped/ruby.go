@@ -72,7 +72,7 @@ func IsVersion(s string) bool {
 	return s != "" && s[0] >= '0' && s[0] <= '9' && strings.Trim(s, "0123456789.") == ""
 }
 
-// IsLibRuby reports whether a file's name is that of the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
+// IsLibRuby reports whether a file is named as the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
 // libruby27.so.2.7; not librubygc.default.so (3.4's loadable collector) or librubyvm.so (TruffleRuby).
 func IsLibRuby(path string) bool {
 	rest, ok := strings.CutPrefix(filepath.Base(path), "libruby")
@@ -96,12 +96,7 @@ type ForeignProgram struct {
 func (f ForeignProgram) Describe() (what, help string) {
 	base := filepath.Base(f.Exe)
 	library := func(prefix string) bool {
-		for _, l := range f.Libraries {
-			if strings.HasPrefix(filepath.Base(l), prefix) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(f.Libraries, func(l string) bool { return strings.HasPrefix(filepath.Base(l), prefix) })
 	}
 	switch {
 	case library("librubyvm") || base == "truffleruby" || strings.Contains(f.Exe, "truffleruby"):
@@ -157,10 +152,10 @@ func MappedImages(mappings []Mapping) []Image {
 	return out
 }
 
-// FindRubyModules finds the images that define ruby_version: each libruby, the program, and, if none of them has a VM that runs, any other
-// library or, where an emulator is the program, a file named as Ruby's programs are. Those whose VM runs come first: a process can have
-// a libruby that nothing has started, of an extension that embeds Ruby or of another release. Where there is none, it returns the program,
-// if that could be opened, and the error that says most.
+// FindRubyModules finds the images that define ruby_version: each libruby and the program. If none of them has a VM
+// that runs, it takes any other library or, if an emulator is the program, a file named as Ruby's programs are. Those
+// whose VM runs come first: a process can have a libruby that nothing has started, of an extension that embeds Ruby or
+// of another release. If there is none, it returns the program, if that could be opened, and the error that says most.
 func FindRubyModules(images []Image, exe string, open func(Image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
 	running := 0
 	try := func(of Image) error {

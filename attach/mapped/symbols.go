@@ -12,7 +12,7 @@ import (
 const (
 	MaxSymbols     = 1 << 20
 	MaxSymbolNames = 64 << 20
-	// maxSymbolName bounds a name that is asked for or listed, in bytes.
+	// maxSymbolName bounds a symbol's name, in bytes.
 	maxSymbolName = 4096
 	// maxSameName is how many places in the names a name may end: linkers let names share their ends.
 	maxSameName = 64
@@ -24,7 +24,7 @@ const (
 // of any size up to the limits, and a few symbols of it are asked for.
 type symbolTable struct {
 	symbols, names *io.SectionReader
-	// versions has two bytes a symbol (.gnu.version); nil: they have none.
+	// versions has two bytes a symbol (.gnu.version). It is nil if they have none.
 	versions *io.SectionReader
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxRelocations bounds the relocations of a module's sections together, which can overlap, and maxTLSRelocations those of thread-local variables, which are looked at more
-	// closely: tracers have a dozen.
+	// maxRelocations bounds the relocations of all sections of a module, which can overlap, and maxTLSRelocations the
+	// thread-local variables' among them, which take longer: tracers have a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS bounds how far from the thread pointer a variable is, in bytes, and maxTLSModules the numbers of modules.
 	maxStaticTLS, maxTLSModules = 1 << 30, 1 << 16

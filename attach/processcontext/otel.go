@@ -28,7 +28,7 @@ type header struct {
 	size        uint32
 }
 
-// isMapped reports whether a mapping is named as that of a process context: by memfd_create, or by prctl where that is refused.
+// isMapped reports whether a mapping is named as a process context: by memfd_create or, if that is refused, by prctl.
 func isMapped(m *mapped.Mapping) bool {
 	switch strings.TrimSuffix(m.Path, " (deleted)") {
 	case "/memfd:" + signature, "[anon:" + signature + "]", "[anon_shmem:" + signature + "]":
@@ -37,8 +37,8 @@ func isMapped(m *mapped.Mapping) bool {
 	return false
 }
 
-// ReadMapped reads OpenTelemetry's process context alone, among a process's mappings; the zero Context where there is none. The error is
-// the process's, as Read's.
+// ReadMapped reads OpenTelemetry's process context alone, among a process's mappings; the zero Context if there is
+// none. The error is the process's, as Read's.
 func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 	looked := 0
 	for i := range mappings {

@@ -18,7 +18,8 @@ func text(key, value string) []byte {
 	return slices.Concat(field(pairKey, []byte(key)), field(pairValue, field(valueString, []byte(value))))
 }
 
-// TestTexts: what is no text is left out; of several attributes of one name the last counts, of two names of the environment the newer.
+// TestTexts: what is no text is left out; of several attributes of one name the last counts, of two names of the
+// environment the newer.
 func TestTexts(t *testing.T) {
 	var c Context
 	for _, a := range []Attribute{{keyService, "first"}, {keyService, "shop"}, {keyVersion, "a\x1b[31m"}, {keyHost, "\xff"}, {keyContainer, strings.Repeat("x", maxText+1)},

@@ -43,7 +43,7 @@ type Context struct {
 	Threads ThreadSchema
 	// Source is where it was found.
 	Source Source
-	// PublishedNS tells one publication of a process from the next: CLOCK_BOOTTIME in ns; 0: not known.
+	// PublishedNS tells one publication of a process from the next: CLOCK_BOOTTIME in ns. It is zero if unknown.
 	PublishedNS uint64
 }
 
@@ -84,10 +84,10 @@ func (s Source) String() string {
 // errNot is returned for bytes that are not what they should be.
 var errNot = errors.New("it can't be understood")
 
-// Read reads what a process publishes; the zero Context where that is nothing, or can't be understood. It lists the process's
-// mappings and descriptors, which takes a millisecond or more for large programs: call it every ten seconds at most, for a
-// program publishes anew when it is configured, and after a fork. An error says that the process can't be looked at any more:
-// attach.ErrGone, attach.ErrPermission or the kernel's.
+// Read reads what a process publishes; the zero Context if that is nothing, or can't be understood. It lists the
+// process's mappings and descriptors, which takes a millisecond or more for large programs: call it every ten seconds
+// at most, for a program publishes anew when it is configured, and after a fork. An error says that the process can no
+// longer be read: attach.ErrGone, attach.ErrPermission or the kernel's.
 func Read(p *attach.Process) (Context, error) {
 	mappings, err := p.Maps()
 	if err != nil {

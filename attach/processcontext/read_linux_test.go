@@ -179,7 +179,8 @@ func TestHostileMapping(t *testing.T) {
 	}
 }
 
-// TestRacingWriter: a program publishes two contexts in turn, in memory that it frees. None may be read that is of both.
+// TestRacingWriter: a program publishes two contexts in turn, in memory that it frees. None may be read that is of
+// both.
 func TestRacingWriter(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rounds := 20_000
@@ -255,7 +256,8 @@ func TestTracerInfo(t *testing.T) {
 	}
 }
 
-// TestLooksLikeTracerInfo: a file in the root folder, which a program can have opened without the right to read it, looks like a memfd.
+// TestLooksLikeTracerInfo: a file in the root folder, which a program can have opened without the right to read it,
+// looks like a memfd.
 func TestLooksLikeTracerInfo(t *testing.T) {
 	path := "/memfd:" + tracerInfoFile + "file" + strconv.Itoa(os.Getpid())
 	f, err := os.Create(path)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestReplayAgainst: a recording is compared with another one on the screen, and what can't be compared with is said in a sentence.
+// TestReplayAgainst: a recording is compared with another one on the screen, and what can't be compared with is said in
+// a sentence.
 func TestReplayAgainst(t *testing.T) {
 	t.Parallel()
 	a, b := valuesFile(t), valuesFile(t)

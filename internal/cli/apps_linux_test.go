@@ -217,8 +217,8 @@ end
 	wantFinding(t, pid, "http_slow", strings.TrimPrefix(slow.URL, "http://"))
 }
 
-// TestRealPostgreSQL: threads that wait for slow queries name the database, on whatever port it listens. A server that is asked
-// nothing keeps nobody waiting.
+// TestRealPostgreSQL: threads that wait for slow queries name the database, on whatever port it listens. A server that
+// is asked nothing keeps nobody waiting.
 func TestRealPostgreSQL(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

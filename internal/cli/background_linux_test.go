@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestProgramInBackground: a program that goes into the background is followed there until it ends, whether the process that ddtop started
-// was a Ruby or a shell. ddtop says so, and passes on the code with which what it started ended.
+// TestProgramInBackground: a program that goes into the background is followed there until it ends, whether the process
+// that ddtop started was a Ruby or a shell. ddtop says so, and passes on the code with which what it started ended.
 func TestProgramInBackground(t *testing.T) {
 	r := rubytest.One(t)
 	daemon := rubyCommand(t, r, `Process.daemon(true, true); Thread.new { sleep }.name = "served"; sleep 2; exit!(3)`)
@@ -28,7 +28,8 @@ func TestProgramInBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundOutlivesDdtop: a signal ends ddtop, with what was measured of the program in the background, and the program runs on.
+// TestBackgroundOutlivesDdtop: a signal ends ddtop, with what was measured of the program in the background, and the
+// program runs on.
 func TestBackgroundOutlivesDdtop(t *testing.T) {
 	folder := t.TempDir()
 	command := rubyCommand(t, rubytest.One(t), `Process.daemon(true, true); puts Process.pid; $stdout.flush; Thread.new { sleep }.name = "served"; sleep`)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// browser is a real one without a window, driven through its debugging pipe: what it is told to click it hit-tests as it does a person's
-// clicks. Errors that a page logs or throws are collected.
+// browser is a real one without a window, driven through its debugging pipe: what it is told to click it hit-tests as
+// it does a person's clicks. Errors that a page logs or throws are collected.
 type browser struct {
 	t       *testing.T
 	to      *os.File

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// callsScript has a thread in each of some calls that C code makes without the GVL, under the name of what dump is to say of it.
+// callsScript has a thread in each of some calls that C code makes without the GVL, under the name of what dump is to
+// say of it.
 const callsScript = `
 require "fiddle"
 LIBC = Fiddle.dlopen(nil)

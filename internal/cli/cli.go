@@ -101,6 +101,16 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// takes refuses any other number of arguments than n. what says what they are.
+func takes(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return flags.Usagef("%s takes %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
 // memoryAim is the memory of its own, in bytes, beyond which ddtop collects its garbage more often rather than take more.
 // What is kept of a process is below it as a rule (docs/internals/reading.md has the limits); half as much again would be garbage.
 const memoryAim = 400 << 20

@@ -47,7 +47,7 @@ func configPath() string {
 	return filepath.Join(folder, "ddtop", "config.toml")
 }
 
-// configError is what is wrong in a file of settings, and on which line (0: none in particular).
+// configError is what is wrong in a file of settings. The line is zero if it is none in particular.
 type configError struct {
 	path string
 	line int
@@ -137,8 +137,10 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 		if err := flag.Value.Set(fmt.Sprint(value)); err != nil {
 			return wrong("%s = %v: %w", name, value, err)
 		}
-		if (name == "rate" || name == "lock-rate") && !rateAllowed(flag.Value.String()) {
-			return wrong("%s takes %g to %g Hz, not %v", name, minRate, maxRate, value)
+		if name == "rate" || name == "lock-rate" {
+			if hz, err := cmd.Flags().GetFloat64(name); err != nil || !(hz >= minRate && hz <= maxRate) {
+				return wrong("%s takes %g to %g Hz, not %v", name, minRate, maxRate, value)
+			}
 		}
 		if name == "snapshots" {
 			if err := checkSnapshots(flag.Value.String()); err != nil {
@@ -197,14 +199,8 @@ func (f *screenFlags) applyFindings(path, text string, table map[string]any) err
 	return nil
 }
 
-func rateAllowed(text string) bool {
-	var hz float64
-	_, err := fmt.Sscan(text, &hz)
-	return err == nil && hz >= minRate && hz <= maxRate
-}
-
-// lineOf returns the line, from 1, on which a table of the file sets a name; 0 when it is written in another way than
-// "name = value".
+// lineOf returns the line, from 1, on which a table of the file sets a name. It is zero if it is written in another
+// way than "name = value".
 func lineOf(text, table, name string) int {
 	sets := regexp.MustCompile(`^\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[.=]`)
 	header := regexp.MustCompile(`^\s*\[+\s*["']?([^]"']*)`)

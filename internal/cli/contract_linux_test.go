@@ -377,8 +377,8 @@ func until(t *testing.T, done func() bool, what string, args ...any) {
 	}
 }
 
-// What a measurement of half a second says of ddtop itself is what it took, and never nothing: where two readings of its CPU
-// time did not fall into it, it says that.
+// What a measurement of half a second says of ddtop itself is what it took, and never nothing: where two readings of
+// its CPU time did not fall into it, it says that.
 func TestOwnCostOfAShortMeasurement(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,23 +83,19 @@ func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	// The program must outlive a ctrl-c for as long as it takes to print what was measured; Stop ends it.
+	// The program must outlive a ctrl-c until what was measured is printed; Stop ends it.
 	w, err := workload.Start(context.WithoutCancel(ctx), ruby.Path, workload.Options{Phase: f.phase, PhaseLength: f.phaseLength(std)})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if stopErr := w.Stop(); stopErr != nil && err == nil {
-			err = stopErr
-		}
-	}()
+	defer func() { err = cmp.Or(err, w.Stop()) }()
 	f.pid = w.PID
 	if std.Terminal {
 		what := fmt.Sprintf("attaching to the order service, process %d", w.PID)
 		return f.showProcess(ctx, &f.target, what, std)
 	}
 	fmt.Fprintf(std.Err, "ddtop: measuring the order service on Ruby %s for %v, process %d; phases: %s\n",
-		ruby.Version, demoMeasure, w.PID, f.phases())
+		ruby.Version, demoMeasure, w.PID, cmp.Or(f.phase, strings.Join(workload.Phases(), ", ")))
 	return f.report(ctx, std)
 }
 
@@ -110,13 +107,6 @@ func (f *demoFlags) phaseLength(std run.Streams) time.Duration {
 		return demoPhase
 	}
 	return demoPhaseWithoutScreen
-}
-
-func (f *demoFlags) phases() string {
-	if f.phase != "" {
-		return f.phase
-	}
-	return strings.Join(workload.Phases(), ", ")
 }
 
 // report prints a table and a dump of the running workload.

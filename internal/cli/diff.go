@@ -42,12 +42,7 @@ func newDiff(std run.Streams) *cobra.Command {
 has more or less than A, per second of elapsed time.
 
 ` + formatsHelp(diffFormats()),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return flags.Usagef("%s takes two files: recordings or pprof profiles, the earlier one first", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: takes(2, "two files: recordings or pprof profiles, the earlier one first"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args, std) },
 	}
 	addFormat(cmd, &f.format, diffFormats()[0].name)
@@ -124,7 +119,7 @@ func loadComparable(ctx context.Context, path string, metric flamegraph.Metric, 
 	return inFile(diff.CompareMeasured(m, metric))
 }
 
-// readProfile reads a pprof profile; nil: the file is none, for it does not begin as what gzip has packed.
+// readProfile reads a pprof profile. It is nil if the file does not begin as gzip's output does.
 func readProfile(file *os.File) (*profile.Profile, error) {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, err

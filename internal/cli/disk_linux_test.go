@@ -17,16 +17,16 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// inFolder starts ddtop in a pseudo-terminal, in a folder that a shell goes to: were it the test's own child that does, the
-// test, which answers for the folder's disk, could stand still meanwhile.
+// inFolder starts ddtop in a pseudo-terminal, in a folder that a shell goes to: were it the test's own child that does,
+// the test, which answers for the folder's disk, could stand still meanwhile.
 func inFolder(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	return programInTerminal(t, "/bin/sh", append([]string{"-c", `cd "$1" && shift && exec "$@"`, "sh", dir, ddtop}, args...)...)
 }
 
-// ends waits until a process that was told to has ended, except for what the kernel waits for: closing a file on FUSE waits
-// for its server whatever signal comes (fuse_flush, FR_FORCE, Linux 6.18), so that its first thread is ending until the disk
-// is back.
+// ends waits until a process that was told to has ended, except for what the kernel waits for: closing a file on FUSE
+// waits for its server whatever signal comes (fuse_flush, FR_FORCE, Linux 6.18), so that its first thread is ending
+// until the disk is back.
 func ends(t *testing.T, pid int, disk *stuckfs.FS) {
 	t.Helper()
 	defer disk.Release()
@@ -44,8 +44,8 @@ func awaitExit(t *testing.T, pid int) {
 	}
 }
 
-// exits reports whether a process has called exit. Its first thread may be the one that waits for the disk: that one cannot end, and
-// has the SIGKILL pending which exit sends to all other threads (zap_other_threads, kernel/signal.c).
+// exits reports whether a process has called exit. Its first thread may be the one that waits for the disk: that one
+// cannot end, and has the SIGKILL pending which exit sends to all other threads (zap_other_threads, kernel/signal.c).
 func exits(t *testing.T, pid int) bool {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -71,7 +71,8 @@ func exits(t *testing.T, pid int) bool {
 	return pending&(1<<(unix.SIGKILL-1)) != 0
 }
 
-// TestScreenRecordsToADiskThatHangs: the screen goes on, and is left by key and by signal, and what the recording lacks is said.
+// TestScreenRecordsToADiskThatHangs: the screen goes on, and is left by key and by signal, and what the recording lacks
+// is said.
 func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -108,8 +109,8 @@ func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 // missingSaid is what a screen says while a recording's disk is too slow.
 var missingSaid = regexp.MustCompile(`the disk is slow: ([0-9,.kM ]+) samples`)
 
-// TestScreenRecordsToASlowDisk: of a disk that takes 300 ms for each write nothing is seen. Of one that takes nothing for a while the
-// screen says how many samples are missing, and more and more are: it goes on sampling.
+// TestScreenRecordsToASlowDisk: of a disk that takes 300 ms for each write nothing is seen. Of one that takes nothing
+// for a while the screen says how many samples are missing, and more and more are: it goes on sampling.
 func TestScreenRecordsToASlowDisk(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -215,8 +216,8 @@ func TestRecordToADiskThatHangs(t *testing.T) {
 	}
 }
 
-// TestRecordToADiskThatDoesNotConfirm: all is written, and the disk takes long to say so, as a busy one does. A new file is complete,
-// and is said to be so. One that is to replace another stays beside it.
+// TestRecordToADiskThatDoesNotConfirm: all is written, and the disk takes long to say so, as a busy one does. A new
+// file is complete, and is said to be so. One that is to replace another stays beside it.
 func TestRecordToADiskThatDoesNotConfirm(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

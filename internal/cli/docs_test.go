@@ -24,8 +24,8 @@ var foreignFlags = map[string]bool{
 	"--purge": true, "--now": true, "--allow-untrusted": true, "--check": true, "--ignore-missing": true, // of dpkg, systemctl, apk and sha256sum
 }
 
-// TestDocsNameEveryFormat: what each format of record holds, and what it gives away, stands in docs/; and each is among those that
-// are tested with hostile names.
+// TestDocsNameEveryFormat: what each format of record holds, and what it gives away, stands in docs/; and each is among
+// those that are tested with hostile names.
 func TestDocsNameEveryFormat(t *testing.T) {
 	for file, cell := range map[string]string{"../../docs/reference/cli.md": "| `%s` |", "../../docs/reference/redaction.md": "%s", "../../export/hostile_test.go": `"%s":`} {
 		text, err := os.ReadFile(file)

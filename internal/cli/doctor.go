@@ -34,7 +34,7 @@ import (
 // doctorMeasures is how long doctor measures a process.
 const doctorMeasures = 2 * time.Second
 
-// What came of a check. The words are those of the JSON.
+// What came of a check, in the words of the JSON.
 const (
 	checkGood  = "ok"
 	checkWrong = "wrong"
@@ -100,10 +100,12 @@ func (d *doctor) say(state, name, remedy, format string, args ...any) {
 
 // wrong adds a check that failed.
 func (d *doctor) wrong(name string, err error) {
-	text := d.names.Redactor().Error(err)
-	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: flamegraph.Printable(run.OneLine(text))})
+	d.checks = append(d.checks, check{Name: name, State: checkWrong, Text: run.OneLine(d.textOf(err))})
 	d.failed = append(d.failed, err)
 }
+
+// textOf is an error without what --redact leaves out.
+func (d *doctor) textOf(err error) string { return flamegraph.Printable(d.names.Redactor().Error(err)) }
 
 // verdict adds the verdict, the last check: what came of all others, in one line. The error is nil if nothing is wrong.
 func (d *doctor) verdict() error {
@@ -142,7 +144,7 @@ type doctorError struct {
 
 func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks failed", e.failed, e.of) }
 
-// Unwrap is the first failure, for the offer to run as root. It is nil if no check failed with an error.
+// Unwrap is the first failure: for it ddtop offers to run as root. It is nil if no check failed with an error.
 func (e *doctorError) Unwrap() error { return e.first }
 
 // write prints the report.
@@ -187,14 +189,14 @@ func (d *doctor) examine(ctx context.Context) {
 	d.say(checkNote, "perf, BPF", "", "used for --exact and to follow thread switches")
 }
 
-// sayNoExact says why --exact can't be had: no mistake, as long as nobody wants it.
+// sayNoExact says why there is no --exact here. That is no mistake unless the user wants it.
 func (d *doctor) sayNoExact(why error) {
 	remedy := ""
 	var missing *probe.MissingRights
 	if errors.As(why, &missing) {
 		why, remedy = errors.New(missing.Lacks), "For --exact "+missing.Help+"."
 	}
-	d.say(checkNote, "exact", remedy, "no --exact: %s", flamegraph.Printable(d.names.Redactor().Error(why)))
+	d.say(checkNote, "exact", remedy, "no --exact: %s", d.textOf(why))
 }
 
 func (d *doctor) examineSystem() {
@@ -213,7 +215,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 		}
 		return "no"
 	}
-	// That other users' processes can't be read is no mistake: whoever wants that is told when it is tried.
+	// That ddtop can't read other users' processes is no mistake: a user who wants that learns it then.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
 		d.names.Redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
 	switch {
@@ -237,8 +239,9 @@ func (d *doctor) examineRights(r attach.Rights) {
 	d.say(checkNote, "container", "", "%s; seccomp filter: %s", where, yes(r.Filtered))
 }
 
-// ptraceRemedy says what lets ddtop read processes if Yama restricts that, kernel.yama.ptrace_scope is 1 or 2, and CAP_SYS_PTRACE is
-// missing. In places where nobody can become root or give a capability, what the program itself can do helps, if Yama is at 1.
+// ptraceRemedy says what lets ddtop read processes if Yama restricts that, kernel.yama.ptrace_scope is 1 or 2, and
+// CAP_SYS_PTRACE is missing. In places without root and without a way to give capabilities, what the program itself
+// can do helps, if Yama is at 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {
@@ -283,14 +286,11 @@ func (d *doctor) examineTerminal() {
 		d.wrong("terminal", err)
 		return
 	}
-	colors := os.Getenv("COLORTERM")
-	if colors == "" {
-		colors = "not set, so 256 or fewer are assumed unless TERM says more"
-	}
+	colors := cmp.Or(os.Getenv("COLORTERM"), "not set, so 256 or fewer are assumed unless TERM says more")
 	if os.Getenv("NO_COLOR") != "" {
 		colors = "none (NO_COLOR is set)"
 	}
-	locale := firstSet("LC_ALL", "LC_CTYPE", "LANG")
+	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG"))
 	text := fmt.Sprintf("%dx%d, TERM %s, colours (COLORTERM) %s, locale %s", w, h, os.Getenv("TERM"), colors, locale)
 	upper := strings.ToUpper(strings.ReplaceAll(locale, "-", ""))
 	switch {
@@ -303,16 +303,6 @@ func (d *doctor) examineTerminal() {
 	default:
 		d.say(checkGood, "terminal", "", "%s", text)
 	}
-}
-
-// firstSet is the value of the first of these variables that is set; "" where none is.
-func firstSet(names ...string) string {
-	for _, name := range names {
-		if v := os.Getenv(name); v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // examineSettings reads the file of settings as a screen would.
@@ -335,7 +325,7 @@ func (d *doctor) examineSettings() {
 	d.say(checkGood, "settings", "", "%s", path)
 }
 
-// examineRubies lists the Ruby processes and returns the first that can be read; 0: none.
+// examineRubies lists the Ruby processes and returns the first that can be read. It is zero if there is none.
 func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	list, err := attach.List(ctx)
 	if err != nil {
@@ -377,7 +367,7 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	default:
 		d.say(checkGood, "rubies", "", "%s", text)
 		if len(refused) > 0 {
-			d.say(checkNote, "", "", "%s", flamegraph.Printable(d.names.Redactor().Error(refused[0])))
+			d.say(checkNote, "", "", "%s", d.textOf(refused[0]))
 		}
 	}
 	return pid
@@ -386,7 +376,7 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 // examineTime is how long a process may take to be read and measured, which takes two seconds on a machine at rest.
 const examineTime = time.Minute
 
-// examineTarget reads and measures a process. possible: probes could be put into it, as far as the machine goes.
+// examineTarget reads and measures a process. possible: the machine allows probes in it.
 func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -414,10 +404,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	}
 	defer src.Close()
 	process := src.Process()
-	layout := "its structs are known"
-	if process.LayoutNote != "" {
-		layout = process.LayoutNote
-	}
+	layout := cmp.Or(process.LayoutNote, "its structs are known")
 	d.say(checkGood, "ruby", "", "%s, %s: %s", process.RubyVersion, process.Machine, layout)
 	d.examineContext(src)
 	if possible {
@@ -459,7 +446,7 @@ func (d *doctor) examineContext(src *live.Source) {
 	c, err := src.Published()
 	switch {
 	case err != nil:
-		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
+		d.say(checkNote, "context", "", "what it publishes of itself can't be read: %s", d.textOf(err))
 	case c.Source == processcontext.None:
 		d.say(checkNote, "context", "", "it publishes no process context (OTEL_CTX, datadog-tracer-info)")
 	case d.names.Redactor() != nil:
@@ -512,7 +499,7 @@ func (d *doctor) limitText(s *account.Stat) string {
 // examineSwitches says in `ddtop doctor` whether thread switches can be followed.
 func (d *doctor) examineSwitches() {
 	if err := live.CheckSwitches(); err != nil {
-		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", flamegraph.Printable(d.names.Redactor().Error(err)))
+		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", d.textOf(err))
 		return
 	}
 	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")

@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestDoctor: what works is said of a process that can be read, whoever asks; nothing is written to standard error then.
+// TestDoctor: what works is said of a process that can be read, whoever asks; nothing is written to standard error
+// then.
 func TestDoctor(t *testing.T) {
 	name := unlike(t, "patient")
 	p := named(t, name+" (secret)")

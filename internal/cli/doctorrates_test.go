@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDoctorRates: a rate that is well below what was asked for is no green tick, and what it is too low for is said with what mends it.
+// TestDoctorRates: a rate that is well below what was asked for is no green tick, and what it is too low for is said
+// with what mends it.
 func TestDoctorRates(t *testing.T) {
 	const second = int64(1e9)
 	polled := func(lockHz, stackHz float64, idle int64) account.StatQuality {

@@ -93,7 +93,7 @@ a living thread, such as its system call and its CPU time.`,
 	return cmd
 }
 
-// write measures, when that is asked for, and writes the dump of the instant after that.
+// write measures, if asked to, and writes the dump of the instant after that.
 func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams) error {
 	d, note, err := f.make(ctx, src, f.length.Value)
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 	return d.WriteText(std.Results(ctx))
 }
 
-// keepEvery is how often a sample of a measurement is kept, for the case that there is none after it.
+// keepEvery is how often a sample of a measurement is kept, in case that there is none after it.
 const keepEvery = 250 * time.Millisecond
 
 // make measures for the length of time, if any, and takes the dump of the instant after that. note says why it measured for
@@ -186,7 +186,7 @@ func (f *coreFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the `FILE` of the program or a library that has moved; can be repeated")
 }
 
-// check refuses flags that go with one of process and core only. It reports whether a core is asked for.
+// check refuses flags that go with one of process and core only. It reports whether the user wants a core.
 func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	core = cmd.Flags().Changed("core")
 	switch {
@@ -239,7 +239,7 @@ func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	}
 }
 
-// dumpGroup is `ddtop dump` of several processes: after measuring them, where that was asked for, one after the other.
+// dumpGroup is `ddtop dump` of several processes: one after the other, after measuring them if the flags say so.
 func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
 	g, err := f.openGroup(ctx, false, std.Say)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHangingAtItsEnd: of a program that hangs at its end, dump says what its main thread does there. One in a fiber of its own, or of a process
-// that another thread has forked, is not at its end, whatever frame begins it.
+// TestHangingAtItsEnd: of a program that hangs at its end, dump says what its main thread does there. One in a fiber of
+// its own, or of a process that another thread has forked, is not at its end, whatever frame begins it.
 func TestHangingAtItsEnd(t *testing.T) {
 	const stubborn = `Thread.new { begin; sleep; ensure; loop { sleep 1 }; end }; Thread.pass until Thread.list.last.status == "sleep"; `
 	const ready = `puts Process.pid; $stdout.flush; `

@@ -45,12 +45,14 @@ func followExactly(t *testing.T, pid int) *beside {
 	return &b
 }
 
-// tooEarly reports whether it was ended when its probes were in and it had not measured yet: a loaded machine can take its time.
+// tooEarly reports whether it was ended when its probes were in and it had not measured yet: a loaded machine can take
+// its time.
 func tooEarly(r result) bool {
 	return r.code == 1 && (strings.Contains(r.err, "before anything was measured") || strings.Contains(r.err, "the reading was ended"))
 }
 
-// end ends it as ctrl-c does, and returns what it has seen, which has to be trustworthy; nil when it had not begun to measure.
+// end ends it as ctrl-c does, and returns what it has seen, which has to be trustworthy; nil when it had not begun to
+// measure.
 func (b *beside) end(t *testing.T) *account.Stat {
 	t.Helper()
 	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -100,7 +102,8 @@ func tasks(t *testing.T, pid int) []string {
 	return tids
 }
 
-// play has a program of adversaries do its parts, with something that goes on beside each of them, and returns what it printed.
+// play has a program of adversaries do its parts, with something that goes on beside each of them, and returns what it
+// printed.
 func play(t *testing.T, p *rubytest.Process, during func()) (lines []string) {
 	t.Helper()
 	p.Send(t, "go")
@@ -124,8 +127,9 @@ func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubyte
 	return p
 }
 
-// TestExactChangesNothing: a program whose threads, children and signals do what probes could trip over prints the same with probes as
-// without, ends well, and no thread that has ended is told to wait still. Other things that go on beside it change nothing either.
+// TestExactChangesNothing: a program whose threads, children and signals do what probes could trip over prints the same
+// with probes as without, ends well, and no thread that has ended is told to wait still. Other things that go on beside
+// it change nothing either.
 func TestExactChangesNothing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -222,8 +226,8 @@ func TestExactChangesNothing(t *testing.T) {
 	}
 }
 
-// TestExactChildren: a child has the breakpoints in its copy of the memory, as long as ddtop is there. However that ends, the code of
-// children is the file's afterwards, too, also of one that has not run since.
+// TestExactChildren: a child has the breakpoints in its copy of the memory, as long as ddtop is there. However that
+// ends, the code of children is the file's afterwards, too, also of one that has not run since.
 func TestExactChildren(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -267,8 +271,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactTracers: a debugger and a tracer of system calls, which stop threads wherever they are and put breakpoints of their own, do no
-// harm to a process with probes.
+// TestExactTracers: a debugger and a tracer of system calls, which stop threads wherever they are and put breakpoints
+// of their own, do no harm to a process with probes.
 func TestExactTracers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -331,8 +335,8 @@ func interrupted(cmd *exec.Cmd) {
 	}
 }
 
-// TestExactElsewhere: a process in namespaces of its own, and one whose libruby has been replaced in the meantime, as by the package
-// manager, are followed like others, and left as they were.
+// TestExactElsewhere: a process in namespaces of its own, and one whose libruby has been replaced in the meantime, as
+// by the package manager, are followed like others, and left as they were.
 func TestExactElsewhere(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -374,8 +378,8 @@ libraries.each { |path| File.write("new", "not a library"); File.rename("new", F
 	}
 }
 
-// TestExactBecomesAnother: a process that runs another Ruby program in its place, or goes on as a daemon, which is a child of it, is
-// followed until then, and what comes after has no breakpoints once ddtop has ended.
+// TestExactBecomesAnother: a process that runs another Ruby program in its place, or goes on as a daemon, which is a
+// child of it, is followed until then, and what comes after has no breakpoints once ddtop has ended.
 func TestExactBecomesAnother(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

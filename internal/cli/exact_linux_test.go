@@ -97,7 +97,8 @@ func TestStatExact(t *testing.T) {
 	})
 }
 
-// loaded hands the GVL on some thousand times a second, has threads and children come and go, and counts what went wrong.
+// loaded hands the GVL on some thousand times a second, has threads and children come and go, and counts what went
+// wrong.
 const loaded = `$stdout.sync = true
 wrong, over = 0, false
 work = [
@@ -112,7 +113,8 @@ over = true
 work.each(&:join)
 puts "wrong: #{wrong}"`
 
-// TestExactLeavesNothing: however ddtop ends, the process's code is the file's afterwards, and the process goes on, with nothing wrong.
+// TestExactLeavesNothing: however ddtop ends, the process's code is the file's afterwards, and the process goes on,
+// with nothing wrong.
 func TestExactLeavesNothing(t *testing.T) {
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {

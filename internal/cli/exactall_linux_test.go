@@ -326,7 +326,8 @@ func TestExactBySignal(t *testing.T) {
 	})
 }
 
-// TestExactWithoutRights: who may read a process and not put probes into it is told what is missing and what to do; exit code 3.
+// TestExactWithoutRights: who may read a process and not put probes into it is told what is missing and what to do;
+// exit code 3.
 func TestExactWithoutRights(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TestExactBehindAMount: a process that has mounted a folder with a pipe over its libruby's is followed, by a ddtop that has capabilities
-// only: the pipe is not opened, and the probes go into the file that is mapped.
+// TestExactBehindAMount: a process that has mounted a folder with a pipe over its libruby's is followed, by a ddtop
+// that has capabilities only: the pipe is not opened, and the probes go into the file that is mapped.
 func TestExactBehindAMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "needs root")

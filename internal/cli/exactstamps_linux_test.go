@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// stampsCode defines stamp, which starts threads that write the time again and again, each into a file of its own: whoever reads the clock
-// in Ruby holds the GVL then. They go back and forth between the GVL and a sleep or a write.
+// stampsCode defines stamp, which starts threads that write the time again and again, each into a file of its own:
+// whoever reads the clock in Ruby holds the GVL then. They go back and forth between the GVL and a sleep or a write.
 const stampsCode = `$stdout.sync = true
 def stamp
   3.times do |i|
@@ -40,8 +40,8 @@ const stamping = stampsCode + `stamp
 puts "ready"
 $stdin.gets`
 
-// stampingBesideWork is stamping with a thread that computes half of the time, so that those who write have to wait for the GVL however
-// little CPU the machine gives them.
+// stampingBesideWork is stamping with a thread that computes half of the time, so that those who write have to wait for
+// the GVL however little CPU the machine gives them.
 const stampingBesideWork = stampsCode + `stamp
 Thread.new do
   loop do
@@ -150,8 +150,8 @@ func spansIn(t *testing.T, path string) (spans []exactSpan, lastNS int64) {
 	return spans, lastNS
 }
 
-// checkStamps looks whether each thread that read the clock held the GVL at that time, by the changes of a recording, and returns for how
-// many times that is known.
+// checkStamps looks whether each thread that read the clock held the GVL at that time, by the changes of a recording,
+// and returns for how many times that is known.
 func checkStamps(t *testing.T, path string, stamps map[int32][]int64) (known int) {
 	t.Helper()
 	spans, _ := spansIn(t, path)

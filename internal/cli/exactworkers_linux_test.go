@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// preforking is a master whose workers write stamps. "replace" has the first one end and another come, "exec" the newest become
-// another Ruby.
+// preforking is a master whose workers write stamps. "replace" has the first one end and another come, "exec" the
+// newest become another Ruby.
 const preforking = stampsCode + `require "rbconfig"
 def worker
   r, w = IO.pipe
@@ -36,7 +36,8 @@ end
 all.each { |pid, | Process.kill(:KILL, pid) }
 `
 
-// TestExactFollowsWorkers: of a master all workers are followed, each by itself, those that come later, and what they become by exec.
+// TestExactFollowsWorkers: of a master all workers are followed, each by itself, those that come later, and what they
+// become by exec.
 func TestExactFollowsWorkers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// keptFibers has 20 fibers that wait for requests of one route and 10 for those of another; what somebody has typed in has "zq" in it.
+// keptFibers has 20 fibers that wait for requests of one route and 10 for those of another; what somebody has typed in
+// has "zq" in it.
 const keptFibers = `
 $stdout.sync = true
 class KeptError < StandardError; end
@@ -90,8 +91,8 @@ func TestFibersOptions(t *testing.T) {
 	}
 }
 
-// TestRequestsBesideAnEnumerator: the time of a thread that serves a request, and uses an Enumerator and a fiber of its own for it, is
-// counted once.
+// TestRequestsBesideAnEnumerator: the time of a thread that serves a request, and uses an Enumerator and a fiber of its
+// own for it, is counted once.
 func TestRequestsBesideAnEnumerator(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -119,8 +120,8 @@ call({"REQUEST_METHOD" => "GET", "PATH_INFO" => "/kept", "REQUEST_URI" => "/kept
 	}
 }
 
-// TestFibersOfAsync: four tasks of Async, each of which serves requests of 0.6 s one after the other, make four seconds of requests a
-// second.
+// TestFibersOfAsync: four tasks of Async, each of which serves requests of 0.6 s one after the other, make four seconds
+// of requests a second.
 func TestFibersOfAsync(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFormatByName (readAll has unzipped pprof): a file holds what its name says, whatever the case of its letters; any other
-// name has the usual format.
+// TestFormatByName (readAll has unzipped pprof): a file holds what its name says, whatever the case of its letters; any
+// other name has the usual format.
 func TestFormatByName(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)
@@ -48,7 +48,8 @@ func TestFormatByName(t *testing.T) {
 	run(t, "report", recorded, "--format", "chrome", "-o", filepath.Join(t.TempDir(), "x.perfetto")).want(t, 0)
 }
 
-// TestEndpointThatWasNotSeen: a --endpoint that matches nothing is an error that lists what is like it, and no report of nothing.
+// TestEndpointThatWasNotSeen: a --endpoint that matches nothing is an error that lists what is like it, and no report
+// of nothing.
 func TestEndpointThatWasNotSeen(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)

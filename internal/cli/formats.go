@@ -44,7 +44,7 @@ type format struct {
 	writer
 }
 
-// A writer makes a file of what is measured. Each format has one; those of a comparison have none.
+// A writer makes a file of what is measured. Each format has one; formats of a comparison have none.
 type writer interface {
 	// write measures a process, or reads a recording, and writes the file.
 	write(ctx context.Context, src sampler.Source, j *job) error
@@ -63,7 +63,7 @@ type job struct {
 	endpoint *flags.Endpoint
 	rules    *findings.Rules // of the findings; nil: as they are
 	notes    []sampler.Note  // of a recording
-	// noted is told why the measurement of a process ended early, "" when it did not.
+	// noted is called with why the measurement of a process ended early, "" when it did not.
 	noted func(note string)
 	out   run.Output
 	std   run.Streams
@@ -265,7 +265,7 @@ func addFormat(cmd *cobra.Command, name *string, usual string) {
 // endsOfAny are ends of names that stand for no format: a file with such a name may be in any.
 var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", ".tmp"}
 
-// endsOfText are those of text.
+// endsOfText are the endings of files of text.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
 // tellsAnother reports whether the end of a file's name stands for a format that ddtop does not write: it has letters, and is not one of any. Text has ends of its own.
@@ -274,9 +274,9 @@ func tellsAnother(name string, binary bool) bool {
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
 }
 
-// formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the usual one,
-// which is what asked holds. A name that stands for another one than was asked for is refused: whoever opens the file by its name
-// would be told that it is broken.
+// formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the
+// usual one, which is what asked holds. It refuses a name that stands for another format than was asked for: programs
+// that open the file by its name would call it broken.
 func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
 	f, err := formatNamed(asked, formats)
 	if err != nil {
@@ -374,15 +374,16 @@ func seenEndpoints(f *flags.Endpoint, m *measure.Measure) error {
 	}
 	var seen []string
 	all := m.Requests(nil)
-	for i := range all.Endpoints {
-		if name := all.Endpoints[i].Endpoint; name != nil {
+	add := func(name *string) {
+		if name != nil {
 			seen = append(seen, *name)
 		}
 	}
+	for i := range all.Endpoints {
+		add(all.Endpoints[i].Endpoint)
+	}
 	for i := range all.Running {
-		if name := all.Running[i].Endpoint; name != nil {
-			seen = append(seen, *name)
-		}
+		add(all.Running[i].Endpoint)
 	}
 	return foundEndpoint(f, seen)
 }

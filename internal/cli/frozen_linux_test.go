@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestFrozenProcess: of a process whose cgroup's parent is frozen, in hierarchy v2 or v1, dump and stat say so, whatever its threads did,
-// and count no waits.
+// TestFrozenProcess: of a process whose cgroup's parent is frozen, in hierarchy v2 or v1, dump and stat say so,
+// whatever its threads did, and count no waits.
 func TestFrozenProcess(t *testing.T) {
 	for _, v2 := range []bool{true, false} {
 		t.Run(fmt.Sprint("v2 ", v2), func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// quitWithin is how long the end of ddtop is waited for while a read of the target hangs. Two seconds are promised, where there
-// is a CPU; without what is tested it never ends.
+// quitWithin is how long the end of ddtop is waited for while a read of the target hangs. Two seconds are promised,
+// where there is a CPU; without what is tested it never ends.
 const quitWithin = rubytest.Timeout
 
 // tasksOf lists the folders of a process's threads.
@@ -33,10 +33,10 @@ func tasksOf(t *testing.T, pid int) []string {
 	return tasks
 }
 
-// awaitTicks waits until a run of ddtop has ticked some thirty times: so often its sampling thread was seen asleep until its next
-// tick. How often a thread has slept says nothing by itself: within the first tick alone it waits a hundred times, on a machine
-// with more to do than CPUs. What is sampled has to be busy, and there must be no
-// budget: at lower rates ddtop sleeps longer, and in another call.
+// awaitTicks waits until a run of ddtop has ticked some thirty times: so often its sampling thread was seen asleep
+// until its next tick. How often a thread has slept says nothing by itself: within the first tick alone it waits a
+// hundred times, on a machine with more to do than CPUs. What is sampled has to be busy, and there must be no budget:
+// at lower rates ddtop sleeps longer, and in another call.
 func awaitTicks(t *testing.T, pid int) {
 	t.Helper()
 	betweenTicks := fmt.Sprintf("%d %#x %#x ", unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME)
@@ -78,7 +78,8 @@ func awaitSleeps(t *testing.T, pid, times int) {
 	}, "%d ticks", times)
 }
 
-// awaitRaised waits until a run of ddtop has raised the priority of its sampling thread, and with --pause of the one that stops.
+// awaitRaised waits until a run of ddtop has raised the priority of its sampling thread, and with --pause of the one
+// that stops.
 func awaitRaised(t *testing.T, pid int, pause bool) {
 	t.Helper()
 	threads := 1
@@ -265,8 +266,8 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 	}
 }
 
-// TestDumpOfAHungTarget: with the page gone before ddtop comes, there is nothing to print, and the signal ends it: this is a
-// process that does not answer.
+// TestDumpOfAHungTarget: with the page gone before ddtop comes, there is nothing to print, and the signal ends it: this
+// is a process that does not answer.
 func TestDumpOfAHungTarget(t *testing.T) {
 	for _, args := range [][]string{{"dump"}, {"dump", "--pause"}, {"stat"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {

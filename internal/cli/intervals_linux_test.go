@@ -79,8 +79,8 @@ func TestIntervalsOfARecording(t *testing.T) {
 	}
 }
 
-// TestIntervalsOnABadDisk: a full disk ends it with an error that says where what was written is; one that hangs does not keep a signal
-// from it.
+// TestIntervalsOnABadDisk: a full disk ends it with an error that says where what was written is; one that hangs does
+// not keep a signal from it.
 func TestIntervalsOnABadDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -13,7 +13,6 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
@@ -36,12 +35,7 @@ error.
 
 If ddtop meets an unknown release, or a build that the built-in table does not fit, it does the same by itself. It
 keeps the table in the user's cache folder, and reports this on the screen.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return flags.Usagef("%s takes one file: a libruby, a ruby, or its debug file", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: takes(1, "one file: a libruby, a ruby, or its debug file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.Check("layout", false, std); err != nil {
 				return err

@@ -120,7 +120,8 @@ func TestFirstThreadEndsWithGVL(t *testing.T) {
 	}
 }
 
-// TestHolderEnds: a thread other than the first one ends by pthread_exit while it holds the GVL and is watched. It does not run from then on.
+// TestHolderEnds: a thread other than the first one ends by pthread_exit while it holds the GVL and is watched. It does
+// not run from then on.
 func TestHolderEnds(t *testing.T) {
 	p := rubytest.One(t).Start(t, `require "fiddle"
 $stdout.sync = true
@@ -179,8 +180,8 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// TestEndsAreNotMistaken: that ddtop can open no file any more says nothing about the process. What it has open goes on to be read, and the
-// end is seen.
+// TestEndsAreNotMistaken: that ddtop can open no file any more says nothing about the process. What it has open goes on
+// to be read, and the end is seen.
 func TestEndsAreNotMistaken(t *testing.T) {
 	for name, args := range map[string][]string{"one": nil, "children": {"--children"}} {
 		t.Run(name, func(t *testing.T) {
@@ -205,8 +206,8 @@ func TestEndsAreNotMistaken(t *testing.T) {
 	}
 }
 
-// TestTooFewDescriptors: what can't be looked at for lack of descriptors is neither gone nor forbidden. With fewer than eight,
-// and the two of its own poller, the Go runtime does not start.
+// TestTooFewDescriptors: what can't be looked at for lack of descriptors is neither gone nor forbidden. With fewer than
+// eight, and the two of its own poller, the Go runtime does not start.
 func TestTooFewDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// largeRecording is a recording followed by zeros, as a file system may leave it after a crash: all of it is looked through
-// for whole blocks. The zeros take no room on the disk.
+// largeRecording is a recording followed by zeros, as a file system may leave it after a crash: all of it is looked
+// through for whole blocks. The zeros take no room on the disk.
 func largeRecording(t *testing.T, bytes int64) string {
 	t.Helper()
 	data, err := os.ReadFile("../../recording/testdata/version1.ddtop")
@@ -71,7 +71,8 @@ func TestReplayComesAfterTheBar(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// A command in which no VM is up yet is waited for with a picture; left, ddtop waits for the command alone, as after a screen.
+// A command in which no VM is up yet is waited for with a picture; left, ddtop waits for the command alone, as after a
+// screen.
 func TestWaitingForACommand(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // for the output's file
 	x := inTerminal(t, "--", "/bin/sh", "-c", "echo started; exec sleep 1000")

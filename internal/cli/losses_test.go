@@ -25,8 +25,8 @@ func (f *heldFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// TestReportOfWhatTheDiskLost: samples that were given up for a disk too slow are counted by a report of the recording, also those
-// of its very end.
+// TestReportOfWhatTheDiskLost: samples that were given up for a disk too slow are counted by a report of the recording,
+// also those of its very end.
 func TestReportOfWhatTheDiskLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ddtop")
 	file, err := os.Create(path)

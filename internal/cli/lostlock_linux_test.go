@@ -26,8 +26,8 @@ $stdout.flush
 TAKE.call(LOCK)
 `
 
-// TestLockLostAtFork: a thread that waits for a lock that was held at fork by a thread that was not copied is said to, whether it keeps the
-// GVL. In the parent, whose thread has the lock, nothing of the kind is said.
+// TestLockLostAtFork: a thread that waits for a lock that was held at fork by a thread that was not copied is said to,
+// whether it keeps the GVL. In the parent, whose thread has the lock, nothing of the kind is said.
 func TestLockLostAtFork(t *testing.T) {
 	const words = "held at fork by a thread that does not exist here"
 	for _, keep := range []bool{false, true} {

@@ -50,8 +50,8 @@ const (
 	untested = "untested"
 )
 
-// tryWays follows a program on a Ruby in each way, and returns the results. Two threads of it compute, so each has the GVL and waits for it.
-// A way that the machine does not allow has no result.
+// tryWays follows a program on a Ruby in each way, and returns the results. Two threads of it compute, so each has the
+// GVL and waits for it. A way that the machine does not allow has no result.
 func tryWays(t *testing.T, r rubytest.Ruby) []string {
 	p := r.Start(t, handsOn, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
 	p.Expect(t, "ready")
@@ -106,7 +106,8 @@ func kindOfRuby(r rubytest.Ruby) string {
 	return fmt.Sprintf("| %d.%d | %s | %s |", major, minor, libc, machine)
 }
 
-// TestMatrix follows a program in every way on every kind of Ruby, and docs/matrix.md says what came of it. With -update it writes the page.
+// TestMatrix follows a program in every way on every kind of Ruby, and docs/matrix.md says what came of it. With
+// -update it writes the page.
 func TestMatrix(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rows := make(map[string][]string)

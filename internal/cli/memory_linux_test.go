@@ -26,8 +26,8 @@ func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
 	return r, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 }
 
-// TestLyingRecording: a recording of 6,539 bytes whose one block holds 60 million empty strings is refused, with the place, and
-// costs little memory.
+// TestLyingRecording: a recording of 6,539 bytes whose one block holds 60 million empty strings is refused, with the
+// place, and costs little memory.
 func TestLyingRecording(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "lies.ddtop")
@@ -40,7 +40,8 @@ func TestLyingRecording(t *testing.T) {
 	}
 }
 
-// hoarder makes classes, methods and files with names of 60 KB without end, beside 600 threads that are 3,000 calls deep.
+// hoarder makes classes, methods and files with names of 60 KB without end, beside 600 threads that are 3,000 calls
+// deep.
 const hoarder = `
 big = "x" * 60_000
 def down(k, &b); k == 0 ? b.call : down(k - 1, &b); end

@@ -56,7 +56,8 @@ func TestProcessesByTheirNames(t *testing.T) {
 	}
 }
 
-// A name that several processes have is refused without a terminal, with a list of them; --children takes all below one.
+// A name that several processes have is refused without a terminal, with a list of them; --children takes all below
+// one.
 func TestProcessesOfOneName(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "fleet")
@@ -247,7 +248,8 @@ func TestTheOnlyRubyIsAttachedTo(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestCompletionOffersProcesses: where a command takes a process, a shell is offered the PIDs of Ruby processes with their titles.
+// TestCompletionOffersProcesses: where a command takes a process, a shell is offered the PIDs of Ruby processes with
+// their titles.
 func TestCompletionOffersProcesses(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "completed")

@@ -34,8 +34,8 @@ func (n *notes) String() string {
 	return n.text.String()
 }
 
-// TestPipeWithoutReader: an output that is a named pipe waits for a reader, says so, and ctrl-c ends that; with a reader all
-// of it arrives.
+// TestPipeWithoutReader: an output that is a named pipe waits for a reader, says so, and ctrl-c ends that; with a
+// reader all of it arrives.
 func TestPipeWithoutReader(t *testing.T) {
 	t.Parallel()
 	path, pid := record(t)
@@ -88,8 +88,8 @@ func readable(t *testing.T, path string) {
 	}
 }
 
-// TestKilledRecording: a recording over an existing file that is killed leaves the file as it was, and what was measured
-// beside it, to be read.
+// TestKilledRecording: a recording over an existing file that is killed leaves the file as it was, and what was
+// measured beside it, to be read.
 func TestKilledRecording(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -134,8 +134,8 @@ func diskOf(t *testing.T, size string) (dir string) {
 	return dir
 }
 
-// TestRecordingOnAFullDisk: a recording that a full disk ends is an error that says where what was measured is, to be read; over
-// an existing file it is beside that, which is as it was.
+// TestRecordingOnAFullDisk: a recording that a full disk ends is an error that says where what was measured is, to be
+// read; over an existing file it is beside that, which is as it was.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -34,18 +34,20 @@ func cpuClock(t *testing.T, pid int) int64 {
 	return ts.Nano()
 }
 
-// TestOverhead: whatever it looks at, ddtop takes no more CPU time than was asked for, by the kernel's count of the whole process. What
-// is compared is what the budget controls, so that no load on the machine makes it fail.
+// TestOverhead: whatever it looks at, ddtop takes no more CPU time than was asked for, by the kernel's count of the
+// whole process. What is compared is what the budget controls, so that no load on the machine makes it fail.
 func TestOverhead(t *testing.T) { takesNoMore(t, 0.03, "--overhead", "3%") }
 
-// TestOverheadForQuality: unless a share was asked for, ddtop takes no more than 6 %, however expensive the least quality is.
+// TestOverheadForQuality: unless a share was asked for, ddtop takes no more than 6 %, however expensive the least
+// quality is.
 func TestOverheadForQuality(t *testing.T) { takesNoMore(t, 0.06) }
 
 // takesNoMore checks that ddtop, with some flags, takes a share of a CPU at most.
 func takesNoMore(t *testing.T, share float64, flags ...string) {
 	const window = 10 * time.Second
-	// more is a burst that was saved up and one that is overdrawn, half a second's each, and one tick: reading stacks ends after
-	// 250 ms. Beside the ticks is what no rate lowers, half of the budget at most for what does nothing but stat.
+	// more is a burst that was saved up and one that is overdrawn, half a second's each, and one tick: reading stacks
+	// ends after 250 ms. Beside the ticks is what no rate lowers, half of the budget at most for what does nothing but
+	// stat.
 	more := 2*0.5*share + 0.25 + 0.5*share*10
 	r := rubytest.One(t)
 	for name, program := range dearPrograms {

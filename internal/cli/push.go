@@ -34,7 +34,7 @@ import (
 )
 
 const (
-	// defaultPeriod is how long a profile is, where nothing else is asked for; what most engines expect.
+	// defaultPeriod is how long a profile is if no flag says so; most engines expect that.
 	defaultPeriod = time.Minute
 	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes; maxSpooled how
 	// many profiles it may hold.
@@ -208,7 +208,7 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 	return errors.Join(f.checkRates(), f.checkExact(cmd, false))
 }
 
-// logExact tells of exact mode in the log.
+// logExact logs how exact mode goes.
 func logExact(log *slog.Logger) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {
@@ -317,7 +317,7 @@ func spoolName(d push.Destination) string {
 	return fmt.Sprintf("%.40s-%x", name, sha256.Sum256([]byte(d.String())))[:min(len(name), 40)+9]
 }
 
-// listen listens where --status asks for; nil: it does not.
+// listen listens where --status asks for. The listener is nil if there is no --status.
 func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err error) {
 	if f.status == "" {
 		return nil, false, nil
@@ -337,7 +337,7 @@ func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err
 	return l, loopback, nil
 }
 
-// openRoutes is routes for as long as ctx lasts: a disk that hangs may never answer.
+// openRoutes is routes while ctx lasts: a disk that hangs may never answer.
 func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 	type opened struct {
 		routes []push.Route
@@ -377,7 +377,8 @@ func closeRoutes(routes []push.Route) {
 }
 
 const (
-	// envFileVariable names the file that ddtop push has its environment from, where that is not envFile. The unit for systemd sets it.
+	// envFileVariable names the file that ddtop push has its environment from, if that is not envFile. The unit for
+	// systemd sets it.
 	envFileVariable = "DDTOP_ENV_FILE"
 	envFile         = "/etc/ddtop/push.env"
 )

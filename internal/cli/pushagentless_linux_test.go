@@ -111,8 +111,8 @@ func (u *datadogUpload) tag(key string) string {
 	return ""
 }
 
-// TestPushAgentless: without an agent profiles go to Datadog by TLS, with the key of ddtop's own environment, which is in no
-// log, no spool and no profile; and to no server whose certificate is not vouched for.
+// TestPushAgentless: without an agent profiles go to Datadog by TLS, with the key of ddtop's own environment, which is
+// in no log, no spool and no profile; and to no server whose certificate is not vouched for.
 func TestPushAgentless(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{Env: []string{"DD_API_KEY=of-the-process", "DD_SERVICE=shop", "DD_TAGS=team:blue,token:abcdef,process_id:1,host:evil-claim,container_id:evil-claim",

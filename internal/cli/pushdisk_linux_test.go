@@ -46,7 +46,8 @@ func (d *datadogIntake) follow(t *testing.T) {
 	}
 }
 
-// TestPushWithASpoolThatHangs: a disk that does not answer holds up neither the sampling, nor another destination, nor the end.
+// TestPushWithASpoolThatHangs: a disk that does not answer holds up neither the sampling, nor another destination, nor
+// the end.
 func TestPushWithASpoolThatHangs(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -85,7 +86,8 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 	}
 }
 
-// TestPushWhereTheSpoolIsRemoved: the folder is made again, which is said once, and what comes from then on is kept in it.
+// TestPushWhereTheSpoolIsRemoved: the folder is made again, which is said once, and what comes from then on is kept in
+// it.
 func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -116,7 +118,8 @@ func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	}
 }
 
-// TestPushOnAFullDisk: with no room for the spool and none for the files, what is newest is kept and sent once there is room.
+// TestPushOnAFullDisk: with no room for the spool and none for the files, what is newest is kept and sent once there is
+// room.
 func TestPushOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -176,8 +179,8 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestPushEndsThoughNobodyAnswers: with a server that hangs and one that is not there, the end comes, and what was measured until
-// then is in the spool for the next start, which sends all of it.
+// TestPushEndsThoughNobodyAnswers: with a server that hangs and one that is not there, the end comes, and what was
+// measured until then is in the spool for the next start, which sends all of it.
 func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)

@@ -34,7 +34,8 @@ func TestOpenKeysAreSaid(t *testing.T) {
 	}
 }
 
-// TestPackagesMakeKeysPrivate: the unit for systemd says how its file with keys is made so that nobody else can read it, and names it.
+// TestPackagesMakeKeysPrivate: the unit for systemd says how its file with keys is made so that nobody else can read
+// it, and names it.
 func TestPackagesMakeKeysPrivate(t *testing.T) {
 	unit, err := os.ReadFile("../../packaging/systemd/ddtop-push.service")
 	if err != nil {

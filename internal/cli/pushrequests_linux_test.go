@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestPushCountsRequests: a request is counted once, in the period in which it has ended, by the name that its time has in profiles.
+// TestPushCountsRequests: a request is counted once, in the period in which it has ended, by the name that its time has
+// in profiles.
 func TestPushCountsRequests(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `

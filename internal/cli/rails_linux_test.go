@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// TestRailsShowsItsOwnCode: the first screen of a Rails application under load has its controller and its model in the flamegraph,
-// below and above some hundred frames of Puma, Rack and Rails. No key is pressed.
+// TestRailsShowsItsOwnCode: the first screen of a Rails application under load has its controller and its model in the
+// flamegraph, below and above some hundred frames of Puma, Rack and Rails. No key is pressed.
 func TestRailsShowsItsOwnCode(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -271,7 +271,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	if failed != nil && err == nil {
 		failed = fmt.Errorf("writing the intervals of process %d to %s: %w", src.Process().PID, out, firstOf(failed))
 	}
-	// A disk that hangs holds whoever closes its file, too.
+	// On a disk that hangs, closing a file hangs, too.
 	if err := run.Unless(aside.GiveUp, run.Slow, func() error { return file.Done(failed == nil) }); failed == nil {
 		failed = err
 	}

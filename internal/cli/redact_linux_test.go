@@ -61,8 +61,8 @@ puts "up #{child}"
 STDIN.read
 `
 
-// TestNoSecretLeaves walks all formats, of a process and of a recording of it: none of the secrets is in any, and what is to stay
-// is. Without --redact they are there, so that the search can fail.
+// TestNoSecretLeaves walks all formats, of a process and of a recording of it: none of the secrets is in any, and what
+// is to stay is. Without --redact they are there, so that the search can fail.
 func TestNoSecretLeaves(t *testing.T) {
 	rubytest.Long(t) // it changes the folder, so that it can't run beside others
 	p := startSecretive(t)
@@ -84,8 +84,8 @@ func TestNoSecretLeaves(t *testing.T) {
 			t.Errorf("%s without --redact has no secret: the search looks at too little", name)
 		}
 		if has := bytes.Contains(text, []byte("kept_")); !redacted {
-			// Chrome's trace has one stack for each hold of the GVL, its last: two recordings need not both have a method in it.
-			// Of one recording, below, they do.
+			// Chrome's trace has one stack for each hold of the GVL, its last: two recordings need not both have a
+			// method in it. Of one recording, below, they do.
 			kept[name] = has && name != "record --format chrome"
 		} else if kept[name] && !has {
 			t.Errorf("%s has lost the names of methods", name)
@@ -135,7 +135,8 @@ func TestNoSecretLeaves(t *testing.T) {
 	}
 }
 
-// secretiveProcess is secretive, running. child is a Ruby below it, foreign another program, whose names are secrets too.
+// secretiveProcess is secretive, running. child is a Ruby below it, foreign another program, whose names are secrets
+// too.
 type secretiveProcess struct {
 	*rubytest.Process
 	child, foreign string
@@ -172,7 +173,8 @@ func startSecretive(t *testing.T) (p secretiveProcess) {
 	return p
 }
 
-// sayings looks at what commands say on standard error: of files whose paths hold whatever a path may hold, and of other programs.
+// sayings looks at what commands say on standard error: of files whose paths hold whatever a path may hold, and of
+// other programs.
 func sayings(t *testing.T, redacted bool, p secretiveProcess, whole string) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -31,8 +31,9 @@ var secretStory = []struct{ press, see string }{
 	{"3", "a column"}, {"\x1b[D", "FROZEN"},
 }
 
-// TestNoSecretOnAScreen walks the screens of real processes, live and replayed, of one and of several: neither what the terminal
-// was sent (titles and what goes to the clipboard included) nor any file that was saved holds a secret. Without --redact both do.
+// TestNoSecretOnAScreen walks the screens of real processes, live and replayed, of one and of several: neither what the
+// terminal was sent (titles and what goes to the clipboard included) nor any file that was saved holds a secret.
+// Without --redact both do.
 func TestNoSecretOnAScreen(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -133,8 +134,8 @@ func TestNoSecretOfACommandLeaves(t *testing.T) {
 	}
 }
 
-// sentText is what a terminal was sent, in lower case, with what went to the clipboard decoded and a line for each other
-// sequence: two texts with one between them are none.
+// sentText is what a terminal was sent, in lower case, with what went to the clipboard decoded and a line for each
+// other sequence: two texts with one between them are none.
 func sentText(t *testing.T, raw string) string {
 	t.Helper()
 	var clipboard strings.Builder

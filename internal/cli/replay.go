@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,15 +37,17 @@ than in another recording, for the same length of time.`,
 			if against != "" && len(args) > 1 {
 				return flags.Usagef("--against compares one recording: name one")
 			}
-			if len(args) > 1 {
-				return replaySeveral(cmd.Context(), &screen, args, std)
-			}
 			s := shown{replay: true}
 			all, err := loadRecordings(cmd.Context(), &screen, args, std)
 			if err != nil {
 				return notWaitedFor(err)
 			}
-			s.notice = sayDamage(all[0], std)
+			for _, r := range all {
+				s.notice = cmp.Or(sayDamage(r, std), s.notice)
+			}
+			if len(all) > 1 {
+				return errors.Join(screen.showGroup(cmd.Context(), all, std, s), all.Close())
+			}
 			if against != "" {
 				if s.against, err = loadAgainst(cmd.Context(), &screen, against, std); err != nil {
 					return errors.Join(notWaitedFor(err), all.Close())
@@ -110,7 +113,7 @@ func (r recordings) Follow(_ context.Context, join func(sampler.Source)) error {
 // Done does nothing: the history of a recording is read again from its file.
 func (r recordings) Done(sampler.Source) {}
 
-// Relatives are the processes recorded. Who forked whom is not in a recording.
+// Relatives are the processes recorded. A recording does not have which process forked which.
 func (r recordings) Relatives() (list []sampler.Relative, forgotten int) {
 	for _, x := range r {
 		p := x.Process()
@@ -151,21 +154,6 @@ func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, st
 		}
 		return all, nil
 	})
-}
-
-// replaySeveral shows the recordings of several processes.
-func replaySeveral(ctx context.Context, screen *screenFlags, paths []string, std run.Streams) error {
-	all, err := loadRecordings(ctx, screen, paths, std)
-	if err != nil {
-		return notWaitedFor(err)
-	}
-	s := shown{replay: true}
-	for _, r := range all {
-		if damage := sayDamage(r, std); damage != "" {
-			s.notice = damage
-		}
-	}
-	return errors.Join(screen.showGroup(ctx, all, std, s), all.Close())
 }
 
 func someFiles(cmd *cobra.Command, args []string) error {

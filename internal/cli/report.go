@@ -13,7 +13,6 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/measure"
-	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
@@ -28,7 +27,7 @@ type reportFlags struct {
 	pprofFlags
 }
 
-// Formats of `ddtop report` beside those of profiles.
+// Formats of `ddtop report` beside the profiles.
 const (
 	reportStat = "stat"
 	reportDump = "dump"
@@ -53,7 +52,7 @@ func newReport(std run.Streams) *cobra.Command {
 		Use:   "report FILE [--format stat]",
 		Short: "Print or convert a recording",
 		Long:  "Print or convert a recording (ddtop record --format ddtop).\n\n" + formatsHelp(reportFormats(nil)),
-		Args:  oneFile,
+		Args:  takes(1, `one recording: a file written by "ddtop record --format `+recordingFormat+`"`),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0], std)
 		},
@@ -70,13 +69,6 @@ func newReport(std run.Streams) *cobra.Command {
 	std.Own.AddTo(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print stat and dump as JSON (docs/reference/json.md)")
 	return cmd
-}
-
-func oneFile(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return flags.Usagef("%s takes one recording: a file written by \"ddtop record --format %s\"", cmd.CommandPath(), recordingFormat)
-	}
-	return nil
 }
 
 func (f *reportFlags) run(cmd *cobra.Command, path string, std run.Streams) error {

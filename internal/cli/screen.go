@@ -46,7 +46,7 @@ func newScreenFlags(std run.Streams) screenFlags {
 	}
 }
 
-// judgement is that of a measurement which is made instead of a screen.
+// judgement judges a measurement which is made instead of a screen.
 func (f *screenFlags) judgement() judgement { return judgement{rules: f.findings.rules, wait: f.wait} }
 
 func (f *screenFlags) add(cmd *cobra.Command) {
@@ -78,8 +78,9 @@ func (f *screenFlags) check() error {
 // snapshotsHere is the folder that snapshots are saved in when none is named.
 const snapshotsHere = "."
 
-// checkSnapshots refuses a folder that snapshots can't be saved in, before there is something to save. It is made when it is
-// needed: what must be there is a folder above it, and one that can be written to. Nobody asked for the working folder.
+// checkSnapshots refuses a folder that snapshots can't be saved in, before there is something to save. The folder is
+// made when it is needed: what must be there is a folder above it, and one that can be written to. The working folder
+// may be any: it is not the user's wish.
 func checkSnapshots(folder string) error {
 	switch folder {
 	case snapshotsHere:
@@ -112,9 +113,9 @@ type shown struct {
 	notice string
 	// replay: the source is a recording.
 	replay bool
-	// exact switches exact mode on and off; nil: it can't be had.
+	// exact switches exact mode on and off. It is nil if there is none here.
 	exact ui.ExactSwitch
-	// against is another recording that it is compared with; nil: none.
+	// against is another recording that it is compared with. It is nil if there is none.
 	against *ui.Against
 }
 
@@ -185,8 +186,8 @@ func tellUnits(tell func(ui.Progress)) func(path string, done, total int) {
 	}
 }
 
-// notWaitedFor is the error of ui.Load, but nil where the user or a signal did not want the screen any more: leaving it is
-// no failure once it is there, and none before.
+// notWaitedFor is the error of ui.Load, but nil if the user or a signal has ended the screen: leaving it is no failure
+// once it is there, and none before.
 func notWaitedFor(err error) error {
 	if errors.Is(err, ui.ErrCancelled) || errors.Is(err, context.Canceled) {
 		return nil

@@ -79,8 +79,9 @@ func startSilencer(t *testing.T, first string) silencer {
 	return s
 }
 
-// silence locks its memory until the test ends or its disk is released: one reader holds the mmap lock while it waits for a page of a
-// file whose disk does not answer, and the process itself stands behind it to map memory, as in a process whose `ps aux` hangs.
+// silence locks its memory until the test ends or its disk is released: one reader holds the mmap lock while it waits
+// for a page of a file whose disk does not answer, and the process itself stands behind it to map memory, as in a
+// process whose `ps aux` hangs.
 func (p silencer) silence(t *testing.T) {
 	t.Helper()
 	disk := p.disk
@@ -105,8 +106,8 @@ func (p silencer) silence(t *testing.T) {
 	waitForState(t, p.PID, "D")
 }
 
-// TestQuitsWhileTheMemoryIsLocked: what was measured is there at once, and the process ends when the lock is free: the kernel does not
-// end a thread that waits for it within process_vm_readv(2).
+// TestQuitsWhileTheMemoryIsLocked: what was measured is there at once, and the process ends when the lock is free: the
+// kernel does not end a thread that waits for it within process_vm_readv(2).
 func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 	p := startSilencer(t, "Thread.new { loop {} }\n") // of an idle process ticks are rare
 	measured, err := os.Create(filepath.Join(t.TempDir(), "out"))

@@ -26,12 +26,13 @@ Thread.new { loop { GC.start; sleep 0.05 } }.name = "collects"
 puts "up"
 sleep`
 
-// slackNS is what counters can be off by at both ends of a time, of one thread that computes: a quarter of the shortest period of these tests, and
-// the longest time between two samples at starvedRates.
+// slackNS is what counters can be off by at both ends of a time, of one thread that computes: a quarter of the shortest
+// period of these tests, and the longest time between two samples at starvedRates.
 const slackNS = int64(2 * (250*time.Millisecond + 375*time.Millisecond))
 
-// TestStarvedOutputs: what the kernel and Ruby add up is told by every output at the rates of a starved machine, of all of the time and of each part
-// of it: CPU time of the process and its threads, collections, page faults, context switches. Shares that rest on too few samples are null.
+// TestStarvedOutputs: what the kernel and Ruby add up is told by every output at the rates of a starved machine, of all
+// of the time and of each part of it: CPU time of the process and its threads, collections, page faults, context
+// switches. Shares that rest on too few samples are null.
 func TestStarvedOutputs(t *testing.T) {
 	t.Parallel()
 	r := rubytest.One(t)

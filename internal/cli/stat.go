@@ -100,7 +100,7 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 // headEvery is how many lines of text a heading stands over.
 const headEvery = 20
 
-// lineFlags are those of `stat --interval`.
+// lineFlags are the flags of `stat --interval`.
 type lineFlags struct{ interval flags.Duration }
 
 func newLineFlags() lineFlags {

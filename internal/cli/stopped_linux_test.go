@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestStoppedProcess: a process that was stopped while no thread held the GVL looks like one that waits; each command says
-// what it is.
+// TestStoppedProcess: a process that was stopped while no thread held the GVL looks like one that waits; each command
+// says what it is.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	p, _ := rubytest.One(t).StartParked(t, rubytest.Options{})

@@ -24,7 +24,7 @@ func again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	if len(c.PIDs) == 0 {
 		return args
 	}
-	// The command's name, where there is one, stands before the words.
+	// The command's name, if there is one, stands before the words.
 	at := positionals(args, cmd)
 	at = at[max(0, len(at)-len(c.Words)):]
 	var left []string

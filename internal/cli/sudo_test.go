@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// TestAgain: the words that named processes give way to their PIDs, and nothing else does: a flag's value may be the same word.
+// TestAgain: the words that named processes give way to their PIDs, and nothing else does: a flag's value may be the
+// same word.
 func TestAgain(t *testing.T) {
 	for _, c := range []struct {
 		words, args, want string

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -9,9 +11,9 @@ import (
 // maxAncestors bounds the walk to the shell.
 const maxAncestors = 64
 
-// canSuspend reports whether SIGTSTP stops ddtop and somebody will continue it: not with --pause, which ignores it, and not
-// where no shell with job control has started ddtop (docker exec, ssh HOST ddtop), because the kernel then drops the
-// signal.
+// canSuspend reports whether SIGTSTP stops ddtop and a shell will continue it. It does not with --pause, which ignores
+// SIGTSTP. Nor if no shell with job control has started ddtop (docker exec, ssh HOST ddtop), because the kernel then
+// drops the signal.
 func canSuspend() bool {
 	if signal.Ignored(syscall.SIGTSTP) {
 		return false
@@ -36,4 +38,18 @@ func shellAbove(pid int, of func(pid int) (parent, group, session int, err error
 		}
 	}
 	return false
+}
+
+// processOf reads a process's parent, group and session from /proc/PID/stat.
+func processOf(pid int) (parent, group, session int, err error) {
+	var state string
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	// The name, in brackets, can hold anything.
+	if _, err := fmt.Sscanf(string(b[bytes.LastIndexByte(b, ')')+1:]), " %1s %d %d %d", &state, &parent, &group, &session); err != nil {
+		return 0, 0, 0, fmt.Errorf("reading /proc/%d/stat: %w", pid, err)
+	}
+	return parent, group, session, nil
 }

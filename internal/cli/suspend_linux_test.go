@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TestSuspend: ctrl-z, and SIGTSTP from elsewhere, lead back to the shell with the terminal as it was, and fg to the screen,
-// which hears keys again.
+// TestSuspend: ctrl-z, and SIGTSTP from elsewhere, lead back to the shell with the terminal as it was, and fg to the
+// screen, which hears keys again.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})

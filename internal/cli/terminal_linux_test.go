@@ -100,8 +100,8 @@ func settings(t *testing.T, tty *os.File) unix.Termios {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
-// text is what the program has written so far, without escape sequences. It is made again when more was written: a screen
-// that is looked at for minutes writes megabytes.
+// text is what the program has written so far, without escape sequences. It is made again when more was written: a
+// screen that is looked at for minutes writes megabytes.
 func (x *terminal) text() string {
 	if raw := x.raw(); len(raw) != x.cleanedOf {
 		x.cleaned, x.cleanedOf = escapes.ReplaceAllString(raw, ""), len(raw)
@@ -117,8 +117,8 @@ func (x *terminal) raw() string {
 
 func (x *terminal) see(t *testing.T, text string) {
 	t.Helper()
-	// Only cells that differ are written ("2" over the "3" of "process 3 of 3"), so a text may never be written in one piece.
-	// A terminal of another width has the whole picture written again.
+	// Only cells that differ are written ("2" over the "3" of "process 3 of 3"), so a text may never be written in one
+	// piece. A terminal of another width has the whole picture written again.
 	again, cols := time.Now().Add(time.Second), uint16(100)
 	until(t, func() bool {
 		if strings.Contains(x.text(), text) {

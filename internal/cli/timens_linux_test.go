@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestExactTimeNamespace: of a process whose clock is another one than ddtop's, or than the machine's, nothing is called exact.
+// TestExactTimeNamespace: of a process whose clock is another one than ddtop's, or than the machine's, nothing is
+// called exact.
 func TestExactTimeNamespace(t *testing.T) {
 	unshare := []string{"unshare", "--time", "--monotonic", "5000", "--fork", "--kill-child"}
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {

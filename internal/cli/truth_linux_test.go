@@ -95,7 +95,8 @@ func compareFrames(t *testing.T, thread string, got []dumpedFrame, want []rubyte
 	}
 }
 
-// place writes a frame's place. An empty path (eval with "" as its file) is nil: sampler.Frame has no other word for it.
+// place writes a frame's place. An empty path (eval with "" as its file) is nil: sampler.Frame has no other word for
+// it.
 func place(path, absolute *string, line int32) string {
 	text := func(s *string) string {
 		if s == nil || *s == "" {

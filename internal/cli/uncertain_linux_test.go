@@ -20,14 +20,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Frames of uncertainFile: one that can't be trusted, one of which only the line can't be, and one before line 1 of its file.
+// Frames of uncertainFile: one that can't be trusted, one of which only the line can't be, and one before line 1 of its
+// file.
 var (
 	wrongFrame    = sampler.Frame{Label: "Other#wrong", Name: "wrong", Path: "other.rb", AbsolutePath: "/app/other.rb", FirstLine: 30, Line: 31, Uncertain: true}
 	compiledFrame = sampler.Frame{Label: "Fast#loop", Name: "loop", Path: "fast.rb", AbsolutePath: "/app/fast.rb", FirstLine: 7077, Line: 7077, Uncertain: true, UncertainLine: true}
 	templateFrame = sampler.Frame{Label: "Views.page", Name: "page", Path: "page.erb", FirstLine: -4, Line: -2}
 )
 
-// uncertainFile is a recording of a thread that runs under such frames, in the collector now and then, while another one waits for it.
+// uncertainFile is a recording of a thread that runs under such frames, in the collector now and then, while another
+// one waits for it.
 func uncertainFile(t *testing.T) string {
 	t.Helper()
 	d := sampler.NewDictionary()
@@ -87,9 +89,9 @@ func profileText(t *testing.T, data []byte) string {
 	return p.String()
 }
 
-// TestUncertainFramesInEveryFile: a frame that can't be trusted is never written as if it could, in any format, whether what was
-// measured is made from a process or from a recording: both go through the same exports. A line that can't be trusted is not
-// written, nor is one before line 1.
+// TestUncertainFramesInEveryFile: a frame that can't be trusted is never written as if it could, in any format, whether
+// what was measured is made from a process or from a recording: both go through the same exports. A line that can't be
+// trusted is not written, nor is one before line 1.
 func TestUncertainFramesInEveryFile(t *testing.T) {
 	recorded := uncertainFile(t)
 	sure := regexp.MustCompile(`Other#wrong(?: \(other\.rb:31\))?(?: \[uncertain\])?`)
@@ -192,7 +194,8 @@ func checkUncertainJSON(t *testing.T, name, text string) {
 	}
 }
 
-// alternatingChains calls a_0, which calls a_1, and so on, then b_0 likewise, time and again: no a is ever called by a b, or a b by an a.
+// alternatingChains calls a_0, which calls a_1, and so on, then b_0 likewise, time and again: no a is ever called by a
+// b, or a b by an a.
 const alternatingChains = `
 %w[a b].each do |name|
   20.times { |i| Object.class_eval("def #{name}_#{i}\n #{i < 19 ? "#{name}_#{i + 1}" : "nil"}\nend", "chains.rb", 1) }
@@ -200,7 +203,8 @@ end
 2.times { Thread.new { loop { a_0; b_0 } } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// impossibleChain says what is wrong with a collapsed stack of alternatingChains; "" if nothing is. Frames that are marked say nothing.
+// impossibleChain says what is wrong with a collapsed stack of alternatingChains; "" if nothing is. Frames that are
+// marked say nothing.
 func impossibleChain(stack []string) string {
 	last, at := "", -1
 	for _, name := range stack {
@@ -216,12 +220,13 @@ func impossibleChain(stack []string) string {
 	return ""
 }
 
-// tornAlike is how likely all copies of a stack that changes faster than it is read are torn alike, so that the reader believes them: 2 of
-// 2.6 million stacks of alternatingChains were, on the interpreter of 3.1 and two busy CPUs (sampler/ruby, agree.go).
+// tornAlike is how likely all copies of a stack that changes faster than it is read are torn alike, so that the reader
+// believes them: 2 of 2.6 million stacks of alternatingChains were, on the interpreter of 3.1 and two busy CPUs
+// (sampler/ruby, agree.go).
 const tornAlike = 1e-6
 
-// TestNoImpossibleStackInAFile records two chains of calls at a high rate. A release that publishes frames before it has filled them has
-// some whose innermost frame is of the other chain.
+// TestNoImpossibleStackInAFile records two chains of calls at a high rate. A release that publishes frames before it
+// has filled them has some whose innermost frame is of the other chain.
 func TestNoImpossibleStackInAFile(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -34,7 +34,8 @@ func awaitWrite(t *testing.T, pid int) {
 	}, "a write that waits")
 }
 
-// TestPipeThatNobodyReads: a signal ends whatever waits for a reader of standard output, and that not all was written is an error.
+// TestPipeThatNobodyReads: a signal ends whatever waits for a reader of standard output, and that not all was written
+// is an error.
 func TestPipeThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -90,8 +91,8 @@ func endsSoon(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	t.Cleanup(func() { late.Stop() })
 }
 
-// TestTerminalThatNobodyReads: a screen whose terminal takes nothing any more, a connection that hangs, ends by a signal, and leaves the
-// terminal's settings as they were.
+// TestTerminalThatNobodyReads: a screen whose terminal takes nothing any more, a connection that hangs, ends by a
+// signal, and leaves the terminal's settings as they were.
 func TestTerminalThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})

@@ -48,7 +48,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestHelpFitsOneScreen: ddtop --help fits a terminal of 80x24 with a line for the prompt, and names every command and ten flags.
+// TestHelpFitsOneScreen: ddtop --help fits a terminal of 80x24 with a line for the prompt, and names every command and
+// ten flags.
 func TestHelpFitsOneScreen(t *testing.T) {
 	help := run(t, "--help").out
 	if n := strings.Count(help, "\n"); n > 23 {
@@ -238,7 +239,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestCompletionBehindTheDashes: where the words behind the name of a program to start stand, files are offered, not PIDs.
+// TestCompletionBehindTheDashes: where the words behind the name of a program to start stand, files are offered, not
+// PIDs.
 func TestCompletionBehindTheDashes(t *testing.T) {
 	files := fmt.Sprintf(":%d", cobra.ShellCompDirectiveDefault)
 	for _, c := range []struct {

@@ -62,8 +62,8 @@ func valuesFile(t *testing.T) string {
 	return path
 }
 
-// TestNoValueLeaves: of a recording made with --values nothing typed in is in any format of a redacted report, and what is to
-// stay is. Without --redact it is there, where the format has requests.
+// TestNoValueLeaves: of a recording made with --values nothing typed in is in any format of a redacted report, and what
+// is to stay is. Without --redact it is there, where the format has requests.
 func TestNoValueLeaves(t *testing.T) {
 	t.Parallel()
 	file := valuesFile(t)
@@ -112,8 +112,8 @@ func apart(t *testing.T, text string) (findings, rest string) {
 	return findings, string(others)
 }
 
-// TestEndpointFilter: --endpoint leaves what requests that match have done; what can't be cut so is refused. Findings stay
-// those of the whole process: what makes one endpoint slow is often another.
+// TestEndpointFilter: --endpoint leaves what requests that match have done; what can't be cut so is refused. Findings
+// stay those of the whole process: what makes one endpoint slow is often another.
 func TestEndpointFilter(t *testing.T) {
 	t.Parallel()
 	file := valuesFile(t)

@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// seeWords is see, whatever stands between the words: the terminal is sent what changed alone, so blanks are often skipped.
+// seeWords is see, whatever stands between the words: the terminal is sent what changed alone, so blanks are often
+// skipped.
 func (x *terminal) seeWords(t *testing.T, text string) {
 	t.Helper()
 	packed := func(s string) string { return strings.ReplaceAll(s, " ", "") }

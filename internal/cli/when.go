@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// The defaults of --when: how much is recorded before and after, over which past figures are, how long a recording can be, and
-	// how many are kept, of which size in all.
+	// The defaults of --when: how much is recorded before and after, over which past figures are, how long a recording
+	// can be, how many are kept, and their size in all.
 	defaultBefore  = 30 * time.Second
 	defaultOver    = 5 * time.Second
 	defaultLongest = 10 * time.Minute
@@ -36,7 +36,7 @@ const (
 	maxConditions = 64
 )
 
-// whenFlags are those of `record --when`.
+// whenFlags are the flags of `record --when`.
 type whenFlags struct {
 	watch.Options
 	keep  int

@@ -21,8 +21,9 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// hogging holds the GVL from the line "hog" to the line "stop", and says when that was. It has 13 threads then, and 4 otherwise: which
-// is the condition, since on a machine that is full of other things the GVL may be held, and waited for, for long at any time.
+// hogging holds the GVL from the line "hog" to the line "stop", and says when that was. It has 13 threads then, and 4
+// otherwise: which is the condition, since on a machine that is full of other things the GVL may be held, and waited
+// for, for long at any time.
 const hogging = `$stdout.sync = true
 now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
 3.times { |i| Thread.new { Thread.current.name = "worker #{i}"; loop { sleep 0.02 } } }
@@ -151,8 +152,8 @@ func whole(t *testing.T, path string) *recording.Reader {
 	return r
 }
 
-// TestRecordWhen: the recording of each time that the GVL was held has that time, and as much before and after as was asked for;
-// there is one for each time, and one only; SIGTERM closes the one that goes on as whole.
+// TestRecordWhen: the recording of each time that the GVL was held has that time, and as much before and after as was
+// asked for; there is one for each time, and one only; SIGTERM closes the one that goes on as whole.
 func TestRecordWhen(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
@@ -196,8 +197,8 @@ func TestRecordWhen(t *testing.T) {
 	}
 }
 
-// TestRecordWhenItRestarts: a process that becomes another Ruby by exec closes its recording, and the next one is watched; a process
-// that ends, too, and with it ddtop.
+// TestRecordWhenItRestarts: a process that becomes another Ruby by exec closes its recording, and the next one is
+// watched; a process that ends, too, and with it ddtop.
 func TestRecordWhenItRestarts(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
@@ -223,7 +224,8 @@ func TestRecordWhenItRestarts(t *testing.T) {
 	}
 }
 
-// TestRecordWhenTheDiskIsFull: that is said once, watching goes on, and once there is room what still goes on is recorded.
+// TestRecordWhenTheDiskIsFull: that is said once, watching goes on, and once there is room what still goes on is
+// recorded.
 func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -254,8 +256,8 @@ func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	}
 }
 
-// TestRecordWhenWhatFailsIsInTheExitCode: a recording that could not be written, and of which none could later, is one however the
-// watching ends, and however many were written after it.
+// TestRecordWhenWhatFailsIsInTheExitCode: a recording that could not be written, and of which none could later, is one
+// however the watching ends, and however many were written after it.
 func TestRecordWhenWhatFailsIsInTheExitCode(t *testing.T) {
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
@@ -282,8 +284,8 @@ func partials(t *testing.T, dir string) []string {
 	return list
 }
 
-// TestRecordWhenTheDiskHangs: sampling goes on, what was missed meanwhile is in the recording once the disk is back, and a signal ends
-// ddtop while it hangs.
+// TestRecordWhenTheDiskHangs: sampling goes on, what was missed meanwhile is in the recording once the disk is back,
+// and a signal ends ddtop while it hangs.
 func TestRecordWhenTheDiskHangs(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -11,20 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Locate finds where a path leads, by links too. As root it follows none that another user has made, who could have it
-// point to what is root's, except for the one who started ddtop by sudo.
+// Locate finds where a path leads, by links too. As root it follows no link that another user has made, who could have
+// it point to what is root's. The user who started ddtop by sudo is excepted.
 func Locate(path string) (*Destination, error) {
 	fail := func(err error) (*Destination, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return fail(err)
-	}
-	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fail(err)
-	}
-	defer unix.Close(root)
-	at, err := walk(root, full, noStrangersLink)
+	at, err := walkFull(path, noStrangersLink)
 	if err != nil {
 		return fail(err)
 	}
@@ -32,8 +23,7 @@ func Locate(path string) (*Destination, error) {
 	if at.file >= 0 {
 		defer unix.Close(at.file)
 	}
-	// By its descriptor: the path could mean another folder by now.
-	dir, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at.dir))
+	dir, err := openRoot(at.dir)
 	if err != nil {
 		return fail(err)
 	}
@@ -58,11 +48,7 @@ func noStrangersLink(st *unix.Stat_t) error {
 // MakeFolder opens a folder, and makes it (0700) with those above it that are missing. It follows the links that Locate
 // does.
 func MakeFolder(path string) (*os.Root, error) {
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	full, root, err := fromRoot(path)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +60,8 @@ func MakeFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes what is missing. visit is called as walk says; found, which may
-// be nil, for the folder itself, or for the innermost one that there is, before anything is made.
+// makeBelow opens a folder below a root, and makes what is missing. visit is called as walk says. found may be nil; it
+// is called for the folder itself or, before anything is made, for the innermost one that there is.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)
@@ -100,7 +86,7 @@ func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (
 			return nil, err
 		}
 	}
-	dir, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at.file))
+	dir, err := openRoot(at.file)
 	if err != nil {
 		return nil, err
 	}
@@ -119,21 +105,4 @@ func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (
 		dir = inner
 	}
 	return dir, nil
-}
-
-// trusted reports whether a user is root, the one that ddtop runs as, or the one who started ddtop by sudo or pkexec. Those
-// commands set the variables; whoever else can has root's rights already.
-func trusted(uid int) bool {
-	if uid == 0 || uid == os.Geteuid() {
-		return true
-	}
-	if os.Geteuid() != 0 {
-		return false
-	}
-	for _, name := range []string{"SUDO_UID", "PKEXEC_UID"} {
-		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n == uid {
-			return true
-		}
-	}
-	return false
 }

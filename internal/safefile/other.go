@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// Rights are those of the process that named a file; elsewhere than on Linux there are no such processes.
+// Rights belong to the process that named a file; elsewhere than on Linux there are no such processes.
 type Rights struct {
 	UID, GID     int
 	Groups       []int
@@ -72,30 +72,8 @@ func opened(name string, info os.FileInfo, limit int64, gate *Gate, open func() 
 	return &File{file: file, name: name, info: info, gate: gate}, nil
 }
 
-// OwnFolder opens a folder into which ddtop writes while nobody looks, and makes it if it is missing.
+// OwnFolder opens a folder into which ddtop writes unattended, and makes it if it is missing.
 func OwnFolder(path string) (*os.Root, error) { return MakeFolder(path) }
-
-// OpenOwn opens a regular file of an own folder.
-func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
-	info, err := folder.Lstat(name)
-	if err == nil {
-		err = OwnFile(info)
-	} else if flags&os.O_CREATE != 0 {
-		err = nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return folder.OpenFile(name, flags, 0o600)
-}
-
-// OwnFile says why a file is not one that ddtop has written: ErrNotRegular.
-func OwnFile(info fs.FileInfo) error {
-	if !info.Mode().IsRegular() {
-		return ErrNotRegular
-	}
-	return nil
-}
 
 // MakeFolder opens a folder, and makes it (0700) with those above it that are missing.
 func MakeFolder(path string) (*os.Root, error) {

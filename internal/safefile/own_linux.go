@@ -6,24 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// OwnFolder opens a folder into which ddtop writes while nobody looks, and makes it (0700) with those above it that
-// are missing. The folder belongs to root, to ddtop's user, or to the user who called sudo, and no other may write
-// to it, not even if it is sticky. Each folder above it, and each link on the way, belongs to one of them too, and
-// no other may replace what is in it: it is sticky, or no other may write to it. The error is ErrUntrusted if one
-// of them does not.
+// OwnFolder opens a folder into which ddtop writes unattended, and makes it (0700) with those above it that are
+// missing. The folder belongs to root, to ddtop's user, or to the user who called sudo. No other user may write to it,
+// not even if it is sticky. Each folder above it, and each link on the way, belongs to one of them too, and no other
+// user may replace what is in it: it is sticky, or no other may write to it. Otherwise the error is ErrUntrusted.
 func OwnFolder(path string) (*os.Root, error) {
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	full, root, err := fromRoot(path)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +40,7 @@ func OwnFolder(path string) (*os.Root, error) {
 	if err := own(&at); err != nil {
 		return fail(err)
 	}
-	dir, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at.file))
+	dir, err := openRoot(at.file)
 	if err != nil {
 		return fail(err)
 	}
@@ -81,9 +74,6 @@ func walkToFolder(root int, full string) (location, error) {
 	}
 	return at, nil
 }
-
-// othersWrite are the rights to write of all but the owner.
-const othersWrite = 0o022
 
 // own says why a folder is not ddtop's own. An empty volume of a container is made ddtop's own: Kubernetes lets
 // everybody write to the root of an emptyDir.
@@ -146,53 +136,4 @@ func isMountRoot(fd int) bool {
 	var x unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &x)
 	return err == nil && x.Attributes_mask&x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
-}
-
-// OpenOwn opens a regular file of an own folder, never through a link, without waiting for a pipe. The error is
-// ErrNotRegular for what is no regular file, and ErrUntrusted for a file that another user has made, may write to,
-// or has by another name.
-func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
-	// os.Root follows links within the folder, O_NOFOLLOW or not.
-	there, err := folder.Lstat(name)
-	if err == nil {
-		err = OwnFile(there)
-	} else if errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE != 0 {
-		err = nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	f, err := folder.OpenFile(name, flags|unix.O_NONBLOCK|unix.O_NOCTTY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil {
-		err = OwnFile(info)
-	}
-	if err == nil && there != nil && !os.SameFile(there, info) {
-		err = ErrUntrusted // it was exchanged
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
-	}
-	return f, nil
-}
-
-// OwnFile says why a file is not one that ddtop has written: ErrNotRegular or ErrUntrusted.
-func OwnFile(info fs.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.Mode().IsRegular():
-		return ErrNotRegular
-	case !ok:
-		return ErrUntrusted
-	case !trusted(int(st.Uid)):
-		return fmt.Errorf("%w: it is user %d's", ErrUntrusted, st.Uid)
-	case st.Mode&othersWrite != 0:
-		return fmt.Errorf("%w: its mode is %#o", ErrUntrusted, st.Mode&0o7777)
-	case st.Nlink > 1:
-		return fmt.Errorf("%w: it has %d names", ErrUntrusted, st.Nlink)
-	}
-	return nil
 }

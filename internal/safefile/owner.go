@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HandOver gives what was just made in a folder, a file or an empty folder, to the user who started ddtop by sudo or pkexec, if the
-// folder is that user's: root's files of mode 0600 in it could not be read by the one who asked for them. It goes by descriptors alone, so
-// that nobody can put something else in its place, and changes only what is root's. Where it can't be done, what was made stays root's.
+// HandOver gives what was just made in a folder, a file or an empty folder, to the user who started ddtop by sudo or
+// pkexec, if the folder is that user's. Otherwise that user could not read root's files of mode 0600 in it. It goes by
+// descriptors alone, so that no other file can take its place, and changes only what is root's. If it fails, what was
+// made stays root's.
 func HandOver(folder *os.Root, made *os.File) {
 	uid, gid, ok := starter()
 	if !ok {
@@ -62,8 +63,8 @@ func handOverFolder(folder *os.Root, name string) {
 	HandOver(folder, made)
 }
 
-// starter is the user, other than root, who started ddtop by sudo or pkexec, and that user's group, -1 where it is not known. Those
-// commands set the variables; whoever else can has root's rights already.
+// starter is the user, other than root, who started ddtop by sudo or pkexec, and that user's group, -1 if unknown.
+// Those commands set the variables; any other user who can has root's rights already.
 func starter() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false

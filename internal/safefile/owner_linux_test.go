@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesOfSudoAreTheUsers: what ddtop makes under sudo in a folder of the user who started it is that user's; elsewhere, and of what
-// was there before, nothing changes hands.
+// TestFilesOfSudoAreTheUsers: what ddtop makes under sudo in a folder of the user who started it is that user's;
+// elsewhere, and of what was there before, nothing changes hands.
 func TestFilesOfSudoAreTheUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights are those of the process that named a file.
+// Rights belong to the process that named a file.
 type Rights struct {
 	// UID and GID are its ids for files (fsuid, fsgid), Groups its supplementary groups; all as our user namespace has them.
 	UID, GID int
@@ -20,7 +20,7 @@ type Rights struct {
 	Capabilities uint64
 }
 
-// errRights is returned where we may not take somebody's rights.
+// errRights is returned if we may not take a process's rights.
 var errRights = errors.New("taking the rights of its user is not allowed")
 
 // readers are the capabilities with which a file's mode does not count (capabilities(7)).
@@ -44,8 +44,8 @@ func (r *Rights) do(f func() error) error {
 	return err
 }
 
-// threadRights are what a thread has of rights to files. The kernel keeps them for each thread; the C library, and Go's
-// package syscall, change those of all.
+// threadRights are a thread's rights to files. The kernel keeps them for each thread; the C library, and Go's package
+// syscall, change all threads' at once.
 type threadRights struct {
 	uid, gid int
 	groups   []int

@@ -24,17 +24,16 @@ type Root struct {
 // OpenRoot takes a folder as a root. path is one of ours: it is followed as it is, also where it is a link of /proc.
 // Files below it are opened with the rights, nil for our own; gate is shared by all that the same stranger may hang.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
-	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return &Root{dir: dir, name: path, rights: rights, gate: gate}, nil
+	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
 
 // OpenRootAt is OpenRoot of a name in a folder that is open.
 func OpenRootAt(folder *os.File, name string, rights *Rights, gate *Gate) (*Root, error) {
-	full := folder.Name() + "/" + name
-	dir, err := unix.Openat(int(folder.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return rootAt(int(folder.Fd()), name, folder.Name()+"/"+name, rights, gate)
+}
+
+func rootAt(folder int, name, full string, rights *Rights, gate *Gate) (*Root, error) {
+	dir, err := unix.Openat(folder, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: full, Err: err}
 	}
@@ -44,7 +43,7 @@ func OpenRootAt(folder *os.File, name string, rights *Rights, gate *Gate) (*Root
 // Close closes the folder; files that were opened stay open.
 func (r *Root) Close() error { return unix.Close(r.dir) }
 
-// tries bounds how often openat2 is asked again when a ".." of the path raced with a rename.
+// tries bounds how often openat2 is called again when a ".." of the path raced with a rename.
 const tries = 16
 
 // Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, errHung and the
@@ -130,7 +129,7 @@ func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, err
 	}, func(f *File) { f.Close() })
 }
 
-// Open opens a regular file that the user has named, with our own rights, and waits for it as long as it takes.
+// Open opens a regular file that the user has named, with our own rights, and waits for it without a limit.
 func Open(path string, limit int64) (*File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -177,22 +176,12 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 
 // Duplicate returns a descriptor of its own for the file, to hand to the kernel.
 func (f *File) Duplicate() (*os.File, error) {
-	raw, err := f.file.SyscallConn()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.name, err)
-	}
-	fd, refused := -1, error(nil)
-	if err := raw.Control(func(own uintptr) { fd, refused = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
-		refused = err
-	}
-	if refused != nil {
-		return nil, fmt.Errorf("%s: %w", f.name, refused)
-	}
-	return os.NewFile(uintptr(fd), f.name), nil
+	return duplicate(f.file, f.name)
 }
 
-// madeUp are the file systems whose regular files are calls into the kernel: to read one can wait (kmsg, trace_pipe), use up
-// what others wait for, or show what belongs to the reader and not to the stranger (/proc/self). Numbers of statfs(2).
+// madeUp are the file systems whose regular files are calls into the kernel. To read one can wait (kmsg, trace_pipe),
+// use up what others wait for, or show what belongs to the reader and not to the stranger (/proc/self). Numbers of
+// statfs(2).
 var madeUp = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
 	unix.SECURITYFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.BPF_FS_MAGIC: true,

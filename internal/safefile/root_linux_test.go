@@ -70,8 +70,8 @@ func world(t *testing.T) (root, outside string) {
 	return root, outside
 }
 
-// TestOpen opens what a hostile program may name, by openat2 and as on kernels without it: what may be read is, the rest is
-// refused, and nothing but regular files is ever opened, as inotify(7) sees it.
+// TestOpen opens what a hostile program may name, by openat2 and as on kernels without it: what may be read is, the
+// rest is refused, and nothing but regular files is ever opened, as inotify(7) sees it.
 func TestOpen(t *testing.T) {
 	needRoot(t)
 	root, outside := world(t)
@@ -139,7 +139,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// watchOpens returns a function that says which of the files have been opened since, which O_PATH alone does not count as.
+// watchOpens returns a function that says which of the files have been opened since, which O_PATH alone does not count
+// as.
 func watchOpens(t *testing.T, files ...string) func() []string {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -179,7 +180,8 @@ func TestWatchOpens(t *testing.T) {
 	}
 }
 
-// TestOpenRace exchanges a file and a pipe while the name of both is opened: no opening waits, none gets or opens the pipe.
+// TestOpenRace exchanges a file and a pipe while the name of both is opened: no opening waits, none gets or opens the
+// pipe.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("text"), 0o644))
@@ -282,8 +284,8 @@ func TestRightsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestRights opens files with the rights of several users: groups count, a capability counts where it is said to, and root
-// without it is an ordinary user.
+// TestRights opens files with the rights of several users: groups count, a capability counts where it is said to, and
+// root without it is an ordinary user.
 func TestRights(t *testing.T) {
 	needRoot(t)
 	dir, err := os.MkdirTemp("", "ddtop-safefile-")
@@ -328,7 +330,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestHungFileSystem opens files of a file system that does not answer: every call ends in time, and soon there are none.
+// TestHungFileSystem opens files of a file system that does not answer: every call ends in time, and soon there are
+// none.
 func TestHungFileSystem(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

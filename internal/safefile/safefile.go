@@ -23,7 +23,7 @@ var (
 	ErrTooLarge = errors.New("it is too large")
 	// errHung: its file system did not answer in time.
 	errHung = errors.New("its file system does not answer")
-	// ErrUntrusted: somebody else could have written it.
+	// ErrUntrusted: another user could have written it.
 	ErrUntrusted = errors.New("somebody else could have written it")
 )
 
@@ -40,7 +40,7 @@ type Gate struct {
 	hung atomic.Int32
 }
 
-// within runs f on a goroutine of its own and waits for it as long as the gate allows. What comes later goes to late.
+// within runs f on a goroutine of its own and waits for it while the gate allows. What comes later goes to late.
 func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T

@@ -11,13 +11,13 @@ import (
 
 // ReadTrusted reads a file of at most limit bytes that decides what ddtop does, such as its settings or what it has
 // kept. The file, and every folder and link on its path, must belong to root, to ddtop's own user or, under sudo, to
-// the user who started ddtop. Nobody else may have the right to write to them (see trustedInode for exceptions).
+// the user who started ddtop. No other user may have the right to write to them (see trustedInode for exceptions).
 // Otherwise the error is ErrUntrusted and describes what is not trusted. The descriptor that was checked is the one
 // that is read.
 func ReadTrusted(path string, limit int64) ([]byte, error) {
-	at, err := walkTrusted(path)
+	at, err := walkFull(path, trustedInode)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	defer unix.Close(at.dir)
 	if at.file < 0 {
@@ -36,11 +36,7 @@ func ReadTrusted(path string, limit int64) ([]byte, error) {
 // with mode 0700. It writes only into a folder of ddtop's own user. As root it leaves nothing in another user's
 // folder, even if HOME belongs to that user.
 func WriteTrusted(path string, write func(io.Writer) error) error {
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	full, root, err := fromRoot(path)
 	if err != nil {
 		return err
 	}
@@ -56,25 +52,7 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 	}
 	defer dir.Close()
 	p := &Destination{dir: dir, name: filepath.Base(full), Path: path}
-	return p.write(write)
-}
-
-// walkTrusted goes to a path and looks at who owns everything on the way.
-func walkTrusted(path string) (location, error) {
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return location{}, err
-	}
-	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return location{}, err
-	}
-	defer unix.Close(root)
-	at, err := walk(root, full, trustedInode)
-	if err != nil {
-		return at, fmt.Errorf("%s: %w", path, err)
-	}
-	return at, nil
+	return p.Write(write)
 }
 
 // trustedInode says why something on the way to a file can't be trusted. Where ddtop is not root, a group that may write is

@@ -1,6 +1,9 @@
 package safefile
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +23,28 @@ type location struct {
 	name      string
 	st        unix.Stat_t
 }
+
+// walkFull is walk from the machine's root folder, along a path that may begin in the working folder.
+func walkFull(path string, visit func(st *unix.Stat_t) error) (location, error) {
+	full, root, err := fromRoot(path)
+	if err != nil {
+		return location{}, err
+	}
+	defer unix.Close(root)
+	return walk(root, full, visit)
+}
+
+// fromRoot returns a path from the machine's root folder, and a descriptor of that folder, which the caller closes.
+func fromRoot(path string) (full string, root int, err error) {
+	if full, err = filepath.Abs(path); err != nil {
+		return "", -1, err
+	}
+	root, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return full, root, err
+}
+
+// openRoot opens the folder of an O_PATH descriptor. A path could mean another folder by now.
+func openRoot(fd int) (*os.Root, error) { return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd)) }
 
 // walk goes along a path below a root one name at a time, as openat2 does with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS.
 // visit is called for everything on the way, the root, the links and the end included, before it is used.
@@ -135,7 +160,7 @@ func names(path string) []string {
 	return out
 }
 
-// readLink reads the link that an O_PATH descriptor refers to. Those of /proc are refused: they are not paths.
+// readLink reads the link that an O_PATH descriptor refers to. Links of /proc are refused: they are not paths.
 func readLink(fd int) (string, error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {

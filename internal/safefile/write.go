@@ -2,6 +2,7 @@ package safefile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,7 @@ import (
 // errNoReader is returned for a named pipe that no program has opened to read.
 var errNoReader = errors.New("no program reads from this pipe")
 
-// Destination is where a file is to be written: a folder that is open, so that nobody can exchange it, and a name.
+// Destination is where a file is to be written: a folder that is open, so that it can't be exchanged, and a name.
 type Destination struct {
 	dir  *os.Root
 	name string
@@ -32,9 +33,6 @@ type Destination struct {
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
 }
-
-// Write writes the file beside its place, of mode 0600, and moves it there when it is complete. It is there whole, or not at all.
-func (p *Destination) Write(write func(io.Writer) error) error { return p.write(write) }
 
 // Close closes the folder.
 func (p *Destination) Close() error { return p.dir.Close() }
@@ -73,7 +71,7 @@ func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	return p.create(name)
 }
 
-// BeginThere begins a file at the destination itself, where there is nothing.
+// BeginThere begins a file at the destination itself, which must not exist.
 func (p *Destination) BeginThere() (*Pending, error) { return p.create(p.name) }
 
 func (p *Destination) create(name string) (*Pending, error) {
@@ -84,8 +82,9 @@ func (p *Destination) create(name string) (*Pending, error) {
 	return &Pending{f, p, name}, nil
 }
 
-// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver); fs.ErrExist when there is something. Its errors
-// call it by path: those of a file that the folder opens would have a descriptor's number for the folder's name.
+// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver); fs.ErrExist
+// when there is something. Its errors call it by path: the folder's own would have a descriptor's number for the
+// folder's name.
 func Create(folder *os.Root, name, path string) (*os.File, error) {
 	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -96,29 +95,26 @@ func Create(folder *os.Root, name, path string) (*os.File, error) {
 		return nil, err
 	}
 	HandOver(folder, made)
-	return called(made, path)
+	defer made.Close()
+	return duplicate(made, path)
 }
 
-// called returns an open file under another name, which its errors have, and closes the one it is given.
-func called(f *os.File, path string) (*os.File, error) {
-	defer f.Close()
+// duplicate returns a descriptor of its own for an open file, whose errors call it by path.
+func duplicate(f *os.File, path string) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	fd := -1
-	var failed error
+	fd, failed := -1, error(nil)
 	// Fd would make a pipe one that is waited for in the kernel.
-	if err := raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
-		return nil, err
-	}
-	if failed != nil {
-		return nil, &os.PathError{Op: "dup", Path: path, Err: failed}
+	err = raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = cmp.Or(err, failed); err != nil {
+		return nil, &os.PathError{Op: "dup", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// Path is where the file is as long as it is not committed.
+// Path is where the file is while it is not committed.
 func (f *Pending) Path() string { return filepath.Join(filepath.Dir(f.to.Path), f.name) }
 
 // Commit moves the file to its destination. On an error what was there stays, and the file stays where it is.
@@ -165,11 +161,12 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 		close(written)
 		return errors.Join(err, f.Close())
 	}
-	return p.write(write)
+	return p.Write(write)
 }
 
-// write writes a file beside its destination and moves it there when it is complete.
-func (p *Destination) write(write func(io.Writer) error) error {
+// Write writes a file of mode 0600 beside its destination and moves it there when it is complete. The whole file is there,
+// or what was there before.
+func (p *Destination) Write(write func(io.Writer) error) error {
 	f, err := p.Begin()
 	if err != nil {
 		return err
@@ -186,8 +183,8 @@ func (p *Destination) write(write func(io.Writer) error) error {
 // readerEvery is how often a pipe is looked at for a reader.
 const readerEvery = 20 * time.Millisecond
 
-// Waiting says how long a program that reads from a named pipe is waited for: until GiveUp is closed (nil: forever). Begins,
-// when not nil, is called when there is none yet.
+// Waiting says how long to wait for a program that reads from a named pipe: until GiveUp is closed, or forever if it
+// is nil. Begins, when not nil, is called when there is none yet.
 type Waiting struct {
 	GiveUp <-chan struct{}
 	Begins func()
@@ -205,7 +202,8 @@ func (p *Destination) OpenSpecial(wait Waiting) (*os.File, error) {
 	for first := true; ; first = false {
 		f, err := p.dir.OpenFile(p.name, flags, 0)
 		if err == nil {
-			return called(f, p.Path)
+			defer f.Close()
+			return duplicate(f, p.Path)
 		}
 		if !errors.Is(err, syscall.ENXIO) || flags&syscall.O_NONBLOCK == 0 {
 			return nil, fmt.Errorf("%s can't be written: %w", p.Path, err)

@@ -101,7 +101,8 @@ func TestWriteFileFullDevice(t *testing.T) {
 	}
 }
 
-// TestWriteFilePipe: a named pipe is waited for until there is a reader, or no longer than asked; also one that does not read.
+// TestWriteFilePipe: a named pipe is waited for until there is a reader, or no longer than asked; also one that does
+// not read.
 func TestWriteFilePipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

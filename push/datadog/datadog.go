@@ -33,7 +33,7 @@ const (
 	intakePath = "/api/v2/profile"
 	// origin is who sends, to Datadog.
 	origin = "ddtop"
-	// timeFormat is that of event.json.
+	// timeFormat is event.json's.
 	timeFormat = "2006-01-02T15:04:05.000000000Z"
 )
 
@@ -182,7 +182,7 @@ func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 	return payload, nil
 }
 
-// infoOf is what the original's Info has, as far as it is seen from outside.
+// infoOf is what the original's Info has that can be seen from outside.
 func (d *Intake) infoOf(p *push.Period) map[string]any {
 	part := func(pairs ...string) map[string]any {
 		out := make(map[string]any)

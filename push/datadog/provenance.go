@@ -54,16 +54,15 @@ func provenanceOf(p *profile.Profile, ruby string) provenance {
 		}
 	}
 	out := provenance{V1: []library{}}
+	byName := func(a, b *library) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
+	}
 	for _, lib := range slices.SortedFunc(maps.Values(libraries), byName) {
 		if len(lib.Paths) > 0 {
 			out.V1 = append(out.V1, *lib)
 		}
 	}
 	return out
-}
-
-func byName(a, b *library) int {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
 }
 
 // gemOf splits "gem rack 2.2.7".

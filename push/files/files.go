@@ -27,7 +27,7 @@ const (
 	// defaultAge and defaultBytes are how long files are kept, and how much of them, where the URL does not say.
 	defaultAge   = 7 * 24 * time.Hour
 	defaultBytes = 1 << 30
-	// listEvery is how often the folder is read anew: somebody else may remove files, too.
+	// listEvery is how often the folder is read anew: another program may remove files, too.
 	listEvery = time.Hour
 	// maxListed bounds the files that are looked at.
 	maxListed = 1 << 20

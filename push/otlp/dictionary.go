@@ -165,7 +165,8 @@ func (d *dictionary) stackOf(s *profile.Sample) int32 {
 	return d.stacks.index(protobuf.AppendInts(nil, stackLocations, list))
 }
 
-// linkOf is the link to the span for which a sample's thread worked; 0: none, or one whose trace is not known.
+// linkOf is the link to the span for which a sample's thread worked. It is zero if there is none, or its trace is
+// unknown.
 func (d *dictionary) linkOf(s *profile.Sample) int32 {
 	trace, err := hex.DecodeString(first(s.Label["trace id"]))
 	span := s.NumLabel["span id"]

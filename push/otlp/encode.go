@@ -99,7 +99,7 @@ type sample struct {
 	values []int64
 }
 
-// samplesOf are the samples of a profile; those of the same stack, attributes and link are one.
+// samplesOf are the samples of a profile, one for each stack, attributes and link.
 func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	var out []sample
 	at := make(map[string]int, len(p.Sample))

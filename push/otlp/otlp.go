@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// httpPath and grpcProcedure are where profiles are taken, httpPort and grpcPort the ports where none is named.
+	// httpPath and grpcProcedure are where profiles are taken, httpPort and grpcPort the ports if none is named.
 	httpPath      = "/v1development/profiles"
 	grpcProcedure = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 	httpPort      = "4318"
@@ -170,7 +170,7 @@ const (
 	partialMessage  protobuf.Field = 2
 )
 
-// maxMessage bounds what is told of a server's message, in bytes.
+// maxMessage bounds what is logged of a server's message, in bytes.
 const maxMessage = 200
 
 // partial is what an answer says of profiles that were not taken. They are not to be sent again.

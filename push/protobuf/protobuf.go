@@ -86,18 +86,17 @@ func Each(b []byte, do func(f Field, number uint64, data []byte)) error {
 			}
 			do(f, 0, b[n:n+int(length)])
 			b = b[n+int(length):]
-		case wireFixed64:
-			if len(b) < 8 {
+		case wireFixed64, wireFixed32:
+			size := 8
+			if tag&7 == wireFixed32 {
+				size = 4
+			}
+			var v [8]byte
+			if copy(v[:size], b) < size {
 				return fmt.Errorf("%w: field %d is cut off", ErrMessage, f)
 			}
-			do(f, binary.LittleEndian.Uint64(b), nil)
-			b = b[8:]
-		case wireFixed32:
-			if len(b) < 4 {
-				return fmt.Errorf("%w: field %d is cut off", ErrMessage, f)
-			}
-			do(f, uint64(binary.LittleEndian.Uint32(b)), nil)
-			b = b[4:]
+			do(f, binary.LittleEndian.Uint64(v[:]), nil)
+			b = b[size:]
 		default:
 			return fmt.Errorf("%w: field %d has wire type %d", ErrMessage, f, tag&7)
 		}

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// ending is that of complete files, unfinished that of files that are being written.
+	// ending is for complete files, unfinished for files that are being written.
 	ending     = ".spooled"
 	unfinished = ".tmp"
 	// marked is added to the name of an entry for the file with what was noted of it.
@@ -33,8 +33,8 @@ const (
 	// maxFile bounds what is read of one file, in bytes, and maxFiles the files that are listed.
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
-	// maxNumber bounds the numbers of entries, which are times in ns: those of the year 2100 are below, and there are
-	// more above than are ever given.
+	// maxNumber bounds the numbers of entries, which are times in ns: the year 2100 is below, and more numbers are
+	// above than are ever given.
 	maxNumber = 1 << 62
 )
 
@@ -62,8 +62,8 @@ func (f *folder) remade() int64 {
 	return f.made
 }
 
-// remake makes the folder anew where somebody has removed it, or put another one in its place. The error is that of
-// openFolder, or errThere.
+// remake makes the folder anew if it was removed, or another one is in its place. The error is openFolder's, or
+// errThere.
 func (f *folder) remake() error {
 	old := f.root()
 	was, err := old.Stat(".")
@@ -302,5 +302,5 @@ func (f *folder) close() error {
 	return errors.Join(lock.Close(), dir.Close())
 }
 
-// isFull reports whether a disk, or somebody's part of it, has no room left.
+// isFull reports whether a disk, or a user's part of it, has no room left.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -65,7 +65,7 @@ var errDamaged = errors.New("it is damaged")
 type entry struct {
 	name string
 	size int64
-	// held is the content where it is not in the store; nil: it is.
+	// held is the content if it is not in the store, else nil.
 	held []byte
 	mark Mark
 }
@@ -188,7 +188,7 @@ func (q *Queue) write(name string, data []byte) error {
 }
 
 // makeRoom drops the oldest until so many more fit. The error is of a file that could not be removed: it is not sent
-// any more, unless ddtop is started again.
+// unless ddtop is started again.
 func (q *Queue) makeRoom(count int, size int64) error {
 	var errs []error
 	for {
@@ -309,7 +309,7 @@ func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
 	return entry{}, false
 }
 
-// Return lets the entry that Next returned be dropped: it is not being sent any more.
+// Return lets the entry that Next returned be dropped: sending it is over.
 func (q *Queue) Return() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

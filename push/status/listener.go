@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -70,7 +71,7 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 			return wait, false
 		}
 		_ = t.open[i].Conn.Close() // its client has had its time
-		t.open = append(t.open[:i:i], t.open[i+1:]...)
+		t.open = slices.Delete(t.open, i, i+1)
 	}
 	one.at = time.Now()
 	t.open = append(t.open, one)
@@ -110,12 +111,7 @@ func (t *table) Close() error {
 // Close frees the connection's place.
 func (c *conn) Close() error {
 	c.of.mu.Lock()
-	for i, o := range c.of.open {
-		if o == c {
-			c.of.open = append(c.of.open[:i:i], c.of.open[i+1:]...)
-			break
-		}
-	}
+	c.of.open = slices.DeleteFunc(c.of.open, func(o *conn) bool { return o == c })
 	c.of.mu.Unlock()
 	select {
 	case c.of.freed <- struct{}{}:

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxFrames and maxValues are how much is copied at most of a stack's control frames and of its values, in bytes; of a larger stack
-	// nothing is: its frames are of 56 or 64 bytes, 256 of them. valueSlack is how much more than its stack pointer tells is copied of the
-	// values: a JIT's can be old.
+	// maxFrames and maxValues are how many bytes are copied at most of a stack's control frames and of its values. Of
+	// a larger stack nothing is copied: frames have 56 or 64 bytes, 256 of them. valueSlack is how many more bytes of
+	// the values are copied than the stack pointer says: a JIT's can be old.
 	maxFrames, maxValues, valueSlack = 16 << 10, 24 << 10, 512
 	// maxStackSize bounds the size of a VM's stack that is believed, in words of 8 bytes: 1 GB.
 	maxStackSize = 1 << 27
@@ -41,8 +41,8 @@ const (
 	frameSP                                             = 8
 )
 
-// StackPlaces are the ring for copies of stacks, and places on a program's stack. NS and TID, and TGID if it is not 0, go into the copy; at the
-// others is room for a ContextSize, and for a word each.
+// StackPlaces are the ring for copies of stacks, and places on a program's stack. NS and TID, and TGID if it is not 0,
+// go into the copy. At the others is room for a ContextSize, and for a word each.
 type StackPlaces struct {
 	Ring                                       int
 	NS, TID, TGID, Context, SP, Frames, Values int16
@@ -142,7 +142,7 @@ type Stack struct {
 	Running bool
 }
 
-// DecodeStack makes a Stack of what a program has put into the ring. It is valid as long as that is.
+// DecodeStack makes a Stack of what a program has put into the ring. It is valid while that is.
 func DecodeStack(b []byte) (Stack, error) {
 	if len(b) < StackSize {
 		return Stack{}, fmt.Errorf("a stack of %d bytes, not %d", len(b), StackSize)

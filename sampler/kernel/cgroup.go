@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -48,8 +49,8 @@ func (c *cgroup) close() {
 	c.fd = noFD
 }
 
-// read returns the throttling of the innermost level that has had a CPU limit, all 0 where none has: a level without
-// one counts no periods. A process that was moved to another cgroup is followed.
+// read returns the throttling of the innermost level that has had a CPU limit, else zeros: a level without one counts
+// no periods. It follows a process that was moved to another cgroup.
 func (c *cgroup) read(buf []byte) (throttling, error) {
 	if c.fd < 0 {
 		return throttling{}, nil
@@ -88,15 +89,11 @@ func (c *cgroup) moved(text string) {
 	if !ok {
 		return // it lies outside the cgroups mounted here
 	}
-	for range maxCgroupDepth {
-		name := path.Join(m.point, rel, "cpu.stat")
+	for dir := range m.levels(rel) {
+		name := path.Join(dir, "cpu.stat")
 		if fd, err := openAt(noFD, name); err == nil {
 			c.levels = append(c.levels, cpuStat{fd, name})
 		}
-		if rel == "/" || rel == "." || rel == "" {
-			return
-		}
-		rel = path.Dir(rel)
 	}
 }
 
@@ -122,6 +119,35 @@ func (m cgroupMount) below(cgPath string) (string, bool) {
 	return "/" + strings.TrimPrefix(rel, "/"), true
 }
 
+// levels yields the folder of a cgroup below the mount point, and then its ancestors up to the mount point.
+func (m cgroupMount) levels(rel string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for range maxCgroupDepth {
+			if !yield(path.Join(m.point, rel)) || rel == "/" || rel == "." || rel == "" {
+				return
+			}
+			rel = path.Dir(rel)
+		}
+	}
+}
+
+// cgroupPaths yields the lines of a /proc/PID/cgroup file, "number:controllers:path" (cgroups(7)): the controllers, which
+// are empty for hierarchy v2, and the path. It leaves out empty paths.
+func cgroupPaths(text string) iter.Seq2[string, string] {
+	return func(yield func(controllers, path string) bool) {
+		for line := range strings.Lines(text) {
+			_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+			controllers, p, _ := strings.Cut(rest, ":")
+			if p != "" && !yield(controllers, strings.TrimSuffix(p, " (deleted)")) {
+				return
+			}
+		}
+	}
+}
+
+// hasController reports whether a list of controllers, with commas between them, has one.
+func hasController(list, name string) bool { return slices.Contains(strings.Split(list, ","), name) }
+
 // cgroupMounts takes the cgroup hierarchies out of a mountinfo file (proc_pid_mountinfo(5)): number, parent, device,
 // root, mount point, options, optional fields, "-", type, source, options of the file system.
 func cgroupMounts(mountinfo []byte) []cgroupMount {
@@ -137,8 +163,7 @@ func cgroupMounts(mountinfo []byte) []cgroupMount {
 		case "cgroup2":
 			m.v2 = true
 		case "cgroup":
-			controllers := strings.Split(r[2], ",")
-			m.cpu, m.freezer = slices.Contains(controllers, "cpu"), slices.Contains(controllers, "freezer")
+			m.cpu, m.freezer = hasController(r[2], "cpu"), hasController(r[2], "freezer")
 		default:
 			continue
 		}
@@ -152,29 +177,22 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// findCPUCgroup finds in a /proc/PID/cgroup file (lines "number:controllers:path", cgroups(7)) the path in the hierarchy
-// that limits CPU, and that hierarchy's mount. The controller is in v1 if any v1 hierarchy has it, else in v2.
+// findCPUCgroup finds in a /proc/PID/cgroup file the path in the hierarchy that limits CPU, and that hierarchy's mount.
+// The controller is in v1 if any v1 hierarchy has it, else in v2.
 func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool) {
 	var v1, v2 string
-	for line := range strings.Lines(text) {
-		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		controllers, p, ok := strings.Cut(rest, ":")
-		p = strings.TrimSuffix(p, " (deleted)")
-		switch {
-		case !ok || p == "":
-		case controllers == "":
+	for controllers, p := range cgroupPaths(text) {
+		if controllers == "" {
 			v2 = p
-		case slices.Contains(strings.Split(controllers, ","), "cpu"):
+		} else if hasController(controllers, "cpu") {
 			v1 = p
 		}
 	}
 	for _, m := range mounts {
-		if v1 != "" && m.cpu {
+		switch {
+		case v1 != "" && m.cpu:
 			return m, v1, true
-		}
-	}
-	for _, m := range mounts {
-		if v1 == "" && v2 != "" && m.v2 {
+		case v1 == "" && v2 != "" && m.v2:
 			return m, v2, true
 		}
 	}
@@ -184,13 +202,7 @@ func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool
 // parseCPUStat reads a cpu.stat file: nr_periods, nr_throttled, and throttled_usec (v2) or throttled_time in ns (v1).
 func parseCPUStat(b []byte) throttling {
 	var t throttling
-	for len(b) > 0 {
-		line := b
-		if i := bytes.IndexByte(b, '\n'); i >= 0 {
-			line, b = b[:i], b[i+1:]
-		} else {
-			b = nil
-		}
+	for line := range bytes.Lines(b) {
 		name, value, _ := bytes.Cut(line, []byte(" "))
 		n, _, ok := takeUint(value)
 		if !ok || n > 1<<53 {

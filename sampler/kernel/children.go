@@ -67,28 +67,22 @@ func parsePIDs(b []byte) []int {
 
 // childrenByParent looks through all processes.
 func childrenByParent(pid int) ([]int, error) {
-	dir, err := openDir("/proc")
-	if err != nil {
-		return nil, &Error{"open", "/proc", err}
-	}
-	defer closeFD(dir)
-	all, err := listNumbers(dir, ".", "/proc", nil)
+	all, err := processes()
 	if err != nil {
 		return nil, err
 	}
 	var out []int
 	var buf [1024]byte
 	for _, p := range all {
-		name := strconv.Itoa(int(p)) + "/stat"
-		b, err := readWhole(dir, name, "/proc/"+name, buf[:])
+		name := fmt.Sprintf("/proc/%d/stat", p)
+		b, err := readWhole(noFD, name, name, buf[:])
 		if err != nil {
 			continue // it has ended since, or hides (hidepid)
 		}
 		if s, ok := parseStat(b); ok && s.ppid == int64(pid) {
-			out = append(out, int(p))
+			out = append(out, p)
 		}
 	}
-	slices.Sort(out)
 	return out, nil
 }
 
@@ -139,7 +133,7 @@ func Identify(pid int) (Identity, error) {
 			return Identity{}, &Error{"open", path + "/task", err}
 		}
 	}
-	// A refusal leaves it unknown. The memory of the process it is asked of may be another one's by now: only compared.
+	// A refusal leaves it unknown. It is only compared: the process's memory may be another one's by now.
 	id.Exe, _ = os.Readlink(exe + "/exe")
 	return id, nil
 }

@@ -14,8 +14,9 @@ type CPULimit struct {
 	File          string
 }
 
-// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, as far as they are mounted here (cpu.max of hierarchy v2,
-// cpu.cfs_quota_us of v1). ok is false where there is none that can keep it from running: one of as much as all CPUs can't.
+// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (cpu.max of
+// hierarchy v2, cpu.cfs_quota_us of v1). ok is false if no limit can keep ddtop from running: one as high as all CPUs
+// can't.
 func OwnCPULimit() (limit CPULimit, ok bool) {
 	mounts, err := readFile("/proc/self/mountinfo")
 	if err != nil {
@@ -33,15 +34,11 @@ func OwnCPULimit() (limit CPULimit, ok bool) {
 	if !found {
 		return limit, false
 	}
-	for range maxCgroupDepth {
-		if l, limited := cpuLimitOf(path.Join(m.point, rel), m.v2); limited && l.Quota < time.Duration(onlineCPUs())*l.Period &&
-			(!ok || l.share() < limit.share()) {
+	for dir := range m.levels(rel) {
+		l, limited := cpuLimitOf(dir, m.v2)
+		if limited && l.share() < float64(onlineCPUs()) && (!ok || l.share() < limit.share()) {
 			limit, ok = l, true
 		}
-		if rel == "/" || rel == "." || rel == "" {
-			break
-		}
-		rel = path.Dir(rel)
 	}
 	return limit, ok
 }

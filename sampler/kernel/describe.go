@@ -34,8 +34,8 @@ const (
 	kindWaitID
 )
 
-// callKinds holds the calls that can keep a thread asleep and whose arguments say on what. The names are those of
-// both machines' tables.
+// callKinds holds the calls that can keep a thread asleep and whose arguments say on what. The names are from both
+// machines' tables.
 var callKinds = func() map[string]callKind {
 	m := map[string]callKind{
 		"connect": kindConnect,

@@ -38,8 +38,9 @@ var (
 	stateFrozen  = [][]byte{[]byte("FROZEN"), []byte("FREEZING")}
 )
 
-// frozenPlaces are the functions of the kernel that a thread sleeps in that is frozen: of v2 the freezer's own or, where that is
-// compiled into it, the one that handles signals, which sleeps for nothing else but stops; of v1 the refrigerator (kernel/freezer.c).
+// frozenPlaces are the kernel functions in which a frozen thread sleeps. For v2 that is the freezer's own or, if that
+// is inlined, the one that handles signals, which sleeps for nothing else but stops. For v1 it is the refrigerator
+// (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
 // frozenInPlace are how the functions begin that v1 freezes a thread in since Linux 6.1, where it slept already (TASK_FREEZABLE). The
@@ -66,42 +67,36 @@ func (f *freezer) follow(mounts []cgroupMount, text string) {
 	}
 	f.forget()
 	f.text = text
-	for line := range strings.Lines(text) {
-		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		controllers, p, ok := strings.Cut(rest, ":")
+	for controllers, p := range cgroupPaths(text) {
 		v2 := controllers == ""
-		if !ok || p == "" || p == "/" || !v2 && !slices.Contains(strings.Split(controllers, ","), "freezer") {
+		if p == "/" || !v2 && !hasController(controllers, "freezer") {
 			continue // the root can't be frozen
 		}
-		if !f.open(mounts, strings.TrimSuffix(p, " (deleted)"), v2) {
+		if !f.open(mounts, p, v2) {
 			f.hidden = true
 		}
 	}
 }
 
-// open opens the files of one cgroup; false: none is mounted here.
+// open opens the files of one cgroup. It returns false if none is mounted here.
 func (f *freezer) open(mounts []cgroupMount, cgPath string, v2 bool) bool {
 	for _, m := range mounts {
-		if rel, ok := m.below(cgPath); ok && m.v2 == v2 && (v2 || m.freezer) && f.openBelow(m.point, rel, v2) {
+		if rel, ok := m.below(cgPath); ok && m.v2 == v2 && (v2 || m.freezer) && f.openBelow(m, rel) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *freezer) openBelow(point, rel string, v2 bool) bool {
-	if !v2 {
-		return f.add(path.Join(point, rel, "freezer.state"), stateFrozen, true)
+func (f *freezer) openBelow(m cgroupMount, rel string) bool {
+	if !m.v2 {
+		return f.add(path.Join(m.point, rel, "freezer.state"), stateFrozen, true)
 	}
-	if !f.add(path.Join(point, rel, "cgroup.events"), eventsFrozen, true) {
+	if !f.add(path.Join(m.point, rel, "cgroup.events"), eventsFrozen, true) {
 		return false
 	}
-	for range maxCgroupDepth {
-		f.add(path.Join(point, rel, "cgroup.freeze"), freezeAsked, false)
-		if rel == "/" || rel == "." || rel == "" {
-			break
-		}
-		rel = path.Dir(rel)
+	for dir := range m.levels(rel) {
+		f.add(path.Join(dir, "cgroup.freeze"), freezeAsked, false)
 	}
 	return true
 }

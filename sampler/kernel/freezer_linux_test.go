@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestFreezerHidden: where the cgroups of a frozen process are not mounted, the kernel's place of its main thread says that it is frozen.
+// TestFreezerHidden: where the cgroups of a frozen process are not mounted, the kernel's place of its main thread says
+// that it is frozen.
 func TestFreezerHidden(t *testing.T) {
 	for _, v2 := range []bool{true, false} {
 		cmd := exec.Command("sleep", "3600")

@@ -12,19 +12,14 @@ const noFD = -1
 
 // openDir opens a directory to look things up in. Held open it names the same process forever: once that process is
 // gone look-ups fail, even when its PID is used again.
-func openDir(path string) (int, error) {
-	for {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
-}
+func openDir(path string) (int, error) { return openWith(noFD, path, unix.O_DIRECTORY) }
 
 // openAt opens a file below a directory for reading.
-func openAt(dir int, name string) (int, error) {
+func openAt(dir int, name string) (int, error) { return openWith(dir, name, 0) }
+
+func openWith(dir int, name string, flags int) (int, error) {
 	for {
-		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
 		if err != unix.EINTR {
 			return fd, err
 		}
@@ -32,14 +27,7 @@ func openAt(dir int, name string) (int, error) {
 }
 
 // pread reads a /proc file from its beginning.
-func pread(fd int, buf []byte) (int, error) {
-	for {
-		n, err := unix.Pread(fd, buf, 0)
-		if err != unix.EINTR {
-			return n, err
-		}
-	}
-}
+func pread(fd int, buf []byte) (int, error) { return readMore(fd, buf, 0) }
 
 // readMore reads on from a position, for files longer than one buffer.
 func readMore(fd int, buf []byte, off int64) (int, error) {
@@ -109,7 +97,7 @@ func monotonic() int64 {
 // listNumbers appends the entries of a directory that are numbers (tids, pids, descriptors), in the kernel's order.
 // name is relative to dir and must not name a symbolic link's target that can be replaced.
 func listNumbers(dir int, name, path string, buf []int32) ([]int32, error) {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openWith(dir, name, unix.O_DIRECTORY)
 	if err != nil {
 		return buf, &Error{"open", path, err}
 	}

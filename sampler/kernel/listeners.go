@@ -15,7 +15,7 @@ import (
 const (
 	// maxListeners bounds the addresses of this machine whose listeners are remembered.
 	maxListeners = 256
-	// linksPerLook is how many descriptors are looked at between two looks whether the search is wanted still: under a millisecond.
+	// linksPerLook is after how many descriptors the search asks whether it is still wanted: under a millisecond.
 	linksPerLook = 256
 	// maxListenerLinks bounds the descriptors of all processes that are looked at for listening sockets in one search, each 3 µs:
 	// the processes with the lowest PIDs first.
@@ -194,7 +194,7 @@ func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string
 			}
 			return 0, peer, false
 		}}
-		// What can't be read names nobody.
+		// What can't be read names no program.
 		_ = p.readTable(listening, nil, found)
 	}
 	return byLink
@@ -205,7 +205,7 @@ func socketLink(inode uint64) string { return "socket:[" + strconv.FormatUint(in
 
 // likelyHolders lists all processes: those that listened at one of some addresses the last time first, then in the order of their PIDs.
 func (p *peers) likelyHolders(wanted map[netip.AddrPort]struct{}) []int {
-	all := processes()
+	all, _ := processes() // without a list nobody is found
 	var first []int
 	p.mu.Lock()
 	for at := range wanted {
@@ -240,22 +240,12 @@ func programName(pid int) string {
 }
 
 // processes lists all processes, in the order of their PIDs.
-func processes() []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
-	var pids []int
-	for _, n := range names {
-		if pid, ok := parseInt32(n); ok {
-			pids = append(pids, int(pid))
-		}
+func processes() ([]int, error) {
+	list, err := listNumbers(noFD, "/proc", "/proc", nil)
+	pids := make([]int, len(list))
+	for i, pid := range list {
+		pids[i] = int(pid)
 	}
 	slices.Sort(pids)
-	return pids
+	return pids, err
 }

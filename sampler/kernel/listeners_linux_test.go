@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListeners: of connections within the machine the process that listens at their other end is named, by the search that goes on
-// beside the sampling, also where one socket listens at the addresses of several. A search that was ended is made up for.
+// TestListeners: of connections within the machine the process that listens at their other end is named, by the search
+// that goes on beside the sampling, also where one socket listens at the addresses of several. A search that was ended
+// is made up for.
 func TestListeners(t *testing.T) {
 	listener, err := net.Listen("tcp4", "0.0.0.0:0")
 	if err != nil {

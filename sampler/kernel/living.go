@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// livingRestNS is the least time between two looks for a task that lives: closed descriptors look like those of a task that has ended.
+// livingRestNS is the least time between two searches for a task that lives: closed descriptors look like a task that
+// has ended.
 const livingRestNS = 100e6
 
 // living is the folder in /proc of a task that has the memory, the descriptors and the cgroup of its process: /proc/PID, until the first
@@ -59,7 +60,8 @@ func (l *living) at() int {
 	return l.dir
 }
 
-// move goes over to the folder of another task if that of this one has ended. The caller holds mu, or nothing else has the folder yet.
+// move goes over to the folder of another task if this one has ended. The caller holds mu, or is the folder's only
+// user.
 func (l *living) move() bool {
 	var buf [1024]byte
 	b, err := readWhole(l.at(), "stat", "stat", buf[:])

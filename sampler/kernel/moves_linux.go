@@ -30,8 +30,8 @@ const (
 	recordHeader                                     = 8
 )
 
-// Moves has the kernel tell when threads of a process get and lose a CPU. It costs the thread some 50 ns a switch, needs no privilege
-// for processes of the same user, and wakes nobody. It is for one goroutine.
+// Moves has the kernel report when threads of a process get and lose a CPU. It costs the thread about 50 ns a switch,
+// needs no privilege for processes of the same user, and wakes no thread. It is for one goroutine.
 type Moves struct {
 	pid   int
 	rings map[int32]*moveRing
@@ -121,7 +121,8 @@ func (m *Moves) grow(tid int32, r *moveRing) {
 	r.mem = mem
 }
 
-// pagesFor is how many pages of events one more thread than n has room for, a power of two: some 2 MB for 32 threads and for 128.
+// pagesFor is how many pages of events one more thread than n has room for, a power of two: about 2 MB for 32 threads
+// and for 128.
 func pagesFor(n int) int {
 	switch {
 	case n < 32:
@@ -132,7 +133,7 @@ func pagesFor(n int) int {
 	return leastMovePages
 }
 
-// refusal says why the kernel does not tell of a thread.
+// refusal says why the kernel does not report a thread's moves.
 func (m *Moves) refusal(tid int32, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -179,8 +180,8 @@ func (m *Moves) Forget(tid int32) {
 	closeFD(r.fd)
 }
 
-// Read calls take with the events of all threads since the last call, those of each in their order. Threads that have ended are no longer
-// followed. It returns how many events had no room since the start.
+// Read calls take with the events of all threads since the last call, each thread's in their order. Threads that have
+// ended are no longer followed. It returns how many events had no room since the start.
 func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 	for tid, r := range m.rings {
 		ended := false

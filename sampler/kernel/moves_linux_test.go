@@ -33,8 +33,8 @@ func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, end
 	return <-tids, begin, done, over
 }
 
-// TestMoves: the events of a thread are as many as its switches by the kernel's own count, they alternate, their times fit, and its end is
-// told.
+// TestMoves: the events of a thread are as many as its switches by the kernel's own count, they alternate, their times
+// fit, and its end is told.
 func TestMoves(t *testing.T) {
 	const n = 50
 	tid, start, slept, ended := sleeping(t, n)
@@ -137,8 +137,8 @@ func TestMovesTellOfChildren(t *testing.T) {
 	t.Errorf("thread %d is not among those that were made: %v", child, made)
 }
 
-// TestMovesAreBounded: a ring that is full loses events, which is counted, and goes on. More threads than there is room for are refused,
-// with the reason.
+// TestMovesAreBounded: a ring that is full loses events, which is counted, and goes on. More threads than there is room
+// for are refused, with the reason.
 func TestMovesAreBounded(t *testing.T) {
 	tid, start, slept, _ := sleeping(t, 0)
 	m := OpenMoves(os.Getpid())

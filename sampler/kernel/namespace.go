@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// minRefreshNS is the least time between two looks through all threads for a tid that is not known: a stale tid (after
-// a fork 3.1 and 3.2 keep the parent's) would otherwise cost a directory listing each tick.
+// minRefreshNS is the least time between two searches of all threads for an unknown tid. A stale tid (after a fork 3.1
+// and 3.2 keep the parent's) would otherwise cost a directory listing each tick.
 const minRefreshNS = 20e6
 
-// Namespace turns the tids that a process stores, which are those of its own PID namespace, into ddtop's (NSpid in
+// Namespace turns the tids that a process stores, from its own PID namespace, into ddtop's (NSpid in
 // /proc/PID/task/TID/status). It is for one goroutine.
 type Namespace struct {
 	pid      int
@@ -59,9 +59,9 @@ func (n *Namespace) Close() error {
 // translatesNothing reports whether the process's tids need no translation.
 func (n *Namespace) translatesNothing() bool { return n.identity }
 
-// Host returns ddtop's tid for the one that the process stores. ok is false when no thread has it (any more). A tid not
-// seen before costs a look through the threads, at most every 20 ms. Where nothing needs translation it returns tid
-// without asking whether such a thread exists.
+// Host returns ddtop's tid for the one that the process stores. ok is false when no thread has it. A new tid costs a
+// search of the threads, at most every 20 ms. If nothing needs translation, Host returns tid without asking whether
+// such a thread exists.
 func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	if n.identity {
 		return tid, tid > 0
@@ -143,7 +143,7 @@ func (n *Namespace) refresh() error {
 	return nil
 }
 
-// parseNSpid reads the NSpid line of a status file: the tid in each PID namespace from that of /proc's mount inward
+// parseNSpid reads the NSpid line of a status file: the tid in each PID namespace, from /proc's mount inward
 // (proc_pid_status(5)). depth is how many there are.
 func parseNSpid(status []byte) (outer, inner int32, depth int, ok bool) {
 	b, ok := field(status, "NSpid")

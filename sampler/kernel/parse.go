@@ -55,13 +55,13 @@ func takeUint(b []byte) (n uint64, rest []byte, ok bool) {
 
 // takeInt reads a decimal number with an optional minus sign at the start of b.
 func takeInt(b []byte) (n int64, rest []byte, ok bool) {
-	neg := len(b) > 0 && b[0] == '-'
-	u, rest, ok := takeUint(b[boolInt(neg):])
+	digits, negative := bytes.CutPrefix(b, []byte("-"))
+	u, rest, ok := takeUint(digits)
 	if !ok || u > 1<<63-1 {
 		return 0, b, false
 	}
 	n = int64(u)
-	if neg {
+	if negative {
 		n = -n
 	}
 	return n, rest, true
@@ -93,13 +93,6 @@ func takeHex(b []byte) (n uint64, rest []byte, ok bool) {
 	return n, b[i:], i > 0
 }
 
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // parseSchedstat reads task/TID/schedstat: time on a CPU and time runnable without one, in ns, and the number of turns on a CPU
 // (Documentation/scheduler/sched-stats.rst).
 func parseSchedstat(b []byte) (c CPU, ok bool) {
@@ -120,8 +113,8 @@ const (
 	callEnded   = -3 // "-1 0x0 0x0": ended, without a stack (collect_syscall, lib/syscall.c, Linux 4.11 and later)
 )
 
-// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c): "running"; or "-1 SP PC"; or a number, six
-// arguments, SP and PC, all but the number in hexadecimal.
+// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c). It is "running", or "-1 SP PC", or a number,
+// six arguments, SP and PC, all but the number in hexadecimal.
 func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	b = bytes.TrimRight(b, "\n")
 	if string(b) == "running" {
@@ -201,13 +194,13 @@ func parseStat(b []byte) (s processStat, ok bool) {
 	for field := 4; field <= 24; field++ {
 		b = skipSpaces(b)
 		// Fields are signed or unsigned; kernels print what does not fit a signed one as unsigned.
-		neg := len(b) > 0 && b[0] == '-'
+		digits, negative := bytes.CutPrefix(b, []byte("-"))
 		var u uint64
-		if u, b, ok = takeUint(b[boolInt(neg):]); !ok {
+		if u, b, ok = takeUint(digits); !ok {
 			return processStat{}, false
 		}
 		n := int64(u)
-		if neg {
+		if negative {
 			n = -n
 		}
 		switch field {
@@ -230,16 +223,17 @@ func parseStat(b []byte) (s processStat, ok bool) {
 
 // field returns the text after "name:" in a file of such lines (status, fdinfo), without blanks around it.
 func field(b []byte, name string) ([]byte, bool) {
-	for len(b) > 0 {
-		line := b
-		if i := bytes.IndexByte(b, '\n'); i >= 0 {
-			line, b = b[:i], b[i+1:]
-		} else {
-			b = nil
-		}
-		if len(line) > len(name) && string(line[:len(name)]) == name && line[len(name)] == ':' {
-			return bytes.TrimSpace(line[len(name)+1:]), true
+	for line := range bytes.Lines(b) {
+		if key, value, ok := bytes.Cut(line, []byte(":")); ok && string(key) == name {
+			return bytes.TrimSpace(value), true
 		}
 	}
 	return nil, false
+}
+
+// memoryField returns a field "N kB" of a file of such lines (status, smaps_rollup), in bytes.
+func memoryField(b []byte, name string) (int64, bool) {
+	_, rest, ok := bytes.Cut(b, []byte("\n"+name+":"))
+	kB, _, isNumber := takeUint(skipSpaces(rest))
+	return int64(kB) << 10, ok && isNumber && kB < 1<<50
 }

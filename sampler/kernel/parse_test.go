@@ -246,8 +246,8 @@ func TestParseSockaddr(t *testing.T) {
 	}
 }
 
-// TestServiceOfAConnection: the port that a server listens on names the service, at whichever end; one that the kernel gave to a
-// client does not.
+// TestServiceOfAConnection: the port that a server listens on names the service, at whichever end; one that the kernel
+// gave to a client does not.
 func TestServiceOfAConnection(t *testing.T) {
 	for _, c := range []struct{ local, remote, service string }{
 		{"10.0.0.1:40000", "10.0.0.5:11211", "memcached"},
@@ -263,8 +263,8 @@ func TestServiceOfAConnection(t *testing.T) {
 	}
 }
 
-// TestNewPeersForLong: of a program that connects to ever new ports, those are held that the last time has seen, and once the
-// others have left there is room for exact ones again.
+// TestNewPeersForLong: of a program that connects to ever new ports, those are held that the last time has seen, and
+// once the others have left there is room for exact ones again.
 func TestNewPeersForLong(t *testing.T) {
 	d := sampler.NewDictionary()
 	k := sampler.NewKeeper(d, 60e9)
@@ -417,11 +417,11 @@ func TestParsePressure(t *testing.T) {
 }
 
 func TestParseSwap(t *testing.T) {
-	if n, ok := parseSwap([]byte("Name:\truby\nVmPTE:\t 72 kB\nVmSwap:\t    1024 kB\nHugetlbPages:\t0 kB\n")); n != 1<<20 || !ok {
+	if n, ok := memoryField([]byte("Name:\truby\nVmPTE:\t 72 kB\nVmSwap:\t    1024 kB\nHugetlbPages:\t0 kB\n"), "VmSwap"); n != 1<<20 || !ok {
 		t.Errorf("%d, %v", n, ok)
 	}
 	for _, broken := range []string{"", "Name:\truby\n", "Name: x\nVmSwap:\tmany\n"} {
-		if n, ok := parseSwap([]byte(broken)); ok {
+		if n, ok := memoryField([]byte(broken), "VmSwap"); ok {
 			t.Errorf("%q: %d", broken, n)
 		}
 	}

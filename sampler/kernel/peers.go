@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -14,8 +15,8 @@ import (
 const (
 	// maxCachedFDs bounds the descriptors whose peer is remembered; past it all are forgotten.
 	maxCachedFDs = 8192
-	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports; past it those of connections
-	// lose the port that the kernel chose, so that a server with many short connections doesn't fill it.
+	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports. Past it,
+	// connections lose the port that the kernel chose, so that a server with many short connections doesn't fill it.
 	maxExactPeers = 4096
 	// maxAnyPeers bounds all peers; past it only the kind and the service are kept.
 	maxAnyPeers = 16384
@@ -29,7 +30,7 @@ type peer struct {
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind
-	// unsettled: a socket that had no other end yet, or whose ends could not be asked for; it is asked for again.
+	// unsettled: a socket without another end, or whose ends the kernel did not say; the next search asks again.
 	unsettled bool
 }
 
@@ -238,8 +239,6 @@ func (p *peers) linkKind(fd int32, link []byte) sampler.PeerKind {
 // fileKind distinguishes pipes and terminals from files by their type and device number.
 func fileKind(mode, major uint32) sampler.PeerKind {
 	const (
-		typeFIFO   = 0x1000 // S_IFIFO
-		typeDevice = 0x2000 // S_IFCHR
 		// Character devices, Documentation/admin-guide/devices.txt.
 		majorTTY      = 4 // tty0…, ttyS0…
 		majorTTYOther = 5 // tty, console, ptmx
@@ -247,9 +246,9 @@ func fileKind(mode, major uint32) sampler.PeerKind {
 		majorPTSLast  = 143
 	)
 	switch {
-	case mode == typeFIFO:
+	case mode == syscall.S_IFIFO:
 		return sampler.PeerPipe
-	case mode == typeDevice &&
+	case mode == syscall.S_IFCHR &&
 		(major == majorTTY || major == majorTTYOther || major >= majorPTSFirst && major <= majorPTSLast):
 		return sampler.PeerTTY
 	}
@@ -294,10 +293,7 @@ func (p *peers) pidOfPidfd(fd int32) int32 {
 	if err != nil {
 		return 0
 	}
-	text, ok := field(buf[:read], "Pid")
-	if !ok {
-		return 0
-	}
+	text, _ := field(buf[:read], "Pid")
 	n, _ := parseInt32(string(text))
 	return n
 }

@@ -3,7 +3,6 @@ package kernel
 import (
 	"bytes"
 	"path"
-	"strings"
 
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -11,8 +10,8 @@ import (
 // pressureNames are the resources that the kernel accounts stalls of (Documentation/accounting/psi.rst).
 var pressureNames = [...]string{"cpu", "memory", "io"}
 
-// pressure reads how long tasks stood still for lack of CPU, memory or I/O (PSI): of the process's own cgroup where that
-// is known, which is hierarchy v2 alone, else of the whole machine.
+// pressure reads how long tasks stood still for lack of CPU, memory or I/O (PSI). It reads the process's own cgroup if
+// that is known, which takes hierarchy v2, else the whole machine.
 type pressure struct {
 	fds    [len(pressureNames)]int
 	source sampler.PressureSource
@@ -88,16 +87,15 @@ func (p *pressure) read(buf []byte) sampler.Pressure {
 	return out
 }
 
-// unifiedCgroup is the folder of a process's cgroup in hierarchy v2, as far as it is mounted here. The root is none: it has
-// the machine's figures, if any.
+// unifiedCgroup is the folder of a process's cgroup in hierarchy v2, if it is mounted here. The root is none: its
+// figures, if any, are the machine's.
 func unifiedCgroup(mounts []cgroupMount, text string) (string, bool) {
-	for line := range strings.Lines(text) {
-		p, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
-		if !ok || p == "/" {
+	for controllers, p := range cgroupPaths(text) {
+		if controllers != "" || p == "/" {
 			continue
 		}
 		for _, m := range mounts {
-			if rel, ok := m.below(strings.TrimSuffix(p, " (deleted)")); m.v2 && ok && rel != "/" {
+			if rel, ok := m.below(p); m.v2 && ok && rel != "/" {
 				return path.Join(m.point, rel), true
 			}
 		}
@@ -126,14 +124,4 @@ func parsePressure(b []byte) (some, full int64) {
 		}
 	}
 	return some, full
-}
-
-// parseSwap finds VmSwap in /proc/PID/status, in bytes; ok is false where the kernel has no swap support.
-func parseSwap(b []byte) (bytesSwapped int64, ok bool) {
-	_, rest, ok := bytes.Cut(b, []byte("\nVmSwap:"))
-	if !ok {
-		return 0, false
-	}
-	kb, _, ok := takeUint(bytes.TrimLeft(rest, " \t"))
-	return int64(kb) << 10, ok && kb < 1<<50
 }

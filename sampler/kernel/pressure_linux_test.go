@@ -73,7 +73,7 @@ func TestPressure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want, ok := parseSwap(status); !ok && strings.Contains(string(status), "VmSwap") || want != read.SwapBytes {
+	if want, ok := memoryField(status, "VmSwap"); !ok && strings.Contains(string(status), "VmSwap") || want != read.SwapBytes {
 		t.Errorf("swapped %d, status says %d", read.SwapBytes, want)
 	}
 }

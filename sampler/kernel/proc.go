@@ -82,10 +82,11 @@ func (p *ProcReader) Close() error {
 	return nil
 }
 
-// Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat) or frozen (its cgroups), resident
-// memory (statm), swapped memory (status), the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the
-// pressure on the cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. It costs some 25 µs. Proportional
-// memory and context switches take longer: see Slow. If the task that the files are of has ended, they are opened anew, of another one.
+// Read returns the counters: CPU times with a resolution of 10 ms, major faults and whether it is stopped (stat) or
+// frozen (its cgroups), resident memory (statm), swapped memory (status), the throttling of the innermost cgroup that
+// has a CPU limit (cpu.stat), and the pressure on the cgroup or the machine. nowNS is CLOCK_MONOTONIC and becomes
+// AtNS. It costs about 25 µs. Proportional memory and context switches take longer: see Slow. If the task whose files
+// it reads has ended, it opens another's.
 func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	out, err := p.read(nowNS)
 	if errors.Is(err, ErrGone) && p.proc.moved() {
@@ -131,7 +132,7 @@ func (p *ProcReader) read(nowNS int64) (sampler.Proc, error) {
 	if n, err = pread(p.status, p.buf[:]); err != nil {
 		return sampler.Proc{}, p.errorOf("status", err)
 	}
-	out.SwapBytes, _ = parseSwap(p.buf[:n]) // a kernel without swap has swapped nothing
+	out.SwapBytes, _ = memoryField(p.buf[:n], "VmSwap") // a kernel without swap has swapped nothing
 	th, err := p.cgroup.read(p.buf[:])
 	if err != nil {
 		return sampler.Proc{}, err

@@ -335,8 +335,8 @@ func TestForeignCalls(t *testing.T) {
 	})
 }
 
-// reader386 is a 32-bit program, an ELF file of one segment, that reads a byte from standard input and exits. To have the Go
-// command build one takes it a minute where nothing of that machine is in its cache.
+// reader386 is a 32-bit program, an ELF file of one segment, that reads a byte from standard input and exits. To have
+// the Go command build one takes it a minute where nothing of that machine is in its cache.
 func reader386(t *testing.T) []byte {
 	t.Helper()
 	const base, headers = 0x08048000, 52 + 32

@@ -28,10 +28,8 @@ func ReadSelf() (sampler.Self, error) {
 	if err != nil {
 		return sampler.Self{}, err
 	}
-	if text, ok := field(b, "VmHWM"); ok {
-		if kB, _, ok := takeUint(text); ok && kB < 1<<40 {
-			s.MaxRSSBytes = int64(kB) * 1024
-		}
+	if peak, ok := memoryField(b, "VmHWM"); ok {
+		s.MaxRSSBytes = peak
 	}
 	return s, nil
 }

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,9 +14,9 @@ const (
 	// pages and holds its mmap lock for reading, which delays a thread of it that maps or unmaps memory: 0.24 ms at 14 MB,
 	// 1.4 ms at 250 MB. So it is asked seldom, and of a large process less often still.
 	rollupEveryNS = 10e9
-	// rollupRest times as long as a reading took is how long none follows: they take a thousandth of the time at most.
+	// rollupRest times as long as a reading took, none follows: they take a thousandth of the time at most.
 	rollupRest = 1000
-	// switchesRest is the same of counting context switches, which takes some 7 µs a thread: half a percent of the time at
+	// switchesRest is the same for counting context switches, at about 7 µs a thread: half a percent of the time at
 	// most.
 	switchesRest = 200
 	// maxSwitchTasks bounds the threads whose context switches are counted: the oldest ones.
@@ -26,8 +25,8 @@ const (
 
 // SlowCounts are the counters of a process that Slow reads.
 type SlowCounts struct {
-	// PSSBytes is the proportional memory (Pss of smaps_rollup, Linux 4.14 and later) as it was read last, in bytes; 0: not
-	// known.
+	// PSSBytes is the proportional memory last read, in bytes (Pss of smaps_rollup, Linux 4.14 and later). It is zero
+	// if unknown.
 	PSSBytes int64
 	// Switches is how often the process's threads were given a CPU since the first Read (the third field of
 	// task/TID/schedstat, Documentation/scheduler/sched-stats.rst).
@@ -111,7 +110,7 @@ func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 		if err != nil {
 			return 0, err
 		}
-		pss, ok := parsePSS(buf[:n])
+		pss, ok := memoryField(buf[:n], "Pss")
 		if !ok {
 			return 0, errFormat
 		}
@@ -130,16 +129,6 @@ func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 		}
 	}
 	return r.pss
-}
-
-// parsePSS reads the line "Pss: N kB", which comes after a head of the range and one of Rss.
-func parsePSS(b []byte) (int64, bool) {
-	_, rest, ok := bytes.Cut(b, []byte("\nPss:"))
-	if !ok {
-		return 0, false
-	}
-	kb, _, ok := takeUint(bytes.TrimLeft(rest, " \t"))
-	return int64(kb) << 10, ok && kb < 1<<50
 }
 
 // switches adds up how often the threads of a process were given a CPU. The kernel counts by thread, and forgets those that

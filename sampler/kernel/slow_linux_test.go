@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestPSS compares with the file itself, read before and after; what other processes share of the pages changes meanwhile.
+// TestPSS compares with the file itself, read before and after; what other processes share of the pages changes
+// meanwhile.
 func TestPSS(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -24,7 +25,7 @@ func TestPSS(t *testing.T) {
 		if err != nil {
 			t.Skip(err) // before 4.14
 		}
-		pss, ok := parsePSS(b)
+		pss, ok := memoryField(b, "Pss")
 		if !ok || pss <= 0 {
 			return 0 // it has no memory of its own before its exec
 		}
@@ -114,11 +115,11 @@ func TestSwitches(t *testing.T) {
 
 func TestParsePSS(t *testing.T) {
 	const whole = "00400000-7ffe83ba2000 ---p 00000000 00:00 0    [rollup]\nRss:    5432 kB\nPss:     123 kB\nPss_Dirty: 7 kB\n"
-	if n, ok := parsePSS([]byte(whole)); !ok || n != 123<<10 {
+	if n, ok := memoryField([]byte(whole), "Pss"); !ok || n != 123<<10 {
 		t.Error(n, ok)
 	}
 	for _, bad := range []string{"", "Pss: 1 kB", "\nPss:", "\nPss: x kB", "\nPss_Dirty: 7 kB", "\nPss: 99999999999999999 kB"} {
-		if n, ok := parsePSS([]byte(bad)); ok {
+		if n, ok := memoryField([]byte(bad), "Pss"); ok {
 			t.Errorf("%q was taken: %d", bad, n)
 		}
 	}

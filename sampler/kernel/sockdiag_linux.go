@@ -33,7 +33,7 @@ const (
 // diagPatience is how long, in s, the kernel may take for one part of an answer.
 const diagPatience = 2
 
-// maxDiagParts bounds the parts of one list of sockets: some 64 KB each, 400,000 sockets.
+// maxDiagParts bounds the parts of one list of sockets: about 64 KB each, 400,000 sockets.
 const maxDiagParts = 1024
 
 // sockDiag asks the kernel for sockets of one network namespace (sock_diag(7)).
@@ -123,7 +123,7 @@ func inetRequest(family, protocol byte) []byte {
 	return b
 }
 
-// named finds wanted sockets by their inodes: those of Unix one by one, the others in the lists of all that there are.
+// named finds wanted sockets by their inodes: Unix sockets one by one, the others in lists of all that there are.
 func (d *sockDiag) named(wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	for inode := range wanted {
 		request := make([]byte, unixRequestSize)

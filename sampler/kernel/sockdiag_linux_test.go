@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListenersAmongMany: the socket that listens at an address is found by one question, however it listens, and however many connections
-// lead there; a client's port has none.
+// TestListenersAmongMany: the socket that listens at an address is found by one question, however it listens, and
+// however many connections lead there; a client's port has none.
 func TestListenersAmongMany(t *testing.T) {
 	tasks, _ := openTasks(t, os.Getpid())
 	diag := tasks.peers.diag()

@@ -31,7 +31,7 @@ func openSocketAsker(pid int) (socketAsker, error) {
 	}
 }
 
-// pidfdThread is PIDFD_THREAD of pidfd_open(2): the number is that of any thread (Linux 6.9).
+// pidfdThread is PIDFD_THREAD of pidfd_open(2): the number may be any thread's (Linux 6.9).
 const pidfdThread = unix.O_EXCL
 
 // askThrough has the descriptors of a task asked for, once the first thread has ended and has none. An older kernel takes the first thread's
@@ -69,7 +69,7 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	return askSocket(own)
 }
 
-// streamMS is how long after the last thing that this end sent what comes is taken to be no answer to it any more, in ms.
+// streamMS is how long after this end last sent something incoming data no longer counts as an answer, in ms.
 const streamMS = 5000
 
 // listens reports whether a TCP connection is one on which this end waits for what the other sends of its own accord: data came
@@ -99,7 +99,7 @@ func askSocket(fd int) (p sampler.Peer, settled bool, err error) {
 	}
 	domain, kind, listens := option(unix.SO_DOMAIN), option(unix.SO_TYPE), option(unix.SO_ACCEPTCONN) != 0
 	if err != nil {
-		// Not a socket any more: the descriptor has been used again since its link was read.
+		// It is another file by now: the descriptor was used again after its link was read.
 		return p, false, &Error{"getsockopt", "socket", unix.ENOTSOCK}
 	}
 	local, localErr := unix.Getsockname(fd)

@@ -53,12 +53,12 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 	return known.peer, known.found
 }
 
-// ResolveSockets names the sockets that Describe could not, by asking the kernel for the sockets of the target's network namespace
-// (sock_diag(7)). Where ddtop may not, it reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That can cost milliseconds, so it is to be
-// called from another goroutine than the sampling one, as often as the caller likes: it searches at most every 5 s, less often where there are
-// many sockets, and only when a socket waits to be named, or who listens at the other end of one. It returns how many it has named; nowNS is
-// CLOCK_MONOTONIC.
-// When ctx ends, the search for listeners does, and is begun anew next time.
+// ResolveSockets names the sockets that Describe could not. It asks the kernel for the sockets of the target's network
+// namespace (sock_diag(7)) or, if ddtop may not, reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That can
+// cost milliseconds: call it from another goroutine than the sampling one, as often as you like. It searches at most
+// every 5 s, less often if there are many sockets, and only when a socket or the listener at its other end waits to be
+// named. It returns how many it has named; nowNS is CLOCK_MONOTONIC. When ctx ends, so does the search for listeners;
+// the next call begins it anew.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
 }

@@ -60,7 +60,7 @@ var ownCalls = sync.OnceValue(func() []string {
 	return syscallNames(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH])
 })
 
-// maxSyscalls bounds the numbers that a name is kept for: unnamed ones and those of the table.
+// maxSyscalls bounds the system call numbers for which a name is kept: those of the table, and unnamed ones.
 const maxSyscalls = 4096
 
 // namer gives system calls their names.

@@ -14,14 +14,15 @@ import (
 // open, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
 const maxOpenFiles = 3000
 
-// idleUses times the limit is how many reads of other files make a kept one count as not needed any more.
+// idleUses times the limit is after how many reads of other files a kept one counts as no longer needed.
 const idleUses = 64
 
 // Call is what a thread does in the kernel.
 type Call struct {
-	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait");
-	// "syscall_NR" for a number without a name; sampler.SyscallRunning for a thread that runs or is runnable;
-	// sampler.SyscallNone for one that sleeps outside a system call (a page fault, a stop); sampler.SyscallEnded for one that has ended.
+	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait"). It is
+	// "syscall_NR" for a number without a name, sampler.SyscallRunning for a thread that runs or is runnable,
+	// sampler.SyscallNone for one that sleeps outside a system call (a page fault, a stop), and sampler.SyscallEnded
+	// for one that has ended.
 	Name string
 	// Args are its arguments as registers; of a 32-bit argument the upper half is not defined.
 	Args [6]uint64
@@ -188,8 +189,8 @@ func (t *Tasks) Comm(tid int32) (string, error) {
 	return string(b), nil
 }
 
-// Forget closes what is kept open for a thread. Threads that end and are not asked for any more are also dropped by
-// themselves once the room is needed.
+// Forget closes what is kept open for a thread. Threads that ended and are no longer asked for are also dropped once
+// the room is needed.
 func (t *Tasks) Forget(tid int32) {
 	files := t.tasks[tid]
 	if files == nil {

@@ -123,7 +123,8 @@ func TestBlockedThreads(t *testing.T) {
 	}
 }
 
-// TestSocketsByInode names sockets without pidfd_getfd: by asking the kernel, and by the tables of /proc where ddtop may not ask.
+// TestSocketsByInode names sockets without pidfd_getfd: by asking the kernel, and by the tables of /proc where ddtop
+// may not ask.
 func TestSocketsByInode(t *testing.T) {
 	for _, tables := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tables=%v", tables), func(t *testing.T) { socketsByInode(t, tables) })

@@ -14,13 +14,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// letGoAfter is how long a read of the target is waited for after whoever wanted it has given up. A tick takes milliseconds.
-// But a read of memory lasts until the target's page is there, which may be never (userfaultfd(2), FUSE, swap on a disk
-// that hangs), and no signal ends it but the one that ends ddtop.
+// letGoAfter is how long a read of the target is waited for after its caller has given up. A tick takes milliseconds.
+// But a read of memory lasts until the target's page is there, which may be never (userfaultfd(2), FUSE, swap on a
+// disk that hangs), and no signal ends it but the one that ends ddtop.
 const letGoAfter = 500 * time.Millisecond
 
-// NoAnswer returns the error, an attach.ErrNoAnswer, for a question to a process's memory or to the kernel that was not
-// answered. err says why it is not waited for any longer; nil when that goes without saying.
+// NoAnswer returns an attach.ErrNoAnswer for a question that was not answered. err says why ddtop stops waiting, or is
+// nil.
 func NoAnswer(pid int, err error) error {
 	return &attach.TargetError{PID: pid, Kind: attach.ErrNoAnswer, Err: err,
 		Cause: "reading its memory has not come back: a page does not come (userfaultfd, FUSE, swap on a disk that hangs), " +
@@ -45,7 +45,7 @@ type lane struct {
 
 func newLane(pid int) lane { return lane{pid: pid, working: make(chan struct{}, 1)} }
 
-// close calls end when nothing is being done, and nothing will be any more: at once, or when what was left to itself has returned.
+// close calls end once no work runs and none will start. It may call end at once.
 func (l *lane) close(end func() error) error {
 	if l.left.Load() {
 		go func() {
@@ -105,8 +105,7 @@ func (l *lane) apart(ctx context.Context, work func() error, leave func()) error
 	return end.err
 }
 
-// result is apart for work that returns something. drop, which may be nil, takes what is returned without an error when nobody waits for
-// it any more.
+// result is apart for work that returns a value. drop, which may be nil, takes a value that comes too late.
 func result[T any](ctx context.Context, l *lane, work func() (T, error), drop func(T)) (T, error) {
 	type returned struct {
 		v   T
@@ -146,8 +145,7 @@ func result[T any](ctx context.Context, l *lane, work func() (T, error), drop fu
 	return none, err
 }
 
-// Silent is how long the tick under way has lasted: much longer than a few milliseconds when the target's memory or the
-// kernel does not answer. It may be called from any goroutine.
+// Silent is how long the current tick has lasted. It is long if the target's memory or the kernel does not answer.
 func (s *sampling) Silent() time.Duration {
 	if began := s.tickBegan.Load(); began != 0 {
 		return time.Duration(pace.Monotonic() - began)

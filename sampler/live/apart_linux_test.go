@@ -106,7 +106,8 @@ func TestSamplingThreadEnds(t *testing.T) {
 	}
 }
 
-// TestRunsInARow: the end of one run's context, which comes on a goroutine of its own, does not end the next run's ticks.
+// TestRunsInARow: the end of one run's context, which comes on a goroutine of its own, does not end the next run's
+// ticks.
 func TestRunsInARow(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)

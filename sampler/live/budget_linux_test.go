@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// alternates computes in turn at the bottom of a deep stack, which is dear to read, and of a flat one, for 3 to 9 ms each, and
-// says in the end when it did: pairs of CLOCK_MONOTONIC in ns, the deep ones first.
+// alternates computes in turn at the bottom of a deep stack, which is dear to read, and of a flat one, for 3 to 9 ms
+// each, and says in the end when it did: pairs of CLOCK_MONOTONIC in ns, the deep ones first.
 const alternates = `
 def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
 def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end
@@ -38,11 +38,11 @@ until over
 end
 puts log.join(" "); $stdout.flush; $stdin.gets`
 
-// TestBudgetAgainstTheProgramsLog: at rates that a budget has lowered, a program that is dearer to read in one of its phases than in
-// the other is seen in each for as long as its own log says. Where the log says that it was at the instants of the ticks, each of them
-// counting for the time around it, is compared closely: that is what the clock could get wrong. What was read at them is compared more
-// widely: a stack that turns out to be a thousand frames deeper is read by a second call, for which a full machine may let ddtop wait
-// until the program is in another phase.
+// TestBudgetAgainstTheProgramsLog: at rates that a budget has lowered, a program that is dearer to read in one of its
+// phases than in the other is seen in each for as long as its own log says. Where the log says that it was at the
+// instants of the ticks, each of them counting for the time around it, is compared closely: that is what the clock
+// could get wrong. What was read at them is compared more widely: a stack that turns out to be a thousand frames deeper
+// is read by a second call, for which a full machine may let ddtop wait until the program is in another phase.
 func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t) // 20 s
@@ -81,8 +81,9 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	if all := looks[len(looks)-1].ns - looks[0].ns; lowered < all/2 {
 		t.Errorf("the rates were lowered in %d of %d ns: the budget is to force that", lowered, all)
 	}
-	// Each look counts for the time around it, its cell. What it is wrong by are those of the cell's ns that it calls what they are not.
-	// These add up by turns of the program, of which the rests don't depend on each other: the deviation of their sum is measured.
+	// Each look counts for the time around it, its cell. What it is wrong by are those of the cell's ns that it calls
+	// what they are not. These add up by turns of the program, of which the rests don't depend on each other: the
+	// deviation of their sum is measured.
 	var sum, squares, hits, clock, deep, turn, variance float64
 	turns, of := 0, -1
 	for i := 2; i < len(looks)-1; i++ {
@@ -117,8 +118,8 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	}
 }
 
-// turnsOf is how many times a program goes through its phases in what counts as one episode: so many that they are longer than the time
-// between two ticks.
+// turnsOf is how many times a program goes through its phases in what counts as one episode: so many that they are
+// longer than the time between two ticks.
 const turnsOf = 8
 
 // deepIn is how much of a stretch of time the program was in the deep phase, by its log.

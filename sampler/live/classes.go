@@ -2,8 +2,7 @@ package live
 
 import "github.com/ddtop/ddtop/sampler"
 
-// classesNS is how often new objects are looked at, in ns: 10 to 100 times a second is enough for shares to a point within
-// some seconds (docs/internals/gc.md#which-classes).
+// classesNS is the interval between looks at new objects, in ns (docs/internals/gc.md#which-classes).
 const classesNS = 50_000_000
 
 // countClasses adds the allocations by class to a sample that was just read.

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// ractorsProgram has one ractor that makes garbage and two that only count, which makes none: whatever collection goes on,
-// neither of them does it.
+// ractorsProgram has one ractor that makes garbage and two that only count, which makes none: whatever collection goes
+// on, neither of them does it.
 const ractorsProgram = `
 Warning[:experimental] = false
 counters = 2.times.map { |i| Ractor.new(i) { |n| Thread.current.name = "counts #{n}"; x = 0; x += 1 while x >= 0 } }
@@ -22,7 +22,8 @@ $stdout.flush
 sleep
 `
 
-// TestOneRactorCollects: of several ractors' threads at most one collects at an instant, and it is the one that makes garbage.
+// TestOneRactorCollects: of several ractors' threads at most one collects at an instant, and it is the one that makes
+// garbage.
 func TestOneRactorCollects(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -14,16 +14,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// coreNS is the time of a core file's one instant in the clock of its samples, whose zero is nothing: CLOCK_MONOTONIC of
-// the dump is not in a core.
+// coreNS is the time of a core file's sample. CLOCK_MONOTONIC of the dump is not in a core.
 const coreNS = 1
 
-// coreTries is how often a core is read: the sizes of stacks are known from the second time on. Its memory does not
-// change, so more helps nothing.
+// coreTries is how often a core is read. The sizes of stacks are known from the second time on.
 const coreTries = 3
 
-// Core is a Source of the one sample that a core file holds. It has no kernel's part: a thread's state is known by Ruby's
-// memory alone.
+// Core is a Source of the one sample that a core file holds. It has only what Ruby's memory says.
 type Core struct {
 	core   *attach.Core
 	module *attach.Module
@@ -34,9 +31,8 @@ type Core struct {
 	reader *ruby.Reader
 }
 
-// OpenCore finds the Ruby VM in a core file. files say where what it had mapped is, where that
-// can't be found under its own paths. Errors: those of attach.OpenCore, attach.ErrNotRuby, and those of
-// ruby.Find. Of opts only MaxDepth, Dictionary and Progress are used.
+// OpenCore finds the Ruby VM in a core file. files say where the mapped files are. It uses only MaxDepth, Dictionary
+// and Progress of opts.
 func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err

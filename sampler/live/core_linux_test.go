@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcore has gdb write a core of a living process, which goes on. whole is false where gdb says that it could not read some
-// memory: it leaves zeros there.
+// gcore has gdb write a core of a living process, which goes on. whole is false where gdb says that it could not read
+// some memory: it leaves zeros there.
 func gcore(t *testing.T, pid int) (path string, whole bool) {
 	t.Helper()
 	rubytest.Program(t, "gcore", "gdb")
@@ -75,7 +75,8 @@ func openCore(t *testing.T, path, root string) *Core {
 	return c
 }
 
-// TestCoreTruth compares the threads of a core that the kernel wrote, frame by frame with what the parked program says of itself.
+// TestCoreTruth compares the threads of a core that the kernel wrote, frame by frame with what the parked program says
+// of itself.
 func TestCoreTruth(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestCountersAtLowRates samples at the rates that a small budget leaves on a full machine. The CPU counters of threads must not get old with
-// them, and the last sample must have them up to the end: what a thread used before that would be missing. It needs a process, because
-// the rule and the end of sampling meet in the clock alone.
+// TestCountersAtLowRates samples at the rates that a small budget leaves on a full machine. The CPU counters of threads
+// must not get old with them, and the last sample must have them up to the end: what a thread used before that would be
+// missing. It needs a process, because the rule and the end of sampling meet in the clock alone.
 func TestCountersAtLowRates(t *testing.T) {
 	for _, window := range []time.Duration{0, time.Second} {
 		t.Run(window.String(), func(t *testing.T) { countersAtLowRates(t, window) })

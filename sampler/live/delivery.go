@@ -8,15 +8,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// delivery gives samples their changes, of the time until the sample, and hands them on. It is of the goroutine that called Run: the
-// clock is not held up by what comes of the probes, however much that is.
+// delivery gives samples their changes and hands them on. It belongs to the goroutine that called Run, so the clock
+// does not wait.
 type delivery struct {
 	mode     *exactMode
 	switched *switchMode
 	emit     func(*sampler.Sample)
-	// first is called with the first sample: what is seen at once does not wait for what takes longer to begin. It is nil afterwards.
+	// first is called with the first sample, and is nil afterwards. It starts what takes long.
 	first func()
-	// from is who follows the process now; nil: nobody. switches does so by thread switches.
+	// from follows the process now, or is nil. switches does so by thread switches.
 	from     *exactRun
 	switches *switchRun
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNothingIsLostAtTheEnd: whoever ends it in the midst of a batch, what was read until then is delivered, in order and
-// each tick once.
+// TestNothingIsLostAtTheEnd: whoever ends it in the midst of a batch, what was read until then is delivered, in order
+// and each tick once.
 func TestNothingIsLostAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(p *rubytest.Process, stop context.CancelFunc){
 		"quit":             func(_ *rubytest.Process, stop context.CancelFunc) { stop() },

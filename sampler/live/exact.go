@@ -14,12 +14,12 @@ var ErrExact = errors.New("exact mode can't follow this process")
 
 // ExactOptions say how the GVL is to be followed.
 type ExactOptions struct {
-	// MaxCost is the share of its own CPU time that the probes may cost the process, by estimate; beyond it they are taken out. 0:
-	// DefaultExactCost; 1: no limit.
+	// MaxCost is the share of its own CPU time that the probes may cost. Zero means DefaultExactCost. One means no
+	// limit.
 	MaxCost float64
-	// LibC has the probes put into the C library, also where libruby's own functions would do, which cost less: for tests.
+	// LibC puts the probes into the C library even if libruby's own functions would do. It is for tests.
 	LibC bool
-	// Untried: it is wanted also on a kind of processor on which exact mode has not run yet (docs/reference/exact.md#on-arm64).
+	// Untried allows a kind of processor on which exact mode has not run yet (docs/reference/exact.md#on-arm64).
 	Untried bool
 }
 
@@ -29,8 +29,8 @@ type ExactReport struct {
 	FromNS, ToNS int64
 	// Hits is how often a thread came past a probe, Lost how many records had no room.
 	Hits, Lost uint64
-	// CostNS is for how long the probes held the process's threads up, by estimate; CPUNS is the CPU time that the process took
-	// meanwhile, that included. HitNS is what one hit that made no record costs, as measured at the start.
+	// CostNS is the estimated time for which probes held up threads. CPUNS is the process's CPU time, with CostNS.
+	// HitNS is the cost of one hit.
 	CostNS, CPUNS, HitNS int64
 	Checks               exact.Checks
 	// Ended says why it ended before it was to, a clause; "" if it did not. Wrong: what was seen is not to be trusted.

@@ -19,27 +19,26 @@ import (
 )
 
 const (
-	// watchEvery is how often records are fetched while no samples come, which fetch them otherwise. The ring holds a second of the
-	// busiest load that was seen.
+	// watchEvery is the interval between fetches while no samples come. The ring holds a second of the busiest load
+	// seen.
 	watchEvery = time.Second
-	// exactBehindNS is how long records wait for earlier ones, in ns: a thread can lose its CPU between the time that a record says
-	// and the ring. Those made under the scheduler's mutex come in order anyway.
+	// exactBehindNS is how long records wait for earlier ones, in ns. A thread can lose its CPU before it writes its
+	// record.
 	exactBehindNS = 5_000_000
 	// The cost is looked at every costEveryNS at most, over the last costSpanNS at least, and maxSpans looks at most.
 	costEveryNS, costSpanNS, maxSpans = 200_000_000, 1_000_000_000, 8
-	// freeCost is the share of a CPU that the probes may cost in any case: of a process that mostly sleeps each wake-up is dear
-	// beside the little that it takes itself.
+	// freeCost is the share of a CPU that the probes may always cost. Wake-ups of a mostly idle process are expensive.
 	freeCost = 0.001
 	// maxSeen bounds what sampling saw and is still to be compared; what is beyond is not.
 	maxSeen = 1 << 14
-	// checkFrom is how many turns say enough; wrongFrom the share of those that sampling saw which may not fit, unclosedFrom of those
-	// that may have no end. On a full machine sampling sees above all the turns of threads that have lost their CPU, once in a while just
-	// before their record is made; records that miss turns fit hardly ever.
+	// checkFrom is the number of turns that is enough for a check. wrongFrom is the share of seen turns that may not
+	// fit, unclosedFrom the share that may have no end. On a full machine some fit badly, because a thread lost its
+	// CPU before its record.
 	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
-	// movesProve is how many times sampling has to see the GVL change hands without any record. One change can be seen before its record is
-	// made, by a thread that has just lost its CPU, and the owner can be set twice before that.
+	// movesProve is how often sampling must see the GVL change hands without any record. One change can be seen too
+	// early.
 	movesProve = 3
-	// doubtFrom is how many turns with such shares are a reason to tell of no changes until more is known.
+	// doubtFrom is after how many turns with such shares no changes are reported until more is known.
 	doubtFrom = 10
 )
 
@@ -48,19 +47,19 @@ type exactRun struct {
 	source *Source
 	clock  int32 // of the process's CPU time
 	max    float64
-	// fromNS is from when on it is followed, toNS until when, CLOCK_MONOTONIC in ns; 0: it goes on.
+	// fromNS is from when it is followed, toNS until when, CLOCK_MONOTONIC in ns. toNS is zero while it goes on.
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is until when all records were handed on, lookedNS when that was done last.
 	fedNS, lookedNS atomic.Int64
 
-	stop chan struct{} // closed with toNS
+	quit chan struct{} // closed with toNS
 	done chan struct{} // closed when the probes are out
 
 	mu     sync.Mutex // guards what follows
 	probes *probe.Probes
 	to     *exact.Machine
-	// changes makes those of samples; changed counts them.
+	// changes makes the changes of samples; changed counts them.
 	changes *exact.Collector
 	changed uint64
 	report  ExactReport
@@ -109,7 +108,7 @@ func (x *exactRun) cpu() (int64, error) {
 type witness struct {
 	seen    []seen // in order of time
 	ractors bool   // there were several
-	// owner is who held the GVL in the last sample that could tell, once there was one; moved counts how often it was another one than before.
+	// owner held the GVL in the last sample that could tell. moved counts changes of the owner.
 	owner     sampler.ThreadID
 	ownerSeen bool
 	moved     int
@@ -147,7 +146,7 @@ func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 // on reports whether what happens now is followed.
 func (x *exactRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind says in how many ns all that was recorded until a time can have been handed on; 0: it has been, or never will be.
+// behind returns in how many ns all records until a time are handed on. Zero means that they are, or never will be.
 func (x *exactRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -180,10 +179,10 @@ func (x *exactRun) run() {
 	exited := x.source.proc.Exited()
 	for ended := false; !ended; {
 		select {
-		case <-x.stop:
+		case <-x.quit:
 			ended = true
 		case <-exited:
-			x.endWith("the process exited")
+			x.end("the process exited")
 		case <-tick.C:
 			if pace.Monotonic()-x.lookedNS.Load() >= int64(watchEvery)/2 {
 				x.look()
@@ -193,8 +192,7 @@ func (x *exactRun) run() {
 	x.finish()
 }
 
-// look takes what the ring has, hands on what no earlier record can come before any more, and ends it when a limit is reached. It is for
-// any goroutine.
+// look drains the ring, hands on complete records, and ends the run at a limit. It is for any goroutine.
 func (x *exactRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -239,7 +237,7 @@ func (x *exactRun) drain(now int64) error {
 	return nil
 }
 
-// stacked adds a stack to the record that it came with, which is one of the last. A stack whose record had no room goes nowhere.
+// stacked adds a stack to its record, one of the last. It drops a stack whose record was lost.
 func (x *exactRun) stacked(s *takenStack) {
 	for i := len(x.pending) - 1; i >= 0 && x.pending[i].NS >= s.ns-exactBehindNS; i-- {
 		if r := &x.pending[i]; r.NS == s.ns && r.TID == s.tid && r.Kind == exact.Unlocked {
@@ -286,8 +284,7 @@ func (x *exactRun) feed(untilNS int64) {
 	}
 }
 
-// forgetGone ends the threads whose ends are among the records that were lost, once all others of until then have been handed on: else they
-// would be told to wait, or to hold the GVL, for ever.
+// forgetGone ends the threads whose end records were lost. Otherwise they would wait, or hold the GVL, for ever.
 func (x *exactRun) forgetGone(atNS int64) {
 	x.lostNS = 0
 	tids, err := x.source.proc.TIDs(nil)
@@ -306,7 +303,7 @@ const changeUnit = 100
 // rounded is a time in the unit that changes come in: two records of one thread lie further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// compare compares what sampling saw since a time with the records, as far as they have been handed on.
+// compare compares what sampling saw since a time with the records handed on so far.
 func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	n := 0
 	for ; n < len(x.seen) && x.seen[n].atNS+exact.SlackNS <= fedNS; n++ {
@@ -317,15 +314,14 @@ func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	x.seen = slices.Delete(x.seen, 0, n)
 }
 
-// fits reports whether the records fit together, and to what sampling saw, as far as is known of so many turns at least.
+// fits reports whether records agree with each other and with what sampling saw, given at least so many turns.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
 	return (seen < turns || float64(c.Disagreed) <= wrongFrom*float64(seen)) && (c.Runs < turns || float64(c.Unclosed) <= unclosedFrom*float64(c.Runs))
 }
 
-// movedUnseen reports whether sampling saw the GVL change hands at least so many times while there was no record at all: each change passes a
-// probe, and all records of until the last sample have been fed.
+// movedUnseen reports whether sampling saw the GVL change hands so many times while no record came.
 func (x *exactRun) movedUnseen(times int) bool {
 	return x.moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }
@@ -363,7 +359,7 @@ func (x *exactRun) limit(now int64) {
 	}
 }
 
-// cost is what the probes cost the process over the last second or less, and the CPU time that it would have taken without them, in ns.
+// cost is what the probes cost over the last second or less, and the CPU time without them, in ns.
 func (x *exactRun) cost() (span, cost, own int64) {
 	if len(x.spans) == 0 {
 		return 0, 0, 0
@@ -373,16 +369,15 @@ func (x *exactRun) cost() (span, cost, own int64) {
 	return b.atNS - a.atNS, cost, max(b.cpuNS-a.cpuNS-cost, 0)
 }
 
-// endWith ends it, because the process has ended, unless it has ended before.
-func (x *exactRun) endWith(why string) {
+// end ends it, because the process has ended, unless it has ended before.
+func (x *exactRun) end(why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.withTarget = x.withTarget || x.on()
 	x.endAt(pace.Monotonic(), why, false)
 }
 
-// endAt ends it, unless it has ended: nothing that happens from now on is believed, since what happens while probes are taken out is half
-// seen. They are taken out by run.
+// endAt ends the run unless it has ended. Later records are half seen and not believed. run takes the probes out.
 func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	if !x.on() {
 		return
@@ -390,7 +385,7 @@ func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	x.report.ToNS, x.report.Ended, x.report.Wrong = now, why, wrong
 	x.toNS.Store(now)
 	x.err = errors.Join(x.err, x.probes.Stop())
-	close(x.stop)
+	close(x.quit)
 }
 
 // finish takes the probes out, which takes some tenths of a second, and hands on the rest.
@@ -440,4 +435,10 @@ func (x *exactRun) close() (ExactReport, error) {
 	x.mu.Unlock()
 	<-x.done
 	return x.report, x.err
+}
+
+// stop is close without the report.
+func (x *exactRun) stop() error {
+	_, err := x.close()
+	return err
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TryExact says why exact mode can't be on this machine with the rights that ddtop has; nil: a probe could be put into ddtop itself, and
-// taken out again. untried: also on a kind of processor on which exact mode has not run yet. The error is one of package probe.
+// TryExact says why exact mode cannot run on this machine. It puts a probe into ddtop itself. untried also allows an
+// untried processor.
 func TryExact(untried bool) error { return probe.Try(untried) }
 
-// CheckExact says why exact mode can't follow the process; nil: nothing speaks against it. Nothing is put into the process. The error is
-// that of Exact.
+// CheckExact says why exact mode cannot follow the process, without putting anything into it. Errors are those of
+// Exact.
 func (s *Source) CheckExact(ctx context.Context) error {
 	s.exact.mu.Lock()
 	defer s.exact.mu.Unlock()

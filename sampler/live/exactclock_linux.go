@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 )
 
-// checkClock refuses a process that has another clock than the kernel gives to probes. A time namespace moves CLOCK_MONOTONIC for those in
-// it (time_namespaces(7)): what probes note has the machine's own, and what ddtop reads has that of its namespace.
+// checkClock refuses a process with another clock than probes use. Time namespaces move CLOCK_MONOTONIC
+// (time_namespaces(7)).
 func checkClock(pid int) error {
 	const help = "run ddtop in the same time namespace as the process, where that is the machine's own"
 	if bpf.ClockMoved() {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// BenchmarkExactSource measures what sampling takes of a CPU at the usual rates and in exact mode, in turns, on loads that change the GVL's
-// owner more and more often: what is made of the samples is not in it.
+// BenchmarkExactSource measures what sampling takes of a CPU at the usual rates and in exact mode, in turns, on loads
+// that change the GVL's owner more and more often: what is made of the samples is not in it.
 func BenchmarkExactSource(b *testing.B) {
 	const rounds, length = 4, 3 * time.Second
 	handing := func(perSecond int) string {

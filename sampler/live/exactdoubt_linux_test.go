@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestExactDoubt: while most of what sampling sees is not what the records say, samples have no changes; the next that have begin anew, with
-// nothing of that time.
+// TestExactDoubt: while most of what sampling sees is not what the records say, samples have no changes; the next that
+// have begin anew, with nothing of that time.
 func TestExactDoubt(t *testing.T) {
 	const thread, tid = 0x1000, 1
 	x := &exactRun{fromNS: 1, changes: exact.NewCollector(1)}

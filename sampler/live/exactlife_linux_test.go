@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactModeEnds: what happens to the process ends exact mode, which says why; what is sampled goes on where there is something to
-// sample, without changes.
+// TestExactModeEnds: what happens to the process ends exact mode, which says why; what is sampled goes on where there
+// is something to sample, without changes.
 func TestExactModeEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		last, says string
@@ -78,7 +78,8 @@ func TestExactModeEnds(t *testing.T) {
 	}
 }
 
-// TestExactModePhases: what Ruby itself says of when it computed without giving up the GVL, and when it slept, is what the changes say.
+// TestExactModePhases: what Ruby itself says of when it computed without giving up the GVL, and when it slept, is what
+// the changes say.
 func TestExactModePhases(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		const phases = 40
@@ -154,8 +155,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactModeHungTaker: while nobody takes the samples, the probes are taken out all the same when they are too dear; what had been taken
-// comes when somebody takes it again, and then samples without changes.
+// TestExactModeHungTaker: while nobody takes the samples, the probes are taken out all the same when they are too dear;
+// what had been taken comes when somebody takes it again, and then samples without changes.
 func TestExactModeHungTaker(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -232,8 +233,8 @@ func TestExactModeClose(t *testing.T) {
 	})
 }
 
-// TestExactModePark: once Park has returned no probe is in the process, nor one of those that were just being put in; resume puts them in
-// again.
+// TestExactModePark: once Park has returned no probe is in the process, nor one of those that were just being put in;
+// resume puts them in again.
 func TestExactModePark(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, "$stdout.sync = true\nputs 'ready'\n$stdin.gets", rubytest.Options{})

@@ -23,7 +23,8 @@ type changing struct {
 	// turns is how often a native thread got the GVL, waits how many of the turns came after a wait.
 	turns map[int32]int
 	waits int
-	// known counts the samples with changes, fresh those that begin anew, unlisted changes of threads that no sample lists.
+	// known counts the samples with changes, fresh those that begin anew, unlisted changes of threads that no sample
+	// lists.
 	samples, known, fresh, changes, unlisted int
 	fromNS                                   int64
 	lastNS, gapNS                            int64
@@ -183,8 +184,9 @@ func probesOpen(t *testing.T) (n int) {
 	return n
 }
 
-// TestExactOnAndOff switches exact mode on and off while samples are taken: each time there are changes in between, and afterwards the
-// process's code is what it was, and nothing is left open. How long samples were apart is printed, not judged.
+// TestExactOnAndOff switches exact mode on and off while samples are taken: each time there are changes in between, and
+// afterwards the process's code is what it was, and nothing is left open. How long samples were apart is printed, not
+// judged.
 func TestExactOnAndOff(t *testing.T) {
 	times := 50
 	if rubytest.Short(t) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// TestExactWithoutHits: exact mode ends itself when sampling sees the GVL change hands and the probes record nothing of it. No sample calls a
-// change known from the first such change on.
+// TestExactWithoutHits: exact mode ends itself when sampling sees the GVL change hands and the probes record nothing of
+// it. No sample calls a change known from the first such change on.
 func TestExactWithoutHits(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -73,8 +73,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestPanicRefusesOneProcess: a panic while a process is opened, or while probes are put into it, is an error that names the process. Others
-// are opened as before.
+// TestPanicRefusesOneProcess: a panic while a process is opened, or while probes are put into it, is an error that
+// names the process. Others are opened as before.
 func TestPanicRefusesOneProcess(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "$stdout.sync = true\nputs %q(ready)\n$stdin.gets", rubytest.Options{})

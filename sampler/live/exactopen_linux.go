@@ -21,8 +21,7 @@ const (
 	fewSharers = 4
 )
 
-// openExact puts probes into the process and follows its GVL from then on until close, or until one of the limits is reached
-// (ExactReport.Ended).
+// openExact puts probes into the process and follows its GVL until close or a limit (ExactReport.Ended).
 func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, error) {
 	if o.MaxCost == 0 {
 		o.MaxCost = DefaultExactCost
@@ -36,10 +35,10 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 	if err := checkClock(s.proc.PID()); err != nil {
 		return nil, err
 	}
-	return result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _, _ = x.close() })
+	return result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _ = x.stop() })
 }
 
-// exactPlaces finds what probes are to look at, and where to put them; libc: in the C library. The clock waits only while memory is read.
+// exactPlaces finds what probes look at and where to put them. libc means in the C library.
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	defer attach.Recovered(s.proc.PID(), &err)
 	if err = s.ownThreads(ctx, ErrExact); err != nil {
@@ -85,7 +84,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 		return nil, err
 	}
 	defer code.Close() // probes that are in place need no descriptor
-	x := &exactRun{source: s, max: o.MaxCost, stop: make(chan struct{}), done: make(chan struct{}), clock: cpuClock(pid)}
+	x := &exactRun{source: s, max: o.MaxCost, quit: make(chan struct{}), done: make(chan struct{}), clock: cpuClock(pid)}
 	x.to = exact.NewMachine(func(c *exact.Change) {
 		x.changed++
 		x.changes.Changed(c)
@@ -111,7 +110,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 			err = errors.Join(err, x.probes.Close())
 		}
 	}()
-	// Who no longer waits for it would never take the probes out.
+	// A caller that has given up would never take the probes out.
 	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -121,7 +120,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 	return x, nil
 }
 
-// readThreads lists the threads, again when they come and go meanwhile, and calls then, which may use what the reader knows.
+// readThreads lists the threads, retries if the list changes, and calls then, which may use the reader.
 func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error
@@ -147,8 +146,7 @@ func (s *Source) readThreadsOnce(then func() error) error {
 	return then()
 }
 
-// probeCode finds where to put the probes. The kernel places none in a process whose first thread has ended (trace_uprobe_filter and
-// uprobe_multi_link_filter, Linux 6.18).
+// probeCode finds where to put the probes. The kernel places none if the first thread has ended (Linux 6.18).
 func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	if s.proc.FirstEnded() {
 		return probe.Code{}, fmt.Errorf("process %d: %w: its first thread has ended, by whose memory the kernel places them", s.info.PID, probe.ErrNotPlaced)
@@ -183,8 +181,7 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	return err
 }
 
-// eachState calls fn with the state of each thread, as it is now, with the GVL's owner and for how long the thread had no CPU so far. It
-// returns the time.
+// eachState calls fn with each thread's state now, the GVL's owner, and its time without a CPU so far.
 func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
 	err := s.readThreads(ctx, func() (err error) {

@@ -11,26 +11,25 @@ import (
 )
 
 const (
-	// maxUnnamed bounds the stacks of waits that wait for the clock to name them, some 5 MB; of more the wait has the stack that sampling saw.
+	// maxUnnamed bounds the stacks that wait for a name, about 5 MB. Beyond it a wait has the stack that sampling saw.
 	maxUnnamed = 256
 	// namedAtOnce is how many of them the clock names in a tick: 20 to 100 µs each.
 	namedAtOnce = 24
-	// nameWithinNS is for how long records wait for the name of a stack, in ns. The clock comes by every 10 ms, when little happens every 100.
+	// nameWithinNS is how long records wait for the name of a stack, in ns. The clock names some every 10 to 100 ms.
 	nameWithinNS = 300_000_000
-	// maxHeld is how many records wait for a name at most: of a busy process the changes would be more than a sample may have.
+	// maxHeld bounds the records that wait for a name. More would not fit into a sample.
 	maxHeld = 1 << 13
-	// maxNames bounds the names that are kept, some 2 MB; past it they are forgotten.
+	// maxNames bounds the names that are kept, about 2 MB; past it they are forgotten.
 	maxNames = 1 << 14
 )
 
-// waitStack is the stack of a wait that is over, on its way from the ring to the clock, who alone may ask what its frames are called, and
-// back.
+// waitStack is the stack of a finished wait. Only the clock may ask for the names of its frames.
 type waitStack struct {
 	key     uint64
 	copied  ruby.CopiedStack
 	memory  []byte // of copied
 	takenNS int64
-	// before is the name that it had when it was seen last, which may no longer hold.
+	// before is the name of its last sighting, which may no longer hold.
 	before stackName
 	// named is set when the clock has set name.
 	named atomic.Bool
@@ -48,17 +47,17 @@ type stackName struct {
 	revision uint64
 }
 
-// waitStacks give names to the stacks of waits. Who fetches records asks for them, under exactRun.mu, the clock gives them: neither waits
-// for the other.
+// waitStacks give names to stacks. One goroutine asks for names, the clock gives them, and neither waits.
 type waitStacks struct {
 	seed  maphash.Seed
 	names map[uint64]stackName
 	key   []byte
 	spare []*waitStack
-	// taken are those of the drain under way. ended: nothing is named any more.
+	// taken are the stacks of the drain under way. ended: no more stacks are named.
 	taken []takenStack
 	ended bool
-	// toName goes to the clock. revision is its count of the times at which a proof may have ceased to hold. over: there is no clock.
+	// toName goes to the clock. revision counts the times at which proofs may be void. over means that there is no
+	// clock.
 	toName   chan *waitStack
 	revision atomic.Uint64
 	over     atomic.Bool
@@ -70,7 +69,7 @@ func newWaitStacks() *waitStacks {
 	return &waitStacks{seed: maphash.MakeSeed(), names: make(map[uint64]stackName), toName: make(chan *waitStack, maxUnnamed)}
 }
 
-// takenStack is the stack of a record: its name where that is known, or what will have it; neither where there is no room.
+// takenStack is the stack of a record, with its name or with what will have the name.
 type takenStack struct {
 	ns      int64
 	tid     int32
@@ -193,5 +192,5 @@ const maxCInARow = 64
 // nameStacks names stacks of waits. It is the clock's, between two readings.
 func (x *exactRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
-// withoutClock has records no longer wait for it, until it names stacks again.
+// withoutClock has records not wait for it until it names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.over.Store(true) }

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// loggedCalls has threads that go through one of their methods after the other, in each of which they hand the GVL on and wait for it
-// some times, within C functions, blocks and other methods; each call is logged, by the program itself. A line given to it has it write the
-// log: thread, method, begin and end, of calls that have ended.
+// loggedCalls has threads that go through one of their methods after the other, in each of which they hand the GVL on
+// and wait for it some times, within C functions, blocks and other methods; each call is logged, by the program itself.
+// A line given to it has it write the log: thread, method, begin and end, of calls that have ended.
 const loggedCalls = `$stdout.sync = true
 require "json"
 io = IO.pipe
@@ -56,8 +56,9 @@ $stdin.gets`
 
 var ofLog = regexp.MustCompile(`^[a-z]+_\d$`)
 
-// TestExactStacks: a wait that says with which stack it ended was in the very call that the program itself logged for that time, whoever's
-// turn it was before and after, and however short it was. What sampling tells of the others is counted.
+// TestExactStacks: a wait that says with which stack it ended was in the very call that the program itself logged for
+// that time, whoever's turn it was before and after, and however short it was. What sampling tells of the others is
+// counted.
 func TestExactStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -20,7 +20,8 @@ type exactTimes struct {
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
-	// broken: samples were too far apart, or one did not list a thread that others did before and after, or had no changes.
+	// broken: samples were too far apart, or one did not list a thread that others did before and after, or had no
+	// changes.
 	broken, known bool
 }
 
@@ -66,7 +67,8 @@ type spanWait struct {
 type replayed struct {
 	unchosen bool // no thread is chosen (Ruby up to 3.2)
 	threads  map[int32]*replayedThread
-	// holder has the GVL, chosen is the next one to, last had it last. They are 0 if there is none. freedNS is when a thread gave it away last.
+	// holder has the GVL, chosen is the next one to, last had it last. They are 0 if there is none. freedNS is when a
+	// thread gave it away last.
 	holder, chosen, last int32
 	freedNS              int64
 	spans                []span
@@ -179,10 +181,11 @@ func (r *replayed) finish(atNS int64) {
 	}
 }
 
-// TestExactStream: what gvl makes of samples with changes is what the changes themselves say, of each thread to the ns, and each wait is the
-// same with its hand-over, its time without a CPU and who held the GVL.
+// TestExactStream: what gvl makes of samples with changes is what the changes themselves say, of each thread to the ns,
+// and each wait is the same with its hand-over, its time without a CPU and who held the GVL.
 //
-// A thread counts from its first change on: that of one which had just been made when the probes were put in can come long after samples list it.
+// A thread counts from its first change on: that of one which had just been made when the probes were put in can come
+// long after samples list it.
 func TestExactStream(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, load := range map[string]string{
@@ -351,7 +354,8 @@ func doingIn(i *gvl.Interval) doing {
 	return released
 }
 
-// show tells, of each thread, where what the stream says is not what the changes say for the first time, and what was fed around that.
+// show tells, of each thread, where what the stream says is not what the changes say for the first time, and what was
+// fed around that.
 func (f *exactFed) show(t *testing.T, told *exactTimes, truth *replayed, beginNS, endNS int64) {
 	for id, tid := range told.tids {
 		var a, b []span

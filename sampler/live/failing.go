@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// failingAfterNS is how long ticks must have failed before Failing says so: a list of threads that changes all the time fails some.
+	// failingAfterNS is how long ticks must fail before Failing says so. A busy list of threads fails some.
 	failingAfterNS = 1e9
 	// failedRestNS is the least time between two ticks then: each one costs the same as one that succeeds.
 	failedRestNS = 100e6
-	// refusedForNS is how long the kernel must have refused all reads before Run gives up on a process that lives. Other failures can pass:
-	// ddtop or the machine has no memory or descriptors left, or a thread is about to call exec.
+	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process. Other failures
+	// can pass.
 	refusedForNS = 10e9
 )
 
@@ -47,8 +47,7 @@ func (f *failing) succeeded() {
 // errNoMemory is the failure of a tick of a process that has not ended.
 var errNoMemory = errors.New("none of its threads has memory: it is about to end, or to run another program")
 
-// Failing says since when no sample could be read, CLOCK_MONOTONIC in ns, and why. err is nil while samples are read, and until reads have
-// failed for a second. It may be called from any goroutine.
+// Failing says since when no sample could be read, and why. err is nil until reads have failed for a second.
 func (s *sampling) Failing() (sinceNS int64, err error) {
 	s.failing.mu.Lock()
 	defer s.failing.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // noUser is the user of a process of which that can't be read.
 const noUser = -1
 
-// inTurns returns the living processes, where more of them want to be sampled than may be, in an order that gives the users of the machine
-// a turn each: the processes of one, however many and however early, keep no other's out. n is how many are sampled.
+// inTurns orders the living processes if too many want to be sampled, so that each user gets a turn. n is how many are
+// sampled.
 func (g *Group) inTurns(living []*relative, n int) []*relative {
 	var wanting []*relative
 	taken := make(map[int]int)
@@ -86,8 +86,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 	}
 }
 
-// chooseLeaving returns which of the processes that hold places give them up for those that want one. taken is how many places each user
-// has, free how many places nobody has.
+// chooseLeaving returns which processes give up their places. taken counts each user's places, free those without a
+// user.
 func chooseLeaving(wanting, held []*relative, taken map[int]int, free int) (leaving []*relative) {
 	slices.SortStableFunc(held, func(a, b *relative) int { return a.heldSince.Compare(b.heldSince) })
 	taken = maps.Clone(taken)
@@ -150,7 +150,7 @@ func (r *relative) readUser() {
 	}
 }
 
-// takeTurns puts processes in order: the user comes first who has the fewest so far. taken counts those that each has already; it is changed.
+// takeTurns orders processes so that users with the fewest come first. It updates taken, the count of each user.
 func takeTurns(list []*relative, taken map[int]int) []*relative {
 	type turn struct {
 		r *relative

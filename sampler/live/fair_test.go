@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestUsersTakeTurns: where there is room for 64, two processes of one user get in beside a hundred of another's, which came first and of
-// which some are sampled already.
+// TestUsersTakeTurns: where there is room for 64, two processes of one user get in beside a hundred of another's, which
+// came first and of which some are sampled already.
 func TestUsersTakeTurns(t *testing.T) {
 	var list []*relative
 	for i := range 102 {
@@ -33,8 +33,8 @@ func TestUsersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestPlacesGiveWay: of a user who has all places the processes that have theirs for longest leave them to those of users with fewer, and
-// no more than a fair share.
+// TestPlacesGiveWay: of a user who has all places the processes that have theirs for longest leave them to those of
+// users with fewer, and no more than a fair share.
 func TestPlacesGiveWay(t *testing.T) {
 	const greedy, late, later = 1000, 2000, 3000
 	begun := time.Now()

@@ -7,9 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// Fibers looks for the fibers that are suspended (ruby.Reader.SuspendedFibers). It is to be called after Once, in the same
-// goroutine, and what it returns is not of one instant: fibers may have run on since. Its errors are ctx's,
-// attach.ErrNoAnswer, and those of the reader.
+// Fibers looks for suspended fibers (ruby.Reader.SuspendedFibers). Call it after Once in the same goroutine. Fibers
+// may have run on since Once.
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -21,7 +20,7 @@ func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	return c.reader.SuspendedFibers(ctx)
 }
 
-// followFibers adds the last look at the fibers that wait to a sample that was just read.
+// followFibers adds the latest state of the waiting fibers to a sample that was just read.
 func (s *sampling) followFibers(sample *sampler.Sample) {
 	if sample.Depth == sampler.StackTick {
 		s.fibersNow = s.reader.FollowFibers(pace.Monotonic())

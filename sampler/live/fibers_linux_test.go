@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// fibersProgram has fibers in every condition: suspended at several depths and in two threads, by an Enumerator, never resumed,
-// finished, running, and those that resumed the running one. It prints the stacks of those that are suspended, where its Ruby
-// can say them (3.0 and later), and the number of those that were never resumed.
+// fibersProgram has fibers in every condition: suspended at several depths and in two threads, by an Enumerator, never
+// resumed, finished, running, and those that resumed the running one. It prints the stacks of those that are suspended,
+// where its Ruby can say them (3.0 and later), and the number of those that were never resumed.
 const fibersProgram = `
 require "json"
 def deep(n); n.zero? ? Fiber.yield : deep(n - 1); end

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// servingFibers has 300 fibers in each of two threads that wait within a request each, every third of them with an exception, and some
-	// that wait for nobody.
+	// servingFibers has 300 fibers in each of two threads that wait within a request each, every third of them with an
+	// exception, and some that wait for nobody.
 	servingFibers = `
 class Tagged < StandardError; end
 def call(env, n)

@@ -26,10 +26,12 @@ func (w *waits) Interval(i *gvl.Interval) {
 
 func (w *waits) Waited(x *gvl.Wait) { w.list = append(w.list, *x) }
 
-// TestFrozenWhileWatched freezes a process whose threads want the GVL, and thaws it: no wait spans that, and no thread waits in it.
+// TestFrozenWhileWatched freezes a process whose threads want the GVL, and thaws it: no wait spans that, and no thread
+// waits in it.
 func TestFrozenWhileWatched(t *testing.T) { frozenWhileWatched(t, live.FromPolling) }
 
-// TestFrozenWhileFollowed: so it is of a process that is followed by its thread switches, or by its threads' moves, and no thread runs in it.
+// TestFrozenWhileFollowed: so it is of a process that is followed by its thread switches, or by its threads' moves, and
+// no thread runs in it.
 func TestFrozenWhileFollowed(t *testing.T) {
 	rubytest.Long(t)
 	t.Run("switches", func(t *testing.T) {

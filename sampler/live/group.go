@@ -24,18 +24,17 @@ const (
 
 // GroupOptions of OpenGroup.
 type GroupOptions struct {
-	// Options hold for each process; the rates are those of one, as long as the budget lasts.
+	// Options hold for each process; each gets these rates while the budget lasts.
 	Options
 	// Children follows the processes below those named, present and future, at any depth.
 	Children bool
 	// Pending does not ask that a Ruby is found at once: the program has just been started.
 	Pending bool
-	// Find returns further processes that are followed as if they had been named, without those that are known; nil: there are none
-	// but those named. It is called every second, by one goroutine at a time. With it nothing has to be there yet, and a Group never
-	// ends by itself.
+	// Find returns further processes that are followed as if they had been named, without those that are known. It is
+	// called every second, by one goroutine at a time. With it nothing has to be there yet, and a Group never ends by
+	// itself. If it is nil, only the named ones are followed.
 	Find func(known func(pid int) bool) []int
-	// LetGo has Done let go of a Source altogether: its Relative has none any more. What a Source has learnt of its process takes
-	// some 300 KB, which those who follow restarts for weeks would have of the last processes that have ended.
+	// LetGo has Done drop a Source altogether, with the 300 KB that it has learned.
 	LetGo bool
 }
 
@@ -56,8 +55,7 @@ type Group struct {
 	foundAt time.Time
 	// findAfter is how long after that it is called again at the earliest.
 	findAfter time.Duration
-	// unsettled is how long it takes until all processes that the last look left alone are old enough; 0: there were none. Of
-	// the goroutine that looks.
+	// unsettled is how long until all processes that the last search skipped are old enough. Zero means none.
 	unsettled time.Duration
 	// unseen: one of roots could not be looked at yet. Of the goroutine that looks.
 	unseen bool
@@ -172,7 +170,7 @@ func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
 	}
 }
 
-// over reports whether nothing can come any more.
+// over reports whether all sources have ended for good.
 func (g *Group) over() bool {
 	if g.opts.Find != nil || g.unseen {
 		return false
@@ -256,7 +254,7 @@ func (g *Group) Relatives() ([]sampler.Relative, int) {
 	return out, g.forgotten
 }
 
-// Close closes the Sources of all processes. None may be running any more.
+// Close closes the Sources of all processes. None may be running then.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -274,5 +272,5 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// byPID orders what a look found, so that the order does not depend on the tree's.
+// byPID orders what a search found, so that the order does not depend on the tree's.
 func byPID(a, b *relative) int { return cmp.Compare(a.PID, b.PID) }

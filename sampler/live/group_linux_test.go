@@ -23,9 +23,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// forker is a master whose workers do what they are told: "fork" makes one, "2 exit", "2 exec other", "2 exec ruby", "2 fork"
-// go to worker 2. Each worker says its number, its PID and its generation below the master. The workers are forked by a
-// thread that is not the master's main one, as some servers do.
+// forker is a master whose workers do what they are told: "fork" makes one, "2 exit", "2 exec other", "2 exec ruby", "2
+// fork" go to worker 2. Each worker says its number, its PID and its generation below the master. The workers are
+// forked by a thread that is not the master's main one, as some servers do.
 const forker = `require 'rbconfig'
 STDOUT.sync = true
 PIPES = {}
@@ -257,8 +257,8 @@ func TestGroupFollowsForks(t *testing.T) {
 	})
 }
 
-// writeOther writes a program that does nothing: an ELF file of one segment whose code is pause(2) in a loop. The roots of
-// the Rubies have hardly another program than Ruby.
+// writeOther writes a program that does nothing: an ELF file of one segment whose code is pause(2) in a loop. The roots
+// of the Rubies have hardly another program than Ruby.
 func writeOther(t *testing.T, path string) {
 	t.Helper()
 	const base, headers = 0x400000, 64 + 56
@@ -284,8 +284,8 @@ func writeOther(t *testing.T, path string) {
 	}
 }
 
-// checkWorker compares a forked worker's threads with the kernel's: on 3.1 and 3.2 Ruby itself keeps the parent's thread id
-// of the thread that forked.
+// checkWorker compares a forked worker's threads with the kernel's: on 3.1 and 3.2 Ruby itself keeps the parent's
+// thread id of the thread that forked.
 func checkWorker(t *testing.T, src sampler.Source, s *sampler.Sample, spinner string) {
 	t.Helper()
 	pid := src.Process().PID

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxWaiting bounds the samples that wait to be taken from the clock, 4 s at 1 kHz, and maxWaitingThreads the threads
-	// in them, some 30 MB. What comes when there are more is lost, and counted.
+	// maxWaiting bounds the samples that wait to be taken from the clock, 4 s at 1 kHz, and maxWaitingThreads the
+	// threads in them, about 30 MB. What comes beyond that is lost, and counted.
 	maxWaiting        = 4096
 	maxWaitingThreads = 1 << 17
 	// maxFree bounds the samples whose memory is kept for the next ones.
@@ -43,7 +43,7 @@ type handover struct {
 	holding bool
 }
 
-// handed is a sample on its way. list says which threads it has, by their addresses; nil: nobody asks.
+// handed is a sample on its way. list says which threads it has, by their addresses. It is nil if no reader asks.
 type handed struct {
 	sampler.Sample
 	list *exact.List
@@ -99,7 +99,7 @@ func newHandover() *handover {
 // put hands a copy of a sample over, or counts it as lost. It is the clock's.
 func (h *handover) put(s *sampler.Sample, list *exact.List) {
 	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.sharers.Load())))
-	// Nobody else adds to them, so what there is room for now there is room for below.
+	// There is no other writer, so what there is room for now there is room for below.
 	if h.waiting.full() || h.threads.Load() > 0 && h.threads.Load()+n > most {
 		h.lost++
 		h.newest.CopyFrom(s)

@@ -60,7 +60,8 @@ func TestHandoverCountsWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestHandoverAllocatesNothing: in the steady state a tick's sample goes into memory that there is, and shares none with it.
+// TestHandoverAllocatesNothing: in the steady state a tick's sample goes into memory that there is, and shares none
+// with it.
 func TestHandoverAllocatesNothing(t *testing.T) {
 	h := newHandover()
 	x := sampler.Sample{Ractors: []sampler.Ractor{{Queue: []sampler.ThreadID{1, 2}}}, Threads: make([]sampler.Thread, 10)}
@@ -77,7 +78,8 @@ func TestHandoverAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSamplingDoesNotWait: while the consumer of the samples does something else, the clock goes on: samples come of that time.
+// TestSamplingDoesNotWait: while the consumer of the samples does something else, the clock goes on: samples come of
+// that time.
 func TestSamplingDoesNotWait(t *testing.T) {
 	p := rubytest.One(t).Start(t, "$stdout.sync = true\nputs 'up'\nx = 0\nloop { x += 1 }\n", rubytest.Options{})
 	p.Expect(t, "up")

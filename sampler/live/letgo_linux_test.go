@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestGroupLetsGo: with LetGo nothing is kept of a process that has ended but the line that says so. Each restart of a server's
-// workers would cost memory else, for as long as 256 of them are remembered.
+// TestGroupLetsGo: with LetGo nothing is kept of a process that has ended but the line that says so. Each restart of a
+// server's workers would cost memory else, for as long as 256 of them are remembered.
 func TestGroupLetsGo(t *testing.T) {
 	f := startFamily(t, rubytest.One(t))
 	g, err := live.OpenGroup(t.Context(), []int{f.PID}, live.GroupOptions{Children: true, LetGo: true})

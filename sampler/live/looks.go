@@ -11,20 +11,21 @@ const (
 	workCostShare, workSaveNS = 0.4, 200_000_000
 )
 
-// lookCredit bounds the CPU time of looks between two ticks.
+// lookCredit bounds the CPU time of glances between two ticks.
 type lookCredit struct {
 	ns   float64
 	atNS int64
 }
 
-// may reports whether there is time for a look. share is that of a CPU which ddtop may take. Zero means that there is no limit.
+// may reports whether there is time for a glance. share is the share of a CPU that ddtop may take. Zero means no
+// limit.
 func (c *lookCredit) may(now int64, share float64) bool {
 	c.ns = min(c.ns+float64(now-c.atNS)*share*workCostShare, workSaveNS*share)
 	c.atNS = now
 	return share == 0 || c.ns > 0
 }
 
-// spend takes what a look took.
+// spend takes what a glance took.
 func (c *lookCredit) spend(ns int64) { c.ns -= float64(ns) }
 
 // Constants of followAgain. A process whose threads switched too often is followed again when they have switched less often than againShare of

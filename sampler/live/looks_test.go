@@ -6,8 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// TestLoadAroundTheLimit: a process whose threads switch about as often as may be followed is not followed and let go of again and again, however
-// its load goes up and down. One that has become quiet is followed again within a minute or two.
+// TestLoadAroundTheLimit: a process whose threads switch about as often as may be followed is not followed and let go
+// of again and again, however its load goes up and down. One that has become quiet is followed again within a minute or
+// two.
 func TestLoadAroundTheLimit(t *testing.T) {
 	const second, limit = int64(1e9), 6000 // 3 % of a CPU, at recordNS
 	for _, c := range []struct {

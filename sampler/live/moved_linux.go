@@ -149,7 +149,7 @@ func (f *movedFeed) follow(tid int32) error {
 // moveLateNS is how much later than another event of the same time the kernel may hand one on, in ns.
 const moveLateNS = 1_000_000
 
-// catchUp takes what the kernel has told since the last time. It costs as much as the threads have moved, however often it is called.
+// catchUp takes what the kernel has told since the last call.
 func (f *movedFeed) catchUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

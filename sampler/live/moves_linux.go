@@ -23,5 +23,5 @@ func (m *moves) note(tid int32, ns int64) {
 	}
 }
 
-// last says when a thread had a CPU last, as far as known.
+// last says when a thread last had a CPU, if known.
 func (m *moves) last(tid int32) int64 { return max(m.fromNS, m.at[uint32(tid)%movesSlots].Load()) }

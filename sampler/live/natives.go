@@ -17,9 +17,9 @@ type NativeThread struct {
 	CPUNS int64
 }
 
-// NativeThreads lists all native threads of the process, Ruby's and others, oldest first. Threads that end meanwhile are
-// left out. It costs some 20 µs a thread and is not to be called while Run or Once runs. Its errors are kernel's, and
-// attach.ErrNoAnswer.
+// NativeThreads lists all native threads of the process, Ruby's and others, oldest first. Threads that end meanwhile
+// are left out. It costs about 20 µs a thread and must not be called while Run or Once runs. Its errors are kernel's,
+// and attach.ErrNoAnswer.
 func (s *Source) NativeThreads() ([]NativeThread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), onceLimit)
 	defer cancel()

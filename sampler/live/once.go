@@ -71,8 +71,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 			}
 			continue
 		}
-		// Sockets that don't know their other end yet (connecting) or may not be asked are in the kernel's tables: the
-		// next try will have them. A failure leaves them without a name.
+		// Sockets that are connecting, or may not be asked, are in the kernel's tables. The next try has their names.
 		_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)

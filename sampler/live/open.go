@@ -34,19 +34,18 @@ const bootWait = 5 * time.Second
 // bootPoll is how often it is looked then.
 const bootPoll = 20 * time.Millisecond
 
-// maxExecs is how many programs of one process are opened, one after the other, if it calls exec meanwhile. chroot
-// calls env, and env calls ruby.
+// maxExecs bounds the programs that a process may become by exec while it is opened, as chroot, env and ruby.
 const maxExecs = 8
 
 // Options of Open. The zero value of a field takes the default.
 type Options struct {
 	// StackRate is how often all stacks are read, in Hz; LockRate how often the scheduler is, in Hz, up to 10,000.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take, at most 1; where the rates would take more they are lowered. 0: no
-	// limit. The Sources of a Group share it.
+	// Overhead is the share of one CPU that ddtop may take, at most 1. Zero means no limit. The Sources of a Group
+	// share it.
 	Overhead float64
-	// OverheadMost is the share that ddtop may take, at most 1, if Overhead is not enough for the least quality of figures
-	// (sampler.LeastQualities). Zero means that Overhead is never exceeded for that.
+	// OverheadMost is the share that ddtop may take for the least quality of figures (sampler.LeastQualities). Zero
+	// means Overhead.
 	OverheadMost float64
 	// Window is the time that figures are of, which their least quality depends on. Zero means sampler.QualityWindow.
 	Window time.Duration
@@ -64,7 +63,7 @@ type Options struct {
 	From From
 	// Redactor leaves out of all that the Source hands out what can name somebody; nil: nothing is left out.
 	Redactor *redact.Redactor
-	// Values has paths with their query, arguments, literals and messages read of what threads work for; never with a Redactor.
+	// Values also reads paths with their query, arguments, literals and messages, unless there is a Redactor.
 	Values bool
 	// NoRequests leaves out for whom threads work: what reading it costs is measured so.
 	NoRequests bool
@@ -74,8 +73,7 @@ type Options struct {
 	procs *pace.Processors
 	// budget is shared by the Sources of a Group; nil makes a new one.
 	budget *pace.Budget
-	// Progress is called with how far the reading of a file's debug information is, in units, for a Ruby whose layout has to be
-	// derived from it; nil: nobody.
+	// Progress is called while a file's debug information is read, in units. It may be nil.
 	Progress func(path string, done, total int)
 }
 
@@ -118,17 +116,15 @@ func (o *Options) defaults() error {
 	return nil
 }
 
-// Open finds the Ruby VM in a process and prepares for sampling it. Errors are attach's (ErrNoProcess, ErrPermission,
-// ErrNotRuby, ErrFault …), layout.ErrUnknownRelease, and ruby's for a VM that could not be found or whose layout does not fit.
-// When reading has not come back half a second after the end of ctx, Open returns NoAnswer without it.
+// Open finds the Ruby VM in a process and prepares to sample it. Errors are those of attach, layout.ErrUnknownRelease,
+// and those of ruby. If reading hangs, Open returns NoAnswer half a second after the end of ctx.
 func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	type opened struct {
 		source *Source
 		err    error
 	}
 	done := make(chan opened, 1)
-	// Not on the process's first thread: that is whom the kernel chooses for a signal to the process, and no other thread takes
-	// it while a read that has not come back holds the first one.
+	// On the process's first thread a hanging read would keep signals from all other threads.
 	attach.OnOwnThread(func() {
 		s, err := openSource(ctx, pid, opts)
 		done <- opened{s, err}
@@ -151,7 +147,7 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	return nil, NoAnswer(pid, context.Cause(ctx))
 }
 
-// openSource is Open that waits for the process. A panic refuses this process alone: files and memory of a stranger are read here.
+// openSource is Open that waits for the process. A panic refuses this process only.
 func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err error) {
 	defer attach.Recovered(pid, &err)
 	if err := opts.defaults(); err != nil {
@@ -170,8 +166,7 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	return nil, fmt.Errorf("process %d called exec each time that it was opened (%d times): %w", pid, maxExecs, attach.ErrReplaced)
 }
 
-// openProgram opens the Ruby of a process. If it fails it closes the process. The error is ErrReplaced if the process
-// has called exec meanwhile.
+// openProgram opens the Ruby of a process, or closes the process. It returns ErrReplaced after an exec.
 func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Source, error) {
 	pid := proc.PID()
 	s := &Source{left: make(chan struct{})}
@@ -260,7 +255,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	return nil
 }
 
-// findVM finds the VM in the first of a process's Rubies that has one. The others are closed. The error is that of the first.
+// findVM finds the VM in the first Ruby that has one, and closes the others. The error is that of the first.
 func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
 	look := func(m *attach.Module, still bool) (err error) {
 		if version, description, err = m.RubyVersion(s.proc); err != nil {

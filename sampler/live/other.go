@@ -12,7 +12,7 @@ import (
 )
 
 // exactRun is never made: it works on Linux only.
-type exactRun struct{ done chan struct{} }
+type exactRun struct{}
 
 func (*Source) openExact(context.Context, ExactOptions) (*exactRun, error) {
 	return nil, attach.ErrLinuxOnly
@@ -22,7 +22,8 @@ func (*exactRun) on() bool                           { return false }
 func (*exactRun) look()                              {}
 func (*exactRun) behind(int64) int64                 { return 0 }
 func (*exactRun) fill(*sampler.Sample, *exact.List)  {}
-func (*exactRun) endWith(string)                     {}
+func (*exactRun) end(string)                         {}
+func (*exactRun) stop() error                        { return nil }
 func (*exactRun) nameStacks()                        {}
 func (*exactRun) withoutClock()                      {}
 func (*exactRun) status() (none sampler.ExactStatus) { return none }
@@ -35,7 +36,7 @@ func TryExact(bool) error { return attach.ErrLinuxOnly }
 func (s *Source) CheckExact(context.Context) error { return attach.ErrLinuxOnly }
 
 // switchRun is never made: it works on Linux only.
-type switchRun struct{ done chan struct{} }
+type switchRun struct{}
 
 func (*Source) openSwitches(context.Context) (*switchRun, error) {
 	return nil, attach.ErrLinuxOnly
@@ -54,6 +55,7 @@ func (*switchRun) fill(*sampler.Sample, *exact.List, bool) {}
 func (*switchRun) nameStacks()                             {}
 func (*switchRun) withoutClock()                           {}
 func (*switchRun) end(string)                              {}
+func (*switchRun) stop() error                             { return nil }
 func (*switchRun) status() (none sampler.SwitchStatus)     { return none }
 func (*switchRun) close() (SwitchReport, error)            { return SwitchReport{}, nil }
 

@@ -2,9 +2,8 @@ package live
 
 import "time"
 
-// Park takes the probes of exact mode out, ends following by thread switches, and waits until the tick under way is over, so that nothing of the target is held (a copy of one of its descriptors,
-// a stop), and lets no other begin until resume is called: for a ddtop that is about to be stopped. A tick that does
-// not end is not waited for. It may be called from any goroutine.
+// Park prepares for ddtop being stopped. It takes out probes, ends following by thread switches, and lets no tick
+// begin until resume is called. It does not wait for a tick that hangs. It may be called from any goroutine.
 func (s *Source) Park() (resume func()) {
 	resumed := both(s.parkExact(), s.parkSwitches())
 	for deadline := time.Now().Add(letGoAfter); !s.ticking.TryLock(); time.Sleep(time.Millisecond) {

@@ -11,12 +11,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// PauseLimit is for how long the target stands still at most for one sample. What has not been read by then is read while
-// it runs, and the sample counts as cut.
+// PauseLimit bounds how long the target stands still for one sample. The rest is read while it runs, as a cut sample.
 const PauseLimit = 5 * time.Millisecond
 
-// pauseRest is how many times as long as it stood still the target then runs at least before it is stopped again: a tenth of
-// its time is the most that it loses, however many threads it has and whatever rate was asked for.
+// pauseRest is how many times as long the target runs as it stood still, so that it loses a tenth of its time at most.
 const pauseRest = 9
 
 // pauses stops the target while its stacks are read.
@@ -39,8 +37,7 @@ type pauses struct {
 // ErrPauseLimit: ddtop can't promise how long a stop for a sample lasts, because its own CPU time has a limit.
 var ErrPauseLimit = errors.New("--pause is refused: ddtop's own CPU time has a limit")
 
-// checkPause refuses stops where the kernel may keep ddtop from running, by the CPU limit of its own cgroup, between a stop and the end of
-// it: the process would stay stopped for the rest of the period.
+// checkPause refuses stops if ddtop's own cgroup has a CPU limit, which could hold ddtop during a stop.
 func checkPause() error {
 	l, limited := kernel.OwnCPULimit()
 	if !limited {
@@ -63,8 +60,7 @@ func newPauses(p *attach.Process, s *Source) (*pauses, error) {
 	return z, nil
 }
 
-// stacks reads all stacks while the target stands still. The clock for it runs from the first thread's stop, so what is
-// new to the reader, and takes long, should have been read before.
+// stacks reads all stacks while the target stands still. What is new to the reader should have been read before.
 func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
@@ -87,7 +83,7 @@ func (z *pauses) stacks(sample *sampler.Sample) error {
 	return nil
 }
 
-// readTick reads a sample of the given depth, with the target stopped where that was asked for. Lock ticks never stop it.
+// readTick reads a sample. Only stack ticks stop the target, if that was asked for.
 func (s *sampling) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 	sample.PauseNS = 0
 	if s.pauses != nil && depth == sampler.StackTick {
@@ -104,15 +100,14 @@ func (s *sampling) rests() int64 {
 	return s.pauses.restNS
 }
 
-// warmUp reads everything once without a stop where stops are to follow, so that these need not wait for names to be read.
+// warmUp reads everything once, so that later stops need not wait for names.
 func (s *sampling) warmUp() {
 	if s.pauses != nil {
 		s.learnCalls()
 	}
 }
 
-// learnCalls reads everything and asks the kernel about all threads: one that has been stopped is seen on its way back
-// into its system call for a moment, and its call may have the name restart_syscall ever after.
+// learnCalls reads everything and all system calls. After a stop a call may have the name restart_syscall.
 func (s *sampling) learnCalls() {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()

@@ -26,8 +26,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pauseHelper is the variable that makes the test binary another process for these tests: "sample PID" pauses a process a
-// thousand times a second until it is killed, "trace PID" traces it, "start FD" starts the file that its parent has open there.
+// pauseHelper is the variable that makes the test binary another process for these tests: "sample PID" pauses a process
+// a thousand times a second until it is killed, "trace PID" traces it, "start FD" starts the file that its parent has
+// open there.
 const pauseHelper = "DDTOP_TEST_PAUSE_HELPER"
 
 func init() {
@@ -312,8 +313,8 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// TestStatesWithPauses compares states with what the program says they are while it is stopped a hundred times a second:
-// what the kernel says of threads on their way back into their calls must not be taken for what they do.
+// TestStatesWithPauses compares states with what the program says they are while it is stopped a hundred times a
+// second: what the kernel says of threads on their way back into their calls must not be taken for what they do.
 func TestStatesWithPauses(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -415,8 +416,8 @@ func TestPauseIsBounded(t *testing.T) {
 	}
 }
 
-// TestPausesLeaveTheTargetItsTime: stops follow each other so late that they take a tenth of the target's time at most, whatever
-// rate was asked for.
+// TestPausesLeaveTheTargetItsTime: stops follow each other so late that they take a tenth of the target's time at most,
+// whatever rate was asked for.
 func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	rubytest.OftenEnough(t)
 	p := rubytest.One(t).Start(t, `200.times { Thread.new { sleep } }; puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
@@ -454,10 +455,11 @@ func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	}
 }
 
-// TestPauseOfVfork pauses a process with a thread in vfork, where nothing stops it, until the reading is under way: the order
-// to stop that it still has must not hold it then.
+// TestPauseOfVfork pauses a process with a thread in vfork, where nothing stops it, until the reading is under way: the
+// order to stop that it still has must not hold it then.
 func TestPauseOfVfork(t *testing.T) {
-	// The child can't open its program while there is a lease on that: the kernel waits for it to be given up (fcntl(2)).
+	// The child can't open its program while there is a lease on that: the kernel waits for it to be given up
+	// (fcntl(2)).
 	path := filepath.Join(t.TempDir(), "leased")
 	if err := os.WriteFile(path, nil, 0o700); err != nil {
 		t.Fatal(err)
@@ -486,8 +488,8 @@ func TestPauseOfVfork(t *testing.T) {
 	}
 }
 
-// TestPauseOfTraced names the process that traces a thread of the target already, its first or another one. It does so too if
-// the time for the trial stop is up at once, as it can be on a full machine.
+// TestPauseOfTraced names the process that traces a thread of the target already, its first or another one. It does so
+// too if the time for the trial stop is up at once, as it can be on a full machine.
 func TestPauseOfTraced(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -36,16 +36,17 @@ func sourceUntil(t *testing.T, s *live.Source, each func(*live.Source, *sampler.
 	}
 }
 
-// TestNobodyHoldsAtRest: while all threads wait, the GVL has no owner. Ruby's vm.running_thread (up to 2.7) still names the
-// last one, a status "run" any that is about to wait.
+// TestNobodyHoldsAtRest: while all threads wait, the GVL has no owner. Ruby's vm.running_thread (up to 2.7) still names
+// the last one, a status "run" any that is about to wait.
 func TestNobodyHoldsAtRest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p, _ := r.StartStates(t, rubytest.Options{})
 		var c *gvl.Classifier
-		// Of n looks at a process at rest one in a hundred may be followed by one in which something moves. That counts once,
-		// however long it lasts: where other programs hold the CPUs a thread that was woken stays where it is for many looks.
+		// Of n looks at a process at rest one in a hundred may be followed by one in which something moves. That counts
+		// once, however long it lasts: where other programs hold the CPUs a thread that was woken stays where it is for
+		// many looks.
 		const n, moves = 100, .01
 		seen, held, waiting := 0, 0, 0
 		holding, queueing := false, false
@@ -84,9 +85,9 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 	})
 }
 
-// TestIDsAreNotGivenAgain: Ruby gives a thread the address, the object and (up to 3.2) the native thread of one that has ended,
-// and its serial numbers are not kept; a ThreadID is one thread nevertheless. Each of these
-// threads has a name of its own, and the kernel's name is the same.
+// TestIDsAreNotGivenAgain: Ruby gives a thread the address, the object and (up to 3.2) the native thread of one that
+// has ended, and its serial numbers are not kept; a ThreadID is one thread nevertheless. Each of these threads has a
+// name of its own, and the kernel's name is the same.
 func TestIDsAreNotGivenAgain(t *testing.T) {
 	rubytest.OftenEnough(t)
 	const enoughThreads = 60

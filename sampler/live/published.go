@@ -8,8 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 )
 
-// It is looked for what the process publishes at first this soon, later twice as late each time, up to publishedMost: a list of
-// mappings takes a millisecond of a large program.
+// The intervals between looks at what the process publishes double from publishedFirst to publishedMost.
 const publishedFirst, publishedMost = 10 * time.Second, 80 * time.Second
 
 // threadContext is the variable in which threads publish their spans (docs/internals/context.md#a-threads-span).
@@ -17,7 +16,7 @@ const threadContext = "otel_thread_ctx_v1"
 
 // published is what is known of what the process publishes for each thread.
 type published struct {
-	// after is when it is looked again, every how long after the last look.
+	// after is when to ask again, every how long after the last time.
 	after time.Time
 	every time.Duration
 	// found: the reader knows where threads publish, as the context of atNS says.
@@ -25,8 +24,7 @@ type published struct {
 	atNS  uint64
 }
 
-// findPublished looks whether threads publish their spans, among the process's mappings, and tells the reader. The variable is
-// looked for only where the process says that there is one: some ten milliseconds of a large program.
+// findPublished looks whether threads publish spans, and tells the reader. It searches only if the process says so.
 func (s *subject) findPublished(mappings []attach.Mapping) {
 	p := &s.published
 	p.every = min(max(2*p.every, publishedFirst), publishedMost)

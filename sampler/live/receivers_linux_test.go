@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// receiversProgram has threads whose receiver is a Queue or a Ractor, and which wait for something else. The names begin with
-// the state that each is in.
+// receiversProgram has threads whose receiver is a Queue or a Ractor, and which wait for something else. The names
+// begin with the state that each is in.
 const receiversProgram = `
 class Jobs < Queue
   def rest; sleep; end
@@ -34,8 +34,8 @@ if defined?(Ractor)
 end
 puts "ready"; $stdout.flush; STDIN.read`
 
-// TestReceiverIsNoReason: what a thread waits for is told by the receiver of its innermost frames only where the method is
-// that object's own. The block of a Ractor has the Ractor for its receiver.
+// TestReceiverIsNoReason: what a thread waits for is told by the receiver of its innermost frames only where the method
+// is that object's own. The block of a Ractor has the Ractor for its receiver.
 func TestReceiverIsNoReason(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

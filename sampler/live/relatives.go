@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked for processes that have come, ended or called exec; rarer, but each longestRest, where a look
-	// takes more than a part in lookRest of the time: of each thread of each process the kernel is asked for children, which for fifty
-	// workers was a quarter of all that ddtop took.
+	// lookEvery is how often ddtop searches for processes that have come, ended or called exec. If a search takes more
+	// than a part in lookRest of the time, it is rarer, but each longestRest: it asks the kernel for the children of
+	// each thread of each process, which for fifty workers was a quarter of all that ddtop took.
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
@@ -26,20 +26,18 @@ const (
 	// findRest times what it took is how long it is not asked again, up to longestFindRest: a hundredth of the time.
 	findRest        = 100
 	longestFindRest = 10 * time.Second
-	// settleTime is how old a process must be: one that was forked to call exec at once (system, backquotes) is a copy of
-	// its parent until then.
+	// settleTime is how old a process must be. A younger one may be a copy of its parent that is about to call exec.
 	settleTime = 100 * time.Millisecond
-	// maxTries is how often a process that can't be read is asked again, a look each: it may be booting.
+	// maxTries is how often ddtop tries a process that can't be read, once a search: it may be booting.
 	maxTries = 20
-	// silentRest is for how long a process that did not answer is left alone: each question holds up the look, and a thread
-	// for as long as it is not answered.
+	// silentRest is how long a process that did not answer is left alone. Each question costs a thread.
 	silentRest = 10 * time.Second
 	// maxTracked bounds the living processes that are looked at, Ruby or not, and maxEnded those kept after their end.
 	maxTracked = 1024
 	maxEnded   = 256
 )
 
-// restAfter is how long to wait after a look that took a time.
+// restAfter is how long to wait after a search that took a time.
 func restAfter(took time.Duration) time.Duration {
 	return min(max(lookEvery, lookRest*took), longestRest)
 }
@@ -48,7 +46,7 @@ func restAfter(took time.Duration) time.Duration {
 type relative struct {
 	sampler.Relative
 	src *Source
-	// exe is what it ran when it was last asked whether it is a Ruby; tries how often it was refused, the last time for err.
+	// exe is the program when it was last asked. tries counts refusals, err is the last one.
 	exe   string
 	tries int
 	err   error
@@ -61,8 +59,8 @@ type relative struct {
 	silentAt time.Time
 	// named: it was named when the Group was opened, so that it keeps its place.
 	named bool
-	// heldSince is when it got its place. leaving: its Source was told to end, for a process of another user. yielded: that happened to it
-	// last, and it has no place since.
+	// heldSince is when it got its place. leaving: its Source was told to end. yielded: it gave its place to another
+	// user.
 	heldSince        time.Time
 	leaving, yielded bool
 	// done: its Source is closed. Where src is not kept beyond that, ending is how it ended, if it ended.
@@ -202,7 +200,7 @@ func (g *Group) lookForEnds() []*relative {
 	return living
 }
 
-// doubt notes that a process could not be looked at or read, or that it could again. err is why it could not be looked at.
+// doubt notes whether a process could be looked at and read. err is why it could not be looked at.
 func (g *Group) doubt(r *relative, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -287,7 +285,7 @@ func (g *Group) add(r *relative) {
 	g.list = append(g.list, r)
 }
 
-// lookForNew walks down from the living processes, and notes for how long those that it left alone are still too young.
+// lookForNew walks down from the living processes, and notes how long skipped ones are still too young.
 func (g *Group) lookForNew(living []*relative) []*relative {
 	g.unsettled = 0
 	known := make(map[int]bool, len(living))

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// twoRubies loads a copy of its own libruby, and each libruby of another release that it finds, which nothing starts. What is loaded later has
-// lower addresses.
+// twoRubies loads a copy of its own libruby, and each libruby of another release that it finds, which nothing starts.
+// What is loaded later has lower addresses.
 const twoRubies = `require "fiddle"
 require "fileutils"
 require "rbconfig"

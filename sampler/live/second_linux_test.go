@@ -67,8 +67,8 @@ func tidsByName(t *testing.T, pid int) map[string]sampler.Thread {
 	return out
 }
 
-// TestRubyInTheSecondThread: Ruby's main thread is not the process's first one, in this PID namespace and as a container's first process. The
-// main thread of a child that it forks is.
+// TestRubyInTheSecondThread: Ruby's main thread is not the process's first one, in this PID namespace and as a
+// container's first process. The main thread of a child that it forks is.
 func TestRubyInTheSecondThread(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, own := range map[string]bool{"here": false, "container": true} {

@@ -17,21 +17,20 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// checkNS is how often it is asked whether the process has replaced itself by exec.
+// checkNS is how often ddtop asks whether the process has replaced itself by exec.
 const checkNS = 1_000_000_000
 
-// reuseNS is the shortest time, in ns, in which a PID can be another process's: in a process's own PID namespace, which may
-// have 300 of them, as many processes have to be made first.
+// reuseNS is the shortest time, in ns, in which a PID can be reused: a PID namespace may have 300 PIDs only.
 const reuseNS = 20_000_000
 
-// slowProcNS is how often the process's counters are read while nothing runs, and at least in any case; procSharers is past how many
-// processes sampled at once those of each are read more rarely.
+// slowProcNS is the longest interval between reads of the process's counters. Beyond procSharers processes they are
+// read less often.
 const (
 	slowProcNS  = 1_000_000_000
 	procSharers = 4
 )
 
-// besideEvery is how often the slow counters are read, and it is looked whether sockets wait to be named.
+// besideEvery is how often ddtop reads the slow counters, and looks for sockets that wait to be named.
 const besideEvery = time.Second
 
 // failCheckNS is how often it is asked while reads fail.
@@ -99,8 +98,7 @@ type sampling struct {
 	classesNow                    *sampler.AllocClasses
 	fibersNow                     *sampler.Fibers
 
-	// reading is the lane of Run, Once and what else reads; tickBegan is when the tick under way began, CLOCK_MONOTONIC in ns; 0: none
-	// is.
+	// reading is the lane of all reads. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or zero.
 	reading   lane
 	tickBegan atomic.Int64
 	// ticking is held while the reader is in use; running: Run has begun, whose end ends reads.
@@ -130,8 +128,8 @@ func (s *Source) End() (sampler.End, bool) {
 // leave has Run end with ErrGaveWay.
 func (s *Source) leave() { s.leftOnce.Do(func() { close(s.left) }) }
 
-// ReadFile reads a file of the process's program at a path as the process has it, with the process's rights and no more
-// than limit bytes. It can take some seconds, and is for any goroutine.
+// ReadFile reads a file at a path as the process has it, with the process's rights, up to limit bytes. It can take
+// seconds.
 func (s *subject) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	return s.proc.ReadFile(path, limit)
 }
@@ -139,7 +137,7 @@ func (s *subject) ReadFile(path string, limit int64) (content []byte, modified t
 // Published is what the process publishes of itself now: see processcontext.Read. It is for any goroutine.
 func (s *subject) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
 
-// Environment returns the variables of the process whose names are wanted: see attach.Process.Environment. It is for any goroutine.
+// Environment returns the process's variables with wanted names (attach.Process.Environment). It is for any goroutine.
 func (s *subject) Environment(wanted func(name string) bool) (map[string]string, error) {
 	return s.proc.Environment(wanted)
 }
@@ -153,7 +151,8 @@ func (s *Source) share(n int) {
 	s.reader.Share(n)
 }
 
-// Close ends exact mode and following by thread switches, and closes what is open of the target. What a read that has not returned still uses is closed when it does.
+// Close ends exact mode and following by thread switches, and closes the target. A hanging read closes what it uses
+// later.
 func (s *Source) Close() error {
 	return s.exact.close(func() error {
 		return s.switches.close(func() error { return s.reading.close(s.release) })
@@ -180,8 +179,8 @@ func (s *sampling) release() error {
 	return errors.Join(append(errs, s.proc.Close())...)
 }
 
-// clocked samples until ctx ends or the target does. emit is called on another goroutine, while this one waits. When a read
-// of the target has not come back half a second after the end of ctx, it returns without it, and nothing is emitted any more.
+// clocked samples until ctx or the target ends. emit runs on another goroutine. clocked does not wait for a hanging
+// read.
 func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error {
 	var out door
 	wanted, cancel := context.WithCancel(ctx)
@@ -269,7 +268,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			due = min(due, pace.Monotonic()+every)
 		}
 		sleep.Unless(due, over)
-		// Two questions of one channel each: these are a look at a word, a question of both takes their locks.
+		// Questions of one channel each: each reads a word, while a question of both would take their locks.
 		select {
 		case <-ctx.Done():
 			undo()
@@ -422,8 +421,7 @@ func (s *Source) glances() *switchRun {
 	return nil
 }
 
-// last takes one more sample when sampling is asked to end, with all counters: what the kernel adds up is then known up to the end,
-// however rarely it was read before. No process is stopped for it. A read that fails leaves the sample out.
+// last takes one more sample with all counters at the end, without a stop. A failed read leaves it out.
 func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	if sample.TimeNS == 0 {
 		return // there is no sample to end with
@@ -445,8 +443,7 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves has the next tick leave out the stacks of threads that have not moved, and look at those that have begun something, if that is known. It
-// returns how many these are.
+// learnMoves tells the next tick which threads have not moved, and returns how many have begun something.
 func (s *Source) learnMoves() (entered int) {
 	var moves ruby.Moves
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
@@ -459,8 +456,7 @@ func (s *Source) learnMoves() (entered int) {
 	return len(s.beginning)
 }
 
-// beside does, beside the sampling, what takes too long for a tick: it names the sockets that could not be asked for their
-// ends, and reads the slow counters. The returned function ends it, and waits for what is being read.
+// beside names sockets and reads slow counters beside the sampling. The returned function ends it and waits.
 func (s *sampling) beside() func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

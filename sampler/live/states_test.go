@@ -21,7 +21,8 @@ type watched struct {
 	sample *sampler.Sample
 }
 
-// watch samples until done says so, from the first sample on in which settled holds, or fails the test after rubytest.Timeout.
+// watch samples until done says so, from the first sample on in which settled holds, or fails the test after
+// rubytest.Timeout.
 func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State) bool, done func(w *watched, n int) bool) *watched {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
@@ -120,8 +121,8 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	if rubytest.Short(t) {
 		atLeast = 100
 	}
-	// A thread that is in another state than it can be in may stay there for many samples where other programs hold the CPUs: that
-	// counts once, and it has to end.
+	// A thread that is in another state than it can be in may stay there for many samples where other programs hold the
+	// CPUs: that counts once, and it has to end.
 	wrong, strays := map[string]int{}, map[string]bool{}
 	w := watch(t, s, settled, func(w *watched, n int) bool {
 		settled := true
@@ -160,7 +161,8 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 				right += n
 			}
 		}
-		// A thread that waits is in exactly one state; one sample in a hundred may come before the kernel was asked again.
+		// A thread that waits is in exactly one state; one sample in a hundred may come before the kernel was asked
+		// again.
 		if strays[th.Name] || wrong[th.Name] > odds.AtMost(right+wrong[th.Name], .01) {
 			t.Errorf("%s: seen %v, the program says %v (%s)", th.Name, seen, th.States, gvl.Describe(w.last[th.Name], dict))
 		}

@@ -33,7 +33,7 @@ func TestSwitchBound(t *testing.T) {
 		{"many records for a moment", 0.03, func(x *switchRun) { makes(x, 10, 12_000) }, ""},
 		{"ractors", 0, func(x *switchRun) { x.ractors = true }, "ractors"},
 	} {
-		x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(c.overhead)}}, to: exact.NewMachine(func(*exact.Change) {}), stop: make(chan struct{})}
+		x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(c.overhead)}}, to: exact.NewMachine(func(*exact.Change) {}), quit: make(chan struct{})}
 		c.set(x)
 		x.judge()
 		if x.on() == (c.says != "") || !strings.Contains(x.ended, c.says) {

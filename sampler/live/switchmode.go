@@ -2,9 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/ddtop/ddtop/sampler"
@@ -26,75 +23,21 @@ type SwitchReport struct {
 
 // switchMode is whether the process is followed by thread switches.
 type switchMode struct {
-	// now is who does, or did last. It is nil if nobody has.
-	now atomic.Pointer[switchRun]
+	mode[switchRun, *switchRun]
 	// from is what is wanted, why the reason that it is not on.
-	from    From
-	why     atomic.Pointer[string]
-	opening lane
-	mu      sync.Mutex
-	closed  bool
-	// closing is closed before mu is taken to end it for good.
-	closing   chan struct{}
-	closeOnce sync.Once
+	from From
+	why  atomic.Pointer[string]
 }
 
-// is reports whether it is on. It is cheap.
-func (m *switchMode) is() bool {
-	x := m.now.Load()
-	return x != nil && x.on()
-}
-
-// over ends it, because the target has ended.
-func (m *switchMode) over(why string) {
-	if x := m.now.Load(); x != nil {
-		x.end(why)
-	}
-}
-
-// close ends it for good, and calls then when nothing more is done of it.
-func (m *switchMode) close(then func() error) error {
-	m.closeOnce.Do(func() { close(m.closing) })
-	m.mu.Lock()
-	m.closed = true
-	m.mu.Unlock()
-	return m.opening.close(func() error {
-		var err error
-		if x := m.now.Load(); x != nil {
-			_, err = x.close()
-		}
-		return errors.Join(err, then())
-	})
-}
-
-// Switches follows the process by its thread switches until EndSwitches: samples carry Changes, and all is read at the stack rate. It is for
-// any goroutine. The error is ruby.ErrNoScheduler, bpf.ErrKernel, bpf.ErrRights, or that of reading.
+// Switches follows the process by its thread switches until EndSwitches. Samples carry Changes, and everything is read
+// at the stack rate. It is for any goroutine. Errors are ruby.ErrNoScheduler, bpf.ErrKernel, bpf.ErrRights and those of
+// reading.
 func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch x := m.now.Load(); {
-	case m.closed:
-		return fmt.Errorf("process %d: thread switches: it is not read any more", s.info.PID)
-	case x != nil && x.on():
-		return fmt.Errorf("process %d: its thread switches are followed already", s.info.PID)
-	case x != nil:
-		<-x.done
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-m.closing:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
-	x, err := result(ctx, &m.opening, func() (*switchRun, error) { return s.openSwitches(ctx) }, func(x *switchRun) { _, _ = x.close() })
-	if err == nil {
-		m.now.Store(x)
-	}
-	return err
+	return m.begin(ctx, s.info.PID, "thread switches", "its thread switches are followed", func(ctx context.Context) (*switchRun, error) {
+		open := func() (*switchRun, error) { return s.openSwitches(ctx) }
+		return result(ctx, &m.opening, open, func(x *switchRun) { _ = x.stop() })
+	})
 }
 
 // EndSwitches ends it, and says how it went. The report is empty if it never was on.

@@ -45,7 +45,7 @@ type switchFeed interface {
 // switchRun follows the GVL of a process by thread switches, beside the sampling.
 type switchRun struct {
 	source *Source
-	// fromNS is from when on the process is followed, toNS until when, CLOCK_MONOTONIC in ns. toNS is zero while it is.
+	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero while it goes on.
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is until when all changes were handed on, lookedNS when that was done last.
@@ -53,7 +53,7 @@ type switchRun struct {
 	fedNS, lookedNS, everyNS atomic.Int64
 	// tooMany is set if it has ended because there were too many records.
 	tooMany    atomic.Bool
-	stop, done chan struct{}
+	quit, done chan struct{}
 
 	// moves says when threads moved last.
 	moves moves
@@ -104,7 +104,7 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &switchRun{source: s, stop: make(chan struct{}), done: make(chan struct{})}
+	x := &switchRun{source: s, quit: make(chan struct{}), done: make(chan struct{})}
 	x.to = exact.NewMachine(func(c *exact.Change) {
 		x.changed++
 		x.changes.Changed(c)
@@ -219,7 +219,7 @@ func (x *switchRun) run() {
 	exited := x.source.proc.Exited()
 	for over := false; !over; {
 		select {
-		case <-x.stop:
+		case <-x.quit:
 			over = true
 		case <-exited:
 			x.end("the process exited")
@@ -415,7 +415,7 @@ func (x *switchRun) endAt(now int64, why string) {
 	x.ended = why
 	x.source.budget.Records.Leave(&x.load)
 	x.toNS.Store(now)
-	close(x.stop)
+	close(x.quit)
 }
 
 // finish hands on the rest and leaves the kernel.
@@ -446,6 +446,12 @@ func (x *switchRun) close() (SwitchReport, error) {
 	}, x.err
 }
 
+// stop is close without the report.
+func (x *switchRun) stop() error {
+	_, err := x.close()
+	return err
+}
+
 // status says how it stands.
 func (x *switchRun) status() sampler.SwitchStatus {
 	x.mu.Lock()
@@ -456,8 +462,7 @@ func (x *switchRun) status() sampler.SwitchStatus {
 	}
 }
 
-// MaySwitch says why thread switches cannot be followed on this machine with the rights that ddtop has, as far as that is known without
-// trying.
+// MaySwitch says why thread switches cannot be followed on this machine, as far as ddtop knows without a try.
 func MaySwitch() error { return tracer.Check() }
 
 // CheckSwitches says why thread switches cannot be followed on this machine with the rights that ddtop has. It loads the programs and

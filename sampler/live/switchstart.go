@@ -15,11 +15,9 @@ import (
 type From string
 
 const (
-	// FromAuto is FromSwitches where the machine allows it and the process is not stopped for samples, and FromPolling elsewhere. SwitchStatus says
-	// why.
+	// FromAuto is FromSwitches if the machine allows it and nothing stops the process, else FromPolling.
 	FromAuto From = "auto"
-	// FromSwitches is by thread switches, from a moment after the first sample on. Where a process cannot be followed so, it is polled, which
-	// SwitchStatus tells.
+	// FromSwitches uses thread switches soon after the first sample, or falls back to polling (SwitchStatus).
 	FromSwitches From = "switches"
 	// FromMoved is by when the kernel says that threads got and lost a CPU, and a look at memory in between. It needs no privilege for
 	// processes of the same user. It falls back as FromSwitches does.
@@ -63,7 +61,7 @@ func (f From) check() error {
 	return nil
 }
 
-// startSwitches begins to follow the process by its thread switches, beside the sampling, if that is wanted. The returned function ends it.
+// startSwitches begins to follow the process by its thread switches if that is wanted. The returned function ends it.
 func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	m := &s.switches
 	switch {
@@ -138,15 +136,9 @@ func (m *switchMode) refused(err error) {
 // parkSwitches ends following until resume is called: nobody would take the records while ddtop is stopped.
 func (s *Source) parkSwitches() (resume func()) {
 	m := &s.switches
-	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			return func() {} // the process's memory does not answer
-		}
-	}
-	x := m.now.Load()
-	on := m.is()
-	if x != nil {
-		_, _ = x.close()
+	on, ok := m.park()
+	if !ok {
+		return func() {}
 	}
 	return func() {
 		m.mu.Unlock()

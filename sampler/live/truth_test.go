@@ -88,8 +88,8 @@ func TestParkedProgram(t *testing.T) {
 	})
 }
 
-// TestCutStack compares a stack cut in the middle with the whole one: of Ruby frames alone, and of Ruby frames, blocks and C
-// functions in turn, cut between each two of them.
+// TestCutStack compares a stack cut in the middle with the whole one: of Ruby frames alone, and of Ruby frames, blocks
+// and C functions in turn, cut between each two of them.
 func TestCutStack(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `def down(n); n == 0 ? sleep : down(n - 1); end
@@ -129,8 +129,8 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{Env: []string{"RUBY_
 	})
 }
 
-// compareCut compares a stack of which at most limit control frames were read with the whole one: its inner frames are the
-// first of that, its outer ones the last.
+// compareCut compares a stack of which at most limit control frames were read with the whole one: its inner frames are
+// the first of that, its outer ones the last.
 func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Thread, whole []sampler.Frame, limit int) {
 	t.Helper()
 	if th.Quality&sampler.StackTruncated == 0 || len(cut) > limit || len(cut) < limit/2 {

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// eachVariant runs test with every way in which every Ruby can run a program, the plain one left out when others says so.
+// eachVariant runs test with every way in which every Ruby can run a program, the plain one left out when others says
+// so.
 func eachVariant(t *testing.T, others bool, test func(t *testing.T, r rubytest.Ruby, v rubytest.Variant)) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		variants := r.Variants(t)
@@ -41,8 +42,8 @@ func TestRactors(t *testing.T) {
 	})
 }
 
-// schedulerProgram has a thread whose fibers were left to a fiber scheduler, which waits for them, and one in which such a
-// fiber runs: it blocks the thread. Both by name.
+// schedulerProgram has a thread whose fibers were left to a fiber scheduler, which waits for them, and one in which
+// such a fiber runs: it blocks the thread. Both by name.
 const schedulerProgram = `
 class Scheduler
   def initialize; @wakeups = {}; end
@@ -126,8 +127,8 @@ func saysFrame(th rubytest.TruthThread, name string) bool {
 	return false
 }
 
-// compareTruth compares what one sample says of a parked program's threads with what Ruby says of them. Threads that Ruby
-// is silent about are the reporter, and main where it is the one that waits for the test.
+// compareTruth compares what one sample says of a parked program's threads with what Ruby says of them. Threads that
+// Ruby is silent about are the reporter, and main where it is the one that waits for the test.
 func compareTruth(t *testing.T, p *rubytest.Process, truth rubytest.Truth) {
 	t.Helper()
 	r := p.Ruby

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// shortTurns has threads that compute and log when they had the GVL, and one that has it for some 20 µs at a time and logs when it gave it
-// up and had it again.
+// shortTurns has threads that compute and log when they had the GVL, and one that has it for some 20 µs at a time and
+// logs when it gave it up and had it again.
 const shortTurns = `
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
 going, turns = true, []
@@ -62,9 +62,9 @@ type shortTurnsLog struct {
 	Passes, Turns [][2]int64
 }
 
-// bounds returns the bounds of the waits of the thread with short turns, each list in order, as far as they reach into a stretch of time.
-// It waited within each pass, and for as long as another thread had the GVL without a break. Between two such turns it may have had the
-// GVL and given it up again, for an interrupt, before it came back from Thread.pass.
+// bounds returns the bounds of the waits of the thread with short turns, each list in order, as far as they reach into
+// a stretch of time. It waited within each pass, and for as long as another thread had the GVL without a break. Between
+// two such turns it may have had the GVL and given it up again, for an interrupt, before it came back from Thread.pass.
 func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	for _, p := range l.Passes {
 		a, b := max(p[0], fromNS), min(p[1], toNS)
@@ -82,8 +82,8 @@ func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	return least, most
 }
 
-// TestWaitsAgainstTheProgramsLog: a thread with turns of 20 µs is found waiting in nearly every sample. The quantiles of its waits, and
-// the longest one, agree with the program's own log.
+// TestWaitsAgainstTheProgramsLog: a thread with turns of 20 µs is found waiting in nearly every sample. The quantiles
+// of its waits, and the longest one, agree with the program's own log.
 func TestWaitsAgainstTheProgramsLog(t *testing.T) {
 	for _, c := range []struct {
 		rate      float64
@@ -172,15 +172,16 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	judgeQuantile(t, "p99", w.P99(), .99, w.Count, leasts, mosts)
 	// The longest wait is one whatever the number of the others.
 	judgeBounds(t, "max", w.Max(), least, most)
-	// From 3.3 on each turn shows in the counters: what is told apart reaches at most from one reading of them to another.
+	// From 3.3 on each turn shows in the counters: what is told apart reaches at most from one reading of them to
+	// another.
 	if r.AtLeast(3, 3) && w.MaxNS > most*103/100+2*blindNS {
 		t.Errorf("max %s, by the log %d at most: two waits are told as one", w.Max().Prose(), most)
 	}
 }
 
-// judgeQuantile compares a quantile of so many waits with the bounds of all waits by the log, in order. Where the numbers of waits differ, two
-// were told as one, or a pass had two waits, or one lies at an end of the measurement: any of these can be among the longer ones or among the
-// shorter ones, so that the rank is known to that difference.
+// judgeQuantile compares a quantile of so many waits with the bounds of all waits by the log, in order. Where the
+// numbers of waits differ, two were told as one, or a pass had two waits, or one lies at an end of the measurement: any
+// of these can be among the longer ones or among the shorter ones, so that the rank is known to that difference.
 func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count int64, least, most []int64) {
 	t.Helper()
 	n := len(least)
@@ -193,7 +194,8 @@ func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count in
 	judgeBounds(t, name, f, lower, upper)
 }
 
-// judgeBounds compares a length with its bounds by the log. A number is right to a sixteenth, and one of a Histogram to 3 %.
+// judgeBounds compares a length with its bounds by the log. A number is right to a sixteenth, and one of a Histogram to
+// 3 %.
 func judgeBounds(t *testing.T, name string, f gvl.Bounded, least, most int64) {
 	t.Helper()
 	switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestWorks: a thread that goes further in than where it waits for work has begun something, by the time between two records; one that comes back has
-// left it. A thread whose looks find nothing is looked at no more.
+// TestWorks: a thread that goes further in than where it waits for work has begun something, by the time between two
+// records; one that comes back has left it. A thread whose looks find nothing is looked at no more.
 func TestWorks(t *testing.T) {
 	const us = 1000
 	w := works{threads: make(map[int32]*working)}
@@ -60,7 +60,8 @@ func TestWorks(t *testing.T) {
 	}
 }
 
-// TestLookCredit: looks between two ticks take no more than their part of the budget, and what was not used is not saved up for ever.
+// TestLookCredit: looks between two ticks take no more than their part of the budget, and what was not used is not
+// saved up for ever.
 func TestLookCredit(t *testing.T) {
 	var c lookCredit
 	const share, cost = 0.03, 200_000

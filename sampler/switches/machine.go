@@ -60,7 +60,7 @@ type Machine struct {
 type change struct {
 	exact.Record
 	stack Named
-	// does: it tells of doing alone.
+	// does: it is for doing alone.
 	does  bool
 	doing sampler.Doing
 }
@@ -312,7 +312,7 @@ func (m *Machine) queue(untilNS int64) {
 	})
 }
 
-// turnOf notes a turn with the GVL that no record shows, as far as no other thread had it then.
+// turnOf notes a turn with the GVL that no record shows, for the time in which no other thread had it.
 func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
 	clip := func(s *span) {
 		if s.tid == t.tid || s.toNS <= from || s.fromNS >= to {

@@ -163,8 +163,8 @@ type named struct {
 func (n *named) Ready() bool                            { return n.ready }
 func (n *named) Name() (stack, resumes sampler.StackID) { n.asked++; return n.id, n.id + 1 }
 
-// TestStacks: the stack that a thread had when it queued is that with which its wait ends, and that of a tick of the clock is what the holder of
-// the GVL runs. What comes after a stack without a name waits for that.
+// TestStacks: the stack that a thread had when it queued is that with which its wait ends, and that of a tick of the
+// clock is what the holder of the GVL runs. What comes after a stack without a name waits for that.
 func TestStacks(t *testing.T) {
 	waits, runs := &named{id: 10}, &named{id: 20, ready: true}
 	var got []string

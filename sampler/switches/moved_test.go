@@ -105,7 +105,8 @@ func TestMovements(t *testing.T) {
 	}
 }
 
-// TestMovementsAny: a look is wanted of threads that have moved, also once their moves were taken, and of none that stand still.
+// TestMovementsAny: a look is wanted of threads that have moved, also once their moves were taken, and of none that
+// stand still.
 func TestMovementsAny(t *testing.T) {
 	m, records := NewMovements(), 0
 	count := func(*Record) { records++ }
@@ -135,8 +136,8 @@ func TestMovementsAny(t *testing.T) {
 	}
 }
 
-// TestMovementsAreBounded: moves of which nobody looks at memory are dropped past a limit, which is told, and threads past one are not
-// followed.
+// TestMovementsAreBounded: moves of which nobody looks at memory are dropped past a limit, which is told, and threads
+// past one are not followed.
 func TestMovementsAreBounded(t *testing.T) {
 	m := NewMovements()
 	for i := range maxMoves + 10 {

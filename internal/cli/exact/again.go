@@ -8,20 +8,21 @@ import (
 )
 
 const (
-	// exactRest is for how long a process is sampled only after exact mode has ended itself; each time that happens again it is twice as
-	// long, up to exactRestMost. Once exact mode has lasted for that long, it begins anew.
+	// exactRest is for how long a process is only sampled after exact mode has ended itself. Each time that happens
+	// again it is twice as long, up to exactRestMost. Once exact mode has lasted for that long, it begins anew.
 	exactRest     = time.Minute
 	exactRestMost = time.Hour
-	// exactLook is how often it is looked whether it has ended itself.
+	// exactLook is how often ddtop checks whether it has ended itself.
 	exactLook = time.Second
 )
 
-// exactAgain switches exact mode on again in a process that is followed for days: what made it too dear may be over. Where it is not to be
-// trusted, or can't be had any more, that is the end of it.
+// exactAgain switches exact mode on again in a process that is followed for days: what made it too costly may be over.
+// If it is not to be trusted, or has become impossible, that is the end of it.
 type exactAgain struct {
 	src   Source
 	flags *Flags
-	// say tells what happens and why. That exact mode has ended itself is said again only after it has lasted for exactRestMost.
+	// say reports what happens and why. That exact mode has ended itself is reported again only after it has lasted
+	// for exactRestMost.
 	say func(what, why string)
 
 	mu    sync.Mutex
@@ -69,14 +70,14 @@ func (a *exactAgain) step(ctx context.Context, now time.Time) {
 	}
 }
 
-// leave ends it: nothing is switched on any more.
+// leave ends it for good.
 func (a *exactAgain) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over = true
 }
 
-// resting is until when the process is sampled only, and why; zero: it is not, or for good.
+// resting is until when the process is only sampled, and why. It is zero if exact mode is on, or off for good.
 func (a *exactAgain) resting() (until time.Time, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,8 +38,8 @@ func (f *fakeExact) Exact(context.Context, live.ExactOptions) error {
 
 func (f *fakeExact) ends(why string) { f.status.On, f.status.Ended = false, why }
 
-// TestExactAgain: what has ended for its cost is tried again after a minute, two, four, up to an hour, is said once, and begins anew
-// once it has lasted for an hour.
+// TestExactAgain: what has ended for its cost is tried again after a minute, two, four, up to an hour, is said once,
+// and begins anew once it has lasted for an hour.
 func TestExactAgain(t *testing.T) {
 	src := &fakeExact{status: sampler.ExactStatus{On: true, SinceNS: 1}}
 	var said []string

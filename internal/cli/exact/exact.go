@@ -1,5 +1,5 @@
-// Package exact has what commands share to follow processes exactly: the flags, beginning and ending it, one process or a group, and what is
-// said of it.
+// Package exact has what commands share to follow processes exactly: the flags, beginning and ending it, one process
+// or a group, and what they say of it.
 package exact
 
 import (
@@ -43,8 +43,8 @@ func (f *Flags) options() live.ExactOptions {
 	return o
 }
 
-// Untried reports whether exact mode is wanted on a processor like this one even if it has run on none yet: the environment
-// names it, in Go's words. No flag and no setting does, as nobody is to come to it by chance.
+// Untried reports whether exact mode is wanted on a processor like this one even if it has run on none yet: the
+// environment names it, in Go's words. No flag and no setting does, so that no user gets there by chance.
 func Untried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
 
 // Source is a process that exact mode can follow: a *live.Source.
@@ -55,8 +55,8 @@ type Source interface {
 	ExactStatus() sampler.ExactStatus
 }
 
-// Begin puts the probes into a process, where that is asked for. A ddtop that is stopped would leave them in, and nobody would look at
-// what they cost: it ignores ctrl-z from then on.
+// Begin puts the probes into a process, if the flags say so. A stopped ddtop would leave them in, and not watch their
+// cost: it ignores ctrl-z from then on.
 func (f *Flags) Begin(ctx context.Context, src Source) error {
 	if !f.On {
 		return nil
@@ -68,10 +68,10 @@ func (f *Flags) Begin(ctx context.Context, src Source) error {
 	return nil
 }
 
-// Error is why exact mode can't be had.
+// Error is why exact mode is not possible.
 type Error struct {
 	err error
-	// Command is what root would run; "": that would not help, or is not known.
+	// Command is what root would run. It is "" if that would not help, or is unknown.
 	Command string
 }
 
@@ -101,7 +101,7 @@ func End(src sampler.Source) error {
 	return err
 }
 
-// Note says what of a process's exact mode did not go as it should, and why; "": nothing.
+// Note says what of a process's exact mode did not go as it should, and why. It is "" if nothing.
 func Note(src sampler.Source) (what, why string) {
 	x, ok := src.(Source)
 	if !ok {

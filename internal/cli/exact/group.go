@@ -32,16 +32,16 @@ type Probed struct {
 	*live.Group
 	flags Flags
 	told  Told
-	// again: where exact mode ended itself, it is tried again.
+	// again: exact mode that ended itself begins again.
 	again bool
 
 	mu sync.Mutex
-	// begun are the processes that exact mode was tried in; nil: in vain.
+	// begun are the processes that exact mode was tried in, with nil if in vain.
 	begun map[sampler.Source]*exactAgain
 }
 
-// Group begins to follow the processes of a group that are there. The error is that of the first, where none can be followed; the group
-// is closed then.
+// Group begins to follow the processes of a group that are there. If none can be followed, the error is the first
+// one's, and the group is closed.
 func (f *Flags) Group(ctx context.Context, g *live.Group, told Told, again bool) (Group, error) {
 	if !f.On {
 		return g, nil
@@ -128,7 +128,7 @@ func (g *Probed) followed() []*exactAgain {
 	return out
 }
 
-// Figures say how it stands, for the status page.
+// Figures returns how it stands, for the status page.
 func (g *Probed) Figures() *status.Exact {
 	out := new(status.Exact)
 	for _, a := range g.followed() {

@@ -22,7 +22,7 @@ type Redaction struct {
 // redactHelp is what --redact does, in the help of all commands that have it.
 const redactHelp = "replace names, paths and other identifying data, for output that you share"
 
-// NewRedaction is that of a command line.
+// NewRedaction returns the redaction of a command line.
 func NewRedaction(args []string) *Redaction {
 	r := new(Redaction)
 	for _, a := range args {

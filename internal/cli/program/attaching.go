@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// firstLook and slowestLook are the shortest and longest time between two looks whether a started program's VM
-	// is up.
+	// firstLook and slowestLook are the shortest and longest time after which ddtop asks again whether a started
+	// program's VM is up.
 	firstLook   = 2 * time.Millisecond
 	slowestLook = 200 * time.Millisecond
-	// maxDescent is how many generations below the started program a Ruby is looked for: a shell that starts bundle that
-	// starts the server.
+	// maxDescent is how many generations below the started program ddtop searches for a Ruby: a shell that starts
+	// bundle that starts the server.
 	maxDescent = 8
 	// maxSiblings bounds how many processes of a generation are looked at.
 	maxSiblings = 64
 )
 
-// ErrNoPidfd is returned for --pause on a kernel that can't tell of a child's end without asking for its exit code.
+// ErrNoPidfd is returned for --pause on a kernel that can't report a child's end without its exit code being taken.
 var ErrNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
 
 // ErrEndedBefore is returned when a started program ended before it could be measured.
@@ -68,7 +68,7 @@ func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags)
 	}
 }
 
-// openBelow opens the first Ruby among the processes below one, nearest generation first; nil: there is none.
+// openBelow opens the first Ruby among the processes below one, nearest generation first. It is nil if there is none.
 func openBelow(ctx context.Context, pid int, opts live.Options) *live.Source {
 	generation := []int{pid}
 	for range maxDescent {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/live"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -24,23 +27,13 @@ var errLeftNoRuby = errors.New("the program ended and left processes running, no
 
 // Reap takes note of the ends of adopted processes until the returned function is called: they would stay zombies.
 func (c *Command) Reap() (stop func()) {
-	quit := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(reapEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-tick.C:
-				adopted(c.PID(), c.ownGroup)
-			}
-		}
-	}()
-	return func() { close(quit) }
+	ctx, stop := context.WithCancel(context.Background())
+	go run.Every(ctx, reapEvery, func(time.Time) { adopted(c.PID(), c.ownGroup) })
+	return stop
 }
 
-// LeftBehind returns the processes that the program left running when it ended well; nil: it runs, has failed, or left none.
+// LeftBehind returns the processes that the program left running when it ended well. It is nil if the program runs,
+// has failed, or left none.
 func (c *Command) LeftBehind() []int {
 	if c.Running() || c.err != nil {
 		return nil
@@ -85,4 +78,31 @@ func (c *Command) OpenBackground(ctx context.Context, opts live.Options) (*live.
 func SayBackground(std run.Streams, c *Command, src *live.Source) {
 	std.Say("%s went into the background: ddtop follows process %d, whose end it waits for. Signals end ddtop and leave the program running; "+
 		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
+}
+
+// adopted returns ddtop's living children but one, and takes the exit codes of those that have ended. Children in ddtop's own process
+// group, which ddtop may have started itself, are left alone where the program has a group of its own.
+func adopted(but int, ownGroup bool) []int {
+	children, err := kernel.Children(os.Getpid())
+	if err != nil {
+		return nil
+	}
+	var living []int
+	for _, pid := range children {
+		if pid == but {
+			continue
+		}
+		if group, err := unix.Getpgid(pid); ownGroup && (err != nil || group == unix.Getpgrp()) {
+			continue
+		}
+		switch id, err := kernel.Identify(pid); {
+		case err != nil:
+		case !id.Ended:
+			living = append(living, pid)
+		default:
+			// If the process lives, this would take a stop for --pause for its end.
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+	}
+	return living
 }

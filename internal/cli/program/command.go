@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/ddtop/ddtop/internal/cli/run"
@@ -25,7 +26,7 @@ type Command struct {
 	file   *commandOutput
 	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
 	ownGroup bool
-	// pausable: we may trace the program, because nobody waits for it before it has ended.
+	// pausable: we may trace the program, because no caller waits for it before it has ended.
 	Pausable bool
 	// inBackground: the program ended while it was looked at, and left processes running. shown: it has had a screen.
 	InBackground atomic.Bool
@@ -162,6 +163,16 @@ func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code 
 // pausable reports whether waitForEnd works for a child (from Linux 5.4 on).
 func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
 
-// waitForEnd waits until a child has ended, without asking for its exit code: whoever asks while the same program traces
-// the child would take its stops for exits, as os/exec does. Where that can't be told it returns at once.
+// waitForEnd waits until a child has ended, without asking for its exit code: while the same program traces the child,
+// that would take its stops for exits, as os/exec does. If the kernel can't wait so, it returns at once.
 func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }
+
+// waitReadable waits until a descriptor is readable: a pidfd is when its process has ended.
+func waitReadable(fd uintptr) {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/internal/units"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -18,8 +19,8 @@ const (
 	// memory, and a program can write a log for days. keptOutput is what stays of it when it is cut.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
-	// outputEvery is how often the file is looked at. A Command that writes fast has it looked at more often, each leastOutputEvery
-	// at most, so that between two looks it grows by a fourth of maxOutput.
+	// outputEvery is how often ddtop checks the size of the file. A Command that writes fast has it checked more
+	// often, each leastOutputEvery at most, so that it grows by a fourth of maxOutput in between.
 	outputEvery      = 250 * time.Millisecond
 	leastOutputEvery = 5 * time.Millisecond
 )
@@ -63,7 +64,7 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook is the time until the next look at a file of at most so many bytes, which grew by so many in a time.
+// nextLook is the time until the next check of a file of at most so many bytes, which grew by so many in a time.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery
@@ -143,5 +144,14 @@ func (o *commandOutput) copyTo(w io.Writer) error {
 		}
 	}
 	_, err := io.Copy(w, r)
+	return err
+}
+
+// setAppend has everything written to the end of a file, by all that have the same open file.
+func setAppend(f *os.File) error {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags|unix.O_APPEND)
+	}
 	return err
 }

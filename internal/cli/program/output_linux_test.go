@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOutputOfACommandIsBounded: of what a started Command writes the last part stays, in whole lines, whatever the file system can do,
-// and it is said what is gone.
+// TestOutputOfACommandIsBounded: of what a started Command writes the last part stays, in whole lines, whatever the
+// file system can do, and it is said what is gone.
 func TestOutputOfACommandIsBounded(t *testing.T) {
 	folders := map[string]string{"temporary": t.TempDir()}
 	if _, err := os.Stat("/dev/shm"); err == nil {

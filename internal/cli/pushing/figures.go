@@ -55,7 +55,7 @@ type serviceFigures struct {
 // service is what is known of one. Its figures are behind the lock of all.
 type service struct {
 	status.Service
-	// now are the waits since turnNS, before those of the minute before, by what is known of each (gvl.Wait.SureNS).
+	// now are the waits since turnNS, before the minute's before, by what is known of each (gvl.Wait.SureNS).
 	now, before gvl.Histogram
 	// qualityNow and qualityBefore are what these rest on.
 	qualityNow, qualityBefore sampler.Quality
@@ -80,7 +80,8 @@ func (s *service) ended() {
 // minutes apart.
 const forgetAfter = 15 * time.Minute
 
-// forget drops the services whose processes have all ended for so long, and where there is no room the one that ended first.
+// forget drops the services whose processes have all ended for so long and, if there is no room, the one that ended
+// first.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {
@@ -128,7 +129,7 @@ func (f *serviceFigures) join(name string) *processFigures {
 	return p
 }
 
-// read is what is told; sorted by name.
+// read is what the status page shows; sorted by name.
 func (f *serviceFigures) read() (out []status.Service, processes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +179,7 @@ func (p *processFigures) leave() {
 	p.all.live--
 }
 
-// Interval takes a stretch of a thread's time.
+// Interval takes an interval of a thread's time.
 func (p *processFigures) Interval(i *gvl.Interval) {
 	ns := i.ToNS - i.FromNS
 	p.all.mu.Lock()
@@ -204,7 +205,7 @@ func (p *processFigures) Lock(i *gvl.LockInterval) {
 	}
 }
 
-// Collecting takes a stretch of the collector's time.
+// Collecting takes an interval of the collector's time.
 func (p *processFigures) Collecting(i *gvl.GCInterval) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()

@@ -40,7 +40,7 @@ type Pushing struct {
 	version string
 
 	services *serviceFigures // nil: nobody asks for figures
-	// Exact says how exact mode stands; nil: it was not asked for.
+	// Exact says how exact mode stands. It is nil if it was not asked for.
 	Exact func() *status.Exact
 
 	finished chan finishedPeriod
@@ -158,7 +158,7 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 }
 
-// failure is why a context was ended on purpose; nil where that was the end of what is above it.
+// failure is why a context was ended on purpose. It is nil if a parent context ended.
 func failure(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -171,16 +171,7 @@ func (one *pushed) service() string { return one.tags.Load().Get("service") }
 
 // keepAsking makes the tags anew every minute: a process publishes more of itself once it is configured.
 func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			one.describe(given)
-		}
-	}
+	run.Every(ctx, askEvery, func(time.Time) { one.describe(given) })
 }
 
 // describe makes the process's tags. What can't be read leaves them without.

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestServiceOfFewSamples: the p99 of waits is absent in Prometheus' text while samples are too few for it, and is there at the next minute's more.
+// TestServiceOfFewSamples: the p99 of waits is absent in Prometheus' text while samples are too few for it, and is
+// there at the next minute's more.
 func TestServiceOfFewSamples(t *testing.T) {
 	f := newServiceFigures()
 	p := f.join("shop")

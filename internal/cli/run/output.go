@@ -92,7 +92,7 @@ func (o Output) openDescriptor(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), string(o)), nil
 }
 
-// Write writes the whole file, or what it held before stays. A pipe that nobody reads is given up a while after ctx has
+// Write writes the whole file, or what it held before stays. It gives up a pipe without a reader a while after ctx has
 // ended.
 func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
@@ -131,9 +131,9 @@ type streamed struct {
 	Kept string
 }
 
-// Stream opens the file for writing while it is measured: what is written stays, however ddtop ends. Where there is a file
-// already, it stays too until the new one, which is beside it, is complete. For a pipe's reader it waits until giveUp is
-// closed.
+// Stream opens the file for writing while it is measured: what is written stays, however ddtop ends. If there is a
+// file already, it stays too until the new one, which is beside it, is complete. For a pipe's reader it waits until
+// giveUp is closed.
 func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err error) {
 	if o == "-" {
 		return streamed{Writer: std.Out, Done: func(bool) error { return nil }}, nil

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesAreTheirOwners: a file of ddtop's can be read by its owner alone, also where one that all could read was there
-// before, and a link to it stays one.
+// TestFilesAreTheirOwners: a file of ddtop's can be read by its owner alone, also where one that all could read was
+// there before, and a link to it stays one.
 func TestFilesAreTheirOwners(t *testing.T) {
 	var quiet = Streams{Out: io.Discard, Err: io.Discard}
 	for name, write := range map[string]func(Output) error{
@@ -63,8 +63,8 @@ func TestFilesAreTheirOwners(t *testing.T) {
 	}
 }
 
-// TestOutputKeepsWhatWasThere: while a file is written, and when that fails, what it held before is there; where the part that
-// was measured is, is said.
+// TestOutputKeepsWhatWasThere: while a file is written, and when that fails, what it held before is there; where the
+// part that was measured is, is said.
 func TestOutputKeepsWhatWasThere(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "file.ddtop")

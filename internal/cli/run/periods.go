@@ -23,7 +23,7 @@ type periods struct {
 	ended    *account.EndedCounts
 	// done is called with each period, and with how many requests and jobs ended in it by route or class, not to wait in.
 	done func(m profile.Measured, ended map[string]int64)
-	// Also gives what takes a period's intervals, too; nil: nothing does.
+	// Also gives what takes a period's intervals, too. It is nil if there is none.
 	Also func() gvl.Consumer
 
 	now            *weighing

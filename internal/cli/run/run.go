@@ -11,7 +11,7 @@ import (
 // DiskPatience is how long after the interrupt, and after the end of the measurement, a disk or the reader of a pipe is waited for.
 const DiskPatience = 1500 * time.Millisecond
 
-// Patience returns a channel that is closed when a disk, or the reader of a pipe, is not to be waited for any more: a
+// Patience returns a channel that is closed when a disk, or the reader of a pipe, is no longer to be waited for: a
 // while after ctx has ended. released ends the watch.
 func Patience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
 	return PatienceFor(ctx, DiskPatience)
@@ -22,6 +22,20 @@ func PatienceFor(ctx context.Context, wait time.Duration) (giveUp <-chan struct{
 	over, giveUpNow := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(wait, giveUpNow) })
 	return over.Done(), func() { stop(); giveUpNow() }
+}
+
+// Every calls do again and again, at an interval, until ctx ends.
+func Every(ctx context.Context, interval time.Duration, do func(now time.Time)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			do(now)
+		}
+	}
 }
 
 // Unless calls f in a goroutine of its own and returns its error. It does not wait for f once giveUp is closed: it then returns late's.
@@ -36,7 +50,7 @@ func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	}
 }
 
-// A Printer prints values in a goroutine of its own. Sampling adds them and waits for nobody.
+// A Printer prints values in a goroutine of its own. Sampling adds them and never waits.
 type Printer[T any] struct {
 	values chan T
 	done   chan error

@@ -84,7 +84,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	return "", nil
 }
 
-// silence is how long the tick has lasted that a measurement ended without; 0: there is none.
+// silence is how long the tick has lasted that a measurement ended without. It is zero if there is none.
 func silence(src sampler.Source) time.Duration {
 	if s, ok := src.(*live.Source); ok {
 		return s.Silent()
@@ -100,27 +100,21 @@ func readFailure(src sampler.Source) (sinceNS int64, err error) {
 	return 0, nil
 }
 
-// TellFailures says, until ctx ends, when reading a process has begun to fail, and when it no longer does.
+// TellFailures says, until ctx ends, when reading a process begins to fail, and when it works again.
 func TellFailures(ctx context.Context, src sampler.Source, say func(format string, args ...any)) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	var told int64
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	Every(ctx, time.Second, func(time.Time) {
 		since, err := readFailure(src)
-		if since == told {
-			continue
+		p := src.Process()
+		switch {
+		case since == told:
+		case err == nil:
+			say("process %d is read again", p.PID)
+		default:
+			say("process %d could not be read since %s: %v; ddtop goes on trying", p.PID, p.WallTime(since).Format(time.TimeOnly), err)
 		}
-		if told = since; err == nil {
-			say("process %d is read again", src.Process().PID)
-			continue
-		}
-		say("process %d could not be read since %s: %v; ddtop goes on trying", src.Process().PID, src.Process().WallTime(since).Format(time.TimeOnly), err)
-	}
+		told = since
+	})
 }
 
 // LastLook is how long what follows an interrupted measurement may take: one look at the process.

@@ -21,9 +21,9 @@ type Streams struct {
 	Out, Err io.Writer
 	// Terminal says that In and Out are a terminal, so that there can be a screen and questions.
 	Terminal bool
-	// Redact is --redact of the command that runs; nil: it can't be given.
+	// Redact is --redact of the command that runs, or nil if it has none.
 	Redact *flags.Redaction
-	// Own is --own-code of the command that runs; nil: it can't be given.
+	// Own is --own-code of the command that runs, or nil if it has none.
 	Own *flags.OwnCode
 	// Chosen is the process that was found by other words than its PID.
 	Chosen *Chosen
@@ -63,5 +63,6 @@ func (s Streams) Say(format string, args ...any) {
 	fmt.Fprintf(s.Err, "ddtop: %s\n", s.Redact.Text(fmt.Sprintf(format, args...)))
 }
 
-// Results is standard output for what a command prints: a pipe that nobody reads is given up a while after ctx has ended.
+// Results is standard output for what a command prints: it gives up a pipe without a reader a while after ctx has
+// ended.
 func (s Streams) Results(ctx context.Context) io.Writer { return &patientWriter{ctx: ctx, to: s.Out} }

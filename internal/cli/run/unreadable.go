@@ -29,17 +29,10 @@ type toldKey struct {
 // KeepTelling says, until ctx ends, of each process of a group once that it can't be read.
 func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative)) {
 	t := teller{say: say, told: make(map[toldKey]bool)}
-	tick := time.NewTicker(tellEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			list, _ := g.Relatives()
-			t.tell(list, now)
-		}
-	}
+	Every(ctx, tellEvery, func(now time.Time) {
+		list, _ := g.Relatives()
+		t.tell(list, now)
+	})
 }
 
 // tell says which processes can't be read that it has not said it of. What is no Ruby only has a name like one.

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnreadableIsSaidOnce: not every time it is looked at, not while it may be starting, and anew when the PID is another
-// process's.
+// TestUnreadableIsSaidOnce: not every time it is looked at, not while it may be starting, and anew when the PID is
+// another process's.
 func TestUnreadableIsSaidOnce(t *testing.T) {
 	times := 0
 	p := teller{say: func(sampler.Relative) { times++ }, told: make(map[toldKey]bool)}

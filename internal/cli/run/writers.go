@@ -9,10 +9,10 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// errUnread is returned when nobody reads what is written.
+// errUnread is returned when there is no reader.
 var errUnread = errors.New("nothing more could be written: nobody reads it")
 
-// patientWriter is a writer that gives up when nobody reads: a write that still waits some time after ctx has ended is
+// patientWriter is a writer that gives up without a reader: a write that still waits some time after ctx has ended is
 // abandoned, and fails with errUnread. So do all after it.
 type patientWriter struct {
 	ctx    context.Context
@@ -45,8 +45,9 @@ const (
 	asideWaiting = 64
 )
 
-// asideWriter writes on a goroutine of its own, so that a disk that is slow for a moment stops nobody. When it is slow for longer, Write
-// waits for it until giveUp is closed; the samples that are lost meanwhile are counted by who samples.
+// asideWriter writes on a goroutine of its own, so that a disk that is slow for a moment stops no sampling. When it is
+// slow for longer, Write waits for it until giveUp is closed; the sampling thread counts the samples that are lost
+// meanwhile.
 type asideWriter struct {
 	GiveUp <-chan struct{}
 	chunk  []byte

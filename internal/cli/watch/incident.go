@@ -32,7 +32,8 @@ type incident struct {
 	beganNS int64
 	orders  chan order    // the newest only
 	done    chan struct{} // closed at its end
-	// busyNS is since when one order has been carried out, as time.Now's monotonic clock says since begin; 0: none is.
+	// busyNS is since when one order has been carried out, as time.Now's monotonic clock says since begin. It is zero
+	// if none is.
 	busyNS  atomic.Int64
 	started time.Time
 
@@ -83,7 +84,7 @@ func (in *incident) write(o order) {
 	in.orders <- o
 }
 
-// busy is for how long the order has taken that is being carried out; 0: none is.
+// busy is for how long the current order has taken. It is zero if there is none.
 func (in *incident) busy() time.Duration {
 	since := in.busyNS.Load()
 	if since == 0 {

@@ -110,7 +110,7 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	if r.Pending, err = r.to.BeginBeside(run.Partial); err != nil {
 		return nil, errors.Join(err, r.to.Close())
 	}
-	// By the lock another ddtop sees that it is being written. Where there are no locks that can't be seen.
+	// By the lock another ddtop sees that it is being written, if the system has locks.
 	_ = unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if k.order == nil {
 		k.order, k.open = make(map[string]int), make(map[string]bool)
@@ -191,7 +191,7 @@ func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// list reads which recordings there are, the oldest first: those of this run in their order, whatever the clock said.
+// list reads which recordings there are, the oldest first: this run's in their order, whatever the clock said.
 func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
 	if err != nil {

@@ -134,8 +134,8 @@ func TestKeptWhileWritten(t *testing.T) {
 	}
 }
 
-// TestKeptNames: a name that is there is never written over, a title of a stranger stays within the folder, and a folder that was
-// removed is made again.
+// TestKeptNames: a name that is there is never written over, a title of a stranger stays within the folder, and a
+// folder that was removed is made again.
 func TestKeptNames(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -177,8 +177,8 @@ func TestKeptNames(t *testing.T) {
 	}
 }
 
-// TestKeptInAnothersFolder: recordings that are made while nobody looks go into no folder that another user has made or may write to,
-// and a link or a pipe with the name of one gets nothing.
+// TestKeptInAnothersFolder: recordings that are made while nobody looks go into no folder that another user has made or
+// may write to, and a link or a pipe with the name of one gets nothing.
 func TestKeptInAnothersFolder(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -92,7 +92,7 @@ func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 
 // feed takes the next sample.
 func (w *watched) feed(s *sampler.Sample) {
-	// Names are kept for what is being written, as long as its disk is waited for.
+	// Names are kept for what is being written, while its disk is waited for.
 	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
 	_ = w.history.Append(s) // the one error is a sample beyond the format's limits: it is left out
 	w.lastNS = s.TimeNS
@@ -221,7 +221,7 @@ func (w *watching) count(err error) {
 	}
 }
 
-// failure is the error that ddtop ends with because of recordings that could not be written; nil: all could.
+// failure is the error that ddtop ends with because of recordings that could not be written. It is nil if all could.
 func (w *watching) failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -369,7 +369,7 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
 }
 
-// emit sends the record, and counts it, and what it took, for the target in R8. then runs in between, and keeps R8.
+// emit sends the record for the target in R8, and counts it and its cost. then runs in between, and keeps R8.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))

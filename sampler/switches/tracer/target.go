@@ -15,12 +15,14 @@ type Target struct {
 	Before33 bool
 	// Owner is the address of the pointer to the thread that owns the GVL, QueueTail that of the pointer to the last in the queue.
 	Owner, QueueTail uint64
-	// ExecutionContext is how far from a native thread's thread pointer it has the pointer to its execution context, in bytes.
-	// ThreadOfEC is where that has the pointer to the rb_thread_t. It is -1 if at ExecutionContext is the rb_thread_t itself.
+	// ExecutionContext is how far from a native thread's thread pointer the pointer to its execution context is, in
+	// bytes. ThreadOfEC is the offset in it of the pointer to the rb_thread_t. It is -1 if the rb_thread_t itself is
+	// at ExecutionContext.
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Where an rb_thread_t has its nodes in the queue and in the list of running threads, its region without the GVL, the function that
-	// unblocks it, its status and its execution context, in bytes. RunningNode is -1 where there is no such list.
+	// Offsets in an rb_thread_t, in bytes: its nodes in the queue and in the list of running threads, its region
+	// without the GVL, the function that unblocks it, its status and its execution context. RunningNode is -1 if there
+	// is no such list.
 	ReadyNode, RunningNode, Region, Unblock, Status, ContextOfThread int
 	// Mutex is where an rb_thread_t has the Mutex that it wants to lock, in bytes. Collector is the address of the word with the collector's
 	// flags, of which CollectsShift and CollectsBits say that it works. It is 0 if that is not known.

@@ -86,7 +86,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestTimeNamespace: ddtop in a time namespace of its own says that it cannot follow threads, whose records have the machine's time.
+// TestTimeNamespace: ddtop in a time namespace of its own says that it cannot follow threads, whose records have the
+// machine's time.
 func TestTimeNamespace(t *testing.T) {
 	const inside = "DDTOP_TEST_TIME_NAMESPACE"
 	if os.Getenv(inside) != "" {
@@ -109,8 +110,8 @@ func TestTimeNamespace(t *testing.T) {
 	}
 }
 
-// TestUnreadWords: a thread whose words cannot be read makes records that say so, wherever the first of them is: in its thread-local storage, in
-// what that points to, or elsewhere.
+// TestUnreadWords: a thread whose words cannot be read makes records that say so, wherever the first of them is: in its
+// thread-local storage, in what that points to, or elsewhere.
 func TestUnreadWords(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

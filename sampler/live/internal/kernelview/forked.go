@@ -5,8 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firstStack tells whether the main thread of a forked process runs on the stack that its program began with. If a thread other than the
-// main one forks, the child's main thread is that thread: it goes on in the thread's own block, on the thread's own stack.
+// firstStack says whether the main thread of a forked process runs on the stack that its program began with. If a
+// thread other than the main one forks, the child's main thread is that thread: it goes on in the thread's own block,
+// on the thread's own stack.
 type firstStack struct {
 	// of is the mapping of the stack that the program began with. It is empty in a process that was not forked, or has called exec since.
 	of attach.Mapping

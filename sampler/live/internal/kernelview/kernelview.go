@@ -10,7 +10,7 @@ import (
 
 // Named times of asking the kernel, in ns.
 const (
-	// askAgainNS is how old the kernel's word on a blocked thread may get before it is asked again.
+	// askAgainNS is how old the kernel's word on a blocked thread may get before ddtop asks again.
 	askAgainNS = 100_000_000
 	// idleCPUNS is how often the CPU counters of a thread are read that seems to do nothing.
 	idleCPUNS = 250_000_000
@@ -44,7 +44,7 @@ const freeCPUReads = 30
 // into a call gives one or two.
 const computes = 3
 
-// maxAsksPerTick bounds the threads whose system call is asked for in one lock tick because they have just blocked.
+// maxAsksPerTick bounds the threads whose system call a lock tick reads because they have just blocked.
 const maxAsksPerTick = 64
 
 // View keeps what the kernel said about each thread and decides when to ask again: the kernel is asked thread by
@@ -61,9 +61,9 @@ type View struct {
 	// working is the number of threads whose CPU counters are read often, of the last stack tick: those that have been at work
 	// since the last reading, and those that wait since less than waitParts times idleCPUNS.
 	working int64
-	// pausedNS is when the target was last let go after a stop for a sample; 0: it never was.
+	// pausedNS is when the target was last let go after a stop for a sample. It is zero if it never was.
 	pausedNS int64
-	// Spaces says which threads the process has; nil: nothing asks.
+	// Spaces says which threads the process has. It is nil if it is not needed.
 	Spaces *kernel.Namespace
 	lost   lostHelpers
 	First  firstStack
@@ -256,8 +256,8 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 		return askNothing
 	case s.PauseNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != sampler.SyscallRunning &&
 		(owner || released && w.released && w.stack == t.Stack):
-		// After a pause, threads are on their way back into the call they slept in: what the kernel said before holds, as long as
-		// a thread is still where it was.
+		// After a pause, threads are on their way back into the call they slept in: what the kernel said before holds
+		// while a thread stays where it was.
 		return askNothing
 	case owner && t.Bits&sampler.BitLinked != 0:
 		return askOwner

@@ -77,7 +77,8 @@ func (w *worker) until(t *testing.T, tasks *kernel.Tasks, want string) {
 	}
 }
 
-// viewOfWorker returns a kernelView of this test whose clock is now, and a sample with the worker as a thread in a blocking region.
+// viewOfWorker returns a kernelView of this test whose clock is now, and a sample with the worker as a thread in a
+// blocking region.
 func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) {
 	t.Helper()
 	tasks, err := kernel.OpenTasks(os.Getpid(), sampler.NewDictionary())
@@ -92,8 +93,8 @@ func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) 
 	}
 }
 
-// A thread that slept while the owner field named it, and goes on without the GVL, is asked about again: the answer about the
-// holder counts for nothing, and kept, it made the whole of a long computation look like I/O.
+// A thread that slept while the owner field named it, and goes on without the GVL, is asked about again: the answer
+// about the holder counts for nothing, and kept, it made the whole of a long computation look like I/O.
 func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	w, now := startWorker(t), int64(1e9)
 	v, s := viewOfWorker(t, w, &now)
@@ -115,8 +116,8 @@ func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	}
 }
 
-// A thread that computes and sleeps for a moment is found computing in the next tick; when it sleeps on, it is asked ever
-// more rarely.
+// A thread that computes and sleeps for a moment is found computing in the next tick; when it sleeps on, it is asked
+// ever more rarely.
 func TestOneSleepIsNoTenthOfASecond(t *testing.T) {
 	rubytest.OftenEnough(t)
 	w, now := startWorker(t), int64(1e9)

@@ -28,7 +28,7 @@ type lostHelpers struct {
 	found bool
 }
 
-// lostName returns the name of a wait in a futex: futex, or what says that nobody can end it.
+// lostName returns the name of a wait in a futex: futex, or what says that no thread can end it.
 func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	if v.Spaces == nil || v.mem == nil {
 		return call.Name

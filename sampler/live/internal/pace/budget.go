@@ -11,7 +11,7 @@ import (
 
 // Named times and shares of the budget. Times are in ns, shares are of the budget where nothing else is said.
 const (
-	// burstNS is how long the budget may be saved up: a dear tick is paid from that, and leaves no hole.
+	// burstNS is how long the budget may be saved up: it pays for a costly tick, which then leaves no hole.
 	burstNS = 500_000_000
 	// tuneNS is how often the rates are decided. In between they stand, so that when the next tick comes does not depend on
 	// what the last one saw (docs/reference/states.md#rates-that-fall).
@@ -28,8 +28,8 @@ const (
 	// different a rate must be from the present one, as a ratio, to be taken at all.
 	rise   = 1.05
 	steady = 1.1
-	// jump is how many times as dear as usual the ticks of one tuneNS must have been, jumpTicks of them at least, to be taken for
-	// the new usual ones.
+	// jump is how many times the usual cost the ticks of one tuneNS must have, jumpTicks of them at least, to be taken
+	// for the new usual ones.
 	jump, jumpTicks = 2, 8
 	// costTauNS is the time constant of the mean cost of a tick, which is made over leastTicks to mostTicks of them.
 	costTauNS             = 2e9
@@ -235,10 +235,11 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
-// Spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and those that
-// read stacks. last is what the Source's last reading of stacks took, this one where it did so: its next one does not wait for that, or
-// what is dear to read would be followed by longer intervals, and seen for too long (docs/reference/states.md#rates-that-fall); the one behind
-// that does. own is asked for the CPU time of all of ddtop when the rates are to be decided.
+// Spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and
+// those that read stacks. last is what the Source's last reading of stacks took, this one if it did so. Its next one
+// does not wait for that, or a costly reading would be followed by longer intervals, and seen for too long
+// (docs/reference/states.md#rates-that-fall); the one after that does. own returns the CPU time of all of ddtop when
+// the rates are to be decided.
 func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
 	if b.Share == 0 {
 		return 0, 0

@@ -114,8 +114,8 @@ func (s *spender) rates(from int64) (lock, stack float64) {
 	return float64(len(s.ticks)-ticks) / d, float64(s.stk-stacks) / d
 }
 
-// TestBudgetHolds: whatever ticks cost, and however that changes, no ten seconds take more than the budget, one burst, one tick
-// and the lowest rates.
+// TestBudgetHolds: whatever ticks cost, and however that changes, no ten seconds take more than the budget, one burst,
+// one tick and the lowest rates.
 func TestBudgetHolds(t *testing.T) {
 	const ten, share = 10e9, 0.03
 	constant := func(ns float64) func(int, int64) float64 { return func(int, int64) float64 { return ns } }
@@ -160,8 +160,8 @@ func TestBudgetHolds(t *testing.T) {
 	}
 }
 
-// TestBudgetIsUsed: rates are what was asked for where that costs less, are near what the budget allows where it does not, and
-// come back when there is room again.
+// TestBudgetIsUsed: rates are what was asked for where that costs less, are near what the budget allows where it does
+// not, and come back when there is room again.
 func TestBudgetIsUsed(t *testing.T) {
 	s := newSpender(0.03, 1)
 	s.lock = func(_ int, now int64) float64 {
@@ -250,8 +250,8 @@ func (s *spender) idle(from int, now int64) {
 	}
 }
 
-// TestBudgetOfIdle: many Sources that are all idle take no more than the budget, which shows, and owe nothing for which those that
-// wake up later would have to wait. A few take what they want.
+// TestBudgetOfIdle: many Sources that are all idle take no more than the budget, which shows, and owe nothing for which
+// those that wake up later would have to wait. A few take what they want.
 func TestBudgetOfIdle(t *testing.T) {
 	const ten, share = 10e9, 0.015
 	s := newSpender(share, 40)
@@ -319,8 +319,8 @@ func TestBudgetOff(t *testing.T) {
 	b.Look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{}, new(Press))
 }
 
-// TestBudgetOfAFullMachine: half of it is in force from the second look on at which no CPU is free, and all of it again from the
-// second on at which one is.
+// TestBudgetOfAFullMachine: half of it is in force from the second look on at which no CPU is free, and all of it again
+// from the second on at which one is.
 func TestBudgetOfAFullMachine(t *testing.T) {
 	b, now, idle := NewBudget(0.03), int64(0), int64(0)
 	var own Press
@@ -351,8 +351,8 @@ func TestBudgetOfAFullMachine(t *testing.T) {
 	}
 }
 
-// TestBudgetOfSeveralCgroups: each process's pressure is compared with its own, whoever looks at the machine; one that is pressed is
-// enough, until it ends. The machine is asked once for all.
+// TestBudgetOfSeveralCgroups: each process's pressure is compared with its own, whoever looks at the machine; one that
+// is pressed is enough, until it ends. The machine is asked once for all.
 func TestBudgetOfSeveralCgroups(t *testing.T) {
 	b, now, asked := NewBudget(0.03), int64(0), 0
 	var own [2]Press
@@ -391,10 +391,11 @@ func TestBudgetOfSeveralCgroups(t *testing.T) {
 	}
 }
 
-// TestBudgetHasNoBias: of a program that is dearer to read for a third of its time, at random, that third is seen, for phases that
-// are shorter, as long as and longer than the time between ticks and than what the rates are decided from: by all ticks, of phases ten
-// times as dear, and by those that read stacks, of ones three hundred times as dear, each of which overdraws what is saved up. A clock
-// that rests after each tick in proportion to what that took, which the test must tell from it, sees more.
+// TestBudgetHasNoBias: of a program that is dearer to read for a third of its time, at random, that third is seen, for
+// phases that are shorter, as long as and longer than the time between ticks and than what the rates are decided from:
+// by all ticks, of phases ten times as dear, and by those that read stacks, of ones three hundred times as dear, each
+// of which overdraws what is saved up. A clock that rests after each tick in proportion to what that took, which the
+// test must tell from it, sees more.
 func TestBudgetHasNoBias(t *testing.T) {
 	for _, meanNS := range []float64{1e6, 20e6, 500e6} {
 		for _, c := range []struct {
@@ -503,7 +504,8 @@ func (p *phases) share(from, to int64) float64 {
 	return ns / float64(to-from)
 }
 
-// TestBudgetInExactMode: what ticks at the stack rate alone take is not taken for what they would take at the lock rate.
+// TestBudgetInExactMode: what ticks at the stack rate alone take is not taken for what they would take at the lock
+// rate.
 func TestBudgetInExactMode(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		s := newSpender(0.05, 1) // at full rates they take 8 % of a CPU, at the stack rate 3 %
@@ -526,8 +528,8 @@ func TestBudgetInExactMode(t *testing.T) {
 	}
 }
 
-// TestBudgetForQuality: figures have their least quality where the most that may be taken is enough for that, and no more than it takes is taken. A
-// limit that was asked for holds in any case.
+// TestBudgetForQuality: figures have their least quality where the most that may be taken is enough for that, and no
+// more than it takes is taken. A limit that was asked for holds in any case.
 func TestBudgetForQuality(t *testing.T) {
 	lockHz, stackHz := sampler.LeastRates(sampler.QualityWindow, false)
 	for _, c := range []struct {

@@ -22,9 +22,10 @@ const (
 	slowestAfterNS    = 10_000_000_000
 	// slowExactNS is the time between ticks while nothing runs or waits and changes are known without them.
 	slowExactNS = 125_000_000
-	// GlanceNS is the time between two looks at the words of threads that move (moved_linux.go). 90 % of the time that threads of Rails are
-	// without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest time between two samples, whatever looks say, and
-	// leastGlanceGapNS the one that it is while something runs and samples cost little: glanceGapShare of what ddtop may take.
+	// GlanceNS is the time between two glances at the words of threads that move (moved_linux.go). 90 % of the time
+	// that threads of Rails are without a CPU is in intervals of 10 ms and more. glanceGapNS is the longest time
+	// between two samples, whatever glances say. leastGlanceGapNS is the same while something runs and samples cost
+	// little: glanceGapShare of what ddtop may take.
 	GlanceNS         = 10_000_000
 	glanceGapNS      = 500_000_000
 	leastGlanceGapNS = 100_000_000

@@ -79,8 +79,8 @@ func TestClockSlowsDownAndComesBack(t *testing.T) {
 	}
 }
 
-// TestClockSlowsDownSoonerAtTheStart: what was idle from the first look on is looked at less often after a tenth of the time,
-// but not before it was looked at firstTicks times, and what has run once only after all of it.
+// TestClockSlowsDownSoonerAtTheStart: what was idle from the first look on is looked at less often after a tenth of the
+// time, but not before it was looked at firstTicks times, and what has run once only after all of it.
 func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	c := NewClock(100, 1000, 0)
 	run(c, 0, 90e6, false, none)
@@ -110,8 +110,8 @@ func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	}
 }
 
-// TestGlanceGap: between looks a sample comes ten times a second while something runs, more rarely where that would take more than a fifth of
-// what ddtop may, and twice a second in any case.
+// TestGlanceGap: between looks a sample comes ten times a second while something runs, more rarely where that would
+// take more than a fifth of what ddtop may, and twice a second in any case.
 func TestGlanceGap(t *testing.T) {
 	for _, c := range []struct {
 		sampleNS int64

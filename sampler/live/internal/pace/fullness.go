@@ -2,7 +2,7 @@ package pace
 
 import "github.com/ddtop/ddtop/sampler"
 
-// fullness says whether the machine has no CPU to spare: what ddtop takes then is taken from somebody.
+// fullness says whether the machine has no CPU to spare: what ddtop takes then, others lack.
 type fullness struct {
 	is bool
 	// idleNS is the time that the machine's CPUs were idle, all together, when it was looked at; 0: never. dueNS is when to look

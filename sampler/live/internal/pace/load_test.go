@@ -2,7 +2,8 @@ package pace
 
 import "testing"
 
-// TestLoadOfSeveralProcesses: what records of all processes cost is kept within the limit, by letting go of the process that makes the most.
+// TestLoadOfSeveralProcesses: what records of all processes cost is kept within the limit, by letting go of the process
+// that makes the most.
 func TestLoadOfSeveralProcesses(t *testing.T) {
 	const processes, second = 10, int64(1e9)
 	var l RecordLoad

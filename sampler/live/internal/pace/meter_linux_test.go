@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestMeter: it counts the CPU time of its own thread and of its helper, and of no other thread. Readings around its own are the bounds.
+// TestMeter: it counts the CPU time of its own thread and of its helper, and of no other thread. Readings around its
+// own are the bounds.
 func TestMeter(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

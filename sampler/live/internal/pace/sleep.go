@@ -1,6 +1,7 @@
 package pace
 
-// longestSleepNS is for how long it sleeps at most without a look whether that is wanted still, in ns: much less than letGoAfter.
+// longestSleepNS is after how long at most a sleeper asks whether it is still wanted, in ns: much less than
+// letGoAfter.
 const longestSleepNS = 100_000_000
 
 // Unless sleeps until CLOCK_MONOTONIC reaches ns, or over is true: a sleep longer than longestSleepNS asks.

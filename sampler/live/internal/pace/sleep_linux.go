@@ -14,8 +14,9 @@ import (
 const (
 	// timerSleepNS is the shortest sleep that is left to a timer, in ns: that of the slow clock.
 	timerSleepNS = 20_000_000
-	// toldSleepNS is the shortest sleep that Go's scheduler is told of where its monitor thread is slow, in ns. On a full machine
-	// another goroutine may have the processor at the end of one, which would make ticks at full rates late.
+	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler if its monitor thread is slow, in ns.
+	// On a full machine another goroutine may have the processor at the end of one, which would make ticks at full
+	// rates late.
 	toldSleepNS = 5_000_000
 )
 
@@ -124,8 +125,8 @@ func slowMonitor() error {
 	return errors.Join(err, slack.Close())
 }
 
-// monitorThread is the tid of Go's monitor thread: a Go program's first thread starts it before any other. If this should ever change,
-// slowMonitor slows a thread down whose timers nobody waits for, and sleeps cost more.
+// monitorThread is the tid of Go's monitor thread: a Go program's first thread starts it before any other. If this
+// should ever change, slowMonitor slows a thread down whose timers don't matter, and sleeps cost more.
 func monitorThread() (tid string, err error) {
 	tasks, err := os.Open("/proc/self/task")
 	if err != nil {

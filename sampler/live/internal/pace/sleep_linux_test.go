@@ -16,8 +16,8 @@ import (
 
 func newTold() Sleeper { return Sleeper{told: true} }
 
-// TestMonitorThread: the thread that is slowed down runs no goroutine, and sleeps as the scheduler's monitor thread does. (Others
-// may sleep like that for a moment, when they look for work.)
+// TestMonitorThread: the thread that is slowed down runs no goroutine, and sleeps as the scheduler's monitor thread
+// does. (Others may sleep like that for a moment, when they look for work.)
 func TestMonitorThread(t *testing.T) {
 	tid, err := monitorThread()
 	if err != nil {
@@ -61,8 +61,8 @@ func TestMonitorThread(t *testing.T) {
 	}
 }
 
-// workingThreads are the tids of one thread more than there were, each of which has a goroutine locked to it: those that were idle
-// are among them.
+// workingThreads are the tids of one thread more than there were, each of which has a goroutine locked to it: those
+// that were idle are among them.
 func workingThreads() (tids []int) {
 	threads, _ := os.ReadDir("/proc/self/task") // without it monitorThread fails too
 	over := make(chan struct{})

@@ -9,12 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// samplerNice is the nice value that the sampling thread asks for: a poller of normal priority on a full machine gets the
-// CPU when somebody else blocks, which is just at hand-overs of the GVL (docs/internals/threads.md#rubys-thread-events).
+// samplerNice is the nice value that the sampling thread asks for: a poller of normal priority on a full machine gets
+// the CPU when another thread blocks, which is just at hand-overs of the GVL
+// (docs/internals/threads.md#rubys-thread-events).
 const samplerNice = -10
 
-// epoch ties Go's own clock to CLOCK_MONOTONIC: Go reads the same clock (runtime.nanotime on Linux), but in the vDSO, where
-// x/sys makes a system call of every look at it. A tick looks some ten times.
+// epoch ties Go's own clock to CLOCK_MONOTONIC: Go reads the same clock (runtime.nanotime on Linux), but in the vDSO,
+// while x/sys makes a system call each time. A tick reads it about ten times.
 var epoch = newEpoch()
 
 type clockEpoch struct {

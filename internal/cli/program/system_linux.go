@@ -7,14 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setAppend has everything written to the end of a file, by whoever has the same open file.
-func setAppend(f *os.File) error {
-	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
-	if err == nil {
-		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags|unix.O_APPEND)
-	}
-	return err
-}
+// adopt makes ddtop the parent of what a program leaves behind when it ends (PR_SET_CHILD_SUBREAPER, prctl(2)). So
+// ddtop finds a program that goes into the background.
+func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // removeBegin takes what is before to out of a file, which becomes shorter (fallocate(2): ext4 and xfs). errors.ErrUnsupported where the
 // file system can't, or has given back what is before hole, which it can't take out then.

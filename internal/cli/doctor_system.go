@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -25,7 +26,7 @@ func systemName() string {
 	}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return name + "Linux"
+		return name + runtime.GOOS
 	}
 	return name + unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
 }

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package cli
-
-import "runtime"
-
-// systemName is the system's name.
-func systemName() string { return runtime.GOOS }

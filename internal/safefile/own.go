@@ -1,0 +1,79 @@
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// othersWrite are the rights to write of all but the owner.
+const othersWrite = 0o022
+
+// OpenOwn opens a regular file of an own folder, never through a link, without waiting for a pipe. The error is
+// ErrNotRegular for anything else. It is ErrUntrusted for a file that another user has made, may write to, or has by
+// another name.
+func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
+	// os.Root follows links within the folder, O_NOFOLLOW or not.
+	there, err := folder.Lstat(name)
+	if err == nil {
+		err = OwnFile(there)
+	} else if errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE != 0 {
+		err = nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f, err := folder.OpenFile(name, flags|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = OwnFile(info)
+	}
+	if err == nil && there != nil && !os.SameFile(there, info) {
+		err = ErrUntrusted // it was exchanged
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
+	}
+	return f, nil
+}
+
+// OwnFile says why a file is not one that ddtop has written: ErrNotRegular or ErrUntrusted.
+func OwnFile(info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return ErrNotRegular
+	case !ok:
+		return ErrUntrusted
+	case !trusted(int(st.Uid)):
+		return fmt.Errorf("%w: it is user %d's", ErrUntrusted, st.Uid)
+	case st.Mode&othersWrite != 0:
+		return fmt.Errorf("%w: its mode is %#o", ErrUntrusted, st.Mode&0o7777)
+	case st.Nlink > 1:
+		return fmt.Errorf("%w: it has %d names", ErrUntrusted, st.Nlink)
+	}
+	return nil
+}
+
+// trusted reports whether a user is root, the one that ddtop runs as, or the one who started ddtop by sudo or pkexec.
+// Those commands set the variables; any other user who can has root's rights already.
+func trusted(uid int) bool {
+	if uid == 0 || uid == os.Geteuid() {
+		return true
+	}
+	if os.Geteuid() != 0 {
+		return false
+	}
+	for _, name := range []string{"SUDO_UID", "PKEXEC_UID"} {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n == uid {
+			return true
+		}
+	}
+	return false
+}

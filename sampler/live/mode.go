@@ -1,0 +1,111 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// mode is one way to follow the process: by the probes of exact mode, or by thread switches.
+type mode[T any, F follower[T]] struct {
+	// now follows the process, or did last. It is nil before the first.
+	now atomic.Pointer[T]
+	// opening is where following begins. mu guards switching on and off, and closed: it is over for good.
+	opening lane
+	mu      sync.Mutex
+	closed  bool
+	// closing is closed before mu is taken for that. It ends what is just beginning.
+	closing   chan struct{}
+	closeOnce sync.Once
+}
+
+// follower is what follows the process in a mode.
+type follower[T any] interface {
+	*T
+	on() bool
+	// end ends it, unless it has ended.
+	end(why string)
+	// stop ends it, and waits until nothing more is done.
+	stop() error
+}
+
+// is reports whether it is on. It is cheap.
+func (m *mode[T, F]) is() bool {
+	x := m.now.Load()
+	return x != nil && F(x).on()
+}
+
+// over ends it, because the target has ended.
+func (m *mode[T, F]) over(why string) {
+	if x := m.now.Load(); x != nil {
+		F(x).end(why)
+	}
+}
+
+// stop ends it. The caller holds mu, or has closed the mode.
+func (m *mode[T, F]) stop() error {
+	if x := m.now.Load(); x != nil {
+		return F(x).stop()
+	}
+	return nil
+}
+
+// close ends it for good, and calls then when nothing more is done of it.
+func (m *mode[T, F]) close(then func() error) error {
+	m.closeOnce.Do(func() { close(m.closing) })
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	return m.opening.close(func() error { return errors.Join(m.stop(), then()) })
+}
+
+// begin switches it on. already is what the error says if it is on.
+func (m *mode[T, F]) begin(ctx context.Context, pid int, name, already string, open func(context.Context) (F, error)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return fmt.Errorf("process %d: %s: it is not read any more", pid, name)
+	case m.is():
+		return fmt.Errorf("process %d: %s already", pid, already)
+	}
+	_ = m.stop() // what has ended may still be leaving the process
+	return m.start(ctx, open)
+}
+
+// start is begin for a caller that holds mu, if the mode is off and not closed.
+func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, error)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-m.closing:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	x, err := open(ctx)
+	if err == nil {
+		m.now.Store(x)
+	}
+	return err
+}
+
+// parkPatience is how long park waits for what is just beginning, or ending.
+const parkPatience = 30 * time.Second
+
+// park ends it and leaves mu locked, so that it can't be switched on until the caller unlocks mu. It reports whether
+// it was on. ok is false, and mu is not locked, if the process's memory does not answer.
+func (m *mode[T, F]) park() (on, ok bool) {
+	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false, false
+		}
+	}
+	on = m.is()
+	_ = m.stop() // whoever ends it is told its error
+	return on, true
+}
