@@ -5,80 +5,9 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
-
-// StatLine is a line of `ddtop stat --interval`: what happened in one interval. The field names are a contract.
-// Durations are in ns. Fields that end with _monotonic_ns are CLOCK_MONOTONIC.
-type StatLine struct {
-	PID        int    `json:"pid"`
-	StartNS    int64  `json:"start_monotonic_ns"`
-	EndNS      int64  `json:"end_monotonic_ns"`
-	DurationNS int64  `json:"duration_ns"`
-	Samples    uint64 `json:"samples"`
-	// Threads is how many threads there were at the last sample.
-	Threads int `json:"threads"`
-	// NS is the time of all threads by state. HeldShare is the share of the time in which the GVLs of all ractors were
-	// held, added up: it is 1 if one GVL was held all the time. WaitingMean is the mean number of threads that waited
-	// for a GVL.
-	NS          StatStates `json:"ns"`
-	HeldShare   OrNull     `json:"held_share"`
-	WaitingMean OrNull     `json:"waiting_mean"`
-	Waits       LineWaits  `json:"waits"`
-	GC          LineGC     `json:"gc"`
-	// Allocated is objects; null where they can't be counted.
-	Allocated *uint64 `json:"allocated"`
-	// CPUShare is the CPU time of the process by elapsed time (1: one CPU); null where it was not read twice.
-	CPUShare *float64 `json:"cpu_share"`
-	// RSSBytes is the process's memory; 0: not known.
-	RSSBytes int64 `json:"rss_bytes"`
-	// ExactNS is for how much of the time every change of the GVL is known.
-	ExactNS int64 `json:"exact_ns"`
-	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if the figures
-	// have their least quality. A line has no figures of stacks and requests.
-	Lacks LineLacks `json:"lacks"`
-}
-
-// LineLacks says what kinds of figures of a line lack (sampler.LeastQualities).
-type LineLacks struct {
-	States *string `json:"states"`
-	Waits  *string `json:"waits"`
-}
-
-// LineWaits are the waits for the GVL that ended in the time of a line.
-type LineWaits struct {
-	Count int64 `json:"count"`
-	P50NS int64 `json:"p50_ns"`
-	P99NS int64 `json:"p99_ns"`
-	MaxNS int64 `json:"max_ns"`
-	// Bounds says which of the lengths are bounds.
-	Bounds LineBounds `json:"bounds"`
-	low    bool
-}
-
-// P99 is the length that 99 % of the waits did not exceed.
-func (w *LineWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w.Bounds.P99} }
-
-// Longest is the length of the longest wait.
-func (w *LineWaits) Longest() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
-
-// LineBounds says of lengths of waits what they are: the length, or a bound of it.
-type LineBounds struct {
-	P50 gvl.Bound `json:"p50"`
-	P99 gvl.Bound `json:"p99"`
-	Max gvl.Bound `json:"max"`
-}
-
-// LineGC are the collections that began in the time of a line, and the time inside the collector.
-type LineGC struct {
-	Count uint64  `json:"count"`
-	Minor uint64  `json:"minor"`
-	Major uint64  `json:"major"`
-	NS    int64   `json:"ns"`
-	Share float64 `json:"share"`
-	// unread: there were not two readings. low: the time has less than its least quality.
-	unread, low bool
-}
 
 // MaxLineLagNS is the longest time that a line waits for threads whose time is not settled. Time that is settled later
 // counts in the next line.
@@ -141,7 +70,7 @@ type Lines struct {
 	gvl.Ignore
 	proc   sampler.Process
 	length int64
-	out    func(StatLine, *LineSums)
+	out    func(report.StatLine, *LineSums)
 	open   []LineSums // in the order of time, without a gap
 	// settled is up to when the time of each slot is known; 0: there is no thread.
 	settled []int64
@@ -151,12 +80,12 @@ type Lines struct {
 }
 
 // NewLines returns Lines of a stream of the target p that calls out for each stretch of the given length in ns.
-func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(StatLine)) *Lines {
-	return NewLinesWithSums(s, p, length, func(l StatLine, _ *LineSums) { out(l) })
+func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine)) *Lines {
+	return NewLinesWithSums(s, p, length, func(l report.StatLine, _ *LineSums) { out(l) })
 }
 
 // NewLinesWithSums is like NewLines, but also passes out the sums that the line is made from. out may keep the sums.
-func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(StatLine, *LineSums)) *Lines {
+func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine, *LineSums)) *Lines {
 	l := &Lines{proc: p, length: length, out: out}
 	s.Attach(l)
 	return l
@@ -309,14 +238,14 @@ func (l *Lines) tell(nowNS int64) {
 	s := &l.open[0]
 	endNS := min(s.endNS, nowNS)
 	ratioOf := func(ns int64) float64 { return gvl.Ratio(ns, endNS-s.startNS) }
-	line := StatLine{
+	line := report.StatLine{
 		PID: l.proc.PID, StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,
-		NS: StatesOf(s.NS), HeldShare: OrNull(ratioOf(s.NS[gvl.Running] + s.NS[gvl.Stalled] + s.NS[gvl.GC])), WaitingMean: OrNull(ratioOf(s.NS[gvl.Waiting])),
+		NS: report.StatesOf(s.NS), HeldShare: report.OrNull(ratioOf(s.NS[gvl.Running] + s.NS[gvl.Stalled] + s.NS[gvl.GC])), WaitingMean: report.OrNull(ratioOf(s.NS[gvl.Waiting])),
 		ExactNS: s.exactNS,
 	}
 	told := s.Waits.Told(.5, .99, 1)
-	line.Waits = LineWaits{
-		Count: s.Waits.Count(), P50NS: told[0].NS, P99NS: told[1].NS, MaxNS: told[2].NS, Bounds: LineBounds{told[0].Bound, told[1].Bound, told[2].Bound},
+	line.Waits = report.LineWaits{
+		Count: s.Waits.Count(), P50NS: told[0].NS, P99NS: told[1].NS, MaxNS: told[2].NS, Bounds: report.LineBounds{P50: told[0].Bound, P99: told[1].Bound, Max: told[2].Bound},
 	}
 	line.GC.NS, line.GC.Share = s.GCNS, ratioOf(s.GCNS)
 	if s.last == nil { // nothing was read: what counts up stands where it stood
@@ -324,7 +253,7 @@ func (l *Lines) tell(nowNS int64) {
 	}
 	now, before := s.last, l.before
 	line.Threads, line.RSSBytes = now.threads, now.rss
-	line.GC.unread = !now.gc.Valid || !before.gc.Valid
+	line.GC.Unread = !now.gc.Valid || !before.gc.Valid
 	if now.gc.Valid && before.gc.Valid {
 		line.GC.Count, line.GC.Minor, line.GC.Major = now.gc.Count-before.gc.Count, now.gc.MinorCount-before.gc.MinorCount, now.gc.MajorCount-before.gc.MajorCount
 		allocated := now.gc.Allocated - min(now.gc.Allocated, before.gc.Allocated)
@@ -335,9 +264,9 @@ func (l *Lines) tell(nowNS int64) {
 		line.CPUShare = &share
 	}
 	l.before = now
-	lacks := LacksOf(&s.Quality)
-	line.Lacks = LineLacks{lacks.States, lacks.Waits}
-	line.leaveOut()
+	lacks := report.LacksOf(&s.Quality)
+	line.Lacks = report.LineLacks{States: lacks.States, Waits: lacks.Waits}
+	line.LeaveOut()
 	sums := *s
 	l.open = slices.Delete(l.open, 0, 1)
 	l.out(line, &sums)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/report"
 )
 
 // maxLongestWaits is how many waits a waitList keeps.
@@ -58,11 +59,11 @@ func (a *Account) Longest(n int, thresholdNS int64) []gvl.Wait {
 }
 
 // LongestWaits returns the longest waits of at least waitNS, maxLongestWaits at most.
-func (a *Account) LongestWaits(waitNS int64) []StatWait {
-	out := []StatWait{}
+func (a *Account) LongestWaits(waitNS int64) []report.StatWait {
+	out := []report.StatWait{}
 	for _, w := range a.Longest(maxLongestWaits, waitNS) {
 		told := w.Told()
-		x := StatWait{
+		x := report.StatWait{
 			Thread: w.Thread, StartNS: w.FromNS, NS: told.NS, Bound: told.Bound, LeastNS: w.LeastNS, InProgress: w.InProgress, Exact: w.Exact, HandoverNS: w.HandoverNS,
 			NoCPUNS: w.NoCPUNS, FirstHolder: w.FirstHolder, LastHolder: w.LastHolder, Method: code.RubyMethod(a.dict, w.Stack),
 		}
@@ -72,7 +73,7 @@ func (a *Account) LongestWaits(waitNS int64) []StatWait {
 		}
 		if w.Before.State != gvl.Unknown {
 			b := w.Before
-			x.Before = &StatBefore{
+			x.Before = &report.StatBefore{
 				State: b.State.String(), Detail: b.Detail.JSON(b.State, a.dict), Words: gvl.Describe(b, a.dict), NS: b.DurationNS(),
 			}
 		}

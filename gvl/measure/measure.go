@@ -5,6 +5,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -38,7 +39,7 @@ func (m *Measure) Stream() *stream.Stream { return m.stream }
 func (m *Measure) LongestRequests(n int) []account.Request { return m.requests.Longest(n) }
 
 // Requests returns what was seen of requests and jobs in the stream, of endpoints that match says yes to; nil: of all.
-func (m *Measure) Requests(match func(endpoint string) bool) account.StatRequests {
+func (m *Measure) Requests(match func(endpoint string) bool) report.StatRequests {
 	return m.requests.Stat(m.blame.Top(0, account.ByStack, 0).TotalNS, match)
 }
 
@@ -54,16 +55,16 @@ func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
 func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class.Classify(s) }
 
 // Alloc returns what was allocated in the stream, by class.
-func (m *Measure) Alloc() account.StatAlloc { return m.account.Alloc() }
+func (m *Measure) Alloc() report.StatAlloc { return m.account.Alloc() }
 
 // Findings returns what was wrong in the stream: see Findings.Raised.
-func (m *Measure) Findings() []account.StatFinding {
-	out := []account.StatFinding{}
+func (m *Measure) Findings() []report.StatFinding {
+	out := []report.StatFinding{}
 	for _, f := range m.findings.Raised() {
-		s := account.StatFinding{
+		s := report.StatFinding{
 			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
-			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: account.TextOrNil(f.Endpoint), Stack: f.Stack,
-			Evidence: account.StatEvidence{Samples: f.Evidence.Samples, Stacks: f.Evidence.Stacks, ApartNS: f.Evidence.ApartNS() / 1e3 * 1e3},
+			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: report.TextOrNil(f.Endpoint), Stack: f.Stack,
+			Evidence: report.StatEvidence{Samples: f.Evidence.Samples, Stacks: f.Evidence.Stacks, ApartNS: f.Evidence.ApartNS() / 1e3 * 1e3},
 		}
 		if f.UntilNS != 0 {
 			until, ago := f.UntilNS, f.AgoNS
@@ -76,7 +77,7 @@ func (m *Measure) Findings() []account.StatFinding {
 
 // Stat returns the totals so far with findings, blame and the longest waits of at least waitNS, maxLongestWaits at most.
 // The threshold hides waits from that list only.
-func (m *Measure) Stat(waitNS int64) account.Stat {
+func (m *Measure) Stat(waitNS int64) report.Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()
 	s.Blame = m.blame.Stat()

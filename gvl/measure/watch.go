@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -58,7 +59,7 @@ type Watch struct {
 
 // watchLine is a second.
 type watchLine struct {
-	line account.StatLine
+	line report.StatLine
 	sums *account.LineSums
 }
 
@@ -105,7 +106,7 @@ func (c *Condition) agoNS() int64 {
 	return min(int64(c.limit), maxLookbackNS)
 }
 
-func (w *Watch) line(l account.StatLine, sums *account.LineSums) {
+func (w *Watch) line(l report.StatLine, sums *account.LineSums) {
 	w.kept = append(w.kept, watchLine{l, sums})
 	n := 0
 	for n < len(w.kept) && w.kept[n].line.EndNS <= l.EndNS-w.overNS {
