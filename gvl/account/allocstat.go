@@ -12,7 +12,7 @@ import (
 // MaxStatClasses is how many classes a Stat names.
 const MaxStatClasses = 30
 
-// AllocOf is the estimate for the time between two samples' Classes, the earlier one nil for the attach.
+// AllocOf is the estimate for the time between two samples' Classes. earlier is nil for the attach.
 func AllocOf(earlier, later *sampler.AllocClasses) report.StatAlloc {
 	shares, instants := later.Since(earlier)
 	slices.SortFunc(shares, func(a, b sampler.AllocShare) int {

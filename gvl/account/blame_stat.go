@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxStatBlame is how many places and threads a Stat blames.
+// maxStatBlame bounds the places and threads that a Stat blames.
 const maxStatBlame = 10
 
-// codeOf names the code of a frame. If the frame is one of Ruby's own, its caller is looked for in outer.
+// codeOf names the code of a frame. If the frame is Ruby's own, its caller comes from outer.
 func codeOf(dict *sampler.Dictionary, frame sampler.FrameID, outer sampler.StackID, builtIn func(*sampler.Frame) bool) report.StatCode {
 	f := dict.Frame(frame)
 	c := report.StatCode{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, Mark: f.Mark()}
@@ -26,7 +26,6 @@ func codeOf(dict *sampler.Dictionary, frame sampler.FrameID, outer sampler.Stack
 	return c
 }
 
-// Stat returns the blame of the whole run.
 func (b *Blame) Stat() report.StatBlame {
 	all := b.Top(maxBlameEntries, ByStack, 0)
 	out := report.StatBlame{
@@ -52,7 +51,6 @@ func (b *Blame) Stat() report.StatBlame {
 	return out
 }
 
-// place names the code of an entry by frame.
 func (b *Blame) place(e BlameEntry) report.StatPlace {
 	p := report.StatPlace{Thread: e.Thread, NS: e.NS, Share: e.Share}
 	if b.dict != nil && e.Frame != 0 {

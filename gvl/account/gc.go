@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// maxGCStacks bounds the stacks kept apart of those that start or pay collections; what exceeds it is counted as not
-	// known.
+	// maxGCStacks bounds the stacks that start or pay collections and are kept apart.
 	maxGCStacks = 4096
-	// maxStatGC is how many places a Stat lists as starting collections, and as paying for them.
+	// maxStatGC bounds the places in each list of a Stat.
 	maxStatGC = 10
 )
 
-// gcAccount counts collections by reason, and by the code that starts them and that pays for them. Two different things:
-// lazy sweeping and incremental marking are paid by whoever allocates next (docs/internals/gc.md#whether-it-runs).
+// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them. Lazy
+// sweeping and incremental marking are paid by the next code that allocates (docs/internals/gc.md#whether-it-runs).
 type gcAccount struct {
 	known    bool
 	count    uint64
@@ -28,16 +27,16 @@ type gcAccount struct {
 	// lost and lostNS are starts and time of stacks beyond maxGCStacks.
 	lost   uint64
 	lostNS int64
-	// byTrigger and byMajor count cycles by the words of their reason; missed are those whose reason was overwritten by
-	// the next one's before it was read.
+	// byTrigger and byMajor count cycles by the words of their reason. missed counts cycles whose reason the next one
+	// overwrote.
 	byTrigger [len(gcTriggers) + 1]uint64
 	byMajor   [len(gcMajors) + 1]uint64
 	missed    uint64
 	phaseNS   [4]int64
 }
 
-// gcStarts are the cycles that began in a stack: those that still went on when they were seen, and those that were over,
-// which began there or shortly before.
+// gcStarts counts cycles that began in a stack. seen were still in progress when they were seen. probable had ended by
+// then: they began there or shortly before.
 type gcStarts struct{ seen, probable uint64 }
 
 var (
@@ -49,7 +48,7 @@ func newGCAccount() gcAccount {
 	return gcAccount{triggers: make(map[sampler.StackID]gcStarts), payers: make(map[sampler.StackID]int64)}
 }
 
-// tick counts the cycles that began since the last sample. In the steady state it allocates nothing.
+// tick counts the cycles that began since the last sample.
 func (g *gcAccount) tick(k *gvl.Tick) {
 	gc := &k.GC
 	if gc.Valid && g.known && gc.Count > g.count {
@@ -70,8 +69,7 @@ func (g *gcAccount) pay(stack sampler.StackID, mode sampler.GCMode, ns int64) {
 	g.payers[stack] += ns
 }
 
-// start counts n cycles that began since the last sample. Only the last one's reason is known; the stack is known when
-// it is still in the collector, and likely when it is not.
+// start counts n cycles that began since the last sample. Only the last one's reason is known.
 func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known bool) {
 	g.missed += n - 1
 	g.byTrigger[wordIndex(gcTriggers[:], sampler.GCTrigger(gc.Reason))]++
@@ -89,7 +87,7 @@ func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known
 	g.triggers[stack] = t
 }
 
-// wordIndex is the place of a word, or that behind the last one.
+// wordIndex is the index of a word, or len(words).
 func wordIndex(words []string, w string) int {
 	if i := slices.Index(words, w); i >= 0 {
 		return i
@@ -97,7 +95,6 @@ func wordIndex(words []string, w string) int {
 	return len(words)
 }
 
-// fill adds what was counted to a Stat.
 func (g *gcAccount) fill(s *report.StatGC, dict *sampler.Dictionary) {
 	t := &g.byTrigger
 	s.By = report.StatGCBy{NewObj: t[0], Malloc: t[1], Method: t[2], CAPI: t[3], Stress: t[4], Unknown: t[5] + g.missed}
@@ -139,10 +136,9 @@ func comparePlaces(x, y report.StatCode) int {
 		cmp.Compare(x.Mark, y.Mark))
 }
 
-// builtIn reports whether a frame is Ruby's own: a C function, or GC.start itself, which is written in Ruby.
+// builtIn reports whether a frame is Ruby's own: a C function, or a method like GC.start, which is written in Ruby.
 func builtIn(f *sampler.Frame) bool { return f.C || strings.HasPrefix(f.Path, "<internal:") }
 
-// gcPlace names the code of a stack.
 func gcPlace(dict *sampler.Dictionary, stack sampler.StackID) report.StatCode {
 	if dict == nil || stack == 0 {
 		return report.StatCode{}

@@ -9,40 +9,36 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxLineLagNS is the longest time that a line waits for threads whose time is not settled. Time that is settled later
-// counts in the next line.
+// MaxLineLagNS is the longest time that a line waits for unsettled time. Later time counts in the next line.
 const MaxLineLagNS = 5_000_000_000
 
-// maxOpenLines bounds the lines that are not told yet: where nothing is read for long, the oldest are told as they are.
+// maxOpenLines bounds the unfinished lines. Past it the oldest are finished as they are.
 const maxOpenLines = 1000
 
-// maxLineRactors bounds the ractors that are told apart in one line.
 const maxLineRactors = 256
 
-// LineSums is what is known of the time of a line so far.
+// LineSums is what is known of the time of a line.
 type LineSums struct {
 	startNS, endNS int64
 	NS             [gvl.NumStates]int64
 	GCNS           int64
-	// HeldNS is what was held of the GVL of each ractor.
+	// HeldNS is the time in which each ractor's GVL was held.
 	HeldNS  []RactorNS
 	Waits   gvl.Lengths
 	samples uint64
-	// MissingNS is what nothing is known of.
+	// MissingNS is the time without samples.
 	MissingNS int64
-	// exactNS is that of which every change of the GVL is known.
+	// exactNS is the time of which every change of the GVL is known.
 	exactNS int64
 	Quality sampler.Quality
 	last    *lineEnd // at the last sample in it; nil: there was none
 }
 
-// RactorNS is time of a ractor, in ns.
 type RactorNS struct {
 	ID sampler.RactorID
 	NS int64
 }
 
-// AddRactor adds time of a ractor to a list of them.
 func AddRactor(list []RactorNS, id sampler.RactorID, ns int64) []RactorNS {
 	i := slices.IndexFunc(list, func(r RactorNS) bool { return r.ID == id })
 	if i < 0 {
@@ -55,7 +51,7 @@ func AddRactor(list []RactorNS, id sampler.RactorID, ns int64) []RactorNS {
 	return list
 }
 
-// lineEnd is what counts up.
+// lineEnd has the counters at the last sample of a line.
 type lineEnd struct {
 	threads      int
 	gc           sampler.GC
@@ -72,14 +68,14 @@ type Lines struct {
 	length int64
 	out    func(report.StatLine, *LineSums)
 	open   []LineSums // in the order of time, without a gap
-	// settled is up to when the time of each slot is known; 0: there is no thread.
+	// settled is until when the time of each slot is known. It is zero if the slot has no thread.
 	settled []int64
 	before  *lineEnd   // at the end of the last line told; nil: none was
 	gc      sampler.GC // as it was last read: in some samples it can't be
 	lastNS  int64
 }
 
-// NewLines returns Lines of a stream of the target p that calls out for each stretch of the given length in ns.
+// NewLines returns the Lines of a stream of the target p. It calls out for each period of the given length in ns.
 func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine)) *Lines {
 	return NewLinesWithSums(s, p, length, func(l report.StatLine, _ *LineSums) { out(l) })
 }
@@ -91,8 +87,8 @@ func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out fun
 	return l
 }
 
-// eachLine calls visit with the lines that a stretch of time lies in, and with what of it lies there. Time before the first open one
-// counts in that.
+// eachLine calls visit with each line that a period overlaps, and the length of the overlap. Time before the first open
+// line counts in that line.
 func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) {
 	if len(l.open) == 0 || toNS <= fromNS {
 		return
@@ -120,7 +116,6 @@ func (l *Lines) reach(ns int64) {
 	}
 }
 
-// Interval adds a stretch of a thread's time.
 func (l *Lines) Interval(i *gvl.Interval) {
 	l.reach(i.ToNS)
 	l.eachLine(i.FromNS, i.ToNS, func(s *LineSums, ns int64) {
@@ -139,7 +134,7 @@ func (l *Lines) settle(slot int, ns int64) {
 	l.settled[slot] = ns
 }
 
-// Waited adds a wait to the line it ended in.
+// Waited adds a wait to the line in which it ended.
 func (l *Lines) Waited(w *gvl.Wait) {
 	l.reach(w.ToNS)
 	for i := range l.open {
@@ -150,7 +145,7 @@ func (l *Lines) Waited(w *gvl.Wait) {
 	}
 }
 
-// Lock adds what threads that no sample listed had of a GVL: they have no intervals.
+// Lock adds the holds and waits of threads that no sample listed. They have no intervals.
 func (l *Lines) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return
@@ -165,16 +160,13 @@ func (l *Lines) Lock(i *gvl.LockInterval) {
 	})
 }
 
-// Collecting adds time of the collector.
 func (l *Lines) Collecting(i *gvl.GCInterval) {
 	l.reach(i.ToNS)
 	l.eachLine(i.FromNS, i.ToNS, func(s *LineSums, ns int64) { s.GCNS += ns })
 }
 
-// Ended forgets a thread.
 func (l *Lines) Ended(slot int, _ int64) { l.settle(slot, 0) }
 
-// Tick tells the lines that are settled.
 func (l *Lines) Tick(t *gvl.Tick) {
 	if t.First {
 		l.open = append(l.open, LineSums{startNS: t.ToNS, endNS: t.ToNS + l.length})
@@ -214,7 +206,7 @@ func (l *Lines) Tick(t *gvl.Tick) {
 	}
 }
 
-// settledNS is up to when the time of all threads is known.
+// settledNS is until when the time of all threads is known.
 func (l *Lines) settledNS() int64 {
 	least := l.lastNS
 	for _, ns := range l.settled {
@@ -225,7 +217,7 @@ func (l *Lines) settledNS() int64 {
 	return least
 }
 
-// Finish tells the lines that are left, after the stream has finished. The last one ends with the last sample.
+// Finish reports the lines that are left, after the stream has finished. The last one ends with the last sample.
 func (l *Lines) Finish() {
 	for len(l.open) > 0 && l.open[0].startNS < l.lastNS {
 		l.tell(l.lastNS)
@@ -233,7 +225,7 @@ func (l *Lines) Finish() {
 	l.open = nil
 }
 
-// tell says what happened in the first open line, at a time: the line ends there if it is not over.
+// tell reports the first open line. If the line is not over, it ends at nowNS.
 func (l *Lines) tell(nowNS int64) {
 	s := &l.open[0]
 	endNS := min(s.endNS, nowNS)

@@ -13,14 +13,13 @@ type pauseTotals struct {
 }
 
 func (p *pauseTotals) feed(s *sampler.Sample) {
-	if s.PauseNS <= 0 {
-		return
+	if s.PauseNS > 0 {
+		p.hist.Add(s.PauseNS)
+		p.totalNS += s.PauseNS
 	}
-	p.hist.Add(s.PauseNS)
-	p.totalNS += s.PauseNS
 }
 
-// stat returns the totals; first and last are the counters at the window's ends.
+// stat returns the totals. first and last are the counters at the window's ends.
 func (p *pauseTotals) stat(first, last *sampler.Reads) report.StatPauses {
 	n, longest := p.hist.Count()
 	if n == 0 {

@@ -10,11 +10,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Totals is one thread's totals so far.
+// Totals is one listed thread's totals so far.
 type Totals struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
-	// NS is its time by state; they sum to the time it was listed.
+	// NS is its time by state, all of the time in which it was listed.
 	NS         [gvl.NumStates]int64
 	CPUNS      int64
 	RunDelayNS int64
@@ -22,7 +22,7 @@ type Totals struct {
 	NoCPU      report.StatNoCPU
 }
 
-// Thread returns one listed thread's totals so far; ok is false for a thread that is not listed.
+// Thread returns one listed thread's totals so far.
 func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	slot, ok := a.stream.SlotOf(id)
 	if !ok {
@@ -35,7 +35,7 @@ func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	}, true
 }
 
-// upToNow returns a copy of a listed thread's totals with what is not settled yet and the wait going on.
+// upToNow returns a copy of a listed thread's totals with its unsettled time and the wait in progress.
 func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
 	v = *t
 	a.stream.Pending(v.id, v.add)
@@ -66,9 +66,7 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 	return w
 }
 
-// Stat returns the totals so far, including waits that go on. It returns all figures whatever their quality.
-// Measure.Stat leaves out figures below their least quality. Threads are ordered by id, and include those that have
-// ended.
+// Stat returns the totals so far, whatever their quality. Measure.Stat leaves out figures below their least quality.
 func (a *Account) Stat() report.Stat {
 	a.stream.SettleLocks()
 	window := a.lastNS - a.startNS
@@ -96,29 +94,26 @@ func (a *Account) Stat() report.Stat {
 }
 
 func (a *Account) statThreads(s *report.Stat) {
-	ractors := make(map[sampler.RactorID]*ractorTotals)
+	ractors := make(map[sampler.RactorID]*threadTotals)
 	openOf := make(map[sampler.RactorID]int64)
-	ractorOf := func(id sampler.RactorID) *ractorTotals {
-		r, ok := ractors[id]
-		if !ok {
-			r = &ractorTotals{id: id}
-			ractors[id] = r
+	add := func(id sampler.RactorID, t *threadTotals) {
+		if ractors[id] == nil {
+			ractors[id] = new(threadTotals)
 		}
-		return r
+		ractors[id].merge(t)
 	}
 	for i := range a.ractors {
-		o, r := &a.ractors[i], ractorOf(a.ractors[i].id)
-		r.add(&threadTotals{ns: o.ns, waitNS: o.waitNS, afterNS: o.afterNS, hist: o.hist, waitDelayN: o.delay})
+		add(a.ractors[i].ractor, &a.ractors[i])
 	}
 	if a.short.ns != [gvl.NumStates]int64{} {
-		ractorOf(stream.MainRactor).add(&a.short)
+		add(stream.MainRactor, &a.short)
 	}
 	one := func(t *threadTotals) {
 		v, open := *t, int64(0)
 		if !t.gone {
 			v, open = a.upToNow(t)
 		}
-		ractorOf(v.ractor).add(&v)
+		add(v.ractor, &v)
 		openOf[v.ractor] += open
 		s.Threads = append(s.Threads, a.statThread(&v, open))
 	}
@@ -136,14 +131,14 @@ func (a *Account) statThreads(s *report.Stat) {
 			Ractor:      id,
 			HeldShare:   gvl.Ratio(r.ns[gvl.Running]+r.ns[gvl.Stalled]+r.ns[gvl.GC], s.DurationNS),
 			WaitingMean: gvl.Ratio(r.ns[gvl.Waiting], s.DurationNS),
-			Waits:       a.statWaits(&r.waitNS, &r.afterNS, &r.hist, openOf[id], r.delay),
+			Waits:       a.statWaits(&r.waitNS, &r.afterNS, &r.hist, openOf[id], r.waitDelayN),
 		})
 	}
 	slices.SortFunc(s.GVL, func(x, y report.StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
 }
 
-// noCPU is what of the time in each state the thread had no CPU. The counters are not read at the instants that states begin
-// and end by here.
+// noCPU is the time in each state in which the thread had no CPU. States begin and end between the readings of the
+// counters.
 func (t *threadTotals) noCPU() report.StatNoCPU {
 	part := func(s gvl.State) int64 { return min(t.noCPUNS[s], t.ns[s]) }
 	return report.StatNoCPU{Running: part(gvl.Running), GC: part(gvl.GC), Native: part(gvl.Native)}
@@ -202,7 +197,7 @@ func (a *Account) statProcess(s *report.Stat) {
 		}
 		s.Process.Switches, s.Process.SwitchesSpanNS = a.switches.Since(new(Meter))
 	}
-	s.Alloc = AllocOf(a.firstClasses, a.lastClasses)
+	s.Alloc = a.Alloc()
 	s.Process.Pressure = pressureOf(&a.firstProc.Pressure, &a.lastProc.Pressure)
 	s.Process.Pressure.Unread = s.Process.SpanNS <= 0
 	s.Self.MaxRSSBytes = a.lastSelf.MaxRSSBytes
@@ -225,7 +220,7 @@ func (a *Account) statProcess(s *report.Stat) {
 // Alloc returns what was allocated in the stream, by class.
 func (a *Account) Alloc() report.StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }
 
-// pressureOf is what came to between two readings; nothing when they are not of the same tasks.
+// pressureOf is the growth between two readings, or nothing if they are not of the same tasks.
 func pressureOf(first, last *sampler.Pressure) report.StatPressure {
 	if first.Source != last.Source {
 		return report.StatPressure{Source: sampler.PressureNone.String()}

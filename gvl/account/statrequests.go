@@ -8,13 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// How many endpoints and requests in progress a Stat lists: those with most time, and the oldest.
+// maxStatEndpoints and maxStatRunning bound the lists of a Stat: the endpoints with most time, and the oldest requests
+// in progress.
 const (
 	maxStatEndpoints = 100
 	maxStatRunning   = 500
 )
 
-// ServingOf says for whom a thread works, at a time, CLOCK_MONOTONIC in ns; ok is false where there is nothing to say.
+// ServingOf returns what a thread works for at a time, CLOCK_MONOTONIC in ns. ok is false if that is nothing.
 func ServingOf(s sampler.Serving, atNS int64, dict *sampler.Dictionary) (out report.StatServing, ok bool) {
 	if s == (sampler.Serving{}) || dict == nil {
 		return report.StatServing{}, false
@@ -42,8 +43,8 @@ func spanOrNil(id uint64) *string {
 	return &s
 }
 
-// Stat returns the requests and jobs of the endpoints for which match returns true. If match is nil, it returns all.
-// waitedNS is the time that all threads waited for the GVL.
+// Stat returns the requests and jobs of the endpoints that match chooses, or all if match is nil. waitedNS is the time
+// that all threads waited for the GVL.
 func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report.StatRequests {
 	if match == nil {
 		match = func(string) bool { return true }
@@ -81,7 +82,7 @@ func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report
 	return out
 }
 
-// statFibers counts the fibers of a look, with the requests that match says yes to.
+// statFibers counts the fibers of a reading, and the requests among them that match chooses.
 func (r *Requests) statFibers(look *sampler.Fibers, ageNS int64, match func(endpoint string) bool) *report.StatFibers {
 	out := &report.StatFibers{Waiting: len(look.List), AgeNS: ageNS, LookNS: look.ReadNS, Cut: look.Cut}
 	for i := range look.List {

@@ -12,10 +12,9 @@ import (
 // maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// waitList keeps the longest single waits for the GVL of a run, by what they can have taken at most. One is cut by a gap in the samples, for nothing is known of that
-// time.
+// waitList keeps the longest single waits for the GVL of a run, by MostNS. A gap in the samples cuts a wait.
 type waitList struct {
-	// top is a heap of the longest ones, the shortest of them first.
+	// top is a heap, the shortest of them first.
 	top []gvl.Wait
 }
 
@@ -46,8 +45,8 @@ func (l *waitList) add(w *gvl.Wait) {
 	}
 }
 
-// Longest returns the n longest waits of at least thresholdNS, the longest first, those that go on included. The slice
-// is the caller's.
+// Longest returns the n longest waits of at least thresholdNS, the longest first, waits in progress included. The
+// caller owns the slice.
 func (a *Account) Longest(n int, thresholdNS int64) []gvl.Wait {
 	all := slices.Clone(a.longest.top)
 	a.stream.Waiting(func(w *gvl.Wait) { all = append(all, *w) })
@@ -58,7 +57,7 @@ func (a *Account) Longest(n int, thresholdNS int64) []gvl.Wait {
 	return all[:min(n, len(all))]
 }
 
-// LongestWaits returns the longest waits of at least waitNS, maxLongestWaits at most.
+// LongestWaits returns the longest waits of at least waitNS.
 func (a *Account) LongestWaits(waitNS int64) []report.StatWait {
 	out := []report.StatWait{}
 	for _, w := range a.Longest(maxLongestWaits, waitNS) {

@@ -22,7 +22,7 @@ const (
 	// maxTimelineRactors is how many ractors have lanes of their own; later ones share the lane of ractor 0.
 	maxTimelineRactors = 128
 	// maxTimelineThreads is how many threads a Timeline keeps rows of, those that ended within its time included;
-	// others are counted by Dropped and missing in the rows, but not in the lanes.
+	// others are counted and missing in the rows, but not in the lanes.
 	maxTimelineThreads = 4096
 	// MaxTimelineBytes bounds the memory of all columns together: those of 500 threads that change their states all the time,
 	// for ten minutes. Past it the oldest columns are given up, and Range says from when on all are there.
@@ -222,8 +222,6 @@ func (t *Timeline) giveUp() bool {
 	return true
 }
 
-// Dropped returns how many threads have no row because of maxTimelineThreads.
-func (t *Timeline) Dropped() int { return t.dropped }
 
 // ColumnNS returns the length of one kept column.
 func (t *Timeline) ColumnNS() int64 { return t.columnNS }
