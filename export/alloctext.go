@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 )
 
 // What is said of allocations by class.
@@ -18,7 +18,7 @@ const (
 )
 
 // statAlloc names the classes that most objects were made of.
-func statAlloc(b *strings.Builder, a *account.StatAlloc) {
+func statAlloc(b *strings.Builder, a *report.StatAlloc) {
 	if a.Instants < minAllocInstants {
 		return
 	}

@@ -8,47 +8,9 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
-
-// DumpDeadlock is a cycle of threads, each waiting for the next and the last for the first.
-type DumpDeadlock struct {
-	Threads []sampler.ThreadID `json:"threads"`
-	// Waits says what each of the threads waits for, in the order of Threads.
-	Waits []DumpWait `json:"waits"`
-}
-
-// DumpWait is one link of a deadlock.
-type DumpWait struct {
-	Thread sampler.ThreadID `json:"thread"`
-	// Kind is the class of what it waits for ("Mutex", "Monitor", "Thread"), Object the address of a lock, null for a
-	// thread that is joined.
-	Kind   string  `json:"kind"`
-	Object *string `json:"object"`
-	// HeldBy is the thread that holds it, or that is joined.
-	HeldBy sampler.ThreadID `json:"held_by"`
-}
-
-// DumpLock is something that threads wait for: account.Contended.
-type DumpLock struct {
-	Kind   *string `json:"kind"`
-	Object *string `json:"object"`
-	// Exclusive: a Mutex or Monitor, whose waiters its holder keeps from working.
-	Exclusive bool `json:"exclusive"`
-	// Holder is null while there is none; for Thread#join it is the thread that is joined. HolderState and HolderFrame
-	// are what it does and its innermost frame.
-	Holder      *sampler.ThreadID `json:"holder"`
-	HolderState *string           `json:"holder_state"`
-	HolderFrame *DumpFrame        `json:"holder_frame"`
-	// Waiting are the threads that wait, the longest first. LongestNS is for how long that one has; null: it is not known, for each may have had
-	// the lock meanwhile.
-	Waiting   []sampler.ThreadID `json:"waiting"`
-	LongestNS *int64             `json:"longest_ns"`
-	// LongestBound says what LongestNS is of that wait.
-	LongestBound gvl.Bound `json:"longest_bound"`
-	// Timed is how many of the waits have a deadline.
-	Timed int `json:"timed"`
-}
 
 // contention adds deadlocks and locks to a dump.
 func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
@@ -57,14 +19,14 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 		byID[states[i].Thread] = &states[i].Detail
 	}
 	for _, c := range findings.Deadlocks(states) {
-		dead := DumpDeadlock{Threads: c}
+		dead := report.DumpDeadlock{Threads: c}
 		for i, id := range c {
 			detail := byID[id]
 			kind := detail.Kind
 			if kind == "" {
 				kind = "lock"
 			}
-			w := DumpWait{Thread: id, Kind: kind, HeldBy: c[(i+1)%len(c)]}
+			w := report.DumpWait{Thread: id, Kind: kind, HeldBy: c[(i+1)%len(c)]}
 			if detail.Joined == 0 {
 				w.Object = Address(detail.Object)
 			}
@@ -73,8 +35,8 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 		d.Deadlocks = append(d.Deadlocks, dead)
 	}
 	for _, l := range account.Locks(states) {
-		out := DumpLock{
-			Kind: nonEmpty(l.Kind), Object: Address(l.Object), Exclusive: l.Exclusive, Waiting: l.Waiters,
+		out := report.DumpLock{
+			Kind: report.TextOrNil(l.Kind), Object: Address(l.Object), Exclusive: l.Exclusive, Waiting: l.Waiters,
 			LongestBound: l.LongestBound, Timed: l.Timed,
 		}
 		if l.LongestNS > 0 {
@@ -82,7 +44,7 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 		}
 		if l.Holder != 0 {
 			out.Holder = copied(&l.Holder)
-			out.HolderState = nonEmpty(l.HolderState.String())
+			out.HolderState = report.TextOrNil(l.HolderState.String())
 			if fs := dumpFrames(dict, l.HolderStack); len(fs) > 0 {
 				out.HolderFrame = &fs[0]
 			}
@@ -96,11 +58,11 @@ func Address(object uint64) *string {
 	if object == 0 {
 		return nil
 	}
-	return nonEmpty(fmt.Sprintf("0x%x", object))
+	return report.TextOrNil(fmt.Sprintf("0x%x", object))
 }
 
 // deadlock writes a cycle as a JVM thread dump does: who waits for what held by whom, then the stacks.
-func (t *dumpText) deadlock(c DumpDeadlock) {
+func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	t.printf("\nFound one deadlock: these %d threads wait for each other and can never go on.\n", len(c.Threads))
 	t.printf("%s\n", strings.Repeat("=", 79))
 	for _, w := range c.Waits {
@@ -159,13 +121,13 @@ func (t *dumpText) locks() {
 			t.printf(", %s", t.d.texts[n])
 		}
 		if l.HolderFrame != nil {
-			t.printf(" in %s", l.HolderFrame.text())
+			t.printf(" in %s", frameText(l.HolderFrame))
 		}
 		t.printf("\n")
 	}
 }
 
-func (t *dumpText) lockName(l *DumpLock) string {
+func (t *dumpText) lockName(l *report.DumpLock) string {
 	switch {
 	case l.Kind == nil && l.Object == nil:
 		return "?"

@@ -7,46 +7,16 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // dumpTime is RFC 3339 with all nine digits of nanoseconds.
 const dumpTime = "2006-01-02T15:04:05.000000000Z07:00"
 
-// Dump is a thread dump: the JSON of `ddtop dump`. The field names are a contract (docs/reference/json.md). Pointers are null in
-// JSON where Ruby or the kernel has no value.
+// Dump is a thread dump that can be written as text and as JSON.
 type Dump struct {
-	PID   int      `json:"pid"`
-	Title string   `json:"title"`
-	Ruby  DumpRuby `json:"ruby"`
-	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds; MonotonicNS the same as CLOCK_MONOTONIC.
-	Time        string `json:"time"`
-	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the reading took: the dump is an instant give or take that.
-	ReadNS int64 `json:"read_ns"`
-	// PauseNS is for how long the target stood still for the dump; 0: it was not stopped.
-	PauseNS int64 `json:"pause_ns"`
-	// Stopped: a signal or a debugger had stopped the process. Frozen: its cgroup was frozen.
-	Stopped bool         `json:"stopped"`
-	Frozen  bool         `json:"frozen"`
-	Ractors []DumpRactor `json:"ractors"`
-	// Deadlocks are cycles of threads that wait for each other.
-	Deadlocks []DumpDeadlock `json:"deadlocks"`
-	// Locks are what threads wait for in Mutexes, Monitors, Queues, ConditionVariables, joins and Ractors.
-	Locks   []DumpLock   `json:"locks"`
-	Threads []DumpThread `json:"threads"`
-	// NativeThreads are those that Ruby does not know, with their CPU time since they started; NewDump leaves it empty,
-	// because nothing in a sample says so.
-	NativeThreads []account.StatNative `json:"native_threads"`
-	// SuspendedFibers counts those in Threads; null where they were not looked for (SetFibers), as in a recording.
-	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
-	// Findings are what was wrong in the MeasuredNS before the dump; none were looked for when that is 0.
-	MeasuredNS int64                 `json:"measured_ns"`
-	Findings   []account.StatFinding `json:"findings"`
-	GC         DumpGC                `json:"gc"`
-	// Alloc is what was allocated in the MeasuredNS before the dump, by class.
-	Alloc account.StatAlloc `json:"alloc"`
-	Reads DumpReads         `json:"reads"`
+	report.Dump
 
 	texts []string // the states in words, parallel to Threads
 	// sinceNS is when the states began as far as seen, and lasted for how long, in the words of texts; parallel to Threads.
@@ -58,116 +28,24 @@ type Dump struct {
 	leftOut []bool
 }
 
-// DumpRuby describes the target's Ruby. JIT is null without one.
-type DumpRuby struct {
-	Version     string  `json:"version"`
-	Description string  `json:"description"`
-	JIT         *string `json:"jit"`
-}
-
-// DumpRactor is one ractor and its GVL.
-type DumpRactor struct {
-	ID  sampler.RactorID `json:"id"`
-	GVL DumpGVL          `json:"gvl"`
-}
-
-// DumpGVL is who holds a GVL and who waits for it. Owner and Handover are null when there is none.
-type DumpGVL struct {
-	Owner *sampler.ThreadID `json:"owner"`
-	// Handover is the thread chosen as the next holder, which does not run yet.
-	Handover *sampler.ThreadID `json:"handover"`
-	// Waiting is the queue, first in line first. When Torn, the queue changed while it was read, and it holds the
-	// threads that were seen queued, in no certain order.
-	Waiting []sampler.ThreadID `json:"waiting"`
-	// WaitingCount is the number of waiters; on Ruby 2.5 it is known without the queue.
-	WaitingCount int  `json:"waiting_count"`
-	Torn         bool `json:"torn"`
-}
-
-// DumpThread is one thread.
-type DumpThread struct {
-	ID     sampler.ThreadID `json:"id"`
-	TID    *int32           `json:"tid"`
-	Name   *string          `json:"name"`
-	Main   bool             `json:"main"`
-	Ractor sampler.RactorID `json:"ractor"`
-	// Status is Ruby's word, State ddtop's; Detail's keys depend on the state (docs/reference/states.md).
-	Status string         `json:"status"`
-	State  string         `json:"state"`
-	Detail map[string]any `json:"detail"`
-	// Serving is the request or job that it works for; null: none, or it could not be told.
-	Serving *account.StatServing `json:"serving"`
-	// StateNS is for how long the state has lasted, as far as seen.
-	StateNS int64 `json:"state_ns"`
-	// StateBound says what StateNS is of that: the thread may have left the state and come back, or been in it before it was seen first.
-	StateBound gvl.Bound `json:"state_bound"`
-	// CPUNS is the native thread's CPU time since it started; null when the kernel was not asked.
-	CPUNS *int64 `json:"cpu_ns"`
-	// Frames are the running fiber's, innermost first; Fibers those that resumed it, outward.
-	Frames []DumpFrame `json:"frames"`
-	Fibers []DumpFiber `json:"fibers"`
-	// Suspended are the thread's fibers that are in neither, with the most at one stack first; empty where they were not
-	// looked for.
-	Suspended []DumpSuspendedFibers `json:"suspended_fibers"`
-	// Truncated: the stack was deeper than the limit; Omitted frames are missing in its middle.
-	Truncated bool   `json:"truncated"`
-	Omitted   uint32 `json:"omitted"`
-	// Partial: the stack changed while it was read and its inner end is missing. Failed: no stack could be read. Stale:
-	// the frames are of an earlier sample.
-	Partial bool `json:"partial"`
-	Failed  bool `json:"failed"`
-	Stale   bool `json:"stale"`
-}
-
-// DumpFiber is the stack of a fiber that resumed the next inner one.
-type DumpFiber struct {
-	Frames []DumpFrame `json:"frames"`
-}
-
-// DumpFrame is one line of a backtrace. Path and AbsolutePath are null where Ruby says nil.
-type DumpFrame struct {
-	Label        string  `json:"label"`
-	Name         string  `json:"name"`
-	Path         *string `json:"path"`
-	AbsolutePath *string `json:"absolute_path"`
-	Line         int32   `json:"line"`
-	C            bool    `json:"c"`
-	Uncertain    bool    `json:"uncertain"`
-	// Origin is app, gem, stdlib, core, eval or unknown; Gem is name and version of a gem, else null.
-	Origin string  `json:"origin"`
-	Gem    *string `json:"gem"`
-
-	own     bool
-	library string // of what is not own
-}
-
-// DumpReads counts what happened to the reads since the attach.
-type DumpReads struct {
-	Torn    uint64 `json:"torn"`
-	Partial uint64 `json:"partial"`
-	Failed  uint64 `json:"failed"`
-	Retried uint64 `json:"retried"`
-	// Pauses is how often the target was stopped for a sample (--pause), PausesCut how many of those samples do not show one
-	// instant.
-	Pauses    uint64 `json:"pauses"`
-	PausesCut uint64 `json:"pauses_cut"`
-}
-
 // NewDump builds a thread dump of one sample, of stack depth. states are the verdicts on s.Threads and parallel to
 // them; a thread without one is "unknown". The Dump keeps nothing of s.
 func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, states []gvl.ThreadState) *Dump {
-	d := &Dump{
+	d := &Dump{Dump: report.Dump{
 		PID: p.PID, Title: p.Title,
-		Ruby:        DumpRuby{Version: p.RubyVersion, Description: p.RubyDescription, JIT: nonEmpty(p.JIT)},
+		Ruby:        report.DumpRuby{Version: p.RubyVersion, Description: p.RubyDescription, JIT: report.TextOrNil(p.JIT)},
 		Time:        p.WallTime(s.TimeNS).Format(dumpTime),
 		MonotonicNS: s.TimeNS, ReadNS: s.ReadNS, PauseNS: s.PauseNS, Stopped: s.Proc.Stopped, Frozen: s.Proc.Frozen,
-		Ractors:   make([]DumpRactor, 0, len(s.Ractors)),
-		Deadlocks: []DumpDeadlock{}, Locks: []DumpLock{},
-		NativeThreads: []account.StatNative{}, Findings: []account.StatFinding{}, Alloc: account.StatAlloc{Classes: []account.StatAllocClass{}},
-		Threads: make([]DumpThread, 0, len(s.Threads)),
+		Ractors:   make([]report.DumpRactor, 0, len(s.Ractors)),
+		Deadlocks: []report.DumpDeadlock{}, Locks: []report.DumpLock{},
+		NativeThreads: []report.StatNative{}, Findings: []report.StatFinding{}, Alloc: report.StatAlloc{Classes: []report.StatAllocClass{}},
+		Threads: make([]report.DumpThread, 0, len(s.Threads)),
 		GC:      dumpGC(s),
-		Reads:   DumpReads{s.Reads.Torn, s.Reads.Partial, s.Reads.Failed, s.Reads.Retried, s.Reads.Pauses, s.Reads.PausesCut},
-	}
+		Reads: report.DumpReads{
+			Torn: s.Reads.Torn, Partial: s.Reads.Partial, Failed: s.Reads.Failed, Retried: s.Reads.Retried, Pauses: s.Reads.Pauses,
+			PausesCut: s.Reads.PausesCut,
+		},
+	}}
 	verdict := Verdicts(s, states)
 	for i := range s.Ractors {
 		d.Ractors = append(d.Ractors, NewDumpRactor(&s.Ractors[i], s, verdict))
@@ -196,7 +74,7 @@ func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.Threa
 
 // SetMeasured adds what was found wrong in the ns before the dump. A state that was there at the beginning may have begun
 // at any time before: it has lasted at least as long.
-func (d *Dump) SetMeasured(ns int64, findings []account.StatFinding) {
+func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {
 		t := &d.Threads[i]
@@ -214,12 +92,12 @@ func (d *Dump) SetMeasured(ns int64, findings []account.StatFinding) {
 		}
 		d.texts[i] = strings.Replace(text, d.lasted[i], gvl.Bounded{NS: t.StateNS, Bound: gvl.AtLeast}.Prose(), 1)
 	}
-	d.Findings = append([]account.StatFinding{}, findings...)
+	d.Findings = append([]report.StatFinding{}, findings...)
 }
 
 // NewDumpRactor says who holds the GVL of a ractor and who waits for it. verdict gives the state of a thread of s by its place.
-func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) DumpRactor {
-	g := DumpGVL{Waiting: append([]sampler.ThreadID{}, r.Queue...), WaitingCount: int(r.Waiting), Torn: r.Torn}
+func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) report.DumpRactor {
+	g := report.DumpGVL{Waiting: append([]sampler.ThreadID{}, r.Queue...), WaitingCount: int(r.Waiting), Torn: r.Torn}
 	listed := false
 	for i := range s.Threads {
 		t, v := &s.Threads[i], verdict(i)
@@ -243,14 +121,14 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 	}
 	g.Owner, g.Handover = copied(g.Owner), copied(g.Handover)
 	g.WaitingCount = max(g.WaitingCount, len(g.Waiting))
-	return DumpRactor{ID: r.ID, GVL: g}
+	return report.DumpRactor{ID: r.ID, GVL: g}
 }
 
-func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) DumpThread {
-	out := DumpThread{
+func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) report.DumpThread {
+	out := report.DumpThread{
 		ID: t.ID, Ractor: t.Ractor, Main: t.Bits&sampler.BitMain != 0,
 		Status: t.Status.String(), State: v.State.String(), Detail: v.Detail.JSON(v.State, dict), StateNS: v.Lasted().NS, StateBound: v.Lasted().Bound,
-		Frames: dumpFrames(dict, t.Stack), Fibers: make([]DumpFiber, 0, len(t.Resumers)), Suspended: []DumpSuspendedFibers{},
+		Frames: dumpFrames(dict, t.Stack), Fibers: make([]report.DumpFiber, 0, len(t.Resumers)), Suspended: []report.DumpSuspendedFibers{},
 		Truncated: t.Quality&sampler.StackTruncated != 0, Omitted: t.Omitted,
 		Partial: t.Quality&sampler.StackPartial != 0, Failed: t.Quality&sampler.StackFailed != 0,
 		Stale: t.Quality&sampler.StackFresh == 0 && t.Stack != 0,
@@ -274,19 +152,19 @@ func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) 
 		out.Frames[0].Uncertain = true
 	}
 	for _, f := range t.Resumers {
-		out.Fibers = append(out.Fibers, DumpFiber{Frames: dumpFrames(dict, f)})
+		out.Fibers = append(out.Fibers, report.DumpFiber{Frames: dumpFrames(dict, f)})
 	}
 	return out
 }
 
-func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []DumpFrame {
+func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFrame {
 	ids := dict.Frames(stack, nil)
-	out := make([]DumpFrame, 0, len(ids))
+	out := make([]report.DumpFrame, 0, len(ids))
 	for _, id := range ids {
 		f := dict.Frame(id)
-		out = append(out, DumpFrame{
-			own: f.Own(), library: f.Library(), Label: f.Label, Name: f.Name, Path: nonEmpty(f.Path), AbsolutePath: nonEmpty(f.AbsolutePath),
-			Line: f.Line, C: f.C, Uncertain: f.Uncertain, Origin: f.Origin.String(), Gem: nonEmpty(f.Gem),
+		out = append(out, report.DumpFrame{
+			Own: f.Own(), Library: f.Library(), Label: f.Label, Name: f.Name, Path: report.TextOrNil(f.Path), AbsolutePath: report.TextOrNil(f.AbsolutePath),
+			Line: f.Line, C: f.C, Uncertain: f.Uncertain, Origin: f.Origin.String(), Gem: report.TextOrNil(f.Gem),
 		})
 	}
 	return out
@@ -319,15 +197,15 @@ func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 }
 
 // isFor reports whether what is worked for is an endpoint that match says yes to.
-func isFor(q *account.StatServing, match func(name string) bool) bool {
+func isFor(q *report.StatServing, match func(name string) bool) bool {
 	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
 }
 
 // onlyEndpointsOf leaves of suspended fibers those that wait for an endpoint that match says yes to.
-func onlyEndpointsOf(list []DumpSuspendedFibers, match func(name string) bool) []DumpSuspendedFibers {
-	var out []DumpSuspendedFibers
+func onlyEndpointsOf(list []report.DumpSuspendedFibers, match func(name string) bool) []report.DumpSuspendedFibers {
+	var out []report.DumpSuspendedFibers
 	for _, x := range list {
-		x.Serving = slices.DeleteFunc(slices.Clone(x.Serving), func(q account.StatServing) bool { return !isFor(&q, match) })
+		x.Serving = slices.DeleteFunc(slices.Clone(x.Serving), func(q report.StatServing) bool { return !isFor(&q, match) })
 		if x.Count = len(x.Serving); x.Count > 0 {
 			out = append(out, x)
 		}
@@ -344,20 +222,13 @@ func (d *Dump) shown() *Dump {
 		return d
 	}
 	c := *d
-	c.Threads = []DumpThread{}
+	c.Threads = []report.DumpThread{}
 	for i := range d.Threads {
 		if !d.leftOut[i] {
 			c.Threads = append(c.Threads, d.Threads[i])
 		}
 	}
 	return &c
-}
-
-func nonEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 func copied[T any](p *T) *T {

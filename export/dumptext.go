@@ -7,8 +7,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -73,7 +73,7 @@ func (t *dumpText) head() {
 	t.printf("\n")
 }
 
-func (t *dumpText) ractor(r DumpRactor) {
+func (t *dumpText) ractor(r report.DumpRactor) {
 	name := "GVL"
 	if len(t.d.Ractors) > 1 {
 		name = fmt.Sprintf("GVL of ractor %d", r.ID)
@@ -84,7 +84,7 @@ func (t *dumpText) ractor(r DumpRactor) {
 		if i, ok := t.threads[*r.GVL.Owner]; ok {
 			t.printf(", %s", t.d.texts[i])
 			if f := t.d.Threads[i].Frames; len(f) > 0 {
-				t.printf(" in %s", f[0].text())
+				t.printf(" in %s", frameText(&f[0]))
 			}
 		}
 	case r.GVL.Handover != nil:
@@ -138,7 +138,7 @@ func (t *dumpText) name(id sampler.ThreadID) string {
 	return fmt.Sprintf("#%d", id)
 }
 
-func (t *dumpText) thread(th *DumpThread, i int) {
+func (t *dumpText) thread(th *report.DumpThread, i int) {
 	t.printf("%s", t.name(th.ID))
 	if th.Main && th.Name != nil {
 		t.printf(" main")
@@ -168,7 +168,7 @@ func (t *dumpText) thread(th *DumpThread, i int) {
 }
 
 // serving says for whom a thread works.
-func (t *dumpText) serving(q *account.StatServing) {
+func (t *dumpText) serving(q *report.StatServing) {
 	if q == nil {
 		return
 	}
@@ -185,7 +185,7 @@ func (t *dumpText) serving(q *account.StatServing) {
 }
 
 // ThreadNotes says what is missing of a thread's stack.
-func ThreadNotes(th *DumpThread) []string {
+func ThreadNotes(th *report.DumpThread) []string {
 	var n []string
 	if th.Failed {
 		n = append(n, "the stack could not be read")
@@ -205,12 +205,12 @@ func ThreadNotes(th *DumpThread) []string {
 	return n
 }
 
-func (t *dumpText) frames(fs []DumpFrame) {
+func (t *dumpText) frames(fs []report.DumpFrame) {
 	if !t.d.ownOnly {
 		t.allFrames(fs)
 		return
 	}
-	for _, r := range flamegraph.FoldStack(len(fs), func(i int) (bool, string) { return fs[i].own, fs[i].library }) {
+	for _, r := range flamegraph.FoldStack(len(fs), func(i int) (bool, string) { return fs[i].Own, fs[i].Library }) {
 		if r.Text != "" {
 			t.printf("    %s\n", flamegraph.Printable(r.Text))
 			continue
@@ -219,15 +219,15 @@ func (t *dumpText) frames(fs []DumpFrame) {
 	}
 }
 
-// text is a frame's name in a sentence.
-func (f *DumpFrame) text() string {
+// frameText is a frame's name in a sentence.
+func frameText(f *report.DumpFrame) string {
 	if f.Uncertain {
 		return flamegraph.Printable(f.Label) + sampler.UncertainMark
 	}
 	return flamegraph.Printable(f.Label)
 }
 
-func (t *dumpText) allFrames(fs []DumpFrame) {
+func (t *dumpText) allFrames(fs []report.DumpFrame) {
 	for _, f := range fs {
 		t.printf("    at %s", flamegraph.Printable(f.Label))
 		switch {

@@ -7,47 +7,22 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // maxGCPlaces is how many places the text of `ddtop stat` names for collections; the JSON has more.
 const maxGCPlaces = 3
 
-// DumpGC is the garbage collector in a dump. Valid is false where it can't be read (another collector than Ruby's own).
-type DumpGC struct {
-	Valid bool `json:"valid"`
-	// During: a thread is inside the collector right now. Phase is idle, mark, sweep or compact; between two steps of an
-	// incremental marking or a lazy sweeping it stays mark or sweep.
-	During bool   `json:"during"`
-	Phase  string `json:"phase"`
-	// Count, Minor and Major are cycles since the process started.
-	Count uint64 `json:"count"`
-	Minor uint64 `json:"minor"`
-	Major uint64 `json:"major"`
-	// Kind (minor, major), By and MajorBy are those of the present cycle, or of the last one: the words of
-	// GC.latest_gc_info. Null before the first cycle; MajorBy is null for a minor one.
-	Kind    *string `json:"kind"`
-	By      *string `json:"by"`
-	MajorBy *string `json:"major_by"`
-	// RubyNS is Ruby's own total, in process CPU time; 0 before 3.1.
-	RubyNS uint64 `json:"ruby_ns"`
-	// Allocated is the objects allocated since the process started.
-	Allocated uint64 `json:"allocated"`
-	// Figures are those of GC.stat; null where they could not be read.
-	Figures *account.GCFigures `json:"figures"`
-
-	reason uint32
-}
-
-func dumpGC(s *sampler.Sample) DumpGC {
+func dumpGC(s *sampler.Sample) report.DumpGC {
 	g := &s.GC
 	if !g.Valid {
-		return DumpGC{Phase: sampler.GCIdle.String()}
+		return report.DumpGC{Phase: sampler.GCIdle.String()}
 	}
-	d := DumpGC{
+	d := report.DumpGC{
 		Valid: true, During: g.During, Phase: g.Mode.String(), Count: g.Count, Minor: g.MinorCount, Major: g.MajorCount,
-		By: nonEmpty(sampler.GCTrigger(g.Reason)), MajorBy: nonEmpty(sampler.GCMajorBy(g.Reason)), RubyNS: g.TimeNS,
-		Allocated: g.Allocated, Figures: account.FiguresOf(&s.GCDetail), reason: g.Reason,
+		By: report.TextOrNil(sampler.GCTrigger(g.Reason)), MajorBy: report.TextOrNil(sampler.GCMajorBy(g.Reason)), RubyNS: g.TimeNS,
+		Allocated: g.Allocated, Figures: report.FiguresOf(&s.GCDetail), Reason: g.Reason,
 	}
 	if d.By != nil {
 		kind := "minor"
@@ -67,7 +42,7 @@ func (t *dumpText) gc() {
 		return
 	}
 	t.printf("GC: %d minor, %d major", g.Minor, g.Major)
-	if text := account.DescribeGCReason(g.reason); text != "" {
+	if text := account.DescribeGCReason(g.Reason); text != "" {
 		word := "last"
 		if g.During || g.Phase != sampler.GCIdle.String() {
 			word = "now"
@@ -87,7 +62,7 @@ func (t *dumpText) gc() {
 }
 
 // HeapText says how full the heap is and how close the next collection.
-func HeapText(f *account.GCFigures) string {
+func HeapText(f *report.GCFigures) string {
 	var b strings.Builder
 	known := func(n ...*int64) bool {
 		for _, v := range n {
@@ -130,7 +105,7 @@ func CountText(v float64) string {
 }
 
 // statGC writes the collections of a window: how many, why, who started them and who paid.
-func statGC(b *strings.Builder, s account.Stat) {
+func statGC(b *strings.Builder, s report.Stat) {
 	g := &s.GC
 	if !g.Valid {
 		fmt.Fprintln(b, "GC   could not be read")
@@ -178,7 +153,7 @@ func statGC(b *strings.Builder, s account.Stat) {
 }
 
 // GCPlaceText names a place that starts collections or pays for them.
-func GCPlaceText(p *account.StatCode) string {
+func GCPlaceText(p *report.StatCode) string {
 	text := p.Text()
 	if p.Caller != "" {
 		text += " of " + p.Caller
@@ -190,7 +165,7 @@ func GCPlaceText(p *account.StatCode) string {
 }
 
 // ReasonsText says how many collections began for which reason.
-func ReasonsText(g *account.StatGC) string {
+func ReasonsText(g *report.StatGC) string {
 	var parts []string
 	for _, r := range []struct {
 		n    uint64

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/exporttest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -43,16 +43,16 @@ func TestDumpGC(t *testing.T) {
 // TestStatGC: collections with their reasons, who started them, who paid, and the heap.
 func TestStatGC(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
-	place := func(label, caller string) account.StatCode {
-		return account.StatCode{Label: label, Path: "app/a.rb", Line: 7, Caller: caller}
+	place := func(label, caller string) report.StatCode {
+		return report.StatCode{Label: label, Path: "app/a.rb", Line: 7, Caller: caller}
 	}
-	s := account.Stat{DurationNS: 10e9, GC: account.StatGC{
+	s := report.Stat{DurationNS: 10e9, GC: report.StatGC{
 		Valid: true, Count: 9, Minor: 7, Major: 2, NS: 1e9, Allocated: 12_340_000, AllocatedPerSecond: 1_234_000,
-		By: account.StatGCBy{NewObj: 5, Method: 3, Unknown: 1},
-		Triggers: []account.StatGCTrigger{{StatCode: place("GC.start", "A#run\x1b"), Seen: 3}, {StatCode: place("A#b", ""), Seen: 2, Probable: 2},
+		By: report.StatGCBy{NewObj: 5, Method: 3, Unknown: 1},
+		Triggers: []report.StatGCTrigger{{StatCode: place("GC.start", "A#run\x1b"), Seen: 3}, {StatCode: place("A#b", ""), Seen: 2, Probable: 2},
 			{StatCode: place("A#c", ""), Probable: 1}, {StatCode: place("A#d", ""), Seen: 1}},
-		Payers:  []account.StatGCPayer{{StatCode: place("Array#dup", "A#b"), NS: 9e8, Share: .9}, {NS: 1e8, Share: .1}},
-		Figures: &account.GCFigures{Live: n(100), Available: n(40_000), Malloc: n(1 << 20), MallocLimit: n(16 << 20), Disabled: true},
+		Payers:  []report.StatGCPayer{{StatCode: place("Array#dup", "A#b"), NS: 9e8, Share: .9}, {NS: 1e8, Share: .1}},
+		Figures: &report.GCFigures{Live: n(100), Available: n(40_000), Malloc: n(1 << 20), MallocLimit: n(16 << 20), Disabled: true},
 	}}
 	var b strings.Builder
 	statGC(&b, s)

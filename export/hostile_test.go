@@ -10,16 +10,16 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/export/diff"
 	"github.com/ddtop/ddtop/export/page"
 	weights "github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/exporttest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -59,20 +59,20 @@ func TestHostileRequests(t *testing.T) {
 	d := hostileWorld().Dict
 	s := &sampler.Sample{TimeNS: 2e9, Depth: sampler.StackTick, Threads: []sampler.Thread{{ID: 1, Ractor: 1, TID: 7, Serving: exporttest.HostileServing(d)}}}
 	states := []gvl.ThreadState{{Thread: 1, Ractor: 1, State: gvl.IO, AtNS: 2e9, SinceNS: 1e9}}
-	dump := report.NewDump(sampler.Process{PID: 7}, d, s, states)
+	dump := export.NewDump(sampler.Process{PID: 7}, d, s, states)
 	name, number := exporttest.HostileName, "18446744073709551615"
-	serving := account.StatServing{Kind: "request", Endpoint: &name, Number: 1, AgeNS: 1 << 62, Values: &name, Statement: &name, Exception: &name, Span: &number,
+	serving := report.StatServing{Kind: "request", Endpoint: &name, Number: 1, AgeNS: 1 << 62, Values: &name, Statement: &name, Exception: &name, Span: &number,
 		RootSpan: &number}
-	peers := []account.StatPeerTime{{Peer: map[string]any{"kind": "unix", "path": exporttest.HostileName}, Name: exporttest.HostileName, NS: 1 << 62}}
-	time := account.StatStates{IO: 1 << 62, Running: 1}
-	stat := account.Stat{Requests: account.StatRequests{LeftOut: 1 << 63, NotListed: 3,
-		Endpoints: []account.StatEndpoint{{Kind: "request", Endpoint: &name, NS: time, Peers: peers, LongestNS: 1 << 62, P95NS: 1 << 62, Measured: 1},
+	peers := []report.StatPeerTime{{Peer: map[string]any{"kind": "unix", "path": exporttest.HostileName}, Name: exporttest.HostileName, NS: 1 << 62}}
+	time := report.StatStates{IO: 1 << 62, Running: 1}
+	stat := report.Stat{Requests: report.StatRequests{LeftOut: 1 << 63, NotListed: 3,
+		Endpoints: []report.StatEndpoint{{Kind: "request", Endpoint: &name, NS: time, Peers: peers, LongestNS: 1 << 62, P95NS: 1 << 62, Measured: 1},
 			{Kind: exporttest.HostileName, NS: time}, {Other: true}},
-		Running: []account.StatRequest{{StatServing: serving, Thread: 1, State: "io", Words: exporttest.HostileName, NS: time, Peers: peers}}}}
+		Running: []report.StatRequest{{StatServing: serving, Thread: 1, State: "io", Words: exporttest.HostileName, NS: time, Peers: peers}}}}
 	for what, write := range map[string]func(io.Writer) error{
 		"dump": dump.WriteText, "dump as JSON": dump.WriteJSON,
-		"stat":         func(w io.Writer) error { return report.WriteStat(w, stat) },
-		"stat as JSON": func(w io.Writer) error { return report.WriteStatJSON(w, stat) },
+		"stat":         func(w io.Writer) error { return export.WriteStat(w, stat) },
+		"stat as JSON": func(w io.Writer) error { return export.WriteStatJSON(w, stat) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
@@ -140,7 +140,7 @@ func TestHostileNamesInExports(t *testing.T) {
 // TestHostileNamesInJSON: the JSON of `dump` may go to a terminal, and gives every name back.
 func TestHostileNamesInJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := report.WriteJSON(&b, map[string]string{"name": exporttest.HostileName}); err != nil {
+	if err := export.WriteJSON(&b, map[string]string{"name": exporttest.HostileName}); err != nil {
 		t.Fatal(err)
 	}
 	exporttest.CheckPrintable(t, "JSON", b.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -31,7 +32,7 @@ func UnknownOf(kind string) string {
 }
 
 // statRequests writes which requests and jobs the time went to.
-func statRequests(b *strings.Builder, s account.Stat) {
+func statRequests(b *strings.Builder, s report.Stat) {
 	r := &s.Requests
 	if len(r.Endpoints) == 0 {
 		return
@@ -82,7 +83,7 @@ func statRequests(b *strings.Builder, s account.Stat) {
 }
 
 // EndpointName is what the requests of an endpoint are called.
-func EndpointName(e *account.StatEndpoint) string {
+func EndpointName(e *report.StatEndpoint) string {
 	switch {
 	case e.Other:
 		return "(others)"
@@ -93,7 +94,7 @@ func EndpointName(e *account.StatEndpoint) string {
 }
 
 // EndpointSpan is a quantile of the lengths of requests that were seen whole.
-func EndpointSpan(e *account.StatEndpoint, ns int64) string {
+func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
 	}
@@ -101,7 +102,7 @@ func EndpointSpan(e *account.StatEndpoint, ns int64) string {
 }
 
 // slackText is by how much the lengths of a row may be off, where that is much.
-func slackText(e *account.StatEndpoint) string {
+func slackText(e *report.StatEndpoint) string {
 	shortest := e.P50NS
 	if e.Measured == 0 && !e.LongestAtLeast {
 		shortest = e.LongestNS
@@ -113,7 +114,7 @@ func slackText(e *account.StatEndpoint) string {
 }
 
 // LongestText is the longest request, of those seen in part too.
-func LongestText(e *account.StatEndpoint) string {
+func LongestText(e *report.StatEndpoint) string {
 	switch {
 	case e.LongestNS == 0:
 		return "–"
@@ -125,7 +126,7 @@ func LongestText(e *account.StatEndpoint) string {
 
 // WhereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber
 // waited and no thread worked for it.
-func WhereText(n *account.StatStates, fiberNS int64, peers []account.StatPeerTime) string {
+func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime) string {
 	list := byTime(n, timePart{"unknown", n.Unknown}, timePart{"in a fiber that waits", fiberNS})
 	total := n.Sum() + fiberNS
 	var words []string
@@ -146,7 +147,7 @@ func WhereText(n *account.StatStates, fiberNS int64, peers []account.StatPeerTim
 const oldLookNS = int64(2e9)
 
 // statRunning writes what is in progress at the end, the oldest first.
-func statRunning(b *strings.Builder, s account.Stat) {
+func statRunning(b *strings.Builder, s report.Stat) {
 	list := s.Requests.Running
 	if len(list) == 0 {
 		return
@@ -173,7 +174,7 @@ func statRunning(b *strings.Builder, s account.Stat) {
 
 // AgeText is for how long a request has been going on: "≤20 ms" where the readings at its begin were too far apart to tell, "new"
 // where nothing is known yet.
-func AgeText(q *account.StatServing) string {
+func AgeText(q *report.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:
 		return "new"
@@ -188,7 +189,7 @@ func AgeText(q *account.StatServing) string {
 }
 
 // ServingName is what a request is called, with its path or arguments where values were read.
-func ServingName(q *account.StatServing) string {
+func ServingName(q *report.StatServing) string {
 	name := UnknownOf(q.Kind)
 	if q.Endpoint != nil {
 		name = flamegraph.Printable(*q.Endpoint)
@@ -200,7 +201,7 @@ func ServingName(q *account.StatServing) string {
 }
 
 // Tellings are what a thread asks and handles, in words.
-func Tellings(q *account.StatServing) []string {
+func Tellings(q *report.StatServing) []string {
 	var out []string
 	if q.Statement != nil {
 		out = append(out, ansi.Truncate(flamegraph.Printable(*q.Statement), statementWidth, "…"))

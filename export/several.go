@@ -12,16 +12,16 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // ProcessStat is what was measured of one of several processes.
 type ProcessStat struct {
 	Process sampler.Process
-	Stat    account.Stat
+	Stat    report.Stat
 }
 
 // ProcessDump is the thread dump of one of several processes.
@@ -30,42 +30,21 @@ type ProcessDump struct {
 	Dump    *Dump
 }
 
-// Child is a process that was found below those asked for, by the names of docs/reference/json.md. Times are RFC 3339.
-type Child struct {
-	PID    int    `json:"pid"`
-	Parent int    `json:"parent"`
-	Title  string `json:"title"`
-	Start  string `json:"start"`
-	// Sampled: it is among the processes that were measured.
-	Sampled bool `json:"sampled"`
-	// Ended is null while it lives; Why says how it ended or why it was not sampled, null when there is nothing to say.
-	Ended *string `json:"ended"`
-	Why   *string `json:"why"`
-}
-
-// severalJSON is the document of `stat --json` and `dump --json` with several processes.
-type severalJSON struct {
-	Processes any     `json:"processes"`
-	Children  []Child `json:"children"`
-	// Forgotten is how many that have ended are missing in Children.
-	Forgotten int `json:"children_forgotten"`
-}
-
 // The kernel knows a process's start to 10 ms; its end is seen at a look at the processes.
 const (
 	startFormat = "2006-01-02T15:04:05.00Z07:00"
 	endFormat   = "2006-01-02T15:04:05.000Z07:00"
 )
 
-func children(list []sampler.Relative) []Child {
-	out := []Child{}
+func children(list []sampler.Relative) []report.Child {
+	out := []report.Child{}
 	for _, r := range list {
 		if r.Root {
 			continue
 		}
-		c := Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: nonEmpty(r.Why)}
+		c := report.Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: report.TextOrNil(r.Why)}
 		if !r.EndedAt.IsZero() {
-			c.Ended = nonEmpty(r.EndedAt.Format(endFormat))
+			c.Ended = report.TextOrNil(r.EndedAt.Format(endFormat))
 		}
 		out = append(out, c)
 	}
@@ -82,7 +61,7 @@ func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relativ
 		}
 		objects = append(objects, b.Bytes())
 	}
-	return WriteJSON(w, severalJSON{objects, children(relatives), forgotten})
+	return WriteJSON(w, report.Several{Processes: objects, Children: children(relatives), Forgotten: forgotten})
 }
 
 // WriteDumpsJSON writes the JSON of `ddtop dump` with several processes.
@@ -91,7 +70,7 @@ func WriteDumpsJSON(w io.Writer, list []ProcessDump, relatives []sampler.Relativ
 	for _, p := range list {
 		dumps = append(dumps, p.Dump.shown())
 	}
-	return WriteJSON(w, severalJSON{dumps, children(relatives), forgotten})
+	return WriteJSON(w, report.Several{Processes: dumps, Children: children(relatives), Forgotten: forgotten})
 }
 
 // WriteStats writes `ddtop stat` of several processes for people: a row each, then each in full.
@@ -193,13 +172,13 @@ func processRow(p *ProcessStat) []string {
 }
 
 // worstFinding is the first of the highest severity. What has ended counts only if nothing goes on.
-func worstFinding(list []account.StatFinding) *account.StatFinding {
-	if n := slices.IndexFunc(list, func(f account.StatFinding) bool { return f.UntilNS != nil }); n > 0 {
+func worstFinding(list []report.StatFinding) *report.StatFinding {
+	if n := slices.IndexFunc(list, func(f report.StatFinding) bool { return f.UntilNS != nil }); n > 0 {
 		list = list[:n]
 	}
 	order := []string{findings.SeverityCrit.String(), findings.SeverityWarn.String(), findings.SeverityInfo.String()}
 	for _, severity := range order {
-		if i := slices.IndexFunc(list, func(f account.StatFinding) bool { return f.Severity == severity }); i >= 0 {
+		if i := slices.IndexFunc(list, func(f report.StatFinding) bool { return f.Severity == severity }); i >= 0 {
 			return &list[i]
 		}
 	}

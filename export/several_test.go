@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -20,8 +20,8 @@ func TestTextsOfSeveralProcesses(t *testing.T) {
 		{PID: 13, Parent: 11, Title: "sh", StartedAt: start, Why: "no Ruby (/bin/sh)"},
 	}
 	list := []ProcessStat{
-		{Process: sampler.Process{PID: 11, Title: "master", RubyVersion: "3.4.7"}, Stat: account.Stat{PID: 11, DurationNS: 1e9,
-			Findings: []account.StatFinding{{Severity: "warn", Title: "slow"}, {Severity: "crit", Title: "stuck\x1b[2J"}}}},
+		{Process: sampler.Process{PID: 11, Title: "master", RubyVersion: "3.4.7"}, Stat: report.Stat{PID: 11, DurationNS: 1e9,
+			Findings: []report.StatFinding{{Severity: "warn", Title: "slow"}, {Severity: "crit", Title: "stuck\x1b[2J"}}}},
 	}
 	var b bytes.Buffer
 	if err := WriteStats(&b, list, relatives, 3); err != nil {
@@ -41,7 +41,7 @@ func TestTextsOfSeveralProcesses(t *testing.T) {
 	}
 	var got struct {
 		Processes []struct{ PID int }
-		Children  []Child
+		Children  []report.Child
 		Forgotten int `json:"children_forgotten"`
 	}
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {

@@ -11,30 +11,19 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // statNameWidth is the widest a thread's name gets in the table, in columns.
 const statNameWidth = 28
 
-// statDocument is the JSON of `ddtop stat` and `ddtop report`.
-type statDocument struct {
-	account.Stat
-	Notes []statNote `json:"notes"`
-}
-
-type statNote struct {
-	AtNS int64  `json:"monotonic_ns"`
-	Text string `json:"text"`
-}
-
 // WriteStatJSON writes the JSON of `ddtop stat`; notes are those of a recording.
-func WriteStatJSON(w io.Writer, s account.Stat, notes ...sampler.Note) error {
-	d := statDocument{Stat: s, Notes: []statNote{}}
+func WriteStatJSON(w io.Writer, s report.Stat, notes ...sampler.Note) error {
+	d := report.StatDocument{Stat: s, Notes: []report.StatNote{}}
 	for _, n := range notes {
-		d.Notes = append(d.Notes, statNote{n.AtNS, n.Text})
+		d.Notes = append(d.Notes, report.StatNote{AtNS: n.AtNS, Text: n.Text})
 	}
 	return WriteJSON(w, d)
 }
@@ -43,7 +32,7 @@ func WriteStatJSON(w io.Writer, s account.Stat, notes ...sampler.Note) error {
 // recording, then a row a thread with its time by state in percent of the time it was listed, the busiest first, then
 // requests and jobs by endpoint, who is to blame for the waiting, the longest waits, how the probes of exact mode did, threads that Ruby does not know,
 // and how well it was sampled and at what cost.
-func WriteStat(w io.Writer, s account.Stat, notes ...sampler.Note) error {
+func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	statHead(&b, s)
 	writeFindings(&b, s.Findings, s.StartNS)
@@ -59,7 +48,7 @@ func WriteStat(w io.Writer, s account.Stat, notes ...sampler.Note) error {
 	return err
 }
 
-func statHead(b *strings.Builder, s account.Stat) {
+func statHead(b *strings.Builder, s report.Stat) {
 	fmt.Fprintf(b, "pid %d, %s, %s\n", s.PID, units.ProseDuration(s.DurationNS), units.Plural(len(s.Threads), "thread", "threads"))
 	for _, g := range s.GVL {
 		name := "GVL"
@@ -115,7 +104,7 @@ const tooShort = "too short to tell"
 const cpuTickNS = 10e6
 
 // CPUText is how much of a CPU the process had, with how exactly that is known where the rounding shows in the figure.
-func CPUText(p *account.StatProcess) string {
+func CPUText(p *report.StatProcess) string {
 	if p.SpanNS <= 0 {
 		return tooShort
 	}
@@ -127,7 +116,7 @@ func CPUText(p *account.StatProcess) string {
 }
 
 // SelfText is how much of a CPU ddtop took.
-func SelfText(self *account.StatSelf) string {
+func SelfText(self *report.StatSelf) string {
 	if self.CPUNS == nil {
 		return "CPU: " + tooShort
 	}
@@ -136,7 +125,7 @@ func SelfText(self *account.StatSelf) string {
 
 // OverheadText says what ddtop was to take of a CPU at most, and what that meant: "it may take 1.5 % (half of --overhead 3%, since
 // no CPU is free), for which it read less often".
-func OverheadText(self *account.StatSelf) string {
+func OverheadText(self *report.StatSelf) string {
 	most, why := *self.Overhead, "--overhead"
 	if self.Halved {
 		most, why = most/2, fmt.Sprintf("half of --overhead %g%%, since no CPU is free", 100*most)
@@ -158,7 +147,7 @@ const (
 )
 
 // statHalted says whether something from outside holds the process, and for how long it did.
-func statHalted(b *strings.Builder, p *account.StatProcess) {
+func statHalted(b *strings.Builder, p *report.StatProcess) {
 	if p.Stopped {
 		fmt.Fprintln(b, stoppedText)
 	}
@@ -176,7 +165,7 @@ func statHalted(b *strings.Builder, p *account.StatProcess) {
 }
 
 // statPressure says for how long tasks stood still for lack of something, where they did.
-func statPressure(b *strings.Builder, s *account.Stat) {
+func statPressure(b *strings.Builder, s *report.Stat) {
 	p := &s.Process.Pressure
 	if p.CPUSomeNS+p.MemorySomeNS+p.IOSomeNS == 0 {
 		return
@@ -188,11 +177,11 @@ func statPressure(b *strings.Builder, s *account.Stat) {
 // statColumn is one column of the table.
 type statColumn struct {
 	head string
-	text func(*account.StatThread) string
+	text func(*report.StatThread) string
 }
 
 func stateColumn(s gvl.State) statColumn {
-	return statColumn{s.Short(), func(t *account.StatThread) string {
+	return statColumn{s.Short(), func(t *report.StatThread) string {
 		if !t.NS.Enough() {
 			return "–"
 		}
@@ -209,7 +198,7 @@ func statColumns() (columns []statColumn) {
 		columns = append(columns, stateColumn(s))
 	}
 	return append(columns, []statColumn{
-		{"no cpu", func(t *account.StatThread) string {
+		{"no cpu", func(t *report.StatThread) string {
 			ns := t.NoCPU.Running + t.NoCPU.GC + t.NoCPU.Native
 			if !t.NoCPU.Enough() {
 				return "–"
@@ -219,37 +208,37 @@ func statColumns() (columns []statColumn) {
 			}
 			return Share(ns, t.NS.Sum())
 		}},
-		{"cpu", func(t *account.StatThread) string {
+		{"cpu", func(t *report.StatThread) string {
 			if t.CPUNS == nil {
 				return "–"
 			}
 			return units.ProseDuration(*t.CPUNS)
 		}},
-		{"waits", func(t *account.StatThread) string {
+		{"waits", func(t *report.StatThread) string {
 			if !t.Waits.Enough() {
 				return "–"
 			}
 			return fmt.Sprint(t.Waits.Count)
 		}},
-		{"p50", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.P50()) }},
-		{"p90", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.P90()) }},
-		{"p99", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.P99()) }},
-		{"max", func(t *account.StatThread) string { return WaitSpan(t, t.Waits.Max()) }},
+		{"p50", func(t *report.StatThread) string { return WaitSpan(t, t.Waits.P50()) }},
+		{"p90", func(t *report.StatThread) string { return WaitSpan(t, t.Waits.P90()) }},
+		{"p99", func(t *report.StatThread) string { return WaitSpan(t, t.Waits.P99()) }},
+		{"max", func(t *report.StatThread) string { return WaitSpan(t, t.Waits.Max()) }},
 	}...)
 }
 
 // WaitSpan is a length of a thread's waits, "–" if too little is known of them.
-func WaitSpan(t *account.StatThread, f gvl.Bounded) string {
+func WaitSpan(t *report.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
 	}
 	return f.Prose()
 }
 
-func statThreads(b *strings.Builder, s account.Stat) {
+func statThreads(b *strings.Builder, s report.Stat) {
 	threads := slices.Clone(s.Threads)
-	busy := func(t *account.StatThread) int64 { return t.NS.Running + t.NS.Stalled + t.NS.GC + t.NS.Waiting }
-	slices.SortStableFunc(threads, func(x, y account.StatThread) int { return cmp.Compare(busy(&y), busy(&x)) })
+	busy := func(t *report.StatThread) int64 { return t.NS.Running + t.NS.Stalled + t.NS.GC + t.NS.Waiting }
+	slices.SortStableFunc(threads, func(x, y report.StatThread) int { return cmp.Compare(busy(&y), busy(&x)) })
 	columns := statColumns()
 	rows := [][]string{{"thread", "tid"}}
 	for _, c := range columns {
@@ -270,7 +259,7 @@ func statThreads(b *strings.Builder, s account.Stat) {
 	fmt.Fprintln(b)
 }
 
-func statName(t *account.StatThread) string {
+func statName(t *report.StatThread) string {
 	name := fmt.Sprintf("#%d", t.ID)
 	switch {
 	case t.Name != nil && *t.Name != "":
@@ -311,7 +300,7 @@ func writeTable(b *strings.Builder, rows [][]string) {
 }
 
 // statSource says how it was learned what threads did, unless that was by polling because nothing else was asked for.
-func statSource(b *strings.Builder, s *account.Stat) {
+func statSource(b *strings.Builder, s *report.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {
 		return
@@ -344,7 +333,7 @@ func statSource(b *strings.Builder, s *account.Stat) {
 	fmt.Fprintln(b)
 }
 
-func statFoot(b *strings.Builder, s account.Stat) {
+func statFoot(b *strings.Builder, s report.Stat) {
 	fmt.Fprintf(b, "sampled %d times: %s stacks, %s lock; torn %d, retried %d, partial %d, failed %d, late %d", s.Samples,
 		RateText(s.Rate.Stack), RateText(s.Rate.Lock), s.Torn, s.Retried, s.Partial, s.Failed, s.Late)
 	if s.Lost > 0 {
@@ -392,7 +381,7 @@ func statFoot(b *strings.Builder, s account.Stat) {
 }
 
 // LacksText says of the kinds of figures that are not told what they lack, a sentence each.
-func LacksText(l *account.StatLacks) []string {
+func LacksText(l *report.StatLacks) []string {
 	var out []string
 	for _, x := range []struct {
 		figure sampler.Figure
@@ -406,7 +395,7 @@ func LacksText(l *account.StatLacks) []string {
 }
 
 // statLacks says which figures are not told, and what would tell them.
-func statLacks(b *strings.Builder, s *account.Stat) {
+func statLacks(b *strings.Builder, s *report.Stat) {
 	list := LacksText(&s.Quality.Lacks)
 	for _, text := range list {
 		fmt.Fprintln(b, text)
@@ -417,7 +406,7 @@ func statLacks(b *strings.Builder, s *account.Stat) {
 }
 
 // moreQuality says how figures get their least quality.
-func moreQuality(self *account.StatSelf) string {
+func moreQuality(self *report.StatSelf) string {
 	if self.Lowered {
 		return "they take more than ddtop may take: --overhead 10% or off"
 	}
@@ -425,4 +414,4 @@ func moreQuality(self *account.StatSelf) string {
 }
 
 // RateText is the rate of reads that was reached, of the one asked for.
-func RateText(r account.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }
+func RateText(r report.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

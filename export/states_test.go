@@ -5,9 +5,9 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -49,7 +49,7 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 			ns[e.Key.State] += e.Weights.WallNS
 			byThread[e.Key.Thread] = ns
 		}
-		var stat account.Stat
+		var stat report.Stat
 		fold.Read(func(v *measure.View) { stat = v.Account.Stat() })
 		if stat.NotSampled != fold.Stream().NotSampledNS() || stat.NotSampled == 0 {
 			t.Errorf("seed %d: not sampled %d, gvl says %d", seed, fold.Stream().NotSampledNS(), stat.NotSampled)
@@ -60,7 +60,7 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 			for state := range ns {
 				states[gvl.State(state)] = states[gvl.State(state)] || ns[state] > 0
 			}
-			if got := account.StatesOf(ns); got != th.NS {
+			if got := report.StatesOf(ns); got != th.NS {
 				t.Fatalf("seed %d thread %d:\nflamegraph %+v\ngvl        %+v", seed, th.ID, got, th.NS)
 			}
 		}

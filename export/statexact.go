@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // statExact writes how often threads got the GVL, and how the probes of exact mode did.
-func statExact(b *strings.Builder, s *account.Stat) {
+func statExact(b *strings.Builder, s *report.Stat) {
 	x := s.Exact
 	if x == nil {
 		return
@@ -38,7 +38,7 @@ func statExact(b *strings.Builder, s *account.Stat) {
 }
 
 // exactWait writes what a wait consisted of, and who held the GVL when it began and before it ended.
-func exactWait(b *strings.Builder, w *account.StatWait, name func(sampler.ThreadID) string) {
+func exactWait(b *strings.Builder, w *report.StatWait, name func(sampler.ThreadID) string) {
 	fmt.Fprintf(b, ": %s in the queue, %s after it was chosen, %s without a CPU", units.ProseDuration(w.NS-w.HandoverNS),
 		units.ProseDuration(w.HandoverNS), units.ProseDuration(w.NoCPUNS))
 	switch {

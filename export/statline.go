@@ -4,18 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 )
-
-// StatLine is a line of `ddtop stat --interval` as it is printed.
-type StatLine struct {
-	// Time is the end, by the process's wall clock.
-	Time time.Time `json:"time"`
-	account.StatLine
-}
 
 // StatLinesHead is the heading of lines of text, with the process where there are several.
 func StatLinesHead(several bool) string {
@@ -29,7 +21,7 @@ func StatLinesHead(several bool) string {
 
 // WriteStatLine writes a line for people: the use of the GVL and the mean number of threads in each state (rest: parked or
 // asleep), the waits for the GVL that ended, collections and the share of time they took, objects allocated, CPU and memory.
-func WriteStatLine(w io.Writer, l StatLine, several bool) error {
+func WriteStatLine(w io.Writer, l report.TimedLine, several bool) error {
 	mean := func(ns int64) string {
 		if l.DurationNS == 0 || !l.NS.Enough() {
 			return "–"
@@ -75,4 +67,4 @@ func WriteStatLine(w io.Writer, l StatLine, several bool) error {
 func column(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 // WriteStatLineJSON writes a line as JSON.
-func WriteStatLineJSON(w io.Writer, l StatLine) error { return WriteCompactJSON(w, l) }
+func WriteStatLineJSON(w io.Writer, l report.TimedLine) error { return WriteCompactJSON(w, l) }

@@ -5,27 +5,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/golden"
+	"github.com/ddtop/ddtop/report"
 )
 
 // TestStatLine: columns stand under their headings, and none has a blank in it.
 func TestStatLine(t *testing.T) {
 	allocated, cpu := uint64(6_200_000), 1.034
 	at := time.Date(2026, 11, 23, 7, 4, 5, 0, time.UTC)
-	full := account.StatLine{
+	full := report.StatLine{
 		PID: 4242, DurationNS: 1e9, Threads: 17, HeldShare: .993, WaitingMean: 13.18,
-		NS:        account.StatStates{Running: 9e8, Stalled: 1e7, GC: 83e6, Waiting: 13.18e9, Native: 5e6, IO: 1e9, Lock: 25e7, Parked: 5e8, Sleeping: 1e9, Unknown: 3e6},
-		Waits:     account.LineWaits{Count: 12, P50NS: 1e6, P99NS: 166e6, MaxNS: 2.5e9},
-		GC:        account.LineGC{Count: 12, Minor: 10, Major: 2, NS: 83e6, Share: .083},
+		NS:        report.StatStates{Running: 9e8, Stalled: 1e7, GC: 83e6, Waiting: 13.18e9, Native: 5e6, IO: 1e9, Lock: 25e7, Parked: 5e8, Sleeping: 1e9, Unknown: 3e6},
+		Waits:     report.LineWaits{Count: 12, P50NS: 1e6, P99NS: 166e6, MaxNS: 2.5e9},
+		GC:        report.LineGC{Count: 12, Minor: 10, Major: 2, NS: 83e6, Share: .083},
 		Allocated: &allocated, CPUShare: &cpu, RSSBytes: 512e6,
 	}
-	empty := account.StatLine{PID: 17, DurationNS: 1e9}
+	empty := report.StatLine{PID: 17, DurationNS: 1e9}
 	for name, several := range map[string]bool{"statlines.txt": false, "statlines-several.txt": true} {
 		var b strings.Builder
 		b.WriteString(StatLinesHead(several))
-		for _, l := range []account.StatLine{full, empty, {PID: 18}} {
-			if err := WriteStatLine(&b, StatLine{at, l}, several); err != nil {
+		for _, l := range []report.StatLine{full, empty, {PID: 18}} {
+			if err := WriteStatLine(&b, report.TimedLine{Time: at, StatLine: l}, several); err != nil {
 				t.Fatal(err)
 			}
 		}

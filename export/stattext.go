@@ -8,8 +8,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -24,7 +24,7 @@ const (
 const SmallShare = .01
 
 // waitingText says what the waiting consists of: what came before it, and the part that was not the lock's.
-func waitingText(b *strings.Builder, w *account.StatWaits) {
+func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
 		return
@@ -54,7 +54,7 @@ type timePart struct {
 }
 
 // byTime are the parts of time by state but for those that are unknown, and more parts, those with most time first.
-func byTime(n *account.StatStates, more ...timePart) (list []timePart) {
+func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 	for state, ns := range n.Array() {
 		if gvl.State(state) != gvl.Unknown {
 			list = append(list, timePart{gvl.State(state).String(), ns})
@@ -66,7 +66,7 @@ func byTime(n *account.StatStates, more ...timePart) (list []timePart) {
 }
 
 // afterText lists the states before waits, those with most of the waiting first.
-func afterText(n *account.StatStates, total int64) string {
+func afterText(n *report.StatStates, total int64) string {
 	before := *n
 	before.Waiting = 0
 	list := byTime(&before, timePart{"something not seen", n.Unknown})
@@ -80,7 +80,7 @@ func afterText(n *account.StatStates, total int64) string {
 }
 
 // writeFindings writes what was wrong, two lines a finding. start is the beginning of the window, CLOCK_MONOTONIC in ns.
-func writeFindings(b *strings.Builder, list []account.StatFinding, start int64) {
+func writeFindings(b *strings.Builder, list []report.StatFinding, start int64) {
 	if len(list) == 0 {
 		return
 	}
@@ -105,7 +105,7 @@ func statNotes(b *strings.Builder, notes []sampler.Note, start int64) {
 }
 
 // threadNames gives the words for the threads of a Stat.
-func threadNames(s *account.Stat) func(sampler.ThreadID) string {
+func threadNames(s *report.Stat) func(sampler.ThreadID) string {
 	at := make(map[sampler.ThreadID]int, len(s.Threads))
 	for i := range s.Threads {
 		at[s.Threads[i].ID] = i
@@ -122,7 +122,7 @@ func threadNames(s *account.Stat) func(sampler.ThreadID) string {
 }
 
 // statBlame writes which places made the others wait.
-func statBlame(b *strings.Builder, s account.Stat) {
+func statBlame(b *strings.Builder, s report.Stat) {
 	if s.Blame.TotalNS == 0 || len(s.Blame.Frames) == 0 {
 		return
 	}
@@ -152,7 +152,7 @@ func statBlame(b *strings.Builder, s account.Stat) {
 }
 
 // BlameParts says what holders of the GVL did while others waited, with shares of the waiting.
-func BlameParts(x *account.StatBlame) (parts []string) {
+func BlameParts(x *report.StatBlame) (parts []string) {
 	for _, k := range []struct {
 		ns   int64
 		text string
@@ -166,7 +166,7 @@ func BlameParts(x *account.StatBlame) (parts []string) {
 }
 
 // PlaceText names a place that made threads wait.
-func PlaceText(p account.StatPlace) string {
+func PlaceText(p report.StatPlace) string {
 	text := p.Text()
 	switch {
 	case text == "":
@@ -189,7 +189,7 @@ func doubt(uncertain bool) string {
 }
 
 // statLongest writes the longest waits with what came before them.
-func statLongest(b *strings.Builder, s account.Stat) {
+func statLongest(b *strings.Builder, s report.Stat) {
 	if len(s.LongestWaits) == 0 {
 		return
 	}
@@ -212,12 +212,12 @@ func statLongest(b *strings.Builder, s account.Stat) {
 }
 
 // beforeText is the state before a wait without how long it lasted, which is beside it.
-func beforeText(w *account.StatBefore) string {
+func beforeText(w *report.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }
 
 // statNative writes the threads that Ruby does not know.
-func statNative(b *strings.Builder, s account.Stat) {
+func statNative(b *strings.Builder, s report.Stat) {
 	if len(s.NativeThreads) == 0 {
 		return
 	}

@@ -6,30 +6,9 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
-
-// DumpSuspended counts the fibers of the process that neither run nor resumed one that does.
-type DumpSuspended struct {
-	// Count is all of them, Created those of them that were never resumed.
-	Count   int `json:"count"`
-	Created int `json:"created"`
-	// Requests is how many of them work for a request or a job.
-	Requests int `json:"requests"`
-	// Cut: there may be more than were looked for. ReadNS is how long that took: they are not of one instant.
-	Cut    bool  `json:"cut"`
-	ReadNS int64 `json:"read_ns"`
-}
-
-// DumpSuspendedFibers are the fibers of a thread that are suspended at the same stack, or, with Created, were never resumed.
-// Frames are empty where the stack could not be read, too.
-type DumpSuspendedFibers struct {
-	Count   int         `json:"count"`
-	Created bool        `json:"created"`
-	Frames  []DumpFrame `json:"frames"`
-	// Serving is what these fibers work for, those of which it could be told, maxFiberServing of all groups together.
-	Serving []account.StatServing `json:"serving"`
-}
 
 const (
 	// maxFiberServing bounds the requests and jobs of suspended fibers that are listed, maxFiberEndpoints the names for a group
@@ -40,14 +19,14 @@ const (
 
 // SetFibers adds the fibers that are suspended, to the threads they belong to.
 func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
-	d.SuspendedFibers = &DumpSuspended{Cut: f.Cut, ReadNS: f.ReadNS}
+	d.SuspendedFibers = &report.DumpSuspended{Cut: f.Cut, ReadNS: f.ReadNS}
 	type key struct {
 		thread  sampler.ThreadID
 		stack   sampler.StackID
 		created bool
 	}
 	counts := make(map[key]int)
-	serving := make(map[key][]account.StatServing)
+	serving := make(map[key][]report.StatServing)
 	listed := 0
 	var order []key
 	for _, x := range f.List {
@@ -70,17 +49,19 @@ func (d *Dump) SetFibers(f sampler.Fibers, dict *sampler.Dictionary) {
 	}
 	slices.SortStableFunc(order, func(a, b key) int { return cmp.Compare(counts[b], counts[a]) })
 	for _, k := range order {
-		i := slices.IndexFunc(d.Threads, func(t DumpThread) bool { return t.ID == k.thread })
+		i := slices.IndexFunc(d.Threads, func(t report.DumpThread) bool { return t.ID == k.thread })
 		if i < 0 {
 			continue // it ended, or began, between the two readings
 		}
 		t := &d.Threads[i]
-		t.Suspended = append(t.Suspended, DumpSuspendedFibers{counts[k], k.created, dumpFrames(dict, k.stack), append([]account.StatServing{}, serving[k]...)})
+		t.Suspended = append(t.Suspended, report.DumpSuspendedFibers{
+			Count: counts[k], Created: k.created, Frames: dumpFrames(dict, k.stack), Serving: append([]report.StatServing{}, serving[k]...),
+		})
 	}
 }
 
 // suspended writes the fibers of a thread that are suspended.
-func (t *dumpText) suspended(list []DumpSuspendedFibers) {
+func (t *dumpText) suspended(list []report.DumpSuspendedFibers) {
 	for _, f := range list {
 		n := fmt.Sprintf("%d fibers", f.Count)
 		if f.Count == 1 {
@@ -100,7 +81,7 @@ func (t *dumpText) suspended(list []DumpSuspendedFibers) {
 }
 
 // fibersServe writes what fibers at one stack work for, by name, those that most work for first.
-func (t *dumpText) fibersServe(list []account.StatServing) {
+func (t *dumpText) fibersServe(list []report.StatServing) {
 	counts := make(map[string]int)
 	var names []string
 	for i := range list {

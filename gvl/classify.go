@@ -6,17 +6,18 @@ import (
 )
 
 const (
-	// heldAnswerTicks stack ticks after the kernel's answer, a holder is no longer believed to sleep: the answer is
-	// renewed at stack ticks while the thread holds the GVL.
+	// heldAnswerTicks is for how many stack ticks the kernel's answer that a holder sleeps is believed: it is renewed
+	// at stack ticks while the thread holds the GVL.
 	heldAnswerTicks = 3
 	// minHeldAnswerNS and maxHeldAnswerNS bound that time.
 	minHeldAnswerNS = 30e6
 	maxHeldAnswerNS = 2e9
-	// releasedAnswerNS is how long the kernel's answer is believed for a thread that has not moved since, as far as
-	// memory and stacks tell.
+	// releasedAnswerNS is how long the kernel's answer is believed for a thread that memory and stacks show in the same
+	// place.
 	releasedAnswerNS = 30e9
-	// wokeNS is, where the turns on a CPU are not known (recordings of version 1), the CPU time between two readings from which on a
-	// thread that was asleep in a call at the first has left it meanwhile, in ns: a line asked for and read over a socket took 80 µs (Ruby 3.1), being stopped and continued by signals 30 µs.
+	// wokeNS is the CPU time between two readings, in ns, that shows that a thread has left the call in which it slept.
+	// It serves if turns on a CPU are not known (recordings of version 1). Asking for a line and reading it over a
+	// socket took 80 µs (Ruby 3.1), being stopped and continued by signals 30 µs.
 	wokeNS = 50_000
 )
 
@@ -32,74 +33,31 @@ const (
 
 // episode is what the Classifier remembers of a thread.
 type episode struct {
-	// place and seen, the evidence of the last sample, are what each sample looks at. They stand first, side by side.
+	// place, known and seen are read with each sample, so they come first, side by side.
 	place Place
 	known bool
 	seen  evidence
-	// last is the last verdict; its AtNS is not kept up.
+	// last is the last verdict. Its AtNS is not kept up.
 	last ThreadState
-	// fromNS is the last sample at which the thread was not in this place (or was released for another reason): a
-	// kernel's answer must be younger to belong to the episode. sinceNS is the middle between that sample and the next.
+	// fromNS is the last sample at which the thread was not in this place, or was released for another reason. An
+	// answer of the kernel must be younger to belong to the episode. sinceNS is the middle between that sample and the
+	// next.
 	fromNS, sinceNS int64
 	// after is the state before the wait.
 	after State
-	// stack is the last fresh stack; hint what it says, valid when it was read within the episode.
+	// stack is the last fresh stack. hint is what it says if hinted is set: it was read within the episode.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
-	// cpuNS and turns are the thread's CPU time and its turns on a CPU as they were read at cpuAtNS, in this episode and asleep in a
-	// call; cpuAtNS is 0 before that. stillNS is the first of the readings since which it has not moved, and pauses how often the
-	// target had been stopped at the last.
+	// cpuNS and turns are the thread's CPU time and turns on a CPU as read at cpuAtNS, in this episode and asleep in a
+	// call. cpuAtNS is zero before that. stillNS is the first of the readings since which the thread has not moved, and
+	// pauses how often the target had been stopped at the last.
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
-	// wait is the wait for the GVL that goes on, read the last reading of the thread's counters, in whatever state.
+	// wait is the wait for the GVL that goes on, read the last reading of the thread's counters in any state.
 	wait waitEvidence
 	read cpuReading
-}
-
-// lockWait is a wait for a lock, or for what other threads put into a Queue or tell through a ConditionVariable. It goes on while the
-// thread that was woken finds that another one has taken it.
-type lockWait struct {
-	object uint64
-	stack  sampler.StackID
-	// fromNS is when it began; 0: there is none. movedNS is ThreadState.MovedNS.
-	fromNS, movedNS int64
-	// turns are its turns on a CPU when they were read last; 0: they were not.
-	turns int64
-}
-
-// forOthers reports whether a state is a wait that goes on when a thread was woken in vain.
-func forOthers(s State, d *Detail) bool {
-	return s == Lock || InQueue(s, d)
-}
-
-// InQueue reports whether a thread waits for a Queue or a ConditionVariable.
-func InQueue(s State, d *Detail) bool {
-	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
-}
-
-// seen follows the waits for others: it takes a thread's state as it was found and sets since when it waits. A thread that is at
-// the GVL at the very same place is on its way into or out of the lock, or back to sleep. turns are its turns on a CPU; 0: not known.
-func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
-	waits := forOthers(ts.State, &ts.Detail)
-	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack
-	switch {
-	case waits && (l.fromNS == 0 || ts.Detail.Object != l.object || elsewhere):
-		*l = lockWait{object: ts.Detail.Object, stack: t.Stack, fromNS: ts.SinceNS, turns: turns}
-	case waits:
-		switch {
-		case ts.SinceNS > max(l.fromNS, l.movedNS): // it was seen at the GVL
-			l.movedNS, l.turns = ts.SinceNS, turns
-		case turns != l.turns && l.turns != 0:
-			l.movedNS, l.turns = ts.AtNS, turns
-		case l.turns == 0:
-			l.turns = turns
-		}
-		ts.SinceNS, ts.MovedNS = l.fromNS, l.movedNS
-	case ts.State != Waiting && !ts.State.Held() || elsewhere:
-		*l = lockWait{}
-	}
 }
 
 // evidence is what a released thread's verdict rests on, apart from time and the scheduler.
@@ -121,42 +79,43 @@ func evidenceOf(t *sampler.Thread) evidence {
 	}
 }
 
-// Classifier decides the state of every thread of one target from the evidence of its samples. It remembers episodes,
-// so samples must come in order of time. It is not safe for concurrent use.
+// Classifier decides the state of every thread of one target from its samples. It remembers episodes, so samples must
+// come in order of time. It is not safe for concurrent use.
 //
-// The rules are in terms of sampler.ThreadBits, which are the same on all releases; they were measured against Ruby's own
-// thread events. docs/reference/states.md has them in words, and what they rest on is in docs/internals/threads.md#the-gvl-and-its-queue
-// and docs/internals/threads.md#what-a-thread-waits-for.
+// The rules are in terms of sampler.ThreadBits, which are the same on all releases. They were measured against Ruby's
+// own thread events. docs/reference/states.md has them in words, docs/internals/threads.md what they rest on.
 type Classifier struct {
 	proc   sampler.Process
 	dict   *sampler.Dictionary
 	hints  hintTable
 	table  listed.Table[episode]
 	owners []owner
-	// places are where the ractors' holders were listed last, by place of the ractor; -1: there was none.
+	// places are where the ractors' holders were listed last, by place of the ractor. It is -1 for a ractor without a
+	// holder.
 	places []int
 	out    []ThreadState
-	// twice: the last sample listed a thread twice, so that what out says of it may be another record's.
+	// twice is set if the last sample listed a thread twice, so that out may have another record's state.
 	twice  bool
 	lastNS int64
-	// low is Self.Lowered of the last sample.
-	low bool
-	// collector is the place of the thread that collects garbage in this sample; -1: none does, or it can't be told which.
+	low    bool
+	// collector is the place of the thread that collects garbage in this sample. It is -1 if none does, or it is not
+	// known which.
 	collector    int
 	heldAnswerNS int64
-	// halted is what holds all threads of the process from outside, as Detail.Reason has it; "": nothing does. It does since haltedNS.
+	// halted is what holds all threads of the process from outside since haltedNS, as Detail.Reason. It is empty if
+	// nothing does.
 	halted   string
 	within   within
 	haltedNS int64
-	// queues are those for the GVL as they were read last. requeued are the threads that left one and came back to it since then.
+	// queues are the queues for the GVL as they were read last. requeued are the threads that left one and came back to
+	// it since.
 	queues   []queueSeen
 	requeued []sampler.ThreadID
-	// unfair: a thread can come to the head of the queue (from Ruby 4.1 on).
+	// unfair is set if a thread can come to the head of the queue (from Ruby 4.1 on).
 	unfair bool
 }
 
-// NewClassifier returns a Classifier for the target p, whose era and rates it needs. dict may be nil: then nothing is
-// told from frames and peers.
+// NewClassifier returns a Classifier for the target p. If dict is nil, frames and peers do not count.
 func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
 	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: listed.New[episode](), unfair: unfairQueue(p.RubyVersion)}
 	c.heldAnswerNS = minHeldAnswerNS
@@ -230,8 +189,8 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	return c.out
 }
 
-// haltedBy says what holds all threads of the process from outside in a sample, as Detail.Reason has it; "": nothing does. The
-// process's counters are read four times a second, its holders in each reading of the stacks.
+// haltedBy returns what holds all threads of the process from outside in a sample, as Detail.Reason. It is empty if
+// nothing does. The process's counters are read four times a second, its holders in each reading of the stacks.
 func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	switch {
 	case s.Proc.Frozen:
@@ -253,8 +212,8 @@ func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	return ""
 }
 
-// flip takes a thread over into the time in which the process is held from outside, or out of it: a wait for the GVL ends there, and
-// one that goes on begins anew.
+// flip takes a thread into or out of the time in which the process is held from outside. A wait for the GVL ends there,
+// and one that goes on begins anew.
 func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.haltedNS = mid
 	if e.last.State == Waiting {
@@ -267,8 +226,8 @@ func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.hold(e, out)
 }
 
-// hold makes a thread that waits for the GVL of a process that is held from outside one that waits for nothing: no thread could
-// give it the GVL.
+// hold turns a wait for the GVL into an unknown state if the process is held from outside: no thread could hand over
+// the GVL.
 func (c *Classifier) hold(e *episode, out *ThreadState) {
 	if c.halted == "" || e.last.State != Waiting {
 		return
@@ -276,7 +235,7 @@ func (c *Classifier) hold(e *episode, out *ThreadState) {
 	out.State, out.Detail, out.SinceNS = Unknown, Detail{FD: -1, Reason: c.halted}, max(out.SinceNS, c.haltedNS)
 }
 
-// ractorIndex finds a ractor in s.Ractors, trying hint first; -1: not there.
+// ractorIndex returns the index of a ractor in s.Ractors, or -1. It tries hint first.
 func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	if hint >= 0 && hint < len(s.Ractors) && s.Ractors[hint].ID == id {
 		return hint
@@ -289,28 +248,28 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	return -1
 }
 
-// unchanged reports whether a thread that was released is so still, for the same reason: most threads, most of the time.
-// Lock ticks only ask this, so that answers of the kernel age at stack ticks.
+// unchanged reports whether a released thread is still released for the same reason, as most threads are most of the
+// time. Lock ticks only ask this, so that answers of the kernel age at stack ticks.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
-// stillQueued reports whether a thread that stood in the queue for the GVL does so still: with hundreds of threads most do, and
-// all that can be new of them is the stack. The head of the queue may have been woken (WaitHandover): it is looked at again.
+// stillQueued reports whether a thread is still in the queue for the GVL. With hundreds of threads most are, and only
+// the stack can be new. The head of the queue may have been woken (WaitHandover), so it is classified again.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
 		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
 		return false
 	}
-	r := &s.Ractors[ri]
-	return len(r.Queue) == 0 || r.Queue[0] != t.ID
+	queue := s.Ractors[ri].Queue
+	return len(queue) == 0 || queue[0] != t.ID
 }
 
-// atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for the others to stop for its
-// own: it sleeps in a futex while a barrier is asked for or somebody collects. Marking and compacting begin when all others
-// have stopped (docs/internals/threads.md#ractors), so where the kernel does not answer that is enough; while one sweeps,
-// the others run.
+// atBarrier reports whether a holder has stopped for a collection of another ractor, or waits for the others to stop
+// for its own. It sleeps in a futex while a barrier is asked for or a thread collects. Marking and compacting begin
+// when all others have stopped (docs/internals/threads.md#ractors), so they are enough if the kernel does not answer.
+// While a thread sweeps, the others run.
 func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
 	collecting := s.GC.Valid && s.GC.During
 	if len(c.owners) < 2 || place == c.collector || !collecting && t.Bits&sampler.BitBarrier == 0 {
@@ -400,7 +359,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	e.known, e.last = true, *out
 }
 
-// placeAtGVL applies the rules that need the scheduler only.
+// placeAtGVL applies the rules that need only the scheduler.
 func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, Place) {
 	d := Detail{FD: -1}
 	if ri < 0 {
@@ -435,8 +394,8 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 	return Unknown, d, PlaceReleased
 }
 
-// episodeFor begins a new episode when the thread has changed its place at the GVL or, released, waits for something
-// else than before.
+// episodeFor begins a new episode if the thread has changed its place at the GVL or, released, waits for something
+// else.
 func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int64) {
 	fresh := t.Quality&sampler.StackFresh != 0
 	moved := p != e.place
@@ -464,10 +423,10 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 	}
 }
 
-// woke reports whether a thread in input or output, or asleep, has left its call since its counters were read last, and takes the
-// new reading over. Up to 3.2, turns are also those in which threads that wait for a child keep Ruby's time slices: of these nothing is told.
-// Nor is it where the target is stopped for samples (pauses), which gives each thread a turn and takes CPU time: what had more of
-// that than a stop takes may have left its call, so that it is not known to be still.
+// woke reports whether a thread in input or output, or asleep, has left its call since its counters were read last, and
+// takes the new reading over. Up to 3.2, a thread that waits for a child gets turns to keep Ruby's time slices, so its
+// turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a turn. Then only
+// more CPU time than a stop takes counts, and only against the thread being still.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -492,9 +451,9 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 	return !first && moved && !pauses
 }
 
-// still is for how long, at least, a thread's wait in input or output, or its sleep, lasts, in ns: between readings of its counters
-// between which it did not move. A thread without a native thread has no counters, and is believed to be still between two samples while these
-// come as often as was asked for.
+// still is for how long, at least, a wait in input or output, or a sleep, lasts, in ns: the time between readings of
+// the counters between which the thread did not move. A thread without a native thread has no counters. It counts as
+// still while samples come as often as was asked for.
 func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
 	switch {
 	case e.cpuAtNS != 0:
@@ -505,8 +464,8 @@ func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) i
 	return 0
 }
 
-// stateBeforeWait is what a thread did before it wanted the GVL. Memory still names the descriptor of a wait that is
-// over (docs/internals/threads.md#what-a-thread-waits-for).
+// stateBeforeWait is what a thread did before it wanted the GVL. Memory still names the descriptor of a wait that has
+// ended (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {
 		return e.last.State
@@ -535,8 +494,8 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 	return Stalled, d
 }
 
-// asleep reports whether the kernel says that a holder sleeps: its answer is young, and the thread still held the GVL
-// when memory was read again after it.
+// asleep reports whether the kernel says that a holder sleeps. The answer must be young, and the thread must still have
+// held the GVL when memory was read after it.
 func (c *Classifier) asleep(s *sampler.Sample, k *sampler.Kernel) bool {
 	limit := c.heldAnswerNS
 	if s.Slow {

@@ -25,8 +25,8 @@ const (
 	callSocket
 )
 
-// callsOf are the system calls of Linux in which threads sleep, by what they mean. The calls left out handle memory, or ask and set
-// what the kernel has at hand: of a thread that sleeps in one its name says all there is.
+// callsOf are the system calls of Linux in which threads sleep, by meaning. Calls left out handle memory, or read and
+// set what the kernel has at hand. Their name says all there is.
 var callsOf = map[callClass][]string{
 	callRead: {"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "getrandom", "msgrcv", "mq_timedreceive",
 		"process_vm_readv", "syslog"},
@@ -57,7 +57,7 @@ var callsOf = map[callClass][]string{
 		"execve", "execveat"},
 }
 
-// callClasses is callsOf by name. Read-only.
+// callClasses is callsOf by name.
 var callClasses = func() map[string]callClass {
 	m := make(map[string]callClass)
 	for class, names := range callsOf {
@@ -79,8 +79,8 @@ var blockWords = [...]string{
 	sampler.BlockRactor: "Ractor", sampler.BlockIO: "", sampler.BlockSelect: "",
 }
 
-// released says why a thread that neither holds nor wants the GVL does not run: what memory names comes first, then
-// the kernel's answer, then what the innermost frames say, and last Ruby's own status.
+// released says why a thread that neither holds nor wants the GVL does not run. What memory names comes first, then the
+// kernel's answer, then the innermost frames, and last Ruby's own status.
 func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	switch {
@@ -154,7 +154,7 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 }
 
 // waitsForFD is a thread whose descriptor memory names. The kernel adds the direction and the peer, and may say that
-// the thread is on a CPU (a large read from /dev/urandom, say).
+// the thread is on a CPU (in a large read from /dev/urandom, say).
 func (c *Classifier) waitsForFD(s *sampler.Sample, t *sampler.Thread, e *episode, answered bool, d Detail) (State, Detail) {
 	d.Op, d.FD = OpIO, t.Blocked.FD
 	if t.Blocked.Kind == sampler.BlockSelect {
@@ -169,7 +169,7 @@ func (c *Classifier) waitsForFD(s *sampler.Sample, t *sampler.Thread, e *episode
 		if k.FD == d.FD || d.FD < 0 {
 			d.FD, d.FDs, d.Peer = k.FD, k.FDs, k.Peer
 		}
-		if op, ok := ioOp(callClasses[k.Syscall]); ok {
+		if op := ioOps[callClasses[k.Syscall]]; op != "" {
 			d.Op, d.Syscall = op, k.Syscall
 		}
 	} else if k := &t.Kernel; t.TID == 0 && k.StateAtNS > e.fromNS && k.FD == d.FD {
@@ -179,36 +179,16 @@ func (c *Classifier) waitsForFD(s *sampler.Sample, t *sampler.Thread, e *episode
 	return IO, d
 }
 
-func ioOp(class callClass) (string, bool) {
-	switch class {
-	case callRead:
-		return OpRead, true
-	case callWrite:
-		return OpWrite, true
-	case callAccept:
-		return OpAccept, true
-	case callConnect:
-		return OpConnect, true
-	case callPoll:
-		return OpPoll, true
-	case callSelect:
-		return OpSelect, true
-	case callFile:
-		return OpFile, true
-	case callSemaphore:
-		return OpSemaphore, true
-	case callSocket:
-		return OpIO, true
-	}
-	return "", false
+// ioOps are the words of Detail.Op for calls.
+var ioOps = [...]string{
+	callRead: OpRead, callWrite: OpWrite, callAccept: OpAccept, callConnect: OpConnect, callPoll: OpPoll, callSelect: OpSelect,
+	callFile: OpFile, callSemaphore: OpSemaphore, callSocket: OpIO,
 }
 
 // refineOp names what a poll is for: since 3.0 Ruby polls the descriptor before it reads, writes or accepts.
 func (c *Classifier) refineOp(e *episode, d *Detail) {
-	if (d.Op == OpPoll || d.Op == OpIO) && d.FDs <= 1 {
-		if e.hint.state == IO && e.hint.op != "" {
-			d.Op = e.hint.op
-		}
+	if (d.Op == OpPoll || d.Op == OpIO) && d.FDs <= 1 && e.hint.state == IO && e.hint.op != "" {
+		d.Op = e.hint.op
 	}
 	if d.Peer == 0 || c.dict == nil {
 		return
@@ -222,7 +202,7 @@ func (c *Classifier) refineOp(e *episode, d *Detail) {
 	}
 }
 
-// byKernel is a released thread of which memory names nothing, by the kernel's answer within the episode.
+// byKernel decides by the kernel's answer within the episode if memory names nothing.
 func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, Detail) {
 	k := &t.Kernel
 	region := t.Bits&sampler.BitBlockingRegion != 0
@@ -279,7 +259,7 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 			return Sleeping, d
 		}
 	}
-	if op, ok := ioOp(class); ok {
+	if op := ioOps[class]; op != "" {
 		d.Op, d.FD, d.FDs, d.Peer = op, k.FD, k.FDs, k.Peer
 		c.refineOp(e, &d)
 		return IO, d
@@ -291,10 +271,10 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	return Unknown, d
 }
 
-// sleepsWithout are the calls that wait for nothing but time and signals where they name no descriptor.
+// sleepsWithout are the calls that wait only for time and signals if they name no descriptor.
 var sleepsWithout = map[string]bool{"poll": true, "ppoll": true, "select": true, "pselect6": true}
 
-// pollsEventFD: up to 3.2 the thread that also waits for signals sleeps in ppoll on one or two eventfds
+// pollsEventFD reports whether the thread waits for signals, too: up to 3.2 it sleeps in ppoll on one or two eventfds
 // (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	if k.FDs > 2 {
@@ -306,8 +286,8 @@ func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	return c.proc.Era != sampler.EraSched
 }
 
-// withoutRegion is a released thread outside any blocking region of which memory names no object: it sleeps by
-// Ruby's own account. STOPPED_FOREVER is how Ruby marks a wait for another thread.
+// withoutRegion is a released thread outside any blocking region for which memory names no object: it sleeps by Ruby's
+// own account. STOPPED_FOREVER is how Ruby marks a wait for another thread.
 func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (State, Detail) {
 	if e.hint.state != Unknown {
 		return c.byHint(e, d)
@@ -328,7 +308,7 @@ func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	return e.hint.state, d
 }
 
-// Doing says why a thread does not run that has released the GVL, by what the kernel noted of it.
+// Doing says why a released thread does not run, by what the kernel noted.
 func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
 	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
 	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}

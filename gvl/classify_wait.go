@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// timerNS is how often a thread that waits for the GVL up to Ruby 3.2 is woken to end the holder's time slice (do_gvl_timer in
-	// thread_pthread.c), in ns. One of the waiting threads does that for all of them.
+	// timerNS is how often a waiting thread is woken to end the holder's time slice up to Ruby 3.2 (do_gvl_timer in
+	// thread_pthread.c), in ns. One of the waiting threads does that for all.
 	timerNS = 100e6
 	// maxQueues bounds the ractors whose queues are remembered.
 	maxQueues = 256
@@ -18,28 +18,31 @@ const (
 
 // WaitSpan is what is known of a wait for the GVL that goes on.
 type WaitSpan struct {
-	// It began after afterNS and by byNS, CLOCK_MONOTONIC in ns. afterNS is 0 if it was already going on in the first sample of all.
+	// The wait began after afterNS and by ByNS, CLOCK_MONOTONIC in ns. afterNS is zero if the first sample already saw
+	// it.
 	afterNS, ByNS int64
-	// From sinceNS to readNS, the last reading of its counters, the thread is known not to have run; 0: there was no reading.
+	// From SinceNS to ReadNS, the last reading of its counters, the thread is known not to have run. Both are zero if
+	// there was no reading.
 	SinceNS, ReadNS int64
-	// uncounted: no counters of the thread were ever read (it has no native thread).
+	// uncounted is set if no counters of the thread were ever read: it has no native thread.
 	uncounted bool
 }
 
 // stillNS is for how long the thread is known not to have run, in ns.
 func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 
-// waitEvidence is what the Classifier remembers of a wait for the GVL, to find out whether the thread had the GVL between two samples
-// that both find it waiting.
+// waitEvidence is what the Classifier remembers of a wait, to find out whether the thread had the GVL between two
+// samples that both find it waiting.
 type waitEvidence struct {
 	WaitSpan
-	// The last reading of the thread's counters; cpuAtNS is 0 if there was none in this wait or the one before it.
+	// The last reading of the thread's counters. cpuAtNS is zero if there was none in this wait or the one before it.
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
 	stack                 sampler.StackID // the last one read in this wait; 0: none
-	// queued: it was seen in the queue. chosen: it was seen as the next holder. left: it was seen neither there nor chosen after that.
+	// queued: it was seen in the queue. chosen: it was seen as the next holder. left: it was in neither place after
+	// that.
 	queued, chosen, left bool
-	// ranNS is when the queue said last that it had run; 0: never in this wait.
+	// ranNS is when the queue last showed that it had run. It is zero if it never did in this wait.
 	ranNS  int64
 	pauses uint64
 }
@@ -59,9 +62,9 @@ type queueSeen struct {
 	rank   map[sampler.ThreadID]int
 }
 
-// findRequeued finds the threads that left the queue for the GVL since it was read last and came back to it. Threads leave it at its
-// head and come to its end (docs/internals/threads.md#the-gvl-and-its-queue): such a thread stands behind one that was behind it, or
-// was first and is not any more.
+// findRequeued finds the threads that left the queue for the GVL since it was read last and came back. Threads leave at
+// its head and come to its end (docs/internals/threads.md#the-gvl-and-its-queue). So such a thread is behind one that
+// was behind it, or was first and is not first now.
 func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	c.requeued = c.requeued[:0]
 	for i := range s.Ractors {
@@ -83,7 +86,7 @@ func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	}
 }
 
-// queueOf returns a ractor's queue as it was read last; nil if there are too many.
+// queueOf returns a ractor's queue as it was read last, or nil if there are too many.
 func (c *Classifier) queueOf(id sampler.RactorID) *queueSeen {
 	for i := range c.queues {
 		if c.queues[i].ractor == id {
@@ -128,23 +131,17 @@ func (e *episode) beginWait(lastNS, now int64) {
 	e.wait = waitEvidence{WaitSpan: WaitSpan{afterNS: lastNS, ByNS: now}}
 }
 
-// seeWait takes what a sample says of a thread that waits for the GVL, and waited for it in the last sample. It reports whether the
-// thread is known to have had the GVL in between: then the wait is another one.
+// seeWait takes a sample of a thread that waits for the GVL, and waited for it in the last sample. It reports whether
+// the thread is known to have had the GVL in between: then the wait is another one.
 func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
 	w := &e.wait
-	if c.leftQueue(t, w, d) {
-		after := c.lastNS
-		*w = waitEvidence{WaitSpan: WaitSpan{afterNS: after, ByNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
+	read := t.Quality == sampler.StackFresh
+	// The frames of a thread do not change while it waits.
+	if ran = c.leftQueue(t, w, d) || read && w.stack != 0 && t.Stack != w.stack; ran {
+		*w = waitEvidence{WaitSpan: WaitSpan{afterNS: c.lastNS, ByNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
 			ranNS: now, pauses: w.pauses}
-		ran = true
 	}
-	if t.Quality == sampler.StackFresh {
-		// The frames of a thread stand still while it waits.
-		if !ran && w.stack != 0 && t.Stack != w.stack {
-			*w = waitEvidence{WaitSpan: WaitSpan{afterNS: c.lastNS, ByNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
-				ranNS: now, pauses: w.pauses}
-			ran = true
-		}
+	if read {
 		w.stack = t.Stack
 	}
 	queued := t.Bits&sampler.BitQueued != 0
@@ -159,12 +156,9 @@ func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d
 	return c.seeCounters(s, t, e, now) || ran
 }
 
-// leftQueue reports whether a thread's place in the queue says that it had the GVL since the last sample.
+// leftQueue reports whether a thread's place in the queue shows that it had the GVL since the last sample.
 func (c *Classifier) leftQueue(t *sampler.Thread, w *waitEvidence, d *Detail) bool {
-	if t.Bits&sampler.BitQueued == 0 {
-		return false
-	}
-	return w.left || w.chosen && !c.unfair || slices.Contains(c.requeued, t.ID)
+	return t.Bits&sampler.BitQueued != 0 && (w.left || w.chosen && !c.unfair || slices.Contains(c.requeued, t.ID))
 }
 
 // seeCounters compares the counters of a thread that waits for the GVL with the last ones.
@@ -199,9 +193,9 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	return ran
 }
 
-// moved reports whether a thread that waits for the GVL had a CPU since its counters were read last; known: it had the GVL, too. Up to
-// Ruby 3.2 waiting threads are woken to end the holder's time slice, and where the target is stopped for samples each stop gives every
-// thread a turn: what such a turn takes proves nothing.
+// moved reports whether a waiting thread had a CPU since its counters were read last, and known whether it had the GVL,
+// too. Up to Ruby 3.2 waiting threads are woken to end the holder's time slice, and a target that is stopped for
+// samples gives every thread a turn. Such a turn proves nothing.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
 	switch {
@@ -228,8 +222,8 @@ func (e *episode) seeReading(t *sampler.Thread, p Place) {
 // middle is the likely begin of a wait that began unseen.
 func (w *WaitSpan) middle(now int64) int64 { return min(w.afterNS+(w.ByNS-w.afterNS)/2, now) }
 
-// unfairQueue reports whether a thread can come to the head of the queue for the GVL: from Ruby 4.1 on, one that comes back from a
-// short call may take it from the thread that was chosen, which goes back to the head (thread_pthread.c).
+// unfairQueue reports whether a thread can come to the head of the queue. From Ruby 4.1 on, a thread that comes back
+// from a short call may take the GVL from the chosen thread, which goes back to the head (thread_pthread.c).
 func unfairQueue(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

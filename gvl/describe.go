@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ThreadName returns what the screens call a thread: its name, "main", "thread 12" for one without a name, or for 0 a short-lived
-// thread: one that no sample listed.
+// ThreadName returns what the screens call a thread: its name, "main", or "thread 12". ID 0 is a short-lived thread,
+// which no sample listed.
 func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	var info sampler.ThreadInfo
 	if dict != nil {
@@ -17,7 +17,7 @@ func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	return NameOf(id, info)
 }
 
-// NameOf is ThreadName of a thread that was looked up.
+// NameOf is ThreadName for a thread that was looked up.
 func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	switch {
 	case info.Name != "":
@@ -30,7 +30,8 @@ func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	return fmt.Sprintf("thread %d", id)
 }
 
-// PeerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe"; "" when nothing is known.
+// PeerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe". It is empty if nothing is
+// known.
 func PeerName(p sampler.Peer) string {
 	name := p.Remote
 	switch {
@@ -51,8 +52,8 @@ func PeerName(p sampler.Peer) string {
 	return name
 }
 
-// Describe returns the short words of the screen for a thread's state: "waiting 41 ms after io",
-// "io ← read 10.0.0.5:5432 PostgreSQL (fd 14)", "parked in Thread#join". dict may be nil.
+// Describe returns the short words of the screen for a thread's state: "waiting 41 ms after io", "io ← read
+// 10.0.0.5:5432 PostgreSQL (fd 14)", "parked in Thread#join". dict may be nil.
 func Describe(ts ThreadState, dict *sampler.Dictionary) string {
 	if w := ts.Detail.Within; w != "" {
 		return describe(ts, dict) + ", in " + w
@@ -113,7 +114,7 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	return "unknown"
 }
 
-// lostText says of a wait for a mutex of C code that no thread can end; "": it is none.
+// lostText describes a wait for a mutex of C code that no thread can end. It is empty for other waits.
 func lostText(d *Detail) string {
 	switch {
 	case d.Syscall == sampler.SyscallLostLock:

@@ -7,16 +7,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// DescribeFit returns what a screen says of a thread's state, with how long it has lasted: the fullest form first, each next one
-// shorter, and as much of what a person asks for first in it as there is room for. Numbers of descriptors are left out. dict may
-// be nil.
+// DescribeFit returns what a screen says of a thread's state, with how long it has lasted. The fullest form comes
+// first, each next one is shorter. Numbers of descriptors are left out. dict may be nil.
 //
 //	waiting 706 ms for Mutex (web-0 has it)
 //	io 612 ms ← read 10.0.0.5:5432 PostgreSQL
 func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
+	ts.Detail.FD = -1
 	d := ts.Detail
-	d.FD = -1
-	ts.Detail = d
 	lasted := ""
 	if ts.DurationNS() > 0 {
 		lasted = " " + ts.lasted()
@@ -84,12 +82,12 @@ var kernelName = regexp.MustCompile(`(?:anon_inode:\[([a-z]+)\]|(pipe|socket):\[
 // plainPeer shortens the kernel's own names to "pipe" and "eventpoll".
 func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") }
 
-// lasted writes how long the state has lasted. Where a thread may have moved meanwhile, so that it can be a part of that, it is
-// what it lasts at most.
+// lasted writes how long the state has lasted. It is an upper bound if the thread may have moved meanwhile.
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
-// Told is for how long a thread has waited, for what leads a list or a sentence. If the thread may have had what it waits for meanwhile, Told is
-// how long it is known to have waited at least: an upper bound would be as long as the lock was busy. It is zero if that is not known.
+// Told is for how long a thread has waited, for what leads a list or a sentence. If the thread may have had what it
+// waits for meanwhile, Told is a lower bound, or zero if none is known: an upper bound would only say how long the lock
+// was busy.
 func (t *ThreadState) Told() Bounded {
 	if least := t.LeastNS(); t.AtMost() && (least > 0 || t.MovedNS != 0) {
 		return Bounded{least, AtLeast}
@@ -97,7 +95,7 @@ func (t *ThreadState) Told() Bounded {
 	return t.Lasted()
 }
 
-// Lasted is how long the state has lasted so far, as it is told.
+// Lasted is how long the state has lasted so far, or a bound of that.
 func (t ThreadState) Lasted() Bounded {
 	switch {
 	case t.State == Waiting:

@@ -17,11 +17,11 @@ const (
 	OpSelect  = "select"
 	OpChild   = "child"
 	OpResolve = "resolve"
-	// OpIO: a descriptor is waited for, in a direction that is not known.
+	// OpIO is a wait for a descriptor in an unknown direction.
 	OpIO = "io"
-	// OpSemaphore: a System V semaphore that threads of any process can raise.
+	// OpSemaphore is a System V semaphore, which threads of any process can raise.
 	OpSemaphore = "semaphore"
-	// OpFile: a file operation that is neither read nor write (fsync, open, flock …).
+	// OpFile is a file operation that is neither read nor write (fsync, open, flock …).
 	OpFile = "file"
 )
 
@@ -35,7 +35,7 @@ const (
 	reasonNoStatus   = "status could not be read"
 	reasonStarting   = "its native thread has not run yet"
 	reasonDead       = "finished, still listed"
-	// reasonWaitsForEnd and reasonEnding are of the main thread of a program that hangs at its end.
+	// reasonWaitsForEnd and reasonEnding are for the main thread of a program that hangs at its end.
 	reasonWaitsForEnd = "the program has ended and waits for its other threads to end"
 	reasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
 	reasonOtherCall   = "a system call with no known meaning"
@@ -50,45 +50,45 @@ const (
 // Halts reports whether a thread's Syscall says that it is held from outside.
 func Halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
 
-// Detail says more about a state. Which fields are set depends on the state; the others hold their zero value (FD: -1).
+// Detail says more about a state. Which fields are set depends on the state. The others have their zero value, and FD
+// is -1.
 type Detail struct {
-	// Op is what IO waits for, one of the Op words; "" otherwise.
+	// Op is what IO waits for, one of the Op words.
 	Op string
-	// Kind is the kind of Object: "Mutex", "Monitor", "Queue", "SizedQueue", "ConditionVariable", "Thread", "Ractor";
-	// "" when none is known.
+	// Kind is the kind of Object: "Mutex", "Monitor", "Queue", "SizedQueue", "ConditionVariable", "Thread" or "Ractor".
 	Kind string
-	// Syscall is the system call that the kernel reported for this episode; "" when it did not or need not.
+	// Syscall is the system call that the kernel reported for this episode. It is empty if the kernel was not asked.
 	Syscall string
 	// Reason says why the state is Unknown.
 	Reason string
-	// Within says that the main thread is in code that is not part of the program's course: a hook of its end, or a handler that has
-	// interrupted it; "": it is not, or that can't be told.
+	// Within says that the main thread is in code outside the program's course: a hook of its end, or a handler that
+	// has interrupted it. It is empty otherwise, and if that is not known.
 	Within string
-	// Object is the address of what is waited for; 0: none known.
+	// Object is the address of what the thread waits for.
 	Object uint64
-	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns; 0: not timed or not known.
+	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns.
 	DeadlineNS int64
 	Peer       sampler.PeerID
-	// Holder is the thread that holds the Mutex or Monitor, Joined the one that Thread#join waits for; 0: not known.
+	// Holder is the thread that holds the Mutex or Monitor, Joined the one that Thread#join waits for.
 	Holder, Joined sampler.ThreadID
-	// FD is the descriptor; -1: none known. FDs is how many a poll or select waits for.
+	// FD is the descriptor. FDs is how many a poll or select waits for.
 	FD, FDs int32
-	// Child is the process waited for: a pid, -1 for any, 0 for none.
+	// Child is the process that the thread waits for: a pid, -1 for any, 0 for none.
 	Child int32
 	// Wait says in which way a Waiting thread waits.
 	Wait WaitKind
-	// After is what a Waiting thread did before it wanted the GVL; Unknown when that was not seen.
+	// After is what a Waiting thread did before it wanted the GVL. It is Unknown if that was not seen.
 	After State
 	// GCMode and GCMinor describe the collection of a thread in state GC.
 	GCMode  sampler.GCMode
 	GCMinor bool
-	// GCReason, of GC alone, holds the bits of sampler.GC.Reason that say why the cycle began and why it is a major one; 0: not known.
+	// GCReason, of GC alone, has the bits of sampler.GC.Reason that say why the cycle began and why it is a major one.
 	GCReason uint16
-	// Inferred: who waits was inferred from a count, not read (Ruby 2.5).
+	// Inferred is set if ddtop concluded from a count which thread waits (Ruby 2.5).
 	Inferred bool
 }
 
-// Specific reports whether it says what is waited for.
+// Specific reports whether the detail names what the thread waits for.
 func (d *Detail) Specific() bool { return d.Op != "" || d.Kind != "" || d.Object != 0 || d.FD >= 0 }
 
 // ThreadState is the verdict on one thread in one sample.
@@ -96,35 +96,34 @@ type ThreadState struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
 	State  State
-	// same: nothing but AtNS and Stack differs from the last sample.
+	// Unchanged is set if only AtNS and Stack differ from the last sample.
 	Unchanged bool
-	// SinceNS is when the state began, as far as seen (the middle between the last sample of another state and the
-	// first of this one); AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
+	// SinceNS is when the state began: the middle between the last sample of another state and the first of this one.
+	// AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
 	SinceNS, AtNS int64
-	// Stack is the thread's stack, its last known one when the sample did not read it.
+	// Stack is the thread's stack, or the last known one if the sample did not read it.
 	Stack  sampler.StackID
 	Detail Detail
-	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable was last known to have had a CPU since SinceNS,
-	// without having been seen elsewhere: either it was woken in vain, and waits since SinceNS, or it had what it waits for in between,
-	// and waits since MovedNS at the earliest. CLOCK_MONOTONIC in ns; 0: it has not moved.
+	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS
+	// without being seen elsewhere. It is zero if it had none. Either the thread was woken in vain and waits since
+	// SinceNS, or it had what it waits for and waits since MovedNS at the earliest.
 	MovedNS int64
-	// readNS is when it was last read that a thread that waits for a lock has not moved, while rates are lower than asked for; 0: it is
-	// believed to stand still until AtNS. As long as rates are those asked for, readings come soon enough to correct that, and where
-	// turns on a CPU are not known nothing does.
+	// readNS is when a reading last showed that a thread that waits for a lock has not moved, while rates are lower
+	// than asked for. It is zero if the thread is believed to be still until AtNS: at the rates asked for, readings
+	// come soon enough to correct that.
 	readNS int64
-	// StillNS is for how long a wait in IO or a sleep lasts at least, in ns: SinceNS is when it began at the earliest.
+	// StillNS is a lower bound of a wait in IO or a sleep, in ns. SinceNS is the earliest begin.
 	StillNS int64
-	// Span is what is known of a wait for the GVL.
-	Span WaitSpan
+	Span    WaitSpan
 }
 
-// Stopped reports whether it is a holder that a signal or a debugger has stopped, or whose cgroup is frozen.
+// Stopped reports whether the thread is a holder that a signal or a debugger has stopped, or whose cgroup is frozen.
 func (t *ThreadState) Stopped() bool { return t.State == Stalled && Halts(t.Detail.Syscall) }
 
-// Open reports whether a thread is Unknown for lack of the kernel's answer, which may still come.
+// Open reports whether a thread is Unknown because the kernel has not answered yet.
 func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == ReasonNotAsked }
 
-// DurationNS returns for how long the thread is in its state, in ns, as far as seen.
+// DurationNS returns how long the state has lasted by samples, in ns.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
 
 // SureNS returns for how long the thread is known not to have moved in its state, in ns.
@@ -136,8 +135,8 @@ func (t ThreadState) SureNS() int64 {
 	return max(until-max(t.SinceNS, t.MovedNS), 0)
 }
 
-// KnownNS is for how long a thread is known to have been in the one wait in IO that it is in, in ns. Where counters of the thread were not
-// read in it, it is as long as samples saw.
+// KnownNS is for how long a thread is known to have been in its one wait in IO, in ns. If its counters were not read,
+// samples decide.
 func (t *ThreadState) KnownNS() int64 {
 	if t.StillNS > 0 {
 		return t.StillNS
@@ -145,8 +144,8 @@ func (t *ThreadState) KnownNS() int64 {
 	return t.DurationNS()
 }
 
-// AtMost reports whether DurationNS is how long the state has lasted at most: the thread has moved meanwhile, or less than half of that
-// time is sure.
+// AtMost reports whether DurationNS is an upper bound: the thread has moved meanwhile, or less than half of that time
+// is sure.
 func (t ThreadState) AtMost() bool {
 	if t.State == Waiting {
 		return t.waited().Bound == AtMost
@@ -154,7 +153,7 @@ func (t ThreadState) AtMost() bool {
 	return t.MovedNS != 0 || t.LeastNS() < t.DurationNS()/2
 }
 
-// LeastNS returns for how long the state is known to have lasted at least, in ns: nothing says that the thread left it meanwhile.
+// LeastNS returns a lower bound of the state's length, in ns: nothing shows that the thread left it in that time.
 func (t ThreadState) LeastNS() int64 {
 	switch {
 	case t.State == Waiting:
@@ -166,7 +165,7 @@ func (t ThreadState) LeastNS() int64 {
 	return t.SureNS()
 }
 
-// Wait returns the wait for the GVL that a thread is in, as far as samples tell.
+// Wait returns the wait for the GVL that a thread is in, by samples.
 func (t *ThreadState) Wait() Wait {
 	w := Wait{Thread: t.Thread, FromNS: t.SinceNS, ToNS: t.AtNS, InProgress: true, After: t.Detail.After}
 	if w.SetBounds(&t.Span, t.AtNS, 0); t.Span.ByNS == 0 {
@@ -177,7 +176,7 @@ func (t *ThreadState) Wait() Wait {
 	return w
 }
 
-// WaitsExactly lets a thread that waits for the GVL wait since a time that is known exactly.
+// WaitsExactly sets the begin of a wait for the GVL that is known exactly.
 func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
 	t.SinceNS, t.AtNS, t.Span = fromNS, max(atNS, t.AtNS), WaitSpan{}
 }
@@ -191,8 +190,8 @@ func (t *ThreadState) waited() Bounded {
 	return BoundedOf(w.LeastNS, w.MostNS, false)
 }
 
-// JSON returns the object that dump prints as "detail" for a thread in the given state: the keys of docs/reference/states.md,
-// only those that say something. It is never nil. Peers need names: dict may be nil, then they are left out.
+// JSON returns the "detail" of a thread in the given state, by the keys of docs/reference/states.md. It has only keys
+// that say something and is never nil. If dict is nil, peers are left out.
 func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 	m := make(map[string]any)
 	put := func(key, v string) {
@@ -254,20 +253,11 @@ func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 // PeerJSON returns the object that a dump has for a peer.
 func PeerJSON(p sampler.Peer) map[string]any {
 	m := map[string]any{"kind": PeerKindWord(p.Kind)}
-	if p.Remote != "" {
-		m["remote"] = p.Remote
-	}
-	if p.Local != "" {
-		m["local"] = p.Local
-	}
-	if p.Service != "" {
-		m["service"] = p.Service
-	}
-	if p.Path != "" {
-		m["path"] = p.Path
-	}
-	if p.Process != "" {
-		m["process"] = p.Process
+	texts := map[string]string{"remote": p.Remote, "local": p.Local, "service": p.Service, "path": p.Path, "process": p.Process}
+	for key, text := range texts {
+		if text != "" {
+			m[key] = text
+		}
 	}
 	return m
 }
@@ -282,14 +272,10 @@ var peerKinds = map[sampler.PeerKind]string{
 // PeerKindWord returns the word for a kind of peer in JSON.
 func PeerKindWord(k sampler.PeerKind) string { return cmp.Or(peerKinds[k], "unknown") }
 
+// gcPhase is what the collector does, and empty between two steps.
 func gcPhase(m sampler.GCMode) string {
-	switch m {
-	case sampler.GCMarking:
-		return "mark"
-	case sampler.GCSweeping:
-		return "sweep"
-	case sampler.GCCompacting:
-		return "compact"
+	if m == sampler.GCIdle || m > sampler.GCCompacting {
+		return ""
 	}
-	return ""
+	return m.String()
 }

@@ -6,20 +6,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hint is what the innermost frames of a released thread say about its wait, where memory and the kernel leave it
-// open: all waits for other threads end in the same futex (docs/internals/threads.md#what-a-thread-waits-for).
+// hint is what the innermost frames of a released thread say about its wait if memory and the kernel leave it open: all
+// waits for other threads end in the same futex (docs/internals/threads.md#what-a-thread-waits-for).
 type hint struct {
 	state State
 	op    string
 	kind  string
 }
 
-// maxHintFrames is how many of the innermost frames are asked: a condition variable sleeps in its mutex and is two
-// or three frames further out. Any other wait is the innermost frame itself.
+// maxHintFrames is how many of the innermost frames count. A condition variable sleeps in its mutex and is two or three
+// frames further out. Any other wait is the innermost frame itself.
 const maxHintFrames = 4
 
-// frameHints are the methods of Ruby's own classes in which threads wait, by the label that Ruby 3.4 prints, and the
-// forms of releases where the class had no Thread:: before it. Read-only.
+// frameHints are the methods of Ruby's own classes in which threads wait, by Ruby 3.4's label, and by older labels of
+// classes that had no Thread:: before it.
 var frameHints = map[string]hint{
 	"Thread::Mutex#lock": {Lock, "", "Mutex"}, "Mutex#lock": {Lock, "", "Mutex"},
 	"Thread::Mutex#synchronize": {Lock, "", "Mutex"}, "Mutex#synchronize": {Lock, "", "Mutex"},
@@ -55,13 +55,13 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep is the method in which a condition variable sleeps: its callers say whether it is one.
+// mutexSleep is the method in which a condition variable sleeps. Its callers say whether it is one.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
-// hintTable finds the hint of a stack; what a frame says is looked up once.
+// hintTable finds the hint of a stack. It looks up each frame once.
 type hintTable struct {
 	dict *sampler.Dictionary
-	// frames holds for each frame 0 (not looked up) or 1 + the place of what it says in said.
+	// frames holds 0 for a frame that was not looked up, or 1 + the index of its hint in said.
 	frames []uint8
 	said   []frameHint
 }
@@ -71,7 +71,7 @@ type frameHint struct {
 	h     hint
 }
 
-// hintOf returns the hint of the innermost frame; the zero hint when it says nothing.
+// hintOf returns the hint of the innermost frame, or the zero hint if it says nothing.
 func (t *hintTable) hintOf(stack sampler.StackID) hint {
 	if t.dict == nil {
 		return hint{}

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// A Histogram of durations has buckets that grow with the duration: histSub buckets for each power of two, so that a
-// quantile is right to 1/histSub (3 %). Durations under histMinNS share the first bucket, those beyond the last power
-// of two the last.
+// A Histogram has histSub buckets for each power of two, so a quantile is right to 1/histSub (3 %). Durations under
+// histMinNS share the first bucket, those beyond the last power of two the last.
 const (
 	histSub     = 32
 	histSubBits = 5
@@ -17,7 +16,7 @@ const (
 	histBuckets = (histMaxBits-histMinBits)*histSub + 1
 )
 
-// Histogram counts durations. The zero value is empty; it takes eight bytes for each bucket that is not.
+// Histogram counts durations. The zero value is empty. It takes eight bytes for each bucket in use.
 type Histogram struct {
 	cells    []histCell // in order
 	n, maxNS int64
@@ -81,7 +80,7 @@ func (h *Histogram) count(bucket uint16, n uint32) {
 	h.cells[i].count += n
 }
 
-// Merge adds what another one has counted.
+// Merge adds another histogram.
 func (h *Histogram) Merge(o *Histogram) {
 	for _, c := range o.cells {
 		h.count(c.bucket, c.count)
@@ -93,7 +92,6 @@ func (h *Histogram) Merge(o *Histogram) {
 // Reset empties the histogram and keeps its memory.
 func (h *Histogram) Reset() { *h = Histogram{cells: h.cells[:0]} }
 
-// clone returns a copy.
 func (h *Histogram) clone() Histogram {
 	return Histogram{cells: slices.Clone(h.cells), n: h.n, maxNS: h.maxNS}
 }
@@ -101,14 +99,14 @@ func (h *Histogram) clone() Histogram {
 // Count returns how many durations were counted, and the longest of them.
 func (h *Histogram) Count() (n, maxNS int64) { return h.n, h.maxNS }
 
-// Quantile returns the duration that a share q (0 to 1) of those counted does not exceed: the nearest rank, rounded up to
-// the edge of its bucket but never beyond the longest one.
+// Quantile returns the duration that a share q (0 to 1) did not exceed: the nearest rank, rounded up to the edge of its
+// bucket but never beyond the longest duration.
 func (h *Histogram) Quantile(q float64) int64 {
 	_, upper := h.quantile(q)
 	return upper
 }
 
-// quantile returns the edges of the bucket that a quantile lies in; both are the longest duration for that.
+// quantile returns the edges of a quantile's bucket. Both are the longest duration for that one.
 func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	if h.n == 0 {
 		return 0, 0
@@ -126,8 +124,8 @@ func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	return h.maxNS, h.maxNS
 }
 
-// Counts adds how many durations lie between edges (in ns, in order) to out: those below edges[0] to out[0], those from edges[i] on and
-// below edges[i+1] to out[i+1]. out has one element more than edges. A duration is known to its bucket, whose middle decides.
+// Counts adds to out how many durations lie between edges (in ns, in order): those below edges[0] to out[0], those from
+// edges[i] up to edges[i+1] to out[i+1]. The middle of a duration's bucket decides.
 func (h *Histogram) Counts(edges, out []int64) {
 	for _, c := range h.cells {
 		b := int(c.bucket)

@@ -6,24 +6,24 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Interval is a stretch of time in which a thread was in one state, with one stack, for one request or none. The intervals of a
-// thread follow each other without a gap and without overlap from when it was listed first until it was listed no more.
+// Interval is a period in which a thread was in one state, with one stack, for one request or none. The intervals of a
+// thread follow each other without a gap and without overlap while it is listed.
 type Interval struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
 	State  State
-	// Detail is what was known of the state at its end: what was learned late of a wait holds from its beginning on. Its
-	// Reason is ReasonNotSampled for time that is too long to be known from the samples around it.
+	// Detail is what was known of the state at its end. What was learned late of a wait holds from its beginning on.
+	// Reason is ReasonNotSampled if the time is too long to be known from the samples around it.
 	Detail Detail
-	// Stack is 0 where none was read. Serving is for whom and for what the thread worked, read with it.
+	// Stack is zero if none was read. Serving is the request that the thread worked for, read with the stack.
 	Stack   sampler.StackID
 	Serving sampler.Serving
-	// FromNS and ToNS are CLOCK_MONOTONIC in ns; ToNS is later than FromNS.
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns. ToNS is later than FromNS.
 	FromNS, ToNS int64
-	// ResolutionNS says how the time is known: the state was seen to begin between two samples that lie so far apart, in ns.
-	// 0: exactly.
+	// ResolutionNS is the time between the two samples around the begin, in ns. It is zero if the begin is known
+	// exactly.
 	ResolutionNS int64
-	// Slot is a small number that the thread alone has while it is listed: an index for what a consumer keeps of threads.
+	// Slot is a small number that only this thread has while it is listed: an index for a consumer's records.
 	Slot int
 }
 
@@ -33,39 +33,40 @@ func (i *Interval) NS() int64 { return i.ToNS - i.FromNS }
 // Sampled reports whether something is known of the time.
 func (i *Interval) Sampled() bool { return i.State != Unknown || i.Detail.Reason != ReasonNotSampled }
 
-// Wait is one wait for the GVL, in whichever ways the thread waited one after the other, with what came before it: "100 ms
-// reading from the database, then 100 ms queueing".
+// Wait is one wait for the GVL, of whatever kinds, with what came before it: "100 ms reading from the database, then
+// 100 ms queueing".
 type Wait struct {
-	// Thread is 0, and Slot -1, for one that no sample has listed: it lived too short a time.
+	// Thread is 0 and Slot -1 if no sample has listed the thread: it lived too short a time.
 	Thread sampler.ThreadID
-	// FromNS and ToNS are CLOCK_MONOTONIC in ns; InProgress: it goes on, and ToNS is the time of the last sample.
+	// FromNS and ToNS are CLOCK_MONOTONIC in ns. If InProgress is set, the wait goes on, and ToNS is the time of the
+	// last sample.
 	FromNS, ToNS int64
 	InProgress   bool
-	// LeastNS and MostNS are bounds of its length, in ns: for LeastNS the thread is known not to have run, and MostNS is what it can have
-	// taken as far as samples saw it. What looks like one wait may be several if the thread may have run in between.
+	// LeastNS and MostNS are bounds of its length, in ns. For LeastNS the thread is known not to have run. MostNS is
+	// the longest time that samples allow. What looks like one wait may be several if the thread may have run in
+	// between.
 	LeastNS, MostNS int64
-	// Cut: samples did not see where it began or ended, so that it can be longer than MostNS.
+	// Cut is set if samples did not see its begin or end, so that it can be longer than MostNS.
 	Cut bool
-	// uncounted: nothing proves how long the wait was, since no counters of the thread were ever read.
+	// Uncounted is set if no counters of the thread were ever read, so nothing proves how long the wait was.
 	Uncounted bool
-	// After is what the thread did before it wanted the GVL; Unknown when that was not seen.
+	// After is what the thread did before it wanted the GVL. It is Unknown if that was not seen.
 	After State
-	// Before is the state that ended when the wait began, Unknown when there was none: its DurationNS is how long it
-	// lasted, as far as seen.
+	// Before is the state that ended when the wait began. Its DurationNS is the state's length by samples.
 	Before ThreadState
-	// Slot is the thread's.
-	Slot int
-	// Exact: both ends are known to the microsecond, from changes that were seen where they happened (sampler.Change); of a wait in
-	// progress, its begin is. The rest is of such waits alone, 0 of others.
+	Slot   int
+	// Exact is set if both ends are known to the microsecond, from changes (sampler.Change). A wait in progress has
+	// only a begin. The rest is zero for other waits.
 	Exact bool
-	// HandoverNS is the part from when the thread was chosen until it ran (up to Ruby 3.2, where nobody is chosen, since the GVL was given
-	// away last), NoCPUNS the part in which it was runnable and had no CPU,
-	// in ns; one lies within the other or not.
+	// HandoverNS is the part, in ns, from when the thread was chosen until it ran. Up to Ruby 3.2, where no thread is
+	// chosen, it is the part since the GVL was last given away. NoCPUNS is the part in which the thread was runnable
+	// and had no CPU. The two can overlap.
 	HandoverNS, NoCPUNS int64
-	// FirstHolder held the GVL when the wait began, or was chosen to, LastHolder held it last before the wait ended; 0: nobody, or a
-	// thread that no sample listed.
+	// FirstHolder held the GVL when the wait began, or was chosen to. LastHolder held it last before the wait ended.
+	// Each is zero if no thread did, or one that no sample listed.
 	FirstHolder, LastHolder sampler.ThreadID
-	// Stack is the thread's, as copied when the wait was over (sampler.Change.Stack); Before has it, too. 0: Before has what sampling saw.
+	// Stack is the thread's stack at the wait's end (sampler.Change.Stack), and Before's, too. If it is zero, Before
+	// has the stack that samples saw.
 	Stack sampler.StackID
 }
 
@@ -75,7 +76,7 @@ func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
 // Open reports whether the wait can be longer than what was seen of it.
 func (w *Wait) Open() bool { return w.InProgress || w.Cut }
 
-// SureNS is for how long the wait is known to be one, in ns. A wait of a thread without counters counts with what samples saw of it.
+// SureNS is for how long this is known to be one wait, in ns. Without counters, samples decide.
 func (w *Wait) SureNS() int64 {
 	if w.Uncounted {
 		return w.NS()
@@ -83,11 +84,11 @@ func (w *Wait) SureNS() int64 {
 	return min(w.LeastNS, w.MostNS)
 }
 
-// Told is the wait's length as it is told.
+// Told is the wait's length as text shows it.
 func (w *Wait) Told() Bounded { return BoundedOf(min(w.LeastNS, w.MostNS), w.MostNS, w.Open()) }
 
-// SetBounds takes the bounds of a wait, of which samples say what span holds, that ended by byNS. seenNS is since when there was no
-// gap in the samples.
+// SetBounds sets the bounds of a wait that ended by byNS, from what samples know of it. seenNS is since when there was
+// no gap in the samples.
 func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	if w.Exact {
 		w.LeastNS, w.MostNS = w.NS(), w.NS()
@@ -109,38 +110,37 @@ func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	}
 }
 
-// Unlisted is what threads that no sample has listed have of a GVL. They are known where all changes of it are (sampler.Changes).
+// Unlisted is the part that threads have in a GVL which no sample has listed. Only changes show them (sampler.Changes).
 type Unlisted struct {
-	// Holds: one of them holds it, and LockInterval.Thread is 0.
+	// Holds is set if such a thread holds the GVL. LockInterval.Thread is 0 then.
 	Holds bool
-	// Waiters are those of LockInterval.Waiters that are such threads.
+	// Waiters are such threads among LockInterval.Waiters.
 	Waiters int64
 }
 
-// LockInterval is a stretch of time in which a thread, or nobody, held a ractor's GVL and as many others waited for it. It
-// is told from sample to sample: late answers of the kernel don't change it.
+// LockInterval is a period in which one thread, or none, held a ractor's GVL, and the same number of others waited for
+// it. Late answers of the kernel do not change it.
 type LockInterval struct {
 	Ractor sampler.RactorID
-	// Thread, Stack and State are the holder, its stack (0 where it could not be read) and how it held the GVL (Running, GC
-	// or Stalled); Thread 0: nobody held it.
+	// Thread, Stack and State are the holder, its stack and how it held the GVL (Running, GC or Stalled). Thread is
+	// zero if no thread held it. Stack is zero if it could not be read.
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	State  State
-	// Turn is the holder's stack as it was in this turn: what it had gone on with (sampler.Change.Resumes; its whole Stack after a time
-	// slice), later that of a sample of it. 0: it is not known. Stack can be of an earlier turn, and has what threads hold the GVL with for
-	// long all the oftener: it is for sums, Turn for what happened.
+	// Turn is the holder's stack in this hold: what it had gone on with (sampler.Change.Resumes, or its whole Stack
+	// after a time slice), later the stack that a sample read. It is zero if that is not known. Stack can be from an
+	// earlier hold, and favours what threads hold the GVL with for long: Stack is for sums, Turn for what happened.
 	Turn sampler.StackID
-	// Serving is for whom the holder worked, as old as its stack.
+	// Serving is the request that the holder worked for, as old as its stack.
 	Serving sampler.Serving
 	// GCReason is Detail.GCReason of a holder in GC.
 	GCReason uint16
-	// Stopped: the holder was stopped by a signal or a debugger, or frozen by its cgroup, so that no code of the process is to blame.
-	Stopped bool
-	// Unlisted is what threads had of it that lived too short a time for any sample to list them.
+	// Stopped is set if a signal or a debugger stopped the holder, or its cgroup is frozen. No code of the process is
+	// to blame then.
+	Stopped  bool
 	Unlisted Unlisted
 	// Waiters is how many threads waited.
-	Waiters int64
-	// FromNS and ToNS are CLOCK_MONOTONIC in ns.
+	Waiters      int64
 	FromNS, ToNS int64
 }
 
@@ -153,12 +153,11 @@ func (i *LockInterval) WaitNS() int64 { return i.Waiters * i.NS() }
 // Blamed reports whether the holder is to blame for the waiting.
 func (i *LockInterval) Blamed() bool { return i.Thread != 0 && !i.Stopped }
 
-// GCInterval is a stretch of time in which a thread was inside the collector.
+// GCInterval is a period in which a thread was inside the collector.
 type GCInterval struct {
-	// Stack is that of the thread that collected, or of one that held a GVL where it could not be told; 0: not known.
-	Stack sampler.StackID
-	Mode  sampler.GCMode
-	// FromNS and ToNS are CLOCK_MONOTONIC in ns.
+	// Stack is that thread's, or a GVL holder's if the collecting thread is not known.
+	Stack        sampler.StackID
+	Mode         sampler.GCMode
 	FromNS, ToNS int64
 }
 
@@ -168,35 +167,35 @@ func (i *GCInterval) NS() int64 { return i.ToNS - i.FromNS }
 // Tick is a sample as a Consumer sees it: with the states of its threads, and the time since the last one.
 type Tick struct {
 	*sampler.Sample
-	// States is parallel to Threads, and so is Slots; the slot of a thread that is listed a second time is -1.
+	// States and Slots are parallel to Threads. The slot of a thread that is listed a second time is -1.
 	States []ThreadState
 	Slots  []int
 	// Begun are the indexes of the threads that were not listed before.
 	Begun []int
-	// FromNS is the time of the last sample, ToNS of this one, never an earlier one; both are the same for the first sample.
+	// FromNS is the time of the last sample, ToNS this one's, never earlier. Both are the same for the first sample.
 	FromNS, ToNS int64
 	// MidNS is where the earlier state ends and the later one begins.
 	MidNS int64
-	// First: there was no sample before. Gap: the time since the last one is not known.
+	// First is set if there was no sample before, Gap if the time since the last one is not known.
 	First, Gap bool
-	// Exact: all changes of the GVL since the last sample are known.
+	// Exact is set if all changes of the GVL since the last sample are known.
 	Exact bool
-	// Stopped: a thread that holds a GVL is stopped by a signal or a debugger, or frozen by its cgroup.
+	// Stopped is set if a thread that holds a GVL is stopped by a signal or a debugger, or frozen by its cgroup.
 	Stopped bool
-	// Payer is the stack that a GCInterval has which begins with the sample; PayerKnown: there is one.
+	// Payer is the stack of the GCInterval that begins with the sample. PayerKnown is set if there is one.
 	Payer      sampler.StackID
 	PayerKnown bool
 }
 
-// Consumer takes what a Stream makes of samples. What it is given is valid during the call only.
+// Consumer takes what a Stream makes of samples. Its arguments are valid only during the call.
 type Consumer interface {
-	// Interval takes a stretch of time that is settled: its state is told, and which stack it belongs to.
+	// Interval takes time that is settled: its state and its stack are final.
 	Interval(*Interval)
-	// Waited takes a wait that is over, as soon as that is seen.
+	// Waited takes a wait that has ended, as soon as that is seen.
 	Waited(*Wait)
-	// Lock takes a stretch of time of a ractor's GVL; those of one ractor come in order.
+	// Lock takes time of a ractor's GVL. The time of one ractor comes in order.
 	Lock(*LockInterval)
-	// Collecting takes a stretch of time of the collector.
+	// Collecting takes time of the collector.
 	Collecting(*GCInterval)
 	// Ended reports that the thread of a slot has not been listed since atNS. All its intervals were delivered before.
 	Ended(slot int, atNS int64)
@@ -204,28 +203,17 @@ type Consumer interface {
 	Tick(*Tick)
 }
 
-// Ignore is a Consumer that takes nothing, for others to embed that take a part.
+// Ignore is a Consumer that takes nothing. Consumers that take a part embed it.
 type Ignore struct{}
 
-// Interval does nothing.
-func (Ignore) Interval(*Interval) {}
-
-// Waited does nothing.
-func (Ignore) Waited(*Wait) {}
-
-// Lock does nothing.
-func (Ignore) Lock(*LockInterval) {}
-
-// Collecting does nothing.
+func (Ignore) Interval(*Interval)     {}
+func (Ignore) Waited(*Wait)           {}
+func (Ignore) Lock(*LockInterval)     {}
 func (Ignore) Collecting(*GCInterval) {}
+func (Ignore) Ended(int, int64)       {}
+func (Ignore) Tick(*Tick)             {}
 
-// Ended does nothing.
-func (Ignore) Ended(int, int64) {}
-
-// Tick does nothing.
-func (Ignore) Tick(*Tick) {}
-
-// Quality is what the stretch from the last sample to this one adds to what figures rest on.
+// Quality is what the time since the last sample adds to what figures rest on.
 func (k *Tick) Quality() sampler.Quality {
 	q := sampler.Quality{Samples: 1}
 	if k.Depth == sampler.StackTick {
@@ -245,13 +233,13 @@ func (k *Tick) Quality() sampler.Quality {
 	return q
 }
 
-// MaxTimeNS bounds the times of samples, which a damaged recording can hold anything for: 73 years.
+// MaxTimeNS bounds the times of samples: 73 years. A damaged recording can hold any time.
 const MaxTimeNS = 1 << 61
 
-// TimeOf is a sample's time, made harmless.
+// TimeOf is a sample's time within bounds.
 func TimeOf(s *sampler.Sample) int64 { return min(max(s.TimeNS, 0), MaxTimeNS) }
 
-// Ratio returns a by b. It is 0 if b is not positive.
+// Ratio returns a divided by b, and zero if b is not positive.
 func Ratio(a, b int64) float64 {
 	if b <= 0 {
 		return 0
@@ -259,7 +247,7 @@ func Ratio(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// TopKey returns the key with the largest value; of equal ones the smallest.
+// TopKey returns the key with the largest value. Of equal ones it returns the smallest.
 func TopKey[K cmp.Ordered](m map[K]int64) (key K, value int64) {
 	for k, v := range m {
 		if v > value || v == value && k < key {

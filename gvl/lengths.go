@@ -6,20 +6,20 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// PlainParts says when a length is told as a number: if its two bounds differ by less than one in so many parts of the upper one. The
-// upper bound is then right to 6 %, about two buckets of a Histogram.
+// PlainParts says when text shows a length as a plain number: if its bounds differ by less than one part in so many of
+// the upper one. The upper bound is then right to 6 %, about two buckets of a Histogram.
 const PlainParts = 16
 
-// Bound says what a number is of the length that it stands for.
+// Bound says how a number relates to the length that it stands for.
 type Bound uint8
 
 // The kinds of Bound.
 const (
 	// Exactly: the length itself.
 	Exactly Bound = iota
-	// AtMost: an upper bound. What looks like one wait may be several.
+	// AtMost is an upper bound. What looks like one wait may be several.
 	AtMost
-	// AtLeast: a lower bound. The wait goes on, or samples did not see one of its ends.
+	// AtLeast is a lower bound. The wait goes on, or samples did not see one of its ends.
 	AtLeast
 )
 
@@ -59,19 +59,19 @@ func (b Bound) Sign() string {
 	return ""
 }
 
-// Bounded is a length as it is told: a number, or a bound of it.
+// Bounded is a length as text shows it: a number, or a bound.
 type Bounded struct {
 	NS    int64
 	Bound Bound
 }
 
-// Duration writes the figure for a column, Prose for a sentence: "≤376 ms".
+// Duration writes the figure for a column.
 func (f Bounded) Duration() string { return f.Bound.Sign() + units.Duration(f.NS) }
 
-// Prose writes the figure for a sentence.
+// Prose writes the figure for a sentence: "≤376 ms".
 func (f Bounded) Prose() string { return f.Bound.Sign() + units.ProseDuration(f.NS) }
 
-// BoundedOf returns how a length between two bounds is told; open: it can become longer, or was longer than seen.
+// BoundedOf returns a length between two bounds. open is set if it can become longer, or was longer than seen.
 func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 	vague := mostNS-leastNS > mostNS/PlainParts
 	switch {
@@ -93,7 +93,7 @@ type Lengths struct {
 	open int64
 }
 
-// Add counts a wait. One that goes on counts with what it has lasted so far.
+// Add counts a wait. A wait in progress counts with its length so far.
 func (l *Lengths) Add(w *Wait) {
 	l.AddBounds(min(w.LeastNS, w.MostNS), w.NS(), w.MostNS)
 	l.sure.Add(w.SureNS())
@@ -109,7 +109,8 @@ func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.most.Add(mostNS)
 }
 
-// Least returns the lower bounds of the lengths that shares of the waits did not exceed. One is zero if nothing is known.
+// Least returns the lower bounds of the lengths that shares of the waits did not exceed. A bound is zero if nothing is
+// known.
 func (l *Lengths) Least(shares ...float64) []Bounded {
 	out := make([]Bounded, len(shares))
 	for i, q := range shares {
@@ -120,7 +121,7 @@ func (l *Lengths) Least(shares ...float64) []Bounded {
 	return out
 }
 
-// Merge adds what another one has counted.
+// Merge adds other lengths.
 func (l *Lengths) Merge(o *Lengths) {
 	l.least.Merge(&o.least)
 	l.likely.Merge(&o.likely)
@@ -146,19 +147,19 @@ func (l *Lengths) Clone() Lengths {
 // Count returns how many waits were counted.
 func (l *Lengths) Count() int64 { return l.most.n }
 
-// Likely returns the lengths as the middles between samples: an estimate, for comparing and for pictures.
+// Likely returns the middles between samples: an estimate, for comparing and for pictures.
 func (l *Lengths) Likely() *Histogram { return &l.likely }
 
-// Sure returns the lengths by what is known of each wait: an alarm rests on nothing longer.
+// Sure returns what is known of each wait. Alarms rest on that.
 func (l *Lengths) Sure() *Histogram { return &l.sure }
 
-// Told returns the lengths that shares of the waits did not exceed; shares must grow, and so do the numbers.
+// Told returns the lengths that shares of the waits did not exceed. shares must grow, and the lengths grow with them.
 func (l *Lengths) Told(shares ...float64) []Bounded {
 	out := make([]Bounded, 0, len(shares))
 	for _, q := range shares {
 		least, _ := l.least.quantile(q)
 		most := l.most.Quantile(q)
-		// As long as a wait can become longer, so can each of the lengths; a part of one is told only of those that are the longest.
+		// While a wait can become longer, so can each length. A vague lower bound is shown only for the longest ones.
 		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
 		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
@@ -177,8 +178,8 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 // Quantile returns the length that a share of the waits did not exceed.
 func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
 
-// Limits returns what is known of the length that a share of the waits did not exceed, in ns: that of which an alarm may be made, the
-// least and the most.
+// Limits returns what is known of the length that a share of the waits did not exceed, in ns: the part that an alarm
+// may rest on, the least and the most.
 func (l *Lengths) Limits(q float64) (sureNS, leastNS, mostNS int64) {
 	sureNS, _ = l.sure.quantile(q)
 	leastNS, _ = l.least.quantile(q)

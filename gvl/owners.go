@@ -8,9 +8,8 @@ type owner struct {
 	place  int
 }
 
-// findOwners decides who holds each ractor's GVL: the owner field names the thread and the thread itself is proven to
-// run. When the owner changed during the read both can look so; then the later one holds it, since one GVL never has
-// two holders.
+// findOwners finds the holder of each ractor's GVL: the owner field names the thread, and the thread itself is proven
+// to run. If the owner changed during the read, two threads can look so. Then the later one is the holder.
 func (c *Classifier) findOwners(s *sampler.Sample) {
 	c.owners = c.owners[:0]
 	for range s.Ractors {
@@ -43,8 +42,8 @@ func (c *Classifier) findOwners(s *sampler.Sample) {
 	}
 }
 
-// sameOwners fills in owners without looking through all threads, where the owner fields name nobody, or the same thread at the start
-// and the end that was there last time: so it is in most samples. False: owners holds nothing yet.
+// sameOwners fills in owners without a pass over all threads. It can if each owner field names no thread, or the thread
+// that held the GVL in the last sample, as in most samples. It returns false if it cannot.
 func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 	for i := range s.Ractors {
 		r := &s.Ractors[i]
@@ -69,8 +68,8 @@ func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 	return true
 }
 
-// findCollector decides which of the ractors' holders collects: the one whose ractor has the VM's lock; where that is not
-// known, the only one there is, or the only one that does not stand at a barrier.
+// findCollector finds the holder that collects: the one whose ractor has the VM's lock. If that is not known, it is the
+// only holder, or the only one that is not at a barrier.
 func (c *Classifier) findCollector(s *sampler.Sample) {
 	c.collector = -1
 	if !s.GC.Valid || !s.GC.During {
@@ -96,17 +95,17 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 	}
 }
 
-// named reports whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner at the
-// start of the read and is no longer at its end counts too: its own words, read in between, were not linked yet. To have
-// run and unlinked by then it would have to take the lock, run, wake the next one and unlink in the first half of the read.
+// named reports whether the owner field names a thread that is about to run. From 3.3 on, a thread that was the owner
+// only at the start of the read counts too: its own words, read in between, were not linked yet. To have run and
+// unlinked by then, it would have to take the lock, run, wake the next one and unlink in the first half of the read.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
-// letGo reports whether a thread gave the GVL up while the sample was read: the owner field named it at the start and
-// another one at the end, and its own words, read in between, say that it is in a blocking region. From 3.3 on its node
-// stays linked while it wakes the next thread, which takes longer than a short call runs: counted as running, loads with
-// 100,000 hand-overs a second had four times the running time that Ruby's events give them (internal/accuracy).
+// letGo reports whether a thread gave the GVL up during the read: the owner field named it at the start and another one
+// at the end, and its own words, read in between, say that it is in a blocking region. From 3.3 on its node stays
+// linked while it wakes the next thread, which takes longer than a short call runs. Counted as running, loads with
+// 100,000 hand-overs a second had four times the running time of Ruby's events (internal/accuracy).
 func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
 	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&
 		t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == sampler.BitBlockingRegion && t.Status != sampler.Runnable

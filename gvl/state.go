@@ -5,15 +5,16 @@ type State uint8
 
 // The states, in the order of the screens and of stat's columns.
 const (
-	// Unknown: the evidence does not tell; Detail.Reason says why.
+	// Unknown: the evidence does not decide. Detail.Reason says why.
 	Unknown State = iota
 	// Running: holds the GVL and is not known to sleep in the kernel.
 	Running
-	// Stalled: holds the GVL and sleeps in the kernel, proven by a second look at the memory after the kernel's answer.
+	// Stalled: holds the GVL and sleeps in the kernel. A second reading of the memory after the kernel's answer proves
+	// it.
 	Stalled
 	// GC: holds the GVL and collects garbage.
 	GC
-	// Waiting: wants to run Ruby and can't; Detail.Wait says in which way.
+	// Waiting: wants to run Ruby and cannot. Detail.Wait says in which way.
 	Waiting
 	// Native: released the GVL and is on a CPU, or waits for one (StatNoCPU has that part).
 	Native
@@ -66,7 +67,7 @@ var (
 	InBars = ordered(func(r *stateRow) uint8 { return r.bar })
 	// InColumns is the order of stat's columns.
 	InColumns = [...]State{Running, Stalled, GC, Waiting, Native, IO, Lock, Parked, Sleeping, Unknown}
-	// OnPages is their order in bars and legends of HTML pages: what works or is kept from it first, who rests last.
+	// OnPages is the order in bars and legends of HTML pages: work and waits for it first, rest last.
 	OnPages = ordered(func(r *stateRow) uint8 { return r.page })
 )
 
@@ -78,7 +79,6 @@ func ordered(place func(*stateRow) uint8) (list [NumStates]State) {
 	return list
 }
 
-// row returns what there is to say of a state.
 func (s State) row() *stateRow {
 	if s >= NumStates {
 		s = Unknown
@@ -113,8 +113,7 @@ func (s State) Held() bool { return s == Running || s == Stalled || s == GC }
 // Released reports whether a thread in this state neither holds the GVL nor wants it.
 func (s State) Released() bool { return s >= Native && s < NumStates }
 
-// Idle reports whether the state is rest rather than trouble: parked and sleeping threads are left out of the wall
-// flamegraph unless asked for.
+// Idle reports whether the state is rest rather than trouble. The wall flamegraph leaves such threads out unless asked.
 func (s State) Idle() bool { return s == Parked || s == Sleeping }
 
 // Works reports whether a thread in the state works or is kept from it. IO counts as neither, because a server that waits for a
@@ -138,10 +137,9 @@ type WaitKind uint8
 const (
 	// WaitQueue: in the ractor's queue for the GVL.
 	WaitQueue WaitKind = iota
-	// WaitHandover: chosen as the next holder, not running yet; the time until the operating system wakes it.
+	// WaitHandover: chosen as the next holder, until the operating system wakes it.
 	WaitHandover
-	// WaitYield: gave the GVL up after its time slice and is about to queue again, or is about to queue for the first
-	// time.
+	// WaitYield: gave the GVL up after its time slice and is about to queue, or is about to queue for the first time.
 	WaitYield
 	// WaitCPUSlot: has the right to run and lacks a native thread (M:N), or is at another ractor's GC barrier.
 	WaitCPUSlot

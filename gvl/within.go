@@ -15,17 +15,17 @@ const (
 // maxWithinFrames bounds the frames that are looked at for where the main thread is.
 const maxWithinFrames = 2000
 
-// within finds out in what code beside the program's course the main thread is. It remembers the last stack.
+// within finds out whether the main thread is in code outside the program's course. It remembers the last stack.
 type within struct {
 	stack sampler.StackID
 	root  bool
 	text  string
 }
 
-// wordsOf looks at the main thread's frames. The outermost frame of a program is its file, <main>: only what Ruby calls at the end of the
-// program has a block there, unless a fiber runs. In a process that was forked by a thread other than the main one, the thread's own block
-// is there: a call of fork above it shows that. And some C functions call no blocks: one above them was called by Ruby, when a signal or a
-// finalizer was due.
+// wordsOf reads the main thread's frames. The outermost frame of a program is its file, <main>. Only what Ruby calls at
+// the end of the program has a block there, unless a fiber runs. In a process that a thread other than the main one
+// forked, the thread's own block is there, under a call of fork. And some C functions call no blocks: Ruby called a
+// block above them for a signal or a finalizer.
 func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {

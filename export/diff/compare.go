@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	weights "github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -45,7 +45,7 @@ func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, 
 	if err := m.Enough(metric); err != nil {
 		return Comparable{}, err
 	}
-	c := Comparable{About: report.ProcessName(m.Process), DurationNS: m.Weights.ToNS - m.Weights.FromNS, stacks: make(map[comparedKey]int64)}
+	c := Comparable{About: export.ProcessName(m.Process), DurationNS: m.Weights.ToNS - m.Weights.FromNS, stacks: make(map[comparedKey]int64)}
 	m = m.Marked()
 	value := m.Weights.Values(metric)
 	var frames []sampler.FrameID

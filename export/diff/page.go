@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/export/page"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -66,7 +66,7 @@ func (s *comparedStack) most() int64 { return max(s.v[0], s.v[1]) }
 func WriteHTMLDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	d := differenceBuilder{metric: metric, both: [2]*Comparable{&a, &b}, names: make(map[string]int), states: make(map[string]int)}
 	var data bytes.Buffer
-	if err := report.WriteCompactJSON(&data, d.build()); err != nil {
+	if err := export.WriteCompactJSON(&data, d.build()); err != nil {
 		return err
 	}
 	return page.Write(w, "difference · ddtop", data.Bytes(), differenceScripts)
@@ -108,10 +108,10 @@ func (d *differenceBuilder) build() *differenceData {
 		}
 	}
 	if cut > 0 {
-		o.Limits = append(o.Limits, "of stacks with "+report.Share(cut, total)+" of all the inner frames are cut in the flamegraph: there are too many different ones")
+		o.Limits = append(o.Limits, "of stacks with "+export.Share(cut, total)+" of all the inner frames are cut in the flamegraph: there are too many different ones")
 	}
 	if kept < total {
-		o.Limits = append(o.Limits, "the flamegraph has the "+units.Count(int64(len(list)))+" stacks that weigh most, "+report.Share(kept, total)+" of all; the tables have all")
+		o.Limits = append(o.Limits, "the flamegraph has the "+units.Count(int64(len(list)))+" stacks that weigh most, "+export.Share(kept, total)+" of all; the tables have all")
 	}
 	d.functions()
 	o.Nodes = d.tree.Flat(false)

@@ -8,11 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -55,7 +56,7 @@ func (n *Incident) data() ([]byte, error) {
 			}
 		}
 		var out bytes.Buffer
-		if err := report.WriteCompactJSON(&out, b.build()); err != nil {
+		if err := export.WriteCompactJSON(&out, b.build()); err != nil {
 			return nil, err
 		}
 		switch {
@@ -146,7 +147,7 @@ func (b *incidentBuilder) build() *incidentData {
 	for _, s := range n.collector.Served()[1:] {
 		name := s.Name
 		if name == "" {
-			name = report.UnknownOf(s.Kind.String())
+			name = export.UnknownOf(s.Kind.String())
 		}
 		o.Served = append(o.Served, b.words(name))
 	}
@@ -164,10 +165,10 @@ func (b *incidentBuilder) build() *incidentData {
 	o.Nodes, o.Lines = b.tree.Flat(false), b.lines.Flat(true)
 	o.Limits = n.limits()
 	if b.cutNS > 0 {
-		o.Limits = append(o.Limits, "of stacks with "+report.Share(b.cutNS, n.weights.allNS)+" of all time inner frames are left out: there are too many different ones, and these weigh least")
+		o.Limits = append(o.Limits, "of stacks with "+export.Share(b.cutNS, n.weights.allNS)+" of all time inner frames are left out: there are too many different ones, and these weigh least")
 	}
 	var text strings.Builder
-	if report.WriteStat(&text, n.stat, n.Notes...) == nil { // never fails: a Builder does not
+	if export.WriteStat(&text, n.stat, n.Notes...) == nil { // never fails: a Builder does not
 		o.Stat = text.String()
 	}
 	return o
@@ -195,7 +196,7 @@ func (b *incidentBuilder) textID(s string) int {
 
 func (b *incidentBuilder) addThreads() {
 	n := b.n
-	figures := make(map[sampler.ThreadID]*account.StatThread, len(n.stat.Threads))
+	figures := make(map[sampler.ThreadID]*report.StatThread, len(n.stat.Threads))
 	for i := range n.stat.Threads {
 		figures[n.stat.Threads[i].ID] = &n.stat.Threads[i]
 	}
@@ -215,7 +216,7 @@ func (b *incidentBuilder) addThreads() {
 				t.CPU = units.ProseDuration(*f.CPUNS)
 			}
 			if f.Waits.Count > 0 {
-				t.Waits = fmt.Sprintf("%s, p99 %s, longest %s", units.Plural(int(f.Waits.Count), "wait", "waits"), report.WaitSpan(f, f.Waits.P99()), report.WaitSpan(f, f.Waits.Max()))
+				t.Waits = fmt.Sprintf("%s, p99 %s, longest %s", units.Plural(int(f.Waits.Count), "wait", "waits"), export.WaitSpan(f, f.Waits.P99()), export.WaitSpan(f, f.Waits.Max()))
 			}
 			if f.Gone {
 				t.Name += " (gone)"
@@ -411,7 +412,7 @@ func lockText(l *account.Contended) string {
 // lockName is the class of a lock, and its address where that is known.
 func lockName(kind string, object uint64) string {
 	name := cmp.Or(kind, "lock")
-	if a := report.Address(object); a != nil {
+	if a := export.Address(object); a != nil {
 		name += " " + *a
 	}
 	return name

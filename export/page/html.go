@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
@@ -31,7 +31,7 @@ func WriteIncident(w io.Writer, n *Incident) error {
 	if err != nil {
 		return err
 	}
-	return Write(w, report.ProgramName(n.process)+" · ddtop", data, scripts)
+	return Write(w, export.ProgramName(n.process)+" · ddtop", data, scripts)
 }
 
 // Write writes a page: a document with nothing but a style, data, and scripts. data is JSON with <, > and & escaped.

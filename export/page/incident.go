@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -24,7 +25,7 @@ type Incident struct {
 	dumps     incidentDumps
 	gc        incidentGC
 
-	stat     account.Stat
+	stat     report.Stat
 	longest  []account.Request
 	finished bool
 	// Notes are what the user noted.

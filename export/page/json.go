@@ -3,7 +3,7 @@ package page
 import (
 	"math"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
@@ -273,7 +273,7 @@ func (n *Incident) facts() []incidentFact {
 			break // of many ractors the first few
 		}
 	}
-	add("CPU", report.CPUText(&s.Process), "of one CPU")
+	add("CPU", export.CPUText(&s.Process), "of one CPU")
 	if s.GC.Valid {
 		add("garbage collection", units.Percent(s.GC.Share), units.Count(int64(s.GC.Minor))+" minor, "+units.Count(int64(s.GC.Major))+" major")
 	}
@@ -289,10 +289,10 @@ func (n *Incident) limits() []string {
 	s := &n.stat
 	var out []string
 	add := func(text string) { out = append(out, text) }
-	add("sampled " + units.Count(int64(s.Samples)) + " times: " + report.RateText(s.Rate.Stack) + " stacks, " + report.RateText(s.Rate.Lock) + " lock; torn " +
+	add("sampled " + units.Count(int64(s.Samples)) + " times: " + export.RateText(s.Rate.Stack) + " stacks, " + export.RateText(s.Rate.Lock) + " lock; torn " +
 		units.Count(int64(s.Torn)) + ", retried " + units.Count(int64(s.Retried)) + ", partial " + units.Count(int64(s.Partial)) + ", failed " +
 		units.Count(int64(s.Failed)) + ", late " + units.Count(int64(s.Late)))
-	for _, text := range report.LacksText(&s.Quality.Lacks) {
+	for _, text := range export.LacksText(&s.Quality.Lacks) {
 		add(text)
 	}
 	if s.Lost > 0 {
@@ -314,7 +314,7 @@ func (n *Incident) limits() []string {
 		add(flamegraph.Printable(s.Self.PriorityNote))
 	}
 	if s.Self.Overhead != nil {
-		add("ddtop took " + report.SelfText(&s.Self) + "; " + report.OverheadText(&s.Self))
+		add("ddtop took " + export.SelfText(&s.Self) + "; " + export.OverheadText(&s.Self))
 	}
 	if n.process.LayoutNote != "" {
 		add(flamegraph.Printable(n.process.LayoutNote))

@@ -7,13 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -108,21 +109,21 @@ func (d *incidentDumps) thin() {
 
 func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 	out := incidentDump{atNS: s.TimeNS, locks: account.Locks(states), cycles: findings.Deadlocks(states)}
-	verdict := report.Verdicts(s, states)
+	verdict := export.Verdicts(s, states)
 	for i := range s.Ractors {
-		out.ractors = append(out.ractors, report.NewDumpRactor(&s.Ractors[i], s, verdict))
+		out.ractors = append(out.ractors, export.NewDumpRactor(&s.Ractors[i], s, verdict))
 	}
 	for i := range s.Threads {
 		t, v := &s.Threads[i], verdict(i)
 		one := dumpedThread{id: t.ID, state: v.State, lasted: v.DurationNS(), text: timelessText(v, d.dict), stack: t.Stack, resumer: slices.Clone(t.Resumers)}
-		one.notes = report.ThreadNotes(&report.DumpThread{
+		one.notes = export.ThreadNotes(&report.DumpThread{
 			Failed: t.Quality&sampler.StackFailed != 0, Stale: t.Quality&sampler.StackFresh == 0 && t.Stack != 0, Partial: t.Quality&sampler.StackPartial != 0,
 			Truncated: t.Quality&sampler.StackTruncated != 0, Omitted: t.Omitted, Frames: make([]report.DumpFrame, min(int(t.Stack), 1)),
 		})
 		if q, ok := account.ServingOf(t.Serving, v.AtNS, d.dict); ok {
-			words := report.Tellings(&q)
+			words := export.Tellings(&q)
 			if q.Number != 0 {
-				words = append([]string{"serves " + report.ServingName(&q) + " for " + report.AgeText(&q)}, words...)
+				words = append([]string{"serves " + export.ServingName(&q) + " for " + export.AgeText(&q)}, words...)
 			}
 			one.serving = strings.Join(words, " · ")
 		}

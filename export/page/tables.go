@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -77,7 +78,7 @@ func (b *incidentBuilder) addBlame() {
 	s := &b.n.stat
 	b.out.Blame, b.out.Waits = []incidentCharge{}, []incidentWait{}
 	if s.Blame.TotalNS > 0 {
-		b.out.Blamed = units.ProseDuration(s.Blame.TotalNS) + " of waiting for the GVL, of all threads together: " + strings.Join(report.BlameParts(&s.Blame), ", ")
+		b.out.Blamed = units.ProseDuration(s.Blame.TotalNS) + " of waiting for the GVL, of all threads together: " + strings.Join(export.BlameParts(&s.Blame), ", ")
 	}
 	for _, p := range s.Blame.Frames {
 		label := p.Label
@@ -85,7 +86,7 @@ func (b *incidentBuilder) addBlame() {
 			label = p.Caller
 		}
 		b.out.Blame = append(b.out.Blame, incidentCharge{
-			Text: b.words(report.PlaceText(p)), Share: p.Share, Words: units.ProseDuration(p.NS), Thread: b.thread(p.Thread), Function: b.named(label),
+			Text: b.words(export.PlaceText(p)), Share: p.Share, Words: units.ProseDuration(p.NS), Thread: b.thread(p.Thread), Function: b.named(label),
 		})
 	}
 	for _, w := range s.LongestWaits {
@@ -102,18 +103,18 @@ func (b *incidentBuilder) addRequests() {
 	b.out.Routes, b.out.Longest, b.out.Running = []incidentRoute{}, []incidentLong{}, []incidentLong{}
 	for i := range r.Endpoints {
 		e := &r.Endpoints[i]
-		name := report.EndpointName(e)
+		name := export.EndpointName(e)
 		b.out.Routes = append(b.out.Routes, incidentRoute{
 			Name: b.words(name), Served: b.served(name), Kind: e.Kind, Ended: e.Ended, Running: e.Running, Rate: e.PerSecond,
-			P50: incidentSpan{e.P50NS, report.EndpointSpan(e, e.P50NS)}, P95: incidentSpan{e.P95NS, report.EndpointSpan(e, e.P95NS)},
-			Max: incidentSpan{e.LongestNS, report.LongestText(e)}, NS: e.NS.Array(), Where: b.words(report.WhereText(&e.NS, e.FiberNS, e.Peers)), Blame: e.BlameShare,
+			P50: incidentSpan{e.P50NS, export.EndpointSpan(e, e.P50NS)}, P95: incidentSpan{e.P95NS, export.EndpointSpan(e, e.P95NS)},
+			Max: incidentSpan{e.LongestNS, export.LongestText(e)}, NS: e.NS.Array(), Where: b.words(export.WhereText(&e.NS, e.FiberNS, e.Peers)), Blame: e.BlameShare,
 		})
 	}
 	for i := range b.n.longest {
 		q := &b.n.longest[i]
 		name := q.Work.Endpoint
 		if name == "" {
-			name = report.UnknownOf(q.Work.Kind.String())
+			name = export.UnknownOf(q.Work.Kind.String())
 		}
 		if q.Work.Values != "" {
 			name += " (" + q.Work.Values + ")"
@@ -122,8 +123,8 @@ func (b *incidentBuilder) addRequests() {
 		if q.AtLeast || q.InProgress {
 			took = "≥" + took
 		}
-		ns := account.StatesOf(q.NS)
-		x := incidentLong{Name: b.words(name), FromNS: b.n.since(q.FromNS), Took: incidentSpan{q.DurationNS(), took}, Thread: b.thread(q.Thread), NS: q.NS, Where: report.WhereText(&ns, q.FiberNS, nil)}
+		ns := report.StatesOf(q.NS)
+		x := incidentLong{Name: b.words(name), FromNS: b.n.since(q.FromNS), Took: incidentSpan{q.DurationNS(), took}, Thread: b.thread(q.Thread), NS: q.NS, Where: export.WhereText(&ns, q.FiberNS, nil)}
 		if q.InProgress {
 			x.Words = "in progress at the end"
 		}
@@ -136,8 +137,8 @@ func (b *incidentBuilder) addRequests() {
 			words = "suspended: its thread works for others"
 		}
 		b.out.Running = append(b.out.Running, incidentLong{
-			Name: b.words(report.ServingName(&q.StatServing)), FromNS: b.n.since(b.n.lanes.lastNS - q.AgeNS), Took: incidentSpan{q.AgeNS, report.AgeText(&q.StatServing)},
-			Thread: b.thread(q.Thread), NS: q.NS.Array(), Where: b.words(words), Words: b.words(strings.Join(report.Tellings(&q.StatServing), " · ")),
+			Name: b.words(export.ServingName(&q.StatServing)), FromNS: b.n.since(b.n.lanes.lastNS - q.AgeNS), Took: incidentSpan{q.AgeNS, export.AgeText(&q.StatServing)},
+			Thread: b.thread(q.Thread), NS: q.NS.Array(), Where: b.words(words), Words: b.words(strings.Join(export.Tellings(&q.StatServing), " · ")),
 		})
 	}
 }
@@ -168,7 +169,7 @@ func (b *incidentBuilder) parties(all map[sampler.ThreadID]int64, named []sample
 		if id != 0 {
 			name = b.words(b.name(id))
 		}
-		parts = append(parts, name+" "+report.Share(all[id], whole))
+		parts = append(parts, name+" "+export.Share(all[id], whole))
 	}
 	if n := len(all) - len(named); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", n))
@@ -185,26 +186,26 @@ func (b *incidentBuilder) addGC() {
 		return
 	}
 	add("collections", units.Count(int64(g.Count)), fmt.Sprintf("%d minor, %d major", g.Minor, g.Major))
-	add("time in it", units.ProseDuration(g.NS), report.Share(g.NS, b.n.stat.DurationNS)+" of the time")
+	add("time in it", units.ProseDuration(g.NS), export.Share(g.NS, b.n.stat.DurationNS)+" of the time")
 	if g.Allocated > 0 {
-		add("objects allocated", report.CountText(float64(g.Allocated)), report.CountText(g.AllocatedPerSecond)+" a second")
+		add("objects allocated", export.CountText(float64(g.Allocated)), export.CountText(g.AllocatedPerSecond)+" a second")
 	}
-	if reasons := report.ReasonsText(g); reasons != "" {
+	if reasons := export.ReasonsText(g); reasons != "" {
 		add("started by", reasons, "")
 	}
 	if g.Figures != nil {
-		if text := strings.TrimPrefix(report.HeapText(g.Figures), "; "); text != "" {
+		if text := strings.TrimPrefix(export.HeapText(g.Figures), "; "); text != "" {
 			add("heap at the end", text, "")
 		}
 	}
 	for _, p := range g.Triggers {
 		if p.Label != "" {
-			o.Triggers = append(o.Triggers, incidentPlace{b.words(report.GCPlaceText(&p.StatCode)), fmt.Sprintf("%d seen, %d probably", p.Seen, p.Probable)})
+			o.Triggers = append(o.Triggers, incidentPlace{b.words(export.GCPlaceText(&p.StatCode)), fmt.Sprintf("%d seen, %d probably", p.Seen, p.Probable)})
 		}
 	}
 	for _, p := range g.Payers {
 		if p.Label != "" {
-			o.Payers = append(o.Payers, incidentPlace{b.words(report.GCPlaceText(&p.StatCode)), units.Percent(p.Share) + ", " + units.ProseDuration(p.NS)})
+			o.Payers = append(o.Payers, incidentPlace{b.words(export.GCPlaceText(&p.StatCode)), units.Percent(p.Share) + ", " + units.ProseDuration(p.NS)})
 		}
 	}
 	for _, c := range b.n.gc.List {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -77,7 +77,7 @@ func WriteCallgrind(w io.Writer, m Measured, _ flamegraph.Metric) error {
 		c.add(&e)
 	}
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "# callgrind format\nversion: 1\ncreator: ddtop\npid: %d\ncmd: %s\n", m.Process.PID, callgrindName(report.ProgramName(m.Process)))
+	fmt.Fprintf(out, "# callgrind format\nversion: 1\ncreator: ddtop\npid: %d\ncmd: %s\n", m.Process.PID, callgrindName(export.ProgramName(m.Process)))
 	for _, text := range comments(m) {
 		fmt.Fprintf(out, "desc: %s\n", callgrindName(text))
 	}

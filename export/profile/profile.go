@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
@@ -111,7 +111,7 @@ func (m Measured) Enough(metric flamegraph.Metric) error {
 func Profile(m Measured) (*profile.Profile, error) {
 	m = m.Marked()
 	b := profileBuilder{
-		m: m, mapping: &profile.Mapping{ID: 1, File: report.ProgramName(m.Process), HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
+		m: m, mapping: &profile.Mapping{ID: 1, File: export.ProgramName(m.Process), HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
 		functions: make(map[flamegraph.FuncKey]*profile.Function),
 		locations: make(map[sampler.FrameID]*profile.Location),
 		byLine:    make(map[lineKey]*profile.Location),

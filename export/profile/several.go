@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
@@ -74,7 +74,7 @@ func WriteCollapsedOf(w io.Writer, list []Measured, metric flamegraph.Metric) er
 		if err := WriteCollapsed(&b, m, metric); err != nil {
 			return err
 		}
-		prefix := CollapsedName(fmt.Sprintf("%s [%d]", report.ProgramName(m.Process), m.Process.PID)) + ";"
+		prefix := CollapsedName(fmt.Sprintf("%s [%d]", export.ProgramName(m.Process), m.Process.PID)) + ";"
 		for line := range bytes.Lines(b.Bytes()) {
 			if _, err := fmt.Fprintf(w, "%s%s", prefix, line); err != nil {
 				return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/exporttest"
 )
 
@@ -64,7 +64,7 @@ func TestCollapsedAndSpeedscopeOfSeveralProcesses(t *testing.T) {
 	if err := WriteCollapsedOf(&all, list, 0); err != nil {
 		t.Fatal(err)
 	}
-	title := report.ProgramName(list[0].Process)
+	title := export.ProgramName(list[0].Process)
 	var want strings.Builder
 	for _, pid := range []int{11, 12} {
 		for line := range strings.Lines(one.String()) {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
@@ -60,7 +60,7 @@ func WriteSpeedscopeOf(w io.Writer, list []Measured, metric flamegraph.Metric) e
 		Shared: speedscopeShared{Frames: []speedscopeFrame{}}, Profiles: []speedscopeProfile{},
 	}
 	if len(list) > 0 {
-		f.Name = report.ProgramName(list[0].Process)
+		f.Name = export.ProgramName(list[0].Process)
 	}
 	index := make(map[speedscopeFrame]int)
 	frame := func(sf speedscopeFrame) int {
@@ -83,11 +83,11 @@ func WriteSpeedscopeOf(w io.Writer, list []Measured, metric flamegraph.Metric) e
 		}
 		prefix := ""
 		if len(list) > 1 {
-			prefix = fmt.Sprintf("%s [%d] ", report.ProgramName(m.Process), m.Process.PID)
+			prefix = fmt.Sprintf("%s [%d] ", export.ProgramName(m.Process), m.Process.PID)
 		}
 		f.add(m, metric, prefix, unit, frame)
 	}
-	return report.WriteCompactJSON(w, f)
+	return export.WriteCompactJSON(w, f)
 }
 
 // add adds the profiles of a process's threads.

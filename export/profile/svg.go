@@ -3,7 +3,7 @@ package profile
 import (
 	"io"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 )
@@ -20,6 +20,6 @@ func WriteFlamegraph(w io.Writer, m Measured, metric flamegraph.Metric) error {
 		o.States = flamegraph.AllStates &^ flamegraph.States(gvl.Parked, gvl.Sleeping)
 		what += " without parked and sleeping threads"
 	}
-	title := report.ProgramName(m.Process) + " · " + what + " · " + m.Process.WallTime(m.Weights.FromNS).Format("2006-01-02 15:04:05")
+	title := export.ProgramName(m.Process) + " · " + what + " · " + m.Process.WallTime(m.Weights.FromNS).Format("2006-01-02 15:04:05")
 	return flamegraph.NewBuilder(m.Dict.Marked()).Build(m.Weights, o).WriteSVG(w, title)
 }

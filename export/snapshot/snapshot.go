@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	weights "github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/flamegraph"
 )
@@ -37,7 +37,7 @@ type Snapshot struct {
 	PID     int
 	At      time.Time
 	Profile *weights.Measured
-	Dump    *report.Dump
+	Dump    *export.Dump
 	Tree    *flamegraph.Tree
 	// SVGTitle is the flamegraph's heading.
 	SVGTitle string

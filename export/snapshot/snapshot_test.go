@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	weights "github.com/ddtop/ddtop/export/profile"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/exporttest"
@@ -19,7 +19,7 @@ func fullSnapshot() Snapshot {
 	s := exporttest.NewShop()
 	m := weights.Measured{Process: s.Proc, Dict: s.Dict, Weights: s.Weights}
 	return Snapshot{
-		Program: "order-service", PID: 4242, At: time.Date(2026, 11, 20, 14, 3, 22, 0, time.UTC), Profile: &m, Dump: report.NewDump(s.Proc, s.Dict, s.Sample, s.States),
+		Program: "order-service", PID: 4242, At: time.Date(2026, 11, 20, 14, 3, 22, 0, time.UTC), Profile: &m, Dump: export.NewDump(s.Proc, s.Dict, s.Sample, s.States),
 		Tree: flamegraph.NewBuilder(s.Dict).Build(s.Weights, flamegraph.Options{}), Screen: demoScreen(), Summary: "# what is wrong\n",
 	}
 }

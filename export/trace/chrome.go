@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
@@ -147,7 +147,7 @@ func (o *chromeWriter) next() {
 func (o *chromeWriter) value(v any) {
 	text, err := json.Marshal(v)
 	if o.err = cmp.Or(o.err, err); o.err == nil {
-		_, o.err = report.ASCIIControls(o.w).Write(text)
+		_, o.err = export.ASCIIControls(o.w).Write(text)
 	}
 }
 
@@ -213,7 +213,7 @@ func (c *chromeProcess) add(e chromeEvent) {
 // write writes the names of all tracks, and then each track in the order of time.
 func (c *chromeProcess) write() {
 	t := c.t
-	c.add(chromeEvent{Name: "process_name", Phase: chromeMetadata, Args: map[string]any{"name": report.ProgramName(c.t.process)}})
+	c.add(chromeEvent{Name: "process_name", Phase: chromeMetadata, Args: map[string]any{"name": export.ProgramName(c.t.process)}})
 	ractors, threads := slices.Sorted(maps.Keys(t.locks)), t.ordered()
 	for i, ractor := range ractors {
 		name := "GVL"

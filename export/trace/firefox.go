@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
@@ -210,7 +210,7 @@ func WriteFirefox(w io.Writer, list []*Trace) error {
 	for _, t := range list {
 		p.addProcess(t, base)
 	}
-	return report.WriteCompactJSON(w, &p)
+	return export.WriteCompactJSON(w, &p)
 }
 
 // traceStart returns when the first sample of all was taken, CLOCK_MONOTONIC in ns and by the wall clock.
@@ -248,14 +248,14 @@ func firefoxMetaOf(list []*Trace, start time.Time) firefoxMeta {
 			m.Interval = 1e3 / p.StackRate
 		}
 		m.LogicalCPUs, m.OSCPU = max(m.LogicalCPUs, p.CPUs), p.Machine
-		e := firefoxExtra{Label: fmt.Sprintf("%s, pid %d", report.ProgramName(p), p.PID), Entries: []firefoxExtraEntry{{"Ruby", "string", flamegraph.Printable(p.RubyDescription)}}}
+		e := firefoxExtra{Label: fmt.Sprintf("%s, pid %d", export.ProgramName(p), p.PID), Entries: []firefoxExtraEntry{{"Ruby", "string", flamegraph.Printable(p.RubyDescription)}}}
 		for _, c := range t.comments() {
 			e.Entries = append(e.Entries, firefoxExtraEntry{"Missing", "string", c})
 		}
 		m.Extra = append(m.Extra, e)
 	}
 	if len(list) == 1 {
-		m.Product = report.ProgramName(list[0].process)
+		m.Product = export.ProgramName(list[0].process)
 	}
 	return m
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/internal/units"
@@ -40,7 +40,7 @@ func newFirefoxBuilder(t *Trace, th *traceThread, base int64) *firefoxBuilder {
 	info, _ := dict.Thread(th.id)
 	out := &firefoxThread{
 		Name: flamegraph.Printable(gvl.ThreadName(th.id, dict)), Main: info.Main, PID: strconv.Itoa(t.process.PID), TID: tidOf(th.id, info),
-		ProcessName: report.ProgramName(t.process), ProcessType: "default", PausedRanges: []struct{}{}, Strings: []string{},
+		ProcessName: export.ProgramName(t.process), ProcessType: "default", PausedRanges: []struct{}{}, Strings: []string{},
 		Samples:       firefoxSamples{WeightType: "tracing-ms"},
 		Stacks:        newFirefoxTable("prefix", "frame"),
 		Frames:        newFirefoxTable("address", "inlineDepth", "category", "subcategory", "func", "nativeSymbol", "innerWindowID", "implementation", "line", "column"),

@@ -7,10 +7,11 @@ import (
 	"slices"
 	"time"
 
-	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -73,10 +74,10 @@ type (
 		From   int64            `json:"begin_ns"`
 		To     int64            `json:"end_ns"`
 		// Resolution says how exactly the begin is known, in ns; 0: exactly.
-		Resolution int64                `json:"resolution_ns"`
-		Stack      *sampler.StackID     `json:"stack"`
-		Detail     map[string]any       `json:"detail"`
-		Request    *account.StatServing `json:"request"`
+		Resolution int64               `json:"resolution_ns"`
+		Stack      *sampler.StackID    `json:"stack"`
+		Detail     map[string]any      `json:"detail"`
+		Request    *report.StatServing `json:"request"`
 	}
 	intervalsWait struct {
 		Type string `json:"type"` // wait
@@ -160,7 +161,7 @@ type Intervals struct {
 // ddtop's.
 func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, version string) *Intervals {
 	x := &Intervals{
-		dict: dict, stream: s, enc: json.NewEncoder(report.ASCIIControls(w)), threads: make(map[sampler.ThreadID]sampler.ThreadInfo),
+		dict: dict, stream: s, enc: json.NewEncoder(export.ASCIIControls(w)), threads: make(map[sampler.ThreadID]sampler.ThreadInfo),
 		frames: make(map[sampler.FrameID]struct{}), stacks: make(map[sampler.StackID]struct{}), held: make(map[sampler.RactorID]gvl.LockInterval),
 	}
 	s.Attach(x)

@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGoneThreads is how many ended threads an Account keeps apart; those that end later are summed into their ractor
-// only and counted in Stat.ThreadsOmitted.
+// maxGoneThreads is how many ended threads an Account keeps apart. Later ones are summed into their ractor and counted
+// in Stat.ThreadsOmitted.
 const maxGoneThreads = 10_000
 
-// threadTotals is one thread's totals, as far as its time is settled.
+// threadTotals is what is settled of one thread, or of several together.
 type threadTotals struct {
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -20,14 +20,14 @@ type threadTotals struct {
 	main   bool
 	gone   bool
 
-	// What each sample looks at stands side by side, before the sums.
+	// Each sample reads these, so they come first, side by side.
 	waitedAtRead bool
 	inRead       bool      // stateRead holds
 	stateRead    gvl.State // at the last reading
 
 	cpuAtNS, cpuNS, delayNS          int64 // the last reading
 	cpuSumNS, delaySumNS, waitDelayN int64
-	// cpuKnown: the counters were read twice, so that the sums say something.
+	// cpuKnown is set if the counters were read twice.
 	cpuKnown bool
 
 	ns     [gvl.NumStates]int64
@@ -36,18 +36,8 @@ type threadTotals struct {
 	afterNS [gvl.NumStates]int64
 	hist    gvl.Lengths
 
-	// noCPUNS is what of the delay lies between two readings that both found the thread in that state.
+	// noCPUNS is the part of the delay between two readings that both found the thread in that state.
 	noCPUNS [gvl.NumStates]int64
-}
-
-// ractorTotals sums the threads of a ractor that are no longer kept apart.
-type ractorTotals struct {
-	id      sampler.RactorID
-	ns      [gvl.NumStates]int64
-	waitNS  [gvl.NumWaitKinds]int64
-	afterNS [gvl.NumStates]int64
-	delay   int64
-	hist    gvl.Lengths
 }
 
 // Account totals a whole run: what `ddtop stat` prints. It is a Consumer and not safe for concurrent use.
@@ -60,16 +50,16 @@ type Account struct {
 	gone    []threadTotals
 	omitted int
 	longest waitList
-	// short is of the threads that no sample listed, all together.
+	// short has all threads that no sample listed.
 	short   threadTotals
 	maxID   sampler.ThreadID
-	ractors []ractorTotals
+	ractors []threadTotals // of threads that are not kept apart, by ractor
 
 	startNS, lastNS     int64
 	samples, stackTicks uint64
 	gcNS                int64
 	firstGC, lastGC     sampler.GC
-	// firstClasses and lastClasses are the estimates of allocations at the begin and the end; nil: none.
+	// firstClasses and lastClasses estimate allocations at the begin and the end. They are nil if there is no estimate.
 	firstClasses, lastClasses *sampler.AllocClasses
 	gc                        gcAccount
 	firstHeap, lastHeap       sampler.GCDetail
@@ -78,7 +68,8 @@ type Account struct {
 	stoppedNS, frozenNS int64
 	lastSelf            sampler.Self
 	lowered             bool // at any time, the rates
-	// sampledNS is the time of so many steps between samples of which not every change of the GVL is known.
+	// sampledNS is the length of sampledSteps steps between samples that do not have every change of the GVL, exactNS
+	// the time that has.
 	sampledNS, sampledSteps int64
 	quality                 sampler.Quality
 	exactNS                 int64 // of which every one is
@@ -87,17 +78,15 @@ type Account struct {
 	pauses                  pauseTotals
 }
 
-// New returns an Account of a stream of the target p. Names come from dict, which may be nil.
+// New returns an Account of a stream of the target p. dict may be nil.
 func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary) *Account {
 	a := &Account{proc: p, dict: dict, stream: s, gc: newGCAccount()}
 	s.Attach(a)
 	return a
 }
 
-// Interval adds a stretch of a thread's time.
 func (a *Account) Interval(i *gvl.Interval) { a.threads[i.Slot].add(i) }
 
-// Waited counts a wait.
 func (a *Account) Waited(w *gvl.Wait) {
 	t := &a.short
 	if w.Slot >= 0 {
@@ -107,7 +96,7 @@ func (a *Account) Waited(w *gvl.Wait) {
 	a.longest.add(w)
 }
 
-// Lock adds what threads that no sample listed had of a GVL: they have no intervals.
+// Lock adds the holds and waits of threads that no sample listed. They have no intervals.
 func (a *Account) Lock(i *gvl.LockInterval) {
 	a.short.ractor = i.Ractor
 	if i.Unlisted.Holds {
@@ -119,19 +108,17 @@ func (a *Account) Lock(i *gvl.LockInterval) {
 	a.short.afterNS[gvl.Unknown] += ns
 }
 
-// Collecting adds time inside the collector.
 func (a *Account) Collecting(i *gvl.GCInterval) {
 	a.gcNS += i.NS()
 	a.gc.pay(i.Stack, i.Mode, i.NS())
 }
 
-// Ended keeps the totals of a thread that has ended.
 func (a *Account) Ended(slot int, _ int64) {
 	a.retire(&a.threads[slot])
 	a.threads[slot] = threadTotals{}
 }
 
-// Tick adds what a sample counts. In the steady state nothing is allocated.
+// Tick adds what a sample counts. In the steady state it allocates nothing.
 func (a *Account) Tick(k *gvl.Tick) {
 	a.tickProcess(k)
 	a.gc.tick(k)
@@ -154,7 +141,6 @@ func (a *Account) Tick(k *gvl.Tick) {
 	}
 }
 
-// add adds a stretch of time.
 func (t *threadTotals) add(i *gvl.Interval) {
 	d := i.NS()
 	t.ns[i.State] += d
@@ -164,8 +150,8 @@ func (t *threadTotals) add(i *gvl.Interval) {
 	}
 }
 
-// newTotals returns the totals of a thread that was not in the last sample: its old ones when it was listed before, for
-// a list read in part can miss a thread for a moment. Ids are given in order, so a new thread has a higher one than any.
+// newTotals returns the totals of a thread that was not in the last sample. It returns the old ones if the thread was
+// listed before: a list read in part can miss a thread for a moment. IDs grow, so a new thread has the highest one.
 func (a *Account) newTotals(ts *gvl.ThreadState) threadTotals {
 	if ts.Thread > a.maxID {
 		a.maxID = ts.Thread
@@ -281,21 +267,16 @@ func (a *Account) retire(t *threadTotals) {
 		return
 	}
 	a.omitted++
-	r := a.ractor(t.ractor)
-	r.add(t)
-}
-
-func (a *Account) ractor(id sampler.RactorID) *ractorTotals {
-	for i := range a.ractors {
-		if a.ractors[i].id == id {
-			return &a.ractors[i]
-		}
+	i := slices.IndexFunc(a.ractors, func(r threadTotals) bool { return r.ractor == t.ractor })
+	if i < 0 {
+		i = len(a.ractors)
+		a.ractors = append(a.ractors, threadTotals{ractor: t.ractor})
 	}
-	a.ractors = append(a.ractors, ractorTotals{id: id})
-	return &a.ractors[len(a.ractors)-1]
+	a.ractors[i].merge(t)
 }
 
-func (r *ractorTotals) add(t *threadTotals) {
+// merge adds the times and waits of a thread.
+func (r *threadTotals) merge(t *threadTotals) {
 	for i, v := range t.ns {
 		r.ns[i] += v
 	}
@@ -305,6 +286,6 @@ func (r *ractorTotals) add(t *threadTotals) {
 	for i, v := range t.afterNS {
 		r.afterNS[i] += v
 	}
-	r.delay += t.waitDelayN
+	r.waitDelayN += t.waitDelayN
 	r.hist.Merge(&t.hist)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -233,7 +234,7 @@ func TestNoCPUByState(t *testing.T) {
 	step(native(), 20*gvltest.MS)
 	step(native(), 23*gvltest.MS) // 3 of native
 	th := x.a.Stat().Threads[0]
-	if want := (StatNoCPU{Running: 9 * gvltest.MS, Native: 7 * gvltest.MS}); th.NoCPU != want || *th.RunDelayNS != 22*gvltest.MS {
+	if want := (report.StatNoCPU{Running: 9 * gvltest.MS, Native: 7 * gvltest.MS}); th.NoCPU != want || *th.RunDelayNS != 22*gvltest.MS {
 		t.Errorf("%+v of %d, want %+v of %d; %+v", th.NoCPU, *th.RunDelayNS, want, 22*gvltest.MS, th.NS)
 	}
 }

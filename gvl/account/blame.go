@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxBlameEntries bounds the holders (thread, stack, kind) kept apart over a whole run; the rest is summed.
+	// maxBlameEntries bounds the holders (thread, stack, kind) kept apart over a whole run.
 	maxBlameEntries = 1 << 16
-	// MaxBlameWindowNS is the longest window that Top can look back, other than the whole run.
+	// MaxBlameWindowNS is the longest window of Top, other than the whole run.
 	MaxBlameWindowNS = 120e9
 	blameBucketNS    = 1e9
 	// maxBlameRecent bounds the holders kept apart in each second of the recent past.
@@ -20,19 +20,19 @@ const (
 	blameBuckets   = MaxBlameWindowNS/blameBucketNS + 1
 )
 
-// BlameEntry is waiting time charged to one holder of the GVL, thread·ns: 2 threads waiting 1 s make 2 s.
+// BlameEntry is waiting time charged to one holder of the GVL, in thread·ns: 2 threads waiting 1 s make 2 s.
 type BlameEntry struct {
-	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). In entries by
-	// frame, Thread is the one charged most, in those by thread and frame Kind too.
+	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). If entries are
+	// grouped, they are from the largest charge.
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	Kind   gvl.State
-	// Frame is the innermost frame of Stack; 0 when no stack was known.
+	// Frame is the innermost frame of Stack.
 	Frame sampler.FrameID
-	// NS is the waiting time charged, Share its part of the whole waiting time of the period (0 to 1).
+	// Share is the part of the whole waiting time of the period (0 to 1).
 	NS    int64
 	Share float64
-	// HeldNS is how long the entry held the GVL while somebody waited.
+	// HeldNS is how long the entry held the GVL while a thread waited.
 	HeldNS int64
 }
 
@@ -41,25 +41,22 @@ type BlameBy uint8
 
 // The groupings of Top.
 const (
-	// blameByStack: one entry for each thread, stack and kind.
+	// ByStack: one entry for each thread, stack and kind.
 	ByStack BlameBy = iota
-	// blameByThread: one entry for each holder; Stack is the one charged most.
+	// ByThread: one entry for each holder.
 	ByThread
-	// blameByFrame: one entry for each innermost frame; Stack is the one charged most.
+	// ByFrame: one entry for each innermost frame.
 	ByFrame
 )
 
-// BlameReport is the waiting of a period and who caused it: TotalNS = NobodyNS + OtherNS + the NS of all entries (of
-// which Entries holds the largest).
+// BlameReport is the waiting of a period, in thread·ns, and its causes: TotalNS = NobodyNS + OtherNS + the NS of all
+// entries, of which Entries has the largest.
 type BlameReport struct {
-	// TotalNS is the waiting time of all threads, thread·ns.
 	TotalNS int64
-	// NobodyNS is the part of it in which no thread held the GVL (hand-over, mostly), or the holder was stopped by a
-	// signal or a debugger.
+	// In NobodyNS no thread held the GVL (hand-over, mostly), or a signal or a debugger had stopped the holder.
 	NobodyNS int64
-	// OtherNS is the part charged to holders beyond the limit on entries kept, and to threads that no sample listed.
+	// OtherNS is charged to holders beyond the limit, and to threads that no sample listed.
 	OtherNS int64
-	// Entries are ordered by NS, largest first.
 	Entries []BlameEntry
 }
 
@@ -77,7 +74,7 @@ type blameSum struct {
 	frame      sampler.FrameID // the stack's innermost
 }
 
-// blameBucket sums one second, or the whole run. Keys with thread 0 mean that nobody held the GVL.
+// blameBucket sums one second, or the whole run. Thread 0 in a key means that no thread held the GVL.
 type blameBucket struct {
 	second int64
 	sums   map[blameKey]blameSum
@@ -104,8 +101,8 @@ func (b *blameBucket) add(k blameKey, ns, held int64, limit int, dict *sampler.D
 	b.sums[k] = s
 }
 
-// Blame charges the time that threads wait for the GVL to the code that holds it. The charges and what was waited
-// while nobody held it equal the waiting time of all threads. It is a Consumer and not safe for concurrent use.
+// Blame charges the time that threads wait for the GVL to the code that holds it. It is a Consumer and not safe for
+// concurrent use.
 type Blame struct {
 	gvl.Ignore
 	dict   *sampler.Dictionary
@@ -113,21 +110,20 @@ type Blame struct {
 	run    blameBucket
 	recent []blameBucket
 	second int64 // the newest
-	// charges counts them. window is what several of the recent seconds have together, as one judgement of the findings asks for it
-	// again and again.
+	// charges counts them. window caches a sum of recent seconds: the findings ask for it again and again.
 	charges uint64
 	window  blameWindow
 	groups  map[blameKey]blameGroup // of the report being made
 }
 
-// blameWindow is the sum of the seconds from first to last, made when so many charges had been made.
+// blameWindow is the sum of the seconds from first to last, after so many charges.
 type blameWindow struct {
 	first, last int64
 	charges     uint64
 	sum         blameBucket
 }
 
-// NewBlame returns a Blame of a stream, whose IDs point into dict.
+// NewBlame returns the Blame of a stream whose IDs point into dict.
 func NewBlame(s *stream.Stream, dict *sampler.Dictionary) *Blame {
 	b := &Blame{dict: dict, stream: s, recent: make([]blameBucket, blameBuckets), groups: make(map[blameKey]blameGroup)}
 	b.run.sums = make(map[blameKey]blameSum)
@@ -138,7 +134,7 @@ func NewBlame(s *stream.Stream, dict *sampler.Dictionary) *Blame {
 	return b
 }
 
-// Lock charges a stretch of time of a ractor's GVL.
+// Lock charges a period of a ractor's GVL.
 func (b *Blame) Lock(i *gvl.LockInterval) {
 	if i.Waiters == 0 {
 		return
@@ -164,10 +160,8 @@ func (b *Blame) Lock(i *gvl.LockInterval) {
 	}
 }
 
-// Tick moves on to the second of a sample.
 func (b *Blame) Tick(k *gvl.Tick) { b.second = k.ToNS / blameBucketNS }
 
-// bucket returns the bucket of a second.
 func (b *Blame) bucket(second int64) *blameBucket {
 	k := &b.recent[second%int64(len(b.recent))]
 	if k.second != second {
@@ -177,8 +171,8 @@ func (b *Blame) bucket(second int64) *blameBucket {
 	return k
 }
 
-// Top returns the n largest entries of the last windowNS (whole seconds, the current one included; at most
-// MaxBlameWindowNS), or of the whole run with 0.
+// Top returns the n largest entries of the last windowNS, in whole seconds with the current one, or of the whole run if
+// windowNS is 0.
 func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 	var rep BlameReport
 	clear(b.groups)
@@ -202,12 +196,11 @@ func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 	return rep
 }
 
-// compareCharges has the largest first.
 func compareCharges(x, y BlameEntry) int {
 	return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Kind, y.Kind))
 }
 
-// sumsOf returns the sum of the last windowNS, or of the whole run with 0: see top. It is valid until the next call or charge.
+// sumsOf returns the sum of a window, as Top. It is valid until the next call or charge.
 func (b *Blame) sumsOf(windowNS int64) *blameBucket {
 	b.stream.SettleLocks()
 	if windowNS <= 0 {
@@ -242,7 +235,6 @@ type blameGroup struct {
 	most  int64
 }
 
-// collect adds a bucket's sums to the groups.
 func (b *Blame) collect(rep *BlameReport, k *blameBucket, by BlameBy) {
 	rep.OtherNS += k.other
 	rep.TotalNS += k.other

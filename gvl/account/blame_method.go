@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// culpritShare of a thread's charges must be under a method for it to be named.
+	// culpritShare is the part of a thread's charges under a method from which on the method is named.
 	culpritShare = .7
-	// innerShare of them must be in one C function for it to be named too.
+	// innerShare is the same for one C function.
 	innerShare = .5
-	// maxCulpritStacks bounds the stacks looked at, those charged most first.
+	// maxCulpritStacks bounds the stacks that count, the most charged ones.
 	maxCulpritStacks = 256
 )
 
-// Method names the code for which a thread is charged within the last windowNS (0: the whole run): the innermost method
-// that most of the charge is under, and the C function most of it is in, "Reports#build → JSON.generate"; "" when no
-// stack is known. It says more than the one stack charged most where a method does many things in turn. A method of the
-// program itself that most of the charge is under stands in the place of a library's.
+// Method names the code for which a thread is charged within the last windowNS, or in the whole run if that is 0:
+// "Reports#build → JSON.generate". It is the innermost method that most of the charge is under, and the C function that
+// most of it is in. That says more than one stack if a method does many things in turn. A method of the program itself
+// is named rather than a library's. It is empty if no stack is known.
 func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	if b.dict == nil {
 		return ""
@@ -85,7 +85,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	return code.Join(own, best, c)
 }
 
-// stacksOf returns what a thread is charged for, by stack and kind: the maxCulpritStacks that are charged most, largest first.
+// stacksOf returns a thread's charges by stack and kind, the largest first.
 func (b *Blame) stacksOf(thread sampler.ThreadID, windowNS int64) []BlameEntry {
 	var out []BlameEntry
 	for k, s := range b.sumsOf(windowNS).sums {

@@ -1,4 +1,3 @@
 // Package account adds up what a stream delivers: the totals of threads, waits and the collector (Account), the
-// threads that made others wait (Blame), locks, requests and jobs, and the lines of `ddtop stat --interval`. It has
-// the types that `ddtop stat` writes as JSON.
+// threads that made others wait (Blame), locks, requests and jobs, and the lines of `ddtop stat --interval`.
 package account

@@ -5,14 +5,13 @@ import "github.com/ddtop/ddtop/sampler"
 // OtherEndpoints stands for the endpoints beyond those that EndedCounts keeps apart.
 const OtherEndpoints = "(other)"
 
-// EndedCounts counts the requests and jobs that end, by endpoint. Each counts once, under the route or class that was
-// known of it last. If none became known, it does not count. EndedCounts counts the same as Requests but remembers no
-// requests, so it can measure for weeks. A request shorter than the time between two readings of stacks may be missed.
-// EndedCounts is not safe for concurrent use.
+// EndedCounts counts the requests and jobs that end, by the endpoint that was known last. It counts the same as
+// Requests but remembers no requests, so it can measure for weeks. A request shorter than the time between two readings
+// of stacks may be missed. EndedCounts is not safe for concurrent use.
 type EndedCounts struct {
 	dict *sampler.Dictionary
 	open map[sampler.WorkNumber]*countedRequest
-	// of are the requests that threads had last, so that most are found without asking the Dictionary.
+	// of are the requests that threads had last, so that most are found without the Dictionary.
 	of     map[sampler.ThreadID]servedBy
 	round  uint64
 	counts map[string]int64
@@ -28,7 +27,7 @@ type servedBy struct {
 // countedRequest is a request in progress.
 type countedRequest struct {
 	work sampler.Work
-	// seenNS is when a thread worked for it last, by the reading of a round; since then there were so many readings.
+	// seenNS is when a thread last worked for it, round the reading. readings counts later readings.
 	seenNS   int64
 	round    uint64
 	readings int
@@ -42,7 +41,7 @@ func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
 	}
 }
 
-// Feed takes the next sample. Only those that read stacks say for whom threads work.
+// Feed takes the next sample. Only samples that read stacks show what threads work for.
 func (c *EndedCounts) Feed(s *sampler.Sample) {
 	if s.Depth != sampler.StackTick {
 		return
@@ -80,9 +79,8 @@ func (c *EndedCounts) Feed(s *sampler.Sample) {
 	}
 }
 
-// find returns the request of an ID with what is known of it now; nil where it means nothing, or there are too many. One that had
-// been counted and is worked for again, which happens where reading failed, would be counted again: a thread's next request
-// has another number, so what comes back after its end is rare.
+// find returns the request of an ID, or nil if the ID means nothing or there are too many. A request that was counted
+// and comes back counts again. That is rare, because a thread's next request has another number.
 func (c *EndedCounts) find(id sampler.WorkID) *countedRequest {
 	w := c.dict.Work(id)
 	q := c.open[w.Number]
@@ -107,7 +105,7 @@ func (c *EndedCounts) count(endpoint string) {
 	c.counts[endpoint]++
 }
 
-// Take returns how many have ended since the last call, by endpoint; nil: none. The map is the caller's.
+// Take returns how many have ended since the last call, by endpoint. It is nil if none has. The caller owns the map.
 func (c *EndedCounts) Take() map[string]int64 {
 	if len(c.counts) == 0 {
 		return nil

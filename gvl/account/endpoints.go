@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// maxEndpoints bounds the endpoints kept apart over a whole run, maxSecondEndpoints those in each second; what is beyond is "other".
+	// maxEndpoints bounds the endpoints kept apart over a whole run, maxSecondEndpoints in each second. The rest is
+	// "other".
 	maxEndpoints       = 1024
 	maxSecondEndpoints = 128
-	// maxEndpointSeconds bounds the seconds for which endpoints are told apart: 15 minutes.
+	// maxEndpointSeconds bounds the seconds for which endpoints are kept apart: 15 minutes.
 	maxEndpointSeconds = 900
-	// maxRequestSeconds bounds the seconds kept of a request in progress, until its last endpoint is known. Past it the earlier half
-	// is charged to the endpoint known then.
+	// maxRequestSeconds bounds the seconds kept of a request in progress, until its last endpoint is known. Past it the
+	// earlier half is charged to the endpoint known then.
 	maxRequestSeconds = 64
 )
 
@@ -34,8 +35,8 @@ type peerTime struct {
 	ns    int64
 }
 
-// peerSums is time in io by peer. Of more than maxSumPeers those with least make way: whoever has more than one part in maxSumPeers of
-// all the time is among them, with that much less than it had at most (Misra and Gries, "Finding repeated elements", 1982).
+// peerSums is time in io by peer. If there are more than maxSumPeers, those with the least time make way. Peers with
+// more than one part in maxSumPeers of all the time are kept (Misra and Gries, "Finding repeated elements", 1982).
 type peerSums []peerTime
 
 func (p *peerSums) add(group uint32, ns int64) {
@@ -70,7 +71,6 @@ func (p *peerSums) merge(o peerSums) {
 	}
 }
 
-// list returns those with most, the longest first.
 func (p peerSums) list() []peerTime {
 	if len(p) == 0 {
 		return nil
@@ -89,7 +89,6 @@ type endpointSecond struct {
 	fiberNS int64
 }
 
-// add adds a charge of ns.
 func (s *endpointSecond) add(c *requestCharge, ns int64) {
 	if c.waiters > 0 {
 		s.blameNS += c.waiters * ns
@@ -112,7 +111,8 @@ func (s *endpointSecond) merge(o *endpointSecond) {
 	s.fiberNS += o.fiberNS
 }
 
-// bySecond calls fn with the parts of a charge in each second, the last maxRequestSeconds; the first of them has what is before.
+// bySecond calls fn with the part of a charge in each of the last maxRequestSeconds. The first part has the time before
+// that, too.
 func (c requestCharge) bySecond(fn func(second int64, part *requestCharge)) {
 	part := c
 	last := (c.toNS - 1) / 1e9
@@ -149,7 +149,6 @@ type endpointSum struct {
 	slackNS        int64 // of all durations together
 }
 
-// seen counts one of its requests.
 func (s *endpointSum) seen(q *Request) {
 	if q.InProgress {
 		s.running++
@@ -188,7 +187,7 @@ type endpointTable struct {
 	sums   map[endpointKey]*endpointSum
 }
 
-// sum returns the sum of an endpoint, that of "other" where there are limit of them.
+// sum returns the sum of an endpoint, or of "other" if there are limit of them.
 func (t *endpointTable) sum(k endpointKey, limit int) *endpointSum {
 	s := t.sums[k]
 	if other := (endpointKey{other: true}); s == nil && k != other && len(t.sums) >= limit {
@@ -219,7 +218,7 @@ func newEndpointSums(keepNS int64) endpointSums {
 	return e
 }
 
-// recentOf returns the table of a second; nil where it is kept no more.
+// recentOf returns the table of a second, or nil if it is too old.
 func (e *endpointSums) recentOf(second int64) *endpointTable {
 	t := &e.recent[second%int64(len(e.recent))]
 	if t.second > second {
@@ -231,7 +230,6 @@ func (e *endpointSums) recentOf(second int64) *endpointTable {
 	return t
 }
 
-// add adds time of a second.
 func (e *endpointSums) add(k endpointKey, s *endpointSecond) {
 	e.run.sum(k, maxEndpoints).endpointSecond.merge(s)
 	if t := e.recentOf(s.at); t != nil {
@@ -239,7 +237,6 @@ func (e *endpointSums) add(k endpointKey, s *endpointSecond) {
 	}
 }
 
-// charge adds a stretch of time.
 func (e *endpointSums) charge(k endpointKey, c *requestCharge) {
 	c.bySecond(func(second int64, part *requestCharge) {
 		s := endpointSecond{at: second}
@@ -260,7 +257,7 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
-// ToldSince returns from when on Endpoints tells of a stretch of time; all: that is its begin, or the first sample.
+// ToldSince returns since when Endpoints knows a period. all is set if that is the period's begin, or the first sample.
 func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	fromNS = max(fromNS, r.firstNS)
 	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9
@@ -270,16 +267,16 @@ func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	return kept, false
 }
 
-// EndpointsOf returns the endpoints in the last windowNS before the last sample, and the length of that time in ns. It
-// leaves out what happened before fromNS.
+// EndpointsOf returns the endpoints in the last windowNS before the last sample but not before fromNS, and the length
+// of that time.
 func (r *Requests) EndpointsOf(windowNS, fromNS int64) (list []Endpoint, spanNS int64) {
 	from := max((r.nowNS/1e9-windowNS/1e9)*1e9, fromNS/1e9*1e9, r.firstNS)
 	return r.Endpoints(from, r.nowNS), r.nowNS - from
 }
 
-// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the time
-// begins with the first sample. The endpoint with the most time comes first, and the sum of all endpoints beyond the
-// limits last. The caller owns the slice.
+// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the time begins
+// with the first sample. The endpoint with the most time comes first, and the sum of all beyond the limits last. The
+// caller owns the slice.
 func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	r.stream.SettleLocks()
 	whole := fromNS <= r.firstNS && toNS >= r.nowNS
@@ -331,8 +328,8 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	return out
 }
 
-// addOpen adds requests that have not been charged yet: their time in the seconds from first to last, and where they had begun
-// by toNS, themselves.
+// addOpen adds requests that are not charged yet: their time in the seconds from first to last, and the requests that
+// had begun by toNS.
 func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
 	for _, q := range r.open {
 		s := all.sum(keyOf(&q.Work), maxEndpoints)
@@ -363,7 +360,6 @@ func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
 	})
 }
 
-// compareEndpoints has those with most time first.
 func compareEndpoints(a, b Endpoint) int {
 	if a.Other != b.Other {
 		if a.Other {

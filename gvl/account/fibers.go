@@ -6,20 +6,19 @@ import (
 )
 
 const (
-	// lackingLooks is how many looks at the fibers that wait must lack a request until it has ended: in one of them its fiber may have run.
-	// cutLooks is the same of looks that may lack more.
+	// lackingLooks is how many readings of the fibers that wait must lack a request until it has ended: its fiber may
+	// have run in one of them. cutLooks is the same for readings that may lack more.
 	lackingLooks, cutLooks = 2, 4
-	// staleNS is for how long, in ns, a fiber is taken to wait still that no look says anything of: there are none while fibers cannot
-	// be looked at.
+	// staleNS is for how long, in ns, a fiber counts as waiting without a reading: there are none while fibers cannot
+	// be read.
 	staleNS = int64(60e9)
-	// lookBehindNS is how far behind the time of the sample that has it a look may end, in ns: it goes on while its tick does.
+	// lookBehindNS is how far after its sample's time a reading may end, in ns: it goes on while its tick does.
 	lookBehindNS = int64(10e6)
 )
 
-// fiberLooks is what Requests knows of the looks at fibers that wait.
+// fiberLooks is what Requests knows of the readings of fibers that wait.
 type fiberLooks struct {
-	last *sampler.Fibers
-	// number counts them.
+	last   *sampler.Fibers
 	number int
 	// switches are the threads of which a fiber once waited for a request: what they leave may wait, until they end.
 	switches map[sampler.ThreadID]bool
@@ -27,16 +26,16 @@ type fiberLooks struct {
 
 // fiberWait is what is known of the fiber that waits for a request while no thread works for it.
 type fiberWait struct {
-	// freeNS is up to when its time is charged, that of threads too: from then on its fiber waits, if it does.
+	// freeNS is until when the request's time is charged. From then on its fiber waits, if it does.
 	freeNS int64
-	// look is the number of the last look that had it, lacking how many had not since.
+	// look is the number of the last reading that had the fiber, lacking how many have not since.
 	look, lacking int
 }
 
-// stale reports whether nothing was said of the fiber for too long; time in which nothing was sampled does not count.
+// stale reports whether no reading had the fiber for too long. Time without samples does not count.
 func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
 
-// Fibers returns the last look at the fibers that wait, and its age in ns. It returns nil if there was none. Callers
+// Fibers returns the last reading of the fibers that wait, and its age in ns. It returns nil if there was none. Callers
 // must not change the result.
 func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
 	if r.looks.last == nil {
@@ -45,7 +44,7 @@ func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
 	return r.looks.last, max(r.nowNS-r.looks.last.AtNS, 0)
 }
 
-// lookAt takes over a look at the fibers that wait.
+// lookAt takes a reading of the fibers that wait.
 func (r *Requests) lookAt(look *sampler.Fibers) {
 	l := &r.looks
 	if l.last = look; look == nil {
@@ -101,7 +100,8 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	q.Now, q.Serving, q.Stack = gvl.ThreadState{}, x.Serving, x.Stack
 }
 
-// lacks notes that a look has no fiber that waits for a request which one waited for, or which its thread has left for another.
+// lacks notes that a reading has no fiber for a request that a fiber waited for, or that its thread has left for
+// another.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {
@@ -122,7 +122,7 @@ func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	q.Waits, q.fiber = false, false
 }
 
-// chargeWait charges a request with the time in which its fiber waited, up to a time.
+// chargeWait charges a request with the time in which its fiber waited.
 func (r *Requests) chargeWait(q *openRequest, toNS int64) {
 	if c := (requestCharge{fromNS: q.wait.freeNS, toNS: toNS, fiber: true}); c.toNS > c.fromNS {
 		q.add(&c)
@@ -131,7 +131,7 @@ func (r *Requests) chargeWait(q *openRequest, toNS int64) {
 	}
 }
 
-// resumes notes time of a thread that works for a request: up to its begin its fiber waited, if it did.
+// resumes notes a thread's time for a request. If its fiber waited, it waited until then.
 func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	if q.Waits && q.threads == 0 {
 		r.chargeWait(q, c.fromNS)
@@ -139,7 +139,7 @@ func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	q.wait.freeNS = max(q.wait.freeNS, c.toNS)
 }
 
-// skipWaits leaves out time of which nothing is known.
+// skipWaits leaves out time without samples.
 func (r *Requests) skipWaits(toNS int64) {
 	for _, q := range r.open {
 		if q.Waits {
@@ -148,7 +148,7 @@ func (r *Requests) skipWaits(toNS int64) {
 	}
 }
 
-// waits is what is not charged yet of a request's wait, up to a time; ok is false where there is nothing.
+// waits is the part of a request's wait that is not charged yet. ok is false if there is none.
 func (q *openRequest) waits(toNS int64) (c requestCharge, ok bool) {
 	c = requestCharge{fromNS: q.wait.freeNS, toNS: min(toNS, q.wait.freeNS+staleNS), fiber: true}
 	return c, q.Waits && q.threads == 0 && q.wait.lacking == 0 && c.toNS > c.fromNS

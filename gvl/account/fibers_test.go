@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -70,7 +71,7 @@ func (f *fiberStory) locks(since int, next sampler.WorkID) {
 	f.now = from
 }
 
-func (f *fiberStory) only(t *testing.T) (StatRequests, StatEndpoint) {
+func (f *fiberStory) only(t *testing.T) (report.StatRequests, report.StatEndpoint) {
 	t.Helper()
 	r := f.m.requests()
 	if len(r.Endpoints) != 1 {

@@ -6,19 +6,19 @@ import (
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
-	// maxGCStacks bounds the stacks kept apart of those that start or pay collections; what exceeds it is counted as not
-	// known.
+	// maxGCStacks bounds the stacks that start or pay collections and are kept apart.
 	maxGCStacks = 4096
-	// maxStatGC is how many places a Stat lists as starting collections, and as paying for them.
+	// maxStatGC bounds the places in each list of a Stat.
 	maxStatGC = 10
 )
 
-// gcAccount counts collections by reason, and by the code that starts them and that pays for them. Two different things:
-// lazy sweeping and incremental marking are paid by whoever allocates next (docs/internals/gc.md#whether-it-runs).
+// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them. Lazy
+// sweeping and incremental marking are paid by the next code that allocates (docs/internals/gc.md#whether-it-runs).
 type gcAccount struct {
 	known    bool
 	count    uint64
@@ -27,16 +27,16 @@ type gcAccount struct {
 	// lost and lostNS are starts and time of stacks beyond maxGCStacks.
 	lost   uint64
 	lostNS int64
-	// byTrigger and byMajor count cycles by the words of their reason; missed are those whose reason was overwritten by
-	// the next one's before it was read.
+	// byTrigger and byMajor count cycles by the words of their reason. missed counts cycles whose reason the next one
+	// overwrote.
 	byTrigger [len(gcTriggers) + 1]uint64
 	byMajor   [len(gcMajors) + 1]uint64
 	missed    uint64
 	phaseNS   [4]int64
 }
 
-// gcStarts are the cycles that began in a stack: those that still went on when they were seen, and those that were over,
-// which began there or shortly before.
+// gcStarts counts cycles that began in a stack. seen were still in progress when they were seen. probable had ended by
+// then: they began there or shortly before.
 type gcStarts struct{ seen, probable uint64 }
 
 var (
@@ -48,7 +48,7 @@ func newGCAccount() gcAccount {
 	return gcAccount{triggers: make(map[sampler.StackID]gcStarts), payers: make(map[sampler.StackID]int64)}
 }
 
-// tick counts the cycles that began since the last sample. In the steady state it allocates nothing.
+// tick counts the cycles that began since the last sample.
 func (g *gcAccount) tick(k *gvl.Tick) {
 	gc := &k.GC
 	if gc.Valid && g.known && gc.Count > g.count {
@@ -69,8 +69,7 @@ func (g *gcAccount) pay(stack sampler.StackID, mode sampler.GCMode, ns int64) {
 	g.payers[stack] += ns
 }
 
-// start counts n cycles that began since the last sample. Only the last one's reason is known; the stack is known when
-// it is still in the collector, and likely when it is not.
+// start counts n cycles that began since the last sample. Only the last one's reason is known.
 func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known bool) {
 	g.missed += n - 1
 	g.byTrigger[wordIndex(gcTriggers[:], sampler.GCTrigger(gc.Reason))]++
@@ -88,7 +87,7 @@ func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known
 	g.triggers[stack] = t
 }
 
-// wordIndex is the place of a word, or that behind the last one.
+// wordIndex is the index of a word, or len(words).
 func wordIndex(words []string, w string) int {
 	if i := slices.Index(words, w); i >= 0 {
 		return i
@@ -96,99 +95,53 @@ func wordIndex(words []string, w string) int {
 	return len(words)
 }
 
-// StatGCPhases is the time inside the collector by what it did, as sampled; they sum to StatGC.NS except for gaps.
-type StatGCPhases struct {
-	Mark    int64 `json:"mark"`
-	Sweep   int64 `json:"sweep"`
-	Compact int64 `json:"compact"`
-	// Other is set-up and the updating of references after compaction.
-	Other int64 `json:"other"`
-}
-
-// StatGCBy counts collections by what started them, in Ruby's words (docs/reference/json.md).
-type StatGCBy struct {
-	NewObj uint64 `json:"newobj"`
-	Malloc uint64 `json:"malloc"`
-	Method uint64 `json:"method"`
-	CAPI   uint64 `json:"capi"`
-	Stress uint64 `json:"stress"`
-	// Unknown cycles were followed by the next one before their reason was read.
-	Unknown uint64 `json:"unknown"`
-}
-
-// StatGCMajorBy counts major collections by why they were major ones, in Ruby's words.
-type StatGCMajorBy struct {
-	NoFree    uint64 `json:"nofree"`
-	OldGen    uint64 `json:"oldgen"`
-	Shady     uint64 `json:"shady"`
-	Force     uint64 `json:"force"`
-	OldMalloc uint64 `json:"oldmalloc"`
-}
-
-// StatGCTrigger is code in which collections began. Seen counts the collections that were still going on when they
-// were first seen. Probable counts those that had ended by then: they began in this code or shortly before.
-type StatGCTrigger struct {
-	StatCode
-	Seen     uint64 `json:"seen"`
-	Probable uint64 `json:"probable"`
-}
-
-// StatGCPayer is code whose thread was inside the collector for NS, Share (0 to 1) of the time inside it.
-type StatGCPayer struct {
-	StatCode
-	NS    int64   `json:"ns"`
-	Share float64 `json:"share"`
-}
-
-// fill adds what was counted to a Stat.
-func (g *gcAccount) fill(s *StatGC, dict *sampler.Dictionary) {
+func (g *gcAccount) fill(s *report.StatGC, dict *sampler.Dictionary) {
 	t := &g.byTrigger
-	s.By = StatGCBy{NewObj: t[0], Malloc: t[1], Method: t[2], CAPI: t[3], Stress: t[4], Unknown: t[5] + g.missed}
+	s.By = report.StatGCBy{NewObj: t[0], Malloc: t[1], Method: t[2], CAPI: t[3], Stress: t[4], Unknown: t[5] + g.missed}
 	m := &g.byMajor
-	s.MajorBy = StatGCMajorBy{NoFree: m[0], OldGen: m[1], Shady: m[2], Force: m[3], OldMalloc: m[4]}
-	s.PhaseNS = StatGCPhases{
+	s.MajorBy = report.StatGCMajorBy{NoFree: m[0], OldGen: m[1], Shady: m[2], Force: m[3], OldMalloc: m[4]}
+	s.PhaseNS = report.StatGCPhases{
 		Mark: g.phaseNS[sampler.GCMarking], Sweep: g.phaseNS[sampler.GCSweeping], Compact: g.phaseNS[sampler.GCCompacting],
 		Other: g.phaseNS[sampler.GCIdle],
 	}
-	starts := make(map[StatCode]gcStarts)
+	starts := make(map[report.StatCode]gcStarts)
 	for stack, n := range g.triggers {
 		p := gcPlace(dict, stack)
 		sum := starts[p]
 		starts[p] = gcStarts{sum.seen + n.seen, sum.probable + n.probable}
 	}
 	for p, n := range starts {
-		s.Triggers = append(s.Triggers, StatGCTrigger{p, n.seen, n.probable})
+		s.Triggers = append(s.Triggers, report.StatGCTrigger{StatCode: p, Seen: n.seen, Probable: n.probable})
 	}
-	slices.SortFunc(s.Triggers, func(x, y StatGCTrigger) int {
+	slices.SortFunc(s.Triggers, func(x, y report.StatGCTrigger) int {
 		return cmp.Or(cmp.Compare(y.Seen+y.Probable, x.Seen+x.Probable), comparePlaces(x.StatCode, y.StatCode))
 	})
-	paid, total := make(map[StatCode]int64), g.lostNS
+	paid, total := make(map[report.StatCode]int64), g.lostNS
 	for stack, ns := range g.payers {
 		paid[gcPlace(dict, stack)] += ns
 		total += ns
 	}
 	for p, ns := range paid {
-		s.Payers = append(s.Payers, StatGCPayer{p, ns, gvl.Ratio(ns, total)})
+		s.Payers = append(s.Payers, report.StatGCPayer{StatCode: p, NS: ns, Share: gvl.Ratio(ns, total)})
 	}
-	slices.SortFunc(s.Payers, func(x, y StatGCPayer) int {
+	slices.SortFunc(s.Payers, func(x, y report.StatGCPayer) int {
 		return cmp.Or(cmp.Compare(y.NS, x.NS), comparePlaces(x.StatCode, y.StatCode))
 	})
-	s.Triggers = append([]StatGCTrigger{}, s.Triggers[:min(len(s.Triggers), maxStatGC)]...)
-	s.Payers = append([]StatGCPayer{}, s.Payers[:min(len(s.Payers), maxStatGC)]...)
+	s.Triggers = append([]report.StatGCTrigger{}, s.Triggers[:min(len(s.Triggers), maxStatGC)]...)
+	s.Payers = append([]report.StatGCPayer{}, s.Payers[:min(len(s.Payers), maxStatGC)]...)
 }
 
-func comparePlaces(x, y StatCode) int {
+func comparePlaces(x, y report.StatCode) int {
 	return cmp.Or(cmp.Compare(x.Label, y.Label), cmp.Compare(x.Path, y.Path), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Caller, y.Caller),
-		cmp.Compare(x.mark, y.mark))
+		cmp.Compare(x.Mark, y.Mark))
 }
 
-// builtIn reports whether a frame is Ruby's own: a C function, or GC.start itself, which is written in Ruby.
+// builtIn reports whether a frame is Ruby's own: a C function, or a method like GC.start, which is written in Ruby.
 func builtIn(f *sampler.Frame) bool { return f.C || strings.HasPrefix(f.Path, "<internal:") }
 
-// gcPlace names the code of a stack.
-func gcPlace(dict *sampler.Dictionary, stack sampler.StackID) StatCode {
+func gcPlace(dict *sampler.Dictionary, stack sampler.StackID) report.StatCode {
 	if dict == nil || stack == 0 {
-		return StatCode{}
+		return report.StatCode{}
 	}
 	_, id := dict.Stack(stack)
 	return codeOf(dict, id, stack, builtIn)

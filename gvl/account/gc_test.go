@@ -5,6 +5,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -63,25 +64,25 @@ func TestGCAccount(t *testing.T) {
 	if g.Count != 5 || g.Minor != 3 || g.Major != 2 || g.Allocated != 4000 || g.NS != 3e6 {
 		t.Errorf("%+v", g)
 	}
-	if want := (StatGCBy{NewObj: 1, Malloc: 1, Method: 1, Unknown: 2}); g.By != want {
+	if want := (report.StatGCBy{NewObj: 1, Malloc: 1, Method: 1, Unknown: 2}); g.By != want {
 		t.Errorf("by %+v, want %+v", g.By, want)
 	}
-	if want := (StatGCMajorBy{Force: 1, OldMalloc: 1}); g.MajorBy != want {
+	if want := (report.StatGCMajorBy{Force: 1, OldMalloc: 1}); g.MajorBy != want {
 		t.Errorf("major by %+v, want %+v", g.MajorBy, want)
 	}
-	if want := (StatGCPhases{Mark: 1e6, Sweep: 2e6}); g.PhaseNS != want || want.Mark+want.Sweep != g.NS {
+	if want := (report.StatGCPhases{Mark: 1e6, Sweep: 2e6}); g.PhaseNS != want || want.Mark+want.Sweep != g.NS {
 		t.Errorf("phases %+v, want %+v", g.PhaseNS, want)
 	}
-	triggers := []StatGCTrigger{
-		{StatCode{Label: "A#make", Path: "a.rb", Line: 3}, 0, 4},
-		{StatCode{Label: "GC.start", Path: "a.rb", Line: 3, Caller: "A#tidy"}, 1, 0},
+	triggers := []report.StatGCTrigger{
+		{StatCode: report.StatCode{Label: "A#make", Path: "a.rb", Line: 3}, Probable: 4},
+		{StatCode: report.StatCode{Label: "GC.start", Path: "a.rb", Line: 3, Caller: "A#tidy"}, Seen: 1},
 	}
 	if len(g.Triggers) != 2 || g.Triggers[0] != triggers[0] || g.Triggers[1] != triggers[1] {
 		t.Errorf("triggers %+v", g.Triggers)
 	}
-	payers := []StatGCPayer{
-		{StatCode{Label: "GC.start", Path: "a.rb", Line: 3, Caller: "A#tidy"}, 2e6, 2. / 3},
-		{StatCode{Label: "Array#dup", Path: "a.rb", Line: 3, Caller: "A#copy"}, 1e6, 1. / 3},
+	payers := []report.StatGCPayer{
+		{StatCode: report.StatCode{Label: "GC.start", Path: "a.rb", Line: 3, Caller: "A#tidy"}, NS: 2e6, Share: 2. / 3},
+		{StatCode: report.StatCode{Label: "Array#dup", Path: "a.rb", Line: 3, Caller: "A#copy"}, NS: 1e6, Share: 1. / 3},
 	}
 	if len(g.Payers) != 2 || g.Payers[0] != payers[0] || g.Payers[1] != payers[1] {
 		t.Errorf("payers %+v", g.Payers)
@@ -120,14 +121,14 @@ func TestGCAccountMoved(t *testing.T) {
 
 func TestFiguresOf(t *testing.T) {
 	var d sampler.GCDetail
-	if FiguresOf(&d) != nil {
+	if report.FiguresOf(&d) != nil {
 		t.Error("figures of nothing")
 	}
 	for _, f := range d.Fields() {
 		*f = sampler.GCUnknown
 	}
 	d.AtNS, d.Live, d.NextMajor, d.HeapCount = 5, 0, sampler.GCMajorByOldGen|sampler.GCMajorByOldMalloc, 2
-	f := FiguresOf(&d)
+	f := report.FiguresOf(&d)
 	if f.AtNS != 5 || f.Live == nil || *f.Live != 0 || f.Freed != nil || *f.NeedMajorBy != "oldgen" || len(f.Heaps) != 2 {
 		t.Errorf("%+v", f)
 	}

@@ -5,115 +5,40 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatLine is a line of `ddtop stat --interval`: what happened in one interval. The field names are a contract.
-// Durations are in ns. Fields that end with _monotonic_ns are CLOCK_MONOTONIC.
-type StatLine struct {
-	PID        int    `json:"pid"`
-	StartNS    int64  `json:"start_monotonic_ns"`
-	EndNS      int64  `json:"end_monotonic_ns"`
-	DurationNS int64  `json:"duration_ns"`
-	Samples    uint64 `json:"samples"`
-	// Threads is how many threads there were at the last sample.
-	Threads int `json:"threads"`
-	// NS is the time of all threads by state. HeldShare is the share of the time in which the GVLs of all ractors were
-	// held, added up: it is 1 if one GVL was held all the time. WaitingMean is the mean number of threads that waited
-	// for a GVL.
-	NS          StatStates `json:"ns"`
-	HeldShare   OrNull     `json:"held_share"`
-	WaitingMean OrNull     `json:"waiting_mean"`
-	Waits       LineWaits  `json:"waits"`
-	GC          LineGC     `json:"gc"`
-	// Allocated is objects; null where they can't be counted.
-	Allocated *uint64 `json:"allocated"`
-	// CPUShare is the CPU time of the process by elapsed time (1: one CPU); null where it was not read twice.
-	CPUShare *float64 `json:"cpu_share"`
-	// RSSBytes is the process's memory; 0: not known.
-	RSSBytes int64 `json:"rss_bytes"`
-	// ExactNS is for how much of the time every change of the GVL is known.
-	ExactNS int64 `json:"exact_ns"`
-	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if the figures
-	// have their least quality. A line has no figures of stacks and requests.
-	Lacks LineLacks `json:"lacks"`
-}
-
-// LineLacks says what kinds of figures of a line lack (sampler.LeastQualities).
-type LineLacks struct {
-	States *string `json:"states"`
-	Waits  *string `json:"waits"`
-}
-
-// LineWaits are the waits for the GVL that ended in the time of a line.
-type LineWaits struct {
-	Count int64 `json:"count"`
-	P50NS int64 `json:"p50_ns"`
-	P99NS int64 `json:"p99_ns"`
-	MaxNS int64 `json:"max_ns"`
-	// Bounds says which of the lengths are bounds.
-	Bounds LineBounds `json:"bounds"`
-	low    bool
-}
-
-// P99 is the length that 99 % of the waits did not exceed.
-func (w *LineWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w.Bounds.P99} }
-
-// Longest is the length of the longest wait.
-func (w *LineWaits) Longest() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
-
-// LineBounds says of lengths of waits what they are: the length, or a bound of it.
-type LineBounds struct {
-	P50 gvl.Bound `json:"p50"`
-	P99 gvl.Bound `json:"p99"`
-	Max gvl.Bound `json:"max"`
-}
-
-// LineGC are the collections that began in the time of a line, and the time inside the collector.
-type LineGC struct {
-	Count uint64  `json:"count"`
-	Minor uint64  `json:"minor"`
-	Major uint64  `json:"major"`
-	NS    int64   `json:"ns"`
-	Share float64 `json:"share"`
-	// unread: there were not two readings. low: the time has less than its least quality.
-	unread, low bool
-}
-
-// MaxLineLagNS is the longest time that a line waits for threads whose time is not settled. Time that is settled later
-// counts in the next line.
+// MaxLineLagNS is the longest time that a line waits for unsettled time. Later time counts in the next line.
 const MaxLineLagNS = 5_000_000_000
 
-// maxOpenLines bounds the lines that are not told yet: where nothing is read for long, the oldest are told as they are.
+// maxOpenLines bounds the unfinished lines. Past it the oldest are finished as they are.
 const maxOpenLines = 1000
 
-// maxLineRactors bounds the ractors that are told apart in one line.
 const maxLineRactors = 256
 
-// LineSums is what is known of the time of a line so far.
+// LineSums is what is known of the time of a line.
 type LineSums struct {
 	startNS, endNS int64
 	NS             [gvl.NumStates]int64
 	GCNS           int64
-	// HeldNS is what was held of the GVL of each ractor.
+	// HeldNS is the time in which each ractor's GVL was held.
 	HeldNS  []RactorNS
 	Waits   gvl.Lengths
 	samples uint64
-	// MissingNS is what nothing is known of.
+	// MissingNS is the time without samples.
 	MissingNS int64
-	// exactNS is that of which every change of the GVL is known.
+	// exactNS is the time of which every change of the GVL is known.
 	exactNS int64
 	Quality sampler.Quality
 	last    *lineEnd // at the last sample in it; nil: there was none
 }
 
-// RactorNS is time of a ractor, in ns.
 type RactorNS struct {
 	ID sampler.RactorID
 	NS int64
 }
 
-// AddRactor adds time of a ractor to a list of them.
 func AddRactor(list []RactorNS, id sampler.RactorID, ns int64) []RactorNS {
 	i := slices.IndexFunc(list, func(r RactorNS) bool { return r.ID == id })
 	if i < 0 {
@@ -126,7 +51,7 @@ func AddRactor(list []RactorNS, id sampler.RactorID, ns int64) []RactorNS {
 	return list
 }
 
-// lineEnd is what counts up.
+// lineEnd has the counters at the last sample of a line.
 type lineEnd struct {
 	threads      int
 	gc           sampler.GC
@@ -141,29 +66,29 @@ type Lines struct {
 	gvl.Ignore
 	proc   sampler.Process
 	length int64
-	out    func(StatLine, *LineSums)
+	out    func(report.StatLine, *LineSums)
 	open   []LineSums // in the order of time, without a gap
-	// settled is up to when the time of each slot is known; 0: there is no thread.
+	// settled is until when the time of each slot is known. It is zero if the slot has no thread.
 	settled []int64
 	before  *lineEnd   // at the end of the last line told; nil: none was
 	gc      sampler.GC // as it was last read: in some samples it can't be
 	lastNS  int64
 }
 
-// NewLines returns Lines of a stream of the target p that calls out for each stretch of the given length in ns.
-func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(StatLine)) *Lines {
-	return NewLinesWithSums(s, p, length, func(l StatLine, _ *LineSums) { out(l) })
+// NewLines returns the Lines of a stream of the target p. It calls out for each period of the given length in ns.
+func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine)) *Lines {
+	return NewLinesWithSums(s, p, length, func(l report.StatLine, _ *LineSums) { out(l) })
 }
 
 // NewLinesWithSums is like NewLines, but also passes out the sums that the line is made from. out may keep the sums.
-func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(StatLine, *LineSums)) *Lines {
+func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine, *LineSums)) *Lines {
 	l := &Lines{proc: p, length: length, out: out}
 	s.Attach(l)
 	return l
 }
 
-// eachLine calls visit with the lines that a stretch of time lies in, and with what of it lies there. Time before the first open one
-// counts in that.
+// eachLine calls visit with each line that a period overlaps, and the length of the overlap. Time before the first open
+// line counts in that line.
 func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) {
 	if len(l.open) == 0 || toNS <= fromNS {
 		return
@@ -191,7 +116,6 @@ func (l *Lines) reach(ns int64) {
 	}
 }
 
-// Interval adds a stretch of a thread's time.
 func (l *Lines) Interval(i *gvl.Interval) {
 	l.reach(i.ToNS)
 	l.eachLine(i.FromNS, i.ToNS, func(s *LineSums, ns int64) {
@@ -210,7 +134,7 @@ func (l *Lines) settle(slot int, ns int64) {
 	l.settled[slot] = ns
 }
 
-// Waited adds a wait to the line it ended in.
+// Waited adds a wait to the line in which it ended.
 func (l *Lines) Waited(w *gvl.Wait) {
 	l.reach(w.ToNS)
 	for i := range l.open {
@@ -221,7 +145,7 @@ func (l *Lines) Waited(w *gvl.Wait) {
 	}
 }
 
-// Lock adds what threads that no sample listed had of a GVL: they have no intervals.
+// Lock adds the holds and waits of threads that no sample listed. They have no intervals.
 func (l *Lines) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return
@@ -236,16 +160,13 @@ func (l *Lines) Lock(i *gvl.LockInterval) {
 	})
 }
 
-// Collecting adds time of the collector.
 func (l *Lines) Collecting(i *gvl.GCInterval) {
 	l.reach(i.ToNS)
 	l.eachLine(i.FromNS, i.ToNS, func(s *LineSums, ns int64) { s.GCNS += ns })
 }
 
-// Ended forgets a thread.
 func (l *Lines) Ended(slot int, _ int64) { l.settle(slot, 0) }
 
-// Tick tells the lines that are settled.
 func (l *Lines) Tick(t *gvl.Tick) {
 	if t.First {
 		l.open = append(l.open, LineSums{startNS: t.ToNS, endNS: t.ToNS + l.length})
@@ -285,7 +206,7 @@ func (l *Lines) Tick(t *gvl.Tick) {
 	}
 }
 
-// settledNS is up to when the time of all threads is known.
+// settledNS is until when the time of all threads is known.
 func (l *Lines) settledNS() int64 {
 	least := l.lastNS
 	for _, ns := range l.settled {
@@ -296,7 +217,7 @@ func (l *Lines) settledNS() int64 {
 	return least
 }
 
-// Finish tells the lines that are left, after the stream has finished. The last one ends with the last sample.
+// Finish reports the lines that are left, after the stream has finished. The last one ends with the last sample.
 func (l *Lines) Finish() {
 	for len(l.open) > 0 && l.open[0].startNS < l.lastNS {
 		l.tell(l.lastNS)
@@ -304,19 +225,19 @@ func (l *Lines) Finish() {
 	l.open = nil
 }
 
-// tell says what happened in the first open line, at a time: the line ends there if it is not over.
+// tell reports the first open line. If the line is not over, it ends at nowNS.
 func (l *Lines) tell(nowNS int64) {
 	s := &l.open[0]
 	endNS := min(s.endNS, nowNS)
 	ratioOf := func(ns int64) float64 { return gvl.Ratio(ns, endNS-s.startNS) }
-	line := StatLine{
+	line := report.StatLine{
 		PID: l.proc.PID, StartNS: s.startNS, EndNS: endNS, DurationNS: endNS - s.startNS, Samples: s.samples,
-		NS: StatesOf(s.NS), HeldShare: OrNull(ratioOf(s.NS[gvl.Running] + s.NS[gvl.Stalled] + s.NS[gvl.GC])), WaitingMean: OrNull(ratioOf(s.NS[gvl.Waiting])),
+		NS: report.StatesOf(s.NS), HeldShare: report.OrNull(ratioOf(s.NS[gvl.Running] + s.NS[gvl.Stalled] + s.NS[gvl.GC])), WaitingMean: report.OrNull(ratioOf(s.NS[gvl.Waiting])),
 		ExactNS: s.exactNS,
 	}
 	told := s.Waits.Told(.5, .99, 1)
-	line.Waits = LineWaits{
-		Count: s.Waits.Count(), P50NS: told[0].NS, P99NS: told[1].NS, MaxNS: told[2].NS, Bounds: LineBounds{told[0].Bound, told[1].Bound, told[2].Bound},
+	line.Waits = report.LineWaits{
+		Count: s.Waits.Count(), P50NS: told[0].NS, P99NS: told[1].NS, MaxNS: told[2].NS, Bounds: report.LineBounds{P50: told[0].Bound, P99: told[1].Bound, Max: told[2].Bound},
 	}
 	line.GC.NS, line.GC.Share = s.GCNS, ratioOf(s.GCNS)
 	if s.last == nil { // nothing was read: what counts up stands where it stood
@@ -324,7 +245,7 @@ func (l *Lines) tell(nowNS int64) {
 	}
 	now, before := s.last, l.before
 	line.Threads, line.RSSBytes = now.threads, now.rss
-	line.GC.unread = !now.gc.Valid || !before.gc.Valid
+	line.GC.Unread = !now.gc.Valid || !before.gc.Valid
 	if now.gc.Valid && before.gc.Valid {
 		line.GC.Count, line.GC.Minor, line.GC.Major = now.gc.Count-before.gc.Count, now.gc.MinorCount-before.gc.MinorCount, now.gc.MajorCount-before.gc.MajorCount
 		allocated := now.gc.Allocated - min(now.gc.Allocated, before.gc.Allocated)
@@ -335,9 +256,9 @@ func (l *Lines) tell(nowNS int64) {
 		line.CPUShare = &share
 	}
 	l.before = now
-	lacks := LacksOf(&s.Quality)
-	line.Lacks = LineLacks{lacks.States, lacks.Waits}
-	line.leaveOut()
+	lacks := report.LacksOf(&s.Quality)
+	line.Lacks = report.LineLacks{States: lacks.States, Waits: lacks.Waits}
+	line.LeaveOut()
 	sums := *s
 	l.open = slices.Delete(l.open, 0, 1)
 	l.out(line, &sums)

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -35,9 +36,9 @@ func TestLinesSumUp(t *testing.T) {
 		class, stream := gvl.NewClassifier(p, dict), stream.New(p)
 		var want sumsOf
 		stream.Attach(&want)
-		var lines []StatLine
+		var lines []report.StatLine
 		length := int64(1+seed%5) * 20_000_000
-		l := NewLines(stream, p, length, func(line StatLine) { lines = append(lines, line) })
+		l := NewLines(stream, p, length, func(line report.StatLine) { lines = append(lines, line) })
 		var first, last *sampler.Sample
 		samples, collections := uint64(0), uint64(0)
 		for n := range 1500 {
@@ -102,8 +103,8 @@ func TestLinesSumUp(t *testing.T) {
 func TestLines(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	class, stream := gvl.NewClassifier(p, nil), stream.New(p)
-	var lines []StatLine
-	l := NewLines(stream, p, 8*gvltest.MS, func(line StatLine) { lines = append(lines, line) })
+	var lines []report.StatLine
+	l := NewLines(stream, p, 8*gvltest.MS, func(line report.StatLine) { lines = append(lines, line) })
 	for n := range int64(5) {
 		s := gvltest.SampleAt(gvltest.Base+n*4*gvltest.MS, 1, gvltest.Holder(1), gvltest.Queued(2))
 		if n == 4 {
@@ -136,7 +137,7 @@ func TestLinesExact(t *testing.T) {
 	p := streamtest.Process(1000, 100)
 	class, stream := gvl.NewClassifier(p, sampler.NewDictionary()), stream.New(p)
 	var got []int64
-	l := NewLines(stream, p, 100*ms, func(line StatLine) { got = append(got, line.ExactNS/ms) })
+	l := NewLines(stream, p, 100*ms, func(line report.StatLine) { got = append(got, line.ExactNS/ms) })
 	for n := range int64(36) { // every 10 ms, known from 50 ms on to 260 ms
 		s := &sampler.Sample{TimeNS: n*10*ms + 5*ms, Depth: sampler.StackTick}
 		if from := s.TimeNS - 10*ms; from >= 50*ms && s.TimeNS <= 260*ms {

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxHolds bounds the holds that are remembered, of all locks together: 4 MB. At a thousand a second that is a minute.
+	// maxHolds bounds the holds that are remembered, of all locks together: 4 MB, or a minute at a thousand a second.
 	maxHolds = 1 << 16
 	// maxHeldLocks bounds the locks that are watched at a time.
 	maxHeldLocks = 1024
-	// manyThreads is from how many threads on a stack tick looks at those that wait in turn, and turnNS how old what it knows of one
-	// may be then (sampler.StackFresh).
+	// manyThreads is the number of threads from which on a stack tick reads waiting threads in turn. turnNS bounds the
+	// age of what it knows of one then (sampler.StackFresh).
 	manyThreads = 32
 	turnNS      = int64(50e6)
-	// forgetLockNS is for how long a lock that nobody waits for any more is remembered.
+	// forgetLockNS is for how long a lock is remembered that no thread waits for.
 	forgetLockNS = int64(10e9)
 )
 
@@ -26,23 +26,21 @@ type LockHold struct {
 	Object uint64
 	Kind   string // as in Detail.Kind
 	Thread sampler.ThreadID
-	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns. Each is the middle between two samples. GapNS
-	// is how far both together may be off. FromNS is zero if the thread held the lock before any thread waited for it.
-	// Then only SeenNS is known: the thread has held the lock at least since then.
+	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns, each the middle between two samples. GapNS is
+	// how far both together may be off. FromNS is zero if the thread held the lock before any thread waited for it.
+	// Then SeenNS is a time since which it has held the lock.
 	FromNS, ToNS, GapNS, SeenNS int64
-	// Perhaps is set if a waiting thread was woken in between. Then this may be several holds of the same thread,
-	// between which other threads could have taken the lock.
+	// Perhaps is set if a waiting thread was woken in between. Then this may be several holds of the same thread.
 	Perhaps bool
-	// LeastNS is the longest time, in ns, for which this is known to be one hold: from one sample to another no
-	// waiting thread was woken.
+	// LeastNS is the longest time, in ns, in which no waiting thread was woken, so that this is known to be one hold.
 	LeastNS int64
 }
 
-// mostNS is how long a hold that was seen to begin can have taken, in ns.
+// mostNS is an upper bound of a hold that was seen to begin, in ns.
 func (h *LockHold) mostNS() int64 { return h.ToNS - h.FromNS + h.GapNS }
 
-// LockHolds finds out who holds the locks that threads wait for. It is a Consumer. The zero value is ready to use.
-// Waiting threads are read with every sample. Holders are read only with samples that read stacks.
+// LockHolds finds the holders of the locks that threads wait for. It is a Consumer. The zero value is ready to use.
+// Waiting threads are read with every sample, holders only with samples that read stacks.
 type LockHolds struct {
 	gvl.Ignore
 	open map[uint64]*openHold
@@ -56,13 +54,13 @@ type LockHolds struct {
 // openHold is the hold of a lock that is going on.
 type openHold struct {
 	LockHold
-	// lastNS is when it was read last, freeNS the first sample after that without it; 0: there is none.
+	// lastNS is when it was read last, freeNS the first sample after that without it, or zero.
 	lastNS, freeNS int64
 	sureNS         int64              // the first sample since which it is known to be one hold
 	waiters        []sampler.ThreadID // at lastNS
 	left           bool               // one of them was seen elsewhere since
 	tick           uint64
-	// next is the thread that seems to hold it since nextNS, where that may have been read long before.
+	// next is the thread that seems to hold it since nextNS, though that may have been read long before.
 	next   sampler.ThreadID
 	nextNS int64
 }
@@ -75,7 +73,6 @@ type lockSeen struct {
 	movedNS        int64 // ThreadState.MovedNS
 }
 
-// Tick takes a sample.
 func (l *LockHolds) Tick(t *gvl.Tick) {
 	fresh := t.Sample == nil || t.Depth == sampler.StackTick
 	stale := int64(0)
@@ -128,7 +125,7 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 	}
 }
 
-// see takes all who wait for one lock; fresh: who holds it was read, though up to stale ns before.
+// see takes all threads that wait for one lock. fresh is set if the holder was read, up to stale ns before.
 func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64) {
 	object, holder, agree := waiters[0].object, sampler.ThreadID(0), true
 	for i := range waiters {
@@ -203,25 +200,23 @@ func (l *LockHolds) add(h LockHold) {
 	l.next = (l.next + 1) % len(l.ring)
 }
 
-// LockUse is how a lock was used in a stretch of time, as far as samples tell.
+// LockUse is how a lock was used in a period, by samples.
 type LockUse struct {
-	// Taken is how often another thread was seen to have it than before: it was taken at least as often.
+	// Taken is how often another thread than before had it. The lock was taken at least as often.
 	Taken int64
-	// Held are the lengths of the holds that were seen to begin and to end. A hold that is not much longer than the
-	// time between two samples is told as an upper bound, because shorter holds are missing.
+	// Held are the lengths of the holds that were seen to begin and to end. A length not much longer than the time
+	// between two samples is an upper bound, because shorter holds are missing.
 	Held gvl.Lengths
-	// perhaps is how many of these holds may be several holds in a row, because a waiting thread was woken in between.
+	// perhaps counts the holds with LockHold.Perhaps.
 	perhaps int64
-	// HeldNow is how long the holder has had the lock at the end of the time. It is a lower bound if the thread held
-	// the lock before any other waited for it, or if it may have let go and taken it again. It is zero if the length
-	// is not known.
+	// HeldNow is how long the holder Now has had the lock at the end of the period. It is a lower bound if the hold
+	// began before a thread waited, or may be several. It is zero if it is not known.
 	HeldNow gvl.Bounded
 	Now     sampler.ThreadID // 0: nobody, or it is not known
 }
 
-// Told returns, for each share, the length that this share of the holds did not exceed. shares must grow. The lengths
-// then grow too, and all come from one estimate. If some of the holds may be several in a row, all lengths are lower
-// bounds, and zero if nothing is known.
+// Told returns the lengths that shares of the holds did not exceed. shares must grow. If some holds may be several in a
+// row, all lengths are lower bounds, and zero if nothing is known.
 func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	if u.perhaps > 0 {
 		return u.Held.Least(shares...)
@@ -229,7 +224,7 @@ func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	return u.Held.Told(shares...)
 }
 
-// Of sums up how a lock was used between two times.
+// Of returns how a lock was used between two times.
 func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 	var u LockUse
 	for i := range l.ring {
@@ -254,7 +249,7 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 	return u
 }
 
-// now is a hold that goes on at a time, and is known to have been one for leastNS.
+// now sets the hold in progress at a time, known to be one hold for leastNS.
 func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	u.Now = h.Thread
 	switch {
@@ -267,7 +262,7 @@ func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	}
 }
 
-// FromNS is the time from which on all holds are remembered; 0: all there were.
+// FromNS is the time from which on all holds are remembered. It is zero if all holds are.
 func (l *LockHolds) FromNS() int64 {
 	if len(l.ring) < maxHolds {
 		return 0
@@ -275,11 +270,9 @@ func (l *LockHolds) FromNS() int64 {
 	return l.ring[l.next].ToNS
 }
 
-// maxRecentLocks bounds what Recent returns.
 const maxRecentLocks = 100
 
-// Recent returns the locks that threads had to wait for and of which a hold ended between two times. The lock that
-// changed hands last comes first.
+// Recent returns at most maxRecentLocks contended locks of which a hold ended between two times, the latest first.
 func (l *LockHolds) Recent(fromNS, toNS int64) []Contended {
 	var out []Contended
 	seen := make(map[uint64]bool)

@@ -11,16 +11,16 @@ import (
 // Contended is something that threads wait for at one instant: a Mutex or Monitor with its holder, or a Queue,
 // SizedQueue, ConditionVariable, thread to join or Ractor.
 type Contended struct {
-	// Kind is the class as in Detail.Kind; "" when it is not known. Object is its address; for a joined thread 0.
+	// Kind is as in Detail.Kind. Object is the address, and 0 for a joined thread.
 	Kind   string
 	Object uint64
-	// Exclusive: a Mutex or Monitor, whose waiters are blocked by its holder. The others are waited on, as idle workers
-	// do, and are not trouble by themselves.
+	// Exclusive is set for a Mutex or Monitor, whose holder blocks the waiting threads. Idle workers wait on the
+	// others, too, so these are no trouble by themselves.
 	Exclusive bool
-	// Holder is the thread that holds the lock, or the one that is joined; 0: none, or not known (a lock is free for a
-	// moment while it changes hands).
+	// Holder is the thread that holds the lock, or that is joined. It is zero if there is none or it is not known: a
+	// lock is free for a moment while it changes hands.
 	Holder sampler.ThreadID
-	// HolderState is what that thread does, and HolderStack where; Unknown and 0 without a Holder.
+	// HolderState is what the holder does, and HolderStack where.
 	HolderState gvl.State
 	HolderStack sampler.StackID
 	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of that wait,
@@ -35,12 +35,12 @@ type Contended struct {
 	Timed int
 }
 
-// Longest is for how long the longest waiter has waited, as it is told.
+// Longest is the longest wait.
 func (c *Contended) Longest() gvl.Bounded { return gvl.Bounded{NS: c.LongestNS, Bound: c.LongestBound} }
 
 // Locks returns what the threads of one sample wait for: first locks, then objects that threads only wait on, last
-// joined threads. Within each kind the one with the most waiters comes first. Sleeps and I/O are left out. In Ruby 2.5
-// a Monitor appears as the Mutex in it, because it is written in Ruby.
+// joined threads, each by the number of waiters. Sleeps and I/O are left out. In Ruby 2.5 a Monitor appears as the
+// Mutex in it, because it is written in Ruby.
 func Locks(states []gvl.ThreadState) []Contended {
 	type key struct {
 		kind   string

@@ -1,18 +1,17 @@
 package account
 
-// reading is a counter's value at the time of the sample that brought it, CLOCK_MONOTONIC in ns; 0: none.
+// reading is a counter's value at the time of its sample, CLOCK_MONOTONIC in ns. atNS is zero if there is none.
 type reading struct{ value, atNS int64 }
 
-// Meter measures how much a counter grew that is read less often than samples are made, such as ddtop's own CPU time
-// or the process's context switches. It counts only the time between two readings of the counter.
+// Meter measures the growth of a counter that is read less often than samples are made, such as ddtop's own CPU time.
+// It counts only the time between two readings.
 type Meter struct {
 	seen        bool
 	value       int64
 	first, last reading
 }
 
-// Feed adds the counter's value from a sample made at atNS, CLOCK_MONOTONIC in ns. The first sample's value may have
-// been read at any time before.
+// Feed adds the counter's value from a sample made at atNS, CLOCK_MONOTONIC in ns.
 func (m *Meter) Feed(value, atNS int64) {
 	if m.seen && value != m.value {
 		m.last = reading{value, atNS}
@@ -23,12 +22,11 @@ func (m *Meter) Feed(value, atNS int64) {
 	m.seen, m.value = true, value
 }
 
-// Known reports whether there is such a counter: a core file has none.
+// Known reports whether there is such a counter. A core file has none.
 func (m *Meter) Known() bool { return m.value != 0 }
 
-// Since returns how much the counter grew between an earlier reading and the last one, in the counter's own unit, and
-// the time between the two in ns. The zero Meter stands for the first reading. spanNS is zero if the time is too short
-// to tell.
+// Since returns the growth between an earlier reading and the last one, and the time between the two in ns. The zero
+// Meter stands for the first reading. spanNS is zero if the time is too short.
 func (m *Meter) Since(from *Meter) (grown, spanNS int64) {
 	r := from.last
 	if r.atNS == 0 {

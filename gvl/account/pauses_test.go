@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 func TestStatPauses(t *testing.T) {
 	st := stream.New(sampler.Process{})
 	a := New(st, sampler.Process{}, nil)
-	if got := a.Stat().Pauses; got != (StatPauses{}) {
+	if got := a.Stat().Pauses; got != (report.StatPauses{}) {
 		t.Errorf("without a pause: %+v", got)
 	}
 	for i := range 101 {

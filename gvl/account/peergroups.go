@@ -15,14 +15,14 @@ type PeerGroups struct {
 	list   []PeerGroup
 }
 
-// PeerGroup is one remote end. peer and id are those of its newest connection; inbound: the other end opened it.
+// PeerGroup is one remote end. Peer and ID are its newest connection's. Inbound is set if the other end opened it.
 type PeerGroup struct {
 	Peer    sampler.Peer
 	ID      sampler.PeerID
 	Inbound bool
 }
 
-// GroupOf returns a peer's group; 0 for none.
+// GroupOf returns a peer's group, or 0 for none.
 func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	if id == 0 || g.Dict == nil {
 		return 0
@@ -65,11 +65,11 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	return n
 }
 
-// Group returns the group with number n, which must come from GroupOf.
+// Group returns a group of GroupOf.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
-// clientOf reports whether a connection was opened by the other end, a client that the thread serves: this end has a
-// port of its own choice, the other one the kernel's (whose number the reader leaves out).
+// clientOf reports whether the other end opened a connection, a client that the thread serves: this end has a port of
+// its own choice, the other one the kernel's, whose number the reader leaves out.
 func clientOf(p sampler.Peer) bool {
 	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
 }
@@ -79,5 +79,5 @@ func hasPort(addr string) bool {
 	return i > 0 && (strings.IndexByte(addr, ':') == i || strings.HasPrefix(addr, "["))
 }
 
-// maxPeerGroups bounds the remote ends that are distinguished for as long as a process is watched.
+// maxPeerGroups bounds the remote ends that are kept apart.
 const maxPeerGroups = 4096

@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// maxOpenRequests bounds the requests and jobs in progress that are kept apart; the time of more is "other".
+	// maxOpenRequests bounds the requests and jobs in progress that are kept apart. The time of more is "other".
 	maxOpenRequests = 4096
-	// maxEndedRequests bounds those that are remembered after their end, the last ones: 5 MB.
+	// maxEndedRequests bounds the ended requests that are remembered, the last ones: 5 MB.
 	maxEndedRequests = 1 << 14
-	// maxRequestPeers bounds the peers told of one request or endpoint, maxSumPeers those that are kept to find them among; io that
-	// waited for others is in the time of io alone.
+	// maxRequestPeers bounds the peers of one request or endpoint, maxSumPeers the peers among which they are found.
 	maxRequestPeers, maxSumPeers = 6, 16
-	// leftReadings and leftNS are how many readings of stacks without a request there must be, and for how long, until it has
-	// ended: one of them can fail.
+	// leftReadings is how many readings of stacks, and leftNS how long, must lack a request until it has ended: a
+	// reading can fail.
 	leftReadings = 3
 	leftNS       = int64(100e6)
-	// suspendedNS is for how long a request whose fiber gave way to another one is waited for before it has ended.
+	// suspendedNS is how long a request whose fiber gave way to another one may be missing until it has ended.
 	suspendedNS = int64(10e9)
 )
 
@@ -48,14 +47,14 @@ type Requests struct {
 	firstNS, nowNS int64
 }
 
-// requestSlot is what a thread works for; q is nil where that is nobody, or could not be kept apart.
+// requestSlot is what a thread works for. q is nil if it works for no request, or if there is no room for it.
 type requestSlot struct {
 	thread sampler.ThreadID
 	work   sampler.WorkID
 	q      *openRequest
 	// left is the request last counted in Requests.leftOut.
 	left sampler.WorkNumber
-	// readNS are the times of the samples that had the thread's stack read last, the last one first.
+	// readNS are the last two times at which the thread's stack was read, the later one first.
 	readNS [2]int64
 }
 
@@ -63,7 +62,7 @@ type requestSlot struct {
 type openRequest struct {
 	Request
 	threads int // that work for it
-	// readNS is when it was last seen, awayNS when the last thread had left it, readings how many there were since.
+	// readNS is when it was last seen, awayNS when the last thread left it, readings how many there were since.
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
@@ -77,8 +76,8 @@ type openRequest struct {
 	seconds []endpointSecond
 }
 
-// NewRequests returns a Requests of a stream. The IDs in the stream's samples point into dict. Endpoints are kept by
-// the second for the last keepNS, at most for maxEndpointSeconds.
+// NewRequests returns the Requests of a stream whose IDs point into dict. Endpoints are kept by the second for the last
+// keepNS, at most for maxEndpointSeconds.
 func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
 	r := &Requests{dict: dict, groups: PeerGroups{Dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
 	r.ended.at = make(map[sampler.WorkNumber]int)
@@ -86,19 +85,19 @@ func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requ
 	return r
 }
 
-// Keep extends the time for which endpoints are kept by the second to the last ns. It never shortens that time. Call
-// it before the first sample.
+// Keep extends the time for which endpoints are kept by the second, and never shortens it. Call it before the first
+// sample.
 func (r *Requests) Keep(ns int64) {
 	if e := newEndpointSums(ns); len(e.recent) > len(r.endpoints.recent) {
 		r.endpoints = e
 	}
 }
 
-// LeftOut returns how many requests and jobs were not followed one by one, because more than maxOpenRequests were in
-// progress. Their time is in Endpoint.Other.
+// LeftOut returns how many requests and jobs were not followed one by one, because too many were in progress. Their
+// time is in Endpoint.Other.
 func (r *Requests) LeftOut() uint64 { return r.leftOut }
 
-// Interval charges a stretch of a thread's time.
+// Interval charges a thread's time.
 func (r *Requests) Interval(i *gvl.Interval) {
 	var s *requestSlot
 	if i.Slot < len(r.slots) {
@@ -123,7 +122,7 @@ func (r *Requests) Lock(i *gvl.LockInterval) {
 	r.charge(s, i.Thread, id, requestCharge{fromNS: i.FromNS, toNS: i.ToNS, waiters: i.Waiters})
 }
 
-// requestCharge is a stretch of time: in one state, or with so many that waited for the GVL.
+// requestCharge is time in one state, or time in which waiters waited for the GVL.
 type requestCharge struct {
 	fromNS, toNS int64
 	state        gvl.State
@@ -140,7 +139,7 @@ func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
 	return c
 }
 
-// charge adds to a request; s is what its thread works for by the last sample, or nil.
+// charge adds to a request. s is what its thread works for by the last sample, or nil.
 func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
 	if id == 0 {
 		r.none.add(&c, c.toNS-c.fromNS)
@@ -167,8 +166,8 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 	c.bySecond(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
 }
 
-// find returns the request in progress with an ID, a new one where it was not known; nil where it has ended, there is no room,
-// or the ID means nothing.
+// find returns the request in progress with an ID, a new one if it was not known. It returns nil if the request has
+// ended, if there is no room, or if the ID means nothing.
 func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) *openRequest {
 	if id == 0 {
 		return nil
@@ -194,7 +193,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	return q
 }
 
-// beginOf returns when a request began, as far as it is known: atNS else.
+// beginOf returns when a request began, or atNS if that is not known.
 func beginOf(w *sampler.Work, atNS int64) int64 {
 	switch {
 	case w.SinceNS > 0 && w.BeforeNS > 0 && w.BeforeNS <= w.SinceNS:
@@ -237,7 +236,7 @@ func (r *Requests) leave(q *openRequest, atNS int64) {
 	}
 }
 
-// Tick takes over for whom threads work.
+// Tick takes over what threads work for.
 func (r *Requests) Tick(k *gvl.Tick) {
 	if !r.started {
 		r.started, r.firstNS = true, k.ToNS
@@ -281,7 +280,7 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	}
 }
 
-// move lets a thread work for what a sample says.
+// move lets a thread work for what a sample shows.
 func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	id := t.Serving.Work
 	if q := s.q; q != nil && !q.done {
@@ -332,7 +331,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	s.q = q
 }
 
-// gone reports whether a request that its thread had left is no longer to be waited for: it is back, or it has ended.
+// gone reports whether a request that its thread left is settled: it is back, or it has ended.
 func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	if q.threads > 0 {
 		q.leaving = false
@@ -360,8 +359,8 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	return true
 }
 
-// hasLeft reports whether a request has ended for which no thread has worked in so many readings of stacks and for so long;
-// fiber: it was on one that can be resumed.
+// hasLeft reports whether a request has ended that so many readings of stacks have lacked for so long. fiber is set if
+// it was on a fiber that can be resumed.
 func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	if fiber {
 		return awayNS > suspendedNS
@@ -369,7 +368,7 @@ func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	return readings >= leftReadings && awayNS >= leftNS
 }
 
-// stands says of a copy of q how it is at a time.
+// stands completes a copy of q for a time.
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut
@@ -383,7 +382,7 @@ func (x *Request) stands(q *openRequest, atNS int64) {
 	}
 }
 
-// hasEnded reports whether it is to be taken for one that has ended, though it may come back.
+// hasEnded reports whether it counts as ended, though it may come back.
 func (q *openRequest) hasEnded() bool {
 	return q.threads == 0 && (!q.fiber && !q.Waits || q.wait.lacking > 0)
 }

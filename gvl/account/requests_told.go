@@ -8,14 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Running returns the requests and jobs in progress at the last sample, the oldest first. The slice is the caller's.
+// Running returns the requests and jobs in progress at the last sample, the oldest first. The caller owns the slice.
 func (r *Requests) Running() []Request {
 	out := r.now(func(q *openRequest) bool { return !q.hasEnded() })
 	slices.SortFunc(out, compareRequests)
 	return out
 }
 
-// now returns those in progress that fn has, as they stand.
+// now returns the requests in progress that fn chooses, as of the last sample.
 func (r *Requests) now(fn func(*openRequest) bool) []Request {
 	r.stream.SettleLocks()
 	more := make(map[*openRequest]*openRequest)
@@ -43,7 +43,7 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 	return out
 }
 
-// sumsByPeer names the peers with most time. Those past the groups that are told apart have no name, and are left out.
+// sumsByPeer returns the peers with most time. Peers beyond the groups kept apart have no name and are left out.
 func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	var out []PeerNS
 	for _, p := range sums.list() {
@@ -54,7 +54,7 @@ func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	return out
 }
 
-// pending calls fn with what is not settled yet of the time of requests in progress.
+// pending calls fn with the time of requests in progress that is not settled yet.
 func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
 	one := func(s *requestSlot) func(*gvl.Interval) {
 		return func(i *gvl.Interval) {
@@ -75,7 +75,6 @@ func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
 	}
 }
 
-// compareRequests has the oldest first.
 func compareRequests(a, b Request) int {
 	return cmp.Or(cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Work.Number, b.Work.Number))
 }
@@ -93,7 +92,7 @@ func (r *Requests) At(atNS int64) []Request {
 	return out
 }
 
-// Last returns the one that ended last before a time, of those that are remembered; nil: none did.
+// Last returns the remembered request that ended last before a time, or nil.
 func (r *Requests) Last(atNS int64) *Request {
 	var last *Request
 	see := func(q *Request) {
@@ -149,7 +148,6 @@ func (e *endedRequests) add(q *Request) {
 	e.next = (e.next + 1) % len(e.ring)
 }
 
-// get returns the one of a number, or nil.
 func (e *endedRequests) get(n sampler.WorkNumber) *Request {
 	if i, ok := e.at[n]; ok {
 		return &e.ring[i]
@@ -163,8 +161,7 @@ func (e *endedRequests) visit(fn func(*Request)) {
 	}
 }
 
-// Longest returns the n longest requests and jobs that are remembered, the longest first. Some may still be in
-// progress. The caller owns the slice.
+// Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice.
 func (r *Requests) Longest(n int) []Request {
 	all := r.Running()
 	r.ended.visit(func(q *Request) { all = append(all, *q) })

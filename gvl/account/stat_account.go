@@ -6,22 +6,23 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Totals is one thread's totals so far.
+// Totals is one listed thread's totals so far.
 type Totals struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
-	// NS is its time by state; they sum to the time it was listed.
+	// NS is its time by state, all of the time in which it was listed.
 	NS         [gvl.NumStates]int64
 	CPUNS      int64
 	RunDelayNS int64
-	Waits      StatWaits
-	NoCPU      StatNoCPU
+	Waits      report.StatWaits
+	NoCPU      report.StatNoCPU
 }
 
-// Thread returns one listed thread's totals so far; ok is false for a thread that is not listed.
+// Thread returns one listed thread's totals so far.
 func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	slot, ok := a.stream.SlotOf(id)
 	if !ok {
@@ -34,7 +35,7 @@ func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	}, true
 }
 
-// upToNow returns a copy of a listed thread's totals with what is not settled yet and the wait going on.
+// upToNow returns a copy of a listed thread's totals with its unsettled time and the wait in progress.
 func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
 	v = *t
 	a.stream.Pending(v.id, v.add)
@@ -45,10 +46,10 @@ func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
 	return v, open
 }
 
-func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]int64, h *gvl.Lengths, open, delay int64) StatWaits {
-	w := StatWaits{
+func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]int64, h *gvl.Lengths, open, delay int64) report.StatWaits {
+	w := report.StatWaits{
 		QueueNS: ns[gvl.WaitQueue], HandoverNS: ns[gvl.WaitHandover], YieldNS: ns[gvl.WaitYield], CPUSlotNS: ns[gvl.WaitCPUSlot],
-		InProgress: open, AfterNS: StatesOf(*after),
+		InProgress: open, AfterNS: report.StatesOf(*after),
 	}
 	// The kernel's counters are not read at the instants that waits begin and end by here, which lie between two samples.
 	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
@@ -58,25 +59,23 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 	w.Count = h.Count()
 	told := h.Told(.5, .9, .99, 1)
 	w.P50NS, w.P90NS, w.P99NS, w.MaxNS = told[0].NS, told[1].NS, told[2].NS, told[3].NS
-	w.Bounds = StatBounds{told[0].Bound, told[1].Bound, told[2].Bound, told[3].Bound}
+	w.Bounds = report.StatBounds{P50: told[0].Bound, P90: told[1].Bound, P99: told[2].Bound, Max: told[3].Bound}
 	for _, f := range told {
 		w.AtLeast, w.AtMost = w.AtLeast || f.Bound == gvl.AtLeast, w.AtMost || f.Bound == gvl.AtMost
 	}
 	return w
 }
 
-// Stat returns the totals so far, including waits that go on. It returns all figures whatever their quality.
-// Measure.Stat leaves out figures below their least quality. Threads are ordered by id, and include those that have
-// ended.
-func (a *Account) Stat() Stat {
+// Stat returns the totals so far, whatever their quality. Measure.Stat leaves out figures below their least quality.
+func (a *Account) Stat() report.Stat {
 	a.stream.SettleLocks()
 	window := a.lastNS - a.startNS
-	s := Stat{
+	s := report.Stat{
 		PID: a.proc.PID, StartNS: a.startNS, EndNS: a.lastNS, DurationNS: window, Samples: a.samples,
 		Torn: a.lastRead.Torn - a.firstReads.Torn, Partial: a.lastRead.Partial - a.firstReads.Partial,
 		Failed: a.lastRead.Failed - a.firstReads.Failed, Retried: a.lastRead.Retried - a.firstReads.Retried,
 		Late: a.lastRead.Late - a.firstReads.Late, Lost: a.lastRead.Lost - a.firstReads.Lost, NotSampled: a.stream.NotSampledNS(), ExactNS: a.exactNS,
-		GVL: []StatGVL{}, Threads: []StatThread{}, Findings: []StatFinding{}, LongestWaits: []StatWait{}, NativeThreads: []StatNative{}, Blame: StatBlame{Frames: []StatPlace{}, Threads: []StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
+		GVL: []report.StatGVL{}, Threads: []report.StatThread{}, Findings: []report.StatFinding{}, LongestWaits: []report.StatWait{}, NativeThreads: []report.StatNative{}, Blame: report.StatBlame{Frames: []report.StatPlace{}, Threads: []report.StatCharge{}}, ThreadsGone: len(a.gone) + a.omitted, ThreadsOmitted: a.omitted,
 	}
 	if a.dict != nil {
 		s.NamesLeftOut = a.dict.LeftOut()
@@ -88,36 +87,33 @@ func (a *Account) Stat() Stat {
 		s.Rate.Lock.Achieved = float64(a.samples-1) / (float64(window) / 1e9)
 		s.Rate.Stack.Achieved = s.Rate.Lock.Achieved * float64(a.stackTicks) / float64(a.samples)
 	}
-	s.Quality = statQuality(&a.quality)
+	s.Quality = report.QualityOf(&a.quality)
 	a.statThreads(&s)
 	a.statProcess(&s)
 	return s
 }
 
-func (a *Account) statThreads(s *Stat) {
-	ractors := make(map[sampler.RactorID]*ractorTotals)
+func (a *Account) statThreads(s *report.Stat) {
+	ractors := make(map[sampler.RactorID]*threadTotals)
 	openOf := make(map[sampler.RactorID]int64)
-	ractorOf := func(id sampler.RactorID) *ractorTotals {
-		r, ok := ractors[id]
-		if !ok {
-			r = &ractorTotals{id: id}
-			ractors[id] = r
+	add := func(id sampler.RactorID, t *threadTotals) {
+		if ractors[id] == nil {
+			ractors[id] = new(threadTotals)
 		}
-		return r
+		ractors[id].merge(t)
 	}
 	for i := range a.ractors {
-		o, r := &a.ractors[i], ractorOf(a.ractors[i].id)
-		r.add(&threadTotals{ns: o.ns, waitNS: o.waitNS, afterNS: o.afterNS, hist: o.hist, waitDelayN: o.delay})
+		add(a.ractors[i].ractor, &a.ractors[i])
 	}
 	if a.short.ns != [gvl.NumStates]int64{} {
-		ractorOf(stream.MainRactor).add(&a.short)
+		add(stream.MainRactor, &a.short)
 	}
 	one := func(t *threadTotals) {
 		v, open := *t, int64(0)
 		if !t.gone {
 			v, open = a.upToNow(t)
 		}
-		ractorOf(v.ractor).add(&v)
+		add(v.ractor, &v)
 		openOf[v.ractor] += open
 		s.Threads = append(s.Threads, a.statThread(&v, open))
 	}
@@ -129,28 +125,28 @@ func (a *Account) statThreads(s *Stat) {
 			one(&a.threads[i])
 		}
 	}
-	slices.SortFunc(s.Threads, func(x, y StatThread) int { return cmp.Compare(x.ID, y.ID) })
+	slices.SortFunc(s.Threads, func(x, y report.StatThread) int { return cmp.Compare(x.ID, y.ID) })
 	for id, r := range ractors {
-		s.GVL = append(s.GVL, StatGVL{
+		s.GVL = append(s.GVL, report.StatGVL{
 			Ractor:      id,
 			HeldShare:   gvl.Ratio(r.ns[gvl.Running]+r.ns[gvl.Stalled]+r.ns[gvl.GC], s.DurationNS),
 			WaitingMean: gvl.Ratio(r.ns[gvl.Waiting], s.DurationNS),
-			Waits:       a.statWaits(&r.waitNS, &r.afterNS, &r.hist, openOf[id], r.delay),
+			Waits:       a.statWaits(&r.waitNS, &r.afterNS, &r.hist, openOf[id], r.waitDelayN),
 		})
 	}
-	slices.SortFunc(s.GVL, func(x, y StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
+	slices.SortFunc(s.GVL, func(x, y report.StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
 }
 
-// noCPU is what of the time in each state the thread had no CPU. The counters are not read at the instants that states begin
-// and end by here.
-func (t *threadTotals) noCPU() StatNoCPU {
+// noCPU is the time in each state in which the thread had no CPU. States begin and end between the readings of the
+// counters.
+func (t *threadTotals) noCPU() report.StatNoCPU {
 	part := func(s gvl.State) int64 { return min(t.noCPUNS[s], t.ns[s]) }
-	return StatNoCPU{Running: part(gvl.Running), GC: part(gvl.GC), Native: part(gvl.Native)}
+	return report.StatNoCPU{Running: part(gvl.Running), GC: part(gvl.GC), Native: part(gvl.Native)}
 }
 
-func (a *Account) statThread(v *threadTotals, open int64) StatThread {
-	t := StatThread{
-		ID: v.id, Main: v.main, Ractor: v.ractor, NS: StatesOf(v.ns),
+func (a *Account) statThread(v *threadTotals, open int64) report.StatThread {
+	t := report.StatThread{
+		ID: v.id, Main: v.main, Ractor: v.ractor, NS: report.StatesOf(v.ns),
 		Waits: a.statWaits(&v.waitNS, &v.afterNS, &v.hist, open, v.waitDelayN), Gone: v.gone, NoCPU: v.noCPU(),
 	}
 	if v.cpuKnown {
@@ -169,9 +165,9 @@ func (a *Account) statThread(v *threadTotals, open int64) StatThread {
 	return t
 }
 
-func (a *Account) statProcess(s *Stat) {
+func (a *Account) statProcess(s *report.Stat) {
 	if a.lastGC.Valid && a.firstGC.Valid {
-		s.GC = StatGC{
+		s.GC = report.StatGC{
 			Valid: true, Count: a.lastGC.Count - a.firstGC.Count, Minor: a.lastGC.MinorCount - a.firstGC.MinorCount,
 			Major: a.lastGC.MajorCount - a.firstGC.MajorCount, NS: a.gcNS, RubyNS: a.lastGC.TimeNS - a.firstGC.TimeNS,
 			Allocated: a.lastGC.Allocated - a.firstGC.Allocated,
@@ -184,12 +180,12 @@ func (a *Account) statProcess(s *Stat) {
 			s.GC.AllocatedPerSecond = float64(s.GC.Allocated) / (float64(s.DurationNS) / 1e9)
 			s.GC.Share = gvl.Ratio(s.GC.NS, s.DurationNS)
 		}
-		s.GC.Figures = FiguresOf(&a.lastHeap)
+		s.GC.Figures = report.FiguresOf(&a.lastHeap)
 	}
-	s.GC.Triggers, s.GC.Payers = []StatGCTrigger{}, []StatGCPayer{}
+	s.GC.Triggers, s.GC.Payers = []report.StatGCTrigger{}, []report.StatGCPayer{}
 	a.gc.fill(&s.GC, a.dict)
 	if a.firstProc.AtNS != 0 {
-		s.Process = StatProcess{
+		s.Process = report.StatProcess{
 			SpanNS:      a.lastProc.AtNS - a.firstProc.AtNS,
 			CPUNS:       a.lastProc.UserNS + a.lastProc.SystemNS - a.firstProc.UserNS - a.firstProc.SystemNS,
 			ThrottledNS: a.lastProc.ThrottledNS - a.firstProc.ThrottledNS, RSSBytes: a.lastProc.RSSBytes,
@@ -201,9 +197,9 @@ func (a *Account) statProcess(s *Stat) {
 		}
 		s.Process.Switches, s.Process.SwitchesSpanNS = a.switches.Since(new(Meter))
 	}
-	s.Alloc = AllocOf(a.firstClasses, a.lastClasses)
+	s.Alloc = a.Alloc()
 	s.Process.Pressure = pressureOf(&a.firstProc.Pressure, &a.lastProc.Pressure)
-	s.Process.Pressure.unread = s.Process.SpanNS <= 0
+	s.Process.Pressure.Unread = s.Process.SpanNS <= 0
 	s.Self.MaxRSSBytes = a.lastSelf.MaxRSSBytes
 	s.Self.Priority, s.Self.PriorityNote = a.lastSelf.Priority.String(), a.lastSelf.Priority.Words()
 	if a.lastSelf.Priority == sampler.PriorityNormal && a.proc.PriorityNote != "" {
@@ -222,4 +218,16 @@ func (a *Account) statProcess(s *Stat) {
 }
 
 // Alloc returns what was allocated in the stream, by class.
-func (a *Account) Alloc() StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }
+func (a *Account) Alloc() report.StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }
+
+// pressureOf is the growth between two readings, or nothing if they are not of the same tasks.
+func pressureOf(first, last *sampler.Pressure) report.StatPressure {
+	if first.Source != last.Source {
+		return report.StatPressure{Source: sampler.PressureNone.String()}
+	}
+	return report.StatPressure{
+		Source: last.Source.String(), CPUSomeNS: last.CPUSomeNS - first.CPUSomeNS,
+		MemorySomeNS: last.MemorySomeNS - first.MemorySomeNS, MemoryFullNS: last.MemoryFullNS - first.MemoryFullNS,
+		IOSomeNS: last.IOSomeNS - first.IOSomeNS, IOFullNS: last.IOFullNS - first.IOFullNS,
+	}
+}

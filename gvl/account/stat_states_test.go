@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/report"
 )
 
 // TestStatStates: stat's JSON has a place for each state.
@@ -11,7 +12,7 @@ func TestStatStates(t *testing.T) {
 	for s := range gvl.NumStates {
 		var ns [gvl.NumStates]int64
 		ns[s] = 1
-		if StatesOf(ns) == (StatStates{}) {
+		if report.StatesOf(ns) == (report.StatStates{}) {
 			t.Errorf("StatStates has no %q", s)
 		}
 	}

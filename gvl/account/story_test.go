@@ -3,6 +3,7 @@ package account
 import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -31,6 +32,6 @@ func (f *folded) Feed(s *sampler.Sample) {
 }
 
 // requests is what stat has of requests.
-func (f *folded) requests() StatRequests {
+func (f *folded) requests() report.StatRequests {
 	return f.Requests.Stat(f.Blame.Top(0, ByStack, 0).TotalNS, nil)
 }

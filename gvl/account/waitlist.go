@@ -6,15 +6,15 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/report"
 )
 
 // maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// waitList keeps the longest single waits for the GVL of a run, by what they can have taken at most. One is cut by a gap in the samples, for nothing is known of that
-// time.
+// waitList keeps the longest single waits for the GVL of a run, by MostNS. A gap in the samples cuts a wait.
 type waitList struct {
-	// top is a heap of the longest ones, the shortest of them first.
+	// top is a heap, the shortest of them first.
 	top []gvl.Wait
 }
 
@@ -45,8 +45,8 @@ func (l *waitList) add(w *gvl.Wait) {
 	}
 }
 
-// Longest returns the n longest waits of at least thresholdNS, the longest first, those that go on included. The slice
-// is the caller's.
+// Longest returns the n longest waits of at least thresholdNS, the longest first, waits in progress included. The
+// caller owns the slice.
 func (a *Account) Longest(n int, thresholdNS int64) []gvl.Wait {
 	all := slices.Clone(a.longest.top)
 	a.stream.Waiting(func(w *gvl.Wait) { all = append(all, *w) })
@@ -57,12 +57,12 @@ func (a *Account) Longest(n int, thresholdNS int64) []gvl.Wait {
 	return all[:min(n, len(all))]
 }
 
-// LongestWaits returns the longest waits of at least waitNS, maxLongestWaits at most.
-func (a *Account) LongestWaits(waitNS int64) []StatWait {
-	out := []StatWait{}
+// LongestWaits returns the longest waits of at least waitNS.
+func (a *Account) LongestWaits(waitNS int64) []report.StatWait {
+	out := []report.StatWait{}
 	for _, w := range a.Longest(maxLongestWaits, waitNS) {
 		told := w.Told()
-		x := StatWait{
+		x := report.StatWait{
 			Thread: w.Thread, StartNS: w.FromNS, NS: told.NS, Bound: told.Bound, LeastNS: w.LeastNS, InProgress: w.InProgress, Exact: w.Exact, HandoverNS: w.HandoverNS,
 			NoCPUNS: w.NoCPUNS, FirstHolder: w.FirstHolder, LastHolder: w.LastHolder, Method: code.RubyMethod(a.dict, w.Stack),
 		}
@@ -72,7 +72,7 @@ func (a *Account) LongestWaits(waitNS int64) []StatWait {
 		}
 		if w.Before.State != gvl.Unknown {
 			b := w.Before
-			x.Before = &StatBefore{
+			x.Before = &report.StatBefore{
 				State: b.State.String(), Detail: b.Detail.JSON(b.State, a.dict), Words: gvl.Describe(b, a.dict), NS: b.DurationNS(),
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Method is a label without what is before the method: "block (2 levels) in Foo#bar" is Foo#bar.
+// Method is a label without a decoration: "block (2 levels) in Foo#bar" is Foo#bar.
 func Method(label string) string {
 	if strings.HasPrefix(label, "block ") || strings.HasPrefix(label, "rescue in ") || strings.HasPrefix(label, "ensure in ") {
 		if i := strings.LastIndex(label, " in "); i >= 0 {
@@ -24,11 +24,11 @@ func Method(label string) string {
 const (
 	// MaxNear is how far out a method written in Ruby is looked for.
 	MaxNear = 32
-	// MaxFrames bounds the frames of a stack that are gone through.
+	// MaxFrames bounds the frames of a stack that count.
 	MaxFrames = 200
 )
 
-// Frames goes through the innermost frames of a stack, most at most. With each comes the part of the stack that ends with it.
+// Frames iterates over at most most innermost frames of a stack, each with the part of the stack that ends with it.
 func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2[sampler.StackID, sampler.Frame] {
 	return func(yield func(sampler.StackID, sampler.Frame) bool) {
 		for depth := 0; dict != nil && stack != 0 && depth < most; depth++ {
@@ -45,8 +45,8 @@ func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2
 func at(file string, f *sampler.Frame) string { return file + ":" + strconv.Itoa(int(f.Line)) }
 
 // Where names the code of a stack for a sentence: "Reports#build → JSON.generate", the innermost method written in Ruby
-// and the C function it is in; "" for an unknown stack. Where that method is a library's, the program's own that called it
-// stands in its place (ShopController#show → PG::Connection#exec), since it is what a person can change.
+// and the C function it is in. If that method is a library's, the program's own method that called it is named instead
+// (ShopController#show → PG::Connection#exec), since a person can change that. It is empty for an unknown stack.
 func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	var c, ruby string
 	depth := 0
@@ -67,13 +67,13 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Join("", ruby, c)
 }
 
-// IsOwn reports whether a frame is a method of the program itself, and not the top of one of its files: a server's
-// bin/puma is such a file, too. A recording that says nothing of origins has none.
+// IsOwn reports whether a frame is a method of the program itself. The top of a file is not: a server's bin/puma is
+// such a file, too. A recording without origins has no own frames.
 func IsOwn(f *sampler.Frame, label string) bool {
 	return f.Origin != sampler.OriginUnknown && f.Own() && !strings.HasPrefix(label, "<")
 }
 
-// OwnStack returns the part of a stack that ends with the innermost method of the program itself, or the whole stack if it has none.
+// OwnStack returns the part of a stack that ends with the innermost own method, or the whole stack if there is none.
 func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
 	for own, f := range Frames(dict, stack, MaxFrames) {
 		if !f.C && IsOwn(&f, Method(f.Label)) {
@@ -83,7 +83,7 @@ func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
 	return stack
 }
 
-// HasOwn reports whether a method of the program itself is on a stack, or whether that can't be told.
+// HasOwn reports whether an own method is on a stack, or whether origins are not known.
 func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		if f.Origin == sampler.OriginUnknown || IsOwn(&f, Method(f.Label)) {
@@ -93,8 +93,8 @@ func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	return false
 }
 
-// Join joins what names a piece of code: the program's own method, the library's that it called, and the C function that
-// one is in; "" where there is none. Two of them are enough for a sentence.
+// Join joins the names of the program's own method, the library's that it called, and the C function. Each can be
+// empty. A sentence has two of them.
 func Join(own, library, c string) string {
 	outer, inner := own, c
 	switch {
@@ -112,7 +112,7 @@ func Join(own, library, c string) string {
 	return outer + " → " + inner
 }
 
-// primitives begin the names of C functions that every library waits in, and that say nothing of what for.
+// primitives begin the names of C functions in which every library waits: they do not say for what.
 var primitives = []string{
 	"IO#", "IO.", "Kernel#", "Thread", "Monitor#", "Process.", "BasicSocket#", "Socket", "TCPSocket", "UNIXSocket",
 	"UDPSocket", "OpenSSL::SSL::SSLSocket#",
@@ -122,7 +122,7 @@ func isPrimitive(c string) bool {
 	return slices.ContainsFunc(primitives, func(p string) bool { return strings.HasPrefix(c, p) })
 }
 
-// Line names the place of the innermost frame written in Ruby: "app/models/order.rb:39"; "" when there is none.
+// Line names the place of the innermost frame written in Ruby: "app/models/order.rb:39". It is empty if there is none.
 func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
 	for _, f := range Frames(dict, stack, MaxNear) {
 		if !f.C && f.Path != "" {
@@ -132,8 +132,7 @@ func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ""
 }
 
-// OwnLine names the place of the innermost frame that is the program's own, "order.rb:39", or where there is none of the innermost
-// one written in Ruby; "" when there is none.
+// OwnLine names the place of the innermost own frame, "order.rb:39", or of the innermost frame written in Ruby.
 func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	ruby := ""
 	for _, f := range Frames(dict, stack, MaxFrames) {
@@ -148,7 +147,7 @@ func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ruby
 }
 
-// RootLine names the place of the outermost frame in its method, " (order.rb:39)"; "" when there is none.
+// RootLine names the place of the outermost frame in its method: " (order.rb:39)".
 func RootLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	line := ""
 	for _, f := range Frames(dict, stack, MaxFrames) {
@@ -167,7 +166,7 @@ func Root(dict *sampler.Dictionary, stack sampler.StackID) (label string) {
 	return Method(label)
 }
 
-// RubyMethod names the code of a stack: the innermost method written in Ruby, with the C function called in it; "" without a dict.
+// RubyMethod names the innermost method written in Ruby, with the C function called in it. It is empty without a dict.
 func RubyMethod(dict *sampler.Dictionary, stack sampler.StackID) string {
 	inner := ""
 	for _, f := range Frames(dict, stack, MaxNear) {

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -66,7 +67,7 @@ type Finding struct {
 func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
 
 // When says how long ago the condition ended, before the title: "12 s ago: "; "" while it goes on.
-func (f Finding) When() string { return account.Ago(f.AgoNS) }
+func (f Finding) When() string { return report.Ago(f.AgoNS) }
 
 // FindingsWindowNS is the past that the figures of findings are of, in ns.
 const FindingsWindowNS = 10e9

@@ -12,6 +12,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/timeline"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -306,9 +307,9 @@ func TestIntervalsAddUp(t *testing.T) {
 			for _, v := range l.sums(th.ID) {
 				sum += v
 			}
-			if account.StatesOf(*l.sums(th.ID)) != th.NS || th.NS != before.Threads[i].NS || sum != l.listed[th.ID] {
+			if report.StatesOf(*l.sums(th.ID)) != th.NS || th.NS != before.Threads[i].NS || sum != l.listed[th.ID] {
 				t.Errorf("seed %d thread %d: listed %d, intervals\n%+v, account\n%+v, before the end\n%+v", seed, th.ID, l.listed[th.ID],
-					account.StatesOf(*l.sums(th.ID)), th.NS, before.Threads[i].NS)
+					report.StatesOf(*l.sums(th.ID)), th.NS, before.Threads[i].NS)
 			}
 			if l.waits[th.ID] != th.NS.Waiting || l.nWaits[th.ID] != th.Waits.Count {
 				t.Errorf("seed %d thread %d: %d waits of %d, in the account %d of %d", seed, th.ID, l.nWaits[th.ID], l.waits[th.ID],
@@ -375,7 +376,7 @@ func TestTimelineAddsUp(t *testing.T) {
 			waited, holding := l.unlistedWait, l.unlistedHeld
 			var wait, held int64
 			for _, th := range st.Threads {
-				if got := account.StatesOf(tl.Totals(th.ID, from, to+tl.ColumnNS())); got != th.NS {
+				if got := report.StatesOf(tl.Totals(th.ID, from, to+tl.ColumnNS())); got != th.NS {
 					t.Fatalf("seed %d, sample %d, thread %d: timeline\n%+v, account\n%+v", seed, n, th.ID, got, th.NS)
 				}
 				waited += th.NS.Waiting

@@ -25,13 +25,12 @@ const (
 type figure struct {
 	name, about string
 	unit        figureUnit
-	// of is the figure of a stretch of time, limit what it is compared with; ok is false where there is none.
+	// of is the figure of a period, limit what it is compared with. ok is false if there is no figure.
 	of func(w *figures, limit float64) (value float64, ok bool)
-	// told writes the figure where it is more than a number; nil: it is written in its unit.
+	// told writes the figure. If it is nil, the figure is written in its unit.
 	told func(w *figures, limit float64) string
 }
 
-// allFigures are the figures that there are, in the order in which they are listed.
 var allFigures = [...]figure{
 	{"wait_p50", "half of the waits for the GVL were this long at most", figureTime, waitFigure(.5), waitTold(.5)},
 	{"wait_p95", "95 % of them", figureTime, waitFigure(.95), waitTold(.95)},
@@ -70,7 +69,7 @@ type Figure struct {
 	Like string
 }
 
-// Figures lists them.
+// Figures lists all figures.
 func Figures() []Figure {
 	out := make([]Figure, 0, len(allFigures))
 	for _, f := range allFigures {
@@ -79,10 +78,9 @@ func Figures() []Figure {
 	return out
 }
 
-// comparisons are the signs between a figure and its limit, longer ones first.
 var comparisons = []string{">=", "<=", ">", "<"}
 
-// anyFinding is the condition that there is a finding that is at least a warning.
+// anyFinding is the condition that any finding is at least a warning.
 const anyFinding = "any"
 
 // Condition is something that a Watch waits for: a finding, or a figure beyond a limit.
@@ -99,7 +97,7 @@ type Condition struct {
 // String is the condition as it was written, without blanks.
 func (c Condition) String() string { return c.text }
 
-// Name is the finding's or the figure's name: letters, digits and underscores.
+// Name is the finding's or the figure's name.
 func (c Condition) Name() string {
 	switch {
 	case c.figure != nil:
@@ -110,8 +108,8 @@ func (c Condition) Name() string {
 	return c.finding
 }
 
-// ParseCondition parses a finding's name (gvl_hog), "any" for every finding that is at least a warning, or a figure with its limit
-// (wait_p99>200ms, held_share>=90%). The error says what there is.
+// ParseCondition parses a finding's name (gvl_hog), "any" for every finding that is at least a warning, or a figure
+// with its limit (wait_p99>200ms, held_share>=90%).
 func ParseCondition(text string) (Condition, error) {
 	word := strings.ReplaceAll(text, " ", "")
 	c := Condition{text: word}
@@ -170,7 +168,8 @@ func noCondition(word string) error {
 		"(wait_p99>200ms), %s", word, meant, strings.Join(ids, ", "), anyFinding, strings.Join(names, ", "))
 }
 
-// nearest returns the word of a list that is nearest to another one, "" where none is near: more than a third of its letters differ.
+// nearest returns the word of a list that is nearest to another one, or "" if more than a third of the letters differ
+// in all.
 func nearest(word string, list []string) string {
 	best, least := "", len(word)/3+1
 	for _, w := range list {
@@ -186,13 +185,12 @@ func (u figureUnit) like() string {
 	return [...]string{figureTime: "200ms", figureShare: "90%", figureCPU: "150%", figureNumber: "3", figureBytes: "2GB"}[u]
 }
 
-// maxFigure bounds limits: numbers, and bytes; maxCPUs those of CPU time by elapsed time.
+// maxFigure bounds limits that are numbers or bytes, maxCPUs limits of CPU time by elapsed time.
 const (
 	maxFigure = 1e15
 	maxCPUs   = 1e4
 )
 
-// parse parses a limit, which is above 0.
 func (u figureUnit) parse(text string) (float64, error) {
 	list, most := units.Numbers, maxFigure
 	switch u {
@@ -228,10 +226,10 @@ func (u figureUnit) text(v float64) string {
 	return units.Number(v, 1)
 }
 
-// easier is the part of a limit that keeps a condition true that is true: what comes and goes at its limit is one incident.
+// easier is the part of a limit that keeps a true condition true, so that a figure around its limit is one incident.
 const easier = findings.ClearShare
 
-// holds reports whether a figure is beyond the limit; was: it was so before.
+// holds reports whether a figure is beyond the limit. was is set if it was before.
 func (c *Condition) holds(v float64, was bool) bool {
 	limit := c.limit
 	if was && c.above {

@@ -1,3 +1,3 @@
-// Package measure puts a stream and its consumers together: a Measure for one account of a process, a Fold for a screen, and a Watch that looks
-// whether a condition holds.
+// Package measure bundles a stream and its consumers: a Measure for one account of a process, a Fold for a screen, and
+// a Watch for conditions.
 package measure

@@ -11,24 +11,24 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Options sizes a Fold; zero values mean the defaults.
+// Options sizes a Fold. Zero values mean the defaults.
 type Options struct {
 	// ColumnNS and Columns are the Timeline's.
 	ColumnNS int64
 	Columns  int
-	// Rules are the findings' rules; nil: all of them with their default limits.
+	// Rules are the findings' rules. If it is nil, all rules apply with their default limits.
 	Rules *findings.Rules
 }
 
-// Fold is everything that a screen needs of a stream: a Measure, a timeline and the last sample. Feed may run in one goroutine and
-// Read in others; the parts themselves take no locks.
+// Fold is everything that a screen needs of a stream. Feed may run in one goroutine and Read in others. The parts
+// themselves take no locks.
 type Fold struct {
 	mu       sync.Mutex
 	proc     sampler.Process
 	measure  *Measure
 	timeline *timeline.Timeline
 	states   []gvl.ThreadState
-	// sample is the last one, in memory that is kept over samples.
+	// sample is the last one. Its memory is used again.
 	sample sampler.Sample
 	fed    bool
 }
@@ -40,15 +40,15 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 	return &Fold{proc: p, measure: m, timeline: timeline.New(m.stream, o.ColumnNS, o.Columns)}
 }
 
-// Stream is what the Fold makes of its samples, for more consumers; before the first sample.
+// Stream returns the Fold's stream, to attach more consumers before the first sample.
 func (f *Fold) Stream() *stream.Stream { return f.measure.stream }
 
-// Resting says who rests in that stream, by what its findings know. It is for the stream's consumers.
+// Resting returns a Resting for consumers of the stream.
 func (f *Fold) Resting() *findings.Resting {
 	return f.measure.findings.Resting()
 }
 
-// Feed is that of the Measure.
+// Feed adds one sample, like Measure.Feed.
 func (f *Fold) Feed(s *sampler.Sample) []gvl.ThreadState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,13 +58,12 @@ func (f *Fold) Feed(s *sampler.Sample) []gvl.ThreadState {
 	return f.states
 }
 
-// View is what Read gives access to; it is valid during the call only.
+// View is what Read gives access to. It is valid only during the call.
 type View struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
-	// Sample is the last sample; nil before the first.
-	Sample *sampler.Sample
-	// States are the states of Sample's threads, parallel to Sample.Threads.
+	// Sample is the last sample, with States parallel to its Threads. It is nil before the first.
+	Sample   *sampler.Sample
 	States   []gvl.ThreadState
 	Account  *account.Account
 	Timeline *timeline.Timeline
@@ -73,8 +72,8 @@ type View struct {
 	Requests *account.Requests
 }
 
-// Read calls fn with the folded data while Feed is kept out. fn should be quick, for samples wait meanwhile, and must
-// keep neither the View nor its Sample and States; what Row, Top, Current and Stat return is the caller's to keep.
+// Read calls fn with the folded data while Feed waits. fn should be quick and must not keep the View, its Sample or its
+// States. It may keep what Row, Top, Current and Stat return.
 func (f *Fold) Read(fn func(*View)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

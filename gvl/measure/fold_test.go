@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/gvl/timeline"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -133,14 +134,14 @@ func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string
 }
 
 // The timeline keeps 2 µs units; its sums and the account's agree to a unit a state and column.
-func checkTimeline(t *testing.T, v *View, st *account.Stat, name string) {
+func checkTimeline(t *testing.T, v *View, st *report.Stat, name string) {
 	t.Helper()
 	from, to := v.Timeline.Range()
 	columns := (to-from)/v.Timeline.ColumnNS() + 2
 	slack := columns * int64(gvl.NumStates) * v.Timeline.ColumnNS() / timeline.UnitsPerColumn
 	var procWait, procHeld int64
 	for _, th := range st.Threads {
-		got := account.StatesOf(v.Timeline.Totals(th.ID, from, to+v.Timeline.ColumnNS()))
+		got := report.StatesOf(v.Timeline.Totals(th.ID, from, to+v.Timeline.ColumnNS()))
 		for _, d := range []int64{got.Running - th.NS.Running, got.Waiting - th.NS.Waiting, got.IO - th.NS.IO,
 			got.Unknown - th.NS.Unknown, got.Lock - th.NS.Lock, got.Stalled - th.NS.Stalled, got.GC - th.NS.GC} {
 			if d > slack || d < -slack {

@@ -5,11 +5,11 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Measure is all that `ddtop stat` tells of a stream: totals, findings, blame and the longest waits, behind one Feed. It
-// is not safe for concurrent use.
+// Measure is all that `ddtop stat` needs of a stream, behind one Feed. It is not safe for concurrent use.
 type Measure struct {
 	dict     *sampler.Dictionary
 	class    *gvl.Classifier
@@ -20,8 +20,8 @@ type Measure struct {
 	requests *account.Requests
 }
 
-// New returns a Measure for the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as
-// they are.
+// New returns a Measure for the target p, whose samples' IDs point into dict. If r is nil, the findings' rules have
+// their default limits.
 func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measure {
 	stream := stream.New(p)
 	blame, requests := account.NewBlame(stream, dict), account.NewRequests(stream, dict, account.MaxBlameWindowNS)
@@ -31,39 +31,39 @@ func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measur
 	}
 }
 
-// Stream is what the Measure makes of its samples, for more consumers; before the first sample.
+// Stream returns the Measure's stream, to attach more consumers before the first sample.
 func (m *Measure) Stream() *stream.Stream { return m.stream }
 
 // LongestRequests returns the n longest requests: see Requests.Longest.
 func (m *Measure) LongestRequests(n int) []account.Request { return m.requests.Longest(n) }
 
-// Requests returns what was seen of requests and jobs in the stream, of endpoints that match says yes to; nil: of all.
-func (m *Measure) Requests(match func(endpoint string) bool) account.StatRequests {
+// Requests returns the requests and jobs of the endpoints that match chooses, or all if match is nil.
+func (m *Measure) Requests(match func(endpoint string) bool) report.StatRequests {
 	return m.requests.Stat(m.blame.Top(0, account.ByStack, 0).TotalNS, match)
 }
 
-// Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time; they are
-// not kept. In the steady state nothing is allocated.
+// Feed adds one sample and returns its states, which are valid until the next Feed. Samples must come in order of time.
+// In the steady state Feed allocates nothing.
 func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
 	states := m.class.Classify(s)
 	m.stream.Feed(s, states)
 	return states
 }
 
-// Classify gives the verdict on a sample that is not part of the measurement, one taken after it.
+// Classify returns the states of a sample after the measurement, which does not count.
 func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class.Classify(s) }
 
 // Alloc returns what was allocated in the stream, by class.
-func (m *Measure) Alloc() account.StatAlloc { return m.account.Alloc() }
+func (m *Measure) Alloc() report.StatAlloc { return m.account.Alloc() }
 
 // Findings returns what was wrong in the stream: see Findings.Raised.
-func (m *Measure) Findings() []account.StatFinding {
-	out := []account.StatFinding{}
+func (m *Measure) Findings() []report.StatFinding {
+	out := []report.StatFinding{}
 	for _, f := range m.findings.Raised() {
-		s := account.StatFinding{
+		s := report.StatFinding{
 			ID: f.ID, Severity: f.Severity.String(), Title: f.Title, Text: f.Text, Next: f.Next, SinceNS: f.SinceNS,
-			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: account.TextOrNil(f.Endpoint), Stack: f.Stack,
-			Evidence: account.StatEvidence{Samples: f.Evidence.Samples, Stacks: f.Evidence.Stacks, ApartNS: f.Evidence.ApartNS() / 1e3 * 1e3},
+			Threads: append([]sampler.ThreadID{}, f.Threads...), Endpoint: report.TextOrNil(f.Endpoint), Stack: f.Stack,
+			Evidence: report.StatEvidence{Samples: f.Evidence.Samples, Stacks: f.Evidence.Stacks, ApartNS: f.Evidence.ApartNS() / 1e3 * 1e3},
 		}
 		if f.UntilNS != 0 {
 			until, ago := f.UntilNS, f.AgoNS
@@ -74,9 +74,9 @@ func (m *Measure) Findings() []account.StatFinding {
 	return out
 }
 
-// Stat returns the totals so far with findings, blame and the longest waits of at least waitNS, maxLongestWaits at most.
-// The threshold hides waits from that list only.
-func (m *Measure) Stat(waitNS int64) account.Stat {
+// Stat returns the totals so far with findings, blame and the longest waits. waitNS hides shorter waits from that list
+// only.
+func (m *Measure) Stat(waitNS int64) report.Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()
 	s.Blame = m.blame.Stat()

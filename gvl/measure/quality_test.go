@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -20,8 +21,8 @@ func TestLeastQuality(t *testing.T) {
 		low  bool
 	}{{"at 100 Hz", 200, 10 * gvltest.MS, false}, {"at 2 Hz", 20, 500 * gvltest.MS, true}} {
 		m := New(sampler.Process{PID: 1, LockRate: 1000, StackRate: 100}, dict, nil)
-		var lines []account.StatLine
-		l := account.NewLines(m.Stream(), sampler.Process{PID: 1}, gvltest.Sec, func(line account.StatLine) { lines = append(lines, line) })
+		var lines []report.StatLine
+		l := account.NewLines(m.Stream(), sampler.Process{PID: 1}, gvltest.Sec, func(line report.StatLine) { lines = append(lines, line) })
 		for i := range c.n {
 			now := int64(i+1) * c.step
 			s := &sampler.Sample{TimeNS: now, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: 1, OwnerEnd: 1}}}

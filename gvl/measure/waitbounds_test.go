@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // measureWorld samples a world at a rate for a time, with the counters in every so many samples (0: never), and returns what is said of a thread and
 // the lengths of its waits, the last one among them, which goes on.
-func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampler.ThreadID) (account.StatThread, []int64) {
+func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampler.ThreadID) (report.StatThread, []int64) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	p.LockRate, p.StackRate = float64(rate), float64(rate)
 	m := New(p, sampler.NewDictionary(), nil)
@@ -29,13 +29,13 @@ func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampl
 	}
 	slices.Sort(waits)
 	st := m.Stat(0)
-	i := slices.IndexFunc(st.Threads, func(t account.StatThread) bool { return t.ID == id })
+	i := slices.IndexFunc(st.Threads, func(t report.StatThread) bool { return t.ID == id })
 	return st.Threads[i], waits
 }
 
 // judgeWaits compares lengths as they are told with the true ones, in order. A Histogram is right to 3 %, a number without a sign to 6 %
 // and that.
-func judgeWaits(t *testing.T, w *account.StatWaits, truth []int64) {
+func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	t.Helper()
 	longest := truth[len(truth)-1]
 	told := []gvl.Bounded{w.P50(), w.P90(), w.P99(), w.Max()}

@@ -8,17 +8,18 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
-	// checkNS is how often a Watch looks, in ns: at the end of each second's line.
+	// checkNS is the interval between two checks of a Watch, in ns: at the end of each second's line.
 	checkNS = 1_000_000_000
-	// MinOverNS and MaxOverNS bound the past that the figures of a Watch are of, in ns.
+	// MinOverNS and MaxOverNS bound the past that figures are of, in ns.
 	MinOverNS, MaxOverNS = checkNS, 300 * checkNS
-	// maxLookbackNS bounds how far back the cause of what is seen now is looked for.
+	// maxLookbackNS bounds how long before its effect a cause is looked for.
 	maxLookbackNS = 600 * checkNS
-	// knownShare is the part of that past of which something must be known: of one with more gaps nothing is said.
+	// knownShare is the part of that past which must be known. Otherwise there are no figures.
 	knownShare = .5
 )
 
@@ -27,28 +28,29 @@ type Cause struct {
 	Condition Condition
 	// Text says with which figure, or the finding's title and text.
 	Text string
-	// FromNS is where the past begins in which it came true, CLOCK_MONOTONIC in ns: what caused it lies behind that.
+	// FromNS is the begin of the past in which it came true, CLOCK_MONOTONIC in ns. The cause can lie after it.
 	FromNS int64
 }
 
-// Verdict is what a Watch says of a second.
+// Verdict is the result of a check.
 type Verdict struct {
 	// AtNS is the time of the newest sample, CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Causes are the conditions that hold. What held a second ago, and is a figure, holds as long as it is not well on the other side
-	// of its limit.
+	// Causes are the conditions that hold. A figure that held in the last check holds until it is well on the other
+	// side of its limit.
 	Causes []Cause
-	// Findings are all that is wrong, whether asked for or not.
+	// Findings are all findings, whether a condition asks for them or not.
 	Findings []findings.Finding
 }
 
-// Watch looks once a second whether one of some conditions holds in a stream of samples. It is not safe for concurrent use.
+// Watch checks once a second which conditions hold in a stream of samples. It is not safe for concurrent use.
 type Watch struct {
 	*Measure
 	rules      *findings.Rules
 	conditions []Condition
 	held       []bool // parallel: what held the last time
-	// clearNS is where the last past begins in which each figure was known not to hold; 0: there was none. It may have begun to since.
+	// clearNS is the begin of the last past in which each figure was known not to hold, or zero. It may have begun to
+	// hold since.
 	clearNS []int64
 	overNS  int64
 	lines   *account.Lines
@@ -58,12 +60,12 @@ type Watch struct {
 
 // watchLine is a second.
 type watchLine struct {
-	line account.StatLine
+	line report.StatLine
 	sums *account.LineSums
 }
 
-// NewWatch returns a Watch for the target p, whose samples' IDs point into dict. r are the findings' rules, nil: as they are; overNS is
-// the past that figures are of, in whole seconds.
+// NewWatch returns a Watch for the target p, whose samples' IDs point into dict. overNS is the past that figures are
+// of, in whole seconds. If r is nil, the rules have their default limits.
 func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, overNS int64, conditions []Condition) *Watch {
 	if r == nil {
 		r = findings.NewRules()
@@ -74,8 +76,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS is how long before the newest sample at most a cause can lie that is told of, by the rules: for so long at least, and
-// what is wanted before it, samples have to be kept.
+// LookbackNS is how long before the newest sample a cause can lie. Callers that record causes must keep samples for so
+// long.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -97,7 +99,7 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS is how long before the past that a figure is of a cause can lie: that what ended in it had begun.
+// agoNS is how long before the past of a figure a cause can lie: what ended in that past had begun earlier.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0
@@ -105,7 +107,7 @@ func (c *Condition) agoNS() int64 {
 	return min(int64(c.limit), maxLookbackNS)
 }
 
-func (w *Watch) line(l account.StatLine, sums *account.LineSums) {
+func (w *Watch) line(l report.StatLine, sums *account.LineSums) {
 	w.kept = append(w.kept, watchLine{l, sums})
 	n := 0
 	for n < len(w.kept) && w.kept[n].line.EndNS <= l.EndNS-w.overNS {
@@ -115,7 +117,7 @@ func (w *Watch) line(l account.StatLine, sums *account.LineSums) {
 	w.due = true
 }
 
-// Feed adds one sample, as Measure's does. ok: a second is over, and v says what holds.
+// Feed adds one sample. If a second is over, ok is true and v has the conditions that hold.
 func (w *Watch) Feed(s *sampler.Sample) (v Verdict, ok bool) {
 	w.Measure.Feed(s)
 	if !w.due {
@@ -125,7 +127,6 @@ func (w *Watch) Feed(s *sampler.Sample) (v Verdict, ok bool) {
 	return w.judge(s.TimeNS), true
 }
 
-// judge asks all conditions.
 func (w *Watch) judge(nowNS int64) Verdict {
 	v := Verdict{AtNS: nowNS, Findings: w.findings.Current()}
 	f := w.figures()
@@ -171,7 +172,7 @@ func (w *Watch) judge(nowNS int64) Verdict {
 	return v
 }
 
-// figures is what figures are made of: what happened in a stretch of time.
+// figures is what happened in a period, for conditions.
 type figures struct {
 	watch          *Watch
 	below          bool // the condition asks whether the figure is below its limit
@@ -190,7 +191,7 @@ type figures struct {
 	quality        sampler.Quality
 }
 
-// figures sums the last overNS; nil where too little of it is known.
+// figures sums the last overNS. It returns nil if too little of it is known.
 func (w *Watch) figures() *figures {
 	n := len(w.kept)
 	if n == 0 {
@@ -232,7 +233,7 @@ func (w *Watch) figures() *figures {
 	return f
 }
 
-// held is what was held of the busiest ractor's GVL.
+// held is the held share of the busiest ractor's GVL.
 func (f *figures) held() float64 {
 	most := int64(0)
 	for _, r := range f.heldNS {
@@ -248,8 +249,8 @@ func stateFigure(s gvl.State) func(*figures, float64) (float64, bool) {
 // shares reports whether shares of time have their least quality.
 func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
 
-// waitsWith are the waits for the GVL that ended. Those that go on count once they are known to have lasted longer than the limit: what
-// keeps all threads for a minute is not to be told of when it is over.
+// waitsWith are the waits for the GVL that ended, and those in progress that are known to be longer than the limit: a
+// wait that blocks all threads for a minute must count before it ends.
 func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	l := f.waits.Clone()
 	f.watch.stream.Waiting(func(w *gvl.Wait) {
@@ -260,8 +261,8 @@ func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	return l
 }
 
-// waitFigure is a quantile of the waits for the GVL, by what is known of each: with > its lower bound, with < its upper bound. waitTold
-// writes it with its bound.
+// waitFigure is a quantile of the waits by what is known of each: the lower bound for >, the upper bound for <.
+// waitTold writes it.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)
@@ -284,7 +285,7 @@ func waitTold(q float64) func(*figures, float64) string {
 	}
 }
 
-// requestFigure is the same of requests and jobs.
+// requestFigure is a quantile of the lengths of requests and jobs.
 func requestFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		var h gvl.Histogram

@@ -8,52 +8,53 @@ import (
 )
 
 const (
-	// MainRactor is the one whose GVL sampler.Changes are about.
+	// MainRactor is the ractor whose GVL sampler.Changes are about.
 	MainRactor = sampler.RactorID(1)
-	// keptWaits is how many waits of threads that are new there is memory for in any case.
+	// keptWaits is the number of waits of new threads whose memory is kept.
 	keptWaits = 1024
 )
 
-// notAsked is the Detail of time of which no sample tells what a thread had released the GVL for.
+// notAsked is the Detail of released time without a sample that says why.
 var notAsked = gvl.Detail{FD: -1, Reason: gvl.ReasonNotAsked}
 
-// mainGVL is the main ractor's GVL, as the changes of samples tell of it.
+// mainGVL is the main ractor's GVL by changes.
 type mainGVL struct {
 	s *Stream
-	// live: the last step was cut by changes. toNS is until when changes are known. It is zero if none are.
+	// live is set if changes cut the last step. toNS is until when changes are known. It is zero if none are.
 	live bool
 	toNS int64
-	// holder holds the GVL, by changes or by the last sample; chosen is the next one to. They are nil if no thread does, or it is not known.
+	// holder holds the GVL, by changes or by the last sample. chosen is the next holder. They are nil if there is none,
+	// or it is not known.
 	holder, chosen *exact
-	// unlisted is the native thread of a holder that no sample listed. last held the GVL last, and freedNS is when a thread gave it away
-	// last. It is zero if that was not seen.
+	// unlisted is the native thread of a holder that no sample listed. last held the GVL last, and freedNS is when it
+	// was last given away, or zero if that was not seen.
 	unlisted int32
 	last     sampler.ThreadID
 	freedNS  int64
-	// alone are the waits that began at aloneNS, when no thread held the GVL or was chosen.
+	// alone are the waits that began at aloneNS, without a holder or chosen thread.
 	alone   []*gvlWait
 	aloneNS int64
-	// waits are those of threads that no sample listed, by their native threads.
+	// waits are the waits of threads that no sample listed, by native thread.
 	waits map[int32]*unlistedWait
-	// laneAt is the place of its lane in Stream.locks.
+	// laneAt is the index of its lane in Stream.locks.
 	laneAt int
-	// shown is what the sample at the end of the step being fed says of the holder.
+	// shown is the holder that the sample at the end of the step shows.
 	shown shownHolder
-	// corrected are the states of a sample by what changes say of them.
+	// corrected are the states of a sample as changes correct them.
 	corrected []gvl.ThreadState
 }
 
-// shownHolder is the thread that a sample says holds the GVL, its index there, and the index of its last change, -1 if there is none.
+// shownHolder is the thread that holds the GVL by a sample, its index there, and the index of its last change or -1.
 type shownHolder struct {
 	holder            *exact
 	index, lastChange int
 }
 
-// gvlWait is what changes say of a wait.
+// gvlWait is a wait by changes.
 type gvlWait struct {
-	// exact: its begin is known, and all changes since.
+	// exact is set if its begin is known, and all changes since.
 	exact bool
-	// fromNS is its begin, chosenNS is when the thread was chosen, 0 if it was not yet. For noCPUNS of it the thread was without a CPU.
+	// chosenNS is when the thread was chosen, or zero. For noCPUNS the thread was without a CPU.
 	fromNS, chosenNS, noCPUNS int64
 	// first held the GVL when it began.
 	first sampler.ThreadID
@@ -64,7 +65,7 @@ func (w *gvlWait) lacked(ns int64) {
 	w.noCPUNS = min(w.noCPUNS, 1<<61) + min(max(ns, 0), 1<<61)
 }
 
-// changes takes the changes of the sample being fed, as far as they can be used.
+// changes takes the changes of the sample being fed, if they can be used.
 func (m *mainGVL) changes() {
 	st, c := &m.s.step, &m.s.sample.Changes
 	known := usable(m.s.sample)
@@ -87,8 +88,8 @@ func (m *mainGVL) changes() {
 	m.replay(c)
 }
 
-// usable reports whether the changes of a sample can be used. Of a process that is held from outside they say that threads wait, which these do
-// for whatever holds it.
+// usable reports whether the changes of a sample can be used. For a process that is held from outside, they say that
+// threads wait for the GVL, but nothing can give it to them.
 func usable(x *sampler.Sample) bool {
 	return !x.Proc.Halted() && x.Changes.Known() && len(x.Changes.List) <= sampler.MaxChanges
 }
@@ -96,7 +97,7 @@ func usable(x *sampler.Sample) bool {
 // precedes reports whether what is known goes up to where changes begin.
 func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
 
-// tellsAll reports whether the changes of a sample tell of the whole time since the last one, however long that was.
+// tellsAll reports whether a sample has all changes since the last one, however long ago that was.
 func (m *mainGVL) tellsAll(x *sampler.Sample) bool {
 	return m.live && usable(x) && m.precedes(&x.Changes)
 }
@@ -110,7 +111,7 @@ func (m *mainGVL) track(r *thread) {
 	}
 }
 
-// lose forgets what changes said: what came after the last sample is not known by them.
+// lose forgets what changes said, because some are missing after the last sample.
 func (m *mainGVL) lose() {
 	clear(m.waits)
 	*m = mainGVL{s: m.s, waits: m.waits, alone: m.alone[:0], corrected: m.corrected}
@@ -128,7 +129,8 @@ func (m *mainGVL) lose() {
 	}
 }
 
-// correct takes from changes in what state threads are at the end of a step whose time is not cut, and corrects the sample's states by that.
+// correct takes the states of threads at the end of a step that is not cut from changes, and corrects the sample's
+// states.
 func (m *mainGVL) correct(c *sampler.Changes) {
 	now, holder := make(map[sampler.ThreadID]sampler.GVLState), sampler.ThreadID(0)
 	for i := range c.List {
@@ -156,7 +158,8 @@ func (m *mainGVL) correct(c *sampler.Changes) {
 	m.s.states = m.corrected
 }
 
-// correct corrects what a sample says of a thread by the state that changes have brought it into. held: they say which thread holds the GVL.
+// correct corrects a thread's sample by the state that changes brought the thread into. held is set if they say which
+// thread holds the GVL.
 func (r *thread) correct(x *gvl.ThreadState, g sampler.GVLState, held bool) {
 	if g != sampler.GVLGone {
 		e := r.byChanges()
@@ -185,7 +188,6 @@ func (r *thread) correct(x *gvl.ThreadState, g sampler.GVLState, held bool) {
 	}
 }
 
-// waitKind is how a thread waits that is in the queue, or chosen.
 func waitKind(g sampler.GVLState) gvl.WaitKind {
 	if g == sampler.GVLChosen {
 		return gvl.WaitHandover
@@ -193,7 +195,7 @@ func waitKind(g sampler.GVLState) gvl.WaitKind {
 	return gvl.WaitQueue
 }
 
-// begin finds out who holds and waits by the last sample, before the first step that is cut by changes.
+// begin takes the holder and the waiting threads from the last sample, before the first step that is cut by changes.
 func (m *mainGVL) begin() {
 	m.live = true
 	if m.waits == nil {
@@ -229,7 +231,6 @@ func (m *mainGVL) begin() {
 	}
 }
 
-// show finds the holder that the sample at the end of the step shows.
 func (m *mainGVL) show(c *sampler.Changes) {
 	m.shown = shownHolder{lastChange: -1}
 	for i, r := range m.s.listed {
@@ -246,13 +247,12 @@ func (m *mainGVL) show(c *sampler.Changes) {
 	}
 }
 
-// shownState is what the holder that the sample shows does.
 func (m *mainGVL) shownState() (gvl.State, gvl.Detail) {
 	ts := &m.s.states[m.shown.index]
 	return ts.State, ts.Detail
 }
 
-// showHolder takes over what the sample has of the holder's stack.
+// showHolder takes over the stack of the holder in the sample.
 func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	t := &m.s.sample.Threads[m.shown.index]
 	i.Stack, i.Serving = m.s.states[m.shown.index].Stack, t.Serving
@@ -262,7 +262,7 @@ func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	i.Turn = i.Stack
 }
 
-// shows reports whether the stretch in which the sample shows a thread with the GVL is the one that it is in before a change of the list.
+// shows reports whether the hold before a change of the list is the one that the sample shows.
 func (m *mainGVL) shows(e *exact, c *sampler.Changes, before int) bool {
 	last := m.shown.lastChange
 	return e == m.shown.holder && last < before && (last < 0 || c.List[last].State == sampler.GVLHeld)
@@ -292,7 +292,7 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	}
 }
 
-// middle is the middle of a step: what the samples say of the holder's stretch changes there.
+// middle is the middle of a step, where the state of the holder by samples changes.
 func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	h := m.holder
 	if h == nil {
@@ -317,7 +317,7 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	}
 }
 
-// goesOn lets the holder of the GVL go on in a state. now is what its lane is from then on.
+// goesOn lets the holder go on in a state. now is its lane from then on.
 func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.Detail, at int64) {
 	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)
@@ -331,7 +331,6 @@ func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.D
 	h.detail = *d
 }
 
-// changed takes the change at a place of the list.
 func (m *mainGVL) changed(c *sampler.Changes, place int, at int64, initial bool) {
 	g := &c.List[place]
 	var e *exact
@@ -395,7 +394,6 @@ func (m *mainGVL) changed(c *sampler.Changes, place int, at int64, initial bool)
 	}
 }
 
-// held takes a change by which a thread gets the GVL.
 func (m *mainGVL) held(e *exact, c *sampler.Changes, place int, at int64, sure bool) {
 	g, goesOn := &c.List[place], sampler.StackID(0)
 	if g.Stack != 0 && e.state == gvl.Waiting {
@@ -413,7 +411,6 @@ func (m *mainGVL) held(e *exact, c *sampler.Changes, place int, at int64, sure b
 	}
 }
 
-// runs takes the stack that the holder of the GVL has at a time.
 func (m *mainGVL) runs(e *exact, stack sampler.StackID, at int64) {
 	e.read(look{stack, e.serving}, at)
 	l := m.lane()
@@ -421,7 +418,6 @@ func (m *mainGVL) runs(e *exact, stack sampler.StackID, at int64) {
 	l.now.Stack = stack
 }
 
-// hold gives a thread the GVL.
 func (m *mainGVL) hold(e *exact) {
 	m.holder, m.unlisted = e, 0
 	l := m.lane()
@@ -430,7 +426,6 @@ func (m *mainGVL) hold(e *exact) {
 	l.now.Stopped = e.state == gvl.Stalled && gvl.Halts(e.detail.Syscall)
 }
 
-// letGo takes the GVL from a thread.
 func (m *mainGVL) letGo(e *exact, at int64) {
 	m.last, m.freedNS = e.id, at
 	if m.holder == e {
@@ -439,7 +434,8 @@ func (m *mainGVL) letGo(e *exact, at int64) {
 	}
 }
 
-// oust takes the GVL from its holder, whose change was not seen: another thread has it. That is nil if no sample listed it.
+// oust takes the GVL from its holder if another thread has it: the change was not seen. by is nil for a thread that no
+// sample listed.
 func (m *mainGVL) oust(by *exact, at int64) {
 	if h := m.holder; h != nil && h != by {
 		h.stepNS = m.s.step.lengthNS()
@@ -447,7 +443,7 @@ func (m *mainGVL) oust(by *exact, at int64) {
 	}
 }
 
-// choose notes whether a thread is the next to hold the GVL. The waits that began in that moment, without a holder, are for it.
+// choose notes whether a thread is the next holder. Waits that began at that moment without a holder are for it.
 func (m *mainGVL) choose(e *exact, to sampler.GVLState, at int64) {
 	switch {
 	case to == sampler.GVLChosen:
@@ -466,7 +462,6 @@ func (m *mainGVL) choose(e *exact, to sampler.GVLState, at int64) {
 	}
 }
 
-// beginWait begins a wait, of a thread or of one that no sample listed.
 func (m *mainGVL) beginWait(w *gvlWait, of *exact, at int64, sure bool) {
 	*w = gvlWait{exact: sure, fromNS: at}
 	switch {
@@ -483,7 +478,7 @@ func (m *mainGVL) beginWait(w *gvlWait, of *exact, at int64, sure bool) {
 	}
 }
 
-// fill says of a wait what changes said.
+// fill adds what changes say of a wait.
 func (m *mainGVL) fill(w *gvl.Wait, of *gvlWait) {
 	w.Exact, w.FirstHolder = true, of.first
 	w.NoCPUNS = min(of.noCPUNS, w.NS())
@@ -498,7 +493,6 @@ func (m *mainGVL) fill(w *gvl.Wait, of *gvlWait) {
 	}
 }
 
-// forget lets go of a thread that is no longer listed.
 func (m *mainGVL) forget(e *exact) {
 	if m.holder == e {
 		m.holder = nil
@@ -509,7 +503,6 @@ func (m *mainGVL) forget(e *exact) {
 	m.endWait(&e.waiting)
 }
 
-// endWait forgets a wait.
 func (m *mainGVL) endWait(w *gvlWait) {
 	m.alone = slices.DeleteFunc(m.alone, func(x *gvlWait) bool { return x == w })
 }
@@ -520,7 +513,7 @@ func (m *mainGVL) heldByOther(e *exact) bool {
 	return h != nil && h != e && h.known || m.lane().now.Unlisted.Holds
 }
 
-// HeldSince is since when a thread holds the main ractor's GVL, by changes; ok is false where they don't say it.
+// HeldSince is since when a thread holds the main ractor's GVL. ok is false if changes do not say it.
 func (s *Stream) HeldSince(id sampler.ThreadID) (ns int64, ok bool) {
 	h := s.main.holder
 	if h == nil || h.id != id || !h.known {
@@ -529,10 +522,9 @@ func (s *Stream) HeldSince(id sampler.ThreadID) (ns int64, ok bool) {
 	return h.heldNS, true
 }
 
-// lane is the lane of the GVL, which is where it is from the begin of a step to its end.
+// lane is the lane of the GVL, valid within a step.
 func (m *mainGVL) lane() *lockLane { return &m.s.locks[m.laneAt] }
 
-// vacate lets nobody hold the GVL.
 func (l *lockLane) vacate() {
 	l.now = gvl.LockInterval{Ractor: l.now.Ractor, Waiters: l.now.Waiters, Unlisted: gvl.Unlisted{Waiters: l.now.Unlisted.Waiters}, FromNS: l.now.FromNS, ToNS: l.now.ToNS}
 }

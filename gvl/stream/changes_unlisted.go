@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// maxUnlisted bounds the threads that no sample has listed and that wait at a time; of more nothing is told.
+	// maxUnlisted bounds the threads without a sample whose waits are followed at a time.
 	maxUnlisted = 1 << 12
-	// unlistedSteps is in how many steps a thread can wait without a sample that lists it, before its end must have been missed.
+	// unlistedSteps is for how many steps a thread can wait without a sample that lists it. Then its end must have been
+	// missed.
 	unlistedSteps = 3
 )
 
-// unlistedWait is a wait of a thread that no sample has listed: new, or one of those that live too short a time. The thread has no slot, and
-// no time of its own; what it waits and holds is told as of all such threads together.
+// unlistedWait is a wait of a thread that no sample has listed: it is new, or lives too short a time. The thread has no
+// slot and no time of its own. All such threads are reported together.
 type unlistedWait struct {
 	gvlWait
 	steps int
 }
 
-// changedUnlisted takes a change of a thread that no sample listed.
 func (m *mainGVL) changedUnlisted(g *sampler.Change, at int64, sure bool) {
 	l := m.lane()
 	if l.now.Unlisted.Holds && g.TID == m.unlisted && g.State != sampler.GVLHeld {
@@ -55,7 +55,6 @@ func (m *mainGVL) changedUnlisted(g *sampler.Change, at int64, sure bool) {
 	}
 }
 
-// waitedUnlisted hands out the wait of an unlisted thread that has the GVL now.
 func (m *mainGVL) waitedUnlisted(of *gvlWait, at int64) {
 	s := m.s
 	if s.unchosen {
@@ -69,7 +68,6 @@ func (m *mainGVL) waitedUnlisted(of *gvlWait, at int64) {
 	s.handOutWait()
 }
 
-// endUnlisted forgets the wait of an unlisted thread.
 func (m *mainGVL) endUnlisted(tid int32, at int64) {
 	l := m.lane()
 	m.s.settleLock(l, at)
@@ -79,7 +77,7 @@ func (m *mainGVL) endUnlisted(tid int32, at int64) {
 	delete(m.waits, tid)
 }
 
-// goesOnAs lets a thread that a sample has listed in the meantime go on with the wait that it was in.
+// goesOnAs continues the wait that a thread was in before a sample listed it.
 func (e *exact) goesOnAs(w *unlistedWait) {
 	e.waitNS = w.fromNS
 	e.waiting = gvlWait{
@@ -90,7 +88,7 @@ func (e *exact) goesOnAs(w *unlistedWait) {
 	}
 }
 
-// missedUnlisted forgets unlisted threads of which a sample would have known by now.
+// missedUnlisted forgets threads that a sample would have listed by now.
 func (m *mainGVL) missedUnlisted() {
 	if !m.live {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxIdleLocks is how many ractors are remembered in which nobody holds or waits.
+// maxIdleLocks is how many ractors are remembered whose GVL no thread holds or waits for.
 const maxIdleLocks = 64
 
 // lockLane is one ractor's GVL: who holds it and how many wait, since now.FromNS.
@@ -17,7 +17,6 @@ type lockLane struct {
 	next gvl.LockInterval
 }
 
-// seeLock notes a thread's part in its ractor's GVL at the sample being fed.
 func (s *Stream) seeLock(ts *gvl.ThreadState, t *sampler.Thread) {
 	l := s.lockOf(ts.Ractor, s.step.toNS)
 	if s.byChanges(l) {
@@ -35,7 +34,7 @@ func (s *Stream) seeLock(ts *gvl.ThreadState, t *sampler.Thread) {
 	}
 }
 
-// lockOf returns the lane of a ractor's GVL. One that is new begins at a time.
+// lockOf returns the lane of a ractor's GVL. A new one begins at fromNS.
 func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
 	if s.lock < len(s.locks) && s.locks[s.lock].now.Ractor == id {
 		return &s.locks[s.lock]
@@ -48,10 +47,10 @@ func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
 	return &s.locks[s.lock]
 }
 
-// byChanges reports whether a lane is moved where the GVL changes.
+// byChanges reports whether changes move a lane.
 func (s *Stream) byChanges(l *lockLane) bool { return s.main.live && l.now.Ractor == MainRactor }
 
-// moveLocks takes what was noted over, at the time of a step.
+// moveLocks takes over what the sample showed.
 func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	for i := range s.locks {
 		l := &s.locks[i]
@@ -84,7 +83,7 @@ func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	}
 }
 
-// settleLock hands a stretch of a ractor's GVL out, up to a time.
+// settleLock hands out the lane's time up to atNS.
 func (s *Stream) settleLock(l *lockLane, atNS int64) {
 	if atNS <= l.now.FromNS {
 		return

@@ -6,30 +6,30 @@ import (
 )
 
 const (
-	// gapFactor times the expected interval between samples is a gap: nothing is known of the time in it.
+	// gapFactor times the expected interval between samples is a gap, in which nothing is known.
 	gapFactor = 10
-	// minGapNS is the shortest gap: on a busy machine a tick that is late by some ms is normal, and the half-and-half
-	// rule still holds for it.
+	// minGapNS is the shortest gap. On a busy machine a tick that is late by some ms is normal, and the half-and-half
+	// rule still holds.
 	minGapNS = 250e6
 	// slowGapNS is the shortest gap while the clock has slowed down because nothing runs or waits.
 	slowGapNS = 5e9
-	// lowGapNS and lowBackNS are the shortest Reach.GapNS and BackNS while rates are lower than asked for, to keep within a budget:
-	// at the lowest ones a sample comes every 0.4 s and stacks are read every 5 s.
+	// lowGapNS and lowBackNS are the least Reach.GapNS and BackNS while a budget has lowered the rates. At the lowest
+	// rates a sample comes every 0.4 s, and stacks are read every 5 s.
 	lowGapNS, lowBackNS = 1e9, 10e9
-	// backNS and backStackTicks stack ticks (the longer of the two) are how long a thread may have been Unknown for lack of
-	// the kernel's answer and still have all of that time told by it: it is asked at stack ticks at the latest.
+	// backNS or backStackTicks stack ticks, the longer of the two, is how far back a late answer of the kernel counts.
+	// The kernel is asked at stack ticks at the latest.
 	backNS         = 1e9
 	backStackTicks = 3
-	// defaultLockRate stands in for a rate that a source does not tell, in Hz.
+	// defaultLockRate stands in for an unknown rate, in Hz.
 	defaultLockRate = 1000
 )
 
-// Reach says how far what is known of a sample reaches, in ns.
+// Reach says how far a sample's knowledge reaches, in ns.
 type Reach struct {
 	// GapNS is the longest interval between two samples in which states are known. In a longer one they are Unknown.
 	// SlowGapNS is the same for intervals with a Sample.Slow at either end.
 	GapNS, SlowGapNS int64
-	// BackNS is how far back an answer of the kernel says what was Unknown for lack of it.
+	// BackNS is how far back an answer of the kernel decides what was Unknown without it.
 	BackNS int64
 }
 
@@ -43,19 +43,19 @@ func ReachOf(p sampler.Process) Reach {
 	return r
 }
 
-// step is the stretch between two samples.
+// step is the time between two samples.
 type step struct {
 	fromNS, toNS int64
 	// midNS is where the earlier state ends and the later one begins.
 	midNS int64
-	// first: there was no sample before. gap: too long to say anything of it, or samples of it were lost.
+	// first is set if there was no sample before, gap if the step is too long, or samples were lost.
 	first, gap bool
 }
 
-// lengthNS says how far apart the samples around the step are, in ns; never 0, which says that a time is known exactly.
+// lengthNS is the step's length in ns. It is never zero, which would mean that a time is known exactly.
 func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
 
-// beginNS is when a thread began that the sample before did not list, or not in the same stretch of time.
+// beginNS is when a thread began that is new in this sample, or that goes on after a gap.
 func (s *step) beginNS() int64 {
 	if s.gap {
 		return s.toNS
@@ -63,7 +63,7 @@ func (s *step) beginNS() int64 {
 	return s.midNS
 }
 
-// endNS is when a thread ended that the sample after does not list.
+// endNS is when a thread ended that this sample lacks.
 func (s *step) endNS() int64 {
 	if s.gap {
 		return s.fromNS
@@ -78,7 +78,7 @@ type stepper struct {
 	slow    bool
 	low     bool // Self.Lowered
 	lost    uint64
-	// usual is what reach is at the rates asked for.
+	// usual is reach at the rates asked for.
 	usual, reach Reach
 }
 
@@ -101,7 +101,7 @@ func IntervalNS(p sampler.Process) int64 {
 	return int64(1e9 / rate)
 }
 
-// next takes the time of a sample. Time never runs backwards: a sample out of order makes an empty step.
+// next takes the time of a sample. A sample out of order makes an empty step.
 func (t *stepper) next(s *sampler.Sample) step {
 	now := gvl.TimeOf(s)
 	t.reach = t.usual
@@ -123,8 +123,7 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells reports whether a thread's state is the answer for the time since fromNS too, in which it was Unknown for lack of it;
-// seen first at the time at.
+// tells reports whether a thread's state, seen at at, also holds for the time since fromNS, which was Unknown.
 func (r Reach) tells(ts *gvl.ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxSegments bounds the changes of state remembered between two readings of one thread's stack. Past it what is held
-	// back goes to the last stack known: with 1 kHz and 100 Hz there are at most 10, more where a budget has lowered the latter.
+	// maxSegments bounds the changes of state kept between two readings of one thread's stack. Past it they go to the
+	// last stack known. With 1 kHz and 100 Hz there are at most 10, more if a budget has lowered the latter.
 	maxSegments = 32
-	// maxUntold bounds the stacks seen in one stretch of time whose state is still to be told. Past it the last of them gets
-	// the time of those that follow.
+	// maxUntold bounds the stacks seen in one period whose state is not known yet. Past it the last of them gets the
+	// rest.
 	maxUntold = 128
-	// maxUntoldMixed bounds them together with the time that comes after a stretch that no sample has seen.
+	// maxUntoldMixed bounds them together with later time.
 	maxUntoldMixed = 4096
-	// openState stands for a state that is still to be told; no Consumer sees it.
+	// openState stands for a state that is not known yet. No Consumer sees it.
 	openState = gvl.NumStates
 )
 
@@ -47,10 +47,11 @@ type Stream struct {
 	table listed.Table[thread]
 	to    []gvl.Consumer
 	tick  gvl.Tick
-	// slots and begun are those of Tick. listed has the threads of the sample, nil for one that is listed twice.
+	// slots and begun are those in Tick. listed has the threads of the sample, and nil for a thread that is listed
+	// twice.
 	slots, begun []int
 	listed       []*thread
-	// step, sample and states are what is being fed. stopped: a holder of a GVL is stopped, by the sample.
+	// step, sample and states are being fed. stopped is set if the sample shows a holder of a GVL that is stopped.
 	step    step
 	sample  *sampler.Sample
 	states  []gvl.ThreadState
@@ -58,9 +59,9 @@ type Stream struct {
 	free    []int
 	used    int // slots given so far
 	out     gvl.Interval
-	// wait is the one handed out, open one that goes on.
+	// wait is handed out, open goes on.
 	wait, open gvl.Wait
-	// late are the waits of threads that consumers have not heard of yet.
+	// late are the waits of threads that consumers do not know yet.
 	late    []gvl.Wait
 	spare   []buffers // of threads that have ended
 	kept    int       // the segments of all threads
@@ -75,7 +76,7 @@ type Stream struct {
 	pending gvl.Interval
 	main    mainGVL
 	notes   kernelNotes
-	// unchosen: nobody is chosen to be the next (Ruby up to 3.2).
+	// unchosen is set up to Ruby 3.2: no thread is chosen to be next.
 	unchosen bool
 }
 
@@ -86,14 +87,14 @@ func New(p sampler.Process) *Stream {
 	return s
 }
 
-// Attach gives the stream another consumer, before the first sample. They are called in the order they came in.
+// Attach adds a consumer, before the first sample. Consumers are called in that order.
 func (s *Stream) Attach(c gvl.Consumer) { s.to = append(s.to, c) }
 
 // NotSampledNS returns the total length of the gaps so far, in ns.
 func (s *Stream) NotSampledNS() int64 { return s.missing }
 
-// Feed adds one sample with its states. states is parallel to x.Threads. Samples must come in order of time. A sample
-// that is older than the last one is treated as if it had the last one's time.
+// Feed adds one sample with its states, which are parallel to x.Threads. A sample that is older than the last one
+// counts as having the last one's time.
 func (s *Stream) Feed(x *sampler.Sample, states []gvl.ThreadState) {
 	s.step = s.steps.next(x)
 	s.step.gap = s.step.gap && !s.main.tellsAll(x)
@@ -127,7 +128,7 @@ func (s *Stream) Feed(x *sampler.Sample, states []gvl.ThreadState) {
 	s.handOutLate()
 }
 
-// list finds the threads of the sample, and gives those that were not listed before a slot.
+// list finds the threads of the sample and gives new threads a slot.
 func (s *Stream) list() {
 	s.begun, s.stopped = s.begun[:0], false
 	if s.sameThreads() {
@@ -151,7 +152,6 @@ func (s *Stream) list() {
 	}
 }
 
-// sameThreads reports whether the sample lists the threads that the last one listed, in the same order.
 func (s *Stream) sameThreads() bool {
 	if len(s.listed) != len(s.states) {
 		return false
@@ -164,7 +164,6 @@ func (s *Stream) sameThreads() bool {
 	return true
 }
 
-// start gives a thread that was not listed before a slot, and memory.
 func (s *Stream) start(r *thread, i int) {
 	ts := &s.states[i]
 	r.s, r.id, r.ractor, r.fresh = s, ts.Thread, ts.Ractor, true
@@ -181,8 +180,8 @@ func (s *Stream) start(r *thread, i int) {
 	s.main.track(r)
 }
 
-// Finish settles everything that is held back, as if all threads had ended with the last sample. It uses the last
-// known stacks. Call it after that sample.
+// Finish settles everything that is held back with the last known stacks, as if all threads had ended with the last
+// sample.
 func (s *Stream) Finish() {
 	s.table.Begin(0)
 	s.table.Changed = true
@@ -192,7 +191,7 @@ func (s *Stream) Finish() {
 	s.steps = stepper{reach: s.steps.reach}
 }
 
-// handOutLate hands out the waits of threads that were new, of which all have heard now.
+// handOutLate hands out the waits of new threads, which consumers know now.
 func (s *Stream) handOutLate() {
 	if len(s.late) == 0 {
 		return
@@ -216,7 +215,7 @@ func (s *Stream) Waiting(fn func(*gvl.Wait)) {
 	}
 }
 
-// WaitOf returns the wait for the GVL that a thread is in; ok is false when it is in none.
+// WaitOf returns the wait for the GVL that a thread is in. ok is false if there is none.
 func (s *Stream) WaitOf(id sampler.ThreadID) (w gvl.Wait, ok bool) {
 	if rec := s.table.Get(id); rec != nil {
 		return rec.V.waits()
@@ -233,14 +232,14 @@ func (s *Stream) SlotOf(id sampler.ThreadID) (slot int, ok bool) {
 	return rec.V.slot, true
 }
 
-// Pending calls fn with what is not settled yet of a listed thread's time, up to the last sample, as it stands now.
+// Pending calls fn with a listed thread's time that is not settled yet, up to the last sample, as it stands now.
 func (s *Stream) Pending(id sampler.ThreadID, fn func(*gvl.Interval)) {
 	if rec := s.table.Get(id); rec != nil {
 		rec.V.unsettled(fn)
 	}
 }
 
-// collect hands out time inside the collector, and returns who pays for it from this sample on.
+// collect hands out time inside the collector, and returns the stack that pays from this sample on.
 func (s *Stream) collect(x *sampler.Sample, states []gvl.ThreadState, st step) (payer sampler.StackID, known bool) {
 	if s.during && !st.gap {
 		s.collecting(st.fromNS, st.midNS)
@@ -270,7 +269,7 @@ func (s *Stream) collecting(fromNS, toNS int64) {
 // LastNS returns the time of the last sample, CLOCK_MONOTONIC in ns.
 func (s *Stream) LastNS() int64 { return s.steps.lastNS }
 
-// gcHolder is the stack of the thread that collects, or of the one that holds the GVL when none does at the moment.
+// gcHolder is the stack of the thread that collects, or of the GVL's holder if none does.
 func gcHolder(states []gvl.ThreadState) (sampler.StackID, bool) {
 	var stack sampler.StackID
 	found := false

@@ -5,77 +5,78 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// segment is a stretch of time with one state. State is openState while it is still to be told.
+// segment is time in one state. The state is openState while it is not known yet.
 type segment struct {
 	fromNS, toNS, stepNS int64
 	state                gvl.State
 	// exact: the edges are those of changes, or lie within such.
 	exact  bool
 	detail gvl.Detail
-	// stack is the one that it had, where that is known by a change and need not be told from the readings around it; 0: it is not.
+	// stack is the segment's own stack, by a change. It is zero if the readings around the segment decide.
 	stack sampler.StackID
 }
 
-// look is what was read of a thread's frames: its stack, and for whom it worked.
+// look is a reading of a thread's frames: its stack, and the request that it worked for.
 type look struct {
 	stack   sampler.StackID
 	serving sampler.Serving
 }
 
-// lookAt is what a sample has of a thread's frames.
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is time with one reading whose state is still to be told, or that comes after such time.
+// untold is time with one reading whose state is not known yet, or that comes after such time.
 type untold struct {
 	segment
+	// look is the last reading, in stackState.
 	look
 }
 
-// thread is a thread that is listed: what it does now, and its time that is not handed out yet. Its tracker says when it does something else.
+// thread is a listed thread: what it does now, and its time that is not handed out yet. Its tracker decides when it
+// does something else.
 type thread struct {
-	// What each sample is compared with comes first, in one line of the CPU's cache. state goes on since runNS, and waits in
-	// that kind, if it is Waiting; open: it is still to be told.
+	// Each sample compares these, so they come first, in one line of the CPU's cache. state goes on since runNS. kind
+	// is the kind of waiting. open is set if the state is not known yet.
 	by    tracker
 	s     *Stream
 	id    sampler.ThreadID
 	slot  int
 	runNS int64
-	// sinceNS is when what it waits for began to be waited for, where that is later.
+	// sinceNS is when the wait for its present object began, if that is later.
 	sinceNS int64
 	state   gvl.State
 	kind    gvl.WaitKind
 	open    bool
-	// fresh: it was not in the last sample. known: the state is the one since its last change, and there was none after that.
+	// fresh is set if it was not in the last sample. known is set if its last change is known and brought it into this
+	// state.
 	fresh, known bool
-	// unseen: there is time, since unseenNS, in which the thread was without the GVL and of which no sample has told the kind.
+	// unseen is set if there is time without the GVL, since unseenNS, that no sample has explained.
 	unseen bool
 
 	unseenNS int64
 	ractor   sampler.RactorID
 	detail   gvl.Detail
-	// stepNS is the length of the step that the state was seen to begin in.
+	// stepNS is the length of the step in which the state was seen to begin.
 	stepNS int64
-	// stateNS is since when it is in that state, whatever it waited for in it; waitNS since when it waits for the GVL, if it
-	// does, and before what it did until then.
+	// stateNS is since when it is in the state, whatever it waits for. waitNS is since when it waits for the GVL, and
+	// before what it did until then.
 	stateNS, waitNS int64
 	before          waitBefore
-	// span is what samples say of the wait.
-	span gvl.WaitSpan
-	// fromNS is the time up to which segments reach.
+	span            gvl.WaitSpan
+	// fromNS is until when segments reach.
 	fromNS int64
 	buffers
 	// look is what was read last, in stackState.
 	look
 	stackState gvl.State
-	// looks are the last readings of it holding the GVL, waiting for it, and without it, while changes are known.
+	// looks are the last readings in each place, while changes are known.
 	looks [numPlaces]pastLook
-	// most is how many segments there were at most in the last readings.
+	// most is the largest number of segments in the last readings.
 	most, readings int
 	// changes tracks it by changes. It is nil if none were ever known.
 	changes *exact
 }
 
-// waitBefore is what a thread did before it waited for the GVL; atNS is 0 if that was not seen.
+// waitBefore is what a thread did before it waited for the GVL. atNS is zero if that was not seen.
 type waitBefore struct {
 	state         gvl.State
 	stack         sampler.StackID
@@ -83,7 +84,6 @@ type waitBefore struct {
 	detail        gvl.Detail
 }
 
-// threadState returns it as the state of a thread.
 func (b *waitBefore) threadState(r *thread) gvl.ThreadState {
 	if b.atNS == 0 {
 		return gvl.ThreadState{}
@@ -91,14 +91,14 @@ func (b *waitBefore) threadState(r *thread) gvl.ThreadState {
 	return gvl.ThreadState{Thread: r.id, Ractor: r.ractor, State: b.state, Detail: b.detail, SinceNS: b.sinceNS, AtNS: b.atNS, Stack: b.stack}
 }
 
-// buffers are the lists of a thread: its segments since the last reading, and what is untold of earlier readings: time of the open
-// run, or from the first stretch on that no sample has seen.
+// buffers are the lists of a thread: its segments since the last reading, and time of earlier readings whose state is
+// not known yet.
 type buffers struct {
 	segments []segment
 	untold   []untold
 }
 
-// gone ends a thread that is no longer listed. cut: that it ended was not seen.
+// gone ends a thread that is no longer listed. cut is set if its end was not seen.
 func (r *thread) gone(atNS int64, cut bool) {
 	r.by.leave()
 	r.end(atNS, cut)
@@ -118,19 +118,19 @@ func (r *thread) begin(ts *gvl.ThreadState, t *sampler.Thread, atNS int64) {
 	r.look, r.stackState = lookAt(t), r.now()
 }
 
-// run begins a stretch of time with one state, as samples saw it.
+// run begins time with one state, as samples saw it.
 func (r *thread) run(ts *gvl.ThreadState, atNS int64) {
 	r.goOn(ts.State, &ts.Detail, atNS, r.s.step.lengthNS())
 	r.span = ts.Span
 }
 
-// goOn begins a stretch of time with one state, that was seen to begin within a time of some length.
+// goOn begins time with one state, seen to begin within a step of stepNS.
 func (r *thread) goOn(state gvl.State, d *gvl.Detail, atNS, stepNS int64) {
 	r.state, r.kind, r.detail, r.open = state, d.Wait, *d, state == gvl.Unknown && d.Reason == gvl.ReasonNotAsked
 	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, stepNS
 }
 
-// now is the state for the segment that goes on.
+// now is the state of the segment that goes on.
 func (r *thread) now() gvl.State {
 	if r.open {
 		return openState
@@ -150,7 +150,7 @@ func (r *thread) change(to gvl.State, atNS int64, byNS int64) {
 	r.stateNS = atNS
 }
 
-// waited hands out a wait that is over: by byNS at the latest, as far as samples tell. cut: that it ended was not seen.
+// waited hands out a wait that ended by byNS. cut is set if its end was not seen.
 func (r *thread) waited(atNS, byNS int64, cut bool) {
 	s := r.s
 	r.fill(&s.wait, atNS, byNS)
@@ -162,21 +162,20 @@ func (r *thread) waited(atNS, byNS int64, cut bool) {
 	s.handOutWait()
 }
 
-// handOutWait gives a wait to the consumers.
 func (s *Stream) handOutWait() {
 	for _, c := range s.to {
 		c.Waited(&s.wait)
 	}
 }
 
-// fill sets a wait to the one that goes on, up to a time, at most to byNS.
+// fill sets w to the wait that goes on.
 func (r *thread) fill(w *gvl.Wait, atNS, byNS int64) {
 	*w = gvl.Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before.threadState(r), Slot: r.slot}
 	r.by.wait(w)
 	w.SetBounds(&r.span, byNS, r.s.seenNS)
 }
 
-// waits returns the wait for the GVL that the thread is in; ok is false when it is in none.
+// waits returns the wait for the GVL that the thread is in. ok is false if there is none.
 func (r *thread) waits() (w gvl.Wait, ok bool) {
 	if r.state != gvl.Waiting {
 		return gvl.Wait{}, false
@@ -186,7 +185,7 @@ func (r *thread) waits() (w gvl.Wait, ok bool) {
 	return r.s.open, true
 }
 
-// unsettled calls fn with what is not settled yet of the thread's time, up to the last sample, as it stands now.
+// unsettled calls fn with the thread's time that is not settled yet, up to the last sample, as it stands now.
 func (r *thread) unsettled(fn func(*gvl.Interval)) {
 	i := &r.s.pending
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
@@ -209,12 +208,11 @@ func (r *thread) unsettled(fn func(*gvl.Interval)) {
 	one(r.goesOn(r.s.steps.lastNS), r.look)
 }
 
-// goesOn is the segment that goes on, up to a time.
 func (r *thread) goesOn(atNS int64) segment {
 	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0}
 }
 
-// stackOr is the segment's own stack, or that of the reading which it goes to.
+// stackOr is the segment's own stack, or the reading's.
 func (g *segment) stackOr(of look) sampler.StackID {
 	if g.stack != 0 {
 		return g.stack
@@ -222,7 +220,7 @@ func (g *segment) stackOr(of look) sampler.StackID {
 	return of.stack
 }
 
-// cut lets the segment that goes on end, and the next one begin.
+// cut ends the segment that goes on, and begins the next one.
 func (r *thread) cut(atNS int64) {
 	if atNS <= r.fromNS {
 		return
@@ -235,7 +233,7 @@ func (r *thread) cut(atNS int64) {
 	r.fromNS = atNS
 }
 
-// tell ends an open run: the state of its time is known now, or never will be. What is not open stays as it is.
+// tell ends an open run: the state of its time is known now, or never will be.
 func (r *thread) tell(state gvl.State) {
 	if !r.open {
 		return
@@ -244,7 +242,7 @@ func (r *thread) tell(state gvl.State) {
 	r.tellSegments(state, &r.detail)
 }
 
-// tellSegments gives all open segments of a thread their state.
+// tellSegments gives all open segments their state.
 func (r *thread) tellSegments(state gvl.State, d *gvl.Detail) {
 	r.unseen = false
 	for i := range r.untold {
@@ -273,7 +271,7 @@ func (r *thread) giveUp() {
 	}
 }
 
-// settle hands a part of a segment out, or holds it back until its state is told.
+// settle hands out a part of a segment, or holds it back until its state is known.
 func (r *thread) settle(g *segment, of look, fromNS, toNS int64) {
 	if toNS <= fromNS {
 		return
@@ -287,7 +285,6 @@ func (r *thread) settle(g *segment, of look, fromNS, toNS int64) {
 	r.handOut(g, of, fromNS, toNS)
 }
 
-// handOut gives a part of a segment to the consumers.
 func (r *thread) handOut(g *segment, of look, fromNS, toNS int64) {
 	i := &r.s.out
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
@@ -298,7 +295,7 @@ func (r *thread) handOut(g *segment, of look, fromNS, toNS int64) {
 	}
 }
 
-// hold keeps time whose state is still to be told, and what comes after it.
+// hold keeps time whose state is not known yet, and what comes after it.
 func (r *thread) hold(u *untold) {
 	n := len(r.untold)
 	if n > 0 {
@@ -321,13 +318,12 @@ func (r *thread) hold(u *untold) {
 	r.untold = append(r.untold, *u)
 }
 
-// notSampled hands out a gap in the time of a thread.
 func (r *thread) notSampled() {
 	st := &r.s.step
 	r.settle(&segment{state: gvl.Unknown, detail: gvl.Detail{FD: -1, Reason: gvl.ReasonNotSampled}}, look{}, st.fromNS, st.toNS)
 }
 
-// end settles all that is held back of a thread, up to a time. cut: what it does may go on.
+// end settles all that is held back, up to a time. cut is set if what the thread does may go on.
 func (r *thread) end(atNS int64, cut bool) {
 	r.cut(atNS)
 	r.tell(r.state)

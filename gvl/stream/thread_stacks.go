@@ -5,22 +5,20 @@ import (
 )
 
 const (
-	// lookNS is for how long a stack stands for stretches of time that no reading saw.
+	// lookNS is for how long a stack stands for time without a reading.
 	lookNS = 5e9
-	// keptSegments is how many a thread has memory for in any case; more is given back when it has not been needed for shrinkReadings
-	// readings.
+	// keptSegments is the number of segments whose memory a thread keeps. More is given back if it was not needed for
+	// shrinkReadings readings.
 	keptSegments, shrinkReadings = 4 * maxSegments, 64
-	// numPlaces counts the places.
-	numPlaces = gvl.PlaceReleased + 1
+	numPlaces                    = gvl.PlaceReleased + 1
 )
 
-// pastLook is what was read at a time; 0: nothing.
+// pastLook is an earlier reading. atNS is zero if there is none.
 type pastLook struct {
 	look
 	atNS int64
 }
 
-// placeOf is where a thread in a state is.
 func placeOf(s gvl.State) gvl.Place {
 	switch {
 	case s.Held():
@@ -55,15 +53,15 @@ func (r *thread) read(now look, atNS int64) {
 	r.look, r.stackState = now, state
 }
 
-// split gives the part of a segment before a time to one reading, the rest to another one.
+// split gives the part of a segment before mid to one reading, the rest to another one.
 func (r *thread) split(g *segment, a, b look, mid int64) {
 	at := min(max(mid, g.fromNS), g.toNS)
 	r.settle(g, a, g.fromNS, at)
 	r.settle(g, b, at, g.toNS)
 }
 
-// share gives a segment with exact edges to the last reading, to this one, or to each its part: to the one that saw the thread in the
-// same place.
+// share gives a segment with exact edges to the reading that saw the thread in the same place. If both did, each gets
+// its part.
 func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	p := placeOf(g.state)
 	was, is := placeOf(r.stackState) == p, placeOf(state) == p
@@ -86,8 +84,8 @@ func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	r.split(g, a, b, mid)
 }
 
-// past is the last reading that saw the thread in a place, before a segment that neither of the readings around it did; of is what
-// stands for it otherwise, where there is none for the same work.
+// past is the last reading in a place, for a segment that neither reading around it saw there. It returns of if there
+// is none for the same work.
 func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
 		return l.look
@@ -95,7 +93,7 @@ func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	return of
 }
 
-// release gives a thread's segments to its last stack known.
+// release gives all segments to the last stack known.
 func (r *thread) release() {
 	for i := range r.segments {
 		g, of := &r.segments[i], r.look
@@ -107,14 +105,13 @@ func (r *thread) release() {
 	r.clear()
 }
 
-// clear forgets the segments of a thread, which are handed out.
 func (r *thread) clear() {
 	r.s.kept -= len(r.segments)
 	r.shrink()
 	r.segments = r.segments[:0]
 }
 
-// shrink gives memory back that a thread's segments no longer need.
+// shrink gives back memory for segments that is not needed.
 func (r *thread) shrink() {
 	if cap(r.segments) <= keptSegments {
 		return

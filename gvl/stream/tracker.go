@@ -5,21 +5,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tracker finds out from the evidence on one thread what the thread does and since when, and has the thread's time cut there.
+// tracker finds out what a thread does and since when, and has the thread's time cut there.
 type tracker interface {
-	// sample takes what a sample says of the thread, which ends Stream.step.
+	// sample takes a sample of the thread, at the end of Stream.step.
 	sample(ts *gvl.ThreadState, t *sampler.Thread)
-	// goneNS says when a thread ended that the sample does not list any more.
+	// goneNS is when a thread ended that the sample lacks.
 	goneNS() int64
 	// wait adds what is known of the wait that the thread is in.
 	wait(w *gvl.Wait)
 	// room reports whether the thread may keep more than maxSegments segments.
 	room() bool
-	// leave lets go of a thread that ends. The end of a wait that it is in was not seen.
+	// leave lets go of a thread that ends. The end of its wait was not seen.
 	leave()
 }
 
-// sampled tracks a thread by samples alone: what it does changes in the middle between two of them.
+// sampled tracks a thread by samples alone: its state changes in the middle between two of them.
 type sampled struct{ *thread }
 
 func (sampled) wait(*gvl.Wait) {}
@@ -50,12 +50,11 @@ func (d sampled) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	}
 }
 
-// readsStack reports whether the sample has read a thread's stack.
 func (s *Stream) readsStack(t *sampler.Thread) bool {
 	return s.sample.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0
 }
 
-// advance takes a thread's state over: from the middle of the step on, if it is another one.
+// advance takes a thread's state over, from the middle of the step on if it is another one.
 func (r *thread) advance(ts *gvl.ThreadState) {
 	st := &r.s.step
 	if r.open && st.fromNS-r.runNS > r.s.steps.reach.BackNS {
@@ -83,8 +82,8 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 	}
 }
 
-// waitsAgain takes what a sample says of a wait that the last sample saw, too. If the thread is known to have had the GVL in between, the
-// wait is another one.
+// waitsAgain takes a sample of a wait that the last sample saw, too. If the thread is known to have had the GVL in
+// between, the wait is another one.
 func (r *thread) waitsAgain(ts *gvl.ThreadState) {
 	if ts.Span.ByNS > r.span.ByNS && r.span.ByNS != 0 {
 		at := min(max(ts.SinceNS, r.fromNS, r.waitNS), r.s.step.toNS)

@@ -6,31 +6,29 @@ import (
 )
 
 const (
-	// maxPeers bounds the descriptors whose peers are remembered, and peerNS for how long one is believed, in ns: a descriptor can lead elsewhere
-	// by then.
+	// maxPeers bounds the descriptors whose peers are remembered. peerNS is for how long a peer is believed, in ns:
+	// later the descriptor can lead elsewhere.
 	maxPeers, peerNS = 1024, 2e9
 )
 
-// lastPeer is where a descriptor led when a sample said it last.
+// lastPeer is the peer of a descriptor in the last sample that had it.
 type lastPeer struct {
 	peer sampler.PeerID
 	atNS int64
 }
 
-// kernelNotes is what a Stream needs to know what threads do by sampler.Doing.
+// kernelNotes is what a Stream needs to use sampler.Doing.
 type kernelNotes struct {
 	class *gvl.Classifier
 	peers map[int32]lastPeer
-	// left is when threads came back to where they wait for work, of maxPeers threads at most.
+	// left is when threads came back to where they wait for work, for at most maxPeers threads.
 	left map[sampler.ThreadID]int64
 }
 
-// newKernelNotes returns those of a target.
 func newKernelNotes(p sampler.Process) kernelNotes {
 	return kernelNotes{class: gvl.NewClassifier(p, nil), peers: make(map[int32]lastPeer), left: make(map[sampler.ThreadID]int64)}
 }
 
-// notePeer remembers where a descriptor leads, by a sample.
 func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
 	if d.FD < 0 || d.Peer == 0 {
 		return
@@ -41,7 +39,7 @@ func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
 	k.peers[d.FD] = lastPeer{d.Peer, atNS}
 }
 
-// does takes what a thread does from a time on, in the place at the GVL where it is.
+// does takes what a thread does from a time on, in its place at the GVL.
 func (e *exact) does(d *sampler.Doing, at int64) {
 	switch placeOf(e.state) {
 	case gvl.PlaceHeld:
@@ -53,7 +51,6 @@ func (e *exact) does(d *sampler.Doing, at int64) {
 	}
 }
 
-// holderDoes takes what the thread that holds the GVL does.
 func (m *mainGVL) holderDoes(h *exact, d *sampler.Doing, at int64) {
 	to, detail := gvl.Running, gvl.Detail{FD: -1}
 	switch d.Kind {
@@ -72,7 +69,6 @@ func (m *mainGVL) holderDoes(h *exact, d *sampler.Doing, at int64) {
 	m.goesOn(h, &now, to, &detail, at)
 }
 
-// doesReleased takes what a thread without the GVL does.
 func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	notes := &e.s.notes
 	if d.Left {
@@ -114,8 +110,8 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	e.told, e.seen = true, false
 }
 
-// refutes reports whether what the kernel noted of a thread says something else than a sample: that it is on a CPU, that it is not, or that it
-// waits for a Mutex. A sample can go by frames that were read before.
+// refutes reports whether the kernel's note contradicts a sample: the thread is on a CPU, or is not, or waits for a
+// Mutex. A sample can rest on frames that were read before.
 func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }

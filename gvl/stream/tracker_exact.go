@@ -6,45 +6,46 @@ import (
 )
 
 const (
-	// maxExactSegments bounds the changes of one thread that are remembered between two readings of its stack where all of them are
-	// known, maxKept those of all threads: 20 MB. Past it maxSegments holds.
+	// maxExactSegments bounds the changes of one thread that are remembered between two readings of its stack if all
+	// are known, maxKept the changes of all threads: 20 MB. Past it maxSegments holds.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
-	// maxAgainst samples in a row of a thread that did not change meanwhile, over againstNS at least, must contradict what changes said of
-	// it for that to be believed no longer. One can, for it is read some µs from its time. All can for as long as a thread has no CPU that
-	// lost it after it had changed the scheduler and before it gave the mutex back, where the change is recorded: with a limit on the
-	// process's CPU time that is a tenth of a second and more.
+	// maxAgainst samples in a row of a thread without a change, over againstNS at least, must contradict changes before
+	// these are no longer believed. One sample can, because it is read some µs from its time. All can while a thread
+	// has no CPU that lost it between changing the scheduler and giving the mutex back, where the change is recorded.
+	// With a limit on the process's CPU time that is a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
-	// yieldNS is for how long a thread that lets others run after its time slice is without the GVL, at most, until it is in the queue.
+	// yieldNS is the longest time without the GVL, until it is in the queue, of a thread that lets others run after its
+	// time slice.
 	yieldNS = 1e6
 )
 
-// exact tracks a thread of the main ractor by the changes of its GVL. What it does while it holds the GVL, and for what it has released it,
-// is the samples' to say.
+// exact tracks a thread of the main ractor by the changes of its GVL. Samples decide what it does while it holds the
+// GVL, and why it has released it.
 type exact struct {
 	*thread
 	main *mainGVL
-	// gvl is the state that the last change brought it into, while known.
+	// gvl is the state that the last change brought it into, while known is set.
 	gvl sampler.GVLState
-	// begun: its time has begun by a change, before any sample listed it. seen: a sample has seen it in the stretch without the GVL that goes on.
+	// begun is set if its time began by a change, before any sample listed it. seen is set if a sample has seen it in
+	// its present time without the GVL.
 	begun, seen bool
-	// told: the kernel has noted what it does in the place that it is in.
+	// told is set if the kernel has noted what it does in its place.
 	told bool
-	// against counts the samples in a row that contradict gvl, up to maxAgainst, the first of them at againstNS.
+	// against counts the samples in a row that contradict gvl, up to maxAgainst, since againstNS.
 	against   uint8
 	againstNS int64
-	// releasedFor is what the thread had released the GVL for when that was known last. It is Unknown when it never was.
+	// releasedFor is why the thread had released the GVL when that was known last. It is Unknown if it never was.
 	releasedFor    gvl.State
 	releasedDetail gvl.Detail
-	// endedNS is when it ended; 0: it has not.
+	// endedNS is when it ended, or zero.
 	endedNS int64
-	// heldNS is since when it holds the GVL, or did last, letGoNS when it gave that away.
+	// heldNS is since when it holds the GVL, or last held it. letGoNS is when it gave it away.
 	heldNS, letGoNS int64
-	// waiting is the wait that it is in. waitStack is the stack with which that ends, once it does.
+	// waiting is its wait. waitStack is the stack at that wait's end.
 	waiting   gvlWait
 	waitStack sampler.StackID
 }
 
-// byChanges returns what tracks a thread by changes.
 func (r *thread) byChanges() *exact {
 	if r.changes == nil {
 		r.changes = &exact{thread: r, main: &r.s.main}
@@ -52,7 +53,6 @@ func (r *thread) byChanges() *exact {
 	return r.changes
 }
 
-// room reports whether there is room for another segment beyond maxSegments.
 func (e *exact) room() bool {
 	return e.fresh || e.known && len(e.segments) < maxExactSegments && e.s.kept < maxKept
 }
@@ -62,7 +62,6 @@ func (e *exact) leave() {
 	e.waiting.exact, e.told = false, false
 }
 
-// wait adds what changes say of the wait that the thread is in.
 func (e *exact) wait(w *gvl.Wait) {
 	if e.waitStack != 0 {
 		w.Stack, w.Before.Stack = e.waitStack, e.waitStack
@@ -72,7 +71,7 @@ func (e *exact) wait(w *gvl.Wait) {
 	}
 }
 
-// sample takes what the sample at the end of a step says, after the changes.
+// sample takes the sample at the end of a step, after the changes.
 func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.endedNS = 0
 	if e.fresh && !e.begun {
@@ -89,7 +88,7 @@ func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.fresh = false
 }
 
-// read takes a reading of the stack, and remembers where the thread was then.
+// read takes a reading of the stack, and remembers the thread's place.
 func (e *exact) read(now look, atNS int64) {
 	e.cut(atNS)
 	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
@@ -101,7 +100,7 @@ func (e *exact) read(now look, atNS int64) {
 	}
 }
 
-// beginUnchanged begins the time of a thread that is new and did not change.
+// beginUnchanged begins the time of a new thread without a change.
 func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
 	now := *ts
 	if now.State.Held() && e.main.heldByOther(e) {
@@ -147,8 +146,7 @@ func (e *exact) compare(ts *gvl.ThreadState) {
 	}
 }
 
-// turnTo brings a thread of which no change is known to another place, as the sample at the end of the step saw it: since nothing
-// changed in it, it was so before or comes now.
+// turnTo brings a thread without a known change to the place that the sample at the end of the step shows.
 func (e *exact) turnTo(ts *gvl.ThreadState, was, is gvl.Place) {
 	at := e.s.step.toNS
 	e.depart(was, at)
@@ -165,7 +163,7 @@ func (e *exact) turnTo(ts *gvl.ThreadState, was, is gvl.Place) {
 	}
 }
 
-// seeReleased takes from a sample what a thread has released the GVL for.
+// seeReleased takes from a sample why a thread has released the GVL.
 func (e *exact) seeReleased(ts *gvl.ThreadState) {
 	if ts.State == gvl.IO {
 		e.s.notes.notePeer(&ts.Detail, ts.AtNS)
@@ -193,7 +191,6 @@ func (e *exact) seeReleased(ts *gvl.ThreadState) {
 	e.state, e.detail, e.open = ts.State, ts.Detail, ts.Open()
 }
 
-// goneNS is when a thread ended that is no longer listed.
 func (e *exact) goneNS() int64 {
 	step := &e.s.step
 	if e.endedNS != 0 {
@@ -214,14 +211,13 @@ func (e *exact) goneNS() int64 {
 	return step.toNS
 }
 
-// beginAt begins a thread's time with a change.
 func (e *exact) beginAt(at int64) {
 	e.begun = true
 	e.fromNS, e.stateNS, e.waitNS, e.before = at, at, at, waitBefore{}
 	e.goOn(gvl.Unknown, &notAsked, at, 0)
 }
 
-// waitedWith takes the stack with which a wait ended, at a time: the thread had it since it gave the GVL away.
+// waitedWith takes the stack with which a wait ended. The thread had it since it gave the GVL away.
 func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.cut(at)
 	for i := len(e.segments) - 1; i >= 0 && placeOf(e.segments[i].state) != gvl.PlaceHeld; i-- {
@@ -230,8 +226,8 @@ func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.waitStack = stack
 }
 
-// enter brings a thread into a state at a time, by a change. sure: that it was not in it before is sure. seen: it is held until the
-// sample at the end of the step, and that says all of it.
+// enter brings a thread into a state by a change. sure is set if it is known not to have been in it before. seen is set
+// if the thread holds the GVL until the sample at the end of the step, which then says all of it.
 func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	r := e.thread
 	was, is := placeOf(r.state), placeTo(to)
@@ -279,7 +275,6 @@ func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	e.arrive(is, at, sure)
 }
 
-// placeTo is where a thread in a state of the GVL is.
 func placeTo(g sampler.GVLState) gvl.Place {
 	switch g {
 	case sampler.GVLHeld:
@@ -309,13 +304,13 @@ func (e *exact) stays(to sampler.GVLState, at int64) {
 	e.gvl, e.known, e.against = to, true, 0
 }
 
-// yields reports whether a thread that comes into the queue had not released the GVL for anything: it had a whole time slice, and is on
-// its way into the queue. No sample saw that.
+// yields reports whether a thread that comes into the queue had released the GVL for nothing: it had a whole time slice
+// and is on its way into the queue. No sample saw that.
 func (e *exact) yields(at int64) bool {
 	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= gvl.TimeSliceNS/2
 }
 
-// yield ends a stretch in which a thread had released the GVL for nothing but to let others run.
+// yield ends the time of such a thread without the GVL.
 func (e *exact) yield(at int64) {
 	d, state, detail := gvl.Detail{FD: -1}, e.releasedFor, e.releasedDetail
 	if e.open && !e.unseen {
@@ -327,7 +322,7 @@ func (e *exact) yield(at int64) {
 	e.releasedFor, e.releasedDetail = state, detail
 }
 
-// depart ends a thread's stretch in a place.
+// depart ends a thread's time in a place.
 func (e *exact) depart(was gvl.Place, at int64) {
 	r := e.thread
 	l := e.main.lane()
@@ -355,7 +350,7 @@ func (e *exact) depart(was gvl.Place, at int64) {
 	}
 }
 
-// arrive begins a thread's stretch in a place.
+// arrive begins a thread's time in a place.
 func (e *exact) arrive(is gvl.Place, at int64, sure bool) {
 	r := e.thread
 	l := e.main.lane()

@@ -10,8 +10,8 @@ import (
 const (
 	// UnitsPerColumn is the resolution of a kept column: 2 µs of 100 ms.
 	UnitsPerColumn = 50_000
-	// chunkColumns is how many columns are stored together. A chunk whose columns are each one state from end to end,
-	// and all the same, takes a few words: idle threads cost almost nothing.
+	// chunkColumns is how many columns are stored together. A chunk whose columns are all one state takes a few words:
+	// idle threads cost almost nothing.
 	chunkColumns = 64
 )
 
@@ -20,14 +20,14 @@ type packed [gvl.NumStates]uint16
 
 type chunk struct {
 	index int64
-	// full has a bit for each column that is wholly in state; it counts while mixed is false.
+	// full has a bit for each column that is wholly in state, while mixed is false.
 	full  uint64
 	state gvl.State
 	mixed bool
 	cells *cells
 }
 
-// cells are the columns of a chunk that is mixed, and their sum.
+// cells are the columns of a mixed chunk, and their sum.
 type cells struct {
 	column [chunkColumns]packed
 	sum    [gvl.NumStates]uint32
@@ -43,17 +43,17 @@ type openColumn struct {
 type row struct {
 	id   sampler.ThreadID
 	lane *ractorLane
-	// listed: in the last sample. active: has an open column.
+	// listed is set if the thread is in the last sample, active if it has an open column.
 	listed, active bool
-	// settled is the column up to which the thread's time is settled; now is the one of the last sample, as it stands.
-	// Columns between them are stored as they stand, and again when they are settled.
+	// settled is the column until which the thread's time is settled. now is the last sample's column, as it stands.
+	// Columns between them are stored now, and again when they are settled.
 	settled, now openColumn
 
 	chunks            []chunk
 	firstCol, lastCol int64
 }
 
-// newRow returns a row that keeps columns columns; none with 0: it is counted, not kept.
+// newRow returns a row that keeps columns columns. With 0 it keeps none: the thread is only counted.
 func newRow(id sampler.ThreadID, columns int) *row {
 	r := &row{id: id, firstCol: -1, lastCol: -1}
 	if columns == 0 {
@@ -66,7 +66,7 @@ func newRow(id sampler.ThreadID, columns int) *row {
 	return r
 }
 
-// store keeps a column, in the place of what was kept of it before.
+// store keeps a column, instead of what was kept of it before.
 func (r *row) store(o *openColumn, columnNS int64) {
 	var sum int64
 	dominant := gvl.Unknown
@@ -107,8 +107,8 @@ func (r *row) store(o *openColumn, columnNS int64) {
 	r.lastCol = max(r.lastCol, o.col)
 }
 
-// pack rounds a column to units. What rounding leaves goes to the dominant state, so that the sum is kept, and a state
-// that was seen at all keeps a unit, so that a short wait is not lost.
+// pack rounds a column to units. A state that was seen keeps at least a unit, so that a short wait is not lost. The
+// dominant state gets the rest, so that the sum is kept.
 func pack(ns *[gvl.NumStates]int64, sum int64, dominant gvl.State, columnNS int64) packed {
 	var p packed
 	total := (sum*UnitsPerColumn + columnNS/2) / columnNS
@@ -170,7 +170,7 @@ func (r *row) add(ns *[gvl.NumStates]int64, col, num, den, columnNS int64) {
 	}
 }
 
-// addWhole adds the closed columns from first up to but not including end to ns.
+// addWhole adds the closed columns from first to end-1 to ns.
 func (r *row) addWhole(ns *[gvl.NumStates]int64, first, end, columnNS int64) {
 	if len(r.chunks) == 0 || r.firstCol < 0 {
 		return
@@ -210,15 +210,15 @@ func (r *row) addWhole(ns *[gvl.NumStates]int64, first, end, columnNS int64) {
 	}
 }
 
-// spentIn returns for how long the thread was in a state in a closed column.
+// spentIn returns the time in a state in a closed column.
 func (r *row) spentIn(st gvl.State, col, columnNS int64) int64 {
 	var ns [gvl.NumStates]int64
 	r.addWhole(&ns, col, col+1, columnNS)
 	return ns[st]
 }
 
-// steadyFrom returns the first of the closed columns up to col that the thread spent in one state to the end of col, and
-// not before oldest; col+1 where there is none.
+// steadyFrom returns the first column, not before oldest, from which on the thread was in one state until the end of
+// col. It returns col+1 if there is none.
 func (r *row) steadyFrom(st gvl.State, col, oldest, columnNS int64) int64 {
 	if r.firstCol < 0 {
 		return col + 1

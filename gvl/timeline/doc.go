@@ -1,2 +1,2 @@
-// Package timeline keeps the states of threads in columns of time, of bounded size, and says who held each GVL meanwhile.
+// Package timeline keeps the states of threads in columns of time, of bounded size, and the holders of each GVL.
 package timeline

@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// procColumn is one kept column of the process's lanes; col says whether it is still that column.
+// procColumn is one kept column of the process. col says which column it is.
 type procColumn struct {
 	col                          int64
 	sampledNS, gcNS              int64
@@ -17,7 +17,7 @@ type procLane struct {
 	last sampler.Proc
 }
 
-// column returns a column to add to; it is one that is thrown away when a later one has taken its place.
+// column returns a column to add to. If a later one has taken its place, the result is thrown away.
 func (p *procLane) column(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
 	switch {
@@ -29,7 +29,7 @@ func (p *procLane) column(col int64) *procColumn {
 	return c
 }
 
-// add gives each column that a stretch of time lies in its part.
+// add adds a period to the columns that it overlaps.
 func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns int64)) {
 	for from := fromNS; from < toNS; {
 		col := from / columnNS
@@ -46,7 +46,7 @@ type ownerColumn struct {
 	ownerNS, heldNS, gcNS, waitNS int64
 }
 
-// ownerNS is time for which a thread held a ractor's GVL.
+// ownerNS is the time in which a thread held a ractor's GVL.
 type ownerNS struct {
 	Thread sampler.ThreadID
 	NS     int64
@@ -58,11 +58,11 @@ type ractorLane struct {
 	holders []ownerNS // of the newest column
 	newest  int64
 	listed  int // threads
-	// lastCol is the last column in which the ractor was mentioned.
+	// lastCol is the last column with the ractor.
 	lastCol int64
 }
 
-// add adds a stretch of time of the ractor's GVL.
+// add adds a period of the ractor's GVL.
 func (l *ractorLane) add(columnNS int64, i *gvl.LockInterval) {
 	for from := max(i.FromNS, (i.ToNS/columnNS-int64(len(l.ring)))*columnNS); from < i.ToNS; {
 		col := from / columnNS
@@ -127,7 +127,7 @@ func (t *Timeline) ractor(id sampler.RactorID) *ractorLane {
 	return l
 }
 
-// counters spreads what the process's counters have grown by over the columns since they were read last.
+// counters spreads the growth of the process's counters over the columns since their last reading.
 func (t *Timeline) counters(s *sampler.Sample) {
 	p, now := &t.proc, s.Proc
 	if now.AtNS == 0 || now.AtNS == p.last.AtNS {
@@ -151,7 +151,7 @@ func (t *Timeline) counters(s *sampler.Sample) {
 	}
 }
 
-// scale returns v*num/den for quantities of ns that could overflow as a product; v where den is not positive.
+// scale returns v*num/den for ns that could overflow as a product, or v if den is not positive.
 func scale(v, num, den int64) int64 {
 	if num == den || den <= 0 {
 		return v

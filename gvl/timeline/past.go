@@ -6,20 +6,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// RowCells are the cells of one row of a picture, kept for the next one: most of a picture is a past that does not change any
-// more. The zero value is ready to use.
+// RowCells are the cells of one row of a picture, kept for the next picture: most of the past does not change. The zero
+// value is ready to use.
 type RowCells struct {
 	of           *Timeline
 	ids          []sampler.ThreadID
 	cells        []Cell
 	fromNS, each int64
-	// finalNS is up to when the cells can't change any more.
+	// finalNS is until when the cells cannot change.
 	finalNS int64
 	startNS int64 // the Timeline's
 }
 
-// UpdateRows is AppendRows, with what is final taken from the last call with the same RowCells. The result is valid until the
-// next.
+// UpdateRows is AppendRows with what is final taken from the last call with the same RowCells. The result is valid
+// until the next call.
 func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	t.sync()
 	cols = min(cols, maxCells)
@@ -40,7 +40,7 @@ func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS 
 	return c.cells
 }
 
-// finalNS returns up to when the past of some threads does not change any more.
+// finalNS returns until when the past of some threads cannot change.
 func (t *Timeline) finalNS(ids []sampler.ThreadID) int64 {
 	col := t.col
 	for _, id := range ids {

@@ -8,18 +8,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Cell is a stretch of one thread's time: one column of its row.
+// Cell is one column of a thread's row.
 type Cell struct {
-	// NS is the thread's time by state. All zero: the thread was not listed (or nothing is kept of that time).
+	// NS is the thread's time by state. It is zero if the thread was not listed, or nothing is kept of that time.
 	NS [gvl.NumStates]int64
-	// SpanNS is the length of the stretch.
+	// SpanNS is the length of the cell.
 	SpanNS int64
-	// Dominant is the state with the largest share, Share its part of the time the thread was listed (0 to 1).
+	// Dominant is the state with the most time, Share its part of the time in which the thread was listed (0 to 1).
 	Dominant gvl.State
 	Share    float64
 }
 
-// Listed returns for how long the thread was listed in the stretch, in ns.
+// Listed returns the time in which the thread was listed, in ns.
 func (c *Cell) Listed() int64 {
 	var sum int64
 	for _, v := range c.NS {
@@ -28,29 +28,27 @@ func (c *Cell) Listed() int64 {
 	return sum
 }
 
-// OwnerCell is a stretch of a ractor's GVL lane.
+// OwnerCell is one column of a ractor's GVL lane.
 type OwnerCell struct {
-	// Owner is the thread that held the GVL longest; 0: nobody held it. HeldByOwnerNS is how long it did, counted over
-	// the kept columns in which it held it longest.
+	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is how long it did, in the kept columns in
+	// which it held it longest.
 	Owner         sampler.ThreadID
 	HeldByOwnerNS int64
-	// HeldNS is how long any thread held it, GCNS the part of it inside the collector, WaitNS the summed waiting time
-	// of all threads (WaitNS/SampledNS is the mean number of waiters).
+	// HeldNS is how long any thread held it, GCNS the part inside the collector, WaitNS the waiting time of all
+	// threads. WaitNS/SampledNS is the mean number of waiters.
 	HeldNS, GCNS, WaitNS int64
-	// SpanNS is the length of the stretch, SampledNS the part that was sampled.
+	// SpanNS is the length of the cell, SampledNS the part that was sampled.
 	SpanNS, SampledNS int64
 }
 
-// ProcCell is a stretch of the process's lanes.
+// ProcCell is one column of the process's lanes.
 type ProcCell struct {
-	// SpanNS is the length of the stretch, SampledNS the part that was sampled.
 	SpanNS, SampledNS int64
-	// WaitNS is the summed waiting time of all threads of all ractors, HeldNS the summed holding time, GCNS the time
-	// in which a collection ran.
+	// WaitNS and HeldNS are the waiting and holding time of all threads of all ractors, GCNS the time of collections.
 	WaitNS, HeldNS, GCNS int64
-	// CPUNS and ThrottledNS are the process's, spread evenly between two readings of the counters.
+	// CPUNS and ThrottledNS are spread evenly between two readings of the counters.
 	CPUNS, ThrottledNS int64
-	// RSSBytes is the last reading; 0: none in this stretch.
+	// RSSBytes is the last reading in the cell, or zero.
 	RSSBytes int64
 }
 
@@ -63,11 +61,11 @@ func (c ProcCell) CPU() float64 { return gvl.Ratio(c.CPUNS, c.SpanNS) }
 // GC is the share of time inside the collector.
 func (c ProcCell) GC() float64 { return gvl.Ratio(c.GCNS, c.SampledNS) }
 
-// maxCells bounds the cells of one row or lane; more are not given.
+// maxCells bounds the cells of one row or lane.
 const maxCells = 1 << 16
 
-// Window returns a stretch of about spanNS that ends at (or just after) toNS and divides into cols columns which are
-// multiples of a kept column and aligned to them: the picture then moves by whole columns and does not shimmer.
+// Window returns a period of about spanNS that ends at or just after toNS and divides into cols columns. These are
+// multiples of a kept column and aligned to them: the picture moves by whole columns and does not shimmer.
 func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	cols = max(cols, 1)
 	width := max((spanNS/int64(cols)+t.columnNS-1)/t.columnNS, 1) * t.columnNS
@@ -75,9 +73,8 @@ func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	return endNS - width*int64(cols), endNS
 }
 
-// spans calls fn for each kept column that overlaps the k-th of cols stretches between fromNS and toNS: num of the
-// den ns that the column covers lie in the stretch. (The first column began with the first sample, and the open one
-// ends with the last.)
+// spans calls fn for each kept column that overlaps the k-th of cols cells between fromNS and toNS: num of the den ns
+// of the column lie in the cell. The first column begins with the first sample, the open one ends with the last.
 func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
 	width := toNS - fromNS
 	a := fromNS + scale(width, int64(k), int64(cols))
@@ -97,18 +94,18 @@ func (t *Timeline) Row(id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell
 	return t.AppendRow(nil, id, fromNS, toNS, cols)
 }
 
-// AppendRow is Row into a buffer of the caller.
+// AppendRow is Row into the caller's buffer.
 func (t *Timeline) AppendRow(buf []Cell, id sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	return t.AppendRows(buf, []sampler.ThreadID{id}, fromNS, toNS, cols)
 }
 
-// AppendRows is AppendRow for several threads as one: the cells have the sums of their times.
+// AppendRows is AppendRow for the sum of several threads.
 func (t *Timeline) AppendRows(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	t.sync()
 	return t.appendCells(buf, ids, fromNS, toNS, min(cols, maxCells), 0)
 }
 
-// appendCells appends those of cols cells that are not before the first one.
+// appendCells appends the cells from first to cols-1.
 func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS int64, cols, first int) []Cell {
 	start, width := len(buf), toNS-fromNS
 	t.stretches = t.stretches[:0]
@@ -131,8 +128,9 @@ func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS 
 	return buf
 }
 
-// stretch is some time as columns: those that lie in it wholly, and the parts of others.
+// stretch is a period as columns: whole ones, and parts of others.
 type stretch struct {
+	// The whole ones are first to end-1.
 	first, end int64 // the whole ones: end is the one after the last
 	parts      [2]columnPart
 	n          int // of parts
@@ -141,8 +139,7 @@ type stretch struct {
 // columnPart is num of the den ns that a column covers.
 type columnPart struct{ col, num, den int64 }
 
-// stretch returns the columns between a and b. The open one, which is stored otherwise than those that are closed, is a
-// part.
+// stretch returns the columns between a and b. The open column counts as a part, because it is stored in another way.
 func (t *Timeline) stretch(a, b int64) stretch {
 	first, last := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS), min((b+t.columnNS-1)/t.columnNS-1, t.col)
 	s := stretch{first: first, end: last + 1}
@@ -170,7 +167,6 @@ func (t *Timeline) stretch(a, b int64) stretch {
 	return s
 }
 
-// addStretch adds what a row has in a stretch.
 func (t *Timeline) addStretch(ns *[gvl.NumStates]int64, r *row, s *stretch) {
 	r.addWhole(ns, s.first, s.end, t.columnNS)
 	for _, p := range s.parts[:s.n] {
@@ -178,7 +174,7 @@ func (t *Timeline) addStretch(ns *[gvl.NumStates]int64, r *row, s *stretch) {
 	}
 }
 
-// addCell adds num/den of what a row has in one column.
+// addCell adds num/den of one column of a row.
 func (t *Timeline) addCell(ns *[gvl.NumStates]int64, r *row, col, num, den int64) {
 	if col < t.col {
 		r.add(ns, col, num, den, t.columnNS)
@@ -216,8 +212,8 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumState
 	return ns
 }
 
-// Since returns since when a thread that is in a state at the time ns had been in it, as far as the kept columns tell;
-// not before fromNS. Within the column of ns it can't know in which order the states came, and takes this one for the last.
+// Since returns since when a thread had been in a state at the time ns, by the kept columns and not before fromNS.
+// Within a column the order of states is not known, and this one counts as the last.
 func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) int64 {
 	t.sync()
 	r := t.rows[id]
@@ -241,7 +237,7 @@ func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) in
 	return max(min(at, begin), fromNS)
 }
 
-// Threads appends to buf the threads listed at some time between fromNS and toNS, in order of their ids.
+// Threads appends to buf the threads listed between fromNS and toNS, in order of their IDs.
 func (t *Timeline) Threads(buf []sampler.ThreadID, fromNS, toNS int64) []sampler.ThreadID {
 	t.sync()
 	start := len(buf)
@@ -277,7 +273,7 @@ func (l *ractorLane) column(col int64) (ownerColumn, bool) {
 	return c, c.col == col
 }
 
-// Owners returns a ractor's GVL lane: cols cells between fromNS and toNS.
+// Owners returns cols cells of a ractor's GVL lane between fromNS and toNS.
 func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []OwnerCell {
 	t.sync()
 	var lane *ractorLane
@@ -335,7 +331,7 @@ func (t *Timeline) procColumn(col int64) procColumn {
 	return procColumn{}
 }
 
-// Process returns the lanes of the whole process: waiting, GC, CPU. cols cells between fromNS and toNS.
+// Process returns cols cells of the process's lanes between fromNS and toNS.
 func (t *Timeline) Process(fromNS, toNS int64, cols int) []ProcCell {
 	t.sync()
 	out := make([]ProcCell, 0, min(cols, maxCells))

@@ -16,24 +16,22 @@ const (
 	defaultColumnNS = 100e6
 	// defaultColumns is how many are kept: ten minutes.
 	defaultColumns = 6000
-	// maxColumnNS and maxColumns are the largest that NewTimeline takes.
+	// maxColumnNS and maxColumns are the largest that New takes.
 	maxColumnNS = 3600e9
 	maxColumns  = 1 << 20
-	// maxTimelineRactors is how many ractors have lanes of their own; later ones share the lane of ractor 0.
+	// maxTimelineRactors is how many ractors have their own lanes. Later ones share the lane of ractor 0.
 	maxTimelineRactors = 128
-	// maxTimelineThreads is how many threads a Timeline keeps rows of, those that ended within its time included;
-	// others are counted by Dropped and missing in the rows, but not in the lanes.
+	// maxTimelineThreads is how many threads have rows, ended ones included. Others are counted, and are in the lanes.
 	maxTimelineThreads = 4096
-	// MaxTimelineBytes bounds the memory of all columns together: those of 500 threads that change their states all the time,
-	// for ten minutes. Past it the oldest columns are given up, and Range says from when on all are there.
+	// MaxTimelineBytes bounds the memory of all columns: 500 threads that change their states all the time, for ten
+	// minutes. Past it the oldest columns are given up, and Range says from when on all are there.
 	MaxTimelineBytes = 64 << 20
 )
 
 // Timeline keeps the recent past of every thread in columns of a fixed length, aligned to multiples of it, and merges
 // them for display. It is a Consumer and not safe for concurrent use.
 //
-// Memory: 20 bytes a column of a thread that changes its state, next to nothing for one that does not; at the defaults
-// at most 120 kB a thread.
+// A column of a thread that changes its state takes 20 bytes, at the defaults at most 120 kB a thread.
 type Timeline struct {
 	gvl.Ignore
 	stream   *stream.Stream
@@ -53,8 +51,7 @@ type Timeline struct {
 	stretches       []stretch // of AppendRows
 }
 
-// New returns a Timeline of a stream that keeps columns columns of columnNS each, up to maxColumns and maxColumnNS; 0
-// means the default.
+// New returns a Timeline of a stream that keeps columns columns of columnNS each. Zero means the default.
 func New(s *stream.Stream, columnNS int64, columns int) *Timeline {
 	if columnNS <= 0 {
 		columnNS = defaultColumnNS
@@ -71,13 +68,12 @@ func New(s *stream.Stream, columnNS int64, columns int) *Timeline {
 	return t
 }
 
-// Interval adds a stretch of a thread's time.
 func (t *Timeline) Interval(i *gvl.Interval) {
 	r := t.bySlot[i.Slot]
 	t.add(r, &r.settled, i)
 }
 
-// add adds a stretch of time to a row's columns, beginning where c is.
+// add adds a period to a row's columns, from c on.
 func (t *Timeline) add(r *row, c *openColumn, i *gvl.Interval) {
 	// Of more than all that is kept the columns that are given up are not walked.
 	from := max(i.FromNS, (i.ToNS/t.columnNS-t.columns)*t.columnNS)
@@ -92,7 +88,6 @@ func (t *Timeline) add(r *row, c *openColumn, i *gvl.Interval) {
 	}
 }
 
-// Ended closes the row of a thread.
 func (t *Timeline) Ended(slot int, _ int64) {
 	r := t.bySlot[slot]
 	t.bySlot[slot] = nil
@@ -100,7 +95,7 @@ func (t *Timeline) Ended(slot int, _ int64) {
 	r.lane.listed--
 }
 
-// Tick moves on to the time of a sample. In the steady state nothing is allocated.
+// Tick moves on to the time of a sample. In the steady state it allocates nothing.
 func (t *Timeline) Tick(k *gvl.Tick) {
 	if k.First {
 		t.startNS, t.col = k.ToNS, k.ToNS/t.columnNS
@@ -116,15 +111,12 @@ func (t *Timeline) Tick(k *gvl.Tick) {
 	t.counters(k.Sample)
 }
 
-// Collecting adds time inside the collector.
 func (t *Timeline) Collecting(i *gvl.GCInterval) {
 	t.proc.add(t.columnNS, i.FromNS, i.ToNS, func(c *procColumn, ns int64) { c.gcNS += ns })
 }
 
-// Lock adds to the lane of a ractor.
 func (t *Timeline) Lock(i *gvl.LockInterval) { t.ractor(i.Ractor).add(t.columnNS, i) }
 
-// list notes that a thread is listed.
 func (t *Timeline) list(slot int, ts *gvl.ThreadState) {
 	for slot >= len(t.bySlot) {
 		t.bySlot = append(t.bySlot, nil)
@@ -165,7 +157,7 @@ func (t *Timeline) advance() {
 	}
 }
 
-// sync gives the columns what is not settled yet of the threads' time, as it stands now.
+// sync gives the columns the threads' unsettled time, as it stands now.
 func (t *Timeline) sync() {
 	t.stream.SettleLocks()
 	if t.syncedNS == t.lastNS {
@@ -197,7 +189,7 @@ func (t *Timeline) evict() {
 	}
 }
 
-// giveUp gives the columns of the oldest chunk up when all of them together take too much; it is false when they don't.
+// giveUp gives up the columns of the oldest chunk if all columns take too much. It returns false if they do not.
 func (t *Timeline) giveUp() bool {
 	held, oldest := 0, int64(math.MaxInt64)
 	for _, r := range t.rows {
@@ -222,13 +214,9 @@ func (t *Timeline) giveUp() bool {
 	return true
 }
 
-// Dropped returns how many threads have no row because of maxTimelineThreads.
-func (t *Timeline) Dropped() int { return t.dropped }
-
-// ColumnNS returns the length of one kept column.
 func (t *Timeline) ColumnNS() int64 { return t.columnNS }
 
-// Range returns the stretch of time that is kept; both 0 before the first sample.
+// Range returns the period that is kept. Both ends are zero before the first sample.
 func (t *Timeline) Range() (fromNS, toNS int64) {
 	if t.lastNS == 0 {
 		return 0, 0
@@ -236,5 +224,4 @@ func (t *Timeline) Range() (fromNS, toNS int64) {
 	return max(t.startNS, t.oldest()*t.columnNS), t.lastNS
 }
 
-// oldest is the first column still kept.
 func (t *Timeline) oldest() int64 { return t.col - t.columns + 1 }

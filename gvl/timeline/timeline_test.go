@@ -110,8 +110,8 @@ func TestTimelineLimitsThreads(t *testing.T) {
 		s := gvltest.SampleAt(gvltest.Base+i*gvltest.MS, maxTimelineThreads+10, threads...)
 		stream.Feed(s, c.Classify(s))
 	}
-	if tl.Dropped() != 10 || len(tl.rows) != maxTimelineThreads {
-		t.Errorf("%d dropped, %d kept", tl.Dropped(), len(tl.rows))
+	if tl.dropped != 10 || len(tl.rows) != maxTimelineThreads {
+		t.Errorf("%d dropped, %d kept", tl.dropped, len(tl.rows))
 	}
 	// The lanes still count them.
 	o := tl.Owners(1, gvltest.Base, gvltest.Base+20*gvltest.MS, 1)[0]

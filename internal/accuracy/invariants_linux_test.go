@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -18,7 +18,7 @@ func TestStatesSumUpAndNobodySharesTheGVL(t *testing.T) {
 		for _, l := range loads {
 			p := start(t, r, l.name, false)
 			samples, busy := 0, 0
-			var got account.Stat
+			var got report.Stat
 			// On a machine that is full, ddtop or the program may get no CPU for as long.
 			for d := 400 * time.Millisecond; d < 30*time.Second && (samples < 20 || busy == 0); d *= 4 {
 				samples, busy = 0, 0

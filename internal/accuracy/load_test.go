@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -73,13 +73,13 @@ func start(t *testing.T, r rubytest.Ruby, name string, logged bool) running {
 
 // watch samples a process for a while and folds the samples; it ends with the first sample that is d after the first one.
 // each, if not nil, sees every sample with its states.
-func watch(t *testing.T, pid int, rate float64, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) account.Stat {
+func watch(t *testing.T, pid int, rate float64, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) report.Stat {
 	t.Helper()
 	return watchWith(t, pid, live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate}, d, each)
 }
 
 // watchWith is watch with other options than a rate.
-func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) account.Stat {
+func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) report.Stat {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, o)
 	if err != nil {

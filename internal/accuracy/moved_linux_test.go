@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
 // besides measures a process with the default budget by several sources in the same seconds, beside breakpoints. It returns of each its
 // Stat, and how far its shares of running, waiting and released are off, in points, the mean of the threads.
-func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (stats []account.Stat, off [][3]float64) {
+func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (stats []report.Stat, off [][3]float64) {
 	t.Helper()
 	exactly := new(kept)
 	truth, err := live.Open(t.Context(), pid, live.Options{})
@@ -50,7 +50,7 @@ func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (stats []a
 		}
 	})
 	<-began
-	stats, off = make([]account.Stat, len(by)), make([][3]float64, len(by))
+	stats, off = make([]report.Stat, len(by)), make([][3]float64, len(by))
 	sources := make([]*live.Source, len(by))
 	for i, from := range by {
 		s, err := live.Open(t.Context(), pid, live.Options{Overhead: 0.03, From: from})

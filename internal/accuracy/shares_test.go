@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
+	"github.com/ddtop/ddtop/report"
 )
 
 // truth ends the load and returns what Ruby logged.
@@ -49,7 +50,7 @@ func sharesOf(running, waiting, released, gc, window int64) shares {
 }
 
 // groupsOf takes ddtop's states together. Unknown is a released thread whose reason is not told (no gaps: see check).
-func groupsOf(n account.StatStates, window int64) shares {
+func groupsOf(n report.StatStates, window int64) shares {
 	return sharesOf(n.Running+n.Stalled, n.Waiting, n.Native+n.IO+n.Lock+n.Parked+n.Sleeping+n.Unknown, n.GC, window)
 }
 
@@ -61,7 +62,7 @@ func truthOf(n eventlog.Times, window int64) shares {
 // points.
 func errorsOf(t *testing.T, p running, got account.Stat, want map[uint32]eventlog.Times) (mean, largest shares) {
 	t.Helper()
-	byTID := make(map[int32]account.StatThread)
+	byTID := make(map[int32]report.StatThread)
 	for _, th := range got.Threads {
 		if th.TID != nil {
 			byTID[*th.TID] = th

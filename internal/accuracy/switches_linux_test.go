@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/odds"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
@@ -166,7 +166,7 @@ func TestSwitchesShares(t *testing.T) {
 		<-began
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		var stats [3]account.Stat
+		var stats [3]report.Stat
 		var all sync.WaitGroup
 		for i, s := range sources[1:] {
 			all.Go(func() {
@@ -186,7 +186,7 @@ func TestSwitchesShares(t *testing.T) {
 		if _, err := sources[0].EndExact(); err != nil {
 			t.Error(err)
 		}
-		off := func(s *account.Stat) (mean [3]float64) {
+		off := func(s *report.Stat) (mean [3]float64) {
 			truth := exactly.times(s.StartNS, s.EndNS)
 			for i := range s.Threads {
 				th := &s.Threads[i]

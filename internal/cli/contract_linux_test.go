@@ -16,9 +16,8 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 )
 
 // Keys of the JSON contract. A key that ends in a dot stands for an object or a list of objects, whose keys follow.
@@ -224,10 +223,10 @@ func testStat(t *testing.T, pid int) {
 func testStatLines(t *testing.T, pid int) {
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "1s", "--interval", "200ms", "--json")
 	r.want(t, 0)
-	var before export.StatLine
+	var before report.TimedLine
 	n := 0
 	for text := range strings.Lines(r.out) {
-		var l export.StatLine
+		var l report.TimedLine
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
@@ -385,7 +384,7 @@ func TestOwnCostOfAShortMeasurement(t *testing.T) {
 	for _, length := range []string{"0.5", "0.05"} {
 		r := run(t, "stat", "-p", strconv.Itoa(p.PID), "-d", length, "--json")
 		r.want(t, 0)
-		var s account.Stat
+		var s report.Stat
 		if err := json.Unmarshal([]byte(r.out), &s); err != nil {
 			t.Fatal(err)
 		}

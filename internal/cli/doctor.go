@@ -20,11 +20,11 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -463,14 +463,14 @@ const achievedEnough = 0.8
 
 // examineRates says which rates were achieved, and what they are too low for. Rates that are well below those asked for are not well, unless the
 // process is idle: then fewer samples say as much.
-func (d *doctor) examineRates(s *account.Stat, cost string) {
+func (d *doctor) examineRates(s *report.Stat, cost string) {
 	state, remedy, short := checkGood, "", ""
 	lock, stack := s.Rate.Lock, s.Rate.Stack
 	if lock.Achieved < achievedEnough*lock.Asked || stack.Achieved < achievedEnough*stack.Asked {
 		state, short = checkNote, "; fewer than asked for"
 		usual := s.Quality.Of.Over(int64(sampler.QualityWindow)) // what the screen's figures would rest on
-		switch lacks := account.LacksOf(&usual); {
-		case lacks != account.StatLacks{}:
+		switch lacks := report.LacksOf(&usual); {
+		case lacks != report.StatLacks{}:
 			short += ", too few for some figures: " + strings.Join(export.LacksText(&lacks), "; ")
 			remedy = "--overhead 10% or off"
 		case s.Self.Lowered:
@@ -486,7 +486,7 @@ func (d *doctor) examineRates(s *account.Stat, cost string) {
 }
 
 // limitText is the limit in force.
-func (d *doctor) limitText(s *account.Stat) string {
+func (d *doctor) limitText(s *report.Stat) string {
 	switch {
 	case s.Self.Extended && s.Self.OverheadMost != nil:
 		return fmt.Sprintf("%g%%, more than the usual %s for the least quality", 100**s.Self.OverheadMost, d.overhead.String())

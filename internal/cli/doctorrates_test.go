@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/cli/flags"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -13,12 +13,12 @@ import (
 // with what mends it.
 func TestDoctorRates(t *testing.T) {
 	const second = int64(1e9)
-	polled := func(lockHz, stackHz float64, idle int64) account.StatQuality {
+	polled := func(lockHz, stackHz float64, idle int64) report.StatQuality {
 		q := sampler.Quality{SpanNS: 2 * second, IdleNS: idle, Samples: int64(2 * lockHz), Stacks: int64(2 * stackHz)}
 		if idle == 0 {
 			q.PolledNS, q.PolledSteps = 2*second, q.Samples
 		}
-		return account.StatQuality{Of: q, ApartNS: q.ApartNS()}
+		return report.StatQuality{Of: q, ApartNS: q.ApartNS()}
 	}
 	for _, c := range []struct {
 		name        string
@@ -37,8 +37,8 @@ func TestDoctorRates(t *testing.T) {
 	} {
 		d := doctor{target: target{names: &flags.Redaction{}}}
 		d.overhead.Share = defaultOverhead
-		s := account.Stat{DurationNS: 2 * second, Quality: polled(c.lock, c.stack, c.idle)}
-		s.Rate = account.StatRates{Stack: account.StatRate{Asked: 100, Achieved: c.stack}, Lock: account.StatRate{Asked: 1000, Achieved: c.lock}}
+		s := report.Stat{DurationNS: 2 * second, Quality: polled(c.lock, c.stack, c.idle)}
+		s.Rate = report.StatRates{Stack: report.StatRate{Asked: 100, Achieved: c.stack}, Lock: report.StatRate{Asked: 1000, Achieved: c.lock}}
 		s.Self.Lowered = c.lowered
 		d.examineRates(&s, "1.0 % of one CPU")
 		got := d.checks[0]

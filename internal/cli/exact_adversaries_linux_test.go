@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 )
 
 // adversaries is a program of what probes could trip over.
@@ -53,7 +53,7 @@ func tooEarly(r result) bool {
 
 // end ends it as ctrl-c does, and returns what it has seen, which has to be trustworthy; nil when it had not begun to
 // measure.
-func (b *beside) end(t *testing.T) *account.Stat {
+func (b *beside) end(t *testing.T) *report.Stat {
 	t.Helper()
 	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func (b *beside) end(t *testing.T) *account.Stat {
 		return nil
 	}
 	got.want(t, 0)
-	var stat account.Stat
+	var stat report.Stat
 	if err := json.Unmarshal([]byte(got.out), &stat); err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ $stdin.gets
 					t.Fatal(err)
 				}
 				got := finish(t, b.cmd, b.out, b.errs)
-				var stat account.Stat
+				var stat report.Stat
 				if tooEarly(got) {
 					t.Logf("it said %q", got.err)
 				} else if err := json.Unmarshal([]byte(got.out), &stat); err != nil {

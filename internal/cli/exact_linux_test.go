@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
@@ -39,7 +39,7 @@ func TestStatExact(t *testing.T) {
 		pid := strconv.Itoa(p.PID)
 		got := run(t, "stat", pid, "-d", "2s", "--exact", "--exact-cost", "off", "--json")
 		got.want(t, 0)
-		var stat account.Stat
+		var stat report.Stat
 		if err := json.Unmarshal([]byte(got.out), &stat); err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ddtop/ddtop/export"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
@@ -70,14 +69,14 @@ func TestExactEverywhere(t *testing.T) {
 		run(t, append([]string{"dump"}, exact...)...).want(t, 0)
 
 		// What a recording tells of the same time is exact, too.
-		report := run(t, "report", in("x.ddtop"), "--json")
-		report.want(t, 0)
-		var told account.Stat
-		if err := json.Unmarshal([]byte(report.out), &told); err != nil {
+		asJSON := run(t, "report", in("x.ddtop"), "--json")
+		asJSON.want(t, 0)
+		var told report.Stat
+		if err := json.Unmarshal([]byte(asJSON.out), &told); err != nil {
 			t.Fatal(err)
 		}
 		// Of one that had begun when the recording did, or went on at its end, an end is not known.
-		exactly := func(w account.StatWait) bool { return w.Exact }
+		exactly := func(w report.StatWait) bool { return w.Exact }
 		if told.ExactNS <= 0 || told.ExactNS > told.DurationNS || !slices.ContainsFunc(told.LongestWaits, exactly) {
 			t.Errorf("of %d ns %d are exact, of the longest waits %+v", told.DurationNS, told.ExactNS, told.LongestWaits)
 		}
@@ -89,7 +88,7 @@ func TestExactEverywhere(t *testing.T) {
 		lines.want(t, 0)
 		var known, all, first int64
 		for s := bufio.NewScanner(strings.NewReader(lines.out)); s.Scan(); {
-			var line export.StatLine
+			var line report.TimedLine
 			if err := json.Unmarshal(s.Bytes(), &line); err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +243,7 @@ func TestExactEndsInTheMidst(t *testing.T) {
 		p = start()
 		stat := cheap(func(*startedDdtop) {}, "stat", "--json")
 		stat.want(t, 0, "exact mode ended itself")
-		var s account.Stat
+		var s report.Stat
 		if err := json.Unmarshal([]byte(stat.out), &s); err != nil {
 			t.Fatal(err)
 		}

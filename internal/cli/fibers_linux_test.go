@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 )
 
 // keptFibers has 20 fibers that wait for requests of one route and 10 for those of another; what somebody has typed in
@@ -26,12 +26,12 @@ puts "up"
 STDIN.gets`
 
 // statUntil measures until what was measured is as wanted, and returns it.
-func statUntil(t *testing.T, pid int, done func(*account.StatRequests) bool, args ...string) (r account.StatRequests, text string) {
+func statUntil(t *testing.T, pid int, done func(*report.StatRequests) bool, args ...string) (r report.StatRequests, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; {
 		got := run(t, append([]string{"stat", strconv.Itoa(pid), "-d", "1s", "--json"}, args...)...)
 		got.want(t, 0)
-		var s struct{ Requests account.StatRequests }
+		var s struct{ Requests report.StatRequests }
 		if err := json.Unmarshal([]byte(got.out), &s); err != nil {
 			t.Fatalf("%v: %s", err, got.out)
 		}
@@ -56,7 +56,7 @@ func TestFibersOptions(t *testing.T) {
 		if strings.HasPrefix(all, "--endpoint") {
 			want, routes = 20, 1
 		}
-		r, text := statUntil(t, p.PID, func(r *account.StatRequests) bool {
+		r, text := statUntil(t, p.PID, func(r *report.StatRequests) bool {
 			return r.Fibers != nil && r.Fibers.Requests == want && !r.Fibers.Cut
 		}, args...)
 		if len(r.Endpoints) != routes || len(r.Running) != want || r.Fibers.Waiting != 30 {
@@ -108,7 +108,7 @@ def call(env)
 end
 call({"REQUEST_METHOD" => "GET", "PATH_INFO" => "/kept", "REQUEST_URI" => "/kept", "HTTP_HOST" => "host"})`, rubytest.Options{})
 	p.Expect(t, "up")
-	r, _ := statUntil(t, p.PID, func(r *account.StatRequests) bool { return r.Fibers != nil && r.Fibers.Waiting == 2 && !r.Fibers.Cut })
+	r, _ := statUntil(t, p.PID, func(r *report.StatRequests) bool { return r.Fibers != nil && r.Fibers.Waiting == 2 && !r.Fibers.Cut })
 	var fibers, threads int64
 	for _, e := range r.Endpoints {
 		fibers += e.FiberNS
@@ -152,7 +152,7 @@ Async do |task|
 end`, rubytest.Options{})
 	p.Expect(t, "up")
 	const window = 1e9
-	statUntil(t, p.PID, func(r *account.StatRequests) bool {
+	statUntil(t, p.PID, func(r *report.StatRequests) bool {
 		var fibers int64
 		ended, measured := 0, int64(0)
 		for _, e := range r.Endpoints {

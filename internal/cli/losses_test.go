@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/streamtest"
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -59,7 +59,7 @@ func TestReportOfWhatTheDiskLost(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var stat account.Stat
+	var stat report.Stat
 	r := run(t, "report", path, "--json")
 	if err := json.Unmarshal([]byte(r.out), &stat); err != nil || stat.Lost != want {
 		t.Errorf("%d samples are lost, the report says %d (%v; %s)", want, stat.Lost, err, r.err)

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -27,11 +27,11 @@ type way struct {
 	// can says why the machine does not allow it. It is nil if every machine does.
 	can func() error
 	// used reports whether a measurement was made this way.
-	used func(*account.Stat) bool
+	used func(*report.Stat) bool
 }
 
-func bySource(kind string) func(*account.Stat) bool {
-	return func(s *account.Stat) bool { return s.Source != nil && s.Source.Kind == kind }
+func bySource(kind string) func(*report.Stat) bool {
+	return func(s *report.Stat) bool { return s.Source != nil && s.Source.Kind == kind }
 }
 
 var ways = []way{
@@ -39,8 +39,8 @@ var ways = []way{
 	{"switches", "BPF with BTF", []string{"--source", "switches"}, live.CheckSwitches, bySource("switches")},
 	{"moved", "`perf_event_open`", []string{"--source", "moved"}, nil, bySource("moved")},
 	{"exact", "BPF with BTF, uprobes", []string{"--exact", "--exact-cost", "off"}, func() error { return probe.Try(false) },
-		func(s *account.Stat) bool { return s.Exact != nil && s.Exact.Turns > 0 }},
-	{"pause", "`ptrace`", []string{"--source", "polling", "--pause"}, nil, func(s *account.Stat) bool { return s.Pauses.Count > 0 }},
+		func(s *report.Stat) bool { return s.Exact != nil && s.Exact.Turns > 0 }},
+	{"pause", "`ptrace`", []string{"--source", "polling", "--pause"}, nil, func(s *report.Stat) bool { return s.Pauses.Count > 0 }},
 }
 
 // Results of a way on a kind of Ruby, as the page has them.
@@ -67,16 +67,16 @@ func tryWays(t *testing.T, r rubytest.Ruby) []string {
 				continue
 			}
 		}
-		var stat account.Stat
+		var stat report.Stat
 		seen := func(name string) bool {
-			return slices.ContainsFunc(stat.Threads, func(th account.StatThread) bool {
+			return slices.ContainsFunc(stat.Threads, func(th report.StatThread) bool {
 				return th.Name != nil && *th.Name == name && th.NS.Running > 0 && th.NS.Waiting > 0
 			})
 		}
 		got := runLonger(t, func(seconds string) []string {
 			return append([]string{"stat", "-p", strconv.Itoa(p.PID), "-d", seconds + "s", "--json", "--overhead", "off"}, w.flags...)
 		}, func(r result) bool {
-			stat = account.Stat{}
+			stat = report.Stat{}
 			return json.Unmarshal([]byte(r.out), &stat) == nil && w.used(&stat) && seen("busy 0") && seen("busy 1")
 		})
 		switch {

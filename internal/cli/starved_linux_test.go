@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -42,7 +42,7 @@ func TestStarvedOutputs(t *testing.T) {
 	check := func(t *testing.T, text string) {
 		t.Helper()
 		var s struct {
-			account.Stat
+			report.Stat
 			GC      struct{ Count *uint64 } `json:"gc"`
 			Process struct {
 				CPU    *int64 `json:"cpu_ns"`

@@ -16,6 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -78,16 +79,16 @@ and waits are exact. It then also prints how often threads got the GVL and what 
 }
 
 // measureStat measures a source for a while.
-func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (account.Stat, string, error) {
+func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
 	m := measure.New(src.Process(), src.Dictionary(), j.rules)
 	native := run.WatchNative(src)
 	note, err := run.SampleFor(ctx, src, length, func(s *sampler.Sample) { m.Feed(s) })
 	if err != nil {
-		return account.Stat{}, "", err
+		return report.Stat{}, "", err
 	}
 	stat := m.Stat(j.wait.Value.Nanoseconds())
 	if err := seenEndpoints(&j.endpoint, m); err != nil {
-		return account.Stat{}, "", err
+		return report.Stat{}, "", err
 	}
 	if match := j.endpoint.Match(); match != nil {
 		stat.Requests = m.Requests(match)
@@ -129,12 +130,12 @@ func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, err
 }
 
 // linePrinter prints the lines of one process or several, while they are measured.
-type linePrinter struct{ *run.Printer[export.StatLine] }
+type linePrinter struct{ *run.Printer[report.TimedLine] }
 
 // printLines begins to print. failed is called when nothing more can be written.
 func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
 	n := 0
-	return linePrinter{run.Print(func(l export.StatLine) error {
+	return linePrinter{run.Print(func(l report.TimedLine) error {
 		if asJSON {
 			return export.WriteStatLineJSON(to, l)
 		}
@@ -152,8 +153,8 @@ func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
 func (p linePrinter) measure(ctx context.Context, src sampler.Source, length, interval time.Duration) (note string, err error) {
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
 	stream := stream.New(src.Process())
-	lines := account.NewLines(stream, src.Process(), interval.Nanoseconds(), func(l account.StatLine) {
-		p.Add(export.StatLine{Time: src.Process().WallTime(l.EndNS), StatLine: l})
+	lines := account.NewLines(stream, src.Process(), interval.Nanoseconds(), func(l report.StatLine) {
+		p.Add(report.TimedLine{Time: src.Process().WallTime(l.EndNS), StatLine: l})
 	})
 	note, err = run.SampleFor(ctx, src, length, func(s *sampler.Sample) { stream.Feed(s, class.Classify(s)) })
 	stream.Finish()
@@ -219,13 +220,13 @@ func (t *target) statGroup(ctx context.Context, length time.Duration, j judgemen
 }
 
 // fillSource says in a Stat how it was learned what threads did.
-func fillSource(stat *account.Stat, src sampler.Source) {
+func fillSource(stat *report.Stat, src sampler.Source) {
 	from, ok := src.(exact.SwitchSource)
 	if !ok {
 		return
 	}
 	s := from.SwitchStatus()
-	out := &account.StatSource{Kind: string(live.FromPolling), Why: s.Ended, Records: s.Records, Lost: s.Lost, FailedWords: s.Failed, KernelNS: s.BusyNS}
+	out := &report.StatSource{Kind: string(live.FromPolling), Why: s.Ended, Records: s.Records, Lost: s.Lost, FailedWords: s.Failed, KernelNS: s.BusyNS}
 	if s.SinceNS != 0 && s.Ended == "" {
 		out.Kind = s.Kind
 	}

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/stuckfs"
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/report"
 )
 
 // hogging holds the GVL from the line "hog" to the line "stop", and says when that was. It has 13 threads then, and 4
@@ -70,13 +70,13 @@ func startWatch(t *testing.T, args ...string) *watcher {
 }
 
 // events are those printed so far.
-func (w *watcher) events(t *testing.T, what string) (out []export.WatchEvent) {
+func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(w.out.String()))
 	for lines.Scan() {
 		d := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		d.DisallowUnknownFields()
-		var e export.WatchEvent
+		var e report.WatchEvent
 		if err := d.Decode(&e); err != nil {
 			continue // it is being written
 		}
@@ -88,9 +88,9 @@ func (w *watcher) events(t *testing.T, what string) (out []export.WatchEvent) {
 }
 
 // await waits for an event that was not there before.
-func (w *watcher) await(t *testing.T, what string, before int) export.WatchEvent {
+func (w *watcher) await(t *testing.T, what string, before int) report.WatchEvent {
 	t.Helper()
-	var all []export.WatchEvent
+	var all []report.WatchEvent
 	for deadline := time.Now().Add(rubytest.Timeout); len(all) <= before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited for %s; it printed\n%s\nand said\n%s", what, w.out, w.log)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 )
 
 // callsText is what http_slow says of calls, with the lengths.
@@ -32,7 +32,7 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Parallel()
 	p := start(t, r, "calls/logged")
 	// All threads may be between two calls in the moment of the first text.
-	s := watch(t, p.PID, nil, raiseTime, func(f account.StatFinding) bool { return f.ID == "http_slow" && callsText.MatchString(f.Text) }, nil)
+	s := watch(t, p.PID, nil, raiseTime, func(f report.StatFinding) bool { return f.ID == "http_slow" && callsText.MatchString(f.Text) }, nil)
 	f, ok := s.finding("http_slow")
 	if !ok {
 		rubytest.TooSeldomNow(t, "not raised; seen: %v", s)
@@ -77,7 +77,7 @@ func TestSlowServiceStays(t *testing.T) {
 	t.Parallel()
 	p := start(t, rubytest.One(t), "calls/again")
 	gone, all := "", false
-	s := watch(t, p.PID, nil, stays, func(f account.StatFinding) bool {
+	s := watch(t, p.PID, nil, stays, func(f report.StatFinding) bool {
 		if f.ID == "http_slow" && f.UntilNS != nil && gone == "" {
 			gone = f.Text
 		}

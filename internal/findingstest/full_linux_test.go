@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -92,7 +92,7 @@ func leads(t *testing.T, p *program, id string, from live.From) {
 	if _, ok := s.finding(id); !ok {
 		rubytest.TooSeldomNow(t, "not raised in %v; seen: %v\nlacks %+v", raiseTime, s, s.stat.Quality.Lacks)
 	}
-	told := func(list []account.StatFinding) (out []string) {
+	told := func(list []report.StatFinding) (out []string) {
 		for _, f := range list {
 			out = append(out, f.ID)
 		}

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
@@ -142,8 +142,8 @@ func raise(t *testing.T, p *program, id string, want raised) {
 }
 
 // says returns a finding's name and words that it has to have as a condition for watch.
-func says(id string, words []string) func(account.StatFinding) bool {
-	return func(f account.StatFinding) bool {
+func says(id string, words []string) func(report.StatFinding) bool {
+	return func(f report.StatFinding) bool {
 		return f.ID == id && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(f.Title+": "+f.Text, w) })
 	}
 }
@@ -179,7 +179,7 @@ func TestSilentService(t *testing.T) {
 		t.Parallel()
 		p := start(t, r, "silent/memcached")
 		found := map[string]bool{}
-		s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s"), raiseTime, func(f account.StatFinding) bool {
+		s := watch(t, p.PID, rulesWith(t, "stuck_thread.unchanged=4s"), raiseTime, func(f report.StatFinding) bool {
 			found[f.ID] = true
 			return found["http_slow"] && found["stuck_thread"]
 		}, nil)

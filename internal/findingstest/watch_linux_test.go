@@ -24,6 +24,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -148,22 +149,22 @@ func names(t *testing.T, folder string) []string {
 
 // seen is what was found in a process.
 type seen struct {
-	findings []account.StatFinding
+	findings []report.StatFinding
 	// atNS is when each was first raised, in ns of the stream, and tick the number of that sample.
 	atNS map[string]int64
 	tick map[string]int
-	stat account.Stat
+	stat report.Stat
 	// gapNS is the longest time between two samples, stackGapNS that between two stack ticks.
 	gapNS, stackGapNS int64
 }
 
-func (s *seen) finding(id string) (account.StatFinding, bool) {
+func (s *seen) finding(id string) (report.StatFinding, bool) {
 	for _, f := range s.findings {
 		if f.ID == id {
 			return f, true
 		}
 	}
-	return account.StatFinding{}, false
+	return report.StatFinding{}, false
 }
 
 func (s *seen) String() string {
@@ -184,19 +185,19 @@ const askEvery = 25
 const askEveryNS = int64(time.Second)
 
 // is returns a finding's name as a condition for watch.
-func is(id string) func(account.StatFinding) bool {
-	return func(f account.StatFinding) bool { return f.ID == id }
+func is(id string) func(report.StatFinding) bool {
+	return func(f report.StatFinding) bool { return f.ID == id }
 }
 
 // watch samples a process for the length of time, or until there is a finding for which until, if there is one, holds. during,
 // if there is one, is called with the source and each sample's number, while sampling goes on.
-func watch(t *testing.T, pid int, rules *findings.Rules, length time.Duration, until func(account.StatFinding) bool, during func(src *live.Source, n int)) *seen {
+func watch(t *testing.T, pid int, rules *findings.Rules, length time.Duration, until func(report.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	return watchBy(t, pid, live.Options{}, rules, length, until, during)
 }
 
 // watchBy is watch with options.
-func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, length time.Duration, until func(account.StatFinding) bool, during func(src *live.Source, n int)) *seen {
+func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, length time.Duration, until func(report.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	src, err := live.Open(context.Background(), pid, o)
 	if err != nil {
@@ -260,7 +261,7 @@ func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, lengt
 
 // checkReplay: the recording of a stream says the same of it as the stream did: findings with their words, allocations by
 // class, what the kernel says of the process.
-func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *account.Stat) {
+func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.Stat) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "watched.ddtop")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	contract "github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
@@ -64,7 +64,7 @@ func exactMeter(path, name string, args ...string) meter {
 		if err != nil {
 			return said, err
 		}
-		var s struct{ Exact *account.StatExact }
+		var s struct{ Exact *contract.StatExact }
 		if err := json.Unmarshal(out, &s); err != nil || s.Exact == nil || s.Exact.Wrong {
 			return said, fmt.Errorf("what exact mode says is not to be used: %+v, %w", s.Exact, err)
 		}

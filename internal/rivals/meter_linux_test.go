@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddtop/ddtop/gvl/account"
+	contract "github.com/ddtop/ddtop/report"
 )
 
 // meter is a profiler whose own CPU time is measured while it samples.
@@ -34,7 +34,7 @@ type sampled struct {
 	// stackHz and lockHz are the rates that it achieved.
 	stackHz, lockHz float64
 	// exact is what exact mode says; nil without.
-	exact *account.StatExact
+	exact *contract.StatExact
 }
 
 // stat is `ddtop stat` with more arguments.

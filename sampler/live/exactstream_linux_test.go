@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -230,9 +230,9 @@ func TestExactStream(t *testing.T) {
 				}); err != nil {
 					t.Fatal(err)
 				}
-				report, err := s.EndExact()
-				if err != nil || report.Ended != "" || report.Wrong || report.Lost != 0 {
-					t.Errorf("%+v, %v", report, err)
+				ended, err := s.EndExact()
+				if err != nil || ended.Ended != "" || ended.Wrong || ended.Lost != 0 {
+					t.Errorf("%+v, %v", ended, err)
 				}
 				if told.broken {
 					rubytest.Skip(t, "on this machine, now, samples were too far apart, a list of threads could be read in part only, or it was in doubt for a time whether the records fit")
@@ -244,12 +244,12 @@ func TestExactStream(t *testing.T) {
 					fed.show(t, told, truth, beginNS, endNS)
 				}
 				checkExactWaits(t, told, truth, beginNS, endNS)
-				var known account.StatWaits
+				var known report.StatWaits
 				for _, g := range stat.GVL {
 					known = g.Waits
 				}
 				rubytest.Report(t, "%d intervals, %d waits, %d of %d turns agreed, known to %d ns, blame %d + %d + %d of %d", len(told.intervals), len(told.waits),
-					report.Checks.Agreed, report.Checks.Agreed+report.Checks.Disagreed,
+					ended.Checks.Agreed, ended.Checks.Agreed+ended.Checks.Disagreed,
 					known.ResolutionNS, stat.Blame.RunningNS, stat.Blame.StalledNS, stat.Blame.GCNS, stat.Blame.TotalNS)
 			})
 		})

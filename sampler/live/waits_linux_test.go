@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -155,7 +155,7 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	p.JSON(t, &log)
 	leasts, mosts := log.bounds(fromNS, toNS)
 	st := m.Stat(0)
-	i := slices.IndexFunc(st.Threads, func(th account.StatThread) bool { return th.Name != nil && *th.Name == "short" })
+	i := slices.IndexFunc(st.Threads, func(th report.StatThread) bool { return th.Name != nil && *th.Name == "short" })
 	if i < 0 || len(leasts) == 0 {
 		t.Fatalf("no such thread among %d, %d passes", len(st.Threads), len(log.Passes))
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/streamtest"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
@@ -53,7 +53,7 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 				t.Fatalf("seed %d: no gap", seed)
 			}
 			for _, th := range st.Threads {
-				got, want := account.StatesOf(byThread[th.ID]), th.NS
+				got, want := report.StatesOf(byThread[th.ID]), th.NS
 				// A server without a client, and a sleep outside of requests, have the colour of parked in the
 				// flamegraph alone.
 				if got.Parked < want.Parked || got.Parked+got.IO+got.Sleeping != want.Parked+want.IO+want.Sleeping {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Table keeps a record for each thread that is listed. A sample lists threads in a stable order, so the record is
-// found by its place in the last sample, and by a map only when the list has changed.
+// Table keeps a record for each listed thread. Samples list threads in a stable order, so a record is found by its
+// place in the last sample, and by a map only if the list has changed.
 type Table[T any] struct {
 	ByID    map[sampler.ThreadID]*Record[T]
 	order   []*Record[T]
@@ -41,11 +41,11 @@ func (t *Table[T]) Begin(n int) {
 	}
 }
 
-// BeginSame starts a sample of the same threads as in the last one. No record is asked for.
+// BeginSame starts a sample of the same threads. Callers do not ask for records.
 func (t *Table[T]) BeginSame() { t.Changed = false }
 
-// Find returns the record of the i-th thread; fresh is true when the thread was not listed before. Places must be asked
-// for in order. A thread listed twice (in a damaged recording) gets no second record, but nil.
+// Find returns the record of the i-th thread. fresh is true if the thread was not listed before. Callers ask for places
+// in order. A thread that a damaged recording lists twice gets nil the second time.
 func (t *Table[T]) Find(i int, id sampler.ThreadID) (r *Record[T], fresh bool) {
 	if i < len(t.order) {
 		if r = t.order[i]; r.id == id && r.tick != t.tick {
@@ -72,7 +72,8 @@ func (t *Table[T]) Find(i int, id sampler.ThreadID) (r *Record[T], fresh bool) {
 	return r, !ok
 }
 
-// End finishes the sample: gone is called for each thread that is no longer listed, in order of their IDs, and its record is dropped.
+// End finishes the sample. It calls gone for each thread that has left the list, in order of their IDs, and drops its
+// record.
 func (t *Table[T]) End(gone func(*Record[T])) {
 	if !t.Changed {
 		return

@@ -1,12 +1,12 @@
 package exact
 
 import (
-	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
 // Fill adds how exact mode went, if it was on, and ends it.
-func Fill(stat *account.Stat, src sampler.Source) error {
+func Fill(stat *report.Stat, src sampler.Source) error {
 	from, ok := src.(Source)
 	if !ok || from.ExactStatus().SinceNS == 0 {
 		return nil
@@ -18,9 +18,9 @@ func Fill(stat *account.Stat, src sampler.Source) error {
 	if r.Hits == 0 && !r.Wrong { // nothing shows that a change would have been seen
 		r.Ended, r.Wrong = "no thread came past a probe", true
 	}
-	stat.Exact = &account.StatExact{
+	stat.Exact = &report.StatExact{
 		StartNS: r.FromNS, EndNS: r.ToNS, DurationNS: r.ToNS - r.FromNS, Ended: r.Ended, Wrong: r.Wrong,
-		Probes: account.StatProbes{
+		Probes: report.StatProbes{
 			Hits: r.Hits, Records: r.Checks.Records, Lost: r.Lost, CostNS: r.CostNS, CPUNS: r.CPUNS, HitNS: r.HitNS,
 			Agreed: r.Checks.Agreed, Disagreed: r.Checks.Disagreed,
 		},

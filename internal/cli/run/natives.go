@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -36,7 +36,7 @@ func WatchNative(src sampler.Source) nativeThreads {
 // Others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of Ruby's
 // threads in the measurement. A Ruby thread may have been started since its last sample: one more sample, taken after the
 // threads were listed, has it.
-func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []account.StatNative {
+func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []report.StatNative {
 	if n.src == nil {
 		return nil
 	}
@@ -54,22 +54,22 @@ func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []acco
 }
 
 // UnknownOf leaves out the threads of a sample that was taken after the list, and those known.
-func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []account.StatNative {
+func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []report.StatNative {
 	ruby := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {
 		ruby[s.Threads[i].TID] = true
 	}
-	var out []account.StatNative
+	var out []report.StatNative
 	for _, t := range list {
 		if !ruby[t.TID] && !known[t.TID] {
-			out = append(out, account.StatNative{TID: t.TID, Name: flamegraph.Printable(t.Name), CPUNS: t.CPUNS - before[t.TID]})
+			out = append(out, report.StatNative{TID: t.TID, Name: flamegraph.Printable(t.Name), CPUNS: t.CPUNS - before[t.TID]})
 		}
 	}
 	return out
 }
 
 // RubyTIDs are the tids of a Stat's threads.
-func RubyTIDs(s *account.Stat) map[int32]bool {
+func RubyTIDs(s *report.Stat) map[int32]bool {
 	known := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {
 		if tid := s.Threads[i].TID; tid != nil {

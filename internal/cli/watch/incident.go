@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -174,7 +174,7 @@ func (in *incident) copy(rec *recording.Writer, toNS int64) error {
 }
 
 // event is something that happened to a process.
-func (w *watched) event(what string, cause measure.Cause) export.WatchEvent {
+func (w *watched) event(what string, cause measure.Cause) report.WatchEvent {
 	p := w.src.Process()
-	return export.WatchEvent{Time: time.Now(), Event: what, PID: p.PID, Program: p.Title, Condition: cause.Condition.String(), Text: cause.Text}
+	return report.WatchEvent{Time: time.Now(), Event: what, PID: p.PID, Program: p.Title, Condition: cause.Condition.String(), Text: cause.Text}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/recording"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -46,7 +47,7 @@ type Options struct {
 type watching struct {
 	when   *Options
 	folder *Folder
-	events *run.Printer[export.WatchEvent]
+	events *run.Printer[report.WatchEvent]
 	say    func(format string, args ...any)
 
 	mu   sync.Mutex
@@ -321,14 +322,14 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 // Run writes what happens to the processes of a group until ctx ends, or none is left that could come back. cancel ends ctx.
 func Run(ctx context.Context, cancel func(), g sampler.Group, o *Options, folder *Folder, std run.Streams) error {
 	to := std.Results(ctx)
-	events := run.Print(func(e export.WatchEvent) error {
+	events := run.Print(func(e report.WatchEvent) error {
 		if o.AsJSON {
 			return export.WriteWatchEventJSON(to, e)
 		}
 		return export.WriteWatchEvent(to, e)
 	}, cancel)
 	folder.removed = func(path string, size int64) {
-		events.Add(export.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
+		events.Add(report.WatchEvent{Time: time.Now(), Event: "removed", Path: path, Bytes: size})
 	}
 	w := &watching{when: o, folder: folder, events: events, say: std.Say}
 	var conditions []string

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/units"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -178,7 +179,7 @@ const (
 )
 
 // allocatedText names the classes that most objects were made of, an estimate; "" when too little was seen.
-func allocatedText(a account.StatAlloc) string {
+func allocatedText(a report.StatAlloc) string {
 	if a.Instants < minAllocInstants || len(a.Classes) == 0 {
 		return ""
 	}

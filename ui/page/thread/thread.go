@@ -9,8 +9,8 @@ import (
 
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/timeline"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/ui/page"
 	"github.com/ddtop/ddtop/ui/scene"
@@ -48,9 +48,9 @@ type Page struct {
 	fromNS int64
 	toNS   int64
 	Waits  store.ThreadWaits
-	kinds  account.StatWaits // of what all waiting since the start consists
-	noCPU  float64           // the part of its time at work since the start in which it had no CPU
-	partly bool              // older waits than those kept are missing
+	kinds  report.StatWaits // of what all waiting since the start consists
+	noCPU  float64          // the part of its time at work since the start in which it had no CPU
+	partly bool             // older waits than those kept are missing
 
 	builder *flamegraph.Builder
 	Heat    heat
@@ -171,7 +171,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if w := r.Waits.Events.ByThread(fromNS, sc.AtNS, sc.States, store.ListOf{Thread: id, AtLeastNS: int64(sc.Opt.WaitThreshold), AtMost: longestWaits})[id]; w != nil {
 		p.Waits = *w
 	}
-	p.kinds, p.noCPU = account.StatWaits{}, 0
+	p.kinds, p.noCPU = report.StatWaits{}, 0
 	if all, ok := r.Account.Thread(id); ok {
 		p.kinds = all.Waits
 		p.noCPU = style.Share(all.NoCPU.Running+all.NoCPU.GC+all.NoCPU.Native, all.NS[gvl.Running]+all.NS[gvl.GC]+all.NS[gvl.Native])

@@ -1,4 +1,4 @@
-package account
+package report
 
 import (
 	"github.com/ddtop/ddtop/gvl"
@@ -6,8 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Stat is the JSON of `ddtop stat`: what happened over one window. The field names are a contract. Durations are in ns,
-// *_monotonic_ns is CLOCK_MONOTONIC.
+// Stat is the JSON of `ddtop stat`: what happened over one window.
 type Stat struct {
 	PID        int       `json:"pid"`
 	StartNS    int64     `json:"start_monotonic_ns"`
@@ -36,28 +35,27 @@ type Stat struct {
 	Process      StatProcess  `json:"process"`
 	Self         StatSelf     `json:"self"`
 	Pauses       StatPauses   `json:"pauses"`
-	// ThreadsGone is how many threads ended in the window; ThreadsOmitted how many of them are missing in Threads
-	// because there were more than MaxGoneThreads.
+	// ThreadsGone is how many threads ended in the window, ThreadsOmitted how many of them are missing in Threads
+	// because there were too many.
 	ThreadsGone    int `json:"threads_gone"`
 	ThreadsOmitted int `json:"threads_omitted"`
-	// Findings are what was wrong at some time in the window, Blame who made the others wait, LongestWaits the longest
-	// single waits. Account leaves them empty; Measure fills them.
+	// Findings are what was wrong at some time in the window, Blame the code that made others wait, LongestWaits the
+	// longest single waits. Account leaves them and Requests empty; Measure fills them.
 	Findings     []StatFinding `json:"findings"`
 	Blame        StatBlame     `json:"blame"`
 	LongestWaits []StatWait    `json:"longest_waits"`
 	// NativeThreads are the process's threads that Ruby does not know (its timer thread, C libraries' pools), the
-	// busiest first. Nothing in a stream tells of them: whoever has the process at hand fills them.
+	// busiest first. A caller that measures a live process fills them, and Exact and Source.
 	NativeThreads []StatNative `json:"native_threads"`
-	// Requests are the requests and jobs that threads worked for; Measure fills it.
+	// Requests are the requests and jobs that threads worked for.
 	Requests StatRequests `json:"requests"`
-	// Exact says how exact mode went. It is nil for a recording, and if exact mode was not on. A caller that measures
-	// a live process fills it.
+	// Exact says how exact mode went. It is null for a recording, and if exact mode was not on.
 	Exact *StatExact `json:"exact"`
-	// Source says how it was learned what threads did. It is nil of a recording. Who has the process at hand fills it.
+	// Source says how ddtop learned what threads did. It is null for a recording.
 	Source *StatSource `json:"source"`
 }
 
-// StatSource says how it was learned what threads did: by "switches" of threads, or by "polling".
+// StatSource says how ddtop learned what threads did: by "switches" of threads, or by "polling".
 type StatSource struct {
 	Kind string `json:"kind"`
 	// Why gives the reason if switches were asked for but were not followed, or not all the time. It is empty
@@ -122,7 +120,7 @@ type StatGVL struct {
 	HeldShare   float64          `json:"held_share"`
 	WaitingMean float64          `json:"waiting_mean"`
 	Waits       StatWaits        `json:"waits"`
-	low         bool
+	enough
 }
 
 // StatStates holds time by state in ns.
@@ -137,8 +135,7 @@ type StatStates struct {
 	Parked   int64 `json:"parked"`
 	Sleeping int64 `json:"sleeping"`
 	Unknown  int64 `json:"unknown"`
-	// low: the times have less than their least quality.
-	low bool
+	enough
 }
 
 // StatesOf turns an array by State into the contract's form.
@@ -179,7 +176,7 @@ type StatThread struct {
 	RunDelayNS *int64    `json:"run_delay_ns"`
 	NoCPU      StatNoCPU `json:"no_cpu_ns"`
 	Waits      StatWaits `json:"waits"`
-	// Gone: the thread ended within the window.
+	// Gone is set if the thread ended within the window.
 	Gone bool `json:"gone"`
 }
 
@@ -190,7 +187,7 @@ type StatNoCPU struct {
 	Running int64 `json:"running"`
 	GC      int64 `json:"gc"`
 	Native  int64 `json:"native"`
-	low     bool
+	enough
 }
 
 // StatWaits describes waits for the GVL, from wanting it to getting it. A wait that goes on at the end counts with its
@@ -199,32 +196,31 @@ type StatNoCPU struct {
 // Much shorter waits may be missed, but sums of waiting time are right on average. ResolutionNS is zero if every
 // change of the GVL was seen.
 type StatWaits struct {
-	Count        int64 `json:"count"`
-	P50NS        int64 `json:"p50_ns"`
-	P90NS        int64 `json:"p90_ns"`
-	P99NS        int64 `json:"p99_ns"`
-	MaxNS        int64 `json:"max_ns"`
-	ResolutionNS int64 `json:"resolution_ns"`
-	AtLeast      bool  `json:"at_least"`
-	AtMost       bool  `json:"at_most"`
-	InProgress   int64 `json:"in_progress"`
-	// Bounds are those of the lengths above.
-	Bounds StatBounds `json:"bounds"`
-	// The waiting time by kind; they sum to the waiting time.
+	Count        int64      `json:"count"`
+	P50NS        int64      `json:"p50_ns"`
+	P90NS        int64      `json:"p90_ns"`
+	P99NS        int64      `json:"p99_ns"`
+	MaxNS        int64      `json:"max_ns"`
+	ResolutionNS int64      `json:"resolution_ns"`
+	AtLeast      bool       `json:"at_least"`
+	AtMost       bool       `json:"at_most"`
+	InProgress   int64      `json:"in_progress"`
+	Bounds       StatBounds `json:"bounds"`
+	// The waiting time by kind: these sum to the waiting time.
 	QueueNS    int64 `json:"queue_ns"`
 	HandoverNS int64 `json:"handover_ns"`
 	YieldNS    int64 `json:"yield_ns"`
 	CPUSlotNS  int64 `json:"cpu_slot_ns"`
-	// RunDelayNS is the part of the waiting in which the thread was runnable and lacked a CPU: the operating system's
-	// share of it, not the lock's.
+	// RunDelayNS is the part of the waiting in which the thread was runnable and had no CPU: the share of the operating
+	// system, not of the lock.
 	RunDelayNS int64 `json:"run_delay_ns"`
 	// AfterNS is the waiting time by the state of the thread before it waited. Unknown stands for waits before which
 	// the state was not seen. The figures add up to the waiting time.
 	AfterNS StatStates `json:"after_ns"`
-	low     bool
+	enough
 }
 
-// StatBounds says of lengths of waits what they are: the length, or a bound of it.
+// StatBounds says whether lengths of waits are bounds.
 type StatBounds struct {
 	P50 gvl.Bound `json:"p50"`
 	P90 gvl.Bound `json:"p90"`
@@ -253,8 +249,8 @@ type StatGC struct {
 	Major  uint64 `json:"major"`
 	NS     int64  `json:"ns"`
 	RubyNS uint64 `json:"ruby_ns"`
-	// Allocated is the number of objects allocated in the window: the exact difference of Ruby's counter, without those
-	// that compaction moved where the release counts them (Moved of them).
+	// Allocated is the exact number of objects allocated in the window, by Ruby's counter. Moved is how many of the
+	// counted objects compaction moved; Allocated is without them.
 	Allocated          uint64  `json:"allocated"`
 	AllocatedPerSecond float64 `json:"allocated_per_second"`
 	Moved              uint64  `json:"moved"`
@@ -268,9 +264,9 @@ type StatGC struct {
 	// begin with the largest and have at most MaxStatGC entries.
 	Triggers []StatGCTrigger `json:"triggers"`
 	Payers   []StatGCPayer   `json:"payers"`
-	// Figures are those of GC.stat at the end of the window; null where they could not be read.
+	// Figures are the figures of GC.stat at the end of the window. They are null if they could not be read.
 	Figures *GCFigures `json:"figures"`
-	low     bool
+	enough
 }
 
 // StatProcess is what the process used in the window, by the kernel's counters.
@@ -286,7 +282,8 @@ type StatProcess struct {
 	// is too short. A thread that ended counts up to some moment in the last second before its end.
 	Switches       int64 `json:"context_switches"`
 	SwitchesSpanNS int64 `json:"switches_span_ns"`
-	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end; 0: not known.
+	// PSSBytes is the proportional memory as it was read last, up to ten seconds before the end. It is zero if it is
+	// not known.
 	PSSBytes    int64 `json:"pss_bytes"`
 	CPUNS       int64 `json:"cpu_ns"`
 	ThrottledNS int64 `json:"throttled_ns"`
@@ -295,17 +292,17 @@ type StatProcess struct {
 	// SwapBytes is what was swapped out at the end.
 	SwapBytes int64        `json:"swap_bytes"`
 	Pressure  StatPressure `json:"pressure"`
-	// Stopped: at the end a signal or a debugger had stopped the process. Frozen: its cgroup was frozen then.
+	// Stopped is set if at the end a signal or a debugger had stopped the process, Frozen if its cgroup was frozen.
 	Stopped bool `json:"stopped"`
 	Frozen  bool `json:"frozen"`
-	// StoppedNS and FrozenNS are for how much of the window.
+	// StoppedNS and FrozenNS are for how much of the window that was so.
 	StoppedNS int64 `json:"stopped_ns"`
 	FrozenNS  int64 `json:"frozen_ns"`
 }
 
-// StatPressure is how long, in the window, some or all of the tasks that were not idle stood still because they lacked
-// a CPU, memory or I/O. Source, a word of sampler.PressureSource, says whether these are tasks of the process's cgroup
-// or of the whole machine.
+// StatPressure is how long, in the window, tasks that were not idle stood still because they lacked a CPU, memory or
+// I/O: some tasks, or all of them. Source is a word of sampler.PressureSource: the tasks of the process's
+// cgroup or of the whole machine.
 type StatPressure struct {
 	Source       string `json:"source"`
 	CPUSomeNS    int64  `json:"cpu_some_ns"`
@@ -313,20 +310,8 @@ type StatPressure struct {
 	MemoryFullNS int64  `json:"memory_full_ns"`
 	IOSomeNS     int64  `json:"io_some_ns"`
 	IOFullNS     int64  `json:"io_full_ns"`
-	// unread: there were not two readings.
-	unread bool
-}
-
-// pressureOf is what came to between two readings; nothing when they are not of the same tasks.
-func pressureOf(first, last *sampler.Pressure) StatPressure {
-	if first.Source != last.Source {
-		return StatPressure{Source: sampler.PressureNone.String()}
-	}
-	return StatPressure{
-		Source: last.Source.String(), CPUSomeNS: last.CPUSomeNS - first.CPUSomeNS,
-		MemorySomeNS: last.MemorySomeNS - first.MemorySomeNS, MemoryFullNS: last.MemoryFullNS - first.MemoryFullNS,
-		IOSomeNS: last.IOSomeNS - first.IOSomeNS, IOFullNS: last.IOFullNS - first.IOFullNS,
-	}
+	// Unread is set if there were not two readings.
+	Unread bool `json:"-"`
 }
 
 // StatSelf is ddtop's own cost in the window.

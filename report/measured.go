@@ -1,10 +1,9 @@
-package account
+package report
 
 import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
-	"github.com/ddtop/ddtop/gvl/code"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -16,32 +15,24 @@ type StatFinding struct {
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Next     string `json:"next"`
-	// SinceNS and UntilNS are CLOCK_MONOTONIC in ns; UntilNS is null while it goes on.
+	// UntilNS is null while the finding is active.
 	SinceNS int64  `json:"since_monotonic_ns"`
 	UntilNS *int64 `json:"until_monotonic_ns"`
 	// AgoNS is how long before the end of the window the finding ended, in ns. It is null while the finding is active.
-	// Once the finding has ended, Title and Text are in the past tense.
+	// Title and Text are in the past tense afterwards.
 	AgoNS *int64 `json:"ago_ns"`
 	// Threads are those concerned, the culprit first.
 	Threads []sampler.ThreadID `json:"threads"`
-	// Endpoint is the route or job class that most of it is of; null: none, or it is not known.
+	// Endpoint is the route or job class with most of it. It is null if there is none.
 	Endpoint *string `json:"endpoint"`
 	// Evidence is what its figures rest on.
 	Evidence StatEvidence `json:"evidence"`
-	// Stack is the culprit's; 0: there is none.
+	// Stack is the culprit's. It is zero if none is known.
 	Stack sampler.StackID `json:"-"`
 }
 
-// StatEvidence is what a finding rests on. Its figures are of ten seconds. It holds the number of samples in that
-// time, the number of these that read stacks, and the mean time between two samples in whole µs. ApartNS is zero if
-// changes are known without samples.
-type StatEvidence struct {
-	Samples int64 `json:"samples"`
-	Stacks  int64 `json:"stacks"`
-	ApartNS int64 `json:"apart_ns"`
-}
-
-// When says how long before the window's end it ended, before the title: "12 s ago: "; "" while it goes on.
+// When says how long before the window's end the finding ended, for text before the title: "12 s ago: ". It is empty
+// while the finding is active.
 func (f *StatFinding) When() string {
 	if f.AgoNS == nil {
 		return ""
@@ -49,26 +40,31 @@ func (f *StatFinding) When() string {
 	return Ago(*f.AgoNS)
 }
 
-// StatBlame is the waiting of all threads and who held the GVL meanwhile: TotalNS = NobodyNS + OtherNS + RunningNS +
-// StalledNS + GCNS, thread·ns.
+// StatEvidence is what a finding rests on in ten seconds: the number of samples, the number of these that read stacks,
+// and the mean time between two samples in whole µs. ApartNS is zero if changes are known without samples.
+type StatEvidence struct {
+	Samples int64 `json:"samples"`
+	Stacks  int64 `json:"stacks"`
+	ApartNS int64 `json:"apart_ns"`
+}
+
+// StatBlame is the waiting of all threads, in thread·ns, and what held the GVL meanwhile: TotalNS = NobodyNS + OtherNS
+// + RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// NobodyNS is the part in which nobody held the GVL (hand-over); OtherNS was charged to holders beyond the limit on
-	// those kept apart.
+	// In NobodyNS no thread held the GVL (hand-over). OtherNS was charged to holders beyond the limit on those kept
+	// apart.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
-	// The rest by what the holder did with it: ran, slept in the kernel, collected garbage.
+	// RunningNS, StalledNS and GCNS are the rest, by what the holder did.
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
 	GCNS      int64 `json:"gc_ns"`
-	// Frames are the innermost frames and Threads the threads charged most, largest first, maxStatBlame of each.
+	// Frames are the innermost frames and Threads the threads charged most, the largest first.
 	Frames  []StatPlace  `json:"frames"`
 	Threads []StatCharge `json:"threads"`
-	low     bool
+	enough
 }
-
-// maxStatBlame is how many places and threads a Stat blames.
-const maxStatBlame = 10
 
 // StatPlace is a place in the code that made others wait.
 type StatPlace struct {
@@ -86,31 +82,16 @@ type StatCode struct {
 	Path   string `json:"path"`
 	Line   int32  `json:"line"`
 	Caller string `json:"caller"`
-	// Uncertain: the frame or its line can't be trusted.
+	// Uncertain is set if the frame or its line cannot be trusted.
 	Uncertain bool `json:"uncertain"`
-	mark      string
+	// Mark ends the label of a frame that cannot be trusted.
+	Mark string `json:"-"`
 }
 
-// Text is the label as people read it. That of a frame that can't be trusted ends with sampler.UncertainMark.
-func (c *StatCode) Text() string { return c.Label + c.mark }
+// Text is the label as people read it, with Mark.
+func (c *StatCode) Text() string { return c.Label + c.Mark }
 
-// codeOf names the code of a frame. If the frame is one of Ruby's own, its caller is looked for in outer.
-func codeOf(dict *sampler.Dictionary, frame sampler.FrameID, outer sampler.StackID, builtIn func(*sampler.Frame) bool) StatCode {
-	f := dict.Frame(frame)
-	c := StatCode{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, mark: f.Mark()}
-	if !builtIn(&f) {
-		return c
-	}
-	for _, o := range code.Frames(dict, outer, code.MaxNear) {
-		if !builtIn(&o) {
-			c.Caller = o.Label
-			break
-		}
-	}
-	return c
-}
-
-// StatCharge is a thread that made others wait, and its method behind most of that ("" when there is none).
+// StatCharge is a thread that made others wait, and its method behind most of the waiting.
 type StatCharge struct {
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
@@ -129,12 +110,12 @@ type StatWait struct {
 	LeastNS    int64     `json:"least_ns"`
 	MostNS     *int64    `json:"most_ns"`
 	InProgress bool      `json:"in_progress"`
-	// Before is what the thread did before it waited; null when that was not seen.
+	// Before is what the thread did before it waited. It is null if that was not seen.
 	Before *StatBefore `json:"before"`
 	// Method is the code in which the thread waited, as in "Report#build → JSON.generate". It comes from the stack
 	// with which the wait ended (Wait.Stack). It is "" if that is not known.
 	Method string `json:"method"`
-	// Exact and the rest are those of Wait.
+	// Exact and the rest are as in gvl.Wait.
 	Exact       bool             `json:"exact"`
 	HandoverNS  int64            `json:"handover_ns"`
 	NoCPUNS     int64            `json:"no_cpu_ns"`
@@ -142,11 +123,11 @@ type StatWait struct {
 	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
 
-// Told is the wait's length as it is told.
+// Told is the length as text shows it.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
-// StatBefore is a state before a wait. It has the state's details under the keys of docs/reference/json.md, the same
-// in words, and the length of the state as far as it was seen.
+// StatBefore is the state before a wait: its details under the keys of docs/reference/json.md, the same in words, and
+// its length.
 type StatBefore struct {
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
@@ -167,7 +148,7 @@ func (s *Stat) FillNative(list []StatNative) {
 	slices.SortStableFunc(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
 }
 
-// Sampled takes back that waits are known exactly: the changes that said so are not to be trusted.
+// Sampled takes back that waits are known exactly, because the changes that said so cannot be trusted.
 func (s *Stat) Sampled() {
 	for i := range s.LongestWaits {
 		w := &s.LongestWaits[i]
@@ -175,46 +156,10 @@ func (s *Stat) Sampled() {
 	}
 }
 
-// Ago says how long before now something ended, before its title: "12 s ago: ". It is empty for what goes on.
+// Ago says how long before now something ended, for text before its title: "12 s ago: ". It is empty for what goes on.
 func Ago(agoNS int64) string {
 	if agoNS == 0 {
 		return ""
 	}
 	return units.ProseDuration(max(agoNS/1e9, 1)*1e9) + " ago: "
-}
-
-// Stat returns the blame of the whole run.
-func (b *Blame) Stat() StatBlame {
-	all := b.Top(maxBlameEntries, ByStack, 0)
-	out := StatBlame{
-		TotalNS: all.TotalNS, NobodyNS: all.NobodyNS, OtherNS: all.OtherNS, Frames: []StatPlace{}, Threads: []StatCharge{},
-	}
-	for _, e := range all.Entries {
-		switch e.Kind {
-		case gvl.GC:
-			out.GCNS += e.NS
-		case gvl.Stalled:
-			out.StalledNS += e.NS
-		default:
-			out.RunningNS += e.NS
-		}
-	}
-	for _, e := range b.Top(maxStatBlame, ByFrame, 0).Entries {
-		out.Frames = append(out.Frames, b.place(e))
-	}
-	for _, e := range b.Top(maxStatBlame, ByThread, 0).Entries {
-		method := b.Method(e.Thread, 0)
-		out.Threads = append(out.Threads, StatCharge{Thread: e.Thread, NS: e.NS, Share: e.Share, Method: method})
-	}
-	return out
-}
-
-// place names the code of an entry by frame.
-func (b *Blame) place(e BlameEntry) StatPlace {
-	p := StatPlace{Thread: e.Thread, NS: e.NS, Share: e.Share}
-	if b.dict != nil && e.Frame != 0 {
-		caller, _ := b.dict.Stack(e.Stack)
-		p.StatCode = codeOf(b.dict, e.Frame, caller, func(f *sampler.Frame) bool { return f.C })
-	}
-	return p
 }

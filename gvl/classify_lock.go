@@ -1,0 +1,48 @@
+package gvl
+
+import "github.com/ddtop/ddtop/sampler"
+
+// A lockWait is a wait for a lock, or for what other threads put into a Queue or signal through a ConditionVariable. It
+// goes on if the thread was woken and another thread was faster.
+type lockWait struct {
+	object uint64
+	stack  sampler.StackID
+	// fromNS is its begin. It is zero if there is no wait. movedNS is ThreadState.MovedNS.
+	fromNS, movedNS int64
+	// turns are the thread's turns on a CPU when they were read last. It is zero if they were not.
+	turns int64
+}
+
+// forOthers reports whether a state is a wait that goes on if the thread was woken in vain.
+func forOthers(s State, d *Detail) bool {
+	return s == Lock || InQueue(s, d)
+}
+
+// InQueue reports whether a thread waits for a Queue or a ConditionVariable.
+func InQueue(s State, d *Detail) bool {
+	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
+}
+
+// seen takes a thread's state as it was found and sets since when the thread waits. A thread that is at the GVL at the
+// same place is on its way into or out of the lock, or back to sleep. turns are its turns on a CPU, or zero if they are
+// not known.
+func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
+	waits := forOthers(ts.State, &ts.Detail)
+	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack
+	switch {
+	case waits && (l.fromNS == 0 || ts.Detail.Object != l.object || elsewhere):
+		*l = lockWait{object: ts.Detail.Object, stack: t.Stack, fromNS: ts.SinceNS, turns: turns}
+	case waits:
+		switch {
+		case ts.SinceNS > max(l.fromNS, l.movedNS): // it was seen at the GVL
+			l.movedNS, l.turns = ts.SinceNS, turns
+		case turns != l.turns && l.turns != 0:
+			l.movedNS, l.turns = ts.AtNS, turns
+		case l.turns == 0:
+			l.turns = turns
+		}
+		ts.SinceNS, ts.MovedNS = l.fromNS, l.movedNS
+	case ts.State != Waiting && !ts.State.Held() || elsewhere:
+		*l = lockWait{}
+	}
+}

@@ -1,0 +1,67 @@
+package report
+
+import (
+	"time"
+)
+
+// Child is a process that was found below those asked for. Times are RFC 3339.
+type Child struct {
+	PID    int    `json:"pid"`
+	Parent int    `json:"parent"`
+	Title  string `json:"title"`
+	Start  string `json:"start"`
+	// Sampled is set if it is among the processes that were measured.
+	Sampled bool `json:"sampled"`
+	// Ended is null while it lives. Why says how it ended or why it was not sampled.
+	Ended *string `json:"ended"`
+	Why   *string `json:"why"`
+}
+
+// Several is the document of `stat --json` and `dump --json` with several processes.
+type Several struct {
+	Processes any     `json:"processes"`
+	Children  []Child `json:"children"`
+	// Forgotten is how many that have ended are missing in Children.
+	Forgotten int `json:"children_forgotten"`
+}
+
+// StatDocument is the JSON of `ddtop stat` and `ddtop report`.
+type StatDocument struct {
+	Stat
+	Notes []StatNote `json:"notes"`
+}
+
+// StatNote is what a user noted in a recording.
+type StatNote struct {
+	AtNS int64  `json:"monotonic_ns"`
+	Text string `json:"text"`
+}
+
+// TimedLine is a line of `ddtop stat --interval` as it is printed.
+type TimedLine struct {
+	// Time is the end, by the process's wall clock.
+	Time time.Time `json:"time"`
+	StatLine
+}
+
+// WatchEvent is a line of `ddtop record --when`.
+type WatchEvent struct {
+	// Event is "began", "wrote", "failed" or "removed". The oldest recording is removed if a limit is exceeded.
+	Time  time.Time `json:"time"`
+	Event string    `json:"event"`
+	// PID and Program are the process. They are 0 and "" if a recording was removed.
+	PID     int    `json:"pid"`
+	Program string `json:"program"`
+	// Condition is the one that came true, as it was given. Text is its figure or the finding, or the reason of a
+	// failure. Both are "" if a recording was removed.
+	Condition string `json:"condition"`
+	Text      string `json:"text"`
+	// Path is the recording. It is "" if there is none yet.
+	Path string `json:"path"`
+	// StartNS and EndNS are what the recording holds so far. Bytes is its size.
+	StartNS int64 `json:"start_monotonic_ns"`
+	EndNS   int64 `json:"end_monotonic_ns"`
+	Bytes   int64 `json:"bytes"`
+	// MissingNS is how much time between them is missing because the disk was slow.
+	MissingNS int64 `json:"missing_ns"`
+}

@@ -1,0 +1,224 @@
+package report
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Dump is the JSON of `ddtop dump`, a thread dump.
+type Dump struct {
+	PID   int      `json:"pid"`
+	Title string   `json:"title"`
+	Ruby  DumpRuby `json:"ruby"`
+	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds, MonotonicNS the same as CLOCK_MONOTONIC.
+	Time        string `json:"time"`
+	MonotonicNS int64  `json:"monotonic_ns"`
+	// ReadNS is how long the reading took: the dump is an instant give or take that.
+	ReadNS int64 `json:"read_ns"`
+	// PauseNS is for how long the target stood still for the dump. It is zero if the target was not stopped.
+	PauseNS int64 `json:"pause_ns"`
+	// Stopped is set if a signal or a debugger had stopped the process, Frozen if its cgroup was frozen.
+	Stopped bool         `json:"stopped"`
+	Frozen  bool         `json:"frozen"`
+	Ractors []DumpRactor `json:"ractors"`
+	// Deadlocks are cycles of threads that wait for each other.
+	Deadlocks []DumpDeadlock `json:"deadlocks"`
+	// Locks are what threads wait for in Mutexes, Monitors, Queues, ConditionVariables, joins and Ractors.
+	Locks   []DumpLock   `json:"locks"`
+	Threads []DumpThread `json:"threads"`
+	// NativeThreads are those that Ruby does not know, with their CPU time since they started. No sample has them, so
+	// the caller fills them.
+	NativeThreads []StatNative `json:"native_threads"`
+	// SuspendedFibers counts those in Threads. It is null if ddtop did not look for them, as in a recording.
+	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
+	// Findings are what was wrong in the MeasuredNS before the dump. If that is zero, there was no measurement.
+	MeasuredNS int64         `json:"measured_ns"`
+	Findings   []StatFinding `json:"findings"`
+	GC         DumpGC        `json:"gc"`
+	// Alloc is what was allocated in the MeasuredNS before the dump, by class.
+	Alloc StatAlloc `json:"alloc"`
+	Reads DumpReads `json:"reads"`
+}
+
+// DumpRuby describes the target's Ruby. JIT is null without one.
+type DumpRuby struct {
+	Version     string  `json:"version"`
+	Description string  `json:"description"`
+	JIT         *string `json:"jit"`
+}
+
+// DumpRactor is one ractor and its GVL.
+type DumpRactor struct {
+	ID  sampler.RactorID `json:"id"`
+	GVL DumpGVL          `json:"gvl"`
+}
+
+// DumpGVL is the holder of a GVL and the threads that wait for it.
+type DumpGVL struct {
+	Owner *sampler.ThreadID `json:"owner"`
+	// Handover is the thread chosen as the next holder, which does not run yet.
+	Handover *sampler.ThreadID `json:"handover"`
+	// Waiting are the threads that wait, the one with the longest wait first. LongestNS is the length of that wait, and
+	// LongestBound whether it is a bound. LongestNS is null if each thread may have had the lock meanwhile.
+	Waiting []sampler.ThreadID `json:"waiting"`
+	// WaitingCount is the number of waiters, which Ruby 2.5 has without the queue.
+	WaitingCount int  `json:"waiting_count"`
+	Torn         bool `json:"torn"`
+}
+
+// DumpThread is one thread.
+type DumpThread struct {
+	ID     sampler.ThreadID `json:"id"`
+	TID    *int32           `json:"tid"`
+	Name   *string          `json:"name"`
+	Main   bool             `json:"main"`
+	Ractor sampler.RactorID `json:"ractor"`
+	// Status is Ruby's word, State ddtop's; Detail's keys depend on the state (docs/reference/states.md).
+	Status string         `json:"status"`
+	State  string         `json:"state"`
+	Detail map[string]any `json:"detail"`
+	// Serving is the request or job that the thread works for. It is null if there is none, or if it is not known.
+	Serving *StatServing `json:"serving"`
+	// StateNS is for how long the state has lasted, and StateBound whether that is a bound: the thread may have left
+	// the state and come back, or been in it before it was first seen.
+	StateNS    int64     `json:"state_ns"`
+	StateBound gvl.Bound `json:"state_bound"`
+	// CPUNS is the native thread's CPU time since it started. It is null if the kernel was not asked.
+	CPUNS *int64 `json:"cpu_ns"`
+	// Frames are the running fiber's, innermost first; Fibers those that resumed it, outward.
+	Frames []DumpFrame `json:"frames"`
+	Fibers []DumpFiber `json:"fibers"`
+	// Suspended are the thread's other fibers, those with the most at one stack first. It is empty if ddtop did not
+	// look for them.
+	Suspended []DumpSuspendedFibers `json:"suspended_fibers"`
+	// Truncated is set if the stack was deeper than the limit. Then Omitted frames are missing in its middle.
+	Truncated bool   `json:"truncated"`
+	Omitted   uint32 `json:"omitted"`
+	// Partial is set if the stack changed while it was read and its inner end is missing. Failed is set if no stack
+	// could be read. Stale is set if the frames are of an earlier sample.
+	Partial bool `json:"partial"`
+	Failed  bool `json:"failed"`
+	Stale   bool `json:"stale"`
+}
+
+// DumpFiber is the stack of a fiber that resumed the next inner one.
+type DumpFiber struct {
+	Frames []DumpFrame `json:"frames"`
+}
+
+// DumpFrame is one line of a backtrace. Path and AbsolutePath are null where Ruby has nil.
+type DumpFrame struct {
+	Label        string  `json:"label"`
+	Name         string  `json:"name"`
+	Path         *string `json:"path"`
+	AbsolutePath *string `json:"absolute_path"`
+	Line         int32   `json:"line"`
+	C            bool    `json:"c"`
+	Uncertain    bool    `json:"uncertain"`
+	// Origin is app, gem, stdlib, core, eval or unknown. Gem is the name and version of a gem.
+	Origin string  `json:"origin"`
+	Gem    *string `json:"gem"`
+
+	// Own is set for the program's own code. library is where other code comes from.
+	Own     bool   `json:"-"`
+	Library string `json:"-"`
+}
+
+// DumpReads counts what happened to the reads since the attach.
+type DumpReads struct {
+	Torn    uint64 `json:"torn"`
+	Partial uint64 `json:"partial"`
+	Failed  uint64 `json:"failed"`
+	Retried uint64 `json:"retried"`
+	// Pauses is how often the target was stopped for a sample (--pause), PausesCut how many of those samples do not
+	// show one instant.
+	Pauses    uint64 `json:"pauses"`
+	PausesCut uint64 `json:"pauses_cut"`
+}
+
+// DumpDeadlock is a cycle of threads, each waiting for the next and the last for the first.
+type DumpDeadlock struct {
+	Threads []sampler.ThreadID `json:"threads"`
+	// Waits says what each of the threads waits for, in the order of Threads.
+	Waits []DumpWait `json:"waits"`
+}
+
+// DumpWait is one link of a deadlock.
+type DumpWait struct {
+	Thread sampler.ThreadID `json:"thread"`
+	// Kind is the class of what the thread waits for ("Mutex", "Monitor", "Thread"). Object is the address of a lock,
+	// and null for a thread that is joined.
+	Kind   string  `json:"kind"`
+	Object *string `json:"object"`
+	// HeldBy is the thread that holds it, or that is joined.
+	HeldBy sampler.ThreadID `json:"held_by"`
+}
+
+// DumpLock is something that threads wait for (account.Contended).
+type DumpLock struct {
+	Kind   *string `json:"kind"`
+	Object *string `json:"object"`
+	// Exclusive is set for a Mutex or Monitor, whose holder keeps the waiting threads from working.
+	Exclusive bool `json:"exclusive"`
+	// Holder is the thread that holds the lock, or that is joined. HolderState and HolderFrame are what it does and its
+	// innermost frame.
+	Holder      *sampler.ThreadID `json:"holder"`
+	HolderState *string           `json:"holder_state"`
+	HolderFrame *DumpFrame        `json:"holder_frame"`
+	// Waiting are the threads that wait, the one with the longest wait first. LongestNS is the length of that wait, and
+	// LongestBound whether it is a bound. LongestNS is null if each thread may have had the lock meanwhile.
+	Waiting      []sampler.ThreadID `json:"waiting"`
+	LongestNS    *int64             `json:"longest_ns"`
+	LongestBound gvl.Bound          `json:"longest_bound"`
+	// Timed is how many of the waits have a deadline.
+	Timed int `json:"timed"`
+}
+
+// DumpSuspended counts the fibers of the process that neither run nor resumed one that does.
+type DumpSuspended struct {
+	// Count is all of them, Created how many were never resumed.
+	Count   int `json:"count"`
+	Created int `json:"created"`
+	// Requests is how many of them work for a request or a job.
+	Requests int `json:"requests"`
+	// Cut is set if there may be more. ReadNS is how long the search took: the fibers are not of one instant.
+	Cut    bool  `json:"cut"`
+	ReadNS int64 `json:"read_ns"`
+}
+
+// DumpSuspendedFibers are the fibers of a thread that are suspended at the same stack, or, with Created, were never
+// resumed. Frames are empty if the stack could not be read, too.
+type DumpSuspendedFibers struct {
+	Count   int         `json:"count"`
+	Created bool        `json:"created"`
+	Frames  []DumpFrame `json:"frames"`
+	// Serving is what these fibers work for. A limit bounds it for all groups together.
+	Serving []StatServing `json:"serving"`
+}
+
+// DumpGC is the collector in a dump. Valid is false if ddtop cannot read it (another collector than Ruby's own).
+type DumpGC struct {
+	Valid bool `json:"valid"`
+	// During is set if a thread is inside the collector right now. Phase is idle, mark, sweep or compact. Between two
+	// steps of an incremental marking or a lazy sweeping it stays mark or sweep.
+	During bool   `json:"during"`
+	Phase  string `json:"phase"`
+	// Count, Minor and Major are cycles since the process started.
+	Count uint64 `json:"count"`
+	Minor uint64 `json:"minor"`
+	Major uint64 `json:"major"`
+	// Kind (minor, major), By and MajorBy are of the present cycle or of the last one, in the words of
+	// GC.latest_gc_info. They are null before the first cycle. MajorBy is null for a minor one.
+	Kind    *string `json:"kind"`
+	By      *string `json:"by"`
+	MajorBy *string `json:"major_by"`
+	// RubyNS is Ruby's own total, in CPU time of the process. It is zero before 3.1.
+	RubyNS uint64 `json:"ruby_ns"`
+	// Allocated is the objects allocated since the process started.
+	Allocated uint64 `json:"allocated"`
+	// Figures are the figures of GC.stat.
+	Figures *GCFigures `json:"figures"`
+
+	// Reason has the bits of sampler.GC.Reason.
+	Reason uint32 `json:"-"`
+}

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+)
+
+// StatLine is a line of `ddtop stat --interval`: what happened in one interval.
+type StatLine struct {
+	PID        int    `json:"pid"`
+	StartNS    int64  `json:"start_monotonic_ns"`
+	EndNS      int64  `json:"end_monotonic_ns"`
+	DurationNS int64  `json:"duration_ns"`
+	Samples    uint64 `json:"samples"`
+	// Threads is how many threads there were at the last sample.
+	Threads int `json:"threads"`
+	// NS is the time of all threads by state. HeldShare is the share of the time in which GVLs were held, of all
+	// ractors together. WaitingMean is the mean number of threads that waited for a GVL.
+	NS          StatStates `json:"ns"`
+	HeldShare   OrNull     `json:"held_share"`
+	WaitingMean OrNull     `json:"waiting_mean"`
+	Waits       LineWaits  `json:"waits"`
+	GC          LineGC     `json:"gc"`
+	// Allocated is the number of objects.
+	Allocated *uint64 `json:"allocated"`
+	// CPUShare is the CPU time of the process by elapsed time. It is 1 for one CPU, and null if the time was not read
+	// twice.
+	CPUShare *float64 `json:"cpu_share"`
+	// RSSBytes is the process's memory. It is zero if it is not known.
+	RSSBytes int64 `json:"rss_bytes"`
+	// ExactNS is for how much of the time every change of the GVL is known.
+	ExactNS int64 `json:"exact_ns"`
+	// Lacks has the reasons why figures are null, as StatQuality.Lacks. A line has no figures of stacks and requests.
+	Lacks LineLacks `json:"lacks"`
+}
+
+// LineLacks says what kinds of figures of a line lack (sampler.LeastQualities).
+type LineLacks struct {
+	States *string `json:"states"`
+	Waits  *string `json:"waits"`
+}
+
+// LineWaits are the waits for the GVL that ended in the time of a line.
+type LineWaits struct {
+	Count  int64      `json:"count"`
+	P50NS  int64      `json:"p50_ns"`
+	P99NS  int64      `json:"p99_ns"`
+	MaxNS  int64      `json:"max_ns"`
+	Bounds LineBounds `json:"bounds"`
+	enough
+}
+
+// P99 is the length that 99 % of the waits did not exceed.
+func (w *LineWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w.Bounds.P99} }
+
+// Longest is the length of the longest wait.
+func (w *LineWaits) Longest() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
+
+// LineBounds says whether lengths of waits are bounds.
+type LineBounds struct {
+	P50 gvl.Bound `json:"p50"`
+	P99 gvl.Bound `json:"p99"`
+	Max gvl.Bound `json:"max"`
+}
+
+// LineGC are the collections that began in the time of a line, and the time inside the collector.
+type LineGC struct {
+	Count uint64  `json:"count"`
+	Minor uint64  `json:"minor"`
+	Major uint64  `json:"major"`
+	NS    int64   `json:"ns"`
+	Share float64 `json:"share"`
+	// Unread is set if there were not two readings.
+	Unread bool `json:"-"`
+	enough
+}

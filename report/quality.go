@@ -1,0 +1,235 @@
+package report
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// StatQuality is what the figures of a window rest on.
+type StatQuality struct {
+	// ApartNS is the mean time between two samples while the process worked. It is zero if changes are known without
+	// samples. StacksApartNS is the same for readings of stacks. It is zero if there was none.
+	ApartNS       int64 `json:"apart_ns"`
+	StacksApartNS int64 `json:"stacks_apart_ns"`
+	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if the figures
+	// have their least quality.
+	Lacks StatLacks `json:"lacks"`
+	// Of is all that it is made of.
+	Of sampler.Quality `json:"-"`
+}
+
+// StatLacks says what kinds of figures lack (sampler.LeastQualities).
+type StatLacks struct {
+	States   *string `json:"states"`
+	Waits    *string `json:"waits"`
+	Stacks   *string `json:"stacks"`
+	Requests *string `json:"requests"`
+}
+
+// Why returns the reason why a kind of figure is null. It is empty if the figure has its least quality.
+func (l *StatLacks) Why(f sampler.Figure) string {
+	if p := *l.figure(f); p != nil {
+		return *p
+	}
+	return ""
+}
+
+func (l *StatLacks) figure(f sampler.Figure) **string {
+	return [sampler.NumFigures]**string{&l.States, &l.Waits, &l.Stacks, &l.Requests}[f]
+}
+
+// QualityOf says what the figures of a time rest on.
+func QualityOf(q *sampler.Quality) StatQuality {
+	return StatQuality{ApartNS: q.ApartNS(), StacksApartNS: q.StacksApartNS(), Lacks: LacksOf(q), Of: *q}
+}
+
+// LacksOf says what figures lack that rest on q.
+func LacksOf(q *sampler.Quality) (l StatLacks) {
+	for f := range sampler.NumFigures {
+		*l.figure(f) = TextOrNil(q.Lacks(f))
+	}
+	return l
+}
+
+// enough says whether figures have their least quality. Figures that do not are null in JSON.
+type enough struct{ low bool }
+
+// Enough reports whether the figures have their least quality.
+func (e enough) Enough() bool { return !e.low }
+
+// LeaveOut marks the figures that have less than their least quality.
+func (s *Stat) LeaveOut() {
+	l := &s.Quality.Lacks
+	states, waits := l.States != nil, l.Waits != nil
+	for i := range s.GVL {
+		g := &s.GVL[i]
+		g.low, g.Waits.low, g.Waits.AfterNS.low = states, waits, waits
+	}
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		t.NS.low, t.NoCPU.low, t.Waits.low, t.Waits.AfterNS.low = states, states, waits, waits
+	}
+	s.GC.low = states
+	s.Blame.low = waits || l.Stacks != nil
+	s.Requests.low = l.Requests != nil
+}
+
+// MarshalJSON writes null if there is not enough.
+func (s StatStates) MarshalJSON() ([]byte, error) {
+	type plain StatStates
+	return orNull(s.low, plain(s))
+}
+
+// MarshalJSON writes null if there is not enough.
+func (n StatNoCPU) MarshalJSON() ([]byte, error) {
+	type plain StatNoCPU
+	return orNull(n.low, plain(n))
+}
+
+// MarshalJSON writes null if there is not enough.
+func (w StatWaits) MarshalJSON() ([]byte, error) {
+	type plain StatWaits
+	return orNull(w.low, plain(w))
+}
+
+// MarshalJSON writes null if there is not enough.
+func (b StatBlame) MarshalJSON() ([]byte, error) {
+	type plain StatBlame
+	return orNull(b.low, plain(b))
+}
+
+// MarshalJSON writes null for the share and the mean if they have less than their least quality.
+func (g StatGVL) MarshalJSON() ([]byte, error) {
+	type plain StatGVL
+	if !g.low {
+		return json.Marshal(plain(g))
+	}
+	return withNulls(plain(g), nulls{"held_share", "waiting_mean"}, nil)
+}
+
+// MarshalJSON writes null for sampled times below their least quality, and for all figures that were not read. Counts
+// come from Ruby and are always written if they were read.
+func (g StatGC) MarshalJSON() ([]byte, error) {
+	type plain StatGC
+	sampled := nulls{"ns", "share", "phase_ns"}
+	switch {
+	case !g.Valid:
+		return withNulls(plain(g), append(nulls{"count", "minor", "major", "ruby_ns", "allocated", "allocated_per_second", "moved"}, sampled...), nil)
+	case g.low:
+		return withNulls(plain(g), sampled, nil)
+	}
+	return json.Marshal(plain(g))
+}
+
+// MarshalJSON writes null for what was not read twice in the window.
+func (p StatProcess) MarshalJSON() ([]byte, error) {
+	type plain StatProcess
+	return withNulls(plain(p), nulls{"user_ns", "system_ns", "cpu_ns", "throttled_ns", "major_faults", "context_switches"}, func(key string) bool {
+		return p.SpanNS > 0 && key != "context_switches" || p.SwitchesSpanNS > 0 && key == "context_switches"
+	})
+}
+
+// MarshalJSON writes null for times that the kernel did not report or that were not read twice in the window.
+func (p StatPressure) MarshalJSON() ([]byte, error) {
+	type plain StatPressure
+	if p.Source != sampler.PressureNone.String() && !p.Unread {
+		return json.Marshal(plain(p))
+	}
+	return withNulls(plain(p), nulls{"cpu_some_ns", "memory_some_ns", "memory_full_ns", "io_some_ns", "io_full_ns"}, nil)
+}
+
+// MarshalJSON writes null for the endpoints if their figures are below their least quality. It writes requests in
+// progress in any case, because each of them was seen.
+func (r StatRequests) MarshalJSON() ([]byte, error) {
+	type plain StatRequests
+	if !r.low {
+		return json.Marshal(plain(r))
+	}
+	return withNulls(plain(r), nulls{"endpoints"}, nil)
+}
+
+// OrNull is a number that is NaN, and null in JSON, if it is not told.
+type OrNull float64
+
+// MarshalJSON writes null for NaN.
+func (n OrNull) MarshalJSON() ([]byte, error) { return orNull(math.IsNaN(float64(n)), float64(n)) }
+
+// Told reports whether there is a number.
+func (n OrNull) Told() bool { return !math.IsNaN(float64(n)) }
+
+// LeaveOut marks the figures of a line that have less than their least quality.
+func (l *StatLine) LeaveOut() {
+	states, waits := l.Lacks.States != nil, l.Lacks.Waits != nil
+	if states {
+		l.HeldShare, l.WaitingMean = OrNull(math.NaN()), OrNull(math.NaN())
+	}
+	l.NS.low, l.Waits.low, l.GC.low = states, waits, states
+}
+
+// MarshalJSON writes null if there is not enough.
+func (w LineWaits) MarshalJSON() ([]byte, error) {
+	type plain LineWaits
+	return orNull(w.low, plain(w))
+}
+
+// MarshalJSON writes null for what was not read, and for the sampled time if it has less than its least quality.
+func (g LineGC) MarshalJSON() ([]byte, error) {
+	type plain LineGC
+	return withNulls(plain(g), nulls{"count", "minor", "major", "ns", "share"}, func(key string) bool {
+		return !g.Unread && (!g.low || key != "ns" && key != "share")
+	})
+}
+
+// nulls are keys of figures that can be null.
+type nulls []string
+
+// withNulls writes a struct as JSON, with the figures of some keys at its end. They are null unless told reports
+// otherwise. If told is nil, all of them are null.
+func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
+	x := reflect.ValueOf(v)
+	fields := make(map[string]any)
+	out := []byte{'{'}
+	put := func(key string, v any) error {
+		text, err := json.Marshal(v)
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(strconv.AppendQuote(out, key), ':')
+		out = append(out, text...)
+		return err
+	}
+	for i := range x.NumField() {
+		key := x.Type().Field(i).Tag.Get("json")
+		switch {
+		case key == "" || key == "-":
+		case slices.Contains(keys, key):
+			fields[key] = x.Field(i).Interface()
+		default:
+			if err := put(key, x.Field(i).Interface()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, key := range keys {
+		v := fields[key]
+		if told == nil || !told(key) {
+			v = nil
+		}
+		if err := put(key, v); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, '}'), nil
+}
+
+func orNull(null bool, v any) ([]byte, error) {
+	if null {
+		return []byte("null"), nil
+	}
+	return json.Marshal(v)
+}

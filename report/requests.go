@@ -1,0 +1,125 @@
+package report
+
+import (
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// StatRequests describes the requests and jobs that were seen in the window. Those shorter than the time between two
+// readings of stacks may be missing. So no figure is the number of requests served.
+type StatRequests struct {
+	// Endpoints begins with the endpoint whose threads took the most time, and ends with the sum of all beyond the
+	// limits. It has at most maxStatEndpoints entries. Running are the requests in progress at the end, the oldest
+	// first, at most maxStatRunning.
+	Endpoints []StatEndpoint `json:"endpoints"`
+	Running   []StatRequest  `json:"running"`
+	// NotListed is how many entries are left out of both lists. LeftOut is how many requests and jobs were not
+	// followed one by one, because more than maxOpenRequests were in progress. Their time is in the endpoint with
+	// Other.
+	NotListed int    `json:"not_listed"`
+	LeftOut   uint64 `json:"left_out"`
+	// Fibers is the last reading of the fibers that wait. It is null if there was none.
+	Fibers *StatFibers `json:"fibers"`
+	enough
+}
+
+// StatFibers counts the fibers that wait.
+type StatFibers struct {
+	// Waiting is how many fibers are known, Requests how many of them waited for a request or a job.
+	Waiting  int `json:"waiting"`
+	Requests int `json:"requests"`
+	// AgeNS is how long ago the first fiber was read. LookNS is how long it took to read all of them. Cut is set if
+	// there may be more fibers.
+	AgeNS  int64 `json:"age_ns"`
+	LookNS int64 `json:"look_ns"`
+	Cut    bool  `json:"cut"`
+}
+
+// StatEndpoint is a route or a job class in the window.
+type StatEndpoint struct {
+	// Kind is "request" or "job", or "none" for the sum of all endpoints beyond the limits (Other). Endpoint is null
+	// if the route is not known.
+	Kind     string  `json:"kind"`
+	Endpoint *string `json:"endpoint"`
+	Other    bool    `json:"other"`
+	// Ended is how many were seen to end, Running how many go on, PerSecond Ended by the length of the window.
+	Ended     int     `json:"ended"`
+	Running   int     `json:"running"`
+	PerSecond float64 `json:"per_second"`
+	// Measured is how many were seen to begin and to end: the quantiles are theirs. LongestNS is the longest of all. It
+	// is a lower bound if LongestAtLeast is set, because that request goes on or one of its ends was not seen.
+	Measured int64 `json:"measured"`
+	P50NS    int64 `json:"p50_ns"`
+	P95NS    int64 `json:"p95_ns"`
+	P99NS    int64 `json:"p99_ns"`
+	MaxNS    int64 `json:"max_ns"`
+	// UncertaintyNS is how much each of these lengths may be too long or too short. A request begins and ends between
+	// two readings of its stack.
+	UncertaintyNS  int64 `json:"uncertainty_ns"`
+	LongestNS      int64 `json:"longest_ns"`
+	LongestAtLeast bool  `json:"longest_at_least"`
+	// NS is the time of the threads by state. Peers is the time of io by peer. BlameNS is the time, thread·ns, that
+	// other threads waited for the GVL behind this endpoint. BlameShare is BlameNS divided by all waiting time.
+	// FiberNS is the time in which fibers waited for the endpoint's requests while no thread worked for them.
+	NS         StatStates     `json:"ns"`
+	FiberNS    int64          `json:"fiber_ns"`
+	Peers      []StatPeerTime `json:"peers"`
+	BlameNS    int64          `json:"blame_ns"`
+	BlameShare float64        `json:"blame_share"`
+}
+
+// StatPeerTime is time in io that waited for a peer, with the keys of a dump.
+type StatPeerTime struct {
+	Peer map[string]any `json:"peer"`
+	Name string         `json:"name"`
+	NS   int64          `json:"ns"`
+}
+
+// StatServing is a request or job as a thread works for it.
+type StatServing struct {
+	Kind     string  `json:"kind"`
+	Endpoint *string `json:"endpoint"`
+	// Number is unique within a run of ddtop. AgeNS is how long the request has been going on. With AtLeast it is a
+	// lower bound. Otherwise it may be off by UncertaintyNS, because the request began between two readings of its
+	// thread. QueuedNS is how long the request waited before it came to the thread, as a load balancer or its queue
+	// reports. It is null if not known.
+	Number        sampler.WorkNumber `json:"number"`
+	AgeNS         int64              `json:"age_ns"`
+	AtLeast       bool               `json:"at_least"`
+	UncertaintyNS int64              `json:"uncertainty_ns"`
+	QueuedNS      *int64             `json:"queued_ns"`
+	// Values is its path and query, or its arguments. It is null unless values were read (--values).
+	Values *string `json:"values"`
+	// Statement is what it asks a database or another service, Exception what it handles.
+	Statement *string `json:"statement"`
+	Exception *string `json:"exception"`
+	// Span and RootSpan are the tracer's, in decimal.
+	Span     *string `json:"span"`
+	RootSpan *string `json:"root_span"`
+}
+
+// StatRequest is a request or job in progress at the end of the window.
+type StatRequest struct {
+	StatServing
+	Thread sampler.ThreadID `json:"thread"`
+	// State is what the thread does now. Words is the same with the peer. State is "" while the request is Suspended,
+	// because the thread then works for others.
+	State string `json:"state"`
+	Words string `json:"words"`
+	// Waits is set if the request is Suspended and a fiber waited for it when the fibers were last looked at.
+	// Statement and Exception are then that fiber's. FiberNS is how long fibers waited for the request while no thread
+	// worked for it.
+	Suspended bool           `json:"suspended"`
+	Waits     bool           `json:"waits"`
+	NS        StatStates     `json:"ns"`
+	FiberNS   int64          `json:"fiber_ns"`
+	Peers     []StatPeerTime `json:"peers"`
+	BlameNS   int64          `json:"blame_ns"`
+}
+
+// TextOrNil returns a text, or nil if it is empty, which stands for a text that is not known.
+func TextOrNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
