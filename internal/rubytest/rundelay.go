@@ -27,8 +27,23 @@ func CPUTime(t testing.TB, pid int) time.Duration {
 	return cpu
 }
 
-// schedstat sums up the first two numbers of the threads' schedstat (Documentation/scheduler/sched-stats.rst).
+// RunDelays is RunDelay by native thread.
+func RunDelays(t testing.TB, pid int) map[int32]time.Duration {
+	t.Helper()
+	delays := make(map[int32]time.Duration)
+	eachSchedstat(t, pid, func(tid int32, _, delay time.Duration) { delays[tid] = delay })
+	return delays
+}
+
+// schedstat sums up what eachSchedstat has.
 func schedstat(t testing.TB, pid int) (cpu, delay time.Duration) {
+	t.Helper()
+	eachSchedstat(t, pid, func(_ int32, ran, waited time.Duration) { cpu, delay = cpu+ran, delay+waited })
+	return cpu, delay
+}
+
+// eachSchedstat calls fn with the first two numbers of each thread's schedstat (Documentation/scheduler/sched-stats.rst).
+func eachSchedstat(t testing.TB, pid int, fn func(tid int32, cpu, delay time.Duration)) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
@@ -39,13 +54,16 @@ func schedstat(t testing.TB, pid int) (cpu, delay time.Duration) {
 		if err != nil {
 			continue // it has just ended
 		}
+		var tid int32
 		var ran, waited, turns int64
+		if _, err := fmt.Sscan(filepath.Base(filepath.Dir(file)), &tid); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := fmt.Sscan(string(text), &ran, &waited, &turns); err != nil {
 			t.Fatalf("%s: %q: %v", file, text, err)
 		}
-		cpu, delay = cpu+time.Duration(ran), delay+time.Duration(waited)
+		fn(tid, time.Duration(ran), time.Duration(waited))
 	}
-	return cpu, delay
 }
 
 // Children are the processes that a process has started and that are still there.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -149,14 +152,23 @@ $stdin.gets
 // refusal names what TestMovedRefused has forbidden in the process that it is run in.
 const refusal = "DDTOP_TEST_REFUSAL"
 
+// strictest is what is told where the machine forbids perf to those without rights, as Debian does. Other kernels know no 3.
+const strictest = "perf is forbidden by kernel.perf_event_paranoid=3"
+
 // TestMovedRefused: where the kernel does not tell when threads move, the process is polled, and the reason is told: a filter of system calls
-// as containers have, and too few descriptors for a process of many threads.
+// as containers have, a machine that forbids perf, and too few descriptors for a process of many threads.
 func TestMovedRefused(t *testing.T) {
 	switch os.Getenv(refusal) {
 	case "":
-		for name, want := range map[string]string{"seccomp": "perf is forbidden by seccomp", "descriptors": "ulimit -n"} {
+		for name, want := range map[string]string{"seccomp": "perf is forbidden by seccomp", "paranoid": strictest, "descriptors": "ulimit -n"} {
 			t.Run(name, func(t *testing.T) {
 				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMovedRefused$")
+				if want == strictest {
+					if os.Geteuid() != 0 {
+						rubytest.Skip(t, "a mount namespace needs root")
+					}
+					cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+				}
 				cmd.Env = append(os.Environ(), refusal+"="+want)
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("%v\n%s", err, out)
@@ -168,6 +180,16 @@ func TestMovedRefused(t *testing.T) {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 400, Max: 400}); err != nil {
 			t.Fatal(err)
 		}
+	case strictest:
+		level := filepath.Join(t.TempDir(), "level")
+		if err := os.WriteFile(level, []byte("3\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount(level, "/proc/sys/kernel/perf_event_paranoid", "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Unmount("/proc/sys/kernel/perf_event_paranoid", unix.MNT_DETACH)
+		forbid(t, unix.SYS_PERF_EVENT_OPEN)
 	default:
 		forbid(t, unix.SYS_PERF_EVENT_OPEN)
 	}
@@ -195,6 +217,62 @@ func TestMovedRefused(t *testing.T) {
 	if n := perfDescriptors(t); n != 0 {
 		t.Errorf("%d descriptors are left", n)
 	}
+}
+
+// TestMovedTwice: two follow a process by its moves, and one by its switches. When one leaves the others go on.
+func TestMovedTwice(t *testing.T) {
+	r := rubytest.One(t)
+	p := r.Start(t, switching, rubytest.Options{})
+	p.Line(t)
+	all := []*live.Source{moved(t, p.PID), moved(t, p.PID)}
+	if live.CheckSwitches() == nil {
+		s, err := live.Open(t.Context(), p.PID, live.Options{From: live.FromSwitches})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		all = append(all, s)
+	}
+	const least = 10 // samples with changes before one leaves, and after it
+	first, firstLeft := context.WithCancel(t.Context())
+	defer firstLeft()
+	var know sync.WaitGroup // all know changes
+	know.Add(len(all))
+	go func() { know.Wait(); firstLeft() }()
+	var runs sync.WaitGroup
+	for i, s := range all {
+		runs.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
+			defer cancel()
+			if i == 0 {
+				defer context.AfterFunc(first, cancel)()
+			}
+			known, after := 0, 0
+			said := sync.OnceFunc(know.Done)
+			defer said()
+			c := newChanging(t)
+			if err := s.Run(ctx, func(x *sampler.Sample) {
+				c.take(x)
+				if !x.Changes.Known() {
+					return
+				}
+				if known++; known == least {
+					said()
+				}
+				if i > 0 && first.Err() != nil {
+					if after++; after == least {
+						cancel()
+					}
+				}
+			}); err != nil {
+				t.Error(err)
+			}
+			if st := s.SwitchStatus(); known < least || i > 0 && after < least || st.Ended != "" || st.Lost != 0 || c.fresh != 1 {
+				t.Errorf("%d: %d samples with changes, %d after one had left, which began anew %d times: %+v", i, known, after, c.fresh, st)
+			}
+		})
+	}
+	runs.Wait()
 }
 
 // forbid has a system call of this process fail with EPERM from now on.

@@ -95,6 +95,10 @@ type mover struct {
 	// inNS is when it got its CPU after its last sleep, gotNS when it got the one that it has, ranNS for how long it has had one since inNS,
 	// outNS when it lost it.
 	inNS, gotNS, ranNS, outNS int64
+	// firstNS is when it got a CPU first since it is known what it does. It is zero if it has got none since.
+	firstNS int64
+	// gave: it has lost its CPU between giving the GVL away and its next sleep. went: it went to sleep soon after that.
+	gave, went bool
 	// told: what it does without a CPU is known. busy: another thread had a CPU, or wanted one, at outNS; queue: one waited for the GVL.
 	told, busy, queue bool
 	// lookedNS is the last glance at it since it moved.
@@ -235,7 +239,7 @@ func (m *Movements) take(e *Move) {
 	m.changed = true
 	switch e.Kind {
 	case Got:
-		if !t.on && !t.preempted {
+		if !t.on && (!t.preempted || t.gave) {
 			if t.outNS != 0 && !t.told {
 				m.conclude(t)
 			}
@@ -243,6 +247,9 @@ func (m *Movements) take(e *Move) {
 		}
 		m.set(t, true, false)
 		t.gotNS = e.NS
+		if t.firstNS == 0 {
+			t.firstNS = e.NS
+		}
 	case Slept, Preempted:
 		if t.on {
 			t.ranNS += max(e.NS-t.gotNS, 0)
@@ -250,8 +257,11 @@ func (m *Movements) take(e *Move) {
 		m.set(t, false, e.Kind == Preempted)
 		t.outNS, t.told, t.lookedNS = e.NS, false, 0
 		t.busy, t.queue = m.active > 0, m.othersWait(t)
-		if e.Kind == Slept && t.ranNS >= ranNS {
-			t.steps++
+		if e.Kind == Slept {
+			t.went, t.gave = t.gave && t.ranNS < briefNS, false
+			if t.ranNS >= ranNS {
+				t.steps++
+			}
 		}
 	case Ended:
 		if t.words.Thread != 0 {
@@ -298,6 +308,7 @@ func (m *Movements) conclude(t *mover) {
 	m.Concluded++
 	is := released
 	switch {
+	case t.went: // it released the GVL for this sleep
 	case t.is == released && t.ranNS < briefNS, t.is == waiting && t.ranNS < ranNS:
 		if t.busy || t.queue {
 			is = waiting // it woke up, and did not get the GVL
@@ -308,7 +319,7 @@ func (m *Movements) conclude(t *mover) {
 		}
 	}
 	t.told = true
-	if is == t.is && t.ranNS < ranNS {
+	if is == t.is && t.ranNS < ranNS && !t.went {
 		return // it goes on to do what it did
 	}
 	m.record(t, Out, t.outNS, is, 0)
@@ -343,7 +354,9 @@ func (m *Movements) glance(g *Glance) {
 			t.told, t.outNS = !t.on, at
 			m.record(t, Began, at, is, owner)
 		case t.on, t.preempted:
-			if !t.preempted || !t.told || is != t.is {
+			// Another thread may have had the GVL since it was seen to run.
+			if !t.preempted || !t.told || is != t.is || is == running {
+				t.gave = t.preempted && is == released && (t.gave || t.is == running)
 				t.told = t.preempted
 				m.record(t, Clock, at, is, owner)
 			}
@@ -358,17 +371,24 @@ func (m *Movements) glance(g *Glance) {
 			}
 			m.record(t, Clock, at, is, owner)
 		}
-		t.lookedNS = at
+		if t.lookedNS, t.firstNS = at, 0; t.on {
+			t.firstNS = at
+		}
 	}
 }
 
 // record tells what a thread does.
 func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64) {
+	in := t.inNS
+	if t.is != running {
+		in = max(in, t.firstNS) // without a CPU it cannot have got the GVL
+	}
+	t.firstNS = 0
 	m.count(t, -1)
 	t.is = is
 	m.count(t, +1)
 	r := Record{
-		Kind: kind, NS: at, InNS: t.inNS, TID: t.words.TID, Thread: t.words.Thread, Owner: owner, Region: true, Before33: m.before33,
+		Kind: kind, NS: at, InNS: in, TID: t.words.TID, Thread: t.words.Thread, Owner: owner, Region: true, Before33: m.before33,
 		Asleep: kind == Out, Syscall: -1, DelayNS: t.words.DelayNS, CFP: t.steps, OfMove: true,
 	}
 	switch is {

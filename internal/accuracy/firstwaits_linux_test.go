@@ -1,0 +1,172 @@
+package accuracy
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/measure"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// newThreads makes threads beside two that compute, and they sleep. It logs when each was made, and when it had the GVL first. Of the threads
+// that compute it logs when they had the GVL without a break.
+const newThreads = `
+require "json"
+def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
+going, log = true, {}
+computing = 2.times.map do
+  Thread.new do
+    mine, from, last = [], now, now
+    while going
+      at = now
+      if at - last > 1_000_000
+        mine << [from, last]
+        from = at
+      end
+      last = at
+    end
+    mine << [from, last]
+  end
+end
+makes = Thread.new do
+  n = 0
+  while going
+    name = "new #{n += 1}"
+    made = now
+    Thread.new(name, made) { |name, made| ran = now; log[name] = [made, ran]; sleep }.name = name
+    sleep 0.01
+  end
+end
+puts "ready"; $stdout.flush
+$stdin.gets
+going = false
+makes.join
+puts JSON.generate("log" => log, "turns" => computing.flat_map(&:value)); $stdout.flush
+$stdin.gets
+`
+
+// newThreadsLog is what it logs, in ns.
+type newThreadsLog struct {
+	Log   map[string][2]int64
+	Turns [][2]int64
+}
+
+// bounds returns between what the first wait of a thread took that had no CPU for delayNS in all. It waited for as long as another thread had
+// the GVL without a break, except while it had no CPU to queue with.
+func (l *newThreadsLog) bounds(of [2]int64, delayNS int64) (least, most int64) {
+	for _, turn := range l.Turns {
+		least = max(least, min(turn[1], of[1])-max(turn[0], of[0])-delayNS)
+	}
+	return least, of[1] - of[0]
+}
+
+// allWaits keeps the waits of a Stream.
+type allWaits struct {
+	gvl.Ignore
+	list []gvl.Wait
+}
+
+func (k *allWaits) Waited(w *gvl.Wait) { k.list = append(k.list, *w) }
+
+// TestFirstWaits: the length of a new thread's first wait is right, or is told as a bound that holds, by each source. Up to Ruby 3.2 only samples
+// see where it begins.
+func TestFirstWaits(t *testing.T) {
+	rubytest.OftenEnough(t)
+	rubytest.Long(t)
+	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, from := range []live.From{live.FromSwitches, live.FromMoved, live.FromPolling} {
+			t.Run(string(from), func(t *testing.T) {
+				if from == live.FromSwitches {
+					if err := live.CheckSwitches(); err != nil {
+						rubytest.Skip(t, "%v", err)
+					}
+				}
+				firstWaitsBy(t, r, from)
+			})
+		}
+	})
+}
+
+func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
+	// least is how many first waits are judged at least. A thread that took less than foundFree to run found the GVL free.
+	const least, mostTime, foundFree = 2, 20 * time.Second, 5_000_000
+	p := r.Start(t, newThreads, rubytest.Options{})
+	p.Expect(t, "ready")
+	s, err := live.Open(t.Context(), p.PID, live.Options{Overhead: 0.03, From: from})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m, waits := measure.New(s.Process(), s.Dictionary(), nil), &allWaits{}
+	m.Stream().Attach(waits)
+	ctx, cancel := context.WithTimeout(t.Context(), mostTime)
+	defer cancel()
+	type thread struct {
+		id  sampler.ThreadID
+		tid int32
+	}
+	threads := make(map[string]thread)
+	if err := s.Run(ctx, func(x *sampler.Sample) {
+		m.Feed(x)
+		for i := range x.Threads {
+			info, _ := s.Dictionary().Thread(x.Threads[i].ID)
+			threads[info.Name] = thread{x.Threads[i].ID, x.Threads[i].TID}
+		}
+		n := 0
+		for i := range waits.list {
+			if info, _ := s.Dictionary().Thread(waits.list[i].Thread); strings.HasPrefix(info.Name, "new") && waits.list[i].NS() > foundFree {
+				n++
+			}
+		}
+		if n > 2*least {
+			cancel()
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	delays := rubytest.RunDelays(t, p.PID)
+	p.Send(t, "end")
+	var log newThreadsLog
+	p.JSON(t, &log)
+	judged, bounds, widest := 0, 0, 0.0
+	for name, of := range log.Log {
+		th := threads[name]
+		low, high := log.bounds(of, int64(delays[th.tid]))
+		if high < foundFree {
+			continue
+		}
+		// It can have had the GVL for a moment before it logged that: then it waited twice, and one of them is as long as its bound says.
+		var longest gvl.Bounded
+		for _, w := range waits.list {
+			if w.Thread != th.id || w.FromNS >= of[1] || w.ToNS <= of[0] {
+				continue
+			}
+			told := w.Told()
+			if told.Bound != gvl.AtMost && told.NS > high*110/100 {
+				t.Errorf("%s waited %s, by the log for %d ms at most: %+v", name, told.Prose(), high/1e6, w)
+			}
+			if told.NS > longest.NS {
+				longest = told
+			}
+		}
+		if longest.NS == 0 {
+			continue
+		}
+		judged++
+		if widest = max(widest, float64(longest.NS)/float64(high)); longest.Bound != gvl.Exactly {
+			bounds++
+		}
+		if longest.Bound != gvl.AtLeast && longest.NS < low*90/100 {
+			t.Errorf("%s waited %s, by the log for %d ms at least", name, longest.Prose(), low/1e6)
+		}
+	}
+	rubytest.Report(t, "%d first waits, %d told as a bound, up to %.1f times what the log says at most", judged, bounds, widest)
+	if judged < least {
+		rubytest.TooSeldom(t, "%d first waits were seen, of %d threads", judged, len(log.Log))
+	}
+}
