@@ -88,17 +88,17 @@ BenchmarkExactRails/full-2  1  5 1-kHz-%  713.1 1-kHz-lock-Hz  2 exact-%  91 non
 }
 
 func TestQualityTable(t *testing.T) {
-	const output = `BenchmarkQuality/rails-full-2 1 0 ns/op 1.9 switches-% 100 switches-told-% 0.12 switches-off-points 0.41 switches-worst-points 97 switches-requests-% 9 switches-lock-Hz 9 switches-stack-Hz 3.1 polling-% 50 polling-told-%
-BenchmarkQuality/idle-2 1 0 ns/op 0.3 polling-% 100 polling-told-%
+	const output = `BenchmarkQuality/rails-full-2 1 0 ns/op 1.9 switches-% 2.5 switches-screen-% 0.24 switches-kernel-% 100 switches-told-states-% 100 switches-told-waits-% 100 switches-told-stacks-% 50 switches-told-requests-% 0.12 switches-off-points 0.41 switches-worst-points 99.6 switches-waits-% 97 switches-long-requests-% 80 switches-short-requests-% 4 switches-length-off-% 9 switches-lock-Hz 9 switches-stack-Hz 3.1 polling-% 4 polling-screen-%
+BenchmarkQuality/known-calls-2 1 0 ns/op 0.3 polling-% 0.4 polling-screen-% 0 polling-impossible 5027 polling-stacks
 `
 	var out, missing strings.Builder
 	if err := runQuality(strings.NewReader(output), &out, &missing); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| Rails, full machine | polling | 3.1 % | – | 50 % | – | – |\n",
-		"| … | switches | 1.9 % | 0.12, 0.41 | 100 % | 97 % | 9.0, 9.0 |\n",
-		"| idle | polling | 0.30 % | – | 100 % | – | – |\n",
+		"| Rails, full machine | polling | 3.1 %, 4.0 %, – | – | – | – | – | – | – | – |\n",
+		"| … | switches | 1.9 %, 2.5 %, 0.24 % | 0.12, 0.41 | 100 % | 97 %, 80 % | 4.0 % | 100 %, 100 %, 100 %, 50 % | 9.0, 9.0 | – |\n",
+		"| a thread computes | polling | 0.30 %, 0.40 %, – | – | – | – | – | – | – | 0 of 5027 |\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no row %s in\n%s", want, out.String())
