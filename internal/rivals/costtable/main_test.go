@@ -10,7 +10,7 @@ const output = `goos: linux
 BenchmarkCost/10-threads-2         	       1	         2.000 bare-loop-%	         3.0 ddtop-%	       913.0 ddtop-lock-Hz 99.6 ddtop-stack-Hz	         5.0 ddtop-screen-%	  0.75 ddtop-stacks-alone-%	 9.0 before-%
 BenchmarkCost/500-threads-2        	       1	         7.500 ddtop-screen-%
     bench_linux_test.go:1: a note
-BenchmarkRails/full-2  1  12.4 ddtop-%  1.04 ddtop-fewer-requests-%  -0.5 ddtop-fewer-requests-low-%  2.06 ddtop-fewer-requests-high-%
+BenchmarkRails/full-2  1  12.4 ddtop-%  1.04 ddtop-fewer-requests-%  -0.5 ddtop-fewer-requests-low-%  2.06 ddtop-fewer-requests-high-%  0.8 ddtop-more-cpu-ms-%  -0.4 ddtop-more-cpu-ms-low-%  1.9 ddtop-more-cpu-ms-high-%
 BenchmarkRivals/debian-3.1/rbspy-2 	       1	 0 ns/op	 500 cpu-µs/stack
 BenchmarkRivals/debian-3.1/ddtop-2 	       1	 0 ns/op	 10 cpu-µs/stack 1100 stacks/s
 BenchmarkRequests/none-2  1  2.7 budget-%  349 budget-lock-Hz  99.8 budget-stack-Hz  2.3 budget-without-%  295 budget-without-lock-Hz  97.8 budget-without-stack-Hz  5.884 more-%  7.654 more-high-%  3.071 more-low-%  5.222 with-%  4.889 without-%
@@ -29,6 +29,7 @@ func TestTable(t *testing.T) {
 		"| 10 threads, stacks alone at 100 Hz | ≤ 1 % | 0.75 % | – |\n",
 		"| Rails, full machine, default rates | ≤ 5 % | 12 % | – |\n",
 		"| … requests/s, default rates | within 2 % | -1.0 % (-2.1 to +0.5) | – |\n",
+		"| … CPU time of a request, default rates | within 1 % | +0.8 % (-0.4 to +1.9) | – |\n",
 		"| … reading requests, where there are none | ≤ 10 % more | +6 % (+3 to +8; 5.2 and 4.9 %); with a budget (GVL 349 Hz, stacks 100 Hz), without (GVL 295 Hz, stacks 98 Hz) | – |\n",
 		"| CPU a stack of one thread, beside rbspy's (Ruby 3.1) | 1/50 | 1/50 (10 µs, rbspy 500 µs; 1100 stacks/s) | – |\n",
 		"| first frame with a thread | what is known after 150 ms | 333 ms, at most 382 | – |\n",
