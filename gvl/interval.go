@@ -225,12 +225,26 @@ func (k *Tick) Quality() sampler.Quality {
 	q.SpanNS = k.ToNS - k.FromNS
 	switch {
 	case k.Exact:
+		if k.Depth != sampler.StackTick && k.looked() {
+			q.Looks = 1
+		}
 	case k.Slow:
 		q.IdleNS = q.SpanNS
 	default:
 		q.PolledNS, q.PolledSteps = q.SpanNS, 1
 	}
 	return q
+}
+
+// looked reports whether the sample read the stack of a thread without the GVL. A LockTick reads the stacks of holders,
+// and of threads that have begun something.
+func (k *Tick) looked() bool {
+	for i := range k.Threads {
+		if k.Threads[i].Quality&sampler.StackFresh != 0 && !k.States[i].State.Held() {
+			return true
+		}
+	}
+	return false
 }
 
 // MaxTimeNS bounds the times of samples: 73 years. A damaged recording can hold any time.

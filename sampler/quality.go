@@ -97,8 +97,9 @@ type Quality struct {
 	// PolledNS is the part of the time that is known only by samples. PolledSteps is its number of intervals between
 	// two samples. Neither includes idle time.
 	PolledNS, PolledSteps int64
-	// Samples is the number of samples, Stacks the number of those that read stacks.
-	Samples, Stacks int64
+	// Samples is the number of samples, Stacks the number of those that read stacks. Looks is the number of others that
+	// read the stack of a thread that began something.
+	Samples, Stacks, Looks int64
 }
 
 // polledShare is the part of the time that may be known by samples alone without the samples being asked for: exact
@@ -109,14 +110,14 @@ const polledShare = .05
 func (q *Quality) Add(x *Quality) {
 	q.SpanNS, q.IdleNS = q.SpanNS+x.SpanNS, q.IdleNS+x.IdleNS
 	q.PolledNS, q.PolledSteps = q.PolledNS+x.PolledNS, q.PolledSteps+x.PolledSteps
-	q.Samples, q.Stacks = q.Samples+x.Samples, q.Stacks+x.Stacks
+	q.Samples, q.Stacks, q.Looks = q.Samples+x.Samples, q.Stacks+x.Stacks, q.Looks+x.Looks
 }
 
 // Since returns what was added since an earlier time.
 func (q Quality) Since(x *Quality) Quality {
 	return Quality{
 		SpanNS: q.SpanNS - x.SpanNS, IdleNS: q.IdleNS - x.IdleNS, PolledNS: q.PolledNS - x.PolledNS, PolledSteps: q.PolledSteps - x.PolledSteps,
-		Samples: q.Samples - x.Samples, Stacks: q.Stacks - x.Stacks,
+		Samples: q.Samples - x.Samples, Stacks: q.Stacks - x.Stacks, Looks: q.Looks - x.Looks,
 	}
 }
 
@@ -128,7 +129,8 @@ func (q Quality) Over(ns int64) Quality {
 	by := float64(ns) / float64(q.SpanNS)
 	scaled := func(v int64) int64 { return int64(math.Round(float64(v) * by)) }
 	return Quality{
-		SpanNS: ns, IdleNS: scaled(q.IdleNS), PolledNS: scaled(q.PolledNS), PolledSteps: scaled(q.PolledSteps), Samples: scaled(q.Samples), Stacks: scaled(q.Stacks),
+		SpanNS: ns, IdleNS: scaled(q.IdleNS), PolledNS: scaled(q.PolledNS), PolledSteps: scaled(q.PolledSteps),
+		Samples: scaled(q.Samples), Stacks: scaled(q.Stacks), Looks: scaled(q.Looks),
 	}
 }
 
@@ -177,7 +179,7 @@ func (q *Quality) Lacks(f Figure) string {
 		return says(q.Samples, "samples")
 	case q.Stacks < least.Stacks && float64(busyNS) > polledShare*float64(q.SpanNS):
 		return says(q.Stacks, "readings of stacks")
-	case least.StacksApart > 0 && q.StacksApartNS() > int64(least.StacksApart):
+	case least.StacksApart > 0 && q.Stacks > 0 && busyNS/(q.Stacks+q.Looks) > int64(least.StacksApart):
 		return says(q.Stacks, "readings of stacks")
 	}
 	return ""

@@ -33,6 +33,9 @@ func TestLacks(t *testing.T) {
 		{"one sample", polled(0, 1, 1), "states waits stacks requests"},
 		{"by switches at few samples", Quality{SpanNS: 10 * second, Samples: 27, Stacks: 45}, ""},
 		{"by switches and few stacks", Quality{SpanNS: 10 * second, Samples: 27, Stacks: 10}, "stacks requests"},
+		{"by switches and stacks too far apart", Quality{SpanNS: 10 * second, Samples: 150, Stacks: 25}, "requests"},
+		{"by switches and looks", Quality{SpanNS: 10 * second, Samples: 150, Stacks: 25, Looks: 40}, ""},
+		{"by switches and looks alone", Quality{SpanNS: 10 * second, Samples: 150, Stacks: 9, Looks: 40}, "stacks"},
 		{"idle", Quality{SpanNS: 10 * second, IdleNS: 10 * second, Samples: 27, Stacks: 13}, ""},
 	} {
 		var lacks []string

@@ -29,7 +29,7 @@
 //	BenchmarkFirstFrame  the time from exec until the screen has a row of a thread
 //	BenchmarkRails       its own CPU time, requests a second and latencies of a Rails application under load, rbspy's beside them
 //	BenchmarkTarget      what a process pays: CPU time of a fixed piece of its work, page faults, context switches
-//	BenchmarkQuality     its own CPU time at the defaults by each source, with points off exact mode and requests seen of the log
+//	BenchmarkQuality     its own CPU time at the defaults by each source, and the quality of states, waits, requests and stacks
 //	BenchmarkExact       exact mode beside sampling at 1 kHz and beside none: its own CPU time, and what the process pays
 //	BenchmarkExactRails  the same of a Rails application under load: requests a second, latencies and CPU time a request
 //	BenchmarkChildren    a cluster of eight Rails workers watched at once, beside one of them

@@ -13,13 +13,6 @@ import (
 // exactServing is how long Rails is under load each time.
 const exactServing = 3 * time.Second
 
-// answered is what an application did under load, and the CPU time that the worker that is followed took for each request it answered,
-// in ms.
-type answered struct {
-	served
-	cpu float64
-}
-
 // BenchmarkExactRails measures what exact mode costs a Rails application under load, on a full machine and beside a free CPU, in turns with
 // sampling at 1 kHz and none: as BenchmarkExact does, and with the budgets that it has where nothing is said of them. One worker of two
 // is followed.
@@ -34,13 +27,7 @@ func BenchmarkExactRails(b *testing.B) {
 	for _, l := range railsLoads {
 		b.Run(l.name, func(b *testing.B) {
 			for range b.N {
-				burdenExactly(b, path, pid, func() (a answered) {
-					done, cpu := app.Completed(b, pid), processCPU(b, pid)
-					a.served = serve(b, wrk, app, l.connections, exactServing)
-					cpu = processCPU(b, pid) - cpu
-					a.cpu = cpu.Seconds() * 1e3 / float64(app.Completed(b, pid)-done)
-					return a
-				})
+				burdenExactly(b, path, pid, func() answered { return answer(b, wrk, app, pid, l.connections, exactServing) })
 			}
 		})
 	}

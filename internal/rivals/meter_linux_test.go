@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +35,9 @@ type sampled struct {
 	samples     int
 	// stackHz and lockHz are the rates that it achieved.
 	stackHz, lockHz float64
+	// kernel is the share of a CPU that the profiler's programs in the kernel took, in percent. It is NaN if there were
+	// no programs, or if the kernel did not count their time. BenchmarkQuality has the kernel count it.
+	kernel float64
 	// exact is what exact mode says; nil without.
 	exact *contract.StatExact
 }
@@ -170,7 +175,7 @@ const (
 // of its attaching, its first samples and its report.
 func (m meter) cost(b *testing.B, pid int, length time.Duration) (share float64, said sampled) {
 	b.Helper()
-	type reading struct{ at, cpu time.Duration }
+	type reading struct{ at, cpu, kernel time.Duration }
 	var readings []reading
 	s := m.start(b, pid, settle+length)
 	every := time.NewTicker(look)
@@ -181,7 +186,7 @@ func (m meter) cost(b *testing.B, pid int, length time.Duration) (share float64,
 			said, running = s.result(b, err), false
 		case <-every.C:
 			if cpu, ok := cpuTime(s.cmd.Process.Pid); ok {
-				readings = append(readings, reading{monotonic(), cpu})
+				readings = append(readings, reading{monotonic(), cpu, kernelTime(s.cmd.Process.Pid)})
 			}
 		}
 	}
@@ -198,7 +203,35 @@ func (m meter) cost(b *testing.B, pid int, length time.Duration) (share float64,
 	if first == nil || last.at-first.at < length/2 {
 		b.Fatalf("%s sampled from %v to %v, and its CPU time was seen %d times", m.name, said.from, said.until, len(readings))
 	}
+	said.kernel = math.NaN()
+	if last.kernel > first.kernel {
+		said.kernel = 100 * float64(last.kernel-first.kernel) / float64(last.at-first.at)
+	}
 	return 100 * float64(last.cpu-first.cpu) / float64(last.at-first.at), said
+}
+
+// programTime is the kernel's word on how long a program has run.
+var programTime = regexp.MustCompile(`(?m)^run_time_ns:\s*(\d+)$`)
+
+// kernelTime returns how long the programs that a process has loaded into the kernel have run. It is zero if the kernel
+// does not count that.
+func kernelTime(pid int) (sum time.Duration) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	if err != nil {
+		panic(err) // the pattern is right
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it was closed
+		}
+		if m := programTime.FindSubmatch(text); m != nil {
+			if ns, err := strconv.ParseInt(string(m[1]), 10, 64); err == nil {
+				sum += time.Duration(ns)
+			}
+		}
+	}
+	return sum
 }
 
 // cpuTime is what the threads of a process have had of CPUs until now, without those that have ended; false when the process

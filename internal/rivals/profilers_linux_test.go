@@ -168,8 +168,6 @@ func readDdtop(file string, v *verdict) error {
 		return err
 	}
 	defer r.Close()
-	dict := r.Dictionary()
-	var ids []sampler.FrameID
 	return r.Range(math.MinInt64, math.MaxInt64, func(s *sampler.Sample) {
 		if s.Depth != sampler.StackTick {
 			return
@@ -179,15 +177,18 @@ func readDdtop(file string, v *verdict) error {
 			if t.Stack == 0 {
 				continue
 			}
-			ids = dict.Frames(t.Stack, ids[:0])
-			frames := make([]frame, len(ids))
-			for i, id := range ids {
-				f := dict.Frame(id)
-				frames[i] = frame{f.Label, int(f.Line)}
-			}
-			v.judge(strconv.FormatUint(uint64(t.ID), 10), frames)
+			v.judge(strconv.FormatUint(uint64(t.ID), 10), framesOf(r.Dictionary(), t.Stack))
 		}
 	})
+}
+
+// framesOf are the frames of a stack, innermost first.
+func framesOf(dict *sampler.Dictionary, stack sampler.StackID) (out []frame) {
+	for _, id := range dict.Frames(stack, nil) {
+		f := dict.Frame(id)
+		out = append(out, frame{f.Label, int(f.Line)})
+	}
+	return out
 }
 
 // progress is how far the program has come, as it says itself.

@@ -2,21 +2,24 @@ package rivals
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/gvl"
 	gvlmeasure "github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/internal/servertest"
+	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
 )
@@ -28,6 +31,8 @@ const (
 	qualityLength = sampler.QualityWindow
 	// qualityThreads are those of Puma, and forkedWorkers the processes of the load that has many.
 	qualityThreads, forkedWorkers = 5, 50
+	// longWaitNS is the shortest wait for the GVL that counts, in ns. longRequestNS is the shortest long request, in ns.
+	longWaitNS, longRequestNS = 1_000_000, 20_000_000
 )
 
 // sourceNames are the sources that ddtop may have.
@@ -49,30 +54,8 @@ func sources(b *testing.B, path string) (out []string) {
 	return out
 }
 
-// qualitySaid is what the JSON of `ddtop stat` says of its quality.
-type qualitySaid struct {
-	Start   int64 `json:"start_monotonic_ns"`
-	End     int64 `json:"end_monotonic_ns"`
-	Quality struct {
-		Lacks map[string]*string `json:"lacks"`
-	} `json:"quality"`
-	Threads []struct {
-		TID *int32           `json:"tid"`
-		NS  map[string]int64 `json:"ns"`
-	} `json:"threads"`
-	Requests struct {
-		Endpoints []struct {
-			Kind  string `json:"kind"`
-			Ended int    `json:"ended"`
-		} `json:"endpoints"`
-	} `json:"requests"`
-}
-
-// times are when each native thread held the GVL, waited for it, or did without, by exact mode.
-type times []stretch
-
-// stretch is a time that a native thread spent in one place.
-type stretch struct {
+// span is a time of a native thread, and where the thread was.
+type span struct {
 	tid          int32
 	place        place
 	fromNS, toNS int64
@@ -88,25 +71,64 @@ const (
 	places
 )
 
-// truth makes times of the samples of a process that is followed exactly.
-type truth struct {
+// overlap is how much of two spans is one time of one thread, in ns.
+func (s *span) overlap(o *span) int64 {
+	if s.tid != o.tid {
+		return 0
+	}
+	return max(min(s.toNS, o.toNS)-max(s.fromNS, o.fromNS), 0)
+}
+
+// told is what samples show of a process from one time to another. The samples of exact mode are the truth. Others are
+// from a recording of ddtop.
+type told struct {
 	gvl.Ignore
-	times
+	fromNS, toNS           int64
+	times, waits, requests []span
+	// stacks judges each stack that was read.
+	stacks  verdict
+	quality sampler.Quality
 	tids    map[sampler.ThreadID]int32
+	dict    *sampler.Dictionary
 	measure *gvlmeasure.Measure
 }
 
-// take takes a sample.
-func (k *truth) take(x *sampler.Sample) {
+// newTold returns a told without samples.
+func newTold(p sampler.Process, dict *sampler.Dictionary) *told {
+	k := &told{tids: make(map[sampler.ThreadID]int32), dict: dict, measure: gvlmeasure.New(p, dict, nil)}
+	k.measure.Stream().Attach(k)
+	return k
+}
+
+// take adds a sample.
+func (k *told) take(x *sampler.Sample) {
+	if k.fromNS == 0 {
+		k.fromNS = x.TimeNS
+	}
+	k.toNS = x.TimeNS
 	for i := range x.Threads {
-		k.tids[x.Threads[i].ID] = x.Threads[i].TID
+		t := &x.Threads[i]
+		k.tids[t.ID] = t.TID
+		if t.Quality&sampler.StackFresh != 0 {
+			k.judge(t.ID, t.Stack)
+		}
+	}
+	for i := range x.Changes.List {
+		k.judge(x.Changes.List[i].Thread, x.Changes.List[i].Stack)
 	}
 	k.measure.Feed(x)
 }
 
-// Interval keeps a stretch.
-func (k *truth) Interval(i *gvl.Interval) {
-	s := stretch{tid: k.tids[i.Thread], place: released, fromNS: i.FromNS, toNS: i.ToNS}
+// judge looks at a stack that was read.
+func (k *told) judge(thread sampler.ThreadID, stack sampler.StackID) {
+	if stack != 0 {
+		k.stacks.judge(strconv.FormatUint(uint64(thread), 10), framesOf(k.dict, stack))
+	}
+}
+
+// Interval keeps a time.
+func (k *told) Interval(i *gvl.Interval) {
+	s := span{tid: k.tids[i.Thread], place: released, fromNS: i.FromNS, toNS: i.ToNS}
 	switch {
 	case i.State.Held():
 		s.place = holding
@@ -116,38 +138,49 @@ func (k *truth) Interval(i *gvl.Interval) {
 	k.times = append(k.times, s)
 }
 
-// offPoints is how far the shares of time are from those of exact mode in the same time, in points: the mean of the threads, and the worst thread; of
-// time with the GVL, waiting for it and without it the largest difference counts. ok is false if the shares are not told.
-func offPoints(s *qualitySaid, truth times) (mean, worst float64, ok bool) {
-	if s.Quality.Lacks["states"] != nil || s.End <= s.Start {
+// Waited keeps a wait.
+func (k *told) Waited(w *gvl.Wait) {
+	k.waits = append(k.waits, span{tid: k.tids[w.Thread], place: waiting, fromNS: w.FromNS, toNS: w.ToNS})
+}
+
+// finish ends the samples.
+func (k *told) finish() {
+	k.measure.Stream().Finish()
+	k.quality = k.measure.Stat(0).Quality.Of
+	for _, r := range k.measure.LongestRequests(math.MaxInt) {
+		k.requests = append(k.requests, span{tid: k.tids[r.Thread], fromNS: r.FromNS, toNS: r.ToNS})
+	}
+}
+
+// lacks reports whether a kind of figure is not told.
+func (k *told) lacks(f sampler.Figure) bool { return k.quality.Lacks(f) != "" }
+
+// offPoints compares each thread's shares of time with the truth, in points. It returns the mean of the threads, and the
+// worst thread. A thread counts with the largest difference of its times with the GVL, waiting for it and without it. ok
+// is false if the shares lack quality.
+func (k *told) offPoints(truth *told) (mean, worst float64, ok bool) {
+	if k.lacks(sampler.FigureStates) || k.toNS <= k.fromNS {
 		return 0, 0, false
 	}
-	exactly := make(map[int32][places]int64)
-	for _, i := range truth {
-		if a, b := max(i.fromNS, s.Start), min(i.toNS, s.End); b > a {
-			sums := exactly[i.tid]
-			sums[i.place] += b - a
-			exactly[i.tid] = sums
+	sums := func(of []span) map[int32]*[places]int64 {
+		out := make(map[int32]*[places]int64)
+		for _, i := range of {
+			if out[i.tid] == nil {
+				out[i.tid] = new([places]int64)
+			}
+			out[i.tid][i.place] += i.overlap(&span{tid: i.tid, fromNS: k.fromNS, toNS: k.toNS})
 		}
+		return out
 	}
-	n := 0
-	for _, t := range s.Threads {
-		if t.TID == nil {
-			continue
-		}
-		x, known := exactly[*t.TID]
-		if !known {
+	exactly, n := sums(truth.times), 0
+	for tid, is := range sums(k.times) {
+		was := exactly[tid]
+		if was == nil {
 			continue // it did nothing with the GVL
 		}
 		off := 0.0
-		held := t.NS["running"] + t.NS["stalled"] + t.NS["gc"]
-		queued := t.NS["waiting"]
-		listed := int64(0)
-		for _, ns := range t.NS {
-			listed += ns
-		}
-		for _, d := range [][2]int64{{held, x[holding]}, {queued, x[waiting]}, {listed - held - queued, x[released]}} {
-			off = max(off, 100*math.Abs(float64(d[0]-d[1]))/float64(s.End-s.Start))
+		for p := range places {
+			off = max(off, 100*math.Abs(float64(is[p]-was[p]))/float64(k.toNS-k.fromNS))
 		}
 		mean, worst, n = mean+off, max(worst, off), n+1
 	}
@@ -157,27 +190,106 @@ func offPoints(s *qualitySaid, truth times) (mean, worst float64, ok bool) {
 	return mean / float64(n), worst, true
 }
 
+// waitsFound counts the waits of at least longWaitNS that are in k and in the truth, in percent of the truth's. A wait is
+// found if k has half of its time. The result is NaN if the truth has no such wait.
+func (k *told) waitsFound(truth *told) float64 {
+	found, of := 0, 0
+	for i := range truth.waits {
+		w := &truth.waits[i]
+		if w.tid == 0 || w.toNS-w.fromNS < longWaitNS || w.fromNS < k.fromNS || w.toNS > k.toNS {
+			continue
+		}
+		of++
+		ns := int64(0)
+		for j := range k.waits {
+			ns += k.waits[j].overlap(w)
+		}
+		if 2*ns >= w.toNS-w.fromNS {
+			found++
+		}
+	}
+	if of == 0 {
+		return math.NaN()
+	}
+	return percent(found, of)
+}
+
+// requestsSeen counts the requests of the application's log that k has, in percent: long ones of at least longRequestNS,
+// and short ones. k must have half of a request's time, and each request of k counts once. off is the median difference
+// between the lengths of long requests in k and in the log, in percent. A figure without requests is NaN.
+func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) {
+	var requests []span
+	for _, l := range log {
+		if l.Kind == "R" && l.FromNS > k.fromNS && l.ToNS < k.toNS {
+			requests = append(requests, span{tid: l.TID, fromNS: l.FromNS, toNS: l.ToNS})
+		}
+	}
+	best := make([]*span, len(requests)) // in k, by request of the log
+	for i := range k.requests {
+		at, most := 0, int64(0)
+		for j := range requests {
+			if ns := k.requests[i].overlap(&requests[j]); ns > most {
+				at, most = j, ns
+			}
+		}
+		if most > 0 && (best[at] == nil || best[at].overlap(&requests[at]) < most) {
+			best[at] = &k.requests[i]
+		}
+	}
+	var found, of [2]int // short, long
+	var lengths []float64
+	for i := range requests {
+		r, is := &requests[i], 0
+		if r.toNS-r.fromNS >= longRequestNS {
+			is = 1
+		}
+		of[is]++
+		if best[i] == nil || 2*best[i].overlap(r) < r.toNS-r.fromNS {
+			continue
+		}
+		if found[is]++; is == 1 {
+			lengths = append(lengths, 100*math.Abs(float64(best[i].toNS-best[i].fromNS)/float64(r.toNS-r.fromNS)-1))
+		}
+	}
+	share := func(is int) float64 {
+		if of[is] == 0 {
+			return math.NaN()
+		}
+		return percent(found[is], of[is])
+	}
+	return share(1), share(0), median(lengths)
+}
+
 // qualityLoad is a load, and the process of it that is measured.
 type qualityLoad struct {
 	name string
-	pid  int
-	// exact: exact mode is beside it. log is of requests, of the process alone; "" without.
+	// start starts the load and returns the PID.
+	start func(b *testing.B) int
+	// exact is set if exact mode is on in the same seconds. log is the application's log of requests. It is empty if
+	// there is none.
 	exact bool
 	log   string
 	args  []string
-	// begin puts it under load until the returned function is called; nil: it is by itself.
-	begin func() (stop func())
+	// judged is set if it is known which function calls which. Then impossible stacks are counted.
+	judged bool
 }
 
-// BenchmarkQuality measures what ddtop costs at its defaults together with what that buys, by each source: points of share off those of exact mode
-// in the same seconds, and how many of the requests of the application's log are seen. Neither figure says much without the other.
+// BenchmarkQuality measures what ddtop costs at its defaults, and the quality of its figures, by each source. It compares
+// shares of time and waits with exact mode in the same seconds, and requests with the application's log. It also counts
+// impossible stacks.
 func BenchmarkQuality(b *testing.B) {
 	path := buildOwn(b)
+	if stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
+		b.Logf("left out: what the kernel takes for programs: %v", err)
+	} else {
+		defer stats.Close()
+	}
 	for _, l := range qualityLoads(b) {
 		b.Run(l.name, func(b *testing.B) {
+			pid := l.start(b)
 			for range b.N {
 				for _, source := range sources(b, path) {
-					measureQuality(b, path, source, l)
+					measureQuality(b, path, source, pid, l)
 				}
 				b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 			}
@@ -185,45 +297,42 @@ func BenchmarkQuality(b *testing.B) {
 	}
 }
 
-// qualityLoads starts the programs.
+// qualityLoads are the loads, of which only Rails runs already.
 func qualityLoads(b *testing.B) []qualityLoad {
 	b.Helper()
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	app := servertest.StartLoggingRails(b, 1, qualityThreads)
-	under := func(connections int) func() func() {
-		return func() func() {
+	under := func(connections int) func(*testing.B) int {
+		return func(b *testing.B) int {
 			cmd := exec.Command(wrk, "--threads", "1", "--connections", strconv.Itoa(connections), "--duration", "1h", "--script",
 				filepath.Join(app.Dir, "load.lua"), app.URL)
 			if err := cmd.Start(); err != nil {
 				b.Fatal(err)
 			}
-			return func() {
+			b.Cleanup(func() {
 				_ = cmd.Process.Kill() // it has not ended by itself
 				_ = cmd.Wait()         // killed
-			}
+			})
+			return app.Workers[0]
 		}
 	}
-	rails := qualityLoad{pid: app.Workers[0], exact: true, log: app.Log}
-	full, half := rails, rails
-	full.name, full.begin = "rails-full", under(10)
-	half.name, half.begin = "rails-half", under(1)
-	out := []qualityLoad{full, half}
 	ruby := theRuby(b)
-	for _, p := range []struct {
-		name, script string
-		exact        bool
-		args         []string
-	}{
-		{"idle", costScript(0, 10, 1), true, nil},
-		{"500-threads", costScript(2, 498, 0.02), true, nil},
-		{"50-workers", forkedScript, false, []string{"--children"}},
-		{"many-switches", switchesScript, false, nil}, // breakpoints would make it another load
-	} {
-		r := ruby.Start(b, p.script, rubytest.Options{})
-		r.Expect(b, "up")
-		out = append(out, qualityLoad{name: p.name, pid: r.PID, exact: p.exact, args: p.args})
+	runs := func(script string) func(*testing.B) int {
+		return func(b *testing.B) int {
+			p := ruby.Start(b, script, rubytest.Options{})
+			p.Expect(b, "up")
+			return p.PID
+		}
 	}
-	return out
+	return []qualityLoad{
+		{name: "rails-full", start: under(10), exact: true, log: app.Log},
+		{name: "rails-half", start: under(1), exact: true, log: app.Log},
+		{name: "idle", start: runs(costScript(0, 10, 1)), exact: true},
+		{name: "500-threads", start: runs(costScript(2, 498, 0.02)), exact: true},
+		{name: "50-workers", start: runs(forkedScript), args: []string{"--children"}},
+		{name: "many-switches", start: runs(switchesScript)}, // breakpoints would make it another load
+		{name: "known-calls", start: runs(script), exact: true, judged: true},
+	}
 }
 
 // forkedScript has many processes that wake up and compute a little.
@@ -247,101 +356,123 @@ $stdout.flush
 $stdin.gets
 `
 
-// qualityPairs is how often a source is measured.
-func qualityPairs() int {
-	if n, err := strconv.Atoi(os.Getenv("DDTOP_BENCH_PAIRS")); err == nil && n > 0 {
-		return n
+func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) {
+	b.Helper()
+	figures := make(map[string][]float64)
+	add := func(name string, v float64) {
+		if !math.IsNaN(v) {
+			figures[name] = append(figures[name], v)
+		}
 	}
-	return qualityRounds
+	args := append([]string{"--source", source}, l.args...)
+	impossible, stacks := 0, 0
+	for range pairsWanted(b, qualityRounds) {
+		truth, endTruth := exactBeside(b, pid, l.exact)
+		var last []*told
+		m := keeping(path, source, &last, args)
+		if l.args != nil {
+			m = stat(path, source, args...) // a recording is of one process
+			m.said = saidOfSeveral
+		}
+		share, said := m.cost(b, pid, qualityLength)
+		known := endTruth()
+		add("-%", share)
+		add("-kernel-%", said.kernel)
+		add("-lock-Hz", said.lockHz)
+		add("-stack-Hz", said.stackHz)
+		add("-screen-%", screenShare(b, path, pid, args))
+		for _, k := range last {
+			for f := range sampler.NumFigures {
+				tells := 100.0
+				if k.lacks(f) {
+					tells = 0
+				}
+				add("-told-"+f.String()+"-%", tells)
+			}
+			impossible, stacks = impossible+k.stacks.impossible, stacks+k.stacks.stacks
+			if l.log != "" {
+				long, short, off := k.requestsSeen(servertest.RequestLog(b, l.log))
+				add("-long-requests-%", long)
+				add("-short-requests-%", short)
+				add("-length-off-%", off)
+			}
+			if !known {
+				continue
+			}
+			add("-waits-%", k.waitsFound(truth))
+			if off, worst, ok := k.offPoints(truth); ok {
+				add("-off-points", off)
+				add("-worst-points", worst)
+			}
+		}
+	}
+	for name, values := range figures {
+		v := median(values)
+		switch {
+		case strings.HasPrefix(name, "-told-"):
+			v = mean(values)
+		case name == "-worst-points":
+			v = slices.Max(values)
+		}
+		b.ReportMetric(v, source+name)
+	}
+	if l.judged {
+		b.ReportMetric(float64(impossible), source+"-impossible")
+		b.ReportMetric(float64(stacks), source+"-stacks")
+	}
 }
 
-func measureQuality(b *testing.B, path, source string, l qualityLoad) {
-	b.Helper()
-	if l.begin != nil {
-		defer l.begin()()
-	}
-	var cost, mean, worst, seen, lock, stack, told []float64
-	for range qualityPairs() {
-		truth, endTruth := exactBeside(b, l)
-		var last []qualitySaid
-		m := stat(path, source, append([]string{"--source", source}, l.args...)...)
-		m.said = func(out []byte, file string) (sampled, error) {
-			var several struct{ Processes []json.RawMessage }
-			if err := json.Unmarshal(out, &several); err != nil {
+// keeping returns a ddtop that writes a recording. Its contents are in last afterwards.
+func keeping(path, name string, last *[]*told, args []string) meter {
+	return meter{name: name,
+		command: func(pid int, length time.Duration, file string) *exec.Cmd {
+			return exec.Command(path, append([]string{"record", "--pid", strconv.Itoa(pid), "--duration", length.String(), "--format", "ddtop",
+				"--output", file}, args...)...)
+		},
+		said: func(_ []byte, file string) (sampled, error) {
+			r, err := recording.Open(file)
+			if err != nil {
 				return sampled{}, err
 			}
-			said := saidOfSeveral
-			if several.Processes == nil {
-				several.Processes, said = []json.RawMessage{out}, saidByStat
+			defer r.Close()
+			k := newTold(r.Process(), r.Dictionary())
+			if err := r.Range(math.MinInt64, math.MaxInt64, k.take); err != nil {
+				return sampled{}, err
 			}
-			last = nil
-			for _, text := range several.Processes {
-				var s qualitySaid
-				if err := json.Unmarshal(text, &s); err != nil {
-					return sampled{}, err
-				}
-				last = append(last, s)
-			}
-			return said(out, file)
-		}
-		share, said := m.cost(b, l.pid, qualityLength)
-		known := endTruth()
-		cost, lock, stack = append(cost, share), append(lock, said.lockHz), append(stack, said.stackHz)
-		full := 0
-		for i := range last {
-			if last[i].Quality.Lacks["states"] == nil {
-				full++
-			}
-		}
-		told = append(told, 100*float64(full)/float64(len(last)))
-		if known {
-			if a, w, ok := offPoints(&last[0], *truth); ok {
-				mean, worst = append(mean, a), append(worst, w)
-			}
-		}
-		if l.log != "" && last[0].Quality.Lacks["requests"] == nil {
-			seen = append(seen, requestsSeen(b, &last[0], l.log))
-		}
-	}
-	b.ReportMetric(median(cost), source+"-%")
-	b.ReportMetric(median(told), source+"-told-%")
-	reportRates(b, source, lock, stack)
-	if len(mean) > 0 {
-		b.ReportMetric(median(mean), source+"-off-points")
-		b.ReportMetric(slices.Max(worst), source+"-worst-points")
-	}
-	if len(seen) > 0 {
-		b.ReportMetric(median(seen), source+"-requests-%")
-	}
+			k.finish()
+			*last = []*told{k}
+			rate := k.measure.Stat(0).Rate
+			return sampled{from: time.Duration(k.fromNS), until: time.Duration(k.toNS), samples: int(k.quality.Samples),
+				stackHz: rate.Stack.Achieved, lockHz: rate.Lock.Achieved}, nil
+		}}
 }
 
-// exactBeside follows a process exactly until the returned function is called, which says whether exact mode was on all the time.
-func exactBeside(b *testing.B, l qualityLoad) (*times, func() bool) {
+// exactBeside follows a process exactly until the returned function is called. That function reports whether exact mode
+// was on all the time.
+func exactBeside(b *testing.B, pid int, exact bool) (*told, func() bool) {
 	b.Helper()
-	k := &truth{tids: make(map[sampler.ThreadID]int32)}
-	if !l.exact {
-		return &k.times, func() bool { return false }
+	if !exact {
+		return nil, func() bool { return false }
 	}
-	s, err := live.Open(b.Context(), l.pid, live.Options{StackRate: 1, LockRate: 1})
+	s, err := live.Open(b.Context(), pid, live.Options{StackRate: 1, LockRate: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
 	if err := s.Exact(b.Context(), live.ExactOptions{MaxCost: 1}); err != nil {
 		b.Logf("without exact mode beside it: %v", err)
-		return &k.times, func() bool { s.Close(); return false }
+		return nil, func() bool { s.Close(); return false }
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
-	k.measure = gvlmeasure.New(s.Process(), s.Dictionary(), nil)
-	k.measure.Stream().Attach(k)
+	k := newTold(s.Process(), s.Dictionary())
 	go func() { done <- s.Run(ctx, k.take) }()
 	time.Sleep(attachTime)
-	return &k.times, func() bool {
+	return k, func() bool {
 		cancel()
 		if err := <-done; err != nil {
 			b.Error(err)
 		}
-		k.measure.Stream().Finish()
+		k.finish()
 		report, err := s.EndExact()
 		s.Close()
 		if err != nil || report.Ended != "" || report.Lost != 0 {
@@ -352,49 +483,52 @@ func exactBeside(b *testing.B, l qualityLoad) (*times, func() bool) {
 	}
 }
 
-// requestsSeen is how many requests that ended in the window ddtop saw, in percent of those that the application's log has.
-func requestsSeen(b *testing.B, s *qualitySaid, log string) float64 {
-	b.Helper()
-	logged, seen := 0, 0
-	for _, r := range servertest.RequestLog(b, log) {
-		if r.Kind == "R" && r.ToNS > s.Start && r.ToNS <= s.End {
-			logged++
-		}
-	}
-	for _, e := range s.Requests.Endpoints {
-		if e.Kind == sampler.WorkRequest.String() {
-			seen += e.Ended
-		}
-	}
-	if logged == 0 {
-		return math.NaN()
-	}
-	return 100 * float64(seen) / float64(logged)
-}
-
 // TestOffPoints: what is compared, and what is not.
 func TestOffPoints(t *testing.T) {
-	one, two := int32(1), int32(2)
-	s := qualitySaid{Start: 0, End: 1000}
-	s.Threads = append(s.Threads, struct {
-		TID *int32           `json:"tid"`
-		NS  map[string]int64 `json:"ns"`
-	}{&one, map[string]int64{"running": 450, "gc": 50, "waiting": 300, "io": 200}}, struct {
-		TID *int32           `json:"tid"`
-		NS  map[string]int64 `json:"ns"`
-	}{&two, map[string]int64{"running": 1000}}, struct {
-		TID *int32           `json:"tid"`
-		NS  map[string]int64 `json:"ns"`
-	}{nil, map[string]int64{"sleeping": 1000}})
-	truth := times{
+	k := told{toNS: 1000, quality: sampler.Quality{SpanNS: 1e10, IdleNS: 1e10}, times: []span{
+		{1, holding, -50, 500}, {1, waiting, 500, 800}, {1, released, 800, 1100}, {2, holding, 0, 1000}, {3, released, 0, 1000},
+	}}
+	truth := told{times: []span{
 		{1, holding, -100, 480}, {1, waiting, 480, 800}, {1, released, 800, 2000}, {2, holding, 0, 1000},
-	}
-	if mean, worst, ok := offPoints(&s, truth); !ok || math.Abs(mean-1) > 1e-9 || math.Abs(worst-2) > 1e-9 {
+	}}
+	if mean, worst, ok := k.offPoints(&truth); !ok || math.Abs(mean-1) > 1e-9 || math.Abs(worst-2) > 1e-9 {
 		t.Errorf("%g, at worst %g, %v", mean, worst, ok)
 	}
-	why := "too few"
-	s.Quality.Lacks = map[string]*string{"states": &why}
-	if _, _, ok := offPoints(&s, truth); ok {
-		t.Error("shares that are not told have a distance")
+	k.quality = sampler.Quality{}
+	if _, _, ok := k.offPoints(&truth); ok {
+		t.Error("shares that lack quality have a distance")
+	}
+}
+
+// TestWaitsFound: a wait counts as found if k has at least half of its time, in the same thread.
+func TestWaitsFound(t *testing.T) {
+	const ms = 1_000_000
+	truth := told{waits: []span{
+		{1, waiting, 10 * ms, 20 * ms}, {1, waiting, 30 * ms, 40 * ms}, {2, waiting, 10 * ms, 12 * ms}, {2, waiting, 20 * ms, 24 * ms},
+		{2, waiting, 30 * ms, 30*ms + ms/2}, {1, waiting, 95 * ms, 105 * ms}, // too short, and not over
+	}}
+	k := told{toNS: 100 * ms, waits: []span{{1, waiting, 14 * ms, 34 * ms}, {2, waiting, 20 * ms, 21 * ms}, {2, waiting, 22 * ms, 23 * ms}}}
+	if got := k.waitsFound(&truth); got != 50 {
+		t.Errorf("%g %%", got)
+	}
+	if got := k.waitsFound(&told{}); !math.IsNaN(got) {
+		t.Errorf("%g %% of none", got)
+	}
+}
+
+// TestRequestsSeen: a request of k counts once. It belongs to the request of the log with which it shares most time.
+func TestRequestsSeen(t *testing.T) {
+	const ms = 1_000_000
+	logged := func(tid int32, from, to int64) servertest.Logged {
+		return servertest.Logged{Kind: "R", TID: tid, FromNS: from * ms, ToNS: to * ms}
+	}
+	k := told{fromNS: 1, toNS: 1000 * ms, requests: []span{{1, 0, 10 * ms, 54 * ms}, {1, 0, 60 * ms, 70 * ms}, {2, 0, 100 * ms, 200 * ms}}}
+	long, short, off := k.requestsSeen([]servertest.Logged{
+		logged(1, 10, 50), logged(1, 50, 54), // one of them alone was seen
+		logged(1, 60, 66), logged(1, 80, 81),
+		logged(2, 100, 150), logged(2, 150, 190), logged(2, 900, 1100), {Kind: "S", TID: 2, FromNS: 1, ToNS: ms},
+	})
+	if math.Abs(long-200.0/3) > 1e-9 || math.Abs(short-100.0/3) > 1e-9 || math.Abs(off-55) > 1e-9 {
+		t.Errorf("%g %% of the long ones, %g %% of the short ones, lengths off by %g %%", long, short, off)
 	}
 }

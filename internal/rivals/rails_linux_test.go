@@ -32,13 +32,13 @@ var railsLoads = []struct {
 }{{"free-cpu", 1}, {"full", 10}}
 
 // BenchmarkRails measures what ddtop and rbspy cost a Rails application under load (internal/servertest): their own CPU time,
-// requests a second and latencies. One worker of two is profiled. Without and with each profiler one after the other is a round;
+// requests a second, latencies, and the application's CPU time for a request. One worker of two is profiled. Without and with each profiler one after the other is a round;
 // every other round goes the other way, so that what the machine does meanwhile hits all alike.
 func BenchmarkRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	var all []meter
 	for _, v := range versions(b) {
-		all = append(all, stat(v.path, v.name), stat(v.path, v.name+"-stacks-alone", stacksAlone...), stat(v.path, v.name+"-switches", "--source", "switches"))
+		all = append(all, stat(v.path, v.name), stat(v.path, v.name+"-stacks-alone", stacksAlone...), stat(v.path, v.name+"-polling", "--source", "polling"))
 	}
 	if path, ok := findRbspy(); ok {
 		all = append(all, rbspyMeter(path))
@@ -46,12 +46,13 @@ func BenchmarkRails(b *testing.B) {
 		b.Log(noRbspy)
 	}
 	app := servertest.StartRails(b, 2, 5)
-	load := func(connections int) served { return serve(b, wrk, app, connections, railsLength) }
+	pid := app.Workers[0]
+	load := func(connections int) answered { return answer(b, wrk, app, pid, connections, railsLength) }
 	load(10) // everything is loaded and cached
 	for _, l := range railsLoads {
 		b.Run(l.name, func(b *testing.B) {
 			for range b.N {
-				burden(b, all, app.Workers[0], func() served { return load(l.connections) })
+				burden(b, all, pid, func() answered { return load(l.connections) })
 			}
 		})
 	}
@@ -60,18 +61,38 @@ func BenchmarkRails(b *testing.B) {
 // served is what an application did under load: requests a second, and latencies in ms.
 type served struct{ rate, p50, p99 float64 }
 
+// answered is what an application did under load, and the CPU time that one of its workers took for each request that the
+// worker answered, in ms.
+type answered struct {
+	served
+	cpu float64
+}
+
+// answer puts the shop under load and measures one of its workers.
+func answer(b *testing.B, wrk string, app *servertest.Rails, pid, connections int, length time.Duration) (a answered) {
+	b.Helper()
+	done, cpu := app.Completed(b, pid), processCPU(b, pid)
+	a.served = serve(b, wrk, app, connections, length)
+	cpu = processCPU(b, pid) - cpu
+	a.cpu = cpu.Seconds() * 1e3 / float64(app.Completed(b, pid)-done)
+	return a
+}
+
 // burden reports what each profiler costs under a load.
-func burden(b *testing.B, all []meter, pid int, load func() served) {
+func burden(b *testing.B, all []meter, pid int, load func() answered) {
 	b.Helper()
 	// The application has a rest where there is no profiler, too.
-	results, own := inRounds(b, rounds{railsPairs, attachTime, attachTime}, all, pid, load)
+	results, own := inRounds(b, rounds{pairsWanted(b, railsPairs), attachTime, attachTime}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	reportServed(b, "none", results[len(all)])
 	for i, p := range all {
-		var fewer []float64
+		var fewer, cpu, without []float64
 		for round, with := range results[i] {
-			fewer = append(fewer, 100*(1-with.rate/results[len(all)][round].rate))
+			none := results[len(all)][round]
+			fewer = append(fewer, 100*(1-with.rate/none.rate))
+			cpu, without = append(cpu, with.cpu), append(without, none.cpu)
 		}
+		reportChange(b, p.name+"-more-cpu-ms", cpu, without)
 		low, high := medianInterval(fewer)
 		reportCosts(b, p.name, own[i])
 		b.ReportMetric(median(fewer), p.name+"-fewer-requests-%")
@@ -81,12 +102,13 @@ func burden(b *testing.B, all []meter, pid int, load func() served) {
 	}
 }
 
-func reportServed(b *testing.B, name string, all []served) {
+func reportServed(b *testing.B, name string, all []answered) {
 	b.Helper()
-	var rate, p50, p99 []float64
+	var rate, p50, p99, cpu []float64
 	for _, s := range all {
-		rate, p50, p99 = append(rate, s.rate), append(p50, s.p50), append(p99, s.p99)
+		rate, p50, p99, cpu = append(rate, s.rate), append(p50, s.p50), append(p99, s.p99), append(cpu, s.cpu)
 	}
+	b.ReportMetric(median(cpu), name+"-cpu-ms")
 	b.ReportMetric(median(rate), name+"-requests/s")
 	b.ReportMetric(median(p50), name+"-p50-ms")
 	b.ReportMetric(median(p99), name+"-p99-ms")

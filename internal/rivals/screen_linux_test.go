@@ -28,6 +28,8 @@ const (
 	frameTimeout = time.Minute
 	// leaveTimeout is how long the screen may take to go.
 	leaveTimeout = time.Minute
+	// screenSettle is how long a screen is open before its cost is measured for screenLength.
+	screenSettle, screenLength = 3 * time.Second, 5 * time.Second
 	// firstFrames is how often the time to the first frame is taken.
 	firstFrames = 20
 )
@@ -46,7 +48,7 @@ type screen struct {
 }
 
 // openScreen starts ddtop's screen on a process.
-func openScreen(b *testing.B, path string, pid int) *screen {
+func openScreen(b *testing.B, path string, pid int, args ...string) *screen {
 	b.Helper()
 	master, tty, err := pty.Open()
 	if err != nil {
@@ -56,7 +58,7 @@ func openScreen(b *testing.B, path string, pid int) *screen {
 	if err := pty.Setsize(master, &pty.Winsize{Rows: screenRows, Cols: screenCols}); err != nil {
 		b.Fatal(err)
 	}
-	s := &screen{cmd: exec.Command(path, "--pid", strconv.Itoa(pid)), master: master, first: make(chan time.Duration, 1), ended: make(chan error, 1)}
+	s := &screen{cmd: exec.Command(path, append([]string{"--pid", strconv.Itoa(pid)}, args...)...), master: master, first: make(chan time.Duration, 1), ended: make(chan error, 1)}
 	s.cmd.Dir = b.TempDir()
 	// No settings of whoever runs this.
 	s.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "XDG_CONFIG_HOME="+s.cmd.Dir)
@@ -144,6 +146,18 @@ func screenCost(b *testing.B, path string, pid int, length time.Duration) float6
 	b.Helper()
 	s := openScreen(b, path, pid)
 	s.row(b)
+	return s.cost(b, settle, length)
+}
+
+// screenShare is the same with more arguments, once it has settled: its first seconds read every name.
+func screenShare(b *testing.B, path string, pid int, args []string) float64 {
+	b.Helper()
+	return openScreen(b, path, pid, args...).cost(b, screenSettle, screenLength)
+}
+
+// cost is what the screen takes of a CPU, in percent, for a while after it has settled. It leaves the screen.
+func (s *screen) cost(b *testing.B, settle, length time.Duration) float64 {
+	b.Helper()
 	time.Sleep(settle)
 	before, _ := cpuTime(s.cmd.Process.Pid)
 	from := monotonic()

@@ -40,6 +40,14 @@ func medianInterval(values []float64) (low, high float64) {
 	return sorted[k], sorted[n-1-k]
 }
 
+// mean returns the mean value. It is NaN if there is no value.
+func mean(values []float64) (m float64) {
+	for _, v := range values {
+		m += v
+	}
+	return m / float64(len(values))
+}
+
 func percent(part, of int) float64 {
 	if of == 0 {
 		return 0

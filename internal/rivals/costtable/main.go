@@ -106,6 +106,8 @@ var rows = []row{
 	{what: "… requests/s, default rates", aim: "within 2 %", cell: requests("Rails/full", "")},
 	{what: "… requests/s, `--lock-rate 100`", cell: requests("Rails/full", "-stacks-alone")},
 	{what: "… requests/s, rbspy", others: true, cell: rbspy(requests("Rails/full", ""))},
+	{what: "… CPU time of a request, default rates", aim: "within 1 %", cell: requestCPU("Rails/full", "")},
+	{what: "… `--source polling`", cell: requestCPU("Rails/full", "-polling")},
 	{what: "… latency p50, p99", cell: latencies("Rails/full")},
 	{what: "Rails, a free CPU, default rates", aim: "≤ 5 %", cell: share("Rails/free-cpu", "")},
 	{what: "… rbspy at 100 Hz", others: true, cell: rbspy(share("Rails/free-cpu", ""))},
@@ -153,6 +155,15 @@ func requests(bench, variant string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		_, ok := m[bench][version+variant+"-fewer-requests-%"]
 		return fewer(m[bench], version+variant), ok
+	}
+}
+
+// requestCPU is the change of the application's CPU time for a request, with its interval.
+func requestCPU(bench, variant string) func(metrics, string) (string, bool) {
+	return func(m metrics, version string) (string, bool) {
+		name := version + variant + "-more-cpu-ms"
+		v, ok := m[bench][name+"-%"]
+		return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", v, m[bench][name+"-low-%"], m[bench][name+"-high-%"]), ok
 	}
 }
 

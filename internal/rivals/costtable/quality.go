@@ -15,6 +15,7 @@ var qualityLoads = []struct{ name, what string }{
 	{"500-threads", "500 threads"},
 	{"50-workers", "50 workers"},
 	{"many-switches", "many thread switches"},
+	{"known-calls", "a thread computes"},
 }
 
 // runQuality writes the table of cost and quality by source, from what BenchmarkQuality reported. A figure that was not measured is –.
@@ -23,25 +24,39 @@ func runQuality(in io.Reader, out, missing io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "| load | source | ddtop's CPU | points off exact: mean, worst thread | shares told | requests seen of the log | samples, stacks a second |")
-	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- |")
+	fmt.Fprintln(out, "| load | source | CPU: recording, with the screen, in the kernel | points off exact: mean, worst thread | waits ≥ 1 ms found "+
+		"| requests ≥ 20 ms, shorter ones seen | lengths off | told: states, waits, stacks, requests | samples, stacks a second | impossible stacks |")
+	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, l := range qualityLoads {
 		of := m["Quality/"+l.name]
 		load := l.what
 		for _, source := range qualitySources(of) {
-			cell := func(format string, names ...string) string {
-				var values []any
-				for _, name := range names {
-					v, ok := of[source+name]
-					if !ok {
-						return "–"
+			// cell has the figures that were measured, and – for the others. It is – if none was.
+			cell := func(unit string, names ...string) string {
+				out, any := "", false
+				for i, name := range names {
+					text := "–"
+					if v, ok := of[source+name]; ok {
+						text, any = number(v)+unit, true
 					}
-					values = append(values, number(v))
+					if i > 0 {
+						out += ", "
+					}
+					out += text
 				}
-				return fmt.Sprintf(format, values...)
+				if !any {
+					return "–"
+				}
+				return out
 			}
-			fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s |\n", load, source, cell("%s %%", "-%"), cell("%s, %s", "-off-points", "-worst-points"),
-				cell("%s %%", "-told-%"), cell("%s %%", "-requests-%"), cell("%s, %s", "-lock-Hz", "-stack-Hz"))
+			impossible := "–"
+			if n, ok := of[source+"-stacks"]; ok {
+				impossible = fmt.Sprintf("%.0f of %.0f", of[source+"-impossible"], n)
+			}
+			fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", load, source, cell(" %", "-%", "-screen-%", "-kernel-%"),
+				cell("", "-off-points", "-worst-points"), cell(" %", "-waits-%"), cell(" %", "-long-requests-%", "-short-requests-%"),
+				cell(" %", "-length-off-%"), cell(" %", "-told-states-%", "-told-waits-%", "-told-stacks-%", "-told-requests-%"),
+				cell("", "-lock-Hz", "-stack-Hz"), impossible)
 			load = "…"
 		}
 		if len(of) == 0 {
@@ -54,7 +69,7 @@ func runQuality(in io.Reader, out, missing io.Writer) error {
 // qualitySources are the sources that a load was measured with, sorted.
 func qualitySources(of map[string]float64) (out []string) {
 	for unit := range of {
-		if source, ok := strings.CutSuffix(unit, "-told-%"); ok {
+		if source, ok := strings.CutSuffix(unit, "-screen-%"); ok {
 			out = append(out, source)
 		}
 	}
