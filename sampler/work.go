@@ -67,7 +67,11 @@ func (d *Dictionary) InternWork(w Work) WorkID {
 	w.Endpoint, w.Values = CutName(w.Endpoint), CutName(w.Values)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return internTold(d.entries, &d.works, d.workIDs, w)
+	id := internTold(d.entries, &d.works, d.workIDs, w)
+	if id > d.named[w.Number] && w.Number != 0 {
+		d.named[w.Number] = id
+	}
+	return id
 }
 
 // InternText returns the ID of a text, giving it one at its first sight; 0 for "" and when there is no room.
@@ -108,12 +112,18 @@ func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T)
 // evictTold takes away the requests and texts not used since a generation, and returns the memory that they took.
 func (d *entries) evictTold(before Generation) int64 {
 	names := int64(0)
-	pages := d.works.evict(before, func(*Work, Generation) {}, func(w *Work) { names += w.cost(); delete(d.workIDs, *w) })
+	pages := d.works.evict(before, func(*Work, Generation) {}, func(w *Work) {
+		if names += w.cost(); d.named[w.Number] == d.workIDs[*w] {
+			delete(d.named, w.Number)
+		}
+		delete(d.workIDs, *w)
+	})
 	pages += d.texts.evict(before, func(*text, Generation) {}, func(t *text) { names += t.cost(); delete(d.textIDs, *t) })
 	return pages + names
 }
 
-// Work returns a request or job; the zero Work for 0 or an ID that is unknown or evicted.
+// Work returns a request or job as it is known now: IDs of the same Number have the name that was known last. It returns
+// the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work {
 	w := d.work(id)
 	if n := d.filter(); n != nil {
@@ -125,10 +135,14 @@ func (d *Dictionary) Work(id WorkID) Work {
 func (d *entries) work(id WorkID) Work {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if at := d.works.at(uint32(id)); at != nil {
-		return *at
+	at := d.works.at(uint32(id))
+	if at == nil {
+		return Work{}
 	}
-	return Work{}
+	if last := d.works.at(uint32(d.named[at.Number])); last != nil {
+		return *last
+	}
+	return *at
 }
 
 // Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.
