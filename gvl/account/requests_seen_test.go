@@ -13,12 +13,12 @@ import (
 func TestOnlyWhatWasSeen(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
-	for n := range int64(3 * maxRequestSeconds) {
+	for n := range int64(30 * maxRequestSeconds) {
 		q := sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: "GET /slow", SinceNS: 1e9, BeforeNS: 9e8}
-		if n > 2*maxRequestSeconds {
+		if n > 20*maxRequestSeconds {
 			q.Endpoint = "GET slow#show"
 		}
-		x := &sampler.Sample{TimeNS: (n + 1) * 1e9, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: stream.MainRactor}}}
+		x := &sampler.Sample{TimeNS: 1e9 + n*1e8, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: stream.MainRactor}}}
 		x.Threads = []sampler.Thread{{ID: 1, Ractor: stream.MainRactor, TID: 11, Status: sampler.StoppedForever, Quality: sampler.StackFresh,
 			Serving: sampler.Serving{Work: dict.InternWork(q)}, Blocked: sampler.Blocked{Kind: sampler.BlockQueue, FD: -1}}}
 		m.Feed(x)
