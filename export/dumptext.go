@@ -229,11 +229,15 @@ func frameText(f *report.DumpFrame) string {
 
 func (t *dumpText) allFrames(fs []report.DumpFrame) {
 	for _, f := range fs {
-		t.printf("    at %s", flamegraph.Printable(f.Label))
+		label, place := f.Label, ""
+		if f.Path != nil && f.Line != 0 {
+			label, place = gvl.AddLine(f.Label, fmt.Sprintf("%s:%d", *f.Path, f.Line))
+		}
+		t.printf("    at %s", flamegraph.Printable(label))
 		switch {
-		case f.Path != nil && f.Line != 0:
-			t.printf(" (%s:%d)", flamegraph.Printable(*f.Path), f.Line)
-		case f.Path != nil:
+		case place != "":
+			t.printf(" (%s)", flamegraph.Printable(place))
+		case f.Path != nil && label == f.Label:
 			t.printf(" (%s)", flamegraph.Printable(*f.Path))
 		}
 		if f.C {

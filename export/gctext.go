@@ -159,7 +159,7 @@ func GCPlaceText(p *report.StatCode) string {
 		text += " of " + p.Caller
 	}
 	if p.Path != "" && p.Line > 0 {
-		text += fmt.Sprintf(" (%s:%d%s)", p.Path, p.Line, doubt(p.Uncertain))
+		text = withPlace(text, p.Path, int(p.Line), p.Uncertain)
 	}
 	return flamegraph.Printable(text)
 }

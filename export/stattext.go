@@ -175,9 +175,18 @@ func PlaceText(p report.StatPlace) string {
 		text = p.Caller + " → " + text
 	}
 	if p.Path != "" {
-		text += fmt.Sprintf(" (%s:%d%s)", p.Path, p.Line, doubt(p.Uncertain))
+		text = withPlace(text, p.Path, int(p.Line), p.Uncertain)
 	}
 	return flamegraph.Printable(text)
+}
+
+// withPlace adds the place of code to its text.
+func withPlace(text, path string, line int, uncertain bool) string {
+	text, place := gvl.AddLine(text, fmt.Sprintf("%s:%d", path, line))
+	if place != "" {
+		return text + " (" + place + doubt(uncertain) + ")"
+	}
+	return text + doubt(uncertain)
 }
 
 // doubt is what ends a line that can't be trusted, as on the screen.

@@ -31,7 +31,7 @@ func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState)
 	st.cpuAtNS, st.cpuNS, st.tid, st.cpuKnown = k.CPUAtNS, k.CPUNS, t.TID, true
 	if known && delta > 0 {
 		if st.last.Thread == 0 {
-			st.last = Key{Thread: t.ID, Stack: t.Stack, State: ts.State, Endpoint: c.served.of(&t.Serving)}
+			st.last = Key{Thread: t.ID, Stack: t.Stack, State: ts.State, Endpoint: c.request(&t.Serving)}
 		}
 		c.shareCPU(st, delta, k.CPUAtNS)
 	}

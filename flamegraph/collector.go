@@ -49,6 +49,7 @@ type Collector struct {
 	alloc   allocState
 	lastNS  int64
 	served  endpoints
+	charges servedCharges
 	byGC    bool
 }
 
@@ -63,16 +64,26 @@ func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler
 	return c
 }
 
-// ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict tells it: of a request whose
-// route becomes known later, from then on. It is for before the first sample.
+// ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict names it. All time of
+// a request goes to the name that is known last. So the Sinks get its weights late: at the latest by Finish. It is for
+// before the first sample.
 func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
 	c.served.begin(dict, false)
+	c.charges.begin()
+}
+
+// ByEndpointNow is ByEndpoint for a Sink that gets weights at once and takes negative ones. When the name of a request
+// changes, its weights are taken from the old name and given to the new one.
+func (c *Collector) ByEndpointNow(dict *sampler.Dictionary) {
+	c.ByEndpoint(dict)
+	c.charges.now, c.charges.limit = true, maxNowCharges
 }
 
 // BySpan is ByEndpoint that keeps weights apart by the tracer's spans too, until crowded says that there is no room for more of
 // them (nil: there always is).
 func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.begin(dict, true)
+	c.charges.begin()
 	c.served.crowded = crowded
 }
 
@@ -101,7 +112,7 @@ func (c *Collector) Interval(i *gvl.Interval) {
 
 // key is what a thread's time is kept under.
 func (c *Collector) key(id sampler.ThreadID, stack sampler.StackID, st gvl.State, d *gvl.Detail, s *sampler.Serving) Key {
-	k := Key{Thread: id, Stack: stack, State: c.stateOf(st, d, stack, s.Work), Endpoint: c.served.of(s)}
+	k := Key{Thread: id, Stack: stack, State: c.stateOf(st, d, stack, s.Work), Endpoint: c.request(s)}
 	if c.byGC && k.State == gvl.GC {
 		k.GC = d.GCReason
 	}
@@ -111,7 +122,7 @@ func (c *Collector) key(id sampler.ThreadID, stack sampler.StackID, st gvl.State
 // Lock charges waiting to the holder.
 func (c *Collector) Lock(i *gvl.LockInterval) {
 	if i.Waiters > 0 && i.Blamed() {
-		k := Key{Thread: i.Thread, Stack: i.Stack, State: i.State, Endpoint: c.served.of(&i.Serving)}
+		k := Key{Thread: i.Thread, Stack: i.Stack, State: i.State, Endpoint: c.request(&i.Serving)}
 		if c.byGC {
 			k.GC = i.GCReason
 		}
@@ -152,12 +163,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 // Finish charges what is still held back: after the stream has finished.
 func (c *Collector) Finish() {
 	c.flushAllocations(c.lastNS)
-}
-
-func (c *Collector) emit(atNS int64, k Key, w Weights) {
-	for _, r := range c.out {
-		r.Add(atNS, k, w)
-	}
+	c.settleAll()
 }
 
 func (c *Collector) thread(slot int) *threadState {

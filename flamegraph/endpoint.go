@@ -46,6 +46,7 @@ type endpoints struct {
 	// recent are the endpoints of requests and jobs, by their ID modulo the length.
 	recent [worksRemembered]struct {
 		work       sampler.WorkID
+		number     sampler.WorkNumber
 		span, root uint64
 		trace      [16]byte
 		id         EndpointID
@@ -70,6 +71,16 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	if at.work == s.Work && at.span == span && at.root == root && at.trace == trace && at.id != 0 {
 		return at.id
 	}
+	return e.anew(s)
+}
+
+// anew is of by the name that is known now.
+func (e *endpoints) anew(s *sampler.Serving) EndpointID {
+	span, root, trace := s.Span, s.RootSpan, s.Trace
+	if !e.spans || span|root == 0 {
+		span, root, trace = 0, 0, [16]byte{}
+	}
+	at := &e.recent[s.Work%worksRemembered]
 	w := e.dict.Work(s.Work)
 	if w.Kind == sampler.WorkNone && span|root == 0 {
 		return 0
@@ -88,6 +99,6 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 			e.named++
 		}
 	}
-	at.work, at.span, at.root, at.trace, at.id = s.Work, span, root, trace, id
+	at.work, at.number, at.span, at.root, at.trace, at.id = s.Work, w.Number, span, root, trace, id
 	return id
 }

@@ -102,7 +102,10 @@ func (n stackNode) cost() int64 { return costOf(unsafe.Sizeof(n)) }
 func (p Peer) cost() int64 {
 	return costOf(unsafe.Sizeof(p), p.Remote, p.Local, p.Service, p.Path, p.Process)
 }
-func (w Work) cost() int64       { return costOf(unsafe.Sizeof(w), w.Endpoint, w.Values) }
+func (w Work) cost() int64 { // it is in a second map, by its number
+	return costOf(unsafe.Sizeof(w)+unsafe.Sizeof(w.Number)+unsafe.Sizeof(WorkID(0)), w.Endpoint, w.Values)
+}
+
 func (t text) cost() int64       { return costOf(unsafe.Sizeof(t), t.s) }
 func (t ThreadInfo) cost() int64 { return costOf(unsafe.Sizeof(t), t.Name) }
 

@@ -120,6 +120,8 @@ type entries struct {
 	peerIDs  map[Peer]PeerID
 	works    table[Work]
 	workIDs  map[Work]WorkID
+	// named is the newest Work of each number.
+	named    map[WorkNumber]WorkID
 	texts    table[text]
 	textIDs  map[text]TextID
 	threads  map[ThreadID]ThreadInfo
@@ -143,6 +145,7 @@ func NewDictionary() *Dictionary {
 		stackIDs: make(map[stackNode]StackID),
 		peerIDs:  make(map[Peer]PeerID),
 		workIDs:  make(map[Work]WorkID),
+		named:    make(map[WorkNumber]WorkID),
 		textIDs:  make(map[text]TextID),
 		threads:  make(map[ThreadID]ThreadInfo),
 		maxBytes: MaxDictionaryBytes,

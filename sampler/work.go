@@ -1,5 +1,7 @@
 package sampler
 
+import "maps"
+
 // WorkID names a Work in a Dictionary; 0 means "none, or none that could be told".
 type WorkID uint32
 
@@ -19,7 +21,7 @@ const (
 // String is the word used in JSON: none, request, job.
 func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", "job") }
 
-// WorkNumber tells one request or job from another for while the Dictionary lives. It is given once, from 1 on.
+// WorkNumber tells one request or job from another while the Dictionary lives. It is given once, from 1 on.
 type WorkNumber uint64
 
 // Work is one request or job, as far as it is known at an instant. When more becomes known of it (its route, after the
@@ -62,7 +64,11 @@ func (d *Dictionary) InternWork(w Work) WorkID {
 	w.Endpoint, w.Values = CutName(w.Endpoint), CutName(w.Values)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return internTold(d.entries, &d.works, d.workIDs, w)
+	id := internTold(d.entries, &d.works, d.workIDs, w)
+	if id > d.named[w.Number] && w.Number != 0 {
+		d.named[w.Number] = id
+	}
+	return id
 }
 
 // InternText returns the ID of a text, giving it one at its first sight; 0 for "" and when there is no room.
@@ -102,16 +108,32 @@ func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T)
 
 // evictTold takes away the requests and texts not used since a generation, and returns the memory that they took.
 func (d *entries) evictTold(before Generation) int64 {
-	return evict(&d.works, d.workIDs, before, nil) + evict(&d.texts, d.textIDs, before, nil)
+	freed := evict(&d.works, d.workIDs, before, nil) + evict(&d.texts, d.textIDs, before, nil)
+	maps.DeleteFunc(d.named, func(_ WorkNumber, id WorkID) bool { return d.works.at(uint32(id)) == nil })
+	return freed
 }
 
-// Work returns a request or job; the zero Work for 0 or an ID that is unknown or evicted.
+// Work returns a request or job as it is known now: IDs of the same Number have the name that was known last. It returns
+// the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work {
-	w := held(d.entries, &d.works, uint32(id))
+	w := d.work(id)
 	if n := d.filter(); n != nil {
 		return n.Work(w)
 	}
 	return w
+}
+
+func (d *entries) work(id WorkID) Work {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	at := d.works.at(uint32(id))
+	if at == nil {
+		return Work{}
+	}
+	if last := d.works.at(uint32(d.named[at.Number])); last != nil {
+		return *last
+	}
+	return *at
 }
 
 // Statement returns what a thread asks (Serving.Statement); "" for 0 or an ID that is unknown or evicted.

@@ -60,6 +60,7 @@ func NewModel(store *store.Store, o scene.Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	theme.Letters = o.NoColor
 	selected := new(scene.Selection)
 	parts := widget.NewParts(selected)
 	m := &Model{

@@ -82,7 +82,7 @@ func loadScene(m *Model, force bool) {
 		}
 		// The width of the time axis decides the edges of its columns, so the threads come after it.
 		d := scene.Demand{Spaced: m.Presenting, Rows: 1, Lanes: len(r.Timeline.Ractors()), FlameRows: m.Flame.RowsWanted(m.LastNS),
-			Longest: m.Timeline.Longest()}
+			Longest: m.Timeline.Longest(), Timeline: m.Page == scene.PageTimeline}
 		cells, span := scene.Axis(m.AxisNS(), scene.NewRegions(m.Width, m.Height, d).CellsW, r.Timeline.ColumnNS())
 		m.Cells = cells
 		m.FromNS, m.ToNS = m.TimeWindow(r.Timeline, span, cells)

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -159,21 +160,22 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// drawTabs draws the rule with the views' names and what the one shown shows. Where both have no room, the other views
-// are their keys alone: what is shown must be readable.
+// drawTabs draws the rule with the views' names and what the one shown shows. If both have no room, only the first part
+// of what is shown stays, and if that has none, the other views are their keys alone.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())
-	about := " " + p.About(&m.Scene) + " "
+	about, _, _ := strings.Cut(p.About(&m.Scene), style.Between)
 	x, names := 2, 3
 	for _, tb := range tabs(m.Offers) {
-		names += canvas.Width(tb.Key+string(tb.ID)) + 3
+		names += canvas.Width(tb.Key+string(tb.ID)) + 2
 	}
 	for _, tb := range tabs(m.Offers) {
-		st, text := t.Dimmed(), " "+tb.Key+" "+string(tb.ID)+" "
+		st, text := t.Dimmed(), " "+tb.Key+" "+string(tb.ID)
 		if tb.ID == m.Page || tb.ID == scene.PageThreads && m.Page == scene.PageThread {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Reverse}
-		} else if names+canvas.Width(about) >= a.W {
+			text += " "
+		} else if names+canvas.Width(about)+2 >= a.W {
 			text = " " + tb.Key
 		}
 		from := x

@@ -117,6 +117,10 @@ func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	return ns, false
 }
 
+// Seen reports whether a request of it was seen in the time. If none was, its time is the rest of requests that ended
+// just before. No share of it means anything.
+func (e *Endpoint) Seen() bool { return e.Other || e.Ended+e.Running > 0 }
+
 func (e *Endpoint) TotalNS() int64 {
 	var sum int64
 	for _, ns := range e.NS {

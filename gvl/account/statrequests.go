@@ -54,7 +54,7 @@ func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report
 		out.Fibers = r.statFibers(look, age, match)
 	}
 	for _, e := range r.Endpoints(0, r.nowNS) {
-		if !match(e.Name) {
+		if !match(e.Name) || !e.Seen() {
 			continue
 		}
 		if len(out.Endpoints) >= maxStatEndpoints && !e.Other {

@@ -72,6 +72,7 @@ func (w *window) culprit(e account.BlameEntry) string {
 		if strings.HasPrefix(code.Where(w.dict, e.Stack)+" ", m+" ") {
 			at = code.OwnLine(w.dict, e.Stack)
 		}
+		m, at = gvl.AddLine(m, at)
 		return m + " (" + join(w.name(e.Thread), at) + ")"
 	}
 	return w.behind(e.Thread, e.Stack)

@@ -326,6 +326,7 @@ func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
 	if code == "" {
 		return w.name(id)
 	}
+	code, at = gvl.AddLine(code, at)
 	return code + " (" + join(w.name(id), at) + ")"
 }
 
@@ -341,7 +342,7 @@ func join(a, b string) string {
 // "" for an unknown stack.
 func (w *moment) place(stack sampler.StackID) string {
 	code, at := code.Where(w.dict, stack), code.OwnLine(w.dict, stack)
-	switch {
+	switch code, at = gvl.AddLine(code, at); {
 	case at == "":
 		return code
 	case code == "":

@@ -112,6 +112,9 @@ func helpTopics(root *cobra.Command) []string {
 
 // unknownTopic returns the error of ddtop help with words that are no command. It names the nearest command.
 func unknownTopic(root *cobra.Command, args []string) error {
+	if does := habit(strings.Join(args, " ")); does != "" {
+		return flags.Usagef("%s", does)
+	}
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		return flags.Usagef("there is no help on %q; did you mean %s?", strings.Join(args, " "), strings.Join(near, " or "))
 	}

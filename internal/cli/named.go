@@ -142,6 +142,9 @@ func (e *noMatchError) Error() string {
 	if e.command.HasParent() {
 		return fmt.Sprintf("no Ruby process has %q in its name or command line; \"ddtop ps\" lists them", e.typed)
 	}
+	if does := habit(e.typed); does != "" {
+		return does
+	}
 	if near := e.command.SuggestionsFor(e.typed); len(near) > 0 {
 		return fmt.Sprintf("there is no command %q; did you mean %s? No Ruby process has that in its name or command line, either",
 			e.typed, strings.Join(near, " or "))

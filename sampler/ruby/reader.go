@@ -162,7 +162,7 @@ func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// FollowFibers goes on looking at the fibers that wait, for while its allowance lasts, and returns the last call of
+// FollowFibers goes on looking at the fibers that wait while its allowance lasts, and returns the last call of
 // Look at all of them. It is nil if there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC
 // in ns. What can't be read is left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

@@ -186,6 +186,8 @@ type Demand struct {
 	Longest int
 	// Spaced: blank rows between the parts, where the terminal is high enough.
 	Spaced bool
+	// Timeline: the timeline has the page for itself, and two thirds of the width.
+	Timeline bool
 }
 
 // findingRows is the height of the findings. It does not follow the text's length: the screen must not jump when a
@@ -261,6 +263,21 @@ func NewRegions(w, h int, d Demand) Regions {
 		r.NameW, r.NowW, r.SharesW = min(max(d.Longest, 12), 15), 16, 2*ShareW-1
 	default:
 		r.NameW, r.NowW, r.SharesW = 13, 9, 0
+	}
+	if d.Timeline && w >= 80 {
+		beside := w / 3
+		r.NameW = min(r.NameW, beside/2+2)
+		r.NowW = beside - r.NameW - 2
+		switch {
+		case w >= 160:
+			r.SharesW = 3*ShareW - 1
+		case w >= WideWidth:
+			r.SharesW = ShareW - 1
+		default:
+			r.SharesW = -1
+		}
+		r.NowW -= r.SharesW + 1
+		r.SharesW = max(r.SharesW, 0)
 	}
 	r.CellsX = r.NameW + 1 + r.NowW + 1
 	r.CellsW = w - r.CellsX

@@ -3,6 +3,7 @@ package scene
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/flamegraph"
@@ -69,7 +70,7 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 		}
 	}
 	if endpoints {
-		s.Endpoints = r.Requests.Endpoints(sc.AtNS-sc.WindowNS, sc.AtNS)
+		s.Endpoints = slices.DeleteFunc(r.Requests.Endpoints(sc.AtNS-sc.WindowNS, sc.AtNS), func(e account.Endpoint) bool { return !e.Seen() })
 		total := sc.Weights.Total()
 		s.WaitNS = max(total.WaitNS, total.BlameNS)
 		s.Lengths.Reset()

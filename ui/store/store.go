@@ -114,7 +114,7 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	// A server without a client rests like a worker without a job; who waits for a pool does not.
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
 	s.resting = s.fold.Resting()
-	s.collector.ByEndpoint(s.Dict)
+	s.collector.ByEndpointNow(s.Dict)
 	s.marks = newMarks(history)
 	s.waits = NewWaitLog(history)
 	s.fold.Stream().Attach(s.waits)

@@ -65,11 +65,12 @@ const shadeRun = 16
 // first of those aren't carried on.
 type shades struct {
 	carried       bool
+	ran           float64
 	share, waited [gvl.NumStates]float64
 }
 
 func NewShades() *shades {
-	s := new(shades)
+	s := &shades{ran: math.Inf(1)}
 	for i := range s.share {
 		s.share[i], s.waited[i] = math.Inf(1), math.Inf(1)
 	}
@@ -96,6 +97,21 @@ func (s *shades) near(last *float64, v float64) float64 {
 	return v
 }
 
+// eighths rounds a share of running. It keeps the last height if the share is less than an eighth from it.
+func (s *shades) eighths(v float64) int {
+	if math.Abs(v-s.ran) >= 1.0/8 {
+		v = math.Round(v*8) / 8
+		if s.carried {
+			s.ran = v
+		}
+		return int(v * 8)
+	}
+	return int(s.ran * 8)
+}
+
+// leastRan is the share of a column from which on running in it is drawn. It is an eighth of the cell.
+const leastRan = 1.0 / 8
+
 // letter is the colour of the letters on a state's ground: the one that reads better on the worst of its shades, so
 // that a row does not flicker between black and white letters.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
@@ -110,7 +126,9 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 
 // StateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the ground
 // its colour, the stronger the larger the share. A column in which the thread also waited (leastWait) says so: the
-// block of running is cut at the top, the other letters are underlined and take the colour of waiting.
+// block of running is cut at the top, the other letters are underlined and take the colour of waiting. A column in which
+// the thread also ran (leastRan) has a block of running at the bottom, as high as its share, in place of the letter: if
+// the thread waited longer than it ran besides, the letter stays.
 //
 // beside are the shades of the cells to its left; nil: it stands alone.
 func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
@@ -138,6 +156,10 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 			st.BG = t.States[gvl.Waiting]
 		}
 		return glyph, st
+	}
+	ran := Share(c.NS[gvl.Running], c.Listed())
+	if n := beside.eighths(ran); n > 0 && ran >= leastRan && !ascii && !t.Flat && !t.Letters && (!waitedToo || ran > waited) {
+		return sparkLevels[min(n, len(sparkLevels))-1], canvas.Style{FG: t.States[gvl.Running], BG: bg}
 	}
 	st := canvas.Style{FG: t.letter(full), BG: bg}
 	plain := st.FG

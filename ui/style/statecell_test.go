@@ -76,3 +76,32 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 		}
 	}
 }
+
+// TestCellsShowHowLongAThreadRan: a cell of another state has a block of running as high as its share, in the colour of
+// running on that of the state. Without colours, or if the thread waited longer than it ran, the letter stays.
+func TestCellsShowHowLongAThreadRan(t *testing.T) {
+	theme := darkTheme()
+	cell := func(s gvl.State, running, waiting int64) *timeline.Cell {
+		c := timeline.Cell{Dominant: s, Share: .5, SpanNS: 100}
+		c.NS[gvl.Running], c.NS[gvl.Waiting] = running, waiting
+		c.NS[s] += 100 - running - waiting
+		return &c
+	}
+	for _, x := range []struct {
+		state            gvl.State
+		running, waiting int64
+		want             rune
+	}{
+		{gvl.Waiting, 21, 0, '▂'}, {gvl.Waiting, 38, 0, '▃'}, {gvl.Waiting, 5, 0, 'w'}, {gvl.IO, 25, 0, '▂'}, {gvl.IO, 15, 30, 'i'}, {gvl.Parked, 45, 0, '▄'},
+	} {
+		r, st := theme.StateCell(cell(x.state, x.running, x.waiting), false, nil)
+		if r != x.want || r != rune(x.state.Letter()) && (st.FG != theme.States[gvl.Running] || st.BG == theme.States[gvl.Running]) {
+			t.Errorf("%v with %d %% running, %d %% waiting is %c in %v", x.state, x.running, x.waiting, r, st)
+		}
+	}
+	plain := theme
+	plain.Letters = true
+	if r, _ := plain.StateCell(cell(gvl.Waiting, 21, 0), false, nil); r != 'w' {
+		t.Errorf("without colours it is %c", r)
+	}
+}

@@ -52,6 +52,8 @@ type Theme struct {
 	Few bool
 	// Flat: states are drawn in their own colour whatever their share, for a terminal whose few colours have no shades.
 	Flat bool
+	// Letters: without colours, only the letter of a cell tells its state.
+	Letters bool
 }
 
 // In16 returns the theme for a terminal of 16 colours: each state that means something has one of them to itself, and
@@ -260,6 +262,7 @@ func (c *Colors) SetProfile(p tea.ColorProfileMsg) {
 
 // SetTheme changes the theme.
 func (c *Colors) SetTheme(t Theme) {
+	t.Letters = c.Theme.Letters
 	if c.Few.Are16 {
 		t = t.In16()
 	}

@@ -3,6 +3,7 @@ package widget
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -509,17 +510,21 @@ func (v *Flame) Shape() string {
 	if v.Upward {
 		s += ", at the bottom"
 	}
+	var more []string // which must be seen, so it comes first
 	if v.focused != "" {
-		s += " · only with " + v.focused
+		more = append(more, "only with "+v.focused)
 	}
 	if n := len(v.hidden); n > 0 {
-		s += " · " + units.Plural(n, "function", "functions") + " hidden (esc)"
+		more = append(more, units.Plural(n, "function", "functions")+" hidden (esc)")
 	}
 	if v.Base != nil {
-		s += " · compared with " + v.BaseWhen
+		more = append(more, "compared with "+v.BaseWhen)
 		if !v.Comparing() {
-			s += ", all threads alone"
+			more = append(more, "all threads alone")
 		}
+	}
+	if len(more) > 0 {
+		s = strings.Join(more, ", ") + style.Between + s
 	}
 	return s
 }

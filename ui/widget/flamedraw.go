@@ -62,7 +62,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	case v.Tree == nil:
 	case v.Metric == flamegraph.Allocations:
 		parts = slices.Insert(parts, 0, style.Estimated(v.Tree.Allocations))
-	case few == "":
+	case few == "" && (v.Tree.Samples > 0 || v.Tree.Root.Total == 0): // known waits have time without a sample
 		parts = append(parts, Samples(v.Tree.Samples))
 	}
 	if len(v.Zoom) > 0 {

@@ -126,6 +126,7 @@ func KeyOfFunction(f *sampler.Frame) TopKey {
 
 // DrawFunction writes a function and where it is, as far as there is room.
 func DrawFunction(a canvas.Area, label, where string, st canvas.Style, t *style.Theme) {
+	label, where = gvl.AddLine(label, where)
 	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(label), max(a.W*6/10, a.W-canvas.Width(where)-2)), st)
 	if room := a.W - x - 2; room > 6 {
 		a.Put(x+2, 0, canvas.CutLeft(where, room), t.Dimmed())
@@ -170,9 +171,13 @@ func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 
 // DrawPlace writes a place in the code with its file and line, as far as there is room.
 func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
-	x := a.Put(0, 0, canvas.Cut(b.String(), a.W), t.Plain())
-	if b.Path != "" && a.W-x > 10 {
-		a.Put(x+2, 0, canvas.CutLeft(fmt.Sprintf("%s:%d", b.Path, b.Line), a.W-x-2), t.Dimmed())
+	code, where := b.String(), ""
+	if b.Path != "" {
+		code, where = gvl.AddLine(code, fmt.Sprintf("%s:%d", b.Path, b.Line))
+	}
+	x := a.Put(0, 0, canvas.Cut(code, a.W), t.Plain())
+	if a.W-x > 10 {
+		a.Put(x+2, 0, canvas.CutLeft(where, a.W-x-2), t.Dimmed())
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -224,7 +226,7 @@ func (v *Timeline) loadLanes(r *store.Reading, cols int) {
 		}
 		v.Lanes = append(v.Lanes, l)
 	}
-	v.Idents.assign(v.Lanes)
+	v.Idents.assign(v.Lanes, v.Threads)
 	for i := range v.Lanes {
 		l := &v.Lanes[i]
 		for _, c := range l.cells {
@@ -289,16 +291,29 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 // identGlyphs are what stands for a thread in the GVL lane, beside its colour.
 const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// idents gives the threads that hold the GVL a small number each, which they keep for as long as they are in the
-// picture. Those beyond the glyphs have none and are drawn as "+".
+// idents gives the threads that hold the GVL a glyph each, which they keep for as long as they are in the picture. A
+// digit is the number at the end of the thread's name. Other threads get letters. Those beyond the glyphs have none and
+// are drawn as "+".
 type idents struct {
 	Numbers map[sampler.ThreadID]int // 1 and up; absent: none
 	used    [len(identGlyphs) + 1]sampler.ThreadID
 }
 
+// digitGlyphs is how many of identGlyphs are digits.
+const digitGlyphs = 9
+
+// digitOf returns the number at the end of a name, or zero if it has none that is a digit.
+func digitOf(name string) int {
+	digits := name[len(strings.TrimRight(name, "0123456789")):]
+	if n, err := strconv.Atoi(digits); err == nil && n <= digitGlyphs {
+		return n
+	}
+	return 0
+}
+
 // assign gives numbers to the owners of the lanes, the longest holders first, and takes back those of threads that are
 // not in the picture any more.
-func (d *idents) assign(lanes []lane) {
+func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	held := make(map[sampler.ThreadID]int64)
 	for _, l := range lanes {
 		for _, c := range l.cells {
@@ -325,8 +340,16 @@ func (d *idents) assign(lanes []lane) {
 	slices.SortFunc(fresh, func(x, y sampler.ThreadID) int {
 		return cmp.Or(cmp.Compare(held[y], held[x]), cmp.Compare(x, y))
 	})
-	next := 1
+	names := make(map[sampler.ThreadID]string, len(threads))
+	for i := range threads {
+		names[threads[i].ID] = threads[i].Name
+	}
+	next := digitGlyphs + 1
 	for _, id := range fresh {
+		if n := digitOf(names[id]); n > 0 && d.used[n] == 0 {
+			d.Numbers[id], d.used[n] = n, id
+			continue
+		}
 		for next < len(d.used) && d.used[next] != 0 {
 			next++
 		}

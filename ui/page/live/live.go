@@ -159,7 +159,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	if name, rest = p.Timeline.Detail(sc); name == "" {
 		rest = "↑ ↓ select a thread   the flamegraph shows it alone"
 		if len(p.Timeline.Idents.Numbers) > 0 {
-			rest += "   the sign before a name: its turns in the row of the GVL"
+			rest += "   a sign before a name: the thread in the row of the GVL"
 		}
 	}
 	return name, rest

@@ -45,6 +45,7 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	if err != nil || endpoint == "" {
 		return
 	}
+	f.teach(t, endpoint)
 	t.copied, t.work.Endpoint, t.generation = endpoint, endpoint, 0
 	f.seen(t, fr.NowNS)
 }

@@ -72,8 +72,9 @@ type statements struct {
 type describer struct {
 	statements
 	// wall is the time of day, in s.
-	wall  func() float64
-	paths paths
+	wall   func() float64
+	paths  paths
+	routes routes
 }
 
 // allowance bounds what looking anew takes: if bounded, credit ns more, until there is more of it. now is
@@ -89,6 +90,7 @@ type allowance struct {
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, now func() int64) *Finder {
 	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task)}
 	f.reader = reader{mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
+	f.routes = make(routes)
 	f.sites = make(map[*code.Locals]*site)
 	f.wall = func() float64 { return float64(time.Now().UnixNano()) / 1e9 }
 	return f
@@ -111,6 +113,9 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	}
 	askErr := f.onCredit(func() error { return f.lookForStatement(s, fr) })
 	handledErr := f.lookForException(s, fr)
+	if taskErr == nil && handledErr == nil {
+		f.notFound(s, fr.NowNS)
+	}
 	s.serving = sampler.Serving{Statement: s.asked, Exception: s.handled.id}
 	s.idle = taskErr == nil && s.task == nil
 	if taskErr == nil && s.task != nil {

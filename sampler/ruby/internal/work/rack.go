@@ -1,7 +1,9 @@
 package work
 
 import (
+	"cmp"
 	"hash/fnv"
+	"strings"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
@@ -28,19 +30,23 @@ const (
 	envRequestPath
 	envHost
 	envAgent
+	envOriginalPath
+	envOriginalMethod
 	envKeys
 )
 
 // envNames are the keys of an environment that are looked up. Read-only.
 var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QUERY_STRING", "action_dispatch.request.path_parameters",
 	"sinatra.route", "action_dispatch.route_uri_pattern", "grape.routing_args", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
-	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT"}
+	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT",
+	"action_dispatch.original_path", "action_dispatch.original_request_method"}
 
 // envIdentity are the keys whose values do not change during a request. Read-only.
 var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
 // envWanted are the keys whose values are read. Read-only.
-var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters, envSinatra, envPattern, envGrape, envStart, envQueue, envURI}
+var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters, envSinatra, envPattern, envGrape, envStart, envQueue, envURI,
+	envOriginalPath, envOriginalMethod}
 
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
@@ -69,7 +75,8 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	r.identity[identityText] = f.identityOf(values[envURI])
 	var texts [envKeys]string
 	f.quietly(func() {
-		wanted := []int{envMethod, envPath, envScript, envSinatra, envPattern, envStart, envQueue}
+		wanted := []int{envMethod, envPath, envScript, envSinatra, envPattern, envStart, envQueue,
+			envOriginalPath, envOriginalMethod}
 		if f.values {
 			wanted = append(wanted, envQuery)
 		}
@@ -77,6 +84,7 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 			texts[i] = f.text(values[i], maxText)
 		}
 	})
+	status := exceptionStatus(&texts)
 	r.least.path = values[envPath]
 	if !known { // an environment with nothing but the least
 		r.identity = [identityWords]uint64{}
@@ -89,6 +97,12 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	r.proof = requestProof{values[envURI], values[envMethod], values[envPath], sum(env.Script + env.Path)}
 	method, rest, guessed := route(&env)
 	r.endpoint = f.endpointOf(r, method, rest, guessed)
+	r.guess, r.failed = join(method, f.paths.fold(Pattern(env.Script+env.Path))), status != ""
+	if guessed {
+		if r.endpoint = f.routes.name(r.guess); r.failed {
+			r.endpoint = status + " " + r.guess
+		}
+	}
 	for _, i := range []int{envStart, envQueue} {
 		if r.queuedNS == 0 && texts[i] != "" {
 			r.queuedNS = Queued(texts[i], f.wall())
@@ -101,6 +115,20 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 		}
 	}
 	return true
+}
+
+// exceptionStatus returns the status that Rails' exceptions application is called for, or "". That application gets the
+// status as the path (ActionDispatch::ShowExceptions, since Rails 4). texts has the request's own path and method then.
+func exceptionStatus(texts *[envKeys]string) string {
+	if texts[envOriginalPath] == "" {
+		return ""
+	}
+	status, _, _ := strings.Cut(strings.TrimPrefix(texts[envPath], "/"), ".")
+	texts[envPath], texts[envMethod] = texts[envOriginalPath], cmp.Or(texts[envOriginalMethod], texts[envMethod])
+	if !isStatus(status) {
+		return ""
+	}
+	return status
 }
 
 // envOf returns what an environment says of a route. texts are the texts of its values.

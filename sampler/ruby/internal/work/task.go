@@ -46,6 +46,8 @@ type task struct {
 	guessed bool
 	copied  string
 	looks   uint
+	// guess is its name by method and path, taught the route that was learnt of it.
+	guess, taught string
 	// id is the ID of work in the Dictionary's generation.
 	id         sampler.WorkID
 	generation sampler.Generation
@@ -65,7 +67,10 @@ type reading struct {
 	least    leastIdentity
 	endpoint string
 	// path is the pattern of the path that endpoint was made of. It is empty if a framework says its route.
-	path     string
+	path string
+	// guess is the name of a request by its method and path. failed is set while Rails answers its exception.
+	guess    string
+	failed   bool
 	proof    requestProof
 	queuedNS int64
 	values   string
@@ -87,9 +92,7 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 			f.paths.learn(r.path)
 		}
 	}
-	if t.proof, t.guessed = r.proof, r.path != ""; t.guessed && t.copied != "" {
-		r.endpoint = t.copied
-	}
+	f.nameOf(t, r)
 	if t.work.Endpoint != r.endpoint || t.work.Values != r.values {
 		t.work.Endpoint, t.work.Values, t.generation = r.endpoint, r.values, 0
 	}
@@ -99,6 +102,22 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	}
 	f.seen(t, nowNS)
 	return t
+}
+
+// nameOf decides what a task is called, and learns from it.
+func (f *Finder) nameOf(t *task, r *reading) {
+	named := !t.guessed && t.work.Endpoint != ""
+	t.proof, t.guessed = r.proof, r.path != ""
+	switch {
+	case r.failed && named: // the route that answers the exception is not the request's
+		r.endpoint, t.guessed = t.work.Endpoint, false
+	case t.guessed && t.copied != "":
+		r.endpoint = t.copied
+	case r.failed == t.guessed:
+		t.guess = r.guess
+		f.teach(t, r.endpoint)
+	}
+	t.guess = r.guess
 }
 
 // same reports whether what was read is still the task.

@@ -1,0 +1,161 @@
+package flamegraph
+
+import "github.com/ddtop/ddtop/sampler"
+
+const (
+	// maxServed bounds the requests and jobs whose weights can still get another name. It is a power of two.
+	maxServed = 1 << 10
+	// maxCharges bounds their weights, 7 MB. Past it, the oldest keep the name that is known then. maxNowCharges is the
+	// same for ByEndpointNow, 1 MB: some four seconds of a busy server. Most requests have their last name sooner.
+	maxCharges, maxNowCharges = 1 << 16, 1 << 13
+	// maxRequestCharges bounds the weights of one request.
+	maxRequestCharges = 1 << 12
+)
+
+// charge is weights of a request, as they are given to the Sinks.
+type charge struct {
+	atNS int64
+	key  Key
+	w    Weights
+}
+
+// servedKey tells requests and jobs apart, and their spans if those are kept apart. A request without a number has work.
+type servedKey struct {
+	number     sampler.WorkNumber
+	work       sampler.WorkID
+	span, root uint64
+	trace      [16]byte
+}
+
+// servedWork is a request or job whose weights can still get another name.
+type servedWork struct {
+	servedKey
+	id EndpointID // which it has inside the Collector
+	// serving says how it is named, as seen last. name is the EndpointID of its name then.
+	serving sampler.Serving
+	name    EndpointID
+	list    []charge
+}
+
+// servedCharges keeps the weights of requests and jobs until their names are known. Inside a Collector, Key.Endpoint is
+// the number of a request. The Sinks get the number of its name.
+type servedCharges struct {
+	now bool
+	// ring has the last requests by id. oldest is the one that is settled next when kept exceeds limit.
+	ring         []servedWork
+	ids          map[servedKey]EndpointID
+	last, oldest EndpointID
+	kept, limit  int
+}
+
+func (x *servedCharges) begin() {
+	x.ring, x.ids, x.oldest, x.limit = make([]servedWork, maxServed), make(map[servedKey]EndpointID), 1, maxCharges
+}
+
+// get returns the request of an id. It returns nil if the request is forgotten.
+func (x *servedCharges) get(id EndpointID) *servedWork {
+	if id == 0 || x.ring[id%maxServed].id != id {
+		return nil
+	}
+	return &x.ring[id%maxServed]
+}
+
+// request returns the id of what a thread works for, and takes over its name.
+func (c *Collector) request(s *sampler.Serving) EndpointID {
+	name := c.served.of(s)
+	if name == 0 || c.charges.ring == nil {
+		return 0
+	}
+	x := &c.charges
+	k := servedKey{number: c.served.recent[s.Work%worksRemembered].number}
+	if k.number == 0 {
+		k.work = s.Work
+	}
+	if c.served.spans && s.Span|s.RootSpan != 0 {
+		k.span, k.root, k.trace = s.Span, s.RootSpan, s.Trace
+	}
+	id := x.ids[k]
+	if id == 0 {
+		x.last++
+		id = x.last
+		old := &x.ring[id%maxServed]
+		if old.id != 0 {
+			c.settle(old)
+			delete(x.ids, old.servedKey)
+		}
+		*old = servedWork{servedKey: k, id: id, serving: *s, name: name}
+		x.ids[k] = id
+		return id
+	}
+	if r := x.get(id); r.serving.Work != s.Work {
+		r.serving = *s
+		if r.name != name && x.now {
+			for _, g := range r.list {
+				c.give(g.atNS, g.key.as(r.name), Weights{}.minus(g.w))
+				c.give(g.atNS, g.key.as(name), g.w)
+			}
+		}
+		r.name = name
+	}
+	return id
+}
+
+// as returns the key with another endpoint.
+func (k Key) as(e EndpointID) Key {
+	k.Endpoint = e
+	return k
+}
+
+// emit gives weights to the Sinks: those of a request under its name.
+func (c *Collector) emit(atNS int64, k Key, w Weights) {
+	x := &c.charges
+	r := x.get(k.Endpoint)
+	if r == nil {
+		c.give(atNS, k.as(0), w)
+		return
+	}
+	if x.now {
+		c.give(atNS, k.as(r.name), w)
+	}
+	r.list = append(r.list, charge{atNS, k, w})
+	if x.kept++; len(r.list) >= maxRequestCharges {
+		c.settle(r)
+	}
+	for x.kept > x.limit {
+		if x.oldest++; x.oldest > x.last {
+			x.oldest -= min(x.last, maxServed)
+		}
+		if old := x.get(x.oldest); old != nil {
+			c.settle(old)
+		}
+	}
+}
+
+// settle gives the weights of a request the name that is known now.
+func (c *Collector) settle(r *servedWork) {
+	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
+		if name := c.served.anew(&r.serving); name != 0 {
+			r.name = name
+		}
+		for _, g := range r.list {
+			c.give(g.atNS, g.key.as(r.name), g.w)
+		}
+	}
+	r.list = nil
+}
+
+// settleAll settles all requests, the oldest first.
+func (c *Collector) settleAll() {
+	x := &c.charges
+	for id := max(int64(x.last)-maxServed+1, 1); id <= int64(x.last); id++ {
+		if r := x.get(EndpointID(id)); r != nil {
+			c.settle(r)
+		}
+	}
+}
+
+func (c *Collector) give(atNS int64, k Key, w Weights) {
+	for _, r := range c.out {
+		r.Add(atNS, k, w)
+	}
+}
