@@ -16,9 +16,11 @@ const dumpTime = "2006-01-02T15:04:05.000000000Z07:00"
 // Dump is a thread dump: the JSON of `ddtop dump`. The field names are a contract (docs/reference/json.md). Pointers are null in
 // JSON where Ruby or the kernel has no value.
 type Dump struct {
-	PID   int      `json:"pid"`
-	Title string   `json:"title"`
-	Ruby  DumpRuby `json:"ruby"`
+	PID   int    `json:"pid"`
+	Title string `json:"title"`
+	// program is what people call the process.
+	program string
+	Ruby    DumpRuby `json:"ruby"`
 	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds; MonotonicNS the same as CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
@@ -91,6 +93,8 @@ type DumpThread struct {
 	Name   *string          `json:"name"`
 	Main   bool             `json:"main"`
 	Ractor sampler.RactorID `json:"ractor"`
+	// fullName is the name for people: sampler.ThreadInfo.FullName.
+	fullName string
 	// Status is Ruby's word, State ddtop's; Detail's keys depend on the state (docs/reference/states.md).
 	Status string         `json:"status"`
 	State  string         `json:"state"`
@@ -157,7 +161,7 @@ type DumpReads struct {
 // them; a thread without one is "unknown". The Dump keeps nothing of s.
 func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, states []gvl.ThreadState) *Dump {
 	d := &Dump{
-		PID: p.PID, Title: p.Title,
+		PID: p.PID, Title: p.Title, program: ProgramName(p),
 		Ruby:        DumpRuby{Version: p.RubyVersion, Description: p.RubyDescription, JIT: nonEmpty(p.JIT)},
 		Time:        p.WallTime(s.TimeNS).Format(dumpTime),
 		MonotonicNS: s.TimeNS, ReadNS: s.ReadNS, PauseNS: s.PauseNS, Stopped: s.Proc.Stopped, Frozen: s.Proc.Frozen,
@@ -264,7 +268,7 @@ func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) 
 	if info, ok := dict.Thread(t.ID); ok {
 		out.Main = out.Main || info.Main
 		if info.HasName {
-			out.Name = &info.Name
+			out.Name, out.fullName = &info.Name, info.FullName()
 		}
 	}
 	if t.Kernel.CPUAtNS != 0 {

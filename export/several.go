@@ -35,7 +35,9 @@ type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`
 	Title  string `json:"title"`
-	Start  string `json:"start"`
+	// Part is as in sampler.Process, null for most.
+	Part  *string `json:"part"`
+	Start string  `json:"start"`
 	// Sampled: it is among the processes that were measured.
 	Sampled bool `json:"sampled"`
 	// Ended is null while it lives; Why says how it ended or why it was not sampled, null when there is nothing to say.
@@ -43,8 +45,49 @@ type Child struct {
 	Why   *string `json:"why"`
 }
 
+// Sum is what several processes measured together add up to, by the names of docs/reference/json.md.
+type Sum struct {
+	Processes int `json:"processes"`
+	Threads   int `json:"threads"`
+	// CPUShare is the CPU time of all in CPUs, WaitingMean how many threads waited for a GVL. Both leave out processes
+	// of which they are not known.
+	CPUShare    float64 `json:"cpu_share"`
+	WaitingMean float64 `json:"waiting_mean"`
+	// RSSBytes counts memory that processes share once for each of them.
+	RSSBytes int64 `json:"rss_bytes"`
+	Findings int   `json:"findings"`
+}
+
+// sumUp adds up what was measured of several processes.
+func sumUp(list []ProcessStat) Sum {
+	out := Sum{Processes: len(list)}
+	for i := range list {
+		s := &list[i].Stat
+		out.Threads += len(s.Threads)
+		out.RSSBytes += s.Process.RSSBytes
+		out.Findings += len(s.Findings)
+		if s.Process.SpanNS > 0 {
+			out.CPUShare += float64(s.Process.CPUNS) / float64(s.Process.SpanNS)
+		}
+		if s.Quality.Lacks.States == nil {
+			for _, g := range s.GVL {
+				out.WaitingMean += g.WaitingMean
+			}
+		}
+	}
+	return out
+}
+
+// row is the line of the table of processes. Shares of a GVL and quantiles do not add up.
+func (s *Sum) row() []string {
+	return []string{"all " + units.Plural(s.Processes, "process", "processes"), "", "", strconv.Itoa(s.Threads), "", fmt.Sprintf("%.2f", s.WaitingMean),
+		"", units.Percent(s.CPUShare), "", units.FineBytes(s.RSSBytes), units.Plural(s.Findings, "finding", "findings")}
+}
+
 // severalJSON is the document of `stat --json` and `dump --json` with several processes.
 type severalJSON struct {
+	// All is what the processes add up to, of `stat --json`.
+	All       *Sum    `json:"all,omitempty"`
 	Processes any     `json:"processes"`
 	Children  []Child `json:"children"`
 	// Forgotten is how many that have ended are missing in Children.
@@ -63,7 +106,7 @@ func children(list []sampler.Relative) []Child {
 		if r.Root {
 			continue
 		}
-		c := Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: nonEmpty(r.Why)}
+		c := Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Part: nonEmpty(r.Part), Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: nonEmpty(r.Why)}
 		if !r.EndedAt.IsZero() {
 			c.Ended = nonEmpty(r.EndedAt.Format(endFormat))
 		}
@@ -82,7 +125,8 @@ func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relativ
 		}
 		objects = append(objects, b.Bytes())
 	}
-	return WriteJSON(w, severalJSON{objects, children(relatives), forgotten})
+	all := sumUp(list)
+	return WriteJSON(w, severalJSON{&all, objects, children(relatives), forgotten})
 }
 
 // WriteDumpsJSON writes the JSON of `ddtop dump` with several processes.
@@ -91,13 +135,16 @@ func WriteDumpsJSON(w io.Writer, list []ProcessDump, relatives []sampler.Relativ
 	for _, p := range list {
 		dumps = append(dumps, p.Dump.shown())
 	}
-	return WriteJSON(w, severalJSON{dumps, children(relatives), forgotten})
+	return WriteJSON(w, severalJSON{nil, dumps, children(relatives), forgotten})
 }
 
 // WriteStats writes `ddtop stat` of several processes for people: a row each, then each in full.
 func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, forgotten int) error {
 	var b strings.Builder
 	rows := [][]string{{"program", "pid", "ruby", "threads", "GVL", "waiting", "p99", "CPU", "GC", "RSS", "worst finding"}}
+	if all := sumUp(list); len(list) > 1 {
+		rows = append(rows, all.row())
+	}
 	for i := range list {
 		rows = append(rows, processRow(&list[i]))
 	}
@@ -142,8 +189,8 @@ func WriteDumps(w io.Writer, list []ProcessDump, relatives []sampler.Relative, f
 
 // ProgramName is the program's name, printable.
 func ProgramName(p sampler.Process) string {
-	if p.Title != "" {
-		return flamegraph.Printable(p.Title)
+	if name := p.Name(); name != "" {
+		return flamegraph.Printable(name)
 	}
 	return "ruby"
 }

@@ -273,8 +273,8 @@ func statThreads(b *strings.Builder, s account.Stat) {
 func statName(t *account.StatThread) string {
 	name := fmt.Sprintf("#%d", t.ID)
 	switch {
-	case t.Name != nil && *t.Name != "":
-		name = flamegraph.Printable(*t.Name)
+	case t.FullName != "":
+		name = flamegraph.Printable(t.FullName)
 	case t.Main:
 		name = "main"
 	}

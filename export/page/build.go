@@ -128,10 +128,7 @@ func (t *Tree) Flat(lines bool) []int {
 func (b *incidentBuilder) build() *incidentData {
 	n, o := b.n, &b.out
 	p := n.process
-	o.Title, o.PID, o.Ruby = b.words(p.Title), p.PID, b.words(p.RubyDescription)
-	if o.Title == "" {
-		o.Title = "ruby"
-	}
+	o.Title, o.PID, o.Ruby = b.words(report.ProgramName(p)), p.PID, b.words(p.RubyDescription)
 	o.StartMS = float64(p.WallTime(n.startNS()).UnixMicro()) / 1e3
 	o.NS = max(n.lanes.lastNS-n.startNS(), 0)
 	for s := range gvl.NumStates {

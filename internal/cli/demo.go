@@ -92,7 +92,7 @@ func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 			err = stopErr
 		}
 	}()
-	f.pid = w.PID
+	f.pid, f.pids = w.PID, flags.PIDs{w.PID}
 	if std.Terminal {
 		what := fmt.Sprintf("attaching to the order service, process %d", w.PID)
 		return f.showProcess(ctx, &f.target, what, std)

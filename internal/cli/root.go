@@ -7,10 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
-	"github.com/ddtop/ddtop/ui"
 )
 
 const rootLong = `ddtop attaches from outside to a running Ruby process. It shows live what each thread does, which thread holds
@@ -112,17 +110,8 @@ func (f *rootFlags) watch(ctx context.Context, std run.Streams) error {
 		return flags.Usagef("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
 			"\"ddtop record -p %[1]d -o FILE\"", f.pid)
 	}
-	o := f.options(std, shown{})
 	if f.several() {
-		later := new(saidLater)
-		defer later.say(std)
-		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (exact.Group, error) {
-			return f.openGroupTelling(ctx, false, later.add, tellUnits(tell))
-		})
-		if err != nil {
-			return notWaitedFor(err)
-		}
-		return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
+		return f.showProcesses(ctx, &f.target, std)
 	}
 	return f.showProcess(ctx, &f.target, fmt.Sprintf("attaching to process %d", f.pid), std)
 }

@@ -172,6 +172,28 @@ func CutLeft(s string, w int) string {
 	return "…"
 }
 
+// CutName shortens the name of a thread or a process to at most w columns. What tells it from its twins stands at its
+// end, so a name that ends in a number keeps that, with the word before it if it has room: "puma…tp 003".
+func CutName(s string, w int) string {
+	s = Clean(s)
+	if slowWidth(s) <= w {
+		return s
+	}
+	stem := strings.TrimRight(s, "0123456789)]")
+	if !strings.ContainsAny(s[len(stem):], "0123456789") {
+		return Cut(s, w)
+	}
+	last := strings.LastIndexByte(stem, ' ') + 1
+	before := strings.LastIndexByte(strings.TrimRight(stem[:last], " "), ' ') + 1
+	for _, at := range []int{before, last, len(stem)} {
+		if tail := s[at:]; at > 0 && slowWidth(tail) <= w/2+1 {
+			head := strings.TrimSuffix(Cut(s, w-slowWidth(tail)), "…")
+			return strings.TrimRight(head, " ") + "…" + tail
+		}
+	}
+	return CutLeft(s, w)
+}
+
 // PadLeft cuts s, or fills it with spaces on the left, to exactly w columns.
 func PadLeft(s string, w int) string {
 	s = Cut(s, w)
