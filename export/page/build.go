@@ -35,8 +35,8 @@ const (
 	weightHasServed
 )
 
-// data is what a page holds, as JSON that can stand in an HTML document, of maxIncidentBytes at most.
-func (n *Incident) data() ([]byte, error) {
+// data is what a page holds of a process, as JSON that can stand in an HTML document, of so many bytes at most.
+func (n *Incident) data(limit int) ([]byte, error) {
 	for part := 1.0; ; part /= 2 {
 		b := incidentBuilder{
 			n: n, nodes: int(maxIncidentNodes * part), names: int(maxIncidentNames * part), text: max(int(MaxName*part), 40),
@@ -59,10 +59,10 @@ func (n *Incident) data() ([]byte, error) {
 			return nil, err
 		}
 		switch {
-		case out.Len() <= maxIncidentBytes:
+		case out.Len() <= limit:
 			return out.Bytes(), nil
 		case part <= leastIncident:
-			return nil, fmt.Errorf("page of pid %d: what there is takes %d bytes, and %d are the limit: record for less long", n.process.PID, out.Len(), maxIncidentBytes)
+			return nil, fmt.Errorf("page of pid %d: what there is takes %d bytes, and %d are the limit: record for less long", n.process.PID, out.Len(), limit)
 		}
 	}
 }

@@ -176,7 +176,10 @@ func CutLeft(s string, w int) string {
 // end, so a name that ends in a number keeps that, with the word before it if it has room: "puma…tp 003".
 func CutName(s string, w int) string {
 	s = Clean(s)
-	if slowWidth(s) <= w {
+	switch {
+	case w <= 0:
+		return ""
+	case slowWidth(s) <= w:
 		return s
 	}
 	stem := strings.TrimRight(s, "0123456789)]")
