@@ -173,7 +173,8 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 func (p *facts) candidate() Candidate {
 	c := Candidate{
 		PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(),
-		CPU: time.Duration(p.stat.CPUTicks) * clockTick, ReadAt: p.opened, startTicks: p.stat.StartTicks, RSSBytes: p.stat.RSSPages * int64(os.Getpagesize()),
+		CPU: time.Duration(p.stat.CPUTicks) * clockTick, ReadAt: p.opened, startTicks: p.stat.StartTicks,
+		RSSBytes: p.stat.RSSPages * int64(os.Getpagesize()),
 	}
 	if at, err := p.StartedAt(); err == nil {
 		c.Started = at

@@ -116,9 +116,9 @@ var (
 	partTitles    = []string{MasterPart, "mold", "monitor"}
 )
 
-// partOf returns the part that a process has in a service by its own title, "w0" of the worker with the number 0, and
-// what the title says of now: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both are "" if the
-// command line is none that a program has put in the place of its arguments.
+// partOf returns the part that a process has in a service by its own title: "w0" is the worker with the number 0. now is
+// what the title says of the moment: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both are "" if the
+// program has left its arguments as they were.
 func partOf(args []string) (part, now string) {
 	if len(args) != 1 || !strings.Contains(args[0], " ") {
 		return "", ""
@@ -156,7 +156,8 @@ func findMasters(list []Candidate) {
 	}
 	for i := range list {
 		parent := at[list[i].PPID]
-		if _, worker := WorkerNumber(list[i].Part); worker && parent != nil && parent.Part == "" && parent.Title == list[i].Title {
+		_, worker := WorkerNumber(list[i].Part)
+		if worker && parent != nil && parent.Part == "" && parent.Title == list[i].Title {
 			parent.Part = MasterPart
 		}
 	}

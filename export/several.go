@@ -80,8 +80,8 @@ func sumUp(list []ProcessStat) Sum {
 
 // row is the line of the table of processes. Shares of a GVL and quantiles do not add up.
 func (s *Sum) row() []string {
-	return []string{"all " + units.Plural(s.Processes, "process", "processes"), "", "", strconv.Itoa(s.Threads), "", fmt.Sprintf("%.2f", s.WaitingMean),
-		"", units.Percent(s.CPUShare), "", units.FineBytes(s.RSSBytes), units.Plural(s.Findings, "finding", "findings")}
+	return []string{"all " + units.Plural(s.Processes, "process", "processes"), "", "", strconv.Itoa(s.Threads), "",
+		fmt.Sprintf("%.2f", s.WaitingMean), "", units.Percent(s.CPUShare), "", units.FineBytes(s.RSSBytes), units.Plural(s.Findings, "finding", "findings")}
 }
 
 // severalJSON is the document of `stat --json` and `dump --json` with several processes.
@@ -106,7 +106,8 @@ func children(list []sampler.Relative) []Child {
 		if r.Root {
 			continue
 		}
-		c := Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Part: nonEmpty(r.Part), Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: nonEmpty(r.Why)}
+		c := Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Part: nonEmpty(r.Part),
+			Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: nonEmpty(r.Why)}
 		if !r.EndedAt.IsZero() {
 			c.Ended = nonEmpty(r.EndedAt.Format(endFormat))
 		}

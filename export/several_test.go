@@ -57,7 +57,8 @@ func TestTextsOfSeveralProcesses(t *testing.T) {
 func TestStatsAddUp(t *testing.T) {
 	one := func(pid int, cpu, rss int64) ProcessStat {
 		s := account.Stat{PID: pid, DurationNS: 1e9, Threads: make([]account.StatThread, 3),
-			Findings: []account.StatFinding{{Severity: "warn", Title: "slow"}}, GVL: []account.StatGVL{{HeldShare: .5, WaitingMean: .75}}}
+			Findings: []account.StatFinding{{Severity: "warn", Title: "slow"}},
+			GVL:      []account.StatGVL{{HeldShare: .5, WaitingMean: .75}}}
 		s.Process.SpanNS, s.Process.CPUNS, s.Process.RSSBytes = 1e9, cpu, rss
 		return ProcessStat{sampler.Process{PID: pid, Title: "puma", Part: "w0"}, s}
 	}

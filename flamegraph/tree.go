@@ -70,7 +70,7 @@ type Node struct {
 }
 
 // Joined returns one tree of several: what is under their roots stands under one root. Their options must differ in
-// Root alone. It takes the nodes of the trees, so that those must not be used any more.
+// Root alone. It takes the nodes of the trees, which callers must not use afterwards.
 func Joined(list []*Tree) *Tree {
 	t := list[0]
 	for _, x := range list[1:] {

@@ -110,7 +110,8 @@ func (t text) cost() int64 {
 }
 
 func (t ThreadInfo) cost() int64 {
-	return int64(mapSlack*(unsafe.Sizeof(t)+unsafe.Sizeof(ThreadID(0))+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}))) + int64(len(t.Name))
+	size := unsafe.Sizeof(t) + unsafe.Sizeof(ThreadID(0)) + unsafe.Sizeof(t.Name) + unsafe.Sizeof(twins{})
+	return int64(mapSlack*size) + int64(len(t.Name))
 }
 
 // leftOutFrame returns the frame that stands for those left out. There is always room for it.

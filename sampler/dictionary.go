@@ -47,7 +47,7 @@ type ThreadInfo struct {
 	// Name is Thread#name as valid UTF-8; "" when the thread has none (HasName distinguishes nil from "").
 	Name    string
 	HasName bool
-	// Twin is the number of the thread among those of its name, from 1 on, in the order in which they were seen. Zero
+	// Twin is the number of the thread among the threads of its name, from 1 on, in the order of their appearance. Zero
 	// means that no other thread has had the name. A Dictionary gives it.
 	Twin   uint32
 	Main   bool

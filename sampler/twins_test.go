@@ -23,8 +23,8 @@ func TestTwinsHaveNumbers(t *testing.T) {
 	set(5, "worker-1", 0)
 	set(2, "processor", 0)
 	set(3, "processor", 0) // known already
-	for id, name := range map[ThreadID]string{1: "processor 1", 3: "processor 2", 2: "processor 3", 4: "worker-1 (1)", 5: "worker-1 (2)"} {
-		want(id, name)
+	for id, name := range []string{1: "processor 1", 3: "processor 2", 2: "processor 3", 4: "worker-1 (1)", 5: "worker-1 (2)"} {
+		want(ThreadID(id), name)
 	}
 	set(3, "processor", 7)
 	d.evict(0, 8)

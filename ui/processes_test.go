@@ -401,7 +401,7 @@ func TestFindingsEndWithTheirProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesHaveTheirPartInTheirNames: a cluster's processes are told apart everywhere, also where there is little room.
+// TestProcessesHaveTheirPartInTheirNames: the processes of a cluster have different names, also on a small screen.
 func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	c := new(cluster)
 	quiet := func(seed uint64) *demosource.Source {
@@ -409,7 +409,8 @@ func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	}
 	c.add(0, &renamed{Source: quiet(1), pid: 4240, title: "puma", part: "master"})
 	c.add(4240, &renamed{Source: quiet(2), pid: 4241, title: "puma", part: "w0"})
-	c.add(4240, &renamed{Source: demosource.New(demosource.Options{Length: 20 * time.Second}), pid: 4242, title: "puma", part: "w1"})
+	hogged := demosource.New(demosource.Options{Length: 20 * time.Second})
+	c.add(4240, &renamed{Source: hogged, pid: 4242, title: "puma", part: "w1"})
 	c.add(0, &renamed{Source: quiet(3), pid: 4243, title: "sidekiq", part: "[3 of 5 busy] quiet"})
 	played, err := play(c)
 	if err != nil {

@@ -25,7 +25,7 @@ func newStore(src sampler.Source, o scene.Options) (*store.Store, error) {
 // ErrNoSource is returned by Run without a Source.
 var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
-// ErrBelow is returned by Run when the user wants to see the processes below that of the Source, too (Options.Below).
+// ErrBelow is returned by Run when the user wants to see the processes below the target, too (Options.Below).
 var ErrBelow = errors.New("the processes below are to be watched")
 
 // Run shows a Source until the user quits or ctx ends. It then returns nil, also if the target has ended. It returns an

@@ -38,7 +38,9 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 		n.Finish()
 	}
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(x, y *Incident) int { return cmp.Compare(y.stat.Process.CPUNS, x.stat.Process.CPUNS) })
+	slices.SortStableFunc(list, func(x, y *Incident) int {
+		return cmp.Compare(y.stat.Process.CPUNS, x.stat.Process.CPUNS)
+	})
 	var all [][]byte
 	for _, n := range list {
 		data, err := n.data(maxIncidentBytes / len(list))

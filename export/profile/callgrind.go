@@ -95,7 +95,8 @@ func writeCallgrindPart(out *bufio.Writer, m Measured, part, of int, names callg
 	for _, e := range m.Ordered(false, false) {
 		c.add(&e)
 	}
-	fmt.Fprintf(out, "version: 1\ncreator: ddtop\npid: %d\ncmd: %s\n", m.Process.PID, callgrindName(report.ProgramName(m.Process)))
+	name := callgrindName(report.ProgramName(m.Process))
+	fmt.Fprintf(out, "version: 1\ncreator: ddtop\npid: %d\ncmd: %s\n", m.Process.PID, name)
 	if of > 1 {
 		fmt.Fprintf(out, "part: %d\n", part)
 	}

@@ -240,11 +240,11 @@ sleep
 	wantFinding(t, pid, "db_slow", "127.0.0.1:"+port)
 }
 
-// TestNamesOfRealServers: Puma's master and workers, Sidekiq with its jobs, and Sidekiq's threads, which all have one name.
+// TestNamesOfRealServers: Puma's workers, Sidekiq with its jobs, and Sidekiq's threads, which all have one name.
 func TestNamesOfRealServers(t *testing.T) {
 	rubytest.Long(t)
 	row := func(pid int) string { return psRow(t, run(t, "ps").out, pid) }
-	puma := servertest.StartRack(t, "puma cluster", "app")
+	puma := servertest.StartRack(t, "puma cluster", "plain")
 	var numbers []string
 	for _, pid := range puma.PIDs {
 		numbers = append(numbers, row(pid)[strings.Index(row(pid), "puma"):])

@@ -183,7 +183,9 @@ func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) erro
 // incidentPage writes the page of an incident.
 type incidentPage struct{}
 
-func (incidentPage) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (*page.Incident, string, error) {
+func (incidentPage) measure(
+	ctx context.Context, src sampler.Source, length time.Duration, j *job,
+) (*page.Incident, string, error) {
 	n := page.NewIncident(src.Process(), src.Dictionary(), j.rules)
 	note, err := run.SampleFor(ctx, src, length, n.Feed)
 	n.Finish()
@@ -203,9 +205,10 @@ func (p incidentPage) write(ctx context.Context, src sampler.Source, j *job) err
 func (incidentPage) checkGroup(string, *job) error { return nil }
 
 func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
-	list, err := run.MeasureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (*page.Incident, string, error) {
+	measure := func(ctx context.Context, src sampler.Source, left time.Duration) (*page.Incident, string, error) {
 		return p.measure(ctx, src, left, j)
-	})
+	}
+	list, err := run.MeasureGroup(ctx, g, j.length, j.std, measure)
 	if err != nil {
 		return err
 	}

@@ -85,8 +85,12 @@ func TestNameOfACluster(t *testing.T) {
 	name := unlike(t, "fleet")
 	p := namedCluster(t, name)
 	said := "process " + strconv.Itoa(p.PID) + ": " + name + " master and 2 processes below it"
-	processes := []string{"── " + name + " master  pid " + strconv.Itoa(p.PID) + " ──", "── " + name + " w0  pid ", "── " + name + " w1  pid "}
-	for _, args := range [][]string{{"dump", name}, {"stat", name, "-d", "0.3"}, {"stat", "haddock", name, "-d", "0.3", "--children"}} {
+	processes := []string{
+		"── " + name + " master  pid " + strconv.Itoa(p.PID) + " ──", "── " + name + " w0  pid ", "── " + name + " w1  pid ",
+	}
+	for _, args := range [][]string{
+		{"dump", name}, {"stat", name, "-d", "0.3"}, {"stat", "haddock", name, "-d", "0.3", "--children"},
+	} {
 		r := run(t, args...)
 		r.want(t, 0, said)
 		for _, want := range processes {
@@ -127,7 +131,8 @@ func TestProcessesOfOneName(t *testing.T) {
 	p, other := namedCluster(t, name), namedCluster(t, name)
 	pid := strconv.Itoa(p.PID)
 	r := run(t, "stat", name)
-	r.want(t, 2, "6 Ruby processes have", pid+" "+name+" master", "(below "+pid+")", strconv.Itoa(other.PID)+" "+name+" master", "ddtop stat "+name+" --children")
+	r.want(t, 2, "6 Ruby processes have", pid+" "+name+" master", "(below "+pid+")",
+		strconv.Itoa(other.PID)+" "+name+" master", "ddtop stat "+name+" --children")
 	if r.out != "" || strings.Count(r.err, " (below ") != 4 {
 		t.Errorf("it printed %q, %q", r.out, r.err)
 	}
@@ -191,7 +196,8 @@ func TestListIsATree(t *testing.T) {
 	}, "the busy worker takes CPU time")
 	for i, want := range []string{name + " master", name + " w1", name + " w0"} {
 		x := list[i]
-		if x.Name != want || x.RSSBytes == nil || *x.RSSBytes < 1<<20 || i > 0 && (x.PPID != p.PID || x.Worker == nil || *x.Worker != 2-i) {
+		placed := i == 0 || x.PPID == p.PID && x.Worker != nil && *x.Worker == 2-i
+		if x.Name != want || x.RSSBytes == nil || *x.RSSBytes < 1<<20 || !placed {
 			t.Errorf("%d: %+v, want %s", i, x, want)
 		}
 	}

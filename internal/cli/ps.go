@@ -61,8 +61,8 @@ func newPs(std run.Streams) *cobra.Command {
 		Short: "List the Ruby processes of this machine",
 		Long: `List the Ruby processes of this machine, and why ddtop cannot read those it cannot read. Only the program's name is
 shown, because arguments can hold secrets. CPU is measured for half a second. The list is sorted by CPU, and each
-process is followed by those below it: a master by its workers. A process that waits for a disk may not answer within a second. It is
-listed if its name or its program is a Ruby's.`,
+process is followed by those below it: a master by its workers. A process that waits for a disk may not answer within
+a second. It is listed if its name or its program is a Ruby's.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := attach.List(cmd.Context())
@@ -101,7 +101,7 @@ func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact
 	return asTree(ps)
 }
 
-// asTree sorts processes by CPU time, those that belong together by their sum, and puts those below a process behind it.
+// asTree sorts processes by CPU time, and puts the processes below a process behind it. A process counts with all below.
 func asTree(ps []psProcess) []psProcess {
 	listed := make(map[int]bool, len(ps))
 	for i := range ps {
@@ -237,6 +237,7 @@ func psRow(p psProcess) string {
 		program = strings.Repeat("  ", min(p.depth, maxDepth)-1) + "└ " + program
 	}
 	return strings.Join([]string{
-		strconv.Itoa(p.PID), share, memory, flamegraph.Printable(version), strconv.Itoa(p.Threads), flamegraph.Printable(p.User), readable, flamegraph.Printable(program),
+		strconv.Itoa(p.PID), share, memory, flamegraph.Printable(version), strconv.Itoa(p.Threads),
+		flamegraph.Printable(p.User), readable, flamegraph.Printable(program),
 	}, "\t")
 }

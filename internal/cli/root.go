@@ -15,9 +15,9 @@ const rootLong = `ddtop attaches from outside to a running Ruby process. It show
 the Global VM Lock (GVL), which threads wait for it, and where the time goes. It installs nothing in the process. It
 writes to the process only with --exact, by way of the kernel, and stops it only with --pause.
 
-  ddtop PID, ddtop NAME   open the screen for a process, by its PID (also -p PID) or by a part of its name
-                          or command line; dump, stat and record take them too
-  ddtop puma --children   also show all Ruby processes below it, including those that start later
+  ddtop PID, ddtop NAME   open the screen for a process, by its PID (also -p PID) or by a part of its name or command
+                          line, or for a cluster of that name; dump, stat and record take them too
+  ddtop PID --children    also show all Ruby processes below it, including those that start later
   ddtop                   choose a process from a list; if there is only one, attach to it
   ddtop -- ruby app.rb    start a program and watch it from the moment its VM is up; exit with its exit code
   ddtop demo              watch a bundled program

@@ -115,7 +115,7 @@ type shown struct {
 	replay bool
 	// exact switches exact mode on and off; nil: it can't be had.
 	exact ui.ExactSwitch
-	// below: the caller goes on with the processes below that of the source if show returns ui.ErrBelow.
+	// below reports that the caller shows the processes below the source, too, if show returns ui.ErrBelow.
 	below bool
 	// against is another recording that it is compared with; nil: none.
 	against *ui.Against
@@ -169,7 +169,8 @@ func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
 	return ui.Options{
 		Window: f.window.Value, History: f.history.Value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.Redactor(), Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.Value,
-		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Below: s.below, Input: std.In, Output: std.Out,
+		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Below: s.below,
+		Input: std.In, Output: std.Out,
 		Suspend: canSuspend(),
 	}
 }

@@ -172,8 +172,8 @@ func CutLeft(s string, w int) string {
 	return "…"
 }
 
-// CutName shortens the name of a thread or a process to at most w columns. What tells it from its twins stands at its
-// end, so a name that ends in a number keeps that, with the word before it if it has room: "puma…tp 003".
+// CutName shortens the name of a thread or a process to at most w columns. The number at its end stays, because only
+// the number tells it from its twins. The word before the number stays if there is room: "puma…tp 003".
 func CutName(s string, w int) string {
 	s = Clean(s)
 	switch {
