@@ -185,8 +185,8 @@ func TestPartOfATitle(t *testing.T) {
 
 func TestMastersAreFound(t *testing.T) {
 	list := []Candidate{
-		{PID: 1, Title: "puma"}, {PID: 2, PPID: 1, Title: "puma", Part: "w0"}, {PID: 3, PPID: 2, Title: "puma", Part: "w1"},
-		{PID: 4, Title: "foreman"}, {PID: 5, PPID: 4, Title: "puma", Part: "w0"}, {PID: 6, Title: "puma"},
+		{PID: 1, Title: "puma"}, {PID: 2, PPID: 1, Title: "puma", Part: "w0"},
+		{PID: 3, PPID: 2, Title: "puma", Part: "w1"}, {PID: 4, Title: "foreman"}, {PID: 5, PPID: 4, Title: "puma", Part: "w0"}, {PID: 6, Title: "puma"},
 	}
 	findMasters(list)
 	for i, want := range []string{MasterPart, "w0", "w1", "", "w0", ""} {

@@ -116,9 +116,9 @@ var (
 	partTitles    = []string{MasterPart, "mold", "monitor"}
 )
 
-// partOf returns the part that a process has in a service by its own title: "w0" is the worker with the number 0. now is
-// what the title says of the moment: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both are "" if the
-// program has left its arguments as they were.
+// partOf returns the part that a process has in a service by its own title: "w0" is the worker with the number 0. now
+// is what the title says of the moment: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both are ""
+// if the program has left its arguments as they were.
 func partOf(args []string) (part, now string) {
 	if len(args) != 1 || !strings.Contains(args[0], " ") {
 		return "", ""

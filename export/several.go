@@ -81,7 +81,8 @@ func sumUp(list []ProcessStat) Sum {
 // row is the line of the table of processes. Shares of a GVL and quantiles do not add up.
 func (s *Sum) row() []string {
 	return []string{"all " + units.Plural(s.Processes, "process", "processes"), "", "", strconv.Itoa(s.Threads), "",
-		fmt.Sprintf("%.2f", s.WaitingMean), "", units.Percent(s.CPUShare), "", units.FineBytes(s.RSSBytes), units.Plural(s.Findings, "finding", "findings")}
+		fmt.Sprintf("%.2f", s.WaitingMean), "", units.Percent(s.CPUShare), "", units.FineBytes(s.RSSBytes),
+		units.Plural(s.Findings, "finding", "findings")}
 }
 
 // severalJSON is the document of `stat --json` and `dump --json` with several processes.

@@ -62,7 +62,7 @@ func (n *Incident) data(limit int) ([]byte, error) {
 		case out.Len() <= limit:
 			return out.Bytes(), nil
 		case part <= leastIncident:
-			return nil, fmt.Errorf("page of pid %d: what there is takes %d bytes, and %d are the limit: record for less long",
+			return nil, fmt.Errorf("page of pid %d: its data take %d bytes, and %d are the limit: record for less long",
 				n.process.PID, out.Len(), limit)
 		}
 	}

@@ -76,8 +76,8 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	return t.choose(cmd, list, found, words, std, look)
 }
 
-// sayChosen reports which process of a list was found by its name, or because there is no other. It also reports how many
-// processes below it are measured, too.
+// sayChosen reports which process of a list was found by its name, or because there is no other. It also reports how
+// many processes below it are measured, too.
 func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.Streams) {
 	why := ""
 	if len(list) == 1 {

@@ -86,7 +86,8 @@ func TestNameOfACluster(t *testing.T) {
 	p := namedCluster(t, name)
 	said := "process " + strconv.Itoa(p.PID) + ": " + name + " master and 2 processes below it"
 	processes := []string{
-		"── " + name + " master  pid " + strconv.Itoa(p.PID) + " ──", "── " + name + " w0  pid ", "── " + name + " w1  pid ",
+		"── " + name + " master  pid " + strconv.Itoa(p.PID) + " ──",
+		"── " + name + " w0  pid ", "── " + name + " w1  pid ",
 	}
 	for _, args := range [][]string{
 		{"dump", name}, {"stat", name, "-d", "0.3"}, {"stat", "haddock", name, "-d", "0.3", "--children"},

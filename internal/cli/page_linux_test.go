@@ -176,8 +176,8 @@ func TestPageOfSeveralProcessesInBrowser(t *testing.T) {
 			e.value = "1";
 			e.dispatchEvent(new Event("change"));
 		})()`)
-		b.until(`document.documentElement.getAttribute("data-ready") === "1" && document.querySelector("h1").textContent.endsWith(` +
-			quoted(fmt.Sprintf("[%d]", c.first)) + `)`)
+		b.until(`document.documentElement.getAttribute("data-ready") === "1" &&
+			document.querySelector("h1").textContent.endsWith(` + quoted(fmt.Sprintf("[%d]", c.first)) + `)`)
 		b.until(`document.querySelector("#process").value === "1"`)
 		if hash, _ := b.js("location.hash").(string); !strings.Contains(hash, "process=1") {
 			t.Errorf("the address has %q", hash)

@@ -101,7 +101,8 @@ func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact
 	return asTree(ps)
 }
 
-// asTree sorts processes by CPU time, and puts the processes below a process behind it. A process counts with all below.
+// asTree sorts processes by CPU time, and puts the processes below a process behind it. A process counts with all
+// below.
 func asTree(ps []psProcess) []psProcess {
 	listed := make(map[int]bool, len(ps))
 	for i := range ps {
