@@ -13,7 +13,15 @@ type Candidate struct {
 	// it is not known.
 	CPU     time.Duration
 	Started time.Time
-	User    string
+	// ReadAt is when CPU was read, startTicks the start by the kernel's clock.
+	ReadAt     time.Time
+	startTicks uint64
+	User       string
+	// RSSBytes is the memory that it has resident. Zero means that the kernel did not say.
+	RSSBytes int64
+	// Part is the part of the process in a service, by its own title: "w0" of a worker, MasterPart, "" for most. Now is
+	// what the title says of now, "[3 of 5 busy]".
+	Part, Now string
 	// Title is the program's name without its arguments, Arguments the whole command line, which may hold secrets.
 	Title     string
 	Arguments []string

@@ -121,6 +121,21 @@ func processNames() ([]string, error) {
 	return names, err
 }
 
+// PartOf returns the title of a process and its part in a service: see Candidate.
+func PartOf(pid int) (title, part string, err error) {
+	p, err := openProcess(pid)
+	if err != nil {
+		return "", "", err
+	}
+	args, err := p.CommandLine()
+	p.letGo(err)
+	if err != nil {
+		return "", "", err
+	}
+	part, _ = partOf(args)
+	return titleOf(args, p.stat.Comm), part, nil
+}
+
 // titleText is a process's command line, or what it has put in its place, and its age; titleEvery and more where that can't be told.
 func titleText(pid int) (title string, age time.Duration, err error) {
 	age = titleGrowth * titleEvery

@@ -101,6 +101,7 @@ func List(ctx context.Context) ([]Candidate, error) {
 				}
 			}
 			slices.SortFunc(out, func(a, b Candidate) int { return a.PID - b.PID })
+			findMasters(out)
 			return out, nil
 		}
 	}
@@ -164,11 +165,30 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 
 // candidate is what is known of a process without looking into it.
 func (p *facts) candidate() Candidate {
-	c := Candidate{PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(), CPU: time.Duration(p.stat.CPUTicks) * clockTick}
+	c := Candidate{
+		PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(),
+		CPU: time.Duration(p.stat.CPUTicks) * clockTick, ReadAt: p.opened, startTicks: p.stat.StartTicks,
+		RSSBytes: p.stat.RSSPages * int64(os.Getpagesize()),
+	}
 	if at, err := p.StartedAt(); err == nil {
 		c.Started = at
 	}
 	return c
+}
+
+// CPUShare is the CPU time that the process has taken since it was listed, in CPUs. ok is false if it has ended.
+func (c *Candidate) CPUShare() (share float64, ok bool) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.PID), "stat"))
+	if err != nil {
+		return 0, false
+	}
+	now := time.Now()
+	s, err := parseStat(text)
+	if err != nil || s.StartTicks != c.startTicks || s.ended() || !now.After(c.ReadAt) {
+		return 0, false
+	}
+	took := time.Duration(s.CPUTicks)*clockTick - c.CPU
+	return max(took, 0).Seconds() / now.Sub(c.ReadAt).Seconds(), true
 }
 
 // versions remembers the release of each file with a Ruby in it: the many workers of a server share one.
@@ -234,6 +254,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 	}
 	c := p.candidate()
 	c.Title, c.Arguments = titleOf(args, p.stat.Comm), args
+	c.Part, c.Now = partOf(args)
 	maps, err := p.askProc("maps")
 	if err != nil || len(maps) == 0 {
 		if err != nil && !isGone(err) && (errors.Is(err, ErrNoAnswer) || isExhausted(err) || looksLikeRuby(args, p.stat.Comm)) {

@@ -25,6 +25,9 @@ func FindRubies(p *Process) ([]*Module, error) { return nil, linuxOnly(p.pid) }
 // List fails with ErrLinuxOnly.
 func List(context.Context) ([]Candidate, error) { return nil, ErrLinuxOnly }
 
+// CPUShare is false: nothing is known.
+func (c *Candidate) CPUShare() (share float64, ok bool) { return 0, false }
+
 // Finder finds processes by their titles: on Linux only.
 type Finder struct {
 	// Only says which processes may be found at all.
@@ -59,6 +62,12 @@ func (p *Process) User() string { return "" }
 
 // Title is "": nothing is known.
 func (p *Process) Title() string { return "" }
+
+// Part fails with ErrLinuxOnly.
+func (p *Process) Part() (part, now string, err error) { return "", "", linuxOnly(p.pid) }
+
+// PartOf fails with ErrLinuxOnly.
+func PartOf(pid int) (title, part string, err error) { return "", "", linuxOnly(pid) }
 
 // StartTicks is 0: nothing is known.
 func (p *Process) StartTicks() uint64 { return 0 }

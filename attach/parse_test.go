@@ -159,6 +159,43 @@ func TestTitleHoldsNoArguments(t *testing.T) {
 	}
 }
 
+func TestPartOfATitle(t *testing.T) {
+	for _, test := range []struct{ title, part, now string }{
+		{"puma 6.4.0 (tcp://worker 7:3000) [worker 8]", "", ""},
+		{"puma: cluster worker 0: 17 [worker 8]", "w0", ""},
+		{"puma: cluster worker 12: 17", "w12", ""},
+		{"unicorn master -c config.rb", "master", ""},
+		{"unicorn worker[3] -c config.rb", "w3", ""},
+		{"pitchfork (gen:2) worker[1] - requests: 17", "w1", ""},
+		{"pitchfork (gen:2) mold", "mold", ""},
+		{"sidekiq 6.4.1 shop [3 of 5 busy]", "", "[3 of 5 busy]"},
+		{"sidekiq 6.4.1 master [0 of 5 busy] stopping", "", "[0 of 5 busy] quiet"},
+		{"app worker[12345678901]", "", ""},
+		{"puma", "", ""},
+	} {
+		part, now := partOf([]string{test.title})
+		if part != test.part || now != test.now {
+			t.Errorf("%q has the part %q and %q, want %q and %q", test.title, part, now, test.part, test.now)
+		}
+	}
+	if part, now := partOf([]string{"ruby", "app.rb", "worker 3"}); part != "" || now != "" {
+		t.Errorf("arguments make the part %q and %q", part, now)
+	}
+}
+
+func TestMastersAreFound(t *testing.T) {
+	list := []Candidate{
+		{PID: 1, Title: "puma"}, {PID: 2, PPID: 1, Title: "puma", Part: "w0"},
+		{PID: 3, PPID: 2, Title: "puma", Part: "w1"}, {PID: 4, Title: "foreman"}, {PID: 5, PPID: 4, Title: "puma", Part: "w0"}, {PID: 6, Title: "puma"},
+	}
+	findMasters(list)
+	for i, want := range []string{MasterPart, "w0", "w1", "", "w0", ""} {
+		if list[i].Part != want {
+			t.Errorf("process %d has the part %q, want %q", list[i].PID, list[i].Part, want)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	for name, want := range map[string]bool{"ruby": true, "ruby3.1": true, "ruby27": true, "ruby-3.4.9": true, "jruby": false, "rubyfmt": false, "": false} {
 		if mapped.IsRubyName(name) != want {

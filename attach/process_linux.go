@@ -342,6 +342,16 @@ func (p *facts) Title() string {
 	return titleOf(args, p.stat.Comm)
 }
 
+// Part returns the part of the process in a service, and what it does now, both by its own title: see Candidate.
+func (p *facts) Part() (part, now string, err error) {
+	args, err := p.CommandLine()
+	if err != nil {
+		return "", "", err
+	}
+	part, now = partOf(args)
+	return part, now, nil
+}
+
 // Maps reads the mappings.
 func (p *facts) Maps() ([]Mapping, error) {
 	text, err := p.askProc("maps")

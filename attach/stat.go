@@ -17,6 +17,8 @@ type processStat struct {
 	Threads int
 	// CPUTicks is the CPU time in user and kernel mode, StartTicks the start since boot; both in clock ticks.
 	CPUTicks, StartTicks uint64
+	// RSSPages is the resident memory in pages. Zero means that the text has no such field.
+	RSSPages int64
 }
 
 // ended reports whether the task has ended and only its number is left.
@@ -66,6 +68,10 @@ func parseStat(text []byte) (processStat, error) {
 	}
 	if s.StartTicks, err = strconv.ParseUint(string(f[22-3]), 10, 64); err != nil {
 		return s, fmt.Errorf("field 22, the start time: %w", err)
+	}
+	const rss = 24
+	if len(f) > rss-3 {
+		s.RSSPages = max(int64(atoi(f[rss-3])), 0)
 	}
 	return s, nil
 }

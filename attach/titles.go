@@ -3,7 +3,9 @@ package attach
 import (
 	"bytes"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ddtop/ddtop/attach/mapped"
@@ -100,4 +102,63 @@ func scriptOf(args []string) string {
 		}
 	}
 	return ""
+}
+
+// MasterPart is the part of a process that has workers below it.
+const MasterPart = "master"
+
+// What programs say in their titles of their part in a service. Puma: "puma: cluster worker 0: 4242 [shop]". Unicorn:
+// "unicorn worker[0] -D". Pitchfork: "pitchfork (gen:0) mold". Sidekiq: "sidekiq 6.4.1 shop [3 of 5 busy] stopping".
+var (
+	parenthesised = regexp.MustCompile(`\([^)]*\)`)
+	workerTitle   = regexp.MustCompile(`\bworker(?:\[|[ :#]+)(\d{1,4})\b`)
+	busyTitle     = regexp.MustCompile(`\[(\d+ of \d+ busy)\]( stopping)?$`)
+	partTitles    = []string{MasterPart, "mold", "monitor"}
+)
+
+// partOf returns the part that a process has in a service by its own title: "w0" is the worker with the number 0. now
+// is what the title says of the moment: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both are ""
+// if the program has left its arguments as they were.
+func partOf(args []string) (part, now string) {
+	if len(args) != 1 || !strings.Contains(args[0], " ") {
+		return "", ""
+	}
+	text := strings.TrimRight(parenthesised.ReplaceAllString(args[0], ""), " ")
+	if m := busyTitle.FindStringSubmatch(text); m != nil {
+		now = "[" + m[1] + "]"
+		if m[2] != "" {
+			now += " quiet"
+		}
+	}
+	// What stands in brackets behind a blank is the name of an application.
+	text, _, _ = strings.Cut(text, " [")
+	if m := workerTitle.FindStringSubmatch(text); m != nil {
+		return "w" + m[1], now
+	}
+	if words := strings.Fields(text); len(words) > 1 && slices.Contains(partTitles, words[1]) {
+		part = words[1]
+	}
+	return part, now
+}
+
+// WorkerNumber is the number of the worker that has a part. ok is false for all other parts.
+func WorkerNumber(part string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(part, "w")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil
+}
+
+// findMasters gives the processes of a list that have workers of the same name below them the part of a master.
+func findMasters(list []Candidate) {
+	at := make(map[int]*Candidate, len(list))
+	for i := range list {
+		at[list[i].PID] = &list[i]
+	}
+	for i := range list {
+		parent := at[list[i].PPID]
+		_, worker := WorkerNumber(list[i].Part)
+		if worker && parent != nil && parent.Part == "" && parent.Title == list[i].Title {
+			parent.Part = MasterPart
+		}
+	}
 }

@@ -18,6 +18,10 @@ const dumpTime = "2006-01-02T15:04:05.000000000Z07:00"
 type Dump struct {
 	report.Dump
 
+	// program is what people call the process, fullNames what they call its threads (sampler.ThreadInfo.FullName).
+	program   string
+	fullNames map[sampler.ThreadID]string
+
 	texts []string // the states in words, parallel to Threads
 	// sinceNS is when the states began as far as seen, and lasted for how long, in the words of texts; parallel to Threads.
 	// leastNS is for how long they are known to have lasted.
@@ -31,7 +35,7 @@ type Dump struct {
 // NewDump builds a thread dump of one sample, of stack depth. states are the verdicts on s.Threads and parallel to
 // them; a thread without one is "unknown". The Dump keeps nothing of s.
 func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, states []gvl.ThreadState) *Dump {
-	d := &Dump{Dump: report.Dump{
+	d := &Dump{program: ProgramName(p), fullNames: make(map[sampler.ThreadID]string), Dump: report.Dump{
 		PID: p.PID, Title: p.Title,
 		Ruby:        report.DumpRuby{Version: p.RubyVersion, Description: p.RubyDescription, JIT: report.TextOrNil(p.JIT)},
 		Time:        p.WallTime(s.TimeNS).Format(dumpTime),
@@ -54,6 +58,9 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 	for i := range s.Threads {
 		all[i] = verdict(i)
 		d.Threads = append(d.Threads, dumpThread(&s.Threads[i], all[i], dict))
+		if info, ok := dict.Thread(s.Threads[i].ID); ok && info.HasName {
+			d.fullNames[s.Threads[i].ID] = info.FullName()
+		}
 		d.texts = append(d.texts, stateText(all[i], dict))
 		d.sinceNS, d.lasted = append(d.sinceNS, all[i].SinceNS), append(d.lasted, all[i].Lasted().Prose())
 		d.leastNS = append(d.leastNS, all[i].LeastNS())

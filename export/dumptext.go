@@ -41,11 +41,7 @@ func (t *dumpText) printf(format string, args ...any) { fmt.Fprintf(&t.b, format
 
 func (t *dumpText) head() {
 	d := t.d
-	title := d.Title
-	if title == "" {
-		title = "ruby"
-	}
-	t.printf("%s  %s, pid %d, %s\n", d.Time, flamegraph.Printable(title), d.PID, units.Plural(len(d.Threads), "thread", "threads"))
+	t.printf("%s  %s, pid %d, %s\n", d.Time, d.program, d.PID, units.Plural(len(d.Threads), "thread", "threads"))
 	ruby := d.Ruby.Description
 	if ruby == "" {
 		ruby = "ruby " + d.Ruby.Version
@@ -129,8 +125,8 @@ func (t *dumpText) name(id sampler.ThreadID) string {
 	if i, ok := t.threads[id]; ok {
 		th := &t.d.Threads[i]
 		switch {
-		case th.Name != nil && *th.Name != "":
-			return fmt.Sprintf("%q #%d", flamegraph.Printable(*th.Name), id)
+		case t.d.fullNames[id] != "":
+			return fmt.Sprintf("%q #%d", flamegraph.Printable(t.d.fullNames[id]), id)
 		case th.Main:
 			return fmt.Sprintf("main #%d", id)
 		}

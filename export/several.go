@@ -30,6 +30,33 @@ type ProcessDump struct {
 	Dump    *Dump
 }
 
+// sumUp adds up what was measured of several processes.
+func sumUp(list []ProcessStat) report.Sum {
+	out := report.Sum{Processes: len(list)}
+	for i := range list {
+		s := &list[i].Stat
+		out.Threads += len(s.Threads)
+		out.RSSBytes += s.Process.RSSBytes
+		out.Findings += len(s.Findings)
+		if s.Process.SpanNS > 0 {
+			out.CPUShare += float64(s.Process.CPUNS) / float64(s.Process.SpanNS)
+		}
+		if s.Quality.Lacks.States == nil {
+			for _, g := range s.GVL {
+				out.WaitingMean += g.WaitingMean
+			}
+		}
+	}
+	return out
+}
+
+// sumRow is the line of the table of processes. Shares of a GVL and quantiles do not add up.
+func sumRow(s report.Sum) []string {
+	return []string{"all " + units.Plural(s.Processes, "process", "processes"), "", "", strconv.Itoa(s.Threads), "",
+		fmt.Sprintf("%.2f", s.WaitingMean), "", units.Percent(s.CPUShare), "", units.FineBytes(s.RSSBytes),
+		units.Plural(s.Findings, "finding", "findings")}
+}
+
 // The kernel knows a process's start to 10 ms; its end is seen at a look at the processes.
 const (
 	startFormat = "2006-01-02T15:04:05.00Z07:00"
@@ -42,7 +69,8 @@ func children(list []sampler.Relative) []report.Child {
 		if r.Root {
 			continue
 		}
-		c := report.Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: report.TextOrNil(r.Why)}
+		c := report.Child{PID: r.PID, Parent: r.Parent, Title: r.Title, Part: report.TextOrNil(r.Part),
+			Start: r.StartedAt.Format(startFormat), Sampled: r.Source != nil, Why: report.TextOrNil(r.Why)}
 		if !r.EndedAt.IsZero() {
 			c.Ended = report.TextOrNil(r.EndedAt.Format(endFormat))
 		}
@@ -61,7 +89,8 @@ func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relativ
 		}
 		objects = append(objects, b.Bytes())
 	}
-	return WriteJSON(w, report.Several{Processes: objects, Children: children(relatives), Forgotten: forgotten})
+	all := sumUp(list)
+	return WriteJSON(w, report.Several{All: &all, Processes: objects, Children: children(relatives), Forgotten: forgotten})
 }
 
 // WriteDumpsJSON writes the JSON of `ddtop dump` with several processes.
@@ -77,6 +106,9 @@ func WriteDumpsJSON(w io.Writer, list []ProcessDump, relatives []sampler.Relativ
 func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, forgotten int) error {
 	var b strings.Builder
 	rows := [][]string{{"program", "pid", "ruby", "threads", "GVL", "waiting", "p99", "CPU", "GC", "RSS", "worst finding"}}
+	if all := sumUp(list); len(list) > 1 {
+		rows = append(rows, sumRow(all))
+	}
 	for i := range list {
 		rows = append(rows, processRow(&list[i]))
 	}
@@ -121,8 +153,8 @@ func WriteDumps(w io.Writer, list []ProcessDump, relatives []sampler.Relative, f
 
 // ProgramName is the program's name, printable.
 func ProgramName(p sampler.Process) string {
-	if p.Title != "" {
-		return flamegraph.Printable(p.Title)
+	if name := p.Name(); name != "" {
+		return flamegraph.Printable(name)
 	}
 	return "ruby"
 }

@@ -53,6 +53,37 @@ func TestTextsOfSeveralProcesses(t *testing.T) {
 	}
 }
 
+// TestStatsAddUp: the first row is what all processes took together; what does not add up is left out.
+func TestStatsAddUp(t *testing.T) {
+	one := func(pid int, cpu, rss int64) ProcessStat {
+		s := report.Stat{PID: pid, DurationNS: 1e9, Threads: make([]report.StatThread, 3),
+			Findings: []report.StatFinding{{Severity: "warn", Title: "slow"}},
+			GVL:      []report.StatGVL{{HeldShare: .5, WaitingMean: .75}}}
+		s.Process.SpanNS, s.Process.CPUNS, s.Process.RSSBytes = 1e9, cpu, rss
+		return ProcessStat{sampler.Process{PID: pid, Title: "puma", Part: "w0"}, s}
+	}
+	list := []ProcessStat{one(11, 5e8, 50e6), one(12, 25e7, 40e6)}
+	var b bytes.Buffer
+	if err := WriteStats(&b, list, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	row := strings.Fields(strings.Split(b.String(), "\n")[1])
+	if got := strings.Join(row, " "); got != "all 2 processes 6 1.50 75 % 90.0 MB 2 findings" {
+		t.Errorf("%q", got)
+	}
+	if !strings.Contains(b.String(), "── puma w0  pid 11 ──") {
+		t.Errorf("the worker has no number:\n%s", b.String())
+	}
+	b.Reset()
+	if err := WriteStatsJSON(&b, list, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ All report.Sum }
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.All != (report.Sum{Processes: 2, Threads: 6, CPUShare: .75, WaitingMean: 1.5, RSSBytes: 90e6, Findings: 2}) {
+		t.Errorf("%+v (%v)", got.All, err)
+	}
+}
+
 // TestDumpsOfSeveralProcesses: each dump stands under its process's name, an empty line apart, and those that could not be
 // read below.
 func TestDumpsOfSeveralProcesses(t *testing.T) {

@@ -262,8 +262,8 @@ func statThreads(b *strings.Builder, s report.Stat) {
 func statName(t *report.StatThread) string {
 	name := fmt.Sprintf("#%d", t.ID)
 	switch {
-	case t.Name != nil && *t.Name != "":
-		name = flamegraph.Printable(*t.Name)
+	case t.FullName != "":
+		name = flamegraph.Printable(t.FullName)
 	case t.Main:
 		name = "main"
 	}

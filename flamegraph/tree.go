@@ -69,6 +69,27 @@ type Node struct {
 	Children []*Node
 }
 
+// Joined returns one tree of several: what is under their roots stands under one root. Their options must differ in
+// Root alone. It takes the nodes of the trees, which callers must not use afterwards.
+func Joined(list []*Tree) *Tree {
+	t := list[0]
+	for _, x := range list[1:] {
+		t.FromNS, t.ToNS = min(t.FromNS, x.FromNS), max(t.ToNS, x.ToNS)
+		t.Nodes, t.MaxDepth = t.Nodes+x.Nodes-1, max(t.MaxDepth, x.MaxDepth)
+		t.Samples, t.Cut, t.Excluded = t.Samples+x.Samples, t.Cut+x.Cut, t.Excluded+x.Excluded
+		t.Root.Self, t.Root.Total = t.Root.Self+x.Root.Self, t.Root.Total+x.Root.Total
+		for s := range x.Root.StateTotal {
+			t.Root.StateTotal[s] += x.Root.StateTotal[s]
+			t.Root.StateSelf[s] += x.Root.StateSelf[s]
+		}
+		for _, n := range x.Root.Children {
+			n.Parent = t.Root
+			t.Root.Children = append(t.Root.Children, n)
+		}
+	}
+	return t
+}
+
 // IsFrame reports whether a node is a function, and not what stands for a thread or for several functions.
 func (n *Node) IsFrame() bool { return n.Kind == FrameNode || n.Kind == LeafNode }
 

@@ -21,7 +21,7 @@ func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	switch {
 	case info.Name != "":
-		return info.Name
+		return info.FullName()
 	case info.Main:
 		return "main"
 	case id == 0:

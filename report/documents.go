@@ -9,7 +9,9 @@ type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`
 	Title  string `json:"title"`
-	Start  string `json:"start"`
+	// Part is as in sampler.Process, null for most.
+	Part  *string `json:"part"`
+	Start string  `json:"start"`
 	// Sampled is set if it is among the processes that were measured.
 	Sampled bool `json:"sampled"`
 	// Ended is null while it lives. Why says how it ended or why it was not sampled.
@@ -17,8 +19,23 @@ type Child struct {
 	Why   *string `json:"why"`
 }
 
+// Sum is what several processes measured together add up to.
+type Sum struct {
+	Processes int `json:"processes"`
+	Threads   int `json:"threads"`
+	// CPUShare is the CPU time of all in CPUs, WaitingMean how many threads waited for a GVL. Both leave out processes
+	// of which they are not known.
+	CPUShare    float64 `json:"cpu_share"`
+	WaitingMean float64 `json:"waiting_mean"`
+	// RSSBytes counts memory that processes share once for each of them.
+	RSSBytes int64 `json:"rss_bytes"`
+	Findings int   `json:"findings"`
+}
+
 // Several is the document of `stat --json` and `dump --json` with several processes.
 type Several struct {
+	// All is what the processes add up to, of `stat --json`.
+	All *Sum `json:"all,omitempty"`
 	Processes any     `json:"processes"`
 	Children  []Child `json:"children"`
 	// Forgotten is how many that have ended are missing in Children.

@@ -164,12 +164,14 @@ func (n *StatStates) Sum() (ns int64) {
 
 // StatThread is one thread's share of the window. Its times sum to the time it was listed.
 type StatThread struct {
-	ID     sampler.ThreadID `json:"id"`
-	TID    *int32           `json:"tid"`
-	Name   *string          `json:"name"`
-	Main   bool             `json:"main"`
-	Ractor sampler.RactorID `json:"ractor"`
-	NS     StatStates       `json:"ns"`
+	ID   sampler.ThreadID `json:"id"`
+	TID  *int32           `json:"tid"`
+	Name *string          `json:"name"`
+	// FullName is the name for people, with the number that tells the thread from others of its name.
+	FullName string           `json:"-"`
+	Main     bool             `json:"main"`
+	Ractor   sampler.RactorID `json:"ractor"`
+	NS       StatStates       `json:"ns"`
 	// CPUNS is the native thread's time on a CPU. RunDelayNS is the time in which it was runnable and had no CPU. Both
 	// are the kernel's counters. Both are nil if the counters were not read twice in the window.
 	CPUNS      *int64    `json:"cpu_ns"`

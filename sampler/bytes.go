@@ -106,8 +106,10 @@ func (w Work) cost() int64 { // it is in a second map, by its number
 	return costOf(unsafe.Sizeof(w)+unsafe.Sizeof(w.Number)+unsafe.Sizeof(WorkID(0)), w.Endpoint, w.Values)
 }
 
-func (t text) cost() int64       { return costOf(unsafe.Sizeof(t), t.s) }
-func (t ThreadInfo) cost() int64 { return costOf(unsafe.Sizeof(t), t.Name) }
+func (t text) cost() int64 { return costOf(unsafe.Sizeof(t), t.s) }
+func (t ThreadInfo) cost() int64 { // its name is counted in a map, too
+	return costOf(unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name)
+}
 
 // leftOutFrame returns the frame that stands for those left out. There is always room for it.
 func (d *entries) leftOutFrame() FrameID {

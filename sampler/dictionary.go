@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -47,12 +48,27 @@ type ThreadInfo struct {
 	// Name is Thread#name as valid UTF-8; "" when the thread has none (HasName distinguishes nil from "").
 	Name    string
 	HasName bool
-	Main    bool
-	Ractor  RactorID
+	// Twin is the number of the thread among the threads of its name, from 1 on, in the order of their appearance. Zero
+	// means that no other thread has had the name. A Dictionary gives it.
+	Twin   uint32
+	Main   bool
+	Ractor RactorID
 	// TID is the last native thread id known. It is zero if there is none.
 	TID int32
 	// FirstSeenNS and GoneNS are CLOCK_MONOTONIC in ns; GoneNS is 0 while the thread lives.
 	FirstSeenNS, GoneNS int64
+}
+
+// FullName is the name with the number that tells the thread from its twins: "processor 3", and "worker-1 (2)" if the
+// name ends in a digit. It is "" if the thread has no name.
+func (t *ThreadInfo) FullName() string {
+	switch {
+	case t.Name == "" || t.Twin == 0:
+		return t.Name
+	case t.Name[len(t.Name)-1] >= '0' && t.Name[len(t.Name)-1] <= '9':
+		return fmt.Sprintf("%s (%d)", t.Name, t.Twin)
+	}
+	return fmt.Sprintf("%s %d", t.Name, t.Twin)
 }
 
 // PeerKind says what a descriptor leads to.
@@ -125,6 +141,7 @@ type entries struct {
 	texts    table[text]
 	textIDs  map[text]TextID
 	threads  map[ThreadID]ThreadInfo
+	twins    map[string]twins // by name
 	overflow uint64
 	// bytes is what all entries take, maxBytes their limit, leftOut what stands for those beyond it.
 	bytes, maxBytes int64
@@ -148,6 +165,7 @@ func NewDictionary() *Dictionary {
 		named:    make(map[WorkNumber]WorkID),
 		textIDs:  make(map[text]TextID),
 		threads:  make(map[ThreadID]ThreadInfo),
+		twins:    make(map[string]twins),
 		maxBytes: MaxDictionaryBytes,
 		shared:   new(atomic.Int64),
 	}}
@@ -314,8 +332,37 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 		return false
 	}
 	d.takes(more)
+	old := d.threads[t.ID]
+	if t.Twin = old.Twin; t.Name != old.Name {
+		d.leaveTwins(old.Name)
+		t.Twin = d.joinTwins(t.Name)
+	}
 	d.threads[t.ID] = t
 	return true
+}
+
+// twins are the threads of one name: how many are held, and the number that the newest one got.
+type twins struct{ held, last uint32 }
+
+// joinTwins returns the number of one more thread of a name; 0 of one without a name.
+func (d *entries) joinTwins(name string) uint32 {
+	if name == "" {
+		return 0
+	}
+	w := d.twins[name]
+	w.held, w.last = w.held+1, w.last+1
+	d.twins[name] = w
+	return w.last
+}
+
+// leaveTwins takes one thread of a name out.
+func (d *entries) leaveTwins(name string) {
+	w := d.twins[name]
+	if w.held--; w.held == 0 || name == "" {
+		delete(d.twins, name)
+		return
+	}
+	d.twins[name] = w
 }
 
 // Frame returns a frame; the zero Frame for 0 or an ID that is unknown or evicted.
@@ -370,6 +417,9 @@ func (d *Dictionary) Peer(id PeerID) Peer {
 func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	d.mu.RLock()
 	t, ok := d.threads[id]
+	if d.twins[t.Name].last < 2 {
+		t.Twin = 0
+	}
 	d.mu.RUnlock()
 	if n := d.filter(); n != nil {
 		t = n.Thread(t)

@@ -14,6 +14,8 @@ type Relative struct {
 	StartedAt   time.Time
 	// Title is the program's name without its arguments.
 	Title string
+	// Part is as in Process, of one that is sampled.
+	Part string
 	// Root: it is one that was asked for; the others were found below those.
 	Root bool
 	// Source samples it. It is nil if the process is not sampled. Why says why not.

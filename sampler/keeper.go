@@ -71,6 +71,7 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 		if t.GoneNS != 0 && t.GoneNS < goneNS {
 			freed += t.cost()
 			delete(d.threads, id)
+			d.leaveTwins(t.Name)
 		}
 	}
 	d.takes(-freed)

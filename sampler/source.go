@@ -36,6 +36,9 @@ type Process struct {
 	StartedAt time.Time
 	// Title is the program's name without its arguments, which can hold secrets.
 	Title string
+	// Part is the part of the process in a service when it was attached to: "w0" of the worker with the number 0,
+	// "master" of a process with workers below it, "" for most.
+	Part string `json:",omitempty"`
 	// CommandLine is the whole command line; empty when redacted.
 	CommandLine []string
 	User        string
@@ -64,6 +67,22 @@ type Process struct {
 	AttachedNS int64
 	// PriorityNote says what priority the sampling thread got, where it is not what it asked for; "" otherwise.
 	PriorityNote string
+}
+
+// Name is what people call the process: its title with its part in the service, "puma w0".
+func (p Process) Name() string {
+	if p.Part == "" {
+		return p.Title
+	}
+	return p.Title + " " + p.Part
+}
+
+// Family is what a process and those below it say of its part in a service at some moment.
+type Family struct {
+	// Part is as in Process. Now is what the process says of now: "[3 of 5 busy]".
+	Part, Now string
+	// Below is how many processes below it run the same program.
+	Below int
 }
 
 // WallTime turns CLOCK_MONOTONIC ns of a Sample into wall-clock time.

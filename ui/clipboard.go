@@ -91,7 +91,7 @@ const (
 func summary(m *Model) string {
 	var b strings.Builder
 	p, f := &m.Process, &m.Figures
-	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Title), p.PID, p.RubyVersion, style.AxisTime(m.WindowNS), p.WallTime(m.AtNS).Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", markdown(p.Name()), p.PID, p.RubyVersion, style.AxisTime(m.WindowNS), p.WallTime(m.AtNS).Format("2006-01-02 15:04:05"))
 	if len(m.Findings.List) == 0 {
 		b.WriteString("* no findings in the last 10 s\n")
 	}

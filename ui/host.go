@@ -95,9 +95,9 @@ func (m *Model) Act(of *scene.Member, a scene.Action) tea.Cmd {
 	}
 	process := of.Store.Process()
 	if to.prompt != nil {
-		to.prompt.label = fmt.Sprintf("%s %d, %s", process.Title, process.PID, to.prompt.label)
+		to.prompt.label = fmt.Sprintf("%s %d, %s", process.Name(), process.PID, to.prompt.label)
 	} else if to.message.Text != "" {
-		to.message.Text = fmt.Sprintf("%s %d: %s", process.Title, process.PID, to.message.Text)
+		to.message.Text = fmt.Sprintf("%s %d: %s", process.Name(), process.PID, to.message.Text)
 	}
 	to.Draw()
 	return cmd

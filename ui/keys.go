@@ -110,6 +110,15 @@ func searchKeys() scene.KeyMap {
 	}}
 }
 
+// belowKeys lead to the processes below the one that is shown.
+func belowKeys() scene.KeyMap {
+	return scene.KeyMap{Title: "processes below", Bindings: []scene.Binding{
+		{Keys: []string{"tab"}, Show: "tab", Short: "watch them", Always: true,
+			Help: "watch the processes below this one, too, as with --children; what was measured of this one is lost",
+			Do:   on(func(m *Model) tea.Cmd { m.toBelow = true; return tea.Quit })},
+	}}
+}
+
 // shapeKeys change what the flamegraph is made of.
 func shapeKeys() []scene.Binding {
 	return []scene.Binding{

@@ -32,6 +32,10 @@ type Model struct {
 	overKeys [widget.NumOverlays]scene.KeyMap
 	front    scene.KeyMap
 
+	// belowKeys work while there are processes below the one shown. toBelow: one of them was pressed.
+	belowKeys scene.KeyMap
+	toBelow   bool
+
 	over      widget.Overlay
 	lastPress mousePress
 	pressed   pressedKeys
@@ -70,7 +74,7 @@ func NewModel(store *store.Store, o scene.Options) (*Model, error) {
 			Notes: scene.RecordedNotes(store.Src, o.Redactor), Span: scene.Span{WindowNS: int64(o.Window), KeepNS: store.KeepNS}, Selection: selected,
 		},
 		Parts: parts, store: store, weightKeys: weightKeys(), searchKeys: searchKeys(), backKeys: backKeys(),
-		overKeys: overlayKeys(), pages: newPages(parts),
+		overKeys: overlayKeys(), belowKeys: belowKeys(), pages: newPages(parts),
 		message: scene.Message{Text: o.Notice},
 	}
 	if o.Against != nil {

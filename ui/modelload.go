@@ -50,7 +50,10 @@ func loadScene(m *Model, force bool) {
 		m.Draw()
 		return
 	}
-	m.Source = m.store.State()
+	m.Source, m.Process = m.store.State(), m.store.Process()
+	if m.Opt.Below {
+		m.Below = m.store.Below()
+	}
 	m.exactKey.update(&m.Scene, &m.message)
 	m.store.Hold(m.Frozen || m.Flame.Base != nil)
 	if m.Frozen && m.AtNS != m.HeldNS {
@@ -165,6 +168,9 @@ func loadFindings(m *Model, r *store.Reading) {
 	default:
 		m.Findings.List = r.Findings.Told()
 		m.Findings.Note = store.WhyUnjudged(r.Findings, r.LastNS-m.OldestNS).Note(m.Source.Done)
+	}
+	if m.Below > 0 {
+		m.Findings.Below = scene.BelowText(&m.Process, m.Below)
 	}
 	m.Findings.Young = m.AtNS-m.OldestNS < store.MemoryWatchNS
 	m.Findings.List = m.ShowableFindings(m.store, m.Findings.List)

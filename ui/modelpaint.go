@@ -95,7 +95,7 @@ func (m *Model) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn
 
 // View says which modes the terminal is in; the picture is painted.
 func (m *Model) View() tea.View {
-	v := paintedView(canvas.Clean("ddtop " + m.Process.Title))
+	v := paintedView(canvas.Clean("ddtop " + m.Process.Name()))
 	if !m.Opt.NoMouse {
 		v.MouseMode = tea.MouseModeCellMotion
 	}

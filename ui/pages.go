@@ -93,6 +93,9 @@ func (m *Model) maps() []*scene.KeyMap {
 	if cameFrom(m) {
 		out = append(out, &m.backKeys)
 	}
+	if m.Below > 0 {
+		out = append(out, &m.belowKeys)
+	}
 	out = append(out, m.current().Keys(&m.Scene, false)...)
 	return append(append(out, mapsBeside(m, m.Page)...), &m.keys)
 }
@@ -125,6 +128,9 @@ func helpMaps(m *Model) []scene.KeyMap {
 	maps := own
 	if cameFrom(m) && len(own) == 1 {
 		maps = append([]*scene.KeyMap{&m.backKeys}, own...)
+	}
+	if m.Below > 0 {
+		maps = append(slices.Clone(maps), &m.belowKeys)
 	}
 	out := scene.OfFirst(slices.Concat(maps, mapsBeside(m, m.Page), []*scene.KeyMap{&m.keys}))
 	if len(own) > 1 { // one of them has the keys at a time

@@ -65,7 +65,8 @@ func pictureOf(s *store.Store, o scene.Options, width, height int, keys ...strin
 
 // taken is what the screen shows.
 func taken(m *Model) Picture {
-	return Picture{Screen: picturedCells(m), Terminal: m.grid.String(!m.Opt.NoColor), Options: screenOptions(&m.Theme, m.Process.Title)}
+	o := screenOptions(&m.Theme, m.Process.Name())
+	return Picture{Screen: picturedCells(m), Terminal: m.grid.String(!m.Opt.NoColor), Options: o}
 }
 
 // picturedCells copies the cells that the screen shows.

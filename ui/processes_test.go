@@ -25,13 +25,14 @@ type renamed struct {
 	*demosource.Source
 	pid   int
 	title string
+	part  string
 	args  []string
 	end   string // how it ended; "": it lives
 }
 
 func (r *renamed) Process() sampler.Process {
 	p := r.Source.Process()
-	p.PID, p.Title, p.CommandLine = r.pid, r.title, r.args
+	p.PID, p.Title, p.Part, p.CommandLine = r.pid, r.title, r.part, r.args
 	return p
 }
 
@@ -398,6 +399,35 @@ func TestFindingsEndWithTheirProcess(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestProcessesHaveTheirPartInTheirNames: the processes of a cluster have different names, also on a small screen.
+func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
+	c := new(cluster)
+	quiet := func(seed uint64) *demosource.Source {
+		return demosource.New(demosource.Options{Seed: seed, HTTP: 2, HogAfter: -1, Length: 20 * time.Second})
+	}
+	c.add(0, &renamed{Source: quiet(1), pid: 4240, title: "puma", part: "master"})
+	c.add(4240, &renamed{Source: quiet(2), pid: 4241, title: "puma", part: "w0"})
+	hogged := demosource.New(demosource.Options{Length: 20 * time.Second})
+	c.add(4240, &renamed{Source: hogged, pid: 4242, title: "puma", part: "w1"})
+	c.add(0, &renamed{Source: quiet(3), pid: 4243, title: "sidekiq", part: "[3 of 5 busy] quiet"})
+	played, err := play(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []struct {
+		w, h int
+		busy string
+	}{{80, 24, "sidekiq 3/5 "}, {160, 40, "sidekiq 3/5 quiet"}} {
+		s := screenOf(t, size.w, size.h, played, scene.Options{})
+		s.sees("puma master", "puma w0", "puma w1", size.busy, "puma w1 4242: ")
+		s.press("v", "v")
+		s.sees("puma w1 4242  ")
+		s.press("v", "j", "j", "j", "enter")
+		s.sees("puma w1  pid 4242")
+	}
+	screenOf(t, 120, 40, played, scene.Options{}).sees("puma ×3 · sidekiq")
 }
 
 // TestEndedProcessesAreForgotten: with workers that come and go for hours, only the latest are kept.

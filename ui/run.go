@@ -25,6 +25,9 @@ func newStore(src sampler.Source, o scene.Options) (*store.Store, error) {
 // ErrNoSource is returned by Run without a Source.
 var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
+// ErrBelow is returned by Run when the user wants to see the processes below the target, too (Options.Below).
+var ErrBelow = errors.New("the processes below are to be watched")
+
 // Run shows a Source until the user quits or ctx ends. It then returns nil, also if the target has ended. It returns an
 // error if the Source failed, which the screen also shows, or if the terminal cannot be used. Run restores the terminal
 // in every case, including a panic. Run handles no signal except SIGTSTP (Options.Suspend). To end the screen by a
@@ -64,6 +67,9 @@ func Run(ctx context.Context, o scene.Options) error {
 	recErr := store.LeaveRecordings(samples)
 	if err == nil {
 		err = samples.State().Err
+	}
+	if err == nil && model.toBelow && ctx.Err() == nil {
+		err = ErrBelow
 	}
 	return errors.Join(err, recErr)
 }

@@ -50,11 +50,11 @@ func save(m *Model) tea.Cmd {
 	s := snapshot.Snapshot{
 		Program: m.Process.Title, PID: m.Process.PID, At: at,
 		Tree:          m.Flame.Tree,
-		SVGTitle:      m.Process.Title + " · " + style.MetricName(m.Flame.Metric) + " · " + at.Format("2006-01-02 15:04:05"),
+		SVGTitle:      m.Process.Name() + " · " + style.MetricName(m.Flame.Metric) + " · " + at.Format("2006-01-02 15:04:05"),
 		SVGColors:     m.Flame.SVGColors(m.Theme, m.Dict.View()),
 		Summary:       summary(m) + pageHint,
 		Screen:        picturedCells(m),
-		ScreenOptions: screenOptions(&m.Theme, m.Process.Title),
+		ScreenOptions: screenOptions(&m.Theme, m.Process.Name()),
 	}
 	// The copies are made here: the views go on changing while the files are written.
 	fromNS, toNS := m.Weights.FromNS, m.Weights.ToNS

@@ -1,6 +1,8 @@
 // What both kinds of pages share: elements, words for figures, colours. Text reaches the document through textContent alone.
 
-var D = JSON.parse(document.getElementById("data").textContent);
+// ALL are the processes of the page, D is the one that is shown: the address says which, else the first.
+var ALL = [].concat(JSON.parse(document.getElementById("data").textContent));
+var D = ALL[+new URLSearchParams(location.hash.slice(1)).get("process")] || ALL[0];
 
 // el makes an element: attributes, "on…" for listeners, children that are elements or texts.
 function el(tag, attrs, ...children) {

@@ -36,8 +36,8 @@ const (
 	weightHasServed
 )
 
-// data is what a page holds, as JSON that can stand in an HTML document, of maxIncidentBytes at most.
-func (n *Incident) data() ([]byte, error) {
+// data is what a page holds of a process, as JSON that can stand in an HTML document, of so many bytes at most.
+func (n *Incident) data(limit int) ([]byte, error) {
 	for part := 1.0; ; part /= 2 {
 		b := incidentBuilder{
 			n: n, nodes: int(maxIncidentNodes * part), names: int(maxIncidentNames * part), text: max(int(MaxName*part), 40),
@@ -60,10 +60,11 @@ func (n *Incident) data() ([]byte, error) {
 			return nil, err
 		}
 		switch {
-		case out.Len() <= maxIncidentBytes:
+		case out.Len() <= limit:
 			return out.Bytes(), nil
 		case part <= leastIncident:
-			return nil, fmt.Errorf("page of pid %d: what there is takes %d bytes, and %d are the limit: record for less long", n.process.PID, out.Len(), maxIncidentBytes)
+			return nil, fmt.Errorf("page of pid %d: its data take %d bytes, and %d are the limit: record for less long",
+				n.process.PID, out.Len(), limit)
 		}
 	}
 }
@@ -129,10 +130,7 @@ func (t *Tree) Flat(lines bool) []int {
 func (b *incidentBuilder) build() *incidentData {
 	n, o := b.n, &b.out
 	p := n.process
-	o.Title, o.PID, o.Ruby = b.words(p.Title), p.PID, b.words(p.RubyDescription)
-	if o.Title == "" {
-		o.Title = "ruby"
-	}
+	o.Title, o.PID, o.Ruby = b.words(export.ProgramName(p)), p.PID, b.words(p.RubyDescription)
 	o.StartMS = float64(p.WallTime(n.startNS()).UnixMicro()) / 1e3
 	o.NS = max(n.lanes.lastNS-n.startNS(), 0)
 	for s := range gvl.NumStates {

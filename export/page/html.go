@@ -1,15 +1,19 @@
 package page
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"html"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/internal/units"
 )
 
 //go:generate go test . -run TestStatesScript -update
@@ -25,13 +29,32 @@ var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "table
 // WriteIncident writes one HTML file of an incident that needs nothing else: findings, a timeline of threads, a flamegraph, requests,
 // locks, collections and thread dumps. It opens from disk, loads nothing (its policy forbids it), and has no text of the target
 // in its markup: the data are JSON in a script that is none. It is smaller than 3 MB.
-func WriteIncident(w io.Writer, n *Incident) error {
-	n.Finish()
-	data, err := n.data()
-	if err != nil {
-		return err
+func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []*Incident{n}) }
+
+// WriteIncidents is WriteIncident of several processes. The page shows one of them, at first the one that took most CPU
+// time, and lets the reader choose another.
+func WriteIncidents(w io.Writer, list []*Incident) error {
+	for _, n := range list {
+		n.Finish()
 	}
-	return Write(w, export.ProgramName(n.process)+" · ddtop", data, scripts)
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(x, y *Incident) int {
+		return cmp.Compare(y.stat.Process.CPUNS, x.stat.Process.CPUNS)
+	})
+	var all [][]byte
+	for _, n := range list {
+		data, err := n.data(maxIncidentBytes / len(list))
+		if err != nil {
+			return err
+		}
+		all = append(all, bytes.TrimSpace(data))
+	}
+	data, title := all[0], export.ProgramName(list[0].process)
+	if len(list) > 1 {
+		data = append(append([]byte("["), bytes.Join(all, []byte(","))...), ']')
+		title = list[0].process.Title + ", " + units.Plural(len(list), "process", "processes")
+	}
+	return Write(w, title+" · ddtop", data, scripts)
 }
 
 // Write writes a page: a document with nothing but a style, data, and scripts. data is JSON with <, > and & escaped.

@@ -19,6 +19,7 @@
   // What is looked at is in the address, so that a link to a copy of the file leads there.
   function keep() {
     var p = new URLSearchParams();
+    if (D !== ALL[0]) p.set("process", ALL.indexOf(D));
     if (S.span) { p.set("from", Math.round(S.span[0])); p.set("to", Math.round(S.span[1])); }
     if (S.thread >= 0) p.set("thread", D.threads[S.thread].id);
     if (S.served) p.set("route", S.served);
@@ -37,9 +38,18 @@
   listeners.push(function (what) { if (what !== "at" && what !== "view") scope(); });
 
   var parts = [["findings", "Findings"], ["timeline", "Timeline"], ["code", "Where time went"], ["threads", "Threads"], ["requests", "Requests"], ["waits", "GVL"], ["locks", "Locks"], ["gc", "GC"], ["dump", "Thread dump"], ["limits", "What is not here"]];
+  // Another process is another page of the same file.
+  function choice() {
+    if (ALL.length < 2) return null;
+    var options = ALL.map(function (p, i) { return el("option", { value: i, selected: p === D }, p.title + " [" + p.pid + "]"); });
+    return el("label", { class: "noprint" }, ALL.length + " processes: ", el("select", { id: "process", onchange: function (e) {
+      location.hash = "process=" + e.target.value;
+      location.reload();
+    } }, options));
+  }
   document.body.append(
     el("header", {},
-      el("div", {}, el("h1", {}, D.title + " [" + D.pid + "]"),
+      el("div", {}, el("h1", {}, D.title + " [" + D.pid + "]"), choice(),
         el("p", { class: "dim" }, day(0) + " " + clock(0) + " – " + clock(D.ns) + " UTC (" + dur(D.ns) + ") · " + D.ruby),
         el("nav", { class: "noprint", "aria-label": "parts" }, parts.map(function (p) { return el("a", { href: "#" + p[0], onclick: function (e) { e.preventDefault(); show(p[0]); } }, p[1]); }))),
       el("div", { class: "noprint" }, themeButton(redraw))),

@@ -71,13 +71,35 @@ type callgrindWriter struct {
 // WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and callgrind_annotate. How often
 // a function was called is not known: a count is the number of stacks that the call was read in, 1 where that is 0, since readers
 // take a call that never happened for the caller's own cost. A call that a stack has more than once, by recursion, counts once.
-func WriteCallgrind(w io.Writer, m Measured, _ flamegraph.Metric) error {
+func WriteCallgrind(w io.Writer, m Measured, metric flamegraph.Metric) error {
+	return WriteCallgrindOf(w, []Measured{m}, metric)
+}
+
+// WriteCallgrindOf writes several processes into one file: a part each, as Callgrind itself does. KCachegrind lists the
+// parts, and shows those that are chosen.
+func WriteCallgrindOf(w io.Writer, list []Measured, _ flamegraph.Metric) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprint(out, "# callgrind format\n")
+	numbers := callgrindNames{callgrindNumbers{}, callgrindNumbers{}}
+	for i, m := range list {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		writeCallgrindPart(out, m, i+1, len(list), numbers)
+	}
+	return out.Flush()
+}
+
+func writeCallgrindPart(out *bufio.Writer, m Measured, part, of int, names callgrindNames) {
 	c := callgrindWriter{dict: m.Dict.Marked(), index: make(map[flamegraph.FuncKey]int32), places: make(map[sampler.FrameID]callgrindPlace)}
 	for _, e := range m.Ordered(false, false) {
 		c.add(&e)
 	}
-	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "# callgrind format\nversion: 1\ncreator: ddtop\npid: %d\ncmd: %s\n", m.Process.PID, callgrindName(export.ProgramName(m.Process)))
+	name := callgrindName(export.ProgramName(m.Process))
+	fmt.Fprintf(out, "version: 1\ncreator: ddtop\npid: %d\ncmd: %s\n", m.Process.PID, name)
+	if of > 1 {
+		fmt.Fprintf(out, "part: %d\n", part)
+	}
 	for _, text := range comments(m) {
 		fmt.Fprintf(out, "desc: %s\n", callgrindName(text))
 	}
@@ -86,9 +108,11 @@ func WriteCallgrind(w io.Writer, m Measured, _ flamegraph.Metric) error {
 		fmt.Fprintf(out, " %s", e.name)
 	}
 	fmt.Fprintf(out, "\nsummary: %s\n", c.total.text())
-	c.write(out)
-	return out.Flush()
+	c.write(out, names)
 }
+
+// callgrindNames abbreviates the names of files and functions, in all parts of a file.
+type callgrindNames struct{ files, functions callgrindNumbers }
 
 func (c *callgrindWriter) add(e *flamegraph.Entry) {
 	c.total.add(&e.Weights)
@@ -139,8 +163,8 @@ func (c *callgrindWriter) at(id sampler.FrameID) callgrindPlace {
 	return p
 }
 
-func (c *callgrindWriter) write(out *bufio.Writer) {
-	files, names := callgrindNumbers{}, callgrindNumbers{}
+func (c *callgrindWriter) write(out *bufio.Writer, n callgrindNames) {
+	files, names := n.files, n.functions
 	for i := range c.functions {
 		f := &c.functions[i]
 		fmt.Fprintf(out, "\nfl=%s\nfn=%s\n", files.of(f.File), names.of(f.Label))

@@ -58,7 +58,11 @@ func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
 // measurements have one name.
 func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
 	whole := flamegraph.NewBuilder(m.Dict).Build(m.Weights, flamegraph.Options{Metric: metric,
-		Root: func(id sampler.ThreadID) string { return gvl.ThreadName(id, m.Dict) }})
+		Root: func(id sampler.ThreadID) string {
+			info, _ := m.Dict.Thread(id)
+			info.Twin = 0
+			return gvl.NameOf(id, info)
+		}})
 	var write func(n *flamegraph.Node, path string) // as deep as the tree
 	write = func(n *flamegraph.Node, path string) {
 		for st, v := range n.StateSelf {

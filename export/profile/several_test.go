@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/exporttest"
 )
 
@@ -92,5 +93,52 @@ func TestCollapsedAndSpeedscopeOfSeveralProcesses(t *testing.T) {
 	}
 	if half == 0 || len(f.Profiles) != 2*half {
 		t.Errorf("%d profiles", len(f.Profiles))
+	}
+}
+
+// TestFlamegraphOfSeveralProcesses: the outermost frames are the processes, with the time of each.
+func TestFlamegraphOfSeveralProcesses(t *testing.T) {
+	list := twoShops()
+	list[1].Process.Part = "w1"
+	var all bytes.Buffer
+	if err := WriteFlamegraphOf(&all, list, flamegraph.Wall); err != nil {
+		t.Fatal(err)
+	}
+	name := list[0].Process.Title
+	for _, want := range []string{name + ", 2 processes · ", name + " [11]", name + " w1 [12]"} {
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("no %q in the picture", want)
+		}
+	}
+	if n := strings.Count(all.String(), ", 50.0 % of all"); n < 2 {
+		t.Errorf("%d frames have half of the time, want those of both processes", n)
+	}
+}
+
+// TestCallgrindOfSeveralProcesses: a part each, and a name is written once for all.
+func TestCallgrindOfSeveralProcesses(t *testing.T) {
+	var one, all bytes.Buffer
+	list := twoShops()
+	if err := WriteCallgrind(&one, list[0], 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteCallgrindOf(&all, list, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"pid: 11\n", "part: 1\n", "pid: 12\n", "part: 2\n"} {
+		if strings.Count(all.String(), want) != 1 {
+			t.Errorf("not one %q", want)
+		}
+	}
+	for _, of := range []string{"summary: ", "fn=", "calls="} {
+		if n, want := strings.Count(all.String(), of), 2*strings.Count(one.String(), of); n != want || n == 0 {
+			t.Errorf("%d lines with %s, want %d", n, of, want)
+		}
+	}
+	if n := strings.Count(all.String(), "=(1) "); n != 2 { // of a file and of a function
+		t.Errorf("the first names are written %d times", n)
+	}
+	if strings.Contains(one.String(), "part: ") {
+		t.Error("a file of one process has parts")
 	}
 }

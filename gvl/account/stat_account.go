@@ -159,7 +159,7 @@ func (a *Account) statThread(v *threadTotals, open int64) report.StatThread {
 	if a.dict != nil {
 		if info, ok := a.dict.Thread(v.id); ok && info.HasName {
 			name := info.Name
-			t.Name = &name
+			t.Name, t.FullName = &name, info.FullName()
 		}
 	}
 	return t

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -237,4 +238,41 @@ sleep
 `, port)
 	pid := startServer(t, "queries.rb", program, nil, "ruby", "ruby", "queries.rb")
 	wantFinding(t, pid, "db_slow", "127.0.0.1:"+port)
+}
+
+// TestNamesOfRealServers: Puma's workers, Sidekiq with its jobs, and Sidekiq's threads, which all have one name.
+func TestNamesOfRealServers(t *testing.T) {
+	rubytest.Long(t)
+	row := func(pid int) string { return psRow(t, run(t, "ps").out, pid) }
+	puma := servertest.StartRack(t, "puma cluster", "plain")
+	var numbers []string
+	for _, pid := range puma.PIDs {
+		numbers = append(numbers, row(pid)[strings.Index(row(pid), "puma"):])
+	}
+	if slices.Sort(numbers); !slices.Equal(numbers, []string{"puma w0", "puma w1"}) {
+		t.Errorf("the workers are %q", numbers)
+	}
+
+	sidekiq := servertest.StartSidekiq(t)
+	if got := row(sidekiq.PID); !regexp.MustCompile(`sidekiq \[\d of 4 busy\]$`).MatchString(got) {
+		t.Errorf("Sidekiq is %q", got)
+	}
+	r := run(t, "dump", "-p", strconv.Itoa(sidekiq.PID))
+	r.want(t, 0)
+	for i := 1; i <= 4; i++ {
+		if want := fmt.Sprintf("\n\"processor %d\" #", i); strings.Count(r.out, want) != 1 {
+			t.Errorf("not one thread %q in\n%s", want, r.out)
+		}
+	}
+	x := inTerminal(t, "-p", strconv.Itoa(sidekiq.PID))
+	x.see(t, "of 4 busy]")
+	if err := syscall.Kill(sidekiq.PID, syscall.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	x.see(t, "of 4 busy] quiet") // Sidekiq says it every ten seconds
+	x.press(t, "q")
+	x.leaves(t, 0)
+	if got := row(sidekiq.PID); !strings.HasSuffix(got, "of 4 busy] quiet") {
+		t.Errorf("when it is quiet Sidekiq is %q", got)
+	}
 }

@@ -41,7 +41,8 @@ var (
 		"threads.cpu_ns", "threads.waits.count", "threads.waits.p50_ns", "threads.waits.p99_ns", "threads.waits.max_ns",
 		"threads.waits.resolution_ns", "gc.count", "gc.minor", "gc.major", "gc.ns", "self.cpu_ns", "self.max_rss_bytes",
 	}
-	psKeys = []string{"pid", "version", "threads", "user", "readable", "why_not", "answered", "title"}
+	psKeys = []string{"pid", "version", "threads", "user", "readable", "why_not", "answered", "name", "worker", "cpu",
+		"rss_bytes", "title"}
 )
 
 // checkKeys decodes JSON and checks that every element of its lists has the keys.

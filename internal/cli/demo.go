@@ -89,7 +89,7 @@ func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 		return err
 	}
 	defer func() { err = cmp.Or(err, w.Stop()) }()
-	f.pid = w.PID
+	f.pid, f.pids = w.PID, flags.PIDs{w.PID}
 	if std.Terminal {
 		what := fmt.Sprintf("attaching to the order service, process %d", w.PID)
 		return f.showProcess(ctx, &f.target, what, std)

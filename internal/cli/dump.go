@@ -101,6 +101,8 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 	}
 	if f.length.Value > 0 {
 		run.SayNotes(std, src, note)
+	} else {
+		run.SayBelow(std, src)
 	}
 	if f.asJSON {
 		return d.WriteJSON(std.Results(ctx))

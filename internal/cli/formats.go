@@ -100,11 +100,11 @@ func profileFormats() []format {
 		},
 		{
 			name: "svg", about: "a flamegraph for any browser, with search and zoom, of one --metric", ends: []string{".svg"},
-			writer: profileOf{one: profile.WriteFlamegraph},
+			writer: profileOf{one: profile.WriteFlamegraph, make: profile.WriteFlamegraphOf},
 		},
 		{
 			name: "callgrind", about: "for KCachegrind: by function, line and call", ends: []string{".callgrind"}, begins: "callgrind.out",
-			writer: profileOf{one: profile.WriteCallgrind},
+			writer: profileOf{one: profile.WriteCallgrind, make: profile.WriteCallgrindOf},
 		},
 		{
 			name: "html", about: "a page of an incident for any browser: findings, timeline, flamegraph, requests, dumps", ends: []string{".html", ".htm"}, timed: true,
@@ -139,7 +139,7 @@ func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) er
 // profileOf writes what was weighed by thread, stack and state.
 type profileOf struct {
 	run.Needs
-	// one writes one process, make several into one file. make is nil if a file holds one process.
+	// one writes one process, make several into one file.
 	one  func(w io.Writer, m profile.Measured, metric flamegraph.Metric) error
 	make func(w io.Writer, list []profile.Measured, metric flamegraph.Metric) error
 }
@@ -168,12 +168,7 @@ func (p profileOf) write(ctx context.Context, src sampler.Source, j *job) error 
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return p.one(w, m, j.metric) })
 }
 
-func (p profileOf) checkGroup(name string, j *job) error {
-	if p.make == nil {
-		return oneProcess{}.checkGroup(name, j)
-	}
-	return nil
-}
+func (profileOf) checkGroup(string, *job) error { return nil }
 
 func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
 	list, err := run.MeasureGroup(ctx, g, j.length, j.std, func(ctx context.Context, src sampler.Source, left time.Duration) (profile.Measured, string, error) {
@@ -186,18 +181,38 @@ func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) erro
 }
 
 // incidentPage writes the page of an incident.
-type incidentPage struct{ oneProcess }
+type incidentPage struct{}
 
-func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error {
+func (incidentPage) measure(
+	ctx context.Context, src sampler.Source, length time.Duration, j *job,
+) (*page.Incident, string, error) {
 	n := page.NewIncident(src.Process(), src.Dictionary(), j.rules)
-	note, err := run.SampleFor(ctx, src, j.length, n.Feed)
+	note, err := run.SampleFor(ctx, src, length, n.Feed)
+	n.Finish()
+	n.Notes = j.notes
+	return n, note, err
+}
+
+func (p incidentPage) write(ctx context.Context, src sampler.Source, j *job) error {
+	n, note, err := p.measure(ctx, src, j.length, j)
 	if err != nil {
 		return err
 	}
 	j.noted(note)
-	n.Finish()
-	n.Notes = j.notes
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncident(w, n) })
+}
+
+func (incidentPage) checkGroup(string, *job) error { return nil }
+
+func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) error {
+	measure := func(ctx context.Context, src sampler.Source, left time.Duration) (*page.Incident, string, error) {
+		return p.measure(ctx, src, left, j)
+	}
+	list, err := run.MeasureGroup(ctx, g, j.length, j.std, measure)
+	if err != nil {
+		return err
+	}
+	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncidents(w, list) })
 }
 
 // checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads, the whole recording,

@@ -17,6 +17,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler/kernel"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui"
@@ -55,30 +56,59 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 			return &noMatchError{typed: typed, command: cmd, unread: countUnread(list)}
 		}
 	}
-	if t.children {
+	switch {
+	case t.children:
 		found = roots(found)
+	case !cmd.Flags().Changed("children") && isCluster(found):
+		// A command without the flag looks at one process.
+		t.children, found = cmd.Flags().Lookup("children") != nil, roots(found)
 	}
 	if len(found) == 1 && (typed != "" || std.Terminal) || t.children && typed != "" {
 		for _, c := range found {
 			if err := t.pids.Set(strconv.Itoa(c.PID)); err != nil {
 				return flags.Usagef("%q: %w", typed, err)
 			}
-			t.sayChosen(c, len(list) == 1, std)
+			t.sayChosen(c, list, std)
 		}
-		*std.Chosen = run.Chosen{Words: words, PIDs: t.pids}
+		*std.Chosen = run.Chosen{Words: words, PIDs: t.pids, Children: t.children}
 		return t.checkPID()
 	}
 	return t.choose(cmd, list, found, words, std, look)
 }
 
-// sayChosen says which process was found by its name, or because there is no other.
-func (t *target) sayChosen(c attach.Candidate, only bool, std run.Streams) {
+// sayChosen reports which process of a list was found by its name, or because there is no other. It also reports how
+// many processes below it are measured, too.
+func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.Streams) {
 	why := ""
-	if only {
+	if len(list) == 1 {
 		why = ", the only Ruby process here"
 	}
-	std.Say("process %d: %s%s", c.PID, run.ShortName(std.Redact.Redactor().Program(c.Title)), why)
+	if n := below(list, c.PID); n > 0 && t.children {
+		why = " and " + units.Plural(n, "process", "processes") + " below it"
+	}
+	std.Say("process %d: %s%s", c.PID, run.ShortName(nameOf(c, std.Redact.Redactor())), why)
 }
+
+// nameOf is what people call a process of a list.
+func nameOf(c attach.Candidate, names *redact.Redactor) string {
+	return strings.Join(strings.Fields(names.Program(c.Title)+" "+c.Part+" "+c.Now), " ")
+}
+
+// below counts the processes of a list that are below one of it, at any depth.
+func below(list []attach.Candidate, pid int) int {
+	family := []int{pid}
+	for i := 0; i < len(family); i++ { // it grows by what is found
+		for _, c := range list {
+			if c.PPID == family[i] && !slices.Contains(family, c.PID) {
+				family = append(family, c.PID)
+			}
+		}
+	}
+	return len(family) - 1
+}
+
+// isCluster reports whether several processes that a name stands for are one service: all are below one of them.
+func isCluster(found []attach.Candidate) bool { return len(found) > 1 && len(roots(found)) == 1 }
 
 // arePIDs reports whether words are PIDs, such as 17 or 17,18.
 func arePIDs(words []string) bool {
@@ -97,7 +127,7 @@ func matching(list []attach.Candidate, typed string) []attach.Candidate {
 			return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(in, w) })
 		})
 	}
-	found := having(func(c attach.Candidate) string { return c.Title })
+	found := having(func(c attach.Candidate) string { return c.Title + " " + c.Part })
 	if len(found) == 0 {
 		found = having(func(c attach.Candidate) string { return c.Title + " " + strings.Join(c.Arguments, " ") })
 	}
@@ -186,7 +216,7 @@ func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 	for _, c := range list {
 		pid := strconv.Itoa(c.PID)
 		if strings.HasPrefix(pid, typed) {
-			out = append(out, cobra.CompletionWithDesc(pid, run.ShortName(c.Title)))
+			out = append(out, cobra.CompletionWithDesc(pid, run.ShortName(nameOf(c, nil))))
 		}
 		if typed != "" && isTypable(c.Title) && !slices.Contains(out, c.Title) && strings.HasPrefix(c.Title, typed) {
 			out = append(out, c.Title)
@@ -221,7 +251,7 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 	names := std.Redact.Redactor()
 	switch {
 	case !std.Terminal && typed == "": // the list is what was asked for
-		if err := writePs(std.Out, describeAll(list, false, names)); err != nil {
+		if err := writePs(std.Out, psOf(cmd.Context(), list, false, names)); err != nil {
 			return err
 		}
 		return flags.Usagef("without a terminal no process can be chosen: name one, by its PID or a part of its name, with dump, stat or record")
@@ -256,7 +286,7 @@ const maxListed = 16
 func listed(found []attach.Candidate, names *redact.Redactor) string {
 	var words []string
 	for _, c := range found[:min(len(found), maxListed)] {
-		word := fmt.Sprintf("%d %s", c.PID, run.ShortName(names.Program(c.Title)))
+		word := fmt.Sprintf("%d %s", c.PID, run.ShortName(nameOf(c, names)))
 		if slices.ContainsFunc(found, func(x attach.Candidate) bool { return x.PID == c.PPID }) {
 			word += fmt.Sprintf(" (below %d)", c.PPID)
 		}
@@ -281,7 +311,7 @@ func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate 
 	out := make([]ui.Candidate, 0, len(list))
 	for i, p := range describeAll(list, true, names) {
 		c := ui.Candidate{PID: p.PID, PPID: p.PPID, Threads: p.Threads, CPU: list[i].CPU, Started: list[i].Started,
-			User: p.User, Title: p.Title, Command: strings.Join(p.Args, " ")}
+			User: p.User, Title: nameOf(list[i], names), Command: strings.Join(p.Args, " ")}
 		if p.Version != nil {
 			c.Ruby = *p.Version
 		}

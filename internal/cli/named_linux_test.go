@@ -2,9 +2,11 @@ package cli_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,37 +58,155 @@ func TestProcessesByTheirNames(t *testing.T) {
 	}
 }
 
-// A name that several processes have is refused without a terminal, with a list of them; --children takes all below
-// one.
-func TestProcessesOfOneName(t *testing.T) {
-	t.Parallel()
-	name := unlike(t, "fleet")
+// namedCluster starts a master with two workers, of which the second is busy, that say in their titles what they are.
+func namedCluster(t *testing.T, name string) *rubytest.Process {
+	t.Helper()
 	p := rubytest.One(t).Start(t, `
-		Process.setproctitle("`+name+` master")
+		Process.setproctitle("`+name+` 6.4 (tcp://haddock) [app]")
 		master = $$
-		2.times { |i| fork { Process.setproctitle("`+name+`: worker #{i}"); $stdout.sync = true; puts "up"; sleep 0.1 while Process.ppid == master } }
+		2.times do |i|
+			fork do
+				Process.setproctitle("`+name+`: cluster worker #{i}: #{master} [app]")
+				Thread.new { i == 1 ? loop { 1000.times { |x| x * x } } : sleep }
+				$stdout.sync = true
+				puts "up"
+				sleep 0.1 while Process.ppid == master
+			end
+		end
 		$stdin.read`, rubytest.Options{})
 	p.Expect(t, "up")
 	p.Expect(t, "up")
+	return p
+}
+
+// A name that one cluster has means all of it: its workers are measured together, and have their numbers.
+func TestNameOfACluster(t *testing.T) {
+	t.Parallel()
+	name := unlike(t, "fleet")
+	p := namedCluster(t, name)
+	said := "process " + strconv.Itoa(p.PID) + ": " + name + " master and 2 processes below it"
+	processes := []string{
+		"── " + name + " master  pid " + strconv.Itoa(p.PID) + " ──",
+		"── " + name + " w0  pid ", "── " + name + " w1  pid ",
+	}
+	for _, args := range [][]string{
+		{"dump", name}, {"stat", name, "-d", "0.3"}, {"stat", "haddock", name, "-d", "0.3", "--children"},
+	} {
+		r := run(t, args...)
+		r.want(t, 0, said)
+		for _, want := range processes {
+			if strings.Count(r.out, want) != 1 {
+				t.Errorf("%v: not one %q in\n%s", args, want, r.out)
+			}
+		}
+		if sum := strings.Contains(r.out, "\nall 3 processes "); sum != (args[0] == "stat") {
+			t.Errorf("%v: a sum of all is %t", args, sum)
+		}
+	}
+	for _, format := range []string{"pprof", "collapsed", "speedscope", "svg", "callgrind", "html", "firefox", "chrome"} {
+		file := filepath.Join(t.TempDir(), "out")
+		run(t, "record", name, "-d", "0.3", "-o", file, "--format", format).want(t, 0, said)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if format != "pprof" && !strings.Contains(string(text), name+" w1") {
+			t.Errorf("%s: the busy worker is not in %d bytes", format, len(text))
+		}
+	}
+	run(t, "doctor", name).want(t, 0, "process "+strconv.Itoa(p.PID)+": "+name+" master")
+	r := run(t, "stat", "-p", strconv.Itoa(p.PID), "-d", "0.3")
+	r.want(t, 0, "("+name+" master) runs the same program in 2 more below it: --children")
+
+	x := inTerminal(t, name)
+	x.see(t, "3 processes")
+	x.see(t, name+" w1")
+	x.press(t, "q")
+	x.leaves(t, 0)
+}
+
+// A name that two clusters have is refused without a terminal, with a list of them; --children takes all.
+func TestProcessesOfOneName(t *testing.T) {
+	t.Parallel()
+	name := unlike(t, "armada")
+	p, other := namedCluster(t, name), namedCluster(t, name)
+	pid := strconv.Itoa(p.PID)
 	r := run(t, "stat", name)
-	r.want(t, 2, "3 Ruby processes have", strconv.Itoa(p.PID)+" "+name, "(below "+strconv.Itoa(p.PID)+")", "ddtop stat "+name+" --children")
-	if r.out != "" || strings.Count(r.err, " (below ") != 2 {
+	r.want(t, 2, "6 Ruby processes have", pid+" "+name+" master", "(below "+pid+")",
+		strconv.Itoa(other.PID)+" "+name+" master", "ddtop stat "+name+" --children")
+	if r.out != "" || strings.Count(r.err, " (below ") != 4 {
 		t.Errorf("it printed %q, %q", r.out, r.err)
 	}
 	r = run(t, "dump", name, "--children")
 	r.want(t, 0)
-	if n := strings.Count(r.out, name); n < 3 {
-		t.Errorf("%d of the three processes in\n%s", n, r.out)
+	if n := strings.Count(r.out, "── "+name); n != 6 {
+		t.Errorf("%d of the six processes in\n%s", n, r.out)
 	}
 
 	x := inTerminal(t, name)
-	x.see(t, "3 of ")
+	x.see(t, "6 of ")
 	x.see(t, "worker 1")
 	x.see(t, "with 2 processes below (--children)")
 	x.press(t, "\t")
 	x.see(t, "all processes") // view 8
 	x.press(t, "q")
 	x.leaves(t, 0)
+}
+
+// The screen of a master says that it has workers, and a key leads to them.
+func TestScreenOfAMaster(t *testing.T) {
+	t.Parallel()
+	name := unlike(t, "galley")
+	p := namedCluster(t, name)
+	x := inTerminal(t, "-p", strconv.Itoa(p.PID))
+	x.see(t, "2 workers below, tab watches them")
+	x.see(t, name+" master")
+	x.press(t, "\t")
+	x.see(t, "3 processes")
+	x.see(t, name+" w1")
+	x.press(t, "q")
+	x.leaves(t, 0)
+}
+
+// The list is a tree: a master is followed by its workers, the one that takes most CPU first.
+func TestListIsATree(t *testing.T) {
+	t.Parallel()
+	name := unlike(t, "convoy")
+	p := namedCluster(t, name)
+	type process struct {
+		PID, PPID int
+		Name      string
+		Worker    *int
+		CPU       *float64
+		RSSBytes  *int64 `json:"rss_bytes"`
+	}
+	var list []process
+	until(t, func() bool { // a machine that is full can give the busy one no CPU for a while
+		r := run(t, "ps", "--json")
+		r.want(t, 0)
+		list = nil
+		if err := json.Unmarshal([]byte(r.out), &list); err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(list, func(x process) bool { return x.PID == p.PID })
+		if i < 0 {
+			t.Fatalf("%d is not in %s", p.PID, r.out)
+		}
+		list = list[i:min(i+3, len(list))]
+		return len(list) == 3 && list[1].CPU != nil && *list[1].CPU > 0
+	}, "the busy worker takes CPU time")
+	for i, want := range []string{name + " master", name + " w1", name + " w0"} {
+		x := list[i]
+		placed := i == 0 || x.PPID == p.PID && x.Worker != nil && *x.Worker == 2-i
+		if x.Name != want || x.RSSBytes == nil || *x.RSSBytes < 1<<20 || !placed {
+			t.Errorf("%d: %+v, want %s", i, x, want)
+		}
+	}
+	r := run(t, "ps")
+	row := psRow(t, r.out, list[1].PID)
+	if !strings.Contains(row, "└ "+name+" w1") || !strings.Contains(row, " MB ") || !strings.Contains(row, " % ") {
+		t.Errorf("ps has the row %q", row)
+	}
 }
 
 // The list is moved in with arrows, filtered by typing and left without a process.

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -153,4 +154,33 @@ func (b *browser) step(t *testing.T, name string, fn func()) {
 
 func quoted(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`).Replace(s) + "'"
+}
+
+// TestPageOfSeveralProcessesInBrowser: a page of two processes shows the busy one, and the other when that is chosen.
+func TestPageOfSeveralProcessesInBrowser(t *testing.T) {
+	rubytest.Long(t)
+	c := startCluster(t)
+	file := filepath.Join(t.TempDir(), "page.html")
+	run(t, "record", "-p", fmt.Sprintf("%d,%d", c.first, c.second), "-d", "2s", "-o", file).want(t, 0)
+	b := startBrowser(t)
+	b.open(file, false)
+	b.step(t, "the process that took most CPU time comes first", func() {
+		if head := b.text("h1"); !strings.HasSuffix(head, fmt.Sprintf("[%d]", c.second)) {
+			t.Errorf("the head is %q", head)
+		}
+		b.until(`document.querySelectorAll("#process option").length === 2`)
+	})
+	b.step(t, "another is chosen", func() {
+		b.js(`(function () {
+			var e = document.querySelector("#process");
+			e.value = "1";
+			e.dispatchEvent(new Event("change"));
+		})()`)
+		b.until(`document.documentElement.getAttribute("data-ready") === "1" &&
+			document.querySelector("h1").textContent.endsWith(` + quoted(fmt.Sprintf("[%d]", c.first)) + `)`)
+		b.until(`document.querySelector("#process").value === "1"`)
+		if hash, _ := b.js("location.hash").(string); !strings.Contains(hash, "process=1") {
+			t.Errorf("the address has %q", hash)
+		}
+	})
 }

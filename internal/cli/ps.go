@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/ddtop/ddtop/export"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/internal/cli/run"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 )
@@ -32,10 +37,22 @@ type psProcess struct {
 	WhyNot   *string `json:"why_not"`
 	// Answered: the kernel answered about the process in time. What did not answer is listed by its name or program.
 	Answered bool `json:"answered"`
+	// Name is what people call the process, "puma w0". Worker is its number, null for what is no worker with a number.
+	Name   string `json:"name"`
+	Worker *int   `json:"worker"`
+	// CPU is the CPU time that it took while it was listed, in CPUs; null if it could not be told.
+	CPU *float64 `json:"cpu"`
+	// RSSBytes is its resident memory, null if the kernel did not say.
+	RSSBytes *int64 `json:"rss_bytes"`
 	// Title is the program's name alone. Args is the whole command line, only with --args: it can hold secrets.
 	Title string   `json:"title"`
 	Args  []string `json:"args,omitempty"`
+	// depth is how many processes of the list it is below.
+	depth int
 }
+
+// psSpan is the time in which the CPU time of processes is measured. The kernel counts it in steps of 10 ms.
+const psSpan = 500 * time.Millisecond
 
 func newPs(std run.Streams) *cobra.Command {
 	var asJSON, args bool
@@ -43,15 +60,16 @@ func newPs(std run.Streams) *cobra.Command {
 		Use:   "ps",
 		Short: "List the Ruby processes of this machine",
 		Long: `List the Ruby processes of this machine, and why ddtop cannot read those it cannot read. Only the program's name is
-shown, because arguments can hold secrets. A process that waits for a disk may not answer within a second. It is
-listed if its name or its program is a Ruby's.`,
+shown, because arguments can hold secrets. CPU is measured for half a second. The list is sorted by CPU, and each
+process is followed by those below it: a master by its workers. A process that waits for a disk may not answer within
+a second. It is listed if its name or its program is a Ruby's.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := attach.List(cmd.Context())
 			if err != nil {
 				return err
 			}
-			ps := describeAll(list, args, std.Redact.Redactor())
+			ps := psOf(cmd.Context(), list, args, std.Redact.Redactor())
 			if asJSON {
 				return export.WriteJSON(std.Results(cmd.Context()), ps)
 			}
@@ -68,6 +86,64 @@ listed if its name or its program is a Ruby's.`,
 	return cmd
 }
 
+// psOf describes the processes of a list as a tree, with the CPU time that they take in psSpan.
+func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact.Redactor) []psProcess {
+	ps := describeAll(list, args, names)
+	select {
+	case <-time.After(psSpan):
+	case <-ctx.Done():
+	}
+	for i := range list {
+		if share, ok := list[i].CPUShare(); ok {
+			ps[i].CPU = &share
+		}
+	}
+	return asTree(ps)
+}
+
+// asTree sorts processes by CPU time, and puts the processes below a process behind it. A process counts with all
+// below.
+func asTree(ps []psProcess) []psProcess {
+	listed := make(map[int]bool, len(ps))
+	for i := range ps {
+		listed[ps[i].PID] = true
+	}
+	children := make(map[int][]int)
+	for i := range ps {
+		parent := 0
+		if p := ps[i].PPID; listed[p] && p != ps[i].PID {
+			parent = p
+		}
+		children[parent] = append(children[parent], i)
+	}
+	sums := make(map[int]float64, len(ps))
+	var sum func(pid int) float64
+	sum = func(pid int) (all float64) {
+		for _, i := range children[pid] {
+			own := sum(ps[i].PID)
+			if ps[i].CPU != nil {
+				own += *ps[i].CPU
+			}
+			sums[i] = own
+			all += own
+		}
+		return all
+	}
+	sum(0)
+	out := make([]psProcess, 0, len(ps))
+	var add func(pid, depth int)
+	add = func(pid, depth int) {
+		slices.SortStableFunc(children[pid], func(x, y int) int { return cmp.Compare(sums[y], sums[x]) })
+		for _, i := range children[pid] {
+			ps[i].depth = depth
+			out = append(out, ps[i])
+			add(ps[i].PID, depth+1)
+		}
+	}
+	add(0, 0)
+	return out
+}
+
 func describeAll(list []attach.Candidate, args bool, names *redact.Redactor) []psProcess {
 	ps := make([]psProcess, 0, len(list))
 	for _, c := range list {
@@ -75,6 +151,13 @@ func describeAll(list []attach.Candidate, args bool, names *redact.Redactor) []p
 			Readable: c.Err == nil, Answered: !errors.Is(c.Err, attach.ErrNoAnswer)}
 		if c.Version != "" {
 			p.Version = &c.Version
+		}
+		p.Name = nameOf(c, names)
+		if n, ok := attach.WorkerNumber(c.Part); ok {
+			p.Worker = &n
+		}
+		if c.RSSBytes > 0 {
+			p.RSSBytes = &c.RSSBytes
 		}
 		if c.Err != nil {
 			why := names.Relative(sampler.Relative{Title: c.Title, Why: names.Error(c.Err)}, "").Why
@@ -93,7 +176,7 @@ func describeAll(list []attach.Candidate, args bool, names *redact.Redactor) []p
 func writePs(w io.Writer, ps []psProcess) error {
 	var rows, text strings.Builder
 	tab := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tab, "PID\tRUBY\tTHREADS\tUSER\tREADABLE\tPROGRAM")
+	fmt.Fprintln(tab, "PID\tCPU\tMEMORY\tRUBY\tTHREADS\tUSER\tREADABLE\tPROGRAM")
 	for _, p := range ps {
 		fmt.Fprintln(tab, psRow(p))
 	}
@@ -127,8 +210,18 @@ func writePs(w io.Writer, ps []psProcess) error {
 	return err
 }
 
+// maxDepth is how far a process is indented at most, in levels.
+const maxDepth = 8
+
 func psRow(p psProcess) string {
-	version, readable, program := "?", "no", p.Title
+	version, readable, program := "?", "no", p.Name
+	share, memory := "–", "–"
+	if p.CPU != nil {
+		share = units.RoundPercent(*p.CPU)
+	}
+	if p.RSSBytes != nil {
+		memory = units.FineBytes(*p.RSSBytes)
+	}
 	if p.Version != nil {
 		version = *p.Version
 	}
@@ -141,7 +234,11 @@ func psRow(p psProcess) string {
 	if p.Args != nil {
 		program = strings.Join(p.Args, " ")
 	}
+	if p.depth > 0 {
+		program = strings.Repeat("  ", min(p.depth, maxDepth)-1) + "└ " + program
+	}
 	return strings.Join([]string{
-		strconv.Itoa(p.PID), flamegraph.Printable(version), strconv.Itoa(p.Threads), flamegraph.Printable(p.User), readable, flamegraph.Printable(program),
+		strconv.Itoa(p.PID), share, memory, flamegraph.Printable(version), strconv.Itoa(p.Threads),
+		flamegraph.Printable(p.User), readable, flamegraph.Printable(program),
 	}, "\t")
 }

@@ -7,19 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
-	"github.com/ddtop/ddtop/ui"
 )
 
 const rootLong = `ddtop attaches from outside to a running Ruby process. It shows live what each thread does, which thread holds
 the Global VM Lock (GVL), which threads wait for it, and where the time goes. It installs nothing in the process. It
 writes to the process only with --exact, by way of the kernel, and stops it only with --pause.
 
-  ddtop PID, ddtop NAME   open the screen for a process, by its PID (also -p PID) or by a part of its name
-                          or command line; dump, stat and record take them too
-  ddtop puma --children   also show all Ruby processes below it, including those that start later
+  ddtop PID, ddtop NAME   open the screen for a process, by its PID (also -p PID) or by a part of its name or command
+                          line, or for a cluster of that name; dump, stat and record take them too
+  ddtop PID --children    also show all Ruby processes below it, including those that start later
   ddtop                   choose a process from a list; if there is only one, attach to it
   ddtop -- ruby app.rb    start a program and watch it from the moment its VM is up; exit with its exit code
   ddtop demo              watch a bundled program
@@ -112,17 +110,8 @@ func (f *rootFlags) watch(ctx context.Context, std run.Streams) error {
 		return flags.Usagef("the live screen needs a terminal: use \"ddtop dump -p %[1]d\", \"ddtop stat -p %[1]d\" or "+
 			"\"ddtop record -p %[1]d -o FILE\"", f.pid)
 	}
-	o := f.options(std, shown{})
 	if f.several() {
-		later := new(saidLater)
-		defer later.say(std)
-		g, err := ui.Load(ctx, o, "attaching to the processes "+f.pids.String(), func(ctx context.Context, tell func(ui.Progress)) (exact.Group, error) {
-			return f.openGroupTelling(ctx, false, later.add, tellUnits(tell))
-		})
-		if err != nil {
-			return notWaitedFor(err)
-		}
-		return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
+		return f.showProcesses(ctx, &f.target, std)
 	}
 	return f.showProcess(ctx, &f.target, fmt.Sprintf("attaching to process %d", f.pid), std)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddtop/ddtop/internal/cli/exact"
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler"
@@ -115,6 +116,8 @@ type shown struct {
 	replay bool
 	// exact switches exact mode on and off. It is nil if there is none here.
 	exact ui.ExactSwitch
+	// below reports that the caller shows the processes below the source, too, if show returns ui.ErrBelow.
+	below bool
 	// against is another recording that it is compared with. It is nil if there is none.
 	against *ui.Against
 }
@@ -134,8 +137,26 @@ func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, s
 	if err != nil {
 		return notWaitedFor(err)
 	}
-	defer src.Close()
-	return f.show(ctx, src, std, shown{exact: t.exactSwitch(src)})
+	err = errors.Join(f.show(ctx, src, std, shown{exact: t.exactSwitch(src), below: true}), src.Close())
+	if !errors.Is(err, ui.ErrBelow) {
+		return err
+	}
+	t.children = true
+	return f.showProcesses(ctx, t, std)
+}
+
+// showProcesses attaches to several processes, and runs the screen on them.
+func (f *screenFlags) showProcesses(ctx context.Context, t *target, std run.Streams) error {
+	later := new(saidLater)
+	defer later.say(std)
+	g, err := ui.Load(ctx, f.options(std, shown{}), "attaching to the processes "+t.pids.String(),
+		func(ctx context.Context, tell func(ui.Progress)) (exact.Group, error) {
+			return t.openGroupTelling(ctx, false, later.add, tellUnits(tell))
+		})
+	if err != nil {
+		return notWaitedFor(err)
+	}
+	return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
 }
 
 // showGroup runs the screen on several processes.
@@ -149,7 +170,8 @@ func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
 	return ui.Options{
 		Window: f.window.Value, History: f.history.Value, Theme: f.theme, NoColor: f.noColor, ASCII: f.ascii, NoMouse: f.noMouse, Keys: f.keys, Redactor: f.redact.Redactor(), Args: f.args, Rules: f.findings.rules,
 		WaitThreshold: f.wait.Value,
-		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Input: std.In, Output: std.Out,
+		Folder:        f.snapshots, Notice: s.notice, Replay: s.replay, Against: s.against, Exact: s.exact, Below: s.below,
+		Input: std.In, Output: std.Out,
 		Suspend: canSuspend(),
 	}
 }

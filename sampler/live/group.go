@@ -140,7 +140,7 @@ func (g *Group) adopt(r *relative, src *Source) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r.src, r.Source, r.Why, r.NotRuby, r.err = src, src, "", false, nil
-	r.Title, r.StartedAt = p.Title, p.StartedAt
+	r.Title, r.Part, r.StartedAt = p.Title, p.Part, p.StartedAt
 	r.heldSince, r.yielded = time.Now(), false
 	g.waiting = append(g.waiting, r)
 }

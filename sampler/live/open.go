@@ -336,6 +336,9 @@ func (s *subject) describe(pid int, version, description string, found ruby.Foun
 	if t, err := s.proc.StartedAt(); err == nil {
 		info.StartedAt = t
 	}
+	if f, err := s.family(info.Title); err == nil {
+		info.Part = f.Part
+	}
 	return info
 }
 

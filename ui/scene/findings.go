@@ -3,8 +3,10 @@ package scene
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ddtop/ddtop/gvl/findings"
+	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/redact"
 	"github.com/ddtop/ddtop/ui/internal/canvas"
@@ -45,6 +47,8 @@ type Findings struct {
 	Owners []*Member
 	// Note replaces the findings while there is nothing to judge yet.
 	Note string
+	// Below says which processes below the one shown can be watched. It is empty if there are none.
+	Below string
 	// Young: memory was not watched for long enough to tell of its growth.
 	Young bool
 }
@@ -79,6 +83,8 @@ const (
 // some time before its growth is told.
 func (f *Findings) NothingFound() (mark, text string) {
 	switch {
+	case f.Below != "":
+		return "↓", f.Below
 	case f.Note != "":
 		return "…", f.Note
 	case len(f.List) > 0:
@@ -87,6 +93,19 @@ func (f *Findings) NothingFound() (mark, text string) {
 		return "✓", noFindings + "; memory is watched for a minute first"
 	}
 	return "✓", noFindings
+}
+
+// BelowText says how many processes below a process can be watched, too, and with which key.
+func BelowText(p *sampler.Process, below int) string {
+	one, many := "process", "processes"
+	if strings.HasPrefix(p.Part, "master") {
+		one, many = "worker", "workers"
+	}
+	them := "them"
+	if below == 1 {
+		them = "it"
+	}
+	return units.Plural(below, one, many) + " below, tab watches " + them
 }
 
 // Notes are what a person wrote at moments ("deploy rolled back"), by time.

@@ -78,6 +78,8 @@ type Options struct {
 	// Exact switches exact mode on and off. It is nil if this is impossible: for a recording, and for several
 	// processes.
 	Exact ExactSwitch
+	// Below reports that the caller shows the processes below the target, too, when Run returns ErrBelow.
+	Below bool
 	// Replay reports that the Source is a recording, so its end is not the end of a process.
 	Replay bool
 	// Suspend lets ctrl-z and SIGTSTP stop ddtop and give the terminal back until ddtop goes on. Set it only if a shell

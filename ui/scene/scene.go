@@ -32,8 +32,10 @@ type Scene struct {
 	Regions       Regions
 
 	Process sampler.Process
-	Source  store.SourceState
-	Exact   sampler.ExactStatus // zero where exact mode is not possible
+	// Below is how many processes below it can be watched, too.
+	Below  int
+	Source store.SourceState
+	Exact  sampler.ExactStatus // zero where exact mode is not possible
 	// Switches is zero where thread switches cannot be followed.
 	Switches sampler.SwitchStatus
 	// States and moment are what every thread did at HeldNS, and the sample that says so: AtNS, unless the history does

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,6 +78,8 @@ type Store struct {
 	err   error
 	end   sampler.End
 	ended bool
+	// family is nil until the Source has told it.
+	family *sampler.Family
 }
 
 // DefaultHistory is how long the past is kept.
@@ -124,12 +127,67 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Process describes the target.
-func (s *Store) Process() sampler.Process { return s.target }
+// Process describes the target, with the part that it has in its service now.
+func (s *Store) Process() sampler.Process {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	p := s.target
+	if s.family != nil {
+		p.Part = strings.TrimSpace(s.family.Part + " " + s.family.Now)
+	}
+	return p
+}
+
+// Below is how many processes below the target run the same program.
+func (s *Store) Below() int {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	if s.family == nil || s.done || s.ended {
+		return 0
+	}
+	return s.family.Below
+}
+
+const (
+	// familyEvery is the time between two questions for the part of a process in its service. Sidekiq changes its title
+	// every ten seconds, and a new worker should be seen soon.
+	familyEvery = 2 * time.Second
+	// familyRest is the time after a question that got no answer. Each such question can hold a thread of ddtop.
+	familyRest = 30 * time.Second
+)
+
+// followFamily asks for the part of the process in its service again and again, until ctx ends.
+func (s *Store) followFamily(ctx context.Context) {
+	src, ok := s.Src.(interface {
+		Family() (sampler.Family, error)
+	})
+	if !ok {
+		return
+	}
+	for {
+		f, err := src.Family()
+		wait := familyEvery
+		if err != nil {
+			wait = familyRest
+		} else {
+			s.endMu.Lock()
+			s.family = &f
+			s.endMu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
 
 // Run runs the Source until ctx ends, the target ends or nothing can be read any more; State says which.
 func (s *Store) Run(ctx context.Context) {
+	following, stop := context.WithCancel(ctx)
+	go s.followFamily(following)
 	err := s.runSource(ctx)
+	stop()
 	s.mu.Lock()
 	s.drain()
 	s.mu.Unlock()

@@ -91,11 +91,11 @@ func signalWord(code int) string {
 func (h *Head) who() string {
 	switch {
 	case h.Whole:
-		return h.Process.Title
+		return h.Process.Name()
 	case h.Of > 0:
-		return fmt.Sprintf("%s  pid %d  %s", h.Process.Title, h.Process.PID, h.which())
+		return fmt.Sprintf("%s  pid %d  %s", h.Process.Name(), h.Process.PID, h.which())
 	}
-	return fmt.Sprintf("%s  pid %d", h.Process.Title, h.Process.PID)
+	return fmt.Sprintf("%s  pid %d", h.Process.Name(), h.Process.PID)
 }
 
 // which says which process of several it is.
@@ -139,9 +139,9 @@ func (h *Head) banner(a canvas.Area, t *style.Theme, text, right string, c canva
 	st := canvas.Style{FG: c, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Fill(' ', st)
 	x := a.Put(1, 0, canvas.Cut(text, a.W-2), st)
-	texts := []string{right + "    " + h.who(), h.who(), h.Process.Title}
+	texts := []string{right + "    " + h.who(), h.who(), h.Process.Name()}
 	if h.Of == 0 { // of several processes it matters more which it is
-		texts = slices.Insert(texts, 1, right+"    "+h.Process.Title)
+		texts = slices.Insert(texts, 1, right+"    "+h.Process.Name())
 	}
 	for _, s := range texts {
 		if w := canvas.Width(s); x+3+w <= a.W-1 {
@@ -162,11 +162,11 @@ func (h *Head) drawLive(a canvas.Area, t *style.Theme) {
 	for _, s := range right {
 		rightW += canvas.Width(s.text) + 2
 	}
-	for h.Whole && len(right) > 1 && canvas.Width(p.Title)+3+rightW > a.W {
+	for h.Whole && len(right) > 1 && canvas.Width(p.Name())+3+rightW > a.W {
 		rightW -= canvas.Width(right[len(right)-1].text) + 2
 		right = right[:len(right)-1]
 	}
-	x := a.Put(1, 0, canvas.Cut(p.Title, max(a.W-rightW-2, 8)), t.Bold())
+	x := a.Put(1, 0, canvas.Cut(p.Name(), max(a.W-rightW-2, 8)), t.Bold())
 	left := []string{fmt.Sprintf("pid %d", p.PID), ruby}
 	switch {
 	case h.Whole:

@@ -22,7 +22,7 @@ type Column[R any] struct {
 	// first; if that is not enough, it goes itself.
 	Least, Drop int
 	Right       bool // it ends at its right edge
-	Tail        bool // what has no room is cut from its begin: names of pools differ at their ends
+	Tail        bool // it holds names of threads, which are cut by canvas.CutName
 	// Order names the order by this column; "": the table can't be sorted by it. compare is that order, what stands out
 	// first.
 	Order   string
@@ -240,7 +240,7 @@ func (c *Column[R]) put(a canvas.Area, r R, sc *scene.Scene) {
 	text, st := c.Text(r, sc)
 	cut := canvas.Cut
 	if c.Tail {
-		cut = canvas.CutLeft
+		cut = canvas.CutName
 	}
 	if text = cut(text, a.W); c.Right {
 		text = canvas.PadLeft(text, a.W)

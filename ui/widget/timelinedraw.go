@@ -46,7 +46,7 @@ func (v *Timeline) drawRow(a canvas.Area, w *scene.Row, t *style.Theme, g *scene
 		}
 		a.Rune(x, 0, identRune(w.Ident), st)
 	}
-	a.Put(x+2, 0, canvas.Cut(w.Name, g.NameW-x-2), name)
+	a.Put(x+2, 0, canvas.CutName(w.Name, g.NameW-x-2), name)
 	v.drawNow(a.Sub(g.NameW+1, 0, g.NowW, 1), w, t, now)
 	if selected {
 		t.Highlight(a.Sub(0, 0, g.CellsX-1, 1), focused)
@@ -252,7 +252,7 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 		x = a.Put(x, 0, " = ", t.Dimmed()) // which says what the numbers before names are, too
 	}
 	held := " " + units.Percent(style.Share(most, total))
-	a.Put(x, 0, canvas.Cut(v.Threads[best].Name, a.W-x-canvas.Width(held))+held, t.Dimmed())
+	a.Put(x, 0, canvas.CutName(v.Threads[best].Name, a.W-x-canvas.Width(held))+held, t.Dimmed())
 }
 
 // DrawNotes writes the notes on the time axis of a timeline, each from its moment on as far as there is room. One at

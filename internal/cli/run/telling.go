@@ -9,13 +9,13 @@ import (
 func TellExact(say func(format string, args ...any)) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {
-			say("process %d (%s) is sampled only: %v", p.PID, ShortName(p.Title), why)
+			say("process %d (%s) is sampled only: %v", p.PID, ShortName(p.Name()), why)
 		},
 		Note: func(p sampler.Process, text, why string) {
 			if why != "" {
 				text += ": " + why
 			}
-			say("process %d (%s): %s", p.PID, ShortName(p.Title), text)
+			say("process %d (%s): %s", p.PID, ShortName(p.Name()), text)
 		},
 	}
 }
@@ -32,5 +32,21 @@ func SayNotes(std Streams, src sampler.Source, note string) {
 	SayNote(std, note)
 	if what, why := exact.Note(src); what != "" {
 		TellExact(std.Say).Note(src.Process(), what, why)
+	}
+	SayBelow(std, src)
+}
+
+// SayBelow says that there are processes below the one that was measured, which were not.
+func SayBelow(std Streams, src sampler.Source) {
+	live, ok := src.(interface {
+		Family() (sampler.Family, error)
+	})
+	if !ok {
+		return
+	}
+	if f, err := live.Family(); err == nil && f.Below > 0 {
+		p := src.Process()
+		std.Say("process %d (%s) runs the same program in %d more below it: --children measures them, too",
+			p.PID, ShortName(p.Name()), f.Below)
 	}
 }

@@ -285,11 +285,11 @@ func (w *watching) follow(ctx context.Context, src sampler.Source, giveUp <-chan
 	p := src.Process()
 	switch end, ended := src.End(); {
 	case ended:
-		w.say("process %d (%s) has ended: %s", p.PID, run.ShortName(p.Title), end.Reason)
+		w.say("process %d (%s) has ended: %s", p.PID, run.ShortName(p.Name()), end.Reason)
 	case errors.Is(err, sampler.ErrGaveWay):
-		w.say("process %d (%s) makes room for a process of another user", p.PID, run.ShortName(p.Title))
+		w.say("process %d (%s) makes room for a process of another user", p.PID, run.ShortName(p.Name()))
 	case err != nil && !errors.Is(err, sampler.ErrEnded):
-		w.say("process %d (%s) can't be read any more: %v", p.PID, run.ShortName(p.Title), err)
+		w.say("process %d (%s) can't be read any more: %v", p.PID, run.ShortName(p.Name()), err)
 	}
 }
 

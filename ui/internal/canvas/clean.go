@@ -172,6 +172,31 @@ func CutLeft(s string, w int) string {
 	return "…"
 }
 
+// CutName shortens the name of a thread or a process to at most w columns. The number at its end stays, because only
+// the number tells it from its twins. The word before the number stays if there is room: "puma…tp 003".
+func CutName(s string, w int) string {
+	s = Clean(s)
+	switch {
+	case w <= 0:
+		return ""
+	case slowWidth(s) <= w:
+		return s
+	}
+	stem := strings.TrimRight(s, "0123456789)]")
+	if !strings.ContainsAny(s[len(stem):], "0123456789") {
+		return Cut(s, w)
+	}
+	last := strings.LastIndexByte(stem, ' ') + 1
+	before := strings.LastIndexByte(strings.TrimRight(stem[:last], " "), ' ') + 1
+	for _, at := range []int{before, last, len(stem)} {
+		if tail := s[at:]; at > 0 && slowWidth(tail) <= w/2+1 {
+			head := strings.TrimSuffix(Cut(s, w-slowWidth(tail)), "…")
+			return strings.TrimRight(head, " ") + "…" + tail
+		}
+	}
+	return CutLeft(s, w)
+}
+
 // PadLeft cuts s, or fills it with spaces on the left, to exactly w columns.
 func PadLeft(s string, w int) string {
 	s = Cut(s, w)

@@ -99,7 +99,7 @@ func (p *Page) drawCycle(a canvas.Area, links []deadLink, sc *scene.Scene) {
 			break
 		}
 		l := &links[i]
-		x := a.Put(3, 1+i, canvas.Cut(gvl.ThreadName(l.thread, sc.Dict), a.W/4), t.Bold())
+		x := a.Put(3, 1+i, canvas.CutName(gvl.ThreadName(l.thread, sc.Dict), a.W/4), t.Bold())
 		verb, held := " waits for ", ", held by "
 		if l.kind == "Thread" {
 			verb, held = " waits for the end of", " "
@@ -109,7 +109,7 @@ func (p *Page) drawCycle(a canvas.Area, links []deadLink, sc *scene.Scene) {
 			x = a.Put(x, 1+i, lockName(l.kind, l.object), t.Plain())
 		}
 		x = a.Put(x, 1+i, held, t.Dimmed())
-		x = a.Put(x, 1+i, canvas.Cut(gvl.ThreadName(l.holder, sc.Dict), a.W/4), t.Bold())
+		x = a.Put(x, 1+i, canvas.CutName(gvl.ThreadName(l.holder, sc.Dict), a.W/4), t.Bold())
 		a.Sub(0, 1+i, a.W-2, 1).Put(x, 0, canvas.Cut(" in "+whereIs(sc.Dict, l.stack), a.W-3-x), t.Dimmed())
 	}
 }
@@ -145,7 +145,7 @@ func lockColumns() []widget.Column[lockRow] {
 		{Title: "longest", Width: widget.Wide(7, scene.WideWidth, 8), Right: true, Text: figure(func(l lockRow) string {
 			return known(l.Longest())
 		})},
-		{Title: "holder", Width: widget.Wide(8, 80, 9, scene.WideWidth, 11, 160, 16), Text: holderText,
+		{Title: "holder", Width: widget.Wide(8, 80, 9, scene.WideWidth, 11, 160, 16), Tail: true, Text: holderText,
 			Spans: func(l lockRow) bool { return !l.Exclusive && l.Holder == 0 }},
 		{Title: "holder is", Width: widget.Wide(0, scene.WideWidth, 9, 160, 19), Draw: func(a canvas.Area, l lockRow, sc *scene.Scene) {
 			if l.Holder == 0 {

@@ -438,7 +438,7 @@ func (l lockRow) drawWaiters(a canvas.Area, sc *scene.Scene) {
 			row.Put(1, 0, fmt.Sprintf("and %d more", len(l.Waiters)-y), t.Dimmed())
 			break
 		}
-		row.Put(1, 0, canvas.Cut(gvl.ThreadName(id, sc.Dict), nameW), t.Bold())
+		row.Put(1, 0, canvas.CutName(gvl.ThreadName(id, sc.Dict), nameW), t.Bold())
 		for i := range sc.States {
 			if ts := &sc.States[i]; ts.Thread == id {
 				row.Put(nameW+2, 0, canvas.PadLeft(known(ts.Told()), 9), canvas.Style{FG: t.Readable(t.States[ts.State])})

@@ -39,7 +39,7 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 	return []widget.Column[*processRow]{
 		{Width: widget.Wide(1), Text: markText},
 		{Title: "program", Width: widget.Wide(13, scene.WideWidth, 16, 160, 22), Widens: showsArgs, Draw: p.drawTitle, Order: "name",
-			Compare: func(x, y *processRow) int { return strings.Compare(x.Process.Title, y.Process.Title) },
+			Compare: func(x, y *processRow) int { return strings.Compare(x.Process.Name(), y.Process.Name()) },
 			Spans:   func(w *processRow) bool { return w.idle != nil }},
 		{Title: "pid", Width: widget.Wide(7), Right: true, Text: pidText},
 		{Title: "ruby", Width: widget.Wide(0, scene.WideWidth+16, 12, 160, 13), Text: rubyText}, // before that a finding in words says more
@@ -138,6 +138,9 @@ func markText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	return mark, st
 }
 
+// shortPart writes the part of a process in its service in few columns: "[3 of 5 busy]" is "3/5".
+var shortPart = strings.NewReplacer("[", "", " of ", "/", " busy]", "")
+
 func (p *Page) drawTitle(a canvas.Area, w *processRow, sc *scene.Scene) {
 	switch x := 0; {
 	case w.idle != nil:
@@ -149,7 +152,11 @@ func (p *Page) drawTitle(a canvas.Area, w *processRow, sc *scene.Scene) {
 		if p.Table.By == inTree {
 			x = min(2*(len(w.Of.Path)-1), a.W/2)
 		}
-		a.Put(x, 0, canvas.Cut(titleOf(sc, &w.Process), a.W-x), w.style(&sc.Theme))
+		title := titleOf(sc, &w.Process)
+		if canvas.Width(title) > a.W-x && !showsArgs(sc) {
+			title = w.Process.Title + " " + shortPart.Replace(w.Process.Part)
+		}
+		a.Put(x, 0, canvas.CutName(title, a.W-x), w.style(&sc.Theme))
 	}
 }
 
@@ -216,7 +223,7 @@ func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, mo
 // DrawTop draws the head lines of view 8: how all processes are, instead of the one that is shown.
 func (p *Page) DrawTop(a canvas.Area, sc *scene.Scene, head widget.Head) {
 	t, r := &sc.Theme, &sc.Regions
-	head.Process.Title = fmt.Sprintf("%d processes", len(p.rows))
+	head.Process.Title, head.Process.Part = fmt.Sprintf("%d processes", len(p.rows)), ""
 	if len(p.rows) == 1 {
 		head.Process.Title = "1 process"
 	}
@@ -237,7 +244,7 @@ func (p *Page) Worst(sc *scene.Scene) scene.Findings {
 		v.Note = ""
 		for _, x := range p.findings.Rows {
 			f, process := x.Finding, x.of.Store.Process()
-			f.Title = fmt.Sprintf("%s %d: %s", process.Title, process.PID, f.Title)
+			f.Title = fmt.Sprintf("%s %d: %s", process.Name(), process.PID, f.Title)
 			v.List, v.Owners = append(v.List, f), append(v.Owners, x.of)
 		}
 	}

@@ -119,7 +119,7 @@ func (p *Page) drawFindings(a canvas.Area, sc *scene.Scene) {
 		process := f.of.Store.Process()
 		mark, st := widget.FindingMark(&f.Finding, t)
 		row.Put(1, 0, mark, st)
-		x := row.Put(3, 0, canvas.Cut(fmt.Sprintf("%s %d", process.Title, process.PID), 22), t.Bold())
+		x := row.Put(3, 0, canvas.CutName(fmt.Sprintf("%s %d", process.Name(), process.PID), 22), t.Bold())
 		x = row.Put(max(x+1, 20), 0, f.When()+f.Title, st)
 		row.Put(x+2, 0, canvas.Cut(canvas.Clean(f.Text), row.W-x-3), t.Plain())
 		if selected {

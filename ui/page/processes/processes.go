@@ -402,11 +402,11 @@ func (p *Page) buildFlame(sc *scene.Scene, width, height int) {
 	v.Everything, v.Filter = "all processes", ""
 	if of := p.Table.Cursor.Of; of != nil {
 		process := of.Store.Process()
-		v.Filter = fmt.Sprintf("%s %d", process.Title, process.PID)
+		v.Filter = fmt.Sprintf("%s %d", process.Name(), process.PID)
 	}
 	v.Build(&p.Merged.Whole, p.Merged.Dict, nil, func(id sampler.ThreadID) string {
-		of := p.Merged.owner[id]
-		return fmt.Sprintf("%s %d", of.Store.Process().Title, of.Store.Process().PID)
+		process := p.Merged.owner[id].Store.Process()
+		return fmt.Sprintf("%s %d", process.Name(), process.PID)
 	}, width, height)
 	v.Fit(height)
 }

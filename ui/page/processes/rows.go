@@ -44,7 +44,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 // titleOf is what the table calls a process.
 func titleOf(sc *scene.Scene, p *sampler.Process) string {
 	if !showsArgs(sc) || len(p.CommandLine) == 0 {
-		return p.Title
+		return p.Name()
 	}
 	return canvas.Clean(strings.Join(p.CommandLine, " "))
 }

@@ -33,7 +33,7 @@ func requestColumns() []widget.Column[*widget.RequestRow] {
 			}},
 		{Title: "thread", Width: widget.Wide(8, 80, 10, scene.WideWidth, 15, 160, 18), Order: "thread", Compare: func(x, y *widget.RequestRow) int { return strings.Compare(x.ThreadName, y.ThreadName) },
 			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) { // names of pools differ at their ends
-				a.Put(0, 0, canvas.CutLeft(w.ThreadName, a.W), sc.Theme.Dimmed())
+				a.Put(0, 0, canvas.CutName(w.ThreadName, a.W), sc.Theme.Dimmed())
 			}},
 		{Title: "request", Width: widget.Wide(14, 80, 19, scene.WideWidth, 26, 160, 44), Order: "request", Compare: func(x, y *widget.RequestRow) int { return strings.Compare(x.Name, y.Name) },
 			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {

@@ -73,7 +73,7 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	}
 	at := a.W - 1 - canvas.Width(right)
 	a.Put(at, 0, right, t.Plain())
-	x := a.Put(1, 0, canvas.Cut(th.Name, min(a.W/4, at-2)), t.Bold())
+	x := a.Put(1, 0, canvas.CutName(th.Name, min(a.W/4, at-2)), t.Bold())
 	state, st := "", t.Dimmed()
 	switch {
 	case th.Known:

@@ -123,11 +123,7 @@ func drawTreeName(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	if fibers != "" {
 		room = max(room-1-canvas.Width(fibers), min(room, leastName))
 	}
-	cut := canvas.Cut
-	if w.InGroup { // names of a pool differ at their ends
-		cut = canvas.CutLeft
-	}
-	end := a.Put(x+2, 0, cut(w.Name, room), name)
+	end := a.Put(x+2, 0, canvas.CutName(w.Name, room), name)
 	if fibers != "" && a.W > end+1 {
 		a.Put(end+1, 0, canvas.Cut(fibers, a.W-end-1), t.Dimmed())
 	}

@@ -118,7 +118,7 @@ func exactWaitColumns() []widget.Column[*WaitRow] {
 			a.Put(0, 0, "–", sc.Theme.Dimmed())
 			return
 		}
-		drawCode(a, name, code, sc.Theme.Plain(), canvas.CutLeft)
+		drawCode(a, name, code, sc.Theme.Plain(), canvas.CutName)
 	}
 	return []widget.Column[*WaitRow]{
 		{Title: "queue", Width: widget.Wide(8), Right: true, Drop: 2, Text: ns((*WaitRow).QueueNS)},

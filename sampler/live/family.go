@@ -1,0 +1,47 @@
+package live
+
+import (
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
+)
+
+// Family returns the part that the process has in its service now. It reads /proc, and is for any goroutine. Callers
+// that get an error should wait before they ask again.
+func (s *subject) Family() (sampler.Family, error) { return s.family(s.proc.Title()) }
+
+// family reads the title of the process, and looks for those below it that run the same program. A process with workers
+// of its own name below it is their master.
+func (s *subject) family(title string) (f sampler.Family, err error) {
+	if f.Part, f.Now, err = s.proc.Part(); err != nil {
+		return f, err
+	}
+	own, err := kernel.Identify(s.proc.PID())
+	if err != nil || own.Exe == "" {
+		return f, nil // the title holds, and no more is known
+	}
+	below := []int{own.PID}
+	for i := 0; i < len(below) && len(below) <= maxTracked; i++ { // it grows by what is found
+		children, err := kernel.Children(below[i])
+		if err != nil {
+			continue // it has ended
+		}
+		for _, pid := range children {
+			id, err := kernel.Identify(pid)
+			if err != nil || id.Ended || id.Exe != own.Exe || age(id) < settleTime {
+				continue
+			}
+			below = append(below, pid)
+			if f.Part != "" || i > 0 {
+				continue
+			}
+			if name, part, err := attach.PartOf(pid); err == nil && name == title {
+				if _, worker := attach.WorkerNumber(part); worker {
+					f.Part = attach.MasterPart
+				}
+			}
+		}
+	}
+	f.Below = len(below) - 1
+	return f, nil
+}

@@ -1,0 +1,31 @@
+package canvas
+
+import "testing"
+
+// TestCutNameKeepsTheNumber: what tells a thread or a process from its twins is not cut.
+func TestCutNameKeepsTheNumber(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		w    int
+		want string
+	}{
+		{"puma srv tp 003", 15, "puma srv tp 003"},
+		{"puma srv tp 003", 11, "puma…tp 003"},
+		{"puma srv tp 003", 10, "pum…tp 003"},
+		{"puma srv tp 003", 8, "puma…003"},
+		{"puma srv tp 003", 4, "…003"},
+		{"puma srv tp 003", 2, "…3"},
+		{"processor 12", 9, "proces…12"},
+		{"worker-1 (12)", 10, "worke…(12)"},
+		{"worker-12", 7, "work…12"},
+		{"puma w12", 6, "pu…w12"},
+		{"the reaper", 6, "the r…"},
+		{"12345678", 5, "…5678"},
+		{"", 3, ""},
+		{"x1", 0, ""},
+	} {
+		if got := CutName(test.name, test.w); got != test.want || Width(got) > test.w && test.w > 0 {
+			t.Errorf("%q in %d columns is %q, want %q", test.name, test.w, got, test.want)
+		}
+	}
+}
