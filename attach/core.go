@@ -47,8 +47,8 @@ type Core struct {
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// given are the files to use instead of mapped ones, by the name of the mapped file; root is where the process's root
-	// was.
+	// given are the files to use instead of mapped ones, by the name of the mapped file; root is where the process's
+	// root was.
 	given map[string]string
 	root  string
 

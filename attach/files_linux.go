@@ -57,8 +57,8 @@ func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	return m, nil
 }
 
-// setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read with
-// the process's rights, because the process says what the file is called.
+// setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read
+// with the process's rights, because the process says what the file is called.
 func (p *Process) setRoots(m *Module) {
 	m.Roots = []mapped.DebugRoot{{Name: p.LivingPath("root"), Open: p.openRoot}, {Name: "/", Open: p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {

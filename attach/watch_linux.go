@@ -26,7 +26,8 @@ func (p *procFolder) Check() error {
 	case err == nil && now == p.random:
 		return nil
 	case errors.Is(err, ErrGone):
-		// No task has memory: the process ends, or a thread calls exec and is about to take its place. Which, a later look tells.
+		// No task has memory: the process ends, or a thread calls exec and is about to take its place: a later look
+		// tells.
 		return p.stillThere()
 	}
 	if gone := p.stillThere(); gone != nil {

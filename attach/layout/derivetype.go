@@ -10,7 +10,7 @@ const (
 	maxTypeDepth  = 64
 	maxFieldDepth = 32
 	maxMembers    = 4096
-	// maxLookedAt bounds the members looked at in all: structs that contain each other would never end. Ruby's are 3,000.
+	// maxLookedAt bounds the members looked at in all: structs that contain each other never end. Ruby's are 3,000.
 	maxLookedAt = 1 << 17
 	// maxTypes bounds the types that are remembered. Ruby's are some thousands.
 	maxTypes = 1 << 18
@@ -32,8 +32,8 @@ type typeInfo struct {
 type member struct {
 	name string
 	kind dwarf.Offset
-	// offset is in bytes from the start of the struct. bits is not 0 for a bit field: bitAt is its lowest bit, counted from
-	// there.
+	// offset is in bytes from the start of the struct. bits is not 0 for a bit field: bitAt is its lowest bit, counted
+	// from there.
 	offset      int
 	bits, bitAt int
 }

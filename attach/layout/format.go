@@ -36,7 +36,7 @@ type head struct {
 	Snapshot string `json:"snapshot"`
 }
 
-// document is a table as it is written, in JSON. A field is [offset, size] in bytes, or [offset, size, first bit, bits].
+// document is a table as written, in JSON. A field is [offset, size] in bytes, or [offset, size, first bit, bits].
 type document struct {
 	head
 	Structs   map[string]jsonStruct `json:"structs"`

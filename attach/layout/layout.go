@@ -12,7 +12,7 @@ import (
 type Field struct {
 	// Offset and Size are in bytes. A bit field has those of the word that holds it.
 	Offset, Size int
-	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest); BitSize 0: no bit field.
+	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest); 0: no bit field.
 	BitOffset, BitSize int
 }
 

@@ -93,7 +93,7 @@ then measures for two seconds which rates and which cost it reaches. Nothing is 
 	return cmd
 }
 
-// say adds a check. Its texts name no file or user with --redact, and hold no control characters, whatever a target says.
+// say adds a check. Its texts name no file or user with --redact, and never hold control characters.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
 	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(run.OneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
 }
@@ -461,8 +461,8 @@ func (d *doctor) examineContext(src *live.Source) {
 // achievedEnough is the part of a rate asked for from which on it counts as achieved.
 const achievedEnough = 0.8
 
-// examineRates says which rates were achieved, and what they are too low for. Rates that are well below those asked for are not well, unless the
-// process is idle: then fewer samples say as much.
+// examineRates says which rates were achieved, and what they are too low for. Rates that are well below those asked for
+// are not well, unless the process is idle: then fewer samples say as much.
 func (d *doctor) examineRates(s *account.Stat, cost string) {
 	state, remedy, short := checkGood, "", ""
 	lock, stack := s.Rate.Lock, s.Rate.Stack

@@ -37,7 +37,7 @@ type format struct {
 	binary      bool // no text for a terminal
 	// timed: it shows all threads by time, and nothing of one request.
 	timed bool
-	// ends are the ends of file names that stand for the format, begins such a begin. json: names may end in .json, too.
+	// ends and begins are ends and begins of file names of the format. json: names may end in .json, too.
 	ends   []string
 	begins string
 	json   bool
@@ -200,8 +200,8 @@ func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncident(w, n) })
 }
 
-// checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads, the whole recording,
-// and objects, of which only the sum is exact.
+// checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads,
+// the whole recording, and objects, of which only the sum is exact.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:
@@ -268,7 +268,8 @@ var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", 
 // endsOfText are the endings of files of text.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
-// tellsAnother reports whether the end of a file's name stands for a format that ddtop does not write: it has letters, and is not one of any. Text has ends of its own.
+// tellsAnother reports whether the end of a file's name stands for a format that ddtop does not write: it has letters,
+// and is not one of any. Text has ends of its own.
 func tellsAnother(name string, binary bool) bool {
 	end := filepath.Ext(name)
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
@@ -353,7 +354,7 @@ func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	return nil
 }
 
-// onlyEndpoints leaves the weights of the requests and jobs that --endpoint names. It fails if none of those that were seen is named.
+// onlyEndpoints keeps the weights of what --endpoint names. It fails if none of those seen is named.
 func onlyEndpoints(f *flags.Endpoint, m *profile.Measured) error {
 	match := f.Match()
 	if match == nil {

@@ -36,8 +36,8 @@ import (
 const (
 	// defaultPeriod is how long a profile is if no flag says so; most engines expect that.
 	defaultPeriod = time.Minute
-	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes; maxSpooled how
-	// many profiles it may hold.
+	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes;
+	// maxSpooled how many profiles it may hold.
 	defaultSpool = 256e6
 	maxInMemory  = 64e6
 	maxSpooled   = 100_000
@@ -306,7 +306,7 @@ func destinationOf(text string) (push.Destination, error) {
 	return d, nil
 }
 
-// spoolName is the name of a destination's folder in the spool: one that says which it is, and is another one for another URL.
+// spoolName is the name of a destination's folder in the spool: it says which it is, and differs for each URL.
 func spoolName(d push.Destination) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -361,7 +361,7 @@ func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 // closeWithin is how long closing the spools may take, after withinEnd.
 const closeWithin = 400 * time.Millisecond
 
-// closeRoutes lets go of the spools. What is in them stays, however this ends, and so it does where the disk does not answer.
+// closeRoutes lets go of the spools. Their contents stay, even if the disk does not answer.
 func closeRoutes(routes []push.Route) {
 	done := make(chan struct{})
 	attach.OnOwnThread(func() {

@@ -204,8 +204,8 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 	return note, nil
 }
 
-// recordingNames makes the names of the files of several processes: FILE-PID.ddtop, and FILE-PID-2.ddtop when the process
-// has become another Ruby by exec.
+// recordingNames makes the names of the files of several processes: FILE-PID.ddtop, and FILE-PID-2.ddtop when the
+// process has become another Ruby by exec.
 type recordingNames struct {
 	mu   sync.Mutex
 	seen map[int]int
@@ -237,8 +237,8 @@ func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) erro
 	return err
 }
 
-// writeIntervals measures for a length of time, or reads a whole recording, and writes what happened meanwhile. note says why it ended
-// early, "" when it did not.
+// writeIntervals measures for a length of time, or reads a whole recording, and writes what happened meanwhile. note
+// says why it ended early, "" when it did not.
 func writeIntervals(ctx context.Context, src sampler.Source, length time.Duration, notes []sampler.Note, out run.Output, std run.Streams) (note string, err error) {
 	giveUp, released := run.Patience(ctx)
 	defer released()

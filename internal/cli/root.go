@@ -33,7 +33,7 @@ type rootFlags struct {
 	showOutput bool
 }
 
-// Command returns ddtop's command with all commands below it, to make man pages and completions from. It is not to be run.
+// Command returns ddtop's command with all commands below it, for man pages and completions. It is not to be run.
 func Command() *cobra.Command { return newRoot(run.Streams{}) }
 
 func newRoot(std run.Streams) *cobra.Command {

@@ -131,8 +131,8 @@ func (m cgroupMount) levels(rel string) iter.Seq[string] {
 	}
 }
 
-// cgroupPaths yields the lines of a /proc/PID/cgroup file, "number:controllers:path" (cgroups(7)): the controllers, which
-// are empty for hierarchy v2, and the path. It leaves out empty paths.
+// cgroupPaths yields the lines of a /proc/PID/cgroup file, "number:controllers:path" (cgroups(7)): the controllers,
+// which are empty for hierarchy v2, and the path. It leaves out empty paths.
 func cgroupPaths(text string) iter.Seq2[string, string] {
 	return func(yield func(controllers, path string) bool) {
 		for line := range strings.Lines(text) {

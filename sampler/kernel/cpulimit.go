@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// CPULimit is a limit on the CPU time of a cgroup: Quota in each Period, of all its tasks on all CPUs together. File says so.
+// CPULimit is a limit on the CPU time of a cgroup: Quota in each Period, for all its tasks and all CPUs. File says so.
 type CPULimit struct {
 	Quota, Period time.Duration
 	File          string

@@ -72,7 +72,7 @@ func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.
 	}
 }
 
-// Run follows the processes until ctx ends, or there is none left that could come back, and sends what was measured until then.
+// Run follows the processes until ctx ends, or none can come back, and sends what was measured until then.
 func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)

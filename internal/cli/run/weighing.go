@@ -24,7 +24,7 @@ type weighing struct {
 
 // Needs are what a format needs beside the weights.
 type Needs struct {
-	// trace: what happened in the order of time. spans: for which span of a tracer. stamps: when each part of a weight was.
+	// trace: what happened in order. spans: for which span of a tracer. stamps: when each part of a weight was.
 	Trace, Spans, Stamps bool
 }
 
