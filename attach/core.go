@@ -86,7 +86,6 @@ func OpenCore(path string, files CoreFiles) (*Core, error) {
 	return c, nil
 }
 
-// newCore reads a core file's headers and notes.
 func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 	c := &Core{path: path, file: file, length: length, files: make(map[string]*mappedFile)}
 	fail := func(format string, args ...any) (*Core, error) {

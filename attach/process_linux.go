@@ -279,7 +279,6 @@ func (p *facts) StartedAt() (time.Time, error) {
 	return time.Now().Add(started - up), nil
 }
 
-// ppid is the parent's PID at the time of Open.
 func (p *facts) ppid() int { return p.stat.PPID }
 
 // User is the name of the process's effective user, or its number where it has no name here.

@@ -201,7 +201,6 @@ func leadingNumber(b []byte) (n int32, ok bool) {
 	return n, ok
 }
 
-// add takes a thread in that was seized.
 func (t *tracer) add(tid int32) {
 	t.list = append(t.list, tracee{tid: tid})
 	t.seizedMu.Lock()

@@ -42,7 +42,7 @@ func (p *procFolder) Check() error {
 
 // Alive reports, in one short system call, whether the process has not ended. True is certain: whatever was read by
 // its PID before was this process's, or the program's that an exec has made of it. False means that it has ended, or
-// that the kernel has no pidfd; Check tells which.
+// that the kernel has no pidfd; Check says which.
 func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false

@@ -59,7 +59,6 @@ func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, er
 	return derive(ctx, info, known, o)
 }
 
-// derive makes a table of the names that are known.
 func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions) (*Derived, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
 	defer cancel()

@@ -28,7 +28,6 @@ type typeInfo struct {
 	at      dwarf.Offset
 }
 
-// member is one member of a struct or union.
 type member struct {
 	name string
 	kind dwarf.Offset
@@ -119,7 +118,6 @@ func placeField(m member, size, base int) (Field, bool) {
 	return Field{Offset: base + at, Size: size, BitOffset: bit, BitSize: m.bits}, bit+m.bits <= width
 }
 
-// members reads the members of a struct or union.
 func (s *scan) members(at dwarf.Offset) ([]member, error) {
 	s.reader.Seek(at)
 	e, err := s.next()
@@ -243,7 +241,6 @@ func plusConst(b []byte) (int, bool) {
 	return 0, false
 }
 
-// typeAt describes a type.
 func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 	if info, ok := s.types[at]; ok {
 		return info, nil

@@ -25,7 +25,6 @@ const (
 // errFormat is returned for a text that is not a layout table.
 var errFormat = errors.New("not a layout table")
 
-// head is what a table is for.
 type head struct {
 	Format    string   `json:"format"`
 	Name      string   `json:"name"`

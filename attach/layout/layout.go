@@ -92,5 +92,4 @@ func (t *Table) Constant(name string) (value int64, ok bool) {
 	return v, ok
 }
 
-// hasStruct reports whether this release has a struct of that name.
 func (t *Table) hasStruct(structName string) bool { _, ok := t.sizes[structName]; return ok }

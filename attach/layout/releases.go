@@ -141,13 +141,11 @@ func configurationOf(jmpBuf bool) configuration {
 	return builtin
 }
 
-// entry is one release on one machine.
 type entry struct {
 	release, machine string
 	version          [3]int
 	// files are its tables, one a configuration; "" if there is none.
-	files [2]string
-	// snapshot is head's.
+	files    [2]string
 	snapshot string
 }
 

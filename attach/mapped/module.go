@@ -69,7 +69,6 @@ type Module struct {
 	asked map[askedFor]found
 }
 
-// askedFor is a name that was looked for in a table.
 type askedFor struct {
 	table *symbolTable
 	name  string
@@ -216,7 +215,6 @@ func (m *Module) find(t *symbolTable, name string) found {
 	return out
 }
 
-// symbolOf places a symbol in the process.
 func (m *Module) symbolOf(s elf.Symbol, exported bool) Symbol {
 	out := Symbol{Name: s.Name, Addr: Address(s.Value), Size: s.Size, Exported: exported, TLS: elf.ST_TYPE(s.Info) == elf.STT_TLS}
 	if !out.TLS && s.Section != elf.SHN_ABS {

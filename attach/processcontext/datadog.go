@@ -42,7 +42,6 @@ func parseTracerInfo(b []byte) (Context, error) {
 // packed is what is left to decode of MessagePack (msgpack.org, specification).
 type packed struct{ b []byte }
 
-// take returns the next n bytes.
 func (p *packed) take(n uint64) (b []byte, ok bool) {
 	if n > uint64(len(p.b)) {
 		return nil, false

@@ -21,7 +21,6 @@ const (
 // signature begins the mapping.
 const signature = "OTEL_CTX"
 
-// header is the beginning of the mapping.
 type header struct {
 	publishedNS uint64
 	payload     mapped.Address

@@ -146,7 +146,6 @@ const exitCodesHelp = `Exit codes:
   4    not a Ruby process that can be read
   125  ddtop itself failed in "ddtop -- command"; all other codes are the command's (128+n: signal n)`
 
-// exitCode chooses the exit code for an error.
 func exitCode(err error) int {
 	var usage *flags.UsageError
 	var checks *doctorError

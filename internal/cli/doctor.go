@@ -50,7 +50,6 @@ type check struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// doctor collects what works here.
 type doctor struct {
 	target
 	std    run.Streams
@@ -147,7 +146,6 @@ func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks faile
 // Unwrap is the first failure: for it ddtop offers to run as root. It is nil if no check failed with an error.
 func (e *doctorError) Unwrap() error { return e.first }
 
-// write prints the report.
 func (d *doctor) write(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(versionText() + "\n\n")
@@ -162,7 +160,6 @@ func (d *doctor) write(w io.Writer) error {
 	return err
 }
 
-// examine makes the checks.
 func (d *doctor) examine(ctx context.Context) {
 	d.examineSystem()
 	rights := attach.OwnRights()

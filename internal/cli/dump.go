@@ -19,7 +19,6 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// dumpFlags are the flags of `ddtop dump`.
 type dumpFlags struct {
 	target
 	judgement

@@ -25,13 +25,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// collapsedFormat is the format of collapsed stacks.
 const collapsedFormat = "collapsed"
 
 // recordingFormat is ddtop's own format, which is written while it is measured.
 const recordingFormat = "ddtop"
 
-// format is a file format for what was measured.
 type format struct {
 	name, about string
 	binary      bool // no text for a terminal
@@ -54,7 +52,6 @@ type writer interface {
 	checkGroup(name string, j *job) error
 }
 
-// job says what a file is made of, and where it goes.
 type job struct {
 	length   time.Duration
 	metric   flamegraph.Metric
@@ -185,7 +182,6 @@ func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) erro
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return p.make(w, list, j.metric) })
 }
 
-// incidentPage writes the page of an incident.
 type incidentPage struct{ oneProcess }
 
 func (incidentPage) write(ctx context.Context, src sampler.Source, j *job) error {
@@ -257,7 +253,6 @@ func formatNamed(name string, formats []format) (format, error) {
 	return format{}, flags.Usagef("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
 }
 
-// addFormat adds the flag of the format.
 func addFormat(cmd *cobra.Command, name *string, usual string) {
 	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, if the name of the file does not choose it")
 }
@@ -319,7 +314,6 @@ func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format
 	return f, nil
 }
 
-// pprofFormat is the format of pprof profiles.
 const pprofFormat = "pprof"
 
 // pprofFlags say what a pprof profile holds.
@@ -331,7 +325,6 @@ func (f *pprofFlags) addPprof(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.timeline, "timeline", false, "pprof: a sample for each interval, with its end")
 }
 
-// check refuses the flag for other formats.
 func (f *pprofFlags) check(of format) error {
 	if f.timeline && of.name != pprofFormat {
 		return flags.Usagef("--timeline goes with --format %s", pprofFormat)
@@ -339,7 +332,6 @@ func (f *pprofFlags) check(of format) error {
 	return nil
 }
 
-// ownFlag is --own: whether libraries are folded in what is written.
 type ownFlag struct{ own bool }
 
 func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {

@@ -159,7 +159,6 @@ func (e *noMatchError) Unwrap() error {
 	return &flags.UsageError{Err: errors.New("no such command")}
 }
 
-// maxCompletion bounds the names offered to a shell, in bytes.
 const maxCompletion = 32
 
 // isTypable reports whether a shell takes a name for a word, whatever a process calls itself: what a shell completes

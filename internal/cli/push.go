@@ -82,7 +82,6 @@ func newOTLP(u *url.URL) (push.Destination, error) {
 	return otlp.New(u, os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"), Version)
 }
 
-// pushFlags are the flags of `ddtop push`.
 type pushFlags struct {
 	target
 	match     matchFlag
@@ -190,7 +189,6 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 	return p.Run(ctx, g)
 }
 
-// check refuses what makes no sense.
 func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 	switch {
 	case len(words) > 0:
@@ -241,7 +239,6 @@ func (f *pushFlags) givenTags() (push.Tags, error) {
 	return tags, nil
 }
 
-// routes are the destinations with their queues.
 func (f *pushFlags) routes() (routes []push.Route, err error) {
 	defer func() {
 		if err != nil {
@@ -282,7 +279,6 @@ func (f *pushFlags) routes() (routes []push.Route, err error) {
 	return routes, nil
 }
 
-// destinationOf makes a destination of a URL.
 func destinationOf(text string) (push.Destination, error) {
 	u, err := url.Parse(text)
 	if err != nil {

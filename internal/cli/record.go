@@ -21,7 +21,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// recordFlags are the flags of `ddtop record`.
 type recordFlags struct {
 	measurement
 	ownFlag
@@ -32,7 +31,6 @@ type recordFlags struct {
 	format, metric string
 }
 
-// recordFormats are all formats of `ddtop record`.
 func recordFormats() []format {
 	return append(profileFormats(), format{name: recordingFormat, binary: true, ends: []string{".ddtop"}, about: "all that was seen, for ddtop replay and ddtop report",
 		writer: recordingFile{}})
@@ -117,7 +115,6 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) e
 	return format.write(cmd.Context(), src, j)
 }
 
-// recordingFile writes a recording, or one of each process.
 type recordingFile struct{}
 
 func (recordingFile) write(ctx context.Context, src sampler.Source, j *job) error {

@@ -99,7 +99,6 @@ func sayDamage(r *recording.Reader, std run.Streams) string {
 	return std.Redact.Text(damage.Error())
 }
 
-// recordings are files of several processes, as a sampler.Group.
 type recordings []*recording.Reader
 
 // Follow hands the recordings out.

@@ -26,7 +26,6 @@ writes to the process only with --exact, by way of the kernel, and stops it only
 
 The live screen needs a terminal. In scripts, use dump, stat or record.`
 
-// rootFlags are the flags of ddtop without a command's name.
 type rootFlags struct {
 	target
 	screenFlags

@@ -19,7 +19,6 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// screenFlags say how the screen looks.
 type screenFlags struct {
 	window    flags.Duration
 	history   flags.Duration
@@ -138,7 +137,6 @@ func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, s
 	return f.show(ctx, src, std, shown{exact: t.exactSwitch(src)})
 }
 
-// showGroup runs the screen on several processes.
 func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std run.Streams, s shown) error {
 	o := f.options(std, s)
 	o.Group = g

@@ -15,7 +15,6 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// wrap starts a program and watches it.
 func wrap(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	if std.Terminal {
 		return wrapWithScreen(ctx, args, f, std)

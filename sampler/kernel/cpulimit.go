@@ -45,7 +45,6 @@ func OwnCPULimit() (limit CPULimit, ok bool) {
 
 func (l CPULimit) share() float64 { return float64(l.Quota) / float64(l.Period) }
 
-// cpuLimitOf reads the limit of one cgroup.
 func cpuLimitOf(dir string, v2 bool) (CPULimit, bool) {
 	l := CPULimit{File: path.Join(dir, "cpu.max")}
 	var fields []string

@@ -22,7 +22,6 @@ type freezer struct {
 	wchan, stat int
 }
 
-// freezerFile is one open file.
 type freezerFile struct {
 	fd int
 	// yes are the lines that say that the cgroup is frozen, or about to be.

@@ -31,7 +31,6 @@ func parseInt32(s string) (int32, bool) {
 	return int32(n), n <= 1<<31-1
 }
 
-// skipSpaces drops leading blanks and tabs.
 func skipSpaces(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -183,7 +182,6 @@ type processStat struct {
 // ended reports whether the task has ended and only its number is left.
 func (s *processStat) ended() bool { return s.state == 'Z' || s.state == 'X' }
 
-// parseStat reads /proc/PID/stat.
 func parseStat(b []byte) (s processStat, ok bool) {
 	b, ok = afterComm(b)
 	if !ok {

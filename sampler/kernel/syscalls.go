@@ -64,7 +64,6 @@ var ownCalls = sync.OnceValue(func() []string {
 // maxSyscalls bounds the system call numbers for which a name is kept: those of the table, and unnamed ones.
 const maxSyscalls = 4096
 
-// namer gives system calls their names.
 type namer struct {
 	names []string
 	// unnamed keeps the texts made for numbers that no table has, so that they are made once.

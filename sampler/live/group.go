@@ -127,7 +127,6 @@ func (g *Group) openRoots(ctx context.Context) error {
 	return nil
 }
 
-// open attaches to a process, with a Dictionary of its own.
 func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*Source, error) {
 	opts := g.opts.Options
 	opts.BootWait = boot

@@ -65,7 +65,6 @@ func (q *queue) put(s *handed) {
 	q.in.Store(in + 1)
 }
 
-// next is what take would return.
 func (q *queue) next() *handed {
 	out := q.out.Load()
 	if out == q.in.Load() {

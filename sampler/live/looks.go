@@ -26,7 +26,6 @@ func (c *lookCredit) may(now int64, share float64) bool {
 	return share == 0 || c.ns > 0
 }
 
-// spend takes what a glance took.
 func (c *lookCredit) spend(ns int64) { c.ns -= float64(ns) }
 
 // Constants of followAgain. A process whose threads switched too often is followed again when they have switched less

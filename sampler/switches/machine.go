@@ -57,7 +57,6 @@ type Machine struct {
 	failed uint64
 }
 
-// change is one that waits for earlier ones, or for the name of its stack.
 type change struct {
 	exact.Record
 	stack Named
@@ -66,7 +65,6 @@ type change struct {
 	doing sampler.Doing
 }
 
-// thread is what the last record said of one.
 type thread struct {
 	tid     int32
 	address uint64
@@ -86,7 +84,6 @@ type thread struct {
 	doing sampler.Doing
 }
 
-// span is one turn of a thread with the GVL.
 type span struct {
 	tid          int32
 	fromNS, toNS int64
@@ -340,7 +337,6 @@ func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
 	}
 }
 
-// move brings a thread into a state.
 func (m *Machine) move(t *thread, r *Record, at int64, to state) {
 	if t.state == to {
 		return

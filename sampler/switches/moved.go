@@ -83,7 +83,6 @@ type Movements struct {
 	holder *mover
 }
 
-// mover is one thread.
 type mover struct {
 	tid   int32
 	words Words
@@ -209,7 +208,6 @@ func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	return dropped
 }
 
-// thread returns what is known of a thread.
 func (m *Movements) thread(tid int32) *mover {
 	at := &m.recent[uint32(tid)%recentThreads]
 	if t := *at; t != nil && t.tid == tid {
@@ -227,7 +225,6 @@ func (m *Movements) thread(tid int32) *mover {
 	return t
 }
 
-// take takes a move.
 func (m *Movements) take(e *Move) {
 	t := m.thread(e.TID)
 	if t == nil {
@@ -316,7 +313,6 @@ func (m *Movements) conclude(t *mover) {
 	m.record(t, Out, t.outNS, is, 0)
 }
 
-// glance takes what memory says.
 func (m *Movements) glance(g *Glance) {
 	at := g.FromNS + (g.ToNS-g.FromNS)/2
 	for i := range g.Threads {

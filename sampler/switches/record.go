@@ -96,7 +96,6 @@ func (r *Record) state() state {
 	return released
 }
 
-// state is what a thread does with the GVL.
 type state uint8
 
 const (

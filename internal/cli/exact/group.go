@@ -64,7 +64,6 @@ func (f *Flags) Group(ctx context.Context, g *live.Group, told Told, again bool)
 	return x, nil
 }
 
-// begin follows a process, unless that was tried before.
 func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -102,7 +102,6 @@ func newServiceFigures() *serviceFigures {
 	return &serviceFigures{all: make(map[string]*service)}
 }
 
-// of returns the figures of a service.
 func (f *serviceFigures) of(name string) *service {
 	if s, ok := f.all[name]; ok {
 		return s

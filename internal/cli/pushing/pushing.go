@@ -48,7 +48,6 @@ type Pushing struct {
 	joined   int           // processes so far
 }
 
-// finishedPeriod is what was measured in one period, of one process.
 type finishedPeriod struct {
 	of *pushed
 	m  profile.Measured
@@ -56,7 +55,6 @@ type finishedPeriod struct {
 	ended map[string]int64
 }
 
-// pushed is a process that is followed.
 type pushed struct {
 	src     *live.Source
 	version string

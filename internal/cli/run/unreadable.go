@@ -14,7 +14,6 @@ const (
 	unreadableFor = 10 * time.Second
 )
 
-// teller says of each process once that it can't be read.
 type teller struct {
 	say  func(sampler.Relative)
 	told map[toldKey]bool

@@ -175,7 +175,6 @@ func (in *incident) copy(rec *recording.Writer, toNS int64) error {
 	return errors.Join(failed, err)
 }
 
-// event is something that happened to a process.
 func (w *watched) event(what string, cause measure.Cause) export.WatchEvent {
 	p := w.src.Process()
 	return export.WatchEvent{Time: time.Now(), Event: what, PID: p.PID, Program: p.Title, Condition: cause.Condition.String(), Text: cause.Text}

@@ -48,7 +48,6 @@ func NewFolder(path string, count int, bytes int64) *Folder {
 	return &Folder{path: path, count: count, bytes: bytes}
 }
 
-// keptFile is a recording of the folder.
 type keptFile struct {
 	safefile.DatedFile
 	nth  int // of this run; 0: of an earlier one, or another one's
@@ -73,7 +72,6 @@ func (k *Folder) Check() error {
 	return probe.Abort()
 }
 
-// keptFileName is the name of an incident's recording.
 func keptFileName(title string, pid int, at time.Time, reason string) string {
 	return safefile.DatedName(title, pid, at) + "-" + reason
 }

@@ -44,7 +44,6 @@ type Options struct {
 	AsJSON                       bool
 }
 
-// watching is `ddtop record --when` at work.
 type watching struct {
 	when   *Options
 	folder *Folder
@@ -58,7 +57,6 @@ type watching struct {
 	failed    int
 }
 
-// watched is a process that is watched.
 type watched struct {
 	*watching
 	src     sampler.Source
@@ -92,7 +90,6 @@ func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 	}, nil
 }
 
-// feed takes the next sample.
 func (w *watched) feed(s *sampler.Sample) {
 	// Names are kept for what is being written, while its disk is waited for.
 	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)

@@ -105,7 +105,6 @@ func placesOfKernel() (k kernelPlaces, err error) {
 	return k, nil
 }
 
-// builder makes the programs.
 type builder struct {
 	kernel kernelPlaces
 	// The descriptors of the maps: of targets, of threads, and of the rings for records and for stacks.

@@ -65,7 +65,6 @@ const (
 	targetSize
 )
 
-// encode is the value of the map for a target.
 func (t *Target) encode() []byte {
 	b := make([]byte, targetSize)
 	put := func(place int, v int64) { binary.LittleEndian.PutUint64(b[place:], uint64(v)) }

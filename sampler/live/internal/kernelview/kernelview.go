@@ -110,7 +110,6 @@ type sleepConfidence struct {
 	asleepNS int64 // the first of the answers in a row that it sleeps; 0: the last one said that it runs
 }
 
-// answer notes an answer, given at a time.
 func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
 	if k.Syscall == sampler.SyscallRunning || k.Syscall == "" {
 		c.turns = c.turns || c.computed && c.asleepNS != 0
@@ -269,7 +268,6 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 	return askNothing
 }
 
-// put puts a question.
 func (v *View) put(q question, t *sampler.Thread, w *threadView) {
 	switch q {
 	case askForget:

@@ -85,7 +85,6 @@ type Budget struct {
 // stretch is how many times as long as asked for the intervals are, and those of slow clocks as usual; 1 and more.
 type stretch struct{ stack, lock, idle float64 }
 
-// tickCost is the CPU time of a kind of tick.
 type tickCost struct {
 	// mean is that of the last ones, in ns: of n, while there were fewer than over.
 	mean    float64
@@ -95,7 +94,6 @@ type tickCost struct {
 	of  int
 }
 
-// add takes the cost of a tick.
 func (c *tickCost) add(ns float64) {
 	c.n = min(c.n+1, max(c.over, leastTicks))
 	c.mean += (ns - c.mean) / float64(c.n)
@@ -186,7 +184,6 @@ func (b *Budget) usual() float64 {
 	return b.Share
 }
 
-// limit is the share of a CPU in force.
 func (b *Budget) limit() float64 {
 	if b.extended {
 		return max(b.usual(), min(b.needs, b.mostShare))
@@ -292,7 +289,6 @@ func (b *Budget) income() float64 {
 	return limit - min(b.beside, besideShare*limit)
 }
 
-// tune decides the rates.
 func (b *Budget) tune(now, own int64) {
 	d := float64(now - b.tunedNS)
 	beside := max(float64(own-b.ownNS-(b.ticksNS-b.tunedTicksNS)), 0) / d
