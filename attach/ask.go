@@ -8,8 +8,8 @@ import (
 const (
 	// patience is for how long an answer of the kernel's about a process is waited for.
 	patience = time.Second
-	// patienceSteps is in how many steps that is done: a machine that gives ddtop no CPU makes each of them longer, and what
-	// could not ask is not taken for what did not answer.
+	// patienceSteps is in how many steps that is done: a machine that gives ddtop no CPU makes each of them longer, and
+	// what could not ask is not taken for what did not answer.
 	patienceSteps = 20
 )
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// CallFrom returns where the code is that a native thread called the kernel from: the address behind the instruction. ok is
-// false while the thread runs, or is held up elsewhere than in a system call (proc_pid_syscall(5)).
+// CallFrom returns where the code is that a native thread called the kernel from: the address behind the instruction.
+// ok is false while the thread runs, or is held up elsewhere than in a system call (proc_pid_syscall(5)).
 func (p *facts) CallFrom(tid int32) (at Address, ok bool, err error) {
 	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/syscall")
 	if err != nil {
@@ -16,7 +16,7 @@ func (p *facts) CallFrom(tid int32) (at Address, ok bool, err error) {
 	return parseCallFrom(text)
 }
 
-// parseCallFrom reads /proc/PID/task/TID/syscall: "running", "-1 SP PC", or the call's number, its six arguments, SP and PC.
+// parseCallFrom reads /proc/PID/task/TID/syscall: "running", "-1 SP PC", or a call's number, six arguments, SP and PC.
 func parseCallFrom(text []byte) (at Address, ok bool, err error) {
 	f := bytes.Fields(text)
 	const fields = 9

@@ -47,8 +47,8 @@ type Core struct {
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// given are the files to use instead of mapped ones, by the name of the mapped file; root is where the process's root
-	// was.
+	// given are the files to use instead of mapped ones, by the name of the mapped file; root is where the process's
+	// root was.
 	given map[string]string
 	root  string
 
@@ -86,7 +86,6 @@ func OpenCore(path string, files CoreFiles) (*Core, error) {
 	return c, nil
 }
 
-// newCore reads a core file's headers and notes.
 func newCore(path string, file io.ReaderAt, length int64) (*Core, error) {
 	c := &Core{path: path, file: file, length: length, files: make(map[string]*mappedFile)}
 	fail := func(format string, args ...any) (*Core, error) {

@@ -52,7 +52,6 @@ const (
 	ntFile     = 0x46494c45
 )
 
-// coreNotes is what a core's notes say.
 type coreNotes struct {
 	pid, uid int
 	tids     []int32

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxVariables bounds the variables that are looked at, and maxVariable each of them, in bytes: a longer one is left out.
+	// maxVariables bounds how many variables are read, and maxVariable each one's bytes: a longer one is left out.
 	maxVariables = 4096
 	maxVariable  = 8192
 )
@@ -18,9 +18,9 @@ const (
 // errNoEnviron is returned where a process's memory does not show its environment.
 var errNoEnviron = errors.New("its environment was not found")
 
-// Environment returns the variables of the process whose names are wanted: those that it has now, or, where its memory does not
-// show them, those with which it was started. The latter are gone in a process that has given itself a title, for which Ruby
-// takes their place (docs/internals/context.md#the-environment). It is ErrNoAnswer for one that does not answer.
+// Environment returns the variables of the process whose names are wanted: those that it has now, or, where its memory
+// does not show them, those with which it was started. The latter are gone in a process that has given itself a title,
+// for which Ruby takes their place (docs/internals/context.md#the-environment). ErrNoAnswer: it does not answer.
 func (p *Process) Environment(wanted func(name string) bool) (map[string]string, error) {
 	found, err := Ask(p.pid, "reading its environment", func() (map[string]string, error) { return p.variablesNow(wanted) })
 	if err == nil || errors.Is(err, ErrNoAnswer) {

@@ -25,9 +25,9 @@ var (
 	// ErrNotLoaded: the process looks like one that is just starting Ruby; trying again in a moment can help. An error
 	// that is ErrNotLoaded is not ErrNotRuby.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
-	// ErrNoAnswer: the kernel has not answered a question about the process in time; its memory is locked, or a disk hangs.
+	// ErrNoAnswer: the kernel did not answer about the process in time; its memory is locked, or a disk hangs.
 	ErrNoAnswer = errors.New("it did not answer")
-	// ErrFault: ddtop itself has failed at the process, by a panic. Its files or memory may have been made to cause that.
+	// ErrFault: ddtop itself has failed at the process, by a panic. Its files or memory may be made for that.
 	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
 	// ErrExhausted: ddtop or the machine has no descriptors or no memory left. It says nothing about the process.
 	ErrExhausted = errors.New("it could not be looked at")

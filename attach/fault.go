@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Recovered turns a panic into an error that is an ErrFault and names the process, so that other processes are still looked at. It
-// is to be deferred by a function that has such an error as a result, on the goroutine that can panic:
+// Recovered turns a panic into an error that is an ErrFault and names the process, so that other processes are still
+// looked at. It is to be deferred by a function that has such an error as a result, on the goroutine that can panic:
 //
 //	defer attach.Recovered(pid, &err)
 func Recovered(pid int, err *error) {

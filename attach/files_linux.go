@@ -33,7 +33,6 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 	return p.moduleOf(mapped.MappedImages(own)[0])
 }
 
-// moduleOf opens the ELF file of an image.
 func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	path, own, first := of.Path, of.Mappings, of.Mappings[0]
 	file, err := p.openMapped(first)
@@ -57,8 +56,8 @@ func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	return m, nil
 }
 
-// setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read with
-// the process's rights, because the process says what the file is called.
+// setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read
+// with the process's rights, because the process says what the file is called.
 func (p *Process) setRoots(m *Module) {
 	m.Roots = []mapped.DebugRoot{{Name: p.LivingPath("root"), Open: p.openRoot}, {Name: "/", Open: p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {
@@ -136,7 +135,7 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 
 // openMapped opens the file behind a mapping. The kernel shows its path as seen from our root. For a process in a
 // container's mount namespace that is right below /proc/PID/root, for one in a chroot without the folder that is its
-// root, and as it stands for one that has changed its root since. The file's number tells which it is or, if file
+// root, and as it stands for one that has changed its root since. The file's number says which it is or, if file
 // systems hide that (overlays), the file's first bytes against those in memory. If a file is deleted, replaced or not
 // readable for the process, root gets it from /proc/PID/map_files.
 func (p *Process) openMapped(m Mapping) (*safefile.File, error) {

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// titleEvery is how often the title of a process is read that does not match or did not answer. Of a young one it is read
-	// more often, since programs name themselves while they start: when its age has grown by one part in titleGrowth.
+	// titleEvery is how often the title of a process is read that does not match or did not answer. A young one's is
+	// read more often, since programs name themselves as they start: when its age has grown by one part in
+	// titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
 	// maxFinding bounds what one Find takes: the others are looked at by the next one.
@@ -48,8 +49,8 @@ func NewFinder(match func(title string) bool) *Finder {
 	return &Finder{match: match, seen: make(map[int]sighting), list: processNames, read: titleText}
 }
 
-// Find returns the processes that match now, without those that are known. Whether they are Rubies is not looked at. The error is
-// about /proc as a whole.
+// Find returns the processes that match now, without those that are known. Whether they are Rubies is not looked at.
+// The error is about /proc as a whole.
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	names, err := f.list()
 	if err != nil {
@@ -136,7 +137,7 @@ func PartOf(pid int) (title, part string, err error) {
 	return titleOf(args, p.stat.Comm), part, nil
 }
 
-// titleText is a process's command line, or what it has put in its place, and its age; titleEvery and more where that can't be told.
+// titleText is a process's command line, or what it has put in its place, and its age; titleEvery and more if unknown.
 func titleText(pid int) (title string, age time.Duration, err error) {
 	age = titleGrowth * titleEvery
 	p, err := openProcess(pid)

@@ -107,7 +107,6 @@ func List(ctx context.Context) ([]Candidate, error) {
 	}
 }
 
-// lister is what the workers of a List share.
 type lister struct {
 	known  versions
 	until  time.Time

@@ -17,9 +17,10 @@ import (
 // maxRangesPerCall is the number of ranges that one process_vm_readv takes (IOV_MAX, limits.h).
 const maxRangesPerCall = 1024
 
-// liveMemory reads a process's memory with process_vm_readv(2). Where that call doesn't exist or is filtered
-// (ENOSYS, or EPERM from a seccomp filter while /proc/PID/mem works), it reads /proc/PID/mem, one call a range. It does the same once the
-// first thread has ended: the call takes a task that has memory, and the number of another thread can be used again, by another process.
+// liveMemory reads a process's memory with process_vm_readv(2). Where that call doesn't exist or is filtered (ENOSYS,
+// or EPERM from a seccomp filter while /proc/PID/mem works), it reads /proc/PID/mem, one call a range. It does the
+// same once the first thread has ended: the call takes a task with memory, and another thread's number can be reused
+// by another process.
 type liveMemory struct {
 	pid int
 
@@ -35,7 +36,7 @@ type liveMemory struct {
 	triedAt time.Time
 }
 
-// reopenRest is the least time between two attempts to open the memory of another task: while a process ends each one fails.
+// reopenRest is the least time between two attempts to open the memory of another task: while a process ends all fail.
 const reopenRest = 20 * time.Millisecond
 
 // reopen goes over to the memory of a task that lives. The caller holds mu.

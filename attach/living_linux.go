@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxEndedTasks bounds the tasks that are passed over in the search for one that lives. Tasks that have ended and are still listed are
-// the first thread and those whose tracer has not asked for their end.
+// maxEndedTasks bounds the tasks that are passed over in the search for one that lives. Tasks that have ended and are
+// still listed are the first thread and those whose tracer has not asked for their end.
 const maxEndedTasks = 256
 
 // OpenLiving opens the folder in /proc of a task of a process that has not ended. dir is the folder /proc/PID, which
@@ -59,8 +59,8 @@ func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	return -1, 0, unix.ESRCH
 }
 
-// openTaskOf opens /proc/TID, which unlike /proc/PID/task/TID has map_files, and makes sure that it is a task of the process that dir is
-// of: the number can be used again.
+// openTaskOf opens /proc/TID, which unlike /proc/PID/task/TID has map_files, and makes sure that it is a task of the
+// process that dir is of: the number can be used again.
 func openTaskOf(dir, pid, tid int) (int, error) {
 	fd, err := openAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(tid), unix.O_DIRECTORY)
 	if err != nil {
@@ -80,7 +80,8 @@ func openTaskOf(dir, pid, tid int) (int, error) {
 	return fd, nil
 }
 
-// statIn reads the stat of a process or a task. Of one that is gone it returns ESRCH or ENOENT; any other error says nothing about the task.
+// statIn reads the stat of a process or a task. If it is gone, the error is ESRCH or ENOENT; others say nothing about
+// the task.
 func statIn(dir int, name string) (processStat, error) {
 	text, err := readAt(dir, name, maxProcFile)
 	if err != nil {
@@ -152,8 +153,8 @@ func (p *procFolder) FirstEnded() bool {
 	return tid != p.pid
 }
 
-// LivingPath is the path of a file in /proc of a task that lives: LivingPath("root") is /proc/TID/root, where TID is the PID unless the
-// first thread has ended.
+// LivingPath is the path of a file in /proc of a task that lives: LivingPath("root") is /proc/TID/root, where TID is
+// the PID unless the first thread has ended.
 func (p *procFolder) LivingPath(elem ...string) string {
 	dir, done := p.folder()
 	defer done()
@@ -185,8 +186,8 @@ func (p *procFolder) openMemory() (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "mem")), nil
 }
 
-// isExhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left: it says nothing about what was
-// asked for.
+// isExhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left: it says
+// nothing about what was asked for.
 func isExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }

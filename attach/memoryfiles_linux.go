@@ -22,8 +22,8 @@ const (
 	maxMemoryFiles = 16
 )
 
-// forkTime is how much earlier than its process a file must have been written to be told to be its parent's: the kernel keeps both
-// times in ticks, of 10 ms at most.
+// forkTime is how much earlier than its process a file must have been written to be told to be its parent's: the kernel
+// keeps both times in ticks, of 10 ms at most.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).
@@ -37,9 +37,9 @@ type MemoryFile struct {
 	Inherited bool
 }
 
-// MemoryFiles reads the memfds of the process whose names begin with prefix, in the order of their descriptors, of at most limit bytes
-// each. Those that can't be read, and files of another kind that look like them, are left out. An error says that the
-// descriptors can't be listed: ErrGone, ErrPermission or the kernel's.
+// MemoryFiles reads the memfds of the process whose names begin with prefix, in the order of their descriptors, of at
+// most limit bytes each. Those that can't be read, and files of another kind that look like them, are left out. An
+// error says that the descriptors can't be listed: ErrGone, ErrPermission or the kernel's.
 func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) {
 	dir, done := p.folder()
 	defer done()

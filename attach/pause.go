@@ -2,7 +2,7 @@ package attach
 
 import "errors"
 
-// ErrTraced: another process traces the target with ptrace (a debugger, strace), so that it can be read but not stopped.
+// ErrTraced: another process traces the target with ptrace (a debugger, strace), so it can be read, not stopped.
 var ErrTraced = errors.New("another process traces it")
 
 // Pause says how a pause went.
@@ -11,7 +11,7 @@ type Pause struct {
 	NS int64
 	// Threads is the number of native threads that were stopped.
 	Threads int
-	// Cut: they did not all stand still until the read was over, because one could not be stopped in time or the time was
-	// up before.
+	// Cut: they did not all stand still until the read was over, because one could not be stopped in time or the time
+	// was up before.
 	Cut bool
 }

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pauser stops all threads of a process for a moment, with ptrace's SEIZE and INTERRUPT (ptrace(2)), which leave no trace
-// of themselves in the program: no signal is sent. It is for one goroutine.
+// Pauser stops all threads of a process for a moment, with ptrace's SEIZE and INTERRUPT (ptrace(2)), which leave no
+// trace of themselves in the program: no signal is sent. It is for one goroutine.
 //
-// What a stop does to the program nevertheless: a system call that a thread sleeps in is interrupted and restarted by the
-// kernel. Those that signal(7) lists as never restarted fail with EINTR, as they do when a program is stopped and
+// What a stop does to the program nevertheless: a system call that a thread sleeps in is interrupted and restarted by
+// the kernel. Those that signal(7) lists as never restarted fail with EINTR, as they do when a program is stopped and
 // continued by a shell: epoll_wait, sigtimedwait, semop, reads of an inotify descriptor, sockets with a timeout. Ruby
 // itself expects EINTR everywhere.
 //
@@ -32,12 +32,12 @@ type Pauser struct {
 	lagging bool
 }
 
-// NewPauser prepares for pauses of at most limit, and tries one, which stops the process for a moment. onThread, which may
-// be nil, is called on each OS thread that will trace, before it does. The error is a *TargetError that is ErrTraced,
-// ErrPermission or ErrGone.
+// NewPauser prepares for pauses of at most limit, and tries one, which stops the process for a moment. onThread, which
+// may be nil, is called on each OS thread that will trace, before it does. The error is a *TargetError that is
+// ErrTraced, ErrPermission or ErrGone.
 //
-// When the process is our own child, its parent part (os/exec) may wait for it only once it has ended (a pidfd tells): a
-// wait that is under way would take the stops for exits.
+// When the process is our own child, its parent part (os/exec) may wait for it only once it has ended (a pidfd tells):
+// a wait that is under way would take the stops for exits.
 func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, error) {
 	dir, err := p.openProc("task")
 	if err != nil {
@@ -146,7 +146,7 @@ func (t *tracer) reap() {
 		if t.ownChild && int(tid) == t.z.p.pid {
 			continue // its end is for who started it
 		}
-		// A stop is reported whatever was asked for (wait_task_stopped in kernel/exit.c), and only once: it is for the tracer.
+		// A stop is reported in any case (wait_task_stopped in kernel/exit.c), and only once: it is for the tracer.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
 		case err != nil: // the tracer has asked already
 		case code == cldExited || code == cldKilled || code == cldDumped:

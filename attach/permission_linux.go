@@ -45,8 +45,8 @@ type permissionFacts struct {
 	// tracer is the PID of the process that traces the target, zero if none does; tracerName is its program.
 	tracer     int
 	tracerName string
-	// opensFiles: we have CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, and may open other users' files, those that /proc gives to
-	// a process's owner alone included (auxv, syscall, fd).
+	// opensFiles: we have CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, and may open other users' files, those that /proc
+	// gives to a process's owner alone included (auxv, syscall, fd).
 	opensFiles bool
 	// filtered: a seccomp filter applies to ddtop.
 	filtered bool
@@ -56,7 +56,8 @@ type permissionFacts struct {
 	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only. Whether the
 	// target lives in it is unknown if we may not read it.
 	otherUserNamespace, inner bool
-	// canBecomeRoot: a program like sudo could give us CAP_SYS_PTRACE: it is in our bounding set, and exec may give privileges.
+	// canBecomeRoot: sudo or the like could give us CAP_SYS_PTRACE: it is in our bounding set, and exec gives
+	// privileges.
 	canBecomeRoot bool
 }
 
@@ -149,9 +150,9 @@ func (f permissionFacts) targetName() string {
 	return strconv.Itoa(f.targetUID[1])
 }
 
-// hiddenProcess explains a process whose folder in /proc can't be opened, which anybody may do except where /proc is mounted
-// with hidepid (proc(5)): with 1 and 4 ("noaccess", "ptraceable") the kernel answers EPERM, with 2 ("invisible") as if there
-// was no such process.
+// hiddenProcess explains a process whose folder in /proc can't be opened, which anybody may do except where /proc is
+// mounted with hidepid (proc(5)): with 1 and 4 ("noaccess", "ptraceable") the kernel answers EPERM, with 2
+// ("invisible") as if there was no such process.
 func hiddenProcess(pid int, err error) error {
 	f := permissionFacts{pid: pid, container: inContainer()}
 	return &TargetError{PID: pid, Kind: ErrPermission, Err: err, Help: f.asAdministrator(),

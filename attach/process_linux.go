@@ -68,8 +68,8 @@ type facts struct {
 type fileID struct{ dev, ino uint64 }
 
 // Open prepares a process for reading: it must exist, have memory and let us read it. The error is a *TargetError that
-// is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program), ErrNotLoaded
-// (caught within exec: try again), ErrNoAnswer or ErrExhausted. Nothing of the target is stopped or changed.
+// is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program),
+// ErrNotLoaded (caught within exec: try again), ErrNoAnswer or ErrExhausted. It stops and changes nothing.
 func Open(pid int) (*Process, error) {
 	p, err := openProcess(pid)
 	if err != nil {
@@ -178,8 +178,8 @@ func (p *Process) tryReading() error {
 		return p.refused(vector, err)
 	}
 	// Whether its memory is locked is asked here, because a thread that waits in this call can be killed.
-	// process_vm_readv(2) waits without regard of signals (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop could
-	// not even exit.
+	// process_vm_readv(2) waits without regard of signals (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop
+	// could not even exit.
 	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
 		return err
 	}
@@ -216,8 +216,8 @@ func (p *Process) stillTheProgram() error {
 	return nil
 }
 
-// openPIDFD takes a pidfd, which becomes readable when the last thread of the process has ended. Without one (before Linux 5.3, refused by
-// a seccomp filter, or because ddtop has no descriptors left) Exited looks at /proc instead.
+// openPIDFD takes a pidfd, which becomes readable when the last thread of the process has ended. Without one (before
+// Linux 5.3, refused by a seccomp filter, or because ddtop has no descriptors left) Exited looks at /proc instead.
 func (p *procFolder) openPIDFD() {
 	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)
 	if errors.Is(err, unix.EINVAL) {
@@ -279,7 +279,6 @@ func (p *facts) StartedAt() (time.Time, error) {
 	return time.Now().Add(started - up), nil
 }
 
-// ppid is the parent's PID at the time of Open.
 func (p *facts) ppid() int { return p.stat.PPID }
 
 // User is the name of the process's effective user, or its number where it has no name here.
@@ -390,8 +389,8 @@ func (p *facts) NamespacePID() int {
 	return p.pid
 }
 
-// inNamespace reports whether the process lives in a PID namespace below ours, so that the tids in its memory are others
-// than those here.
+// inNamespace reports whether the process lives in a PID namespace below ours, so that the tids in its memory are
+// others than those here.
 func (p *facts) inNamespace() bool { return len(p.status.NSPID) > 1 }
 
 // NamespaceTID is the number that a native thread has in the process's own, innermost PID namespace: the one that Ruby
@@ -442,8 +441,8 @@ func (p *procFolder) openProc(name string) (*os.File, error) {
 // errTooLong says that a file in /proc has more than its limit.
 var errTooLong = errors.New("it is too long")
 
-// readProc reads a file of the process's folder. Of one that has more than its limit it returns that much, and an error that
-// is errTooLong.
+// readProc reads a file of the process's folder. Of one that has more than its limit it returns that much, and an error
+// that is errTooLong.
 func (p *procFolder) readProc(name string) ([]byte, error) {
 	f, err := p.openProc(name)
 	if err != nil {
@@ -494,8 +493,8 @@ func (p *procFolder) fileID(name string) (fileID, error) {
 	return fileID{uint64(st.Dev), st.Ino}, nil
 }
 
-// lost turns an error of reading /proc after Open into ErrGone where it means that. A file that is not there can be of a task that has just
-// ended, or of a process that is about to.
+// lost turns an error of reading /proc after Open into ErrGone where it means that. A file that is not there can be of
+// a task that has just ended, or of a process that is about to.
 func (p *procFolder) lost(err error) error {
 	if isGone(err) {
 		if gone := p.stillThere(); gone != nil {

@@ -11,7 +11,7 @@ type Rights struct {
 	CanBecomeRoot bool
 	// Yama is kernel.yama.ptrace_scope; -1 without Yama.
 	Yama int
-	// Container: we seem to run in one. InnerUsers: in a user namespace that is not the machine's first. Filtered: a seccomp
-	// filter applies to us. HidesProcesses: /proc is mounted with hidepid.
+	// Container: we seem to run in one. InnerUsers: in a user namespace that is not the machine's first. Filtered: a
+	// seccomp filter applies to us. HidesProcesses: /proc is mounted with hidepid.
 	Container, InnerUsers, Filtered, HidesProcesses bool
 }

@@ -9,7 +9,6 @@ import (
 // capSysNice: with it a thread may have a nice value below 0 (capability.h).
 const capSysNice = 23
 
-// ownStatus reads the status of ddtop itself.
 func ownStatus() (processStatus, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	return parseStatus(text), err

@@ -21,7 +21,6 @@ type processStat struct {
 	RSSPages int64
 }
 
-// ended reports whether the task has ended and only its number is left.
 func (s *processStat) ended() bool { return s.State == 'Z' || s.State == 'X' }
 
 // pfForkNoExec marks a process that was forked and has not called exec since (include/linux/sched.h, PF_FORKNOEXEC).

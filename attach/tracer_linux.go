@@ -78,8 +78,8 @@ func (t *tracer) run() {
 			t.stopped <- nil
 		}
 		if t.unclean {
-			// The end of this thread is what lets go, so it must not wait for the reading: a thread that was told to stop and
-			// has not does so when it comes back from the kernel, perhaps with the GVL.
+			// The end of this thread is what lets go, so it must not wait for the reading: a thread that was told to
+			// stop and has not does so when it comes back from the kernel, perhaps with the GVL.
 			return
 		}
 		if !within {
@@ -105,8 +105,8 @@ type tracee struct {
 }
 
 const (
-	// maxPauseRounds bounds how often the list of threads is read for ones born meanwhile. Those that can give birth get
-	// fewer each time.
+	// maxPauseRounds bounds how often the list of threads is read for ones born meanwhile. Those that can give birth
+	// get fewer each time.
 	maxPauseRounds = 64
 	// pollNS is how often the tracer asks whether threads have stopped: there is no wait with a time limit.
 	pollNS = 20_000
@@ -201,7 +201,6 @@ func leadingNumber(b []byte) (n int32, ok bool) {
 	return n, ok
 }
 
-// add takes a thread in that was seized.
 func (t *tracer) add(tid int32) {
 	t.list = append(t.list, tracee{tid: tid})
 	t.seizedMu.Lock()
@@ -256,8 +255,8 @@ func (t *tracer) refused(tid int32, err error) error {
 	return p.refused(doing, err)
 }
 
-// heldBy explains that a thread has a tracer. It returns nil if tracer is zero, and errStillHeld if the tracer is one of our
-// threads that has not quite ended. err is what the kernel said to an attempt to seize the thread, or nil.
+// heldBy explains that a thread has a tracer. It returns nil if tracer is zero, and errStillHeld if the tracer is one
+// of our threads that has not quite ended. err is what the kernel said to an attempt to seize the thread, or nil.
 func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 	if tracer == 0 {
 		return nil

@@ -26,7 +26,8 @@ func (p *procFolder) Check() error {
 	case err == nil && now == p.random:
 		return nil
 	case errors.Is(err, ErrGone):
-		// No task has memory: the process ends, or a thread calls exec and is about to take its place. Which, a later look tells.
+		// No task has memory: the process ends, or a thread calls exec and is about to take its place: a later look
+		// tells.
 		return p.stillThere()
 	}
 	if gone := p.stillThere(); gone != nil {
@@ -41,7 +42,7 @@ func (p *procFolder) Check() error {
 
 // Alive reports, in one short system call, whether the process has not ended. True is certain: whatever was read by
 // its PID before was this process's, or the program's that an exec has made of it. False means that it has ended, or
-// that the kernel has no pidfd; Check tells which.
+// that the kernel has no pidfd; Check says which.
 func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false

@@ -136,7 +136,6 @@ func clean(value string) string {
 // userInfo matches what a URL says of who asks.
 var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/]*@`)
 
-// withoutPassword takes the user and the password out of a URL.
 func withoutPassword(value string) string { return userInfo.ReplaceAllString(value, "$1") }
 
 // variables are the environment's names of tags, the more special first.

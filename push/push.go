@@ -114,7 +114,6 @@ func (e *RemarkError) Error() string { return e.Err.Error() }
 // Unwrap returns the remark.
 func (e *RemarkError) Unwrap() error { return e.Err }
 
-// fill copies the period's process and time into the payload.
 func (p *Payload) fill(period *Period) {
 	p.PID, p.Title, p.From, p.To = period.Process.PID, period.Process.Title, period.From, period.To
 	p.Service = period.Tags.Get("service")

@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// format is what the keys of a service look like.
 type format struct {
 	service string
 	// like matches a key. It begins where a word does, and the rest of the value does not matter.

@@ -43,8 +43,8 @@ func Differences(a, b *Table) []string {
 	return out
 }
 
-// Conflict reports whether two tables differ in anything that both speak of, or a lacks a field of a struct that both have:
-// whether reading what b knows leads elsewhere with a.
+// Conflict reports whether two tables differ in anything that both speak of, or a lacks a field of a struct that both
+// have: whether reading what b knows leads elsewhere with a.
 func Conflict(a, b *Table) bool {
 	return slices.ContainsFunc(Differences(a, b), func(d string) bool { return !strings.HasSuffix(d, newField) })
 }

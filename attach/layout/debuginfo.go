@@ -31,8 +31,8 @@ const (
 	// maxDebugString is where longer strings are cut, in bytes: debug/dwarf copies each with every entry that names
 	// it. What a table is made of has names of about 40 bytes.
 	maxDebugString = 4096
-	// maxVarint is how many bytes the longest LEB128 number has. debug/dwarf does not move on at one that its unit's end
-	// cuts: it would be read again for each attribute that follows.
+	// maxVarint is how many bytes the longest LEB128 number has. debug/dwarf does not move on at one that its unit's
+	// end cuts: it would be read again for each attribute that follows.
 	maxVarint = 10
 	// maxDebugTime bounds the reading and the making of a table, each.
 	maxDebugTime = 2 * time.Minute

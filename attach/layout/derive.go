@@ -20,8 +20,8 @@ var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c
 	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
 	process.c vm_backtrace.c eval.c array.c`)
 
-// elsewhere are structs that are not part of the library: monitor.so's, and the allocator's caches (described by hand). They
-// are taken from the nearest known release.
+// elsewhere are structs that are not part of the library: monitor.so's, and the allocator's caches (described by hand).
+// They are taken from the nearest known release.
 var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache"}
 
 // essential are the structs without which nothing can be read.
@@ -59,7 +59,6 @@ func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, er
 	return derive(ctx, info, known, o)
 }
 
-// derive makes a table of the names that are known.
 func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions) (*Derived, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
 	defer cancel()
@@ -149,8 +148,8 @@ type scan struct {
 	constants        map[string]int64
 }
 
-// next reads the next entry, within the limits. An entry has no more attributes than maxAttributes, each of maxDebugString
-// bytes or part of the unit.
+// next reads the next entry, within the limits. An entry has no more attributes than maxAttributes, each of
+// maxDebugString bytes or part of the unit.
 func (s *scan) next() (*dwarf.Entry, error) {
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx)
@@ -258,8 +257,8 @@ func (s *scan) hasAlias(name string) bool {
 	return false
 }
 
-// unit notes the known structs and constants that one unit defines. The first definition of a name is kept: in C all units
-// of a program share it.
+// unit notes the known structs and constants that one unit defines. The first definition of a name is kept: in C all
+// units of a program share it.
 func (s *scan) unit(at dwarf.Offset) error {
 	s.reader.Seek(at)
 	if _, err := s.next(); err != nil {

@@ -10,7 +10,7 @@ const (
 	maxTypeDepth  = 64
 	maxFieldDepth = 32
 	maxMembers    = 4096
-	// maxLookedAt bounds the members looked at in all: structs that contain each other would never end. Ruby's are 3,000.
+	// maxLookedAt bounds the members looked at in all: structs that contain each other never end. Ruby's are 3,000.
 	maxLookedAt = 1 << 17
 	// maxTypes bounds the types that are remembered. Ruby's are some thousands.
 	maxTypes = 1 << 18
@@ -28,12 +28,11 @@ type typeInfo struct {
 	at      dwarf.Offset
 }
 
-// member is one member of a struct or union.
 type member struct {
 	name string
 	kind dwarf.Offset
-	// offset is in bytes from the start of the struct. bits is not 0 for a bit field: bitAt is its lowest bit, counted from
-	// there.
+	// offset is in bytes from the start of the struct. bits is not 0 for a bit field: bitAt is its lowest bit, counted
+	// from there.
 	offset      int
 	bits, bitAt int
 }
@@ -119,7 +118,6 @@ func placeField(m member, size, base int) (Field, bool) {
 	return Field{Offset: base + at, Size: size, BitOffset: bit, BitSize: m.bits}, bit+m.bits <= width
 }
 
-// members reads the members of a struct or union.
 func (s *scan) members(at dwarf.Offset) ([]member, error) {
 	s.reader.Seek(at)
 	e, err := s.next()
@@ -243,7 +241,6 @@ func plusConst(b []byte) (int, bool) {
 	return 0, false
 }
 
-// typeAt describes a type.
 func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 	if info, ok := s.types[at]; ok {
 		return info, nil

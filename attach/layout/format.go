@@ -25,7 +25,6 @@ const (
 // errFormat is returned for a text that is not a layout table.
 var errFormat = errors.New("not a layout table")
 
-// head is what a table is for.
 type head struct {
 	Format    string   `json:"format"`
 	Name      string   `json:"name"`
@@ -36,7 +35,7 @@ type head struct {
 	Snapshot string `json:"snapshot"`
 }
 
-// document is a table as it is written, in JSON. A field is [offset, size] in bytes, or [offset, size, first bit, bits].
+// document is a table as written, in JSON. A field is [offset, size] in bytes, or [offset, size, first bit, bits].
 type document struct {
 	head
 	Structs   map[string]jsonStruct `json:"structs"`

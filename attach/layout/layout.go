@@ -12,7 +12,7 @@ import (
 type Field struct {
 	// Offset and Size are in bytes. A bit field has those of the word that holds it.
 	Offset, Size int
-	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest); BitSize 0: no bit field.
+	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest); 0: no bit field.
 	BitOffset, BitSize int
 }
 
@@ -92,5 +92,4 @@ func (t *Table) Constant(name string) (value int64, ok bool) {
 	return v, ok
 }
 
-// hasStruct reports whether this release has a struct of that name.
 func (t *Table) hasStruct(structName string) bool { _, ok := t.sizes[structName]; return ok }

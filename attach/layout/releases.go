@@ -82,9 +82,9 @@ func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	return t, m, nil
 }
 
-// Nearest returns the table of the known release nearest to version on a machine, of whatever series: the newest one not
-// newer than it, else the oldest. It is not a layout for that version, only the base to derive one from. release names what
-// it was made from. ErrUnknownRelease where nothing is known of the machine, or version is none.
+// Nearest returns the table of the known release nearest to version on a machine, of whatever series: the newest one
+// not newer than it, else the oldest. It is not a layout for that version, only the base to derive one from. release
+// names what it was made from. ErrUnknownRelease where nothing is known of the machine, or version is none.
 func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, err error) {
 	index, want, err := readIndexFor(version)
 	if err != nil {
@@ -141,13 +141,11 @@ func configurationOf(jmpBuf bool) configuration {
 	return builtin
 }
 
-// entry is one release on one machine.
 type entry struct {
 	release, machine string
 	version          [3]int
 	// files are its tables, one a configuration; "" if there is none.
-	files [2]string
-	// snapshot is head's.
+	files    [2]string
 	snapshot string
 }
 

@@ -29,8 +29,8 @@ type CodeSection struct {
 	Linkers bool
 }
 
-// Code reads the sections with machine code, 32 MB of them at most. A file that has more is an error, and so is a module
-// that was read from memory.
+// Code reads the sections with machine code, 32 MB of them at most. A file that has more is an error, and so is a
+// module that was read from memory.
 func (m *Module) Code() ([]CodeSection, error) {
 	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
@@ -105,8 +105,8 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 // errNoFile is returned where a module was read from memory because its file can't be opened.
 var errNoFile = errors.New("its file can't be opened")
 
-// plainSection is the content of a section of at most limit bytes that is part of the program in memory. Such a section is
-// never compressed (gABI, "Section Compression").
+// plainSection is the content of a section of at most limit bytes that is part of the program in memory. Such a section
+// is never compressed (gABI, "Section Compression").
 func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
 	if s.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil, fmt.Errorf("%w: section %q is compressed", errELFLimit, s.Name)

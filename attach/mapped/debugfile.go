@@ -36,8 +36,8 @@ type DebugFile struct {
 }
 
 // DebugFile finds the file with the module's DWARF: its own, else the separate one that its build id or .gnu_debuglink
-// names, below the target's root and below ours. It is read at the first call and closed with the module. errNoDebugFile
-// if there is none.
+// names, below the target's root and below ours. It is read at the first call and closed with the module.
+// errNoDebugFile if there is none.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
 		return &DebugFile{ELF: m.File, Path: m.Path}, nil

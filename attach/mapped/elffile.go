@@ -21,8 +21,8 @@ const (
 var errELFLimit = errors.New("it is not an ELF file of a usual size")
 
 // OpenELF reads an ELF file's headers, within limits that are checked before anything is read. debug/elf reads what the
-// headers claim, decompresses what they call compressed, and repeats a section's name for each header that has it. The file
-// may change while it is read: what was checked is what debug/elf gets.
+// headers claim, decompresses what they call compressed, and repeats a section's name for each header that has it. The
+// file may change while it is read: what was checked is what debug/elf gets.
 func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	var head elf.Header64
 	const size, segment, section = 64, 56, 64 // of the header, a program header, a section header

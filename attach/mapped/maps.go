@@ -31,7 +31,7 @@ type Mapping struct {
 // IsFile reports whether the mapping is one of a file.
 func (m Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
 
-// ParseMaps reads the text of /proc/PID/maps (proc_pid_maps(5)). A line that is not a mapping is an error that quotes it.
+// ParseMaps reads the text of /proc/PID/maps (proc_pid_maps(5)). A line that is no mapping is an error that quotes it.
 func ParseMaps(text []byte) ([]Mapping, error) {
 	var out []Mapping
 	for line := range bytes.Lines(text) {

@@ -133,8 +133,8 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	return nil
 }
 
-// symbolCount finds out how many symbols there are, which only the hash tables tell: the old one says it, in the GNU one
-// it is one more than the last symbol of the last chain.
+// symbolCount finds out how many symbols there are, which only the hash tables tell: the old one says it, in the GNU
+// one it is one more than the last symbol of the last chain.
 func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if d.hash != 0 {
 		var head [8]byte

@@ -35,8 +35,8 @@ type Module struct {
 	// Path is the file's path, as the mappings show it; Deleted says that it was removed or replaced since.
 	Path    string
 	Deleted bool
-	// Machine is "x86_64", "aarch64", or another machine's name in the words of the ELF specification. It is the target's,
-	// which under an emulator is another one than ours.
+	// Machine is "x86_64", "aarch64", or another machine's name in the words of the ELF specification. It is the
+	// target's, which under an emulator is another one than ours.
 	Machine string
 	// Bias is what is added to an address in the file to get the one in the process: 0 for a program that is not
 	// position-independent.
@@ -69,7 +69,6 @@ type Module struct {
 	asked map[askedFor]found
 }
 
-// askedFor is a name that was looked for in a table.
 type askedFor struct {
 	table *symbolTable
 	name  string
@@ -216,7 +215,6 @@ func (m *Module) find(t *symbolTable, name string) found {
 	return out
 }
 
-// symbolOf places a symbol in the process.
 func (m *Module) symbolOf(s elf.Symbol, exported bool) Symbol {
 	out := Symbol{Name: s.Name, Addr: Address(s.Value), Size: s.Size, Exported: exported, TLS: elf.ST_TYPE(s.Info) == elf.STT_TLS}
 	if !out.TLS && s.Section != elf.SHN_ABS {
@@ -243,8 +241,8 @@ func (m *Module) inItself(name string) bool {
 	return m.find(m.dynamic, name).defined || m.find(m.static, name).defined
 }
 
-// Undefined reports whether the file wants a symbol of that name from another one, without its version: __longjmp_chk for
-// __longjmp_chk@GLIBC_2.11.
+// Undefined reports whether the file wants a symbol of that name from another one, without its version: __longjmp_chk
+// for __longjmp_chk@GLIBC_2.11.
 func (m *Module) Undefined(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -265,9 +263,9 @@ func (m *Module) HasSection(name string) bool { return m.File != nil && m.File.S
 // Needs lists the libraries that the file asks the dynamic linker for (DT_NEEDED).
 func (m *Module) Needs() []string { return slices.Clone(m.needed) }
 
-// JmpBuf says which of Ruby's two layouts of tags and fibers the file was compiled for: with the C library's jmp_buf (true)
-// or with __builtin_setjmp. The sign is an undefined _longjmp or, hardened, __longjmp_chk (checked on 13 libraries); a
-// statically linked program has them defined instead.
+// JmpBuf says which of Ruby's two layouts of tags and fibers the file was compiled for: with the C library's jmp_buf
+// (true) or with __builtin_setjmp. The sign is an undefined _longjmp or, hardened, __longjmp_chk (checked on 13
+// libraries); a statically linked program has them defined instead.
 func (m *Module) JmpBuf() bool {
 	if m.Undefined("_longjmp") || m.Undefined("__longjmp_chk") {
 		return true

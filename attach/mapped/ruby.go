@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The exported variables by which a CRuby is known. Version and description are in .dynsym of every release from 2.5 on, stripped or not
-// (docs/internals/threads.md#finding-the-vm).
+// The exported variables by which a CRuby is known. Version and description are in .dynsym of every release from 2.5
+// on, stripped or not (docs/internals/threads.md#finding-the-vm).
 const (
 	SymbolVersion     = "ruby_version"
 	symbolDescription = "ruby_description"
@@ -121,15 +121,15 @@ func (f ForeignProgram) Describe() (what, help string) {
 // maxRubies bounds the files with a Ruby that are looked at in one process.
 const maxRubies = 16
 
-// Image is a file as it is mapped once. A path can have several: a file that was replaced and loaded again, and one that is loaded into two
-// namespaces of the dynamic linker (dlmopen(3)).
+// Image is a file as it is mapped once. A path can have several: a file that was replaced and loaded again, and one
+// that is loaded into two namespaces of the dynamic linker (dlmopen(3)).
 type Image struct {
 	Path     string
 	Mappings []Mapping
 }
 
-// MappedImages lists the files that are mapped, in the order of their addresses. Each begins with a mapping of the file's beginning, where it
-// has one.
+// MappedImages lists the files that are mapped, in the order of their addresses. Each begins with a mapping of the
+// file's beginning, where it has one.
 func MappedImages(mappings []Mapping) []Image {
 	type file struct {
 		path, device string
@@ -219,8 +219,9 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 	return nil, program, refused
 }
 
-// classesOfRuby are exported variables that hold a class or module once Ruby has been initialized, on every release. A program that refers
-// to one has the variable in its own memory (a copy relocation), and the library's stays 0: not all of these are in use at once.
+// classesOfRuby are exported variables that hold a class or module once Ruby has been initialized, on every release. A
+// program that refers to one has the variable in its own memory (a copy relocation), and the library's stays 0: so
+// there are several.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
 // Runs reports whether the VM of a module has started and ruby_cleanup has not ended it. It is true if that is unknown.
@@ -234,8 +235,8 @@ func (m *Module) Runs(mem Memory) bool {
 	return true
 }
 
-// RunningWord returns the address of a word that is not 0 while the module's VM runs. It is the pointer to the VM if that
-// is exported (ruby_vm_destruct in vm.c sets it to 0), and a class otherwise.
+// RunningWord returns the address of a word that is not 0 while the module's VM runs. It is the pointer to the VM if
+// that is exported (ruby_vm_destruct in vm.c sets it to 0), and a class otherwise.
 func (m *Module) RunningWord(mem Memory) (at Address, ok bool) {
 	isSet := func(s Symbol) bool {
 		var word [8]byte

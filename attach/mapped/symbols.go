@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Limits of a symbol table, in a file or in memory. libruby with all its static symbols has 20,000 and a megabyte of names.
+// Limits of a symbol table, in a file or in memory. libruby with all its static symbols has 20,000 with 1 MB of names.
 const (
 	MaxSymbols     = 1 << 20
 	MaxSymbolNames = 64 << 20
@@ -20,8 +20,8 @@ const (
 	searchPiece = elf.Sym64Size << 11
 )
 
-// symbolTable is a table of symbols with their names. It is searched where it is, piece by piece: a stranger's table can be
-// of any size up to the limits, and a few symbols of it are asked for.
+// symbolTable is a table of symbols with their names. It is searched where it is, piece by piece: a stranger's table
+// can be of any size up to the limits, and a few symbols of it are asked for.
 type symbolTable struct {
 	symbols, names *io.SectionReader
 	// versions has two bytes a symbol (.gnu.version). It is nil if they have none.
@@ -39,7 +39,7 @@ func newSymbolTable(in io.ReaderAt, symbols, symbolsSize, names, namesSize uint6
 	return &symbolTable{symbols: io.NewSectionReader(in, int64(symbols), int64(symbolsSize)), names: io.NewSectionReader(in, int64(names), int64(namesSize))}
 }
 
-// symbolsOf finds the symbol table in a section of an ELF file, and its names in the section that this one is linked to.
+// symbolsOf finds the symbol table in a section of an ELF file, and its names in the section that it links to.
 func symbolsOf(f *elf.File, kind elf.SectionType) *symbolTable {
 	s := f.SectionByType(kind)
 	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 || int(s.Link) >= len(f.Sections) {
@@ -73,7 +73,7 @@ type found struct {
 	defined, undefined bool
 }
 
-// find looks for a name. Of several definitions the one counts that who asks for no version gets, else the first. A nil table has none.
+// find looks for a name. Of several definitions it takes the default version's, else the first. A nil table has none.
 func (t *symbolTable) find(name string) (out found, err error) {
 	if t == nil || name == "" || len(name) > maxSymbolName {
 		return out, nil
@@ -140,8 +140,8 @@ func (t *symbolTable) nameAt(at uint64) string {
 	return string(name)
 }
 
-// pieces calls look with one piece after the other until it returns false. Each begins with as many bytes of the one before
-// as overlap says; off is where it begins.
+// pieces calls look with one piece after the other until it returns false. Each begins with as many bytes of the one
+// before as overlap says; off is where it begins.
 func pieces(in *io.SectionReader, size, overlap int, look func(b []byte, off int64) bool) error {
 	buf := make([]byte, min(int64(size+overlap), in.Size()))
 	for off := int64(0); off < in.Size(); off += int64(size) {

@@ -12,17 +12,19 @@ const (
 	// maxRelocations bounds the relocations of all sections of a module, which can overlap, and maxTLSRelocations the
 	// thread-local variables' among them, which take longer: tracers have a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
-	// maxStaticTLS bounds how far from the thread pointer a variable is, in bytes, and maxTLSModules the numbers of modules.
+	// maxStaticTLS bounds a variable's distance from the thread pointer, in bytes, and maxTLSModules the numbers of
+	// modules.
 	maxStaticTLS, maxTLSModules = 1 << 30, 1 << 16
 )
 
-// ErrNoThreadLocal is returned where no module has a thread-local variable of a name, or it can't be told where threads have it.
+// ErrNoThreadLocal is returned if no module has the thread-local variable, or it is unknown where threads have it.
 var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached")
 
 // ThreadLocal says where threads have a thread-local variable (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
-	// Module is 0 where each thread has it at offset from its thread pointer. Else the variable is at offset in the block that the
-	// thread's vector has for the module, where the thread has used it. The vector must be of generation at least.
+	// Module is 0 if each thread has it at offset from its thread pointer. Else the variable is at offset in the block
+	// that the thread's vector has for the module, once the thread has used it. The vector must be of generation at
+	// least.
 	Module, generation uint64
 	offset             int64
 }
@@ -35,8 +37,8 @@ const (
 	relocDescriptor = elf.R_X86_64_TLSDESC
 )
 
-// ThreadLocal finds where threads have a thread-local variable that the module defines: by what the dynamic linker has put where the
-// module's own code looks. program: it is the program's own file. vectors: threads have glibc's vectors of blocks.
+// ThreadLocal finds where threads have a thread-local variable that the module defines: by what the dynamic linker has
+// put where the module's own code looks. program: it is the program itself. vectors: threads have glibc's vectors.
 func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
 	fail := func(format string, args ...any) (ThreadLocal, error) {
 		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
@@ -93,7 +95,7 @@ func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (Th
 	return fail("its code does not use %s", name)
 }
 
-// relocated reads what the dynamic linker has made of a relocation; is: it is one of the variable's that tells where threads have it.
+// relocated reads what the dynamic linker has made of a relocation; is: it says where threads have the variable.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
 	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
 		return v, false, nil // another variable
@@ -121,7 +123,7 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 	}
 	generation := uint64(0)
 	if kind == relocDescriptor {
-		// What the dynamic linker has allocated for it: the module, the offset, the generation (struct tlsdesc_dynamic_arg, glibc).
+		// The dynamic linker's: module, offset, generation (struct tlsdesc_dynamic_arg, glibc).
 		var b [24]byte
 		if err := mem.Read(Address(words[0]), b[:]); err != nil {
 			return v, false, err
@@ -146,8 +148,8 @@ func (m *Module) isSymbol(number uint32, name string) bool {
 	return m.dynamic.nameAt(uint64(binary.LittleEndian.Uint32(b[:]))) == name
 }
 
-// ownThreadLocal is where threads have a variable of the program itself, whose code has the distance in it: the program's block is
-// the first one below the thread pointer (x86-64 psABI, "TLS", variant II).
+// ownThreadLocal is where threads have a variable of the program itself, whose code has the distance in it: the
+// program's block is the first one below the thread pointer (x86-64 psABI, "TLS", variant II).
 func (m *Module) ownThreadLocal(value uint64) (ThreadLocal, error) {
 	for _, p := range m.File.Progs {
 		if p.Type != elf.PT_TLS {
@@ -183,9 +185,9 @@ type Word struct {
 	Value uint64
 }
 
-// Locate finds the variable of the thread with a thread pointer (x86-64: its fs base, which is its pthread_t). via, which has room for
-// two, gets the words that led there: while they are the same, so is the place. at is 0 where the thread has no such
-// variable yet. calls is the number of system calls made.
+// Locate finds the variable of the thread with a thread pointer (x86-64: its fs base, which is its pthread_t). via,
+// which has room for two, gets the words that led there: while they are the same, so is the place. at is 0 where the
+// thread has no such variable yet. calls is the number of system calls made.
 func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
 	if v.Module == 0 {
 		return thread + Address(v.offset), via, 0, nil

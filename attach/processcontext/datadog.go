@@ -11,8 +11,8 @@ var tracerInfoKeys = map[string]string{
 	"container_id": keyContainer, "tracer_version": keyTracerVer, "tracer_language": keyTracerLang, "process_tags": keyTags,
 }
 
-// parseTracerInfo decodes the file of Datadog's tracers: a map of MessagePack. What it does not know it passes over; an error
-// says that the bytes are no such map.
+// parseTracerInfo decodes the file of Datadog's tracers: a map of MessagePack. What it does not know it passes over; an
+// error says that the bytes are no such map.
 func parseTracerInfo(b []byte) (Context, error) {
 	p := packed{b}
 	n, ok := p.mapSize()
@@ -42,7 +42,6 @@ func parseTracerInfo(b []byte) (Context, error) {
 // packed is what is left to decode of MessagePack (msgpack.org, specification).
 type packed struct{ b []byte }
 
-// take returns the next n bytes.
 func (p *packed) take(n uint64) (b []byte, ok bool) {
 	if n > uint64(len(p.b)) {
 		return nil, false

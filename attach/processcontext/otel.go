@@ -14,14 +14,13 @@ const (
 	headerSize, mappingVersion = 32, 2
 	// maxPayload bounds what the header refers to, in bytes: Datadog's gem writes no more.
 	maxPayload = 1 << 20
-	// readTries is how often it is read where it changes meanwhile, and maxMapped how many mappings of the name are looked at.
+	// readTries is how often it is read if it changes meanwhile, maxMapped how many mappings of the name are read.
 	readTries, maxMapped = 5, 4
 )
 
 // signature begins the mapping.
 const signature = "OTEL_CTX"
 
-// header is the beginning of the mapping.
 type header struct {
 	publishedNS uint64
 	payload     mapped.Address
@@ -56,8 +55,8 @@ func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 	return Context{}, nil
 }
 
-// readAt reads the process context at an address. Its writer changes it without waiting for readers: what was read counts where
-// the header is the same behind it.
+// readAt reads the process context at an address. Its writer changes it without waiting for readers: what was read
+// counts where the header is the same behind it.
 func readAt(mem mapped.Memory, at mapped.Address) (Context, error) {
 	var before, after [headerSize]byte
 	for range readTries {
@@ -99,7 +98,8 @@ func parseHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// Numbers of fields in opentelemetry's protocol: ProcessContext, Resource (resource.proto), KeyValue, AnyValue, ArrayValue (common.proto).
+// Field numbers of opentelemetry's protocol: ProcessContext, Resource, and in common.proto KeyValue, AnyValue,
+// ArrayValue.
 const (
 	contextResource, contextAttribute = 1, 2
 	resourceAttribute                 = 1
@@ -108,8 +108,8 @@ const (
 	arrayValue                        = 1
 )
 
-// parseProcessContext decodes the payload of a process context. What it does not know it passes over; an error says that the
-// bytes are no message.
+// parseProcessContext decodes the payload of a process context. What it does not know it passes over; an error says
+// that the bytes are no message.
 func parseProcessContext(payload []byte) (Context, error) {
 	c := Context{Source: OpenTelemetry}
 	err := eachField(payload, func(number int, message []byte) error {
@@ -180,7 +180,8 @@ func texts(array []byte) (out []string, err error) {
 	return out, err
 }
 
-// eachField calls f with the fields of a message that have bytes as their value, and passes over the others. An error of f ends it.
+// eachField calls f with the fields of a message whose values are bytes, and passes over the others. f's error ends
+// it.
 func eachField(message []byte, f func(number int, value []byte) error) error {
 	const varint, eight, bytes, four = 0, 1, 2, 5 // kinds of values (protobuf.dev/programming-guides/encoding)
 	for len(message) > 0 {

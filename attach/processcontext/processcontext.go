@@ -1,6 +1,6 @@
-// Package processcontext reads what a process publishes of itself for readers outside: its service, environment, version and
-// the like, in OpenTelemetry's process context or in the file of Datadog's tracers (docs/internals/context.md). What it
-// says is a stranger's word.
+// Package processcontext reads what a process publishes of itself for readers outside: its service, environment,
+// version and the like, in OpenTelemetry's process context or in the file of Datadog's tracers
+// (docs/internals/context.md). What it says is a stranger's word.
 package processcontext
 
 import (
@@ -17,15 +17,15 @@ import (
 const (
 	// maxText bounds a name or value, in bytes: a longer one is left out.
 	maxText = 512
-	// maxAttributes bounds the attributes that are taken, and maxKeys the names of threads' attributes, whose numbers are of one
-	// byte.
+	// maxAttributes bounds the attributes that are taken, and maxKeys the names of threads' attributes, whose numbers
+	// are of one byte.
 	maxAttributes, maxKeys = 128, 256
 	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
 	maxTracerInfo = 64 << 10
 )
 
-// Context is what a process publishes of itself. The zero value: nothing. All texts are UTF-8 without control characters, of at most
-// 512 bytes; "" is what it does not say.
+// Context is what a process publishes of itself. The zero value: nothing. All texts are UTF-8 without control
+// characters, of at most 512 bytes; "" is what it does not say.
 type Context struct {
 	// Service is service.name, Env deployment.environment.name, Version service.version.
 	Service, Env, Version string
@@ -50,8 +50,8 @@ type Context struct {
 // Attribute is a name and its value.
 type Attribute struct{ Key, Value string }
 
-// ThreadSchema says how threads publish their spans: Version is threadlocal.schema_version, Keys the names of the attributes by their
-// numbers.
+// ThreadSchema says how threads publish their spans: Version is threadlocal.schema_version, Keys the names of the
+// attributes by their numbers.
 type ThreadSchema struct {
 	Version string
 	Keys    []string

@@ -25,9 +25,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// Main runs the command that args (without the program's name) ask for and returns the exit code. Errors go to
-// std.Err, one sentence each. SIGINT, SIGTERM and SIGHUP end ctx: a measurement then finishes early and writes what it
-// has. So do SIGQUIT and SIGABRT at a terminal, which a screen has to give back; a second one makes Go's dump of goroutines.
+// Main runs the command that args (without the program's name) ask for and returns the exit code. Errors go to std.Err,
+// one sentence each. SIGINT, SIGTERM and SIGHUP end ctx: a measurement then finishes early and writes what it has. So
+// do SIGQUIT and SIGABRT at a terminal, which a screen has to give back; a second one makes Go's dump of goroutines.
 func Main(ctx context.Context, args []string, std run.Streams) int {
 	boundMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
@@ -111,8 +111,8 @@ func takes(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// memoryAim is the memory of its own, in bytes, beyond which ddtop collects its garbage more often rather than take more.
-// What is kept of a process is below it as a rule (docs/internals/reading.md has the limits); half as much again would be garbage.
+// memoryAim is the memory of its own, in bytes, beyond which ddtop collects garbage more often. What is kept of a
+// process is mostly below it (docs/internals/reading.md has the limits); half as much again would be garbage.
 const memoryAim = 400 << 20
 
 // boundMemory sets memoryAim, unless the environment has another one.
@@ -146,7 +146,6 @@ const exitCodesHelp = `Exit codes:
   4    not a Ruby process that can be read
   125  ddtop itself failed in "ddtop -- command"; all other codes are the command's (128+n: signal n)`
 
-// exitCode chooses the exit code for an error.
 func exitCode(err error) int {
 	var usage *flags.UsageError
 	var checks *doctorError

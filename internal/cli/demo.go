@@ -25,7 +25,6 @@ const (
 	demoMeasure = 10 * time.Second
 )
 
-// demoFlags are the flags of `ddtop demo`.
 type demoFlags struct {
 	target
 	screenFlags
@@ -109,7 +108,6 @@ func (f *demoFlags) phaseLength(std run.Streams) time.Duration {
 	return demoPhaseWithoutScreen
 }
 
-// report prints a table and a dump of the running workload.
 func (f *demoFlags) report(ctx context.Context, std run.Streams) error {
 	src, err := f.open(ctx)
 	if err != nil {

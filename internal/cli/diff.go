@@ -21,7 +21,6 @@ import (
 // maxProfileBytes bounds a profile that is compared, uncompressed.
 const maxProfileBytes = 256 << 20
 
-// diffFlags are the flags of `ddtop diff`.
 type diffFlags struct{ format, metric, output string }
 
 // diffFormats are the formats of a comparison; the first is the default.

@@ -50,7 +50,6 @@ type check struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// doctor collects what works here.
 type doctor struct {
 	target
 	std    run.Streams
@@ -93,7 +92,7 @@ then measures for two seconds which rates and which cost it reaches. Nothing is 
 	return cmd
 }
 
-// say adds a check. Its texts name no file or user with --redact, and hold no control characters, whatever a target says.
+// say adds a check. Its texts name no file or user with --redact, and never hold control characters.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
 	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(run.OneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
 }
@@ -147,7 +146,6 @@ func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks faile
 // Unwrap is the first failure: for it ddtop offers to run as root. It is nil if no check failed with an error.
 func (e *doctorError) Unwrap() error { return e.first }
 
-// write prints the report.
 func (d *doctor) write(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(versionText() + "\n\n")
@@ -162,7 +160,6 @@ func (d *doctor) write(w io.Writer) error {
 	return err
 }
 
-// examine makes the checks.
 func (d *doctor) examine(ctx context.Context) {
 	d.examineSystem()
 	rights := attach.OwnRights()
@@ -461,8 +458,8 @@ func (d *doctor) examineContext(src *live.Source) {
 // achievedEnough is the part of a rate asked for from which on it counts as achieved.
 const achievedEnough = 0.8
 
-// examineRates says which rates were achieved, and what they are too low for. Rates that are well below those asked for are not well, unless the
-// process is idle: then fewer samples say as much.
+// examineRates says which rates were achieved, and what they are too low for. Rates that are well below those asked for
+// are not well, unless the process is idle: then fewer samples say as much.
 func (d *doctor) examineRates(s *report.Stat, cost string) {
 	state, remedy, short := checkGood, "", ""
 	lock, stack := s.Rate.Lock, s.Rate.Stack

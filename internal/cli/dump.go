@@ -19,7 +19,6 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// dumpFlags are the flags of `ddtop dump`.
 type dumpFlags struct {
 	target
 	judgement
@@ -113,8 +112,8 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 // keepEvery is how often a sample of a measurement is kept, in case that there is none after it.
 const keepEvery = 250 * time.Millisecond
 
-// make measures for the length of time, if any, and takes the dump of the instant after that. note says why it measured for
-// less, "" when it did not.
+// make measures for the length of time, if any, and takes the dump of the instant after that. note says why it measured
+// for less, "" when it did not.
 func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, note string, err error) {
 	m := measure.New(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
@@ -160,8 +159,8 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	return d, note, nil
 }
 
-// addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and its
-// JSON null.
+// addFibers adds the suspended fibers of a source that was just read. Where they can't be told the dump has none, and
+// its JSON null.
 func addFibers(ctx context.Context, d *export.Dump, src interface {
 	Fibers(context.Context) (sampler.Fibers, error)
 	Dictionary() *sampler.Dictionary
@@ -229,8 +228,8 @@ func (f *coreFlags) dump(ctx context.Context, rules *findings.Rules, std run.Str
 	return d.WriteText(std.Results(ctx))
 }
 
-// layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that and
-// it takes long. It goes there whatever the command's streams are: they may be a screen's.
+// layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that
+// and it takes long. It goes there whatever the command's streams are: they may be a screen's.
 func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {

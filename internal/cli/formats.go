@@ -25,19 +25,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// collapsedFormat is the format of collapsed stacks.
 const collapsedFormat = "collapsed"
 
 // recordingFormat is ddtop's own format, which is written while it is measured.
 const recordingFormat = "ddtop"
 
-// format is a file format for what was measured.
 type format struct {
 	name, about string
 	binary      bool // no text for a terminal
 	// timed: it shows all threads by time, and nothing of one request.
 	timed bool
-	// ends are the ends of file names that stand for the format, begins such a begin. json: names may end in .json, too.
+	// ends and begins are ends and begins of file names of the format. json: names may end in .json, too.
 	ends   []string
 	begins string
 	json   bool
@@ -54,7 +52,6 @@ type writer interface {
 	checkGroup(name string, j *job) error
 }
 
-// job says what a file is made of, and where it goes.
 type job struct {
 	length   time.Duration
 	metric   flamegraph.Metric
@@ -180,7 +177,6 @@ func (p profileOf) writeGroup(ctx context.Context, g sampler.Group, j *job) erro
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return p.make(w, list, j.metric) })
 }
 
-// incidentPage writes the page of an incident.
 type incidentPage struct{}
 
 func (incidentPage) measure(
@@ -215,8 +211,8 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncidents(w, list) })
 }
 
-// checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads, the whole recording,
-// and objects, of which only the sum is exact.
+// checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads,
+// the whole recording, and objects, of which only the sum is exact.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:
@@ -272,7 +268,6 @@ func formatNamed(name string, formats []format) (format, error) {
 	return format{}, flags.Usagef("there is no format %q: the formats are %s", name, strings.Join(names, ", "))
 }
 
-// addFormat adds the flag of the format.
 func addFormat(cmd *cobra.Command, name *string, usual string) {
 	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, if the name of the file does not choose it")
 }
@@ -283,7 +278,8 @@ var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", 
 // endsOfText are the endings of files of text.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
-// tellsAnother reports whether the end of a file's name stands for a format that ddtop does not write: it has letters, and is not one of any. Text has ends of its own.
+// tellsAnother reports whether the end of a file's name stands for a format that ddtop does not write: it has letters,
+// and is not one of any. Text has ends of its own.
 func tellsAnother(name string, binary bool) bool {
 	end := filepath.Ext(name)
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
@@ -333,7 +329,6 @@ func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format
 	return f, nil
 }
 
-// pprofFormat is the format of pprof profiles.
 const pprofFormat = "pprof"
 
 // pprofFlags say what a pprof profile holds.
@@ -345,7 +340,6 @@ func (f *pprofFlags) addPprof(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.timeline, "timeline", false, "pprof: a sample for each interval, with its end")
 }
 
-// check refuses the flag for other formats.
 func (f *pprofFlags) check(of format) error {
 	if f.timeline && of.name != pprofFormat {
 		return flags.Usagef("--timeline goes with --format %s", pprofFormat)
@@ -353,7 +347,6 @@ func (f *pprofFlags) check(of format) error {
 	return nil
 }
 
-// ownFlag is --own: whether libraries are folded in what is written.
 type ownFlag struct{ own bool }
 
 func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
@@ -368,7 +361,7 @@ func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	return nil
 }
 
-// onlyEndpoints leaves the weights of the requests and jobs that --endpoint names. It fails if none of those that were seen is named.
+// onlyEndpoints keeps the weights of what --endpoint names. It fails if none of those seen is named.
 func onlyEndpoints(f *flags.Endpoint, m *profile.Measured) error {
 	match := f.Match()
 	if match == nil {

@@ -38,7 +38,6 @@ var overviewFlags = [...]struct{ name, words string }{
 	{"theme", "auto, dark, light, high-contrast"},
 }
 
-// writeOverview writes the help of ddtop itself.
 func writeOverview(w io.Writer, root *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString(overview)

@@ -23,8 +23,9 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// find finds out which process a command is about: by -p, by the words behind the command's name, which are PIDs or a part of
-// a process's name, or at a terminal from a list. Where none matches the words, nothing says whether that was a name.
+// find finds out which process a command is about: by -p, by the words behind the command's name, which are PIDs or a
+// part of a process's name, or at a terminal from a list. Where none matches the words, nothing says whether that was a
+// name.
 func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look listLook) error {
 	given := cmd.Flags().Changed("pid")
 	switch {
@@ -117,8 +118,8 @@ func arePIDs(words []string) bool {
 	})
 }
 
-// matching are the processes that are meant by what was typed: those with all of its words in their names, in upper or lower
-// case, or, where there is none, in their command lines.
+// matching are the processes that are meant by what was typed: those with all of its words in their names, in upper or
+// lower case, or, where there is none, in their command lines.
 func matching(list []attach.Candidate, typed string) []attach.Candidate {
 	words := strings.Fields(strings.ToLower(typed))
 	having := func(text func(attach.Candidate) string) []attach.Candidate {
@@ -191,11 +192,10 @@ func (e *noMatchError) Unwrap() error {
 	return &flags.UsageError{Err: errors.New("no such command")}
 }
 
-// maxCompletion bounds the names offered to a shell, in bytes.
 const maxCompletion = 32
 
-// isTypable reports whether a shell takes a name for a word, whatever a process calls itself: what a shell completes stands
-// on its command line unquoted, to be run by the next press of enter.
+// isTypable reports whether a shell takes a name for a word, whatever a process calls itself: what a shell completes
+// stands on its command line unquoted, to be run by the next press of enter.
 func isTypable(name string) bool {
 	return name != "" && len(name) <= maxCompletion && name[0] != '-' &&
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
@@ -240,8 +240,8 @@ func plainLook(verb string, std run.Streams) listLook {
 	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
 }
 
-// choose lets one of several processes be chosen from a list that shows at first those found, by the words typed. Without a
-// terminal it fails with a usage error that says what to do and lists them.
+// choose lets one of several processes be chosen from a list that shows at first those found, by the words typed.
+// Without a terminal it fails with a usage error that says what to do and lists them.
 func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std run.Streams, look listLook) error {
 	typed := strings.Join(words, " ")
 	if len(list) == 0 {

@@ -36,8 +36,8 @@ import (
 const (
 	// defaultPeriod is how long a profile is if no flag says so; most engines expect that.
 	defaultPeriod = time.Minute
-	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes; maxSpooled how
-	// many profiles it may hold.
+	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes;
+	// maxSpooled how many profiles it may hold.
 	defaultSpool = 256e6
 	maxInMemory  = 64e6
 	maxSpooled   = 100_000
@@ -82,7 +82,6 @@ func newOTLP(u *url.URL) (push.Destination, error) {
 	return otlp.New(u, os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"), Version)
 }
 
-// pushFlags are the flags of `ddtop push`.
 type pushFlags struct {
 	target
 	match     matchFlag
@@ -190,7 +189,6 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 	return p.Run(ctx, g)
 }
 
-// check refuses what makes no sense.
 func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 	switch {
 	case len(words) > 0:
@@ -241,7 +239,6 @@ func (f *pushFlags) givenTags() (push.Tags, error) {
 	return tags, nil
 }
 
-// routes are the destinations with their queues.
 func (f *pushFlags) routes() (routes []push.Route, err error) {
 	defer func() {
 		if err != nil {
@@ -282,7 +279,6 @@ func (f *pushFlags) routes() (routes []push.Route, err error) {
 	return routes, nil
 }
 
-// destinationOf makes a destination of a URL.
 func destinationOf(text string) (push.Destination, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -306,7 +302,7 @@ func destinationOf(text string) (push.Destination, error) {
 	return d, nil
 }
 
-// spoolName is the name of a destination's folder in the spool: one that says which it is, and is another one for another URL.
+// spoolName is the name of a destination's folder in the spool: it says which it is, and differs for each URL.
 func spoolName(d push.Destination) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -361,7 +357,7 @@ func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 // closeWithin is how long closing the spools may take, after withinEnd.
 const closeWithin = 400 * time.Millisecond
 
-// closeRoutes lets go of the spools. What is in them stays, however this ends, and so it does where the disk does not answer.
+// closeRoutes lets go of the spools. Their contents stay, even if the disk does not answer.
 func closeRoutes(routes []push.Route) {
 	done := make(chan struct{})
 	attach.OnOwnThread(func() {

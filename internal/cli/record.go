@@ -21,7 +21,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// recordFlags are the flags of `ddtop record`.
 type recordFlags struct {
 	measurement
 	ownFlag
@@ -32,7 +31,6 @@ type recordFlags struct {
 	format, metric string
 }
 
-// recordFormats are all formats of `ddtop record`.
 func recordFormats() []format {
 	return append(profileFormats(), format{name: recordingFormat, binary: true, ends: []string{".ddtop"}, about: "all that was seen, for ddtop replay and ddtop report",
 		writer: recordingFile{}})
@@ -117,7 +115,6 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) e
 	return format.write(cmd.Context(), src, j)
 }
 
-// recordingFile writes a recording, or one of each process.
 type recordingFile struct{}
 
 func (recordingFile) write(ctx context.Context, src sampler.Source, j *job) error {
@@ -204,8 +201,8 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 	return note, nil
 }
 
-// recordingNames makes the names of the files of several processes: FILE-PID.ddtop, and FILE-PID-2.ddtop when the process
-// has become another Ruby by exec.
+// recordingNames makes the names of the files of several processes: FILE-PID.ddtop, and FILE-PID-2.ddtop when the
+// process has become another Ruby by exec.
 type recordingNames struct {
 	mu   sync.Mutex
 	seen map[int]int
@@ -237,8 +234,8 @@ func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) erro
 	return err
 }
 
-// writeIntervals measures for a length of time, or reads a whole recording, and writes what happened meanwhile. note says why it ended
-// early, "" when it did not.
+// writeIntervals measures for a length of time, or reads a whole recording, and writes what happened meanwhile. note
+// says why it ended early, "" when it did not.
 func writeIntervals(ctx context.Context, src sampler.Source, length time.Duration, notes []sampler.Note, out run.Output, std run.Streams) (note string, err error) {
 	giveUp, released := run.Patience(ctx)
 	defer released()

@@ -99,7 +99,6 @@ func sayDamage(r *recording.Reader, std run.Streams) string {
 	return std.Redact.Text(damage.Error())
 }
 
-// recordings are files of several processes, as a sampler.Group.
 type recordings []*recording.Reader
 
 // Follow hands the recordings out.
@@ -131,7 +130,7 @@ func (r recordings) Close() error {
 	return errors.Join(errs...)
 }
 
-// loadRecordings opens recordings, with a picture of how far it is where that takes long. What is damaged is not said yet.
+// loadRecordings opens recordings, with a picture of how far it is if that takes long. It reports no damage yet.
 func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, std run.Streams) (recordings, error) {
 	title := "opening " + filepath.Base(paths[0])
 	if len(paths) > 1 {

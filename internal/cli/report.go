@@ -18,7 +18,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// reportFlags are the flags of `ddtop report`.
 type reportFlags struct {
 	format, metric, output string
 	asJSON                 bool
@@ -100,7 +99,6 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std run.Streams) erro
 		rules: f.rules, notes: r.Notes(), noted: func(string) {}, out: out, std: std})
 }
 
-// statReport writes the table of `ddtop stat`.
 type statReport struct {
 	oneProcess
 	flags *reportFlags

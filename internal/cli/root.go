@@ -24,14 +24,13 @@ writes to the process only with --exact, by way of the kernel, and stops it only
 
 The live screen needs a terminal. In scripts, use dump, stat or record.`
 
-// rootFlags are the flags of ddtop without a command's name.
 type rootFlags struct {
 	target
 	screenFlags
 	showOutput bool
 }
 
-// Command returns ddtop's command with all commands below it, to make man pages and completions from. It is not to be run.
+// Command returns ddtop's command with all commands below it, for man pages and completions. It is not to be run.
 func Command() *cobra.Command { return newRoot(run.Streams{}) }
 
 func newRoot(std run.Streams) *cobra.Command {

@@ -20,7 +20,6 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// screenFlags say how the screen looks.
 type screenFlags struct {
 	window    flags.Duration
 	history   flags.Duration
@@ -159,7 +158,6 @@ func (f *screenFlags) showProcesses(ctx context.Context, t *target, std run.Stre
 	return errors.Join(f.showGroup(ctx, g, std, shown{}), g.Close())
 }
 
-// showGroup runs the screen on several processes.
 func (f *screenFlags) showGroup(ctx context.Context, g sampler.Group, std run.Streams, s shown) error {
 	o := f.options(std, s)
 	o.Group = g

@@ -78,7 +78,6 @@ and waits are exact. It then also prints how often threads got the GVL and what 
 	return cmd
 }
 
-// measureStat measures a source for a while.
 func measureStat(ctx context.Context, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
 	m := measure.New(src.Process(), src.Dictionary(), j.rules)
 	native := run.WatchNative(src)
@@ -101,7 +100,6 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 // headEvery is how many lines of text a heading stands over.
 const headEvery = 20
 
-// lineFlags are the flags of `stat --interval`.
 type lineFlags struct{ interval flags.Duration }
 
 func newLineFlags() lineFlags {
@@ -162,7 +160,6 @@ func (p linePrinter) measure(ctx context.Context, src sampler.Source, length, in
 	return note, err
 }
 
-// statLines is `ddtop stat --interval`.
 func (m *measurement) statLines(ctx context.Context, interval time.Duration, std run.Streams, asJSON bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -201,7 +198,6 @@ func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j 
 	})
 }
 
-// statGroup is `ddtop stat` of several processes.
 func (t *target) statGroup(ctx context.Context, length time.Duration, j judgement, std run.Streams, asJSON bool) error {
 	g, err := t.openGroup(ctx, false, std.Say)
 	if err != nil {

@@ -40,8 +40,8 @@ func again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	return args
 }
 
-// positionals are the places of the arguments that are neither flags nor their values: a value may be the same word as a
-// process's name, and is a file to write, as root.
+// positionals are the places of the arguments that are neither flags nor their values: a value may be the same word as
+// a process's name, and is a file to write, as root.
 func positionals(args []string, cmd *cobra.Command) []int {
 	var at []int
 	for i := 0; i < len(args); i++ {
@@ -68,11 +68,12 @@ func positionals(args []string, cmd *cobra.Command) []int {
 	return at
 }
 
-// kept are the variables of the environment that decide how the screen looks and where the settings are. sudo would leave
-// them out.
+// kept are the variables of the environment that decide how the screen looks and where the settings are. sudo would
+// leave them out.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
 
-// nameCommand puts the very command into an error that says how root may read a process, or follow it exactly; nil where root may not.
+// nameCommand puts the very command into an error that says how root may read or follow a process; nil if root may
+// not.
 func nameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) []string {
 	var inexact *exact.Error
 	if errors.As(why, &inexact) && inexact.RootHelps() && !wraps(args) {

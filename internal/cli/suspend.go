@@ -21,8 +21,8 @@ func canSuspend() bool {
 	return shellAbove(os.Getpid(), processOf)
 }
 
-// shellAbove reports whether a process of another group and of the same session is above pid's group: that group is then no
-// orphaned one (setpgid(2)).
+// shellAbove reports whether a process of another group and of the same session is above pid's group: that group is
+// then no orphaned one (setpgid(2)).
 func shellAbove(pid int, of func(pid int) (parent, group, session int, err error)) bool {
 	parent, group, session, err := of(pid)
 	for range maxAncestors {

@@ -43,8 +43,8 @@ func versionText() string {
 // pseudoVersion is how Go names a commit without a tag: a time in UTC, then the commit's first twelve digits.
 var pseudoVersion = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
 
-// sourceOf says what the binary was built from: the commit with its date, or the module's version if Go recorded no commit,
-// as with `go install …@v0.1.0`. It is empty if Go recorded neither.
+// sourceOf says what the binary was built from: the commit with its date, or the module's version if Go recorded no
+// commit, as with `go install …@v0.1.0`. It is empty if Go recorded neither.
 func sourceOf(info *debug.BuildInfo) string {
 	var commit, date, changed string
 	if m := pseudoVersion.FindStringSubmatch(info.Main.Version); m != nil {

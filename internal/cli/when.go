@@ -36,7 +36,6 @@ const (
 	maxConditions = 64
 )
 
-// whenFlags are the flags of `record --when`.
 type whenFlags struct {
 	watch.Options
 	keep  int
@@ -57,7 +56,6 @@ func newWhenFlags() whenFlags {
 	}
 }
 
-// add adds a condition.
 func (f *whenFlags) add(text string) error {
 	if len(f.Conditions) >= maxConditions {
 		return fmt.Errorf("there are more than %d", maxConditions)
@@ -92,7 +90,6 @@ func (f *whenFlags) addWhen(cmd *cobra.Command) {
 	set.BoolVar(&f.AsJSON, "json", false, "with --when: print JSON, a line each (docs/reference/json.md)")
 }
 
-// whenHelp is what the help says of conditions.
 func whenHelp() string {
 	var b strings.Builder
 	b.WriteString("With --when ddtop waits for a condition, which it checks once a second. It then writes a recording into the folder -o,\n" +
@@ -130,7 +127,6 @@ func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
 	return true, nil
 }
 
-// watch is `ddtop record --when`.
 func (f *recordFlags) watch(cmd *cobra.Command, words []string, std run.Streams) error {
 	switch {
 	case cmd.Flags().Changed("format") && f.format != recordingFormat:

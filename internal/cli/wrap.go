@@ -15,7 +15,6 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// wrap starts a program and watches it.
 func wrap(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	if std.Terminal {
 		return wrapWithScreen(ctx, args, f, std)
@@ -171,7 +170,7 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.St
 	return exit
 }
 
-// showBackground shows the Ruby that the program left behind as it ended while it was looked at, or before; none is no error.
+// showBackground shows the Ruby that the program left as it ended while it was looked at, or before; none is no error.
 func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std run.Streams) error {
 	if !c.InBackground.Load() && c.Shown {
 		return nil // the user has quit the screen

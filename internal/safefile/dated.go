@@ -67,7 +67,7 @@ type DatedFile struct {
 	Size int64
 }
 
-// DatedFiles returns the files of a folder, at most so many, whose names match a pattern that begins with DatePattern: the oldest first.
+// DatedFiles returns the files of a folder, up to a limit, whose names match a DatePattern: the oldest first.
 func DatedFiles(folder *os.Root, limit int, pattern *regexp.Regexp) (list []DatedFile, err error) {
 	err = Names(folder, limit, pattern.MatchString, func(name string, info fs.FileInfo) {
 		if at, err := time.Parse(DateFormat, pattern.FindStringSubmatch(name)[1]); err == nil {

@@ -97,7 +97,8 @@ func own(at *location) error {
 		ErrUntrusted, st.Mode&0o7777)
 }
 
-// sharedFolders are for all users of a machine, also when they are empty. To close one would break other programs. Only a test changes it.
+// sharedFolders are for all users of a machine, also when they are empty. Closing one breaks other programs. Only
+// tests change it.
 var sharedFolders = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/shm", "/run/lock", "/run/user", "/var/lock", "/var/crash"}
 
 // isShared reports whether a folder is one of sharedFolders, by whatever path.
@@ -114,7 +115,7 @@ func isShared(name string) bool {
 	return false
 }
 
-// closeEmpty closes a folder to other users if it is empty, and reports whether it did. A folder with something in it keeps its mode.
+// closeEmpty closes a folder to other users if it is empty, and reports whether it did. One with files keeps its mode.
 func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	if list, err := os.ReadDir(name); err != nil || len(list) > 0 {
 		return false, err

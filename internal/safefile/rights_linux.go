@@ -12,11 +12,11 @@ import (
 
 // Rights belong to the process that named a file.
 type Rights struct {
-	// UID and GID are its ids for files (fsuid, fsgid), Groups its supplementary groups; all as our user namespace has them.
+	// UID and GID are its ids for files (fsuid, fsgid), Groups its supplementary groups; all as in our user namespace.
 	UID, GID int
 	Groups   []int
-	// Capabilities are its effective ones (CapEff of /proc/PID/status), 0 where it lives in another user namespace: there
-	// they say nothing about the files of ours.
+	// Capabilities are its effective ones (CapEff of /proc/PID/status), 0 where it lives in another user namespace:
+	// there they say nothing about the files of ours.
 	Capabilities uint64
 }
 
@@ -26,8 +26,8 @@ var errRights = errors.New("taking the rights of its user is not allowed")
 // readers are the capabilities with which a file's mode does not count (capabilities(7)).
 const readers = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
 
-// do calls f with the rights, nil for our own. It takes over the goroutine's thread, and leaves it locked when the thread
-// can't be given its own rights back: it then ends with the goroutine.
+// do calls f with the rights, nil for our own. It takes over the goroutine's thread, and leaves it locked when the
+// thread can't be given its own rights back: it then ends with the goroutine.
 func (r *Rights) do(f func() error) error {
 	if r == nil {
 		return f()
@@ -128,8 +128,8 @@ func sameGroups(a, b []int) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// may reports whether the rights include one of a file's (4 read, 1 search) by its mode. It decides instead of the kernel
-// where we may not take the rights: a folder or file for which access lists say less than the mode is taken by its mode.
+// may reports whether the rights include one of a file's (4 read, 1 search) by its mode. It decides instead of the
+// kernel where we may not take the rights: access lists that say less than the mode don't count.
 func (r *Rights) may(st *unix.Stat_t, right uint32) bool {
 	switch {
 	case r == nil || r.Capabilities&readers != 0:

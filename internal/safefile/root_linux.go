@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a folder that is the whole world of the paths opened below it: a process's root directory. A link or a ".." leads
-// no further out than to it. Close closes it.
+// Root is a folder that is the whole world of the paths opened below it: a process's root directory. A link or a ".."
+// leads no further out than to it. Close closes it.
 type Root struct {
 	dir    int // O_PATH
 	name   string
@@ -46,8 +46,8 @@ func (r *Root) Close() error { return unix.Close(r.dir) }
 // tries bounds how often openat2 is called again when a ".." of the path raced with a rename.
 const tries = 16
 
-// Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, errHung and the
-// kernel's.
+// Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, errHung and
+// the kernel's.
 func (r *Root) Open(path string, limit int64) (*File, error) {
 	name := strings.TrimSuffix(r.name, "/") + "/" + strings.TrimLeft(path, "/")
 	root, err := unix.FcntlInt(uintptr(r.dir), unix.F_DUPFD_CLOEXEC, 0) // a late answer may come after Close
@@ -115,8 +115,8 @@ func (r *Root) find(path string, asked *Rights) (int, error) {
 	return at.file, nil
 }
 
-// OpenLink opens the regular file that a link of /proc leads to, such as /proc/PID/map_files/…, with our own rights: it is no
-// path, and its target may be deleted.
+// OpenLink opens the regular file that a link of /proc leads to, such as /proc/PID/map_files/…, with our own rights: it
+// is no path, and its target may be deleted.
 func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, error) {
 	full := folder.Name() + "/" + name
 	return within(gate, full, func() (*File, error) {
@@ -139,8 +139,8 @@ func Open(path string, limit int64) (*File, error) {
 	return reopen(fd, path, limit, nil)
 }
 
-// reopen opens for reading what an O_PATH descriptor refers to, when that is a regular file of at most limit bytes. Whatever
-// takes the place of its name meanwhile, it is this very file.
+// reopen opens for reading what an O_PATH descriptor refers to, when that is a regular file of at most limit bytes.
+// Whatever takes the place of its name meanwhile, it is this very file.
 func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	fail := func(err error) (*File, error) { return nil, fmt.Errorf("%s: %w", name, err) }
 	var st unix.Stat_t

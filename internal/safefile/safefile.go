@@ -1,9 +1,9 @@
-// Package safefile opens files that a stranger has named or made, and writes files where a stranger may write too. ddtop
-// runs as root: what a target's memory says is a path may be a pipe that never answers, a device that acts on being opened,
-// a link out of the target's root, or a file that the target itself may not read.
+// Package safefile opens files that a stranger has named or made, and writes files where a stranger may write too.
+// ddtop runs as root: what a target's memory says is a path may be a pipe that never answers, a device that acts on
+// being opened, a link out of the target's root, or a file that the target itself may not read.
 //
-// A file is looked at before it is opened for reading: only a regular one of a size that was expected is, with the rights
-// of whoever named it, and nobody waits longer than Patience for a file system that does not answer.
+// A file is looked at before it is opened for reading: only a regular one of a size that was expected is, with the
+// rights of whoever named it, and nobody waits longer than Patience for a file system that does not answer.
 package safefile
 
 import (
@@ -33,7 +33,7 @@ const patience = 5 * time.Second
 // maxHung is how many calls of one Gate may hang: each holds a thread until its file system answers.
 const maxHung = 4
 
-// Gate bounds how long, and how often, callers wait for files. Its zero value is ready; it may be used from any goroutine.
+// Gate bounds how long, and how often, callers wait for files. Its zero value is ready; it is for any goroutine.
 type Gate struct {
 	// Wait is used instead of Patience when it is not 0.
 	Wait time.Duration

@@ -16,8 +16,8 @@ const (
 	maxDepth = 256
 )
 
-// location is where a path leads: file is an O_PATH descriptor of what is there, -1 where nothing does (but its folder).
-// dir is one of the folder that it is in (of itself, for a folder), name its name there ("." for a folder).
+// location is where a path leads: file is an O_PATH descriptor of what is there, -1 where nothing does (but its
+// folder). dir is one of the folder that it is in (of itself, for a folder), name its name there ("." for a folder).
 type location struct {
 	dir, file int
 	name      string
@@ -46,8 +46,9 @@ func fromRoot(path string) (full string, root int, err error) {
 // openRoot opens the folder of an O_PATH descriptor. A path could mean another folder by now.
 func openRoot(fd int) (*os.Root, error) { return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd)) }
 
-// walk goes along a path below a root one name at a time, as openat2 does with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS.
-// visit is called for everything on the way, the root, the links and the end included, before it is used.
+// walk goes along a path below a root one name at a time, as openat2 does with RESOLVE_IN_ROOT and
+// RESOLVE_NO_MAGICLINKS. visit is called for everything on the way, the root, the links and the end included, before it
+// is used.
 func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location, err error) {
 	if path == "" {
 		return at, unix.ENOENT

@@ -28,8 +28,8 @@ type Destination struct {
 	Info fs.FileInfo
 }
 
-// At is a file's place in an open folder, which Close closes. What has the name already is replaced: a link is not followed, and a
-// pipe is not written into. path is the folder's path and the name.
+// At is a file's place in an open folder, which Close closes. What has the name already is replaced: a link is not
+// followed, and a pipe is not written into. path is the folder's path and the name.
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
 }
@@ -61,8 +61,8 @@ func (p *Destination) Begin() (*Pending, error) {
 	return nil, fmt.Errorf("%s can't be written: no free name beside it", p.Path)
 }
 
-// BeginBeside begins a file beside the destination, named after it with an ending, which can be found when ddtop is killed:
-// such a file of an earlier run is replaced. What is at the destination stays until Commit.
+// BeginBeside begins a file beside the destination, named after it with an ending, which can be found when ddtop is
+// killed: such a file of an earlier run is replaced. What is at the destination stays until Commit.
 func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	name := p.name + ending
 	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +132,8 @@ func (f *Pending) Commit() error {
 // Abort removes the file.
 func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.to.dir.Remove(f.name)) }
 
-// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete: there is all of it,
-// or what was there before. What is not a regular file is written into as it is. Nothing is written when write fails.
+// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete: all of it is
+// there, or what was before. What is not a regular file is written into as it is. Nothing is written when write fails.
 func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
 	p, err := Locate(path)
 	if err != nil {
@@ -164,8 +164,8 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 	return p.Write(write)
 }
 
-// Write writes a file of mode 0600 beside its destination and moves it there when it is complete. The whole file is there,
-// or what was there before.
+// Write writes a file of mode 0600 beside its destination and moves it there when it is complete. The whole file is
+// there, or what was there before.
 func (p *Destination) Write(write func(io.Writer) error) error {
 	f, err := p.Begin()
 	if err != nil {

@@ -37,7 +37,6 @@ const (
 	timeFormat = "2006-01-02T15:04:05.000000000Z"
 )
 
-// Names of the attachments.
 const (
 	profileName    = "profile.pprof"
 	provenanceName = "code-provenance.json"
@@ -116,7 +115,6 @@ func New(u *url.URL, key, version string) (*Intake, error) {
 // String is the URL.
 func (d *Intake) String() string { return d.name }
 
-// event is event.json.
 type event struct {
 	Attachments []string `json:"attachments"`
 	Tags        string   `json:"tags_profiler"`
@@ -130,7 +128,6 @@ type event struct {
 	Info           map[string]any   `json:"info"`
 }
 
-// attachment is a file of a payload.
 type attachment struct {
 	name string
 	data []byte
@@ -216,7 +213,6 @@ func addFile(form *multipart.Writer, field, name, contentType string, data []byt
 	return err
 }
 
-// stamp is a time in event.json.
 func stamp(t time.Time) string { return t.UTC().Format(timeFormat) }
 
 // tagsOf are the tags with commas between them, and the number of the profile.

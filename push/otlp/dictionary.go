@@ -19,7 +19,6 @@ func newTable(none []byte) *table {
 	return &table{list: [][]byte{none}, ids: map[string]int32{string(none): 0}}
 }
 
-// index is the place of a message.
 func (t *table) index(message []byte) int32 {
 	if id, ok := t.ids[string(message)]; ok {
 		return id

@@ -179,7 +179,6 @@ func resourceOf(p *push.Period) []byte {
 	return b
 }
 
-// compress is gzip.
 func compress(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)

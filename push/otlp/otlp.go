@@ -136,7 +136,6 @@ func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 // noProfiles is what may be wrong with a server that has never heard of profiles.
 const noProfiles = "it takes no profiles by OTLP: a collector needs --feature-gates=service.profilesSupport and a pipeline \"profiles\" with the receiver otlp"
 
-// explain says of an error what to do about it.
 func explain(err error) error {
 	var status *push.StatusError
 	if errors.As(err, &status) {

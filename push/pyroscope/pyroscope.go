@@ -20,8 +20,7 @@ import (
 
 const (
 	// pushPath is the procedure, below the URL's path.
-	pushPath = "/push.v1.PusherService/Push"
-	// tenantHeader names the tenant, where a server has several.
+	pushPath     = "/push.v1.PusherService/Push"
 	tenantHeader = "X-Scope-OrgID"
 	// profileName is the first part of the profile types: ruby:wall-time:nanoseconds:wall-time:nanoseconds.
 	profileName = "ruby"
@@ -29,11 +28,9 @@ const (
 	contentType = "application/proto"
 	// maxLabels bounds the labels of a profile, those that are always there included: a server refuses more than 30.
 	maxLabels = 28
-	// port is where Pyroscope listens.
-	port = "4040"
+	port      = "4040"
 )
 
-// Fields of push.v1.
 const (
 	fieldSeries    protobuf.Field = 1 // of PushRequest
 	fieldLabels    protobuf.Field = 1 // of RawProfileSeries

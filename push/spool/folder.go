@@ -280,7 +280,6 @@ func (f *folder) read(name string) ([]byte, error) {
 	return all[headerSize:], nil
 }
 
-// remove removes an entry, if it is there, and then what was noted of it.
 func (f *folder) remove(name string) error {
 	return errors.Join(f.removeFile(name), f.removeFile(name+marked))
 }

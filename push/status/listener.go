@@ -22,7 +22,6 @@ type table struct {
 	freed chan struct{}
 }
 
-// conn is a connection in a table.
 type conn struct {
 	net.Conn
 	of *table
@@ -128,7 +127,6 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// connKey is the key of a request's connection in its context.
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {

@@ -73,7 +73,6 @@ func Bucket(ns int64) int {
 	return len(Buckets)
 }
 
-// page is a text while it is made.
 type page struct{ b strings.Builder }
 
 // metric begins one: its name, its kind (counter, gauge, histogram) and what it says.

@@ -71,8 +71,8 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// ClockMoved reports whether ddtop's own CLOCK_MONOTONIC is not the machine's, of which the kernel's times are. A kernel before 5.6 has no time
-// namespaces.
+// ClockMoved reports whether ddtop's own CLOCK_MONOTONIC is not the machine's, of which the kernel's times are. A
+// kernel before 5.6 has no time namespaces.
 func ClockMoved() bool {
 	b, err := os.ReadFile("/proc/self/timens_offsets") // lines of a clock's name, seconds and nanoseconds
 	if err != nil {
@@ -86,7 +86,7 @@ func ClockMoved() bool {
 	return false
 }
 
-// Before reports whether the machine's kernel is older than a release. The error is ErrKernel if its number cannot be read.
+// Before reports whether the kernel is older than a release. The error is ErrKernel if its number can't be read.
 func (m *Machine) Before(major, minor int) (bool, error) {
 	var a, b int
 	if _, err := fmt.Sscanf(m.Release, "%d.%d", &a, &b); err != nil {
@@ -95,8 +95,8 @@ func (m *Machine) Before(major, minor int) (bool, error) {
 	return a < major || a == major && b < minor, nil
 }
 
-// Check says why programs cannot be loaded that need a release of the kernel at least. It returns nil if nothing speaks against it. Reading
-// the target's memory is a matter of other rights.
+// Check says why programs cannot be loaded that need a release of the kernel at least. It returns nil if nothing speaks
+// against it. Reading the target's memory is a matter of other rights.
 func (m *Machine) Check(major, minor int) error {
 	old, err := m.Before(major, minor)
 	switch {

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ring reads a ring of the kernel's (BPF_MAP_TYPE_RINGBUF) in place. The library's reader spins while an entry is reserved and not yet
-// submitted: a thread of the target that loses its CPU while its stack is copied would have ddtop burn one until it has it again.
+// Ring reads a ring of the kernel's (BPF_MAP_TYPE_RINGBUF) in place. The library's reader spins while an entry is
+// reserved and not yet submitted: a thread of the target that loses its CPU while its stack is copied would have ddtop
+// burn one until it has it again.
 type Ring struct {
 	consumer, producer []byte
 	data               []byte // of producer: the ring, twice in a row
@@ -40,8 +41,8 @@ func NewRing(m *ebpf.Map) (*Ring, error) {
 	return &Ring{consumer: consumer, producer: producer, data: producer[page:], size: uint64(size)}, nil
 }
 
-// Read calls emit with what was submitted since the last time, up to the first entry that still is not. What it is given is valid during
-// the call.
+// Read calls emit with what was submitted since the last time, up to the first entry that still is not. What it is
+// given is valid during the call.
 func (r *Ring) Read(emit func([]byte) error) error {
 	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
 	from := atomic.LoadUint64(at)

@@ -34,8 +34,8 @@ const (
 	stackTGID, stackRunning = stackTID + 4, stackFrames + 4
 )
 
-// The first words of rb_execution_context_t, ContextSize bytes of them, and where a control frame has its stack pointer (vm_core.h, Ruby 2.6
-// to 4.0).
+// The first words of rb_execution_context_t, ContextSize bytes of them, and where a control frame has its stack pointer
+// (vm_core.h, Ruby 2.6 to 4.0).
 const (
 	contextStack, contextWords, contextCFP, ContextSize = 0, 8, 16, 24
 	frameSP                                             = 8
@@ -50,8 +50,8 @@ type StackPlaces struct {
 	Running bool
 }
 
-// CopyStack copies the Ruby stack of the current thread, whose execution context is at the address in R3. Where that cannot be it jumps to a
-// label; else it comes there by itself. It does not keep R6 and R8.
+// CopyStack copies the Ruby stack of the current thread, whose execution context is at the address in R3. Where that
+// cannot be it jumps to a label; else it comes there by itself. It does not keep R6 and R8.
 func CopyStack(at StackPlaces, or string) asm.Instructions {
 	var ins asm.Instructions
 	ins = append(ins, ReadTo(at.Context, ContextSize)...)

@@ -20,13 +20,11 @@ type cgroup struct {
 	file   string // the path of what fd is: /proc/PID/cgroup
 }
 
-// cpuStat is one open cpu.stat.
 type cpuStat struct {
 	fd   int
 	path string
 }
 
-// throttling is what a cpu.stat says.
 type throttling struct{ periods, throttled, throttledNS int64 }
 
 // open finds the cgroups that are mounted here. That there are none is not an error.
@@ -97,7 +95,6 @@ func (c *cgroup) moved(text string) {
 	}
 }
 
-// cgroupMount is one mounted cgroup hierarchy.
 type cgroupMount struct {
 	root, point string
 	// v2: it is hierarchy v2; cpu and freezer: it is one of v1 with that controller.
@@ -131,8 +128,8 @@ func (m cgroupMount) levels(rel string) iter.Seq[string] {
 	}
 }
 
-// cgroupPaths yields the lines of a /proc/PID/cgroup file, "number:controllers:path" (cgroups(7)): the controllers, which
-// are empty for hierarchy v2, and the path. It leaves out empty paths.
+// cgroupPaths yields the lines of a /proc/PID/cgroup file, "number:controllers:path" (cgroups(7)): the controllers,
+// which are empty for hierarchy v2, and the path. It leaves out empty paths.
 func cgroupPaths(text string) iter.Seq2[string, string] {
 	return func(yield func(controllers, path string) bool) {
 		for line := range strings.Lines(text) {

@@ -93,8 +93,8 @@ type Identity struct {
 	StartTicks uint64
 	// Ended: all its threads have ended. It is a zombie.
 	Ended bool
-	// Comm is the kernel's name of it, 15 bytes at most. Exe is the path of the file it runs, as its own mount namespace has
-	// it: exec of another program changes it. "" where reading it is not permitted, and for kernel threads.
+	// Comm is the kernel's name of it, 15 bytes at most. Exe is the path of the file it runs, as its own mount
+	// namespace has it: exec changes it. "" if reading it is not permitted, and for kernel threads.
 	Comm, Exe string
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// CPULimit is a limit on the CPU time of a cgroup: Quota in each Period, of all its tasks on all CPUs together. File says so.
+// CPULimit is a limit on the CPU time of a cgroup: Quota in each Period, for all its tasks and all CPUs. File says so.
 type CPULimit struct {
 	Quota, Period time.Duration
 	File          string
@@ -45,7 +45,6 @@ func OwnCPULimit() (limit CPULimit, ok bool) {
 
 func (l CPULimit) share() float64 { return float64(l.Quota) / float64(l.Period) }
 
-// cpuLimitOf reads the limit of one cgroup.
 func cpuLimitOf(dir string, v2 bool) (CPULimit, bool) {
 	l := CPULimit{File: path.Join(dir, "cpu.max")}
 	var fields []string

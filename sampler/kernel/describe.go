@@ -61,10 +61,10 @@ var callKinds = func() map[string]callKind {
 // Describe fills k's Syscall, FD, FDs, Peer and Child from what Call returned; the times and Rechecked are the
 // caller's. What poll, select and connect point at is read from mem, which may be nil.
 //
-// Of several descriptors FD is the first that is not an eventfd, because a poll on eventfds alone is a sleep and not I/O:
-// up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
-// (docs/internals/threads.md#what-a-thread-waits-for). Only when all are eventfds is FD one of them, and Peer's kind then
-// PeerEventFD. FDs counts all.
+// Of several descriptors FD is the first that is not an eventfd, because a poll on eventfds alone is a sleep and not
+// I/O: up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
+// (docs/internals/threads.md#what-a-thread-waits-for). Only when all are eventfds is FD one of them, and Peer's kind
+// then PeerEventFD. FDs counts all.
 //
 // The descriptor is looked up later than the call was read: when the thread has gone on since, it may have been closed
 // (Peer is 0 then) or lead elsewhere.
@@ -90,15 +90,15 @@ func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	}
 }
 
-// DescribeFD fills k with a descriptor that the target's own memory names, for a thread that has no native thread to ask
-// about (M:N, 3.3 and later): its Ruby waits for it on the thread's behalf. Syscall is "".
+// DescribeFD fills k with a descriptor that the target's own memory names, for a thread that has no native thread to
+// ask about (M:N, 3.3 and later): its Ruby waits for it on the thread's behalf. Syscall is "".
 func (t *Tasks) DescribeFD(k *sampler.Kernel, fd int32) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = "", -1, 0, 0, 0
 	t.describeFD(k, fd)
 }
 
-// Listens reports whether the connection that was last described as k's is one on which the process waits for what the other end
-// sends of its own accord; false for what is no TCP connection, and where that can't be told.
+// Listens reports whether the connection that was last described as k's is one on which the process waits for what the
+// other end sends of its own accord; false for what is no TCP connection, and where that can't be told.
 func (t *Tasks) Listens(k *sampler.Kernel) bool {
 	return k.FD >= 0 && k.FDs <= 1 && t.peers.isTCP(k.FD) && t.peers.sock.listens(k.FD)
 }

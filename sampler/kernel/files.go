@@ -18,7 +18,6 @@ func readFile(path string) ([]byte, error) {
 	return readAll(fd, path)
 }
 
-// readAll reads a file from its beginning to its end.
 func readAll(fd int, path string) ([]byte, error) {
 	buf := make([]byte, 0, os.Getpagesize())
 	for {

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// freezer reads whether the cgroups of a process are frozen: hierarchy v2 (cgroup.freeze: systemctl freeze, docker pause) and the
-// freezer controller of v1. A process can be in both.
+// freezer reads whether the cgroups of a process are frozen: hierarchy v2 (cgroup.freeze: systemctl freeze, docker
+// pause) and the freezer controller of v1. A process can be in both.
 type freezer struct {
 	text string // /proc/PID/cgroup as read last
 	// files are the open files that say it.
 	files []freezerFile
-	// hidden: a hierarchy that can freeze the process is not mounted here, so that the kernel's place of its main thread has to say.
+	// hidden: a hierarchy that can freeze the process is not mounted here, so its main thread's place in the kernel
+	// says it.
 	hidden bool
 	// partly: freezing was asked for and not all of the cgroup is frozen, when all files were looked at last.
 	partly bool
@@ -21,7 +22,6 @@ type freezer struct {
 	wchan, stat int
 }
 
-// freezerFile is one open file.
 type freezerFile struct {
 	fd int
 	// yes are the lines that say that the cgroup is frozen, or about to be.
@@ -30,8 +30,9 @@ type freezerFile struct {
 	whole bool
 }
 
-// What the files say of a frozen cgroup. cgroup.events says it once all tasks are frozen, cgroup.freeze as soon as that was asked for
-// (Documentation/admin-guide/cgroup-v2.rst); freezer.state of v1 includes what parents ask for (cgroup-v1/freezer-subsystem.rst).
+// What the files say of a frozen cgroup. cgroup.events says it once all tasks are frozen, cgroup.freeze as soon as that
+// was asked for (Documentation/admin-guide/cgroup-v2.rst); freezer.state of v1 includes what parents ask for
+// (cgroup-v1/freezer-subsystem.rst).
 var (
 	eventsFrozen = [][]byte{[]byte("frozen 1")}
 	freezeAsked  = [][]byte{[]byte("1")}
@@ -43,8 +44,8 @@ var (
 // (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
-// frozenInPlace are how the functions begin that v1 freezes a thread in since Linux 6.1, where it slept already (TASK_FREEZABLE). The
-// thread is then in state D, which these sleeps are in for no other reason.
+// frozenInPlace are how the functions begin that v1 freezes a thread in since Linux 6.1, where it slept already
+// (TASK_FREEZABLE). The thread is then in state D, which these sleeps are in for no other reason.
 var frozenInPlace = [...]string{"futex_", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "unix_stream_"}
 
 func (f *freezer) close() {
@@ -110,8 +111,8 @@ func (f *freezer) add(name string, yes [][]byte, whole bool) bool {
 	return true
 }
 
-// frozen reports whether the process is frozen, or about to be. all also looks at what takes a file for each level: whether freezing
-// was asked for.
+// frozen reports whether the process is frozen, or about to be. all also looks at what takes a file for each level:
+// whether freezing was asked for.
 func (f *freezer) frozen(all bool, buf []byte) bool {
 	all = all || f.partly
 	f.partly = false

@@ -59,8 +59,8 @@ func readlinkAt(dir int, name []byte, buf []byte) (int, error) {
 	return int(n), nil
 }
 
-// fileType returns the S_IFMT part of a file's mode and its device numbers (major 0 for what is not a device). It does not
-// ask a network file system's server, which could hang.
+// fileType returns the S_IFMT part of a file's mode and its device numbers (major 0 for what is not a device). It does
+// not ask a network file system's server, which could hang.
 func fileType(dir int, name string) (mode uint32, major uint32, err error) {
 	var st unix.Statx_t
 	err = unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st)

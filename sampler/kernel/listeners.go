@@ -17,15 +17,15 @@ const (
 	maxListeners = 256
 	// linksPerLook is after how many descriptors the search asks whether it is still wanted: under a millisecond.
 	linksPerLook = 256
-	// maxListenerLinks bounds the descriptors of all processes that are looked at for listening sockets in one search, each 3 µs:
-	// the processes with the lowest PIDs first.
+	// maxListenerLinks bounds the descriptors of all processes that are looked at for listening sockets in one search,
+	// each 3 µs: the processes with the lowest PIDs first.
 	maxListenerLinks = 1 << 16
-	// listenerNS is how old the word on a listener may be when a new connection to it is met, before it is searched for again.
+	// listenerNS is how old the word on a listener may be when a new connection to it has it searched for again.
 	listenerNS = 30e9
 )
 
-// listeners are the programs of this machine that the target's connections lead to. They are searched for beside the sampling
-// (ResolveSockets); peers.mu guards them.
+// listeners are the programs of this machine that the target's connections lead to. They are searched for beside the
+// sampling (ResolveSockets); peers.mu guards them.
 type listeners struct {
 	known  map[netip.AddrPort]listenerAt
 	wanted map[netip.AddrPort]struct{}
@@ -43,8 +43,8 @@ type holder struct {
 	name string
 }
 
-// withListener adds to a connection within the machine who listens at its other end, if that is known, and has it searched for if not. The
-// caller does not hold mu.
+// withListener adds to a connection within the machine who listens at its other end, if that is known, and has it
+// searched for if not. The caller does not hold mu.
 func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	if found.Kind != sampler.PeerTCP {
 		return found
@@ -78,7 +78,7 @@ func (l *listeners) want(at netip.AddrPort) {
 	l.wanted[at] = struct{}{}
 }
 
-// know keeps who listens where, and has connections described anew if that is another process than was known. The caller holds mu.
+// know keeps who listens where, and has connections described anew if that has changed. The caller holds mu.
 func (p *peers) know(who map[netip.AddrPort]holder) {
 	if len(who) == 0 {
 		return
@@ -102,9 +102,10 @@ func (p *peers) know(who map[netip.AddrPort]holder) {
 	}
 }
 
-// findListeners searches for the listeners at wanted addresses: the sockets in the target's network namespace, their processes by the
-// descriptors that may be looked at. Of several processes that share a socket, a server's workers, the one with the lowest PID is named.
-// A process that held one the last time is looked at first. It returns nil when ctx has ended before.
+// findListeners searches for the listeners at wanted addresses: the sockets in the target's network namespace, their
+// processes by the descriptors that may be looked at. Of several processes that share a socket, a server's workers,
+// the one with the lowest PID is named. A holder of the last time is looked at first. It returns nil when ctx has
+// ended before.
 func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]holder {
 	out := make(map[netip.AddrPort]holder, len(wanted))
 	for w := range wanted {
@@ -153,7 +154,8 @@ func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[ne
 	return out
 }
 
-// listeningSockets asks the kernel which sockets listen at wanted addresses, and returns those addresses by the text of a descriptor's link.
+// listeningSockets asks the kernel which sockets listen at wanted addresses, and returns them by the text of a
+// descriptor's link.
 func listeningSockets(diag *sockDiag, wanted map[netip.AddrPort]struct{}) (map[string][]netip.AddrPort, error) {
 	if diag == nil {
 		return nil, ErrUnsupported
@@ -203,7 +205,8 @@ func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string
 // socketLink is the text of the link of a socket's descriptor.
 func socketLink(inode uint64) string { return "socket:[" + strconv.FormatUint(inode, 10) + "]" }
 
-// likelyHolders lists all processes: those that listened at one of some addresses the last time first, then in the order of their PIDs.
+// likelyHolders lists all processes: those that last listened at one of some addresses first, then in the order of
+// their PIDs.
 func (p *peers) likelyHolders(wanted map[netip.AddrPort]struct{}) []int {
 	all, _ := processes() // without a list nobody is found
 	var first []int

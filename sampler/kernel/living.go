@@ -12,8 +12,8 @@ import (
 // has ended.
 const livingRestNS = 100e6
 
-// living is the folder in /proc of a task that has the memory, the descriptors and the cgroup of its process: /proc/PID, until the first
-// thread ends by pthread_exit while others go on. It may be used from any goroutine.
+// living is the folder in /proc of a task that has the memory, the descriptors and the cgroup of its process:
+// /proc/PID, until the first thread ends by pthread_exit while others go on. It may be used from any goroutine.
 type living struct {
 	pid, dir int // dir is /proc/PID
 
@@ -40,7 +40,8 @@ func (l *living) open(name string) (int, error) {
 	return fd, err
 }
 
-// moved looks whether the task of the folder has ended, at most every livingRestNS, and reports whether the folder is another one now.
+// moved asks whether the task of the folder has ended, at most every livingRestNS, and reports whether the folder has
+// changed.
 func (l *living) moved() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,8 +96,8 @@ func (l *living) close() {
 	l.fd = noFD
 }
 
-// Exhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left. It says nothing about what was
-// asked for.
+// Exhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left. It says
+// nothing about what was asked for.
 func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// leastMovePages is how many pages of events a thread has room for at least, 256 events each page. It is what the kernel gives where it
-	// gives no more memory (perf_event_mlock_kb).
+	// leastMovePages is how many pages of events a thread has room for at least, 256 events each page. It is what the
+	// kernel gives where it gives no more memory (perf_event_mlock_kb).
 	leastMovePages = 1
-	// mostMovePages is how many it has at most: a thread that switches 10,000 times a second fills them in 0.2 s, which ddtop may be late on a full
-	// machine.
+	// mostMovePages is how many it has at most: a thread that switches 10,000 times a second fills them in 0.2 s, which
+	// ddtop may be late on a full machine.
 	mostMovePages = 16
 	// moveWatermark is beyond all rings: no event wakes ddtop.
 	moveWatermark = 1 << 30

@@ -82,7 +82,8 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	return host, ok
 }
 
-// Has reports whether the process has a thread with a tid as it stores it. It asks the kernel each time; known is false where that fails.
+// Has reports whether the process has a thread with a tid as it stores it. It asks the kernel each time; known: it
+// answered.
 func (n *Namespace) Has(tid int32) (has, known bool) {
 	if !n.identity {
 		if n.refresh() != nil {

@@ -31,7 +31,6 @@ func parseInt32(s string) (int32, bool) {
 	return int32(n), n <= 1<<31-1
 }
 
-// skipSpaces drops leading blanks and tabs.
 func skipSpaces(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -93,8 +92,8 @@ func takeHex(b []byte) (n uint64, rest []byte, ok bool) {
 	return n, b[i:], i > 0
 }
 
-// parseSchedstat reads task/TID/schedstat: time on a CPU and time runnable without one, in ns, and the number of turns on a CPU
-// (Documentation/scheduler/sched-stats.rst).
+// parseSchedstat reads task/TID/schedstat: time on a CPU and time runnable without one, in ns, and the number of turns
+// on a CPU (Documentation/scheduler/sched-stats.rst).
 func parseSchedstat(b []byte) (c CPU, ok bool) {
 	for _, to := range []*int64{&c.RanNS, &c.DelayNS, &c.Turns} {
 		n, rest, ok := takeUint(b)
@@ -139,8 +138,8 @@ func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	return nr, args, true
 }
 
-// parseStackPointer returns the stack pointer of a syscall file: the last but one of its words, of a thread that sleeps in a system call or
-// outside of one.
+// parseStackPointer returns the stack pointer of a syscall file: the last but one of its words, of a thread that sleeps
+// in a system call or outside of one.
 func parseStackPointer(b []byte) (sp uint64, ok bool) {
 	words := bytes.Fields(b)
 	if len(words) != 9 && len(words) != 3 {
@@ -183,7 +182,6 @@ type processStat struct {
 // ended reports whether the task has ended and only its number is left.
 func (s *processStat) ended() bool { return s.state == 'Z' || s.state == 'X' }
 
-// parseStat reads /proc/PID/stat.
 func parseStat(b []byte) (s processStat, ok bool) {
 	b, ok = afterComm(b)
 	if !ok {

@@ -146,8 +146,8 @@ func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	return id
 }
 
-// renew forgets, when the Dictionary has begun another generation, what it may evict, and what it has evicted: there is room
-// for as many others then. The caller holds mu.
+// renew forgets, when the Dictionary has begun another generation, what it may evict, and what it has evicted: there is
+// room for as many others then. The caller holds mu.
 func (p *peers) renew() {
 	g := p.dict.Generation()
 	if g == p.generation {
@@ -178,7 +178,7 @@ func (p *peers) readLink(fd int32) ([]byte, bool) {
 	return p.link[:n], true
 }
 
-// follow goes over to the descriptors of another task if the one that they were asked of has ended, and reports whether it did.
+// follow goes over to the descriptors of another task if this one has ended, and reports whether it did.
 func (p *peers) follow() bool {
 	if !p.proc.moved() {
 		return false

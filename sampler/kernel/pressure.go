@@ -103,8 +103,8 @@ func unifiedCgroup(mounts []cgroupMount, text string) (string, bool) {
 	return "", false
 }
 
-// parsePressure reads the totals of a pressure file, which are in µs there, in ns: lines of "some" and "full", each with
-// avg10=, avg60=, avg300= and total=.
+// parsePressure reads the totals of a pressure file, which are in µs there, in ns: lines of "some" and "full", each
+// with avg10=, avg60=, avg300= and total=.
 func parsePressure(b []byte) (some, full int64) {
 	for line := range bytes.Lines(b) {
 		kind, rest, _ := bytes.Cut(line, []byte(" "))

@@ -145,8 +145,8 @@ func (p *ProcReader) read(nowNS int64) (sampler.Proc, error) {
 	return out, nil
 }
 
-// Frozen reports whether the cgroup that the last Read found the process in is frozen. It costs 1 µs for each hierarchy that can freeze
-// it, so that each reading of the stacks can ask.
+// Frozen reports whether the cgroup that the last Read found the process in is frozen. It costs 1 µs for each hierarchy
+// that can freeze it, so that each reading of the stacks can ask.
 func (p *ProcReader) Frozen() bool { return p.freezer.frozen(false, p.buf[:]) }
 
 func (p *ProcReader) errorOf(file string, err error) error {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// SelfCPU returns ddtop's own CPU time since it started, user and system, in ns: CLOCK_PROCESS_CPUTIME_ID, which the kernel
-// brings up to date when it is asked (clock_gettime(2)). It costs less than a microsecond.
+// SelfCPU returns ddtop's own CPU time since it started, user and system, in ns: CLOCK_PROCESS_CPUTIME_ID, which the
+// kernel brings up to date when it is asked (clock_gettime(2)). It costs less than a microsecond.
 func SelfCPU() (int64, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
@@ -16,8 +16,8 @@ func SelfCPU() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// ReadSelf returns ddtop's own cost: SelfCPU and VmHWM, the peak of this program's own memory (ru_maxrss also remembers what
-// the process was before exec, such as the shell that forked it).
+// ReadSelf returns ddtop's own cost: SelfCPU and VmHWM, the peak of this program's own memory (ru_maxrss also remembers
+// what the process was before exec, such as the shell that forked it).
 func ReadSelf() (sampler.Self, error) {
 	cpu, err := SelfCPU()
 	if err != nil {

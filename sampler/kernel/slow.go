@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// rollupEveryNS is how often proportional memory is read at most. While the kernel adds it up it walks all of the process's
-	// pages and holds its mmap lock for reading, which delays a thread of it that maps or unmaps memory: 0.24 ms at 14 MB,
-	// 1.4 ms at 250 MB. So it is asked seldom, and of a large process less often still.
+	// rollupEveryNS is how often proportional memory is read at most. While the kernel adds it up it walks all of the
+	// process's pages and holds its mmap lock for reading, which delays a thread of it that maps or unmaps memory: 0.24
+	// ms at 14 MB, 1.4 ms at 250 MB. So it is asked seldom, and of a large process less often still.
 	rollupEveryNS = 10e9
 	// rollupRest times as long as a reading took, none follows: they take a thousandth of the time at most.
 	rollupRest = 1000
@@ -33,8 +33,8 @@ type SlowCounts struct {
 	Switches int64
 }
 
-// Slow reads what of a process's counters takes milliseconds and more: a walk over all of its pages, and a file of each thread.
-// It is for one goroutine, not the one that samples.
+// Slow reads what of a process's counters takes milliseconds and more: a walk over all of its pages, and a file of each
+// thread. It is for one goroutine, not the one that samples.
 type Slow struct {
 	pid, dir int // dir is /proc/PID
 	proc     *living
@@ -43,8 +43,8 @@ type Slow struct {
 	buf      [4096]byte
 }
 
-// OpenSlow gets ready to read. Its errors are *Error: ErrGone when there is no such process, ErrUnsupported on other systems
-// than Linux.
+// OpenSlow gets ready to read. Its errors are *Error: ErrGone when there is no such process, ErrUnsupported on other
+// systems than Linux.
 func OpenSlow(pid int) (*Slow, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -68,8 +68,8 @@ func (s *Slow) Close() error {
 	return nil
 }
 
-// Read reads what has rested for long enough and returns all as it was read last. nowNS is CLOCK_MONOTONIC. It is to be called
-// once a second. What has ended, or can't be read, stays what it was.
+// Read reads what has rested for long enough and returns all as it was read last. nowNS is CLOCK_MONOTONIC. It is to be
+// called once a second. What has ended, or can't be read, stays what it was.
 func (s *Slow) Read(nowNS int64) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
 }
@@ -131,8 +131,8 @@ func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 	return r.pss
 }
 
-// switches adds up how often the threads of a process were given a CPU. The kernel counts by thread, and forgets those that
-// have ended.
+// switches adds up how often the threads of a process were given a CPU. The kernel counts by thread, and forgets those
+// that have ended.
 type switches struct {
 	total  int64
 	nextNS int64
@@ -140,7 +140,7 @@ type switches struct {
 	last, seen map[int32]int64
 }
 
-// read returns the sum since the first call. What a thread did before that is not part of it; of one that began later all is.
+// read returns the sum since the first call. A thread that is older counts from then on.
 func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 	if nowNS < s.nextNS {
 		return s.total
@@ -162,7 +162,7 @@ func (s *switches) read(dir int, nowNS int64, buf []byte) int64 {
 		b, err := readWhole(dir, name, name, buf)
 		cpu, ok := parseSchedstat(b)
 		if err != nil || !ok {
-			// It has ended, or the kernel does not count. If the read failed for another reason, the thread is not a new one next time.
+			// It has ended, or the kernel does not count. After another error the thread is not a new one next time.
 			if known && !errors.Is(err, ErrGone) {
 				s.seen[tid] = before
 			}

@@ -46,7 +46,7 @@ type sockDiag struct {
 // errNoSuchSocket: no socket is as it was asked for.
 var errNoSuchSocket = errors.New("no such socket")
 
-// openSockDiag asks about the network namespace of a process. ddtop needs CAP_SYS_ADMIN for another namespace than its own.
+// openSockDiag asks about the network namespace of a process. Another namespace than ddtop's takes CAP_SYS_ADMIN.
 func openSockDiag(proc *living) (*sockDiag, error) {
 	ns, err := proc.open("ns/net")
 	if err != nil {
@@ -90,8 +90,8 @@ func diagSocket() (int, error) {
 
 func (d *sockDiag) close() { closeFD(d.fd) }
 
-// listener returns the inode of the TCP socket that a connection to an address leads to. The kernel looks it up as it does for a packet, so
-// the number of sockets does not matter. It is zero if no socket listens there.
+// listener returns the inode of the TCP socket that a connection to an address leads to. The kernel looks it up as it
+// does for a packet, so the number of sockets does not matter. It is zero if no socket listens there.
 func (d *sockDiag) listener(at netip.AddrPort) (inode uint64, err error) {
 	request := inetRequest(familyOf(at.Addr()), unix.IPPROTO_TCP)
 	id := request[inetIDAt:]

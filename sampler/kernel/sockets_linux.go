@@ -17,8 +17,8 @@ type socketAsker struct {
 	refused error
 }
 
-// openSocketAsker gets a pidfd. A kernel without it (before 5.3; pidfd_getfd needs 5.6) is not an error: sockets then are
-// named from the tables of /proc/PID/net alone.
+// openSocketAsker gets a pidfd. A kernel without it (before 5.3; pidfd_getfd needs 5.6) is not an error: sockets then
+// are named from the tables of /proc/PID/net alone.
 func openSocketAsker(pid int) (socketAsker, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
@@ -34,8 +34,8 @@ func openSocketAsker(pid int) (socketAsker, error) {
 // pidfdThread is PIDFD_THREAD of pidfd_open(2): the number may be any thread's (Linux 6.9).
 const pidfdThread = unix.O_EXCL
 
-// askThrough has the descriptors of a task asked for, once the first thread has ended and has none. An older kernel takes the first thread's
-// pidfd alone: sockets then are named from the tables of /proc/PID/net.
+// askThrough has the descriptors of a task asked for, once the first thread has ended and has none. An older kernel
+// takes the first thread's pidfd alone: sockets then are named from the tables of /proc/PID/net.
 func (s *socketAsker) askThrough(tid int) {
 	if s.pidfd < 0 {
 		return
@@ -72,9 +72,9 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 // streamMS is how long after this end last sent something incoming data no longer counts as an answer, in ms.
 const streamMS = 5000
 
-// listens reports whether a TCP connection is one on which this end waits for what the other sends of its own accord: data came
-// streamMS or more after this end had last sent some, or this end never sent any. The kernel keeps both times for each connection
-// (tcp_info's tcpi_last_data_sent and tcpi_last_data_recv; data_segs_in and data_segs_out since Linux 4.6).
+// listens reports whether this end of a TCP connection waits for what the other sends of its own accord: data came
+// streamMS or more after this end had last sent some, or this end never sent any. The kernel keeps both times for each
+// connection (tcp_info's tcpi_last_data_sent and tcpi_last_data_recv; data_segs_in and data_segs_out since Linux 4.6).
 func (s *socketAsker) listens(fd int32) bool {
 	if s.refused != nil {
 		return false

@@ -31,7 +31,8 @@ const (
 type socketTable struct {
 	byInode map[uint64]tableEntry
 	nextNS  int64
-	// noDiag: the kernel does not let ddtop ask for sockets of the target's network namespace, so the tables of /proc/PID/net are read.
+	// noDiag: ddtop may not ask for sockets of the target's network namespace, so the tables of /proc/PID/net are
+	// read.
 	noDiag bool
 }
 

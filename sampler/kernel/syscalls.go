@@ -46,7 +46,8 @@ func parseSyscallTable(text string) []string {
 	return names
 }
 
-// CallName returns the name of a system call of this machine, and whether its first argument is a descriptor. The name is empty if it is not known.
+// CallName returns the name of a system call of this machine, and whether its first argument is a descriptor. It is ""
+// if unknown.
 func CallName(nr int64) (name string, descriptor bool) {
 	names := ownCalls()
 	if nr < 0 || nr >= int64(len(names)) {
@@ -63,7 +64,6 @@ var ownCalls = sync.OnceValue(func() []string {
 // maxSyscalls bounds the system call numbers for which a name is kept: those of the table, and unnamed ones.
 const maxSyscalls = 4096
 
-// namer gives system calls their names.
 type namer struct {
 	names []string
 	// unnamed keeps the texts made for numbers that no table has, so that they are made once.

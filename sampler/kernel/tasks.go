@@ -104,11 +104,11 @@ func (t *Tasks) Close() error {
 	return nil
 }
 
-// CPU is what the kernel counts of a thread's time since its start (task/TID/schedstat). While the thread runs the first two move
-// now and then only, so that their not moving does not prove that it didn't run; Turns has counted the run by then.
+// CPU is what the kernel counts of a thread's time since its start (task/TID/schedstat). While the thread runs the
+// first two move now and then only, so that standing still proves nothing; Turns has counted the run by then.
 type CPU struct {
-	// RanNS is its time on a CPU, which moves with the kernel's tick (1 to 10 ms apart) while it runs; DelayNS its time runnable
-	// without one, which moves when a wait for a CPU ends. In ns.
+	// RanNS is its time on a CPU, which moves with the kernel's tick (1 to 10 ms apart) while it runs; DelayNS its time
+	// runnable without one, which moves when a wait for a CPU ends. In ns.
 	RanNS, DelayNS int64
 	// Turns is how often it was given a CPU.
 	Turns int64
@@ -148,7 +148,7 @@ func (t *Tasks) Call(tid int32) (Call, error) {
 	return Call{Name: t.names.name(nr), Args: args}, nil
 }
 
-// StackPointer returns the stack pointer of a thread that sleeps. ok is false for a thread that does not, and if that cannot be read.
+// StackPointer returns the stack pointer of a thread that sleeps. ok is false if it does not, or can't be read.
 func (t *Tasks) StackPointer(tid int32) (sp uint64, ok bool) {
 	b, err := t.read(tid, fileSyscall)
 	if err != nil {
@@ -235,8 +235,8 @@ func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	return t.buf[:n], nil
 }
 
-// missing distinguishes a thread that is gone from a kernel that does not have the file (schedstat needs CONFIG_SCHED_INFO,
-// syscall needs CONFIG_HAVE_ARCH_TRACEHOOK).
+// missing distinguishes a thread that is gone from a kernel that does not have the file (schedstat needs
+// CONFIG_SCHED_INFO, syscall needs CONFIG_HAVE_ARCH_TRACEHOOK).
 func (t *Tasks) missing(tid int32, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

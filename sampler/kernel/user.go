@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// UserOf returns the user that a process runs as: the real one, as ddtop's user namespace numbers it (Uid of /proc/PID/status). Its errors
-// are *Error.
+// UserOf returns the user that a process runs as: the real one, as ddtop's user namespace numbers it (Uid of
+// /proc/PID/status). Its errors are *Error.
 func UserOf(pid int) (uid int, err error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)
 	var buf [4096]byte

@@ -414,7 +414,6 @@ func (x *exactRun) finish() {
 	x.closed = true
 }
 
-// status says how it stands.
 func (x *exactRun) status() sampler.ExactStatus {
 	x.mu.Lock()
 	defer x.mu.Unlock()

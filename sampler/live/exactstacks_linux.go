@@ -36,7 +36,6 @@ type waitStack struct {
 	name  stackName
 }
 
-// stackName is what a stack is called.
 type stackName struct {
 	// id is 0 where it could not be told. resumes is id without the C functions at its inner end.
 	id, resumes sampler.StackID

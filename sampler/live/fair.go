@@ -42,9 +42,9 @@ func (g *Group) noPlace(r *relative) string {
 	return why
 }
 
-// makeWay gives processes the places of others if all places are taken: the user with the most places gives the one that was held
-// longest to a user with fewer, until no user could have one more without having as many as the one who gives. Processes that were named
-// keep theirs. A place is free once its Source is Done. n is how many are sampled.
+// makeWay gives processes the places of others if all places are taken: the user with the most places gives the one
+// that was held longest to a user with fewer, until no user could have one more without having as many as the one who
+// gives. Processes that were named keep theirs. A place is free once its Source is Done. n is how many are sampled.
 func (g *Group) makeWay(living []*relative, n int) {
 	if g.opts.Find == nil || n < g.places {
 		return
@@ -114,8 +114,8 @@ func chooseLeaving(wanting, held []*relative, taken map[int]int, free int) (leav
 	return leaving
 }
 
-// forgetFor forgets a process that is not sampled, of the user who has the most of the living ones, if the user of r has fewer. It returns
-// the living processes that are left. What was forgotten is found again once there is room.
+// forgetFor forgets a process that is not sampled, of the user who has the most of the living ones, if the user of r
+// has fewer. It returns the living processes that are left. What was forgotten is found again once there is room.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)

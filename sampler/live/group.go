@@ -16,8 +16,9 @@ import (
 const (
 	// MaxProcesses is how many processes of a Group are sampled at a time.
 	MaxProcesses = 64
-	// groupStackRate and groupLockRate are what the processes of a Group share, in Hz: past four processes each is read more
-	// rarely than asked for, so that the cost does not grow with their number. One process may use more, if asked to.
+	// groupStackRate and groupLockRate are shared by the processes of a Group, in Hz: past four processes each is read
+	// more rarely than asked for, so that the cost does not grow with their number. One process may use more, if asked
+	// to.
 	groupStackRate = 4 * DefaultStackRate
 	groupLockRate  = 4 * defaultLockRate
 )
@@ -126,7 +127,6 @@ func (g *Group) openRoots(ctx context.Context) error {
 	return nil
 }
 
-// open attaches to a process, with a Dictionary of its own.
 func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*Source, error) {
 	opts := g.opts.Options
 	opts.BootWait = boot

@@ -17,8 +17,8 @@ const (
 	maxWaitingThreads = 1 << 17
 	// maxFree bounds the samples whose memory is kept for the next ones.
 	maxFree = 256
-	// batchNS is how long samples are collected at least before those who take them are woken up: each time costs as much as some
-	// ticks. batchSamples of them are collected too, unless that takes longBatchNS.
+	// batchNS is how long samples are collected at least before those who take them are woken up: each time costs as
+	// much as some ticks. batchSamples of them are collected too, unless that takes longBatchNS.
 	batchNS      = 25_000_000
 	batchSamples = 8
 	longBatchNS  = 200_000_000
@@ -26,8 +26,8 @@ const (
 	slowBatchNS = 400_000_000
 )
 
-// handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for it, not
-// even for a lock: on a full machine who holds that may have no CPU.
+// handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for it,
+// not even for a lock: on a full machine who holds that may have no CPU.
 type handover struct {
 	waiting queue
 	free    queue // samples that were taken, for the next ones
@@ -36,7 +36,7 @@ type handover struct {
 	threads atomic.Int64
 	// sharers is how many processes are read at once.
 	sharers *atomic.Int32
-	// lost, wokenNS and newest are the clock's. newest is the sample that was lost last; holding: none was handed over since.
+	// lost, wokenNS and newest are the clock's. newest was lost last; holding: none was handed over since.
 	lost    uint64
 	wokenNS int64
 	newest  handed
@@ -65,7 +65,6 @@ func (q *queue) put(s *handed) {
 	q.in.Store(in + 1)
 }
 
-// next is what take would return.
 func (q *queue) next() *handed {
 	out := q.out.Load()
 	if out == q.in.Load() {
@@ -146,8 +145,8 @@ func (h *handover) take(ready func(timeNS int64) bool, emit func(*handed)) {
 	}
 }
 
-// end is take once the clock has ended: all are made ready by wait. What was lost last has no sample after it that says so, so the newest
-// one is kept after all, and says how many are missing before it.
+// end is take once the clock has ended: all are made ready by wait. What was lost last has no sample after it that says
+// so, so the newest one is kept after all, and says how many are missing before it.
 func (h *handover) end(wait func(timeNS int64), emit func(*handed)) {
 	h.take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
 	if h.holding {
@@ -157,9 +156,9 @@ func (h *handover) end(wait func(timeNS int64), emit func(*handed)) {
 	}
 }
 
-// Run samples until ctx ends or the target does. The clock has a goroutine and a thread of its own. emit is called by the
-// caller's, some hundredths of a second later, with many samples at a time; when it takes longer than they can wait for, they
-// are lost and counted (sampler.Reads.Lost).
+// Run samples until ctx ends or the target does. The clock has a goroutine and a thread of its own. emit is called by
+// the caller's, some hundredths of a second later, with many samples at a time; when it takes longer than they can wait
+// for, they are lost and counted (sampler.Reads.Lost).
 func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	end := func() {}
 	defer func() { end() }()

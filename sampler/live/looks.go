@@ -7,7 +7,8 @@ const (
 	slowWorkEveryNS = 50_000_000
 	// maxBeginning bounds the threads that are looked at in one tick because they have begun something.
 	maxBeginning = 64
-	// workCostShare is the part of the budget that looks at such threads take between two ticks, and workSaveNS for how long that is saved up, in ns.
+	// workCostShare is the part of the budget that such looks take between two ticks, workSaveNS for how long it is
+	// saved up, in ns.
 	workCostShare, workSaveNS = 0.4, 200_000_000
 )
 
@@ -25,17 +26,18 @@ func (c *lookCredit) may(now int64, share float64) bool {
 	return share == 0 || c.ns > 0
 }
 
-// spend takes what a glance took.
 func (c *lookCredit) spend(ns int64) { c.ns -= float64(ns) }
 
-// Constants of followAgain. A process whose threads switched too often is followed again when they have switched less often than againShare of
-// what is possible for againNS, in ns. That doubles, up to mostAgainNS, each time that it was too often again within steadyNS.
+// Constants of followAgain. A process whose threads switched too often is followed again when they have switched less
+// often than againShare of what is possible for againNS, in ns. That doubles, up to mostAgainNS, each time that it was
+// too often again within steadyNS.
 const (
 	againShare                     = 0.8
 	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
 )
 
-// followAgain decides when a process is followed again whose threads had switched too often. Times are CLOCK_MONOTONIC in ns.
+// followAgain says when to follow a process again whose threads had switched too often. Times are CLOCK_MONOTONIC in
+// ns.
 type followAgain struct {
 	of *switchRun // the last one that ended
 	// waitNS is for how long they must switch less often, highNS when they last did not, or when following ended.

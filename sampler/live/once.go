@@ -15,8 +15,8 @@ import (
 const onceLimit = 10 * time.Second
 
 // Once takes one complete sample: all stacks, and the kernel's word on every thread. It tries again, for a moment, when
-// threads come and go or a stack could not be read whole. The error is attach.ErrNoAnswer when reading does not come back,
-// within some ten seconds or half a second of the end of ctx.
+// threads come and go or a stack could not be read whole. The error is attach.ErrNoAnswer when reading does not come
+// back, within some ten seconds or half a second of the end of ctx.
 func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()

@@ -54,8 +54,8 @@ type Options struct {
 	// BootWait is how long a Ruby that is still booting is waited for.
 	BootWait time.Duration
 	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not cure releases that
-	// publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). When the process is our own child it may be waited for
-	// only once it has ended (see attach.NewPauser).
+	// publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). When the process is our own child it may be waited
+	// for only once it has ended (see attach.NewPauser).
 	Pause bool
 	// Dictionary takes what is interned; nil makes a new one.
 	Dictionary *sampler.Dictionary

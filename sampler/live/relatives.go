@@ -37,7 +37,6 @@ const (
 	maxEnded   = 256
 )
 
-// restAfter is how long to wait after a search that took a time.
 func restAfter(took time.Duration) time.Duration {
 	return min(max(lookEvery, lookRest*took), longestRest)
 }
@@ -69,7 +68,6 @@ type relative struct {
 	ended  bool
 }
 
-// newRelative describes a process.
 func newRelative(pid int) (*relative, error) {
 	id, err := kernel.Identify(pid)
 	if err != nil {
@@ -85,13 +83,11 @@ func relativeOf(id kernel.Identity) *relative {
 	return r
 }
 
-// age is for how long a process has existed.
 func age(id kernel.Identity) time.Duration {
 	const tick = time.Second / 100 // USER_HZ is 100 on x86_64 and aarch64
 	return max(0, kernel.SinceBoot()-time.Duration(id.StartTicks)*tick)
 }
 
-// refused notes why a process is not sampled.
 func (r *relative) refused(err error) {
 	if !kernel.Exhausted(err) { // that says nothing of the process
 		r.tries++
@@ -103,7 +99,6 @@ func (r *relative) refused(err error) {
 	r.say()
 }
 
-// say says why a process is not sampled: for err.
 func (r *relative) say() {
 	err := r.err
 	r.Why = "not sampled: " + err.Error()

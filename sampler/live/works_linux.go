@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxMisses is how many looks in a row at a thread may find that it works for nobody, before it is looked at once in missNS only.
+	// maxMisses is how many looks in a row at a thread may find no work, before it is only looked at once in missNS.
 	maxMisses, missNS = 4, 1_000_000_000
 	// maxWorks bounds the threads that are followed so.
 	maxWorks = 4096
 )
 
-// works finds threads that begin, and end, what they work for: by how deep in their stacks they are when they lose their CPU. A thread of a server
-// waits for work in a certain frame, and works further in.
+// works finds threads that begin, and end, what they work for: by how deep in their stacks they are when they lose
+// their CPU. A thread of a server waits for work in a certain frame, and works further in.
 type works struct {
 	threads map[int32]*working
 	entered []ruby.Entered

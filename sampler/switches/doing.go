@@ -6,7 +6,7 @@ import "github.com/ddtop/ddtop/sampler"
 // Less is the way into a system call, or back.
 const longNS = 50_000
 
-// selects are the system calls that wait for the descriptors of a set. Which they are is not known: so FDs is 1 if there are any.
+// selects are the system calls that wait for the descriptors of a set. Which is unknown: FDs is 1 if there are any.
 var selects = map[string]bool{"select": true, "pselect6": true}
 
 // polls are the system calls that wait for the descriptors of an array.

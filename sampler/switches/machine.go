@@ -8,33 +8,34 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// Constants of the rules. The times are of an x86_64 server of 2024. Each is some microseconds, which a share of time does not feel.
+// Constants of the rules. The times are of an x86_64 server of 2024. Each is too short to matter in a share of time.
 const (
-	// backNS is how long a thread that gets its CPU takes until it runs Ruby: the way back from the kernel, and the scheduler's mutex.
+	// backNS is how long a thread takes from its CPU to Ruby: the way back from the kernel, and the scheduler's mutex.
 	backNS = 4_000
 	// leadNS is how long a thread takes from when it gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
-	// againNS is how long a thread takes at most that gave the GVL away and has it again, on the same CPU and without a sleep: a system call that
-	// does not wait.
+	// againNS is how long a thread takes at most that gave the GVL away and has it again, on the same CPU and without a
+	// sleep: a system call that does not wait.
 	againNS = 50_000
-	// exitNS is how long a thread takes from when it has given the GVL away for the last time until its native thread ends.
+	// exitNS is the time from when a thread gives the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
 	// unitNS is what the times of changes are whole multiples of (sampler.Change).
 	unitNS = 100
 	// maxThreads bounds the threads that are followed at once.
 	maxThreads = 20_000
-	// endedNS is for how long records of a native thread are not believed after its end, in ns: its last switch comes after that. No other
-	// thread has its number so soon.
+	// endedNS is for how long records of a native thread are not believed after its end, in ns: its last switch comes
+	// after that. No other thread has its number so soon.
 	endedNS = 20_000_000
 	// maxEnded bounds the threads of which the end is known.
 	maxEnded = 4096
 	// maxHeld is how many changes wait for a name at most.
 	maxHeld = 1 << 13
-	// maxTurns is how many of the last turns with the GVL are kept, to see whether a thread can have had one that no record shows.
+	// maxTurns is how many of the last turns with the GVL are kept, to see whether a thread can have had an unrecorded
+	// one.
 	maxTurns = 16
 )
 
-// Machine makes states of records. It tells them to an exact.Machine, as if each change had been seen where it happened. It follows one
+// Machine makes states of records. It gives them to an exact.Machine, as if each change had been seen. It follows one
 // scheduler whose threads have native threads of their own (no M:N threads). It is for one goroutine.
 type Machine struct {
 	to      *exact.Machine
@@ -45,8 +46,8 @@ type Machine struct {
 	ended map[int32]int64
 	// joins are threads with a joinedNS.
 	joins []*thread
-	// holder is the thread that holds the GVL by the last records. It is nil if none does, or if that is not known. turns are the last turns
-	// of all threads, the next one at turn.
+	// holder is the thread that holds the GVL by the last records. It is nil if none does, or if that is not known.
+	// turns are the last turns of all threads, the next one at turn.
 	holder *thread
 	turns  [maxTurns]span
 	turn   int
@@ -56,7 +57,6 @@ type Machine struct {
 	failed uint64
 }
 
-// change is one that waits for earlier ones, or for the name of its stack.
 type change struct {
 	exact.Record
 	stack Named
@@ -65,7 +65,6 @@ type change struct {
 	doing sampler.Doing
 }
 
-// thread is what the last record said of one.
 type thread struct {
 	tid     int32
 	address uint64
@@ -85,7 +84,6 @@ type thread struct {
 	doing sampler.Doing
 }
 
-// span is one turn of a thread with the GVL.
 type span struct {
 	tid          int32
 	fromNS, toNS int64
@@ -139,7 +137,8 @@ func (m *Machine) Feed(r *Record) {
 		if len(m.threads) >= maxThreads {
 			return
 		}
-		// A thread that is new begins without the GVL, when it gets its CPU. If that is not known nothing is of before the record.
+		// A new thread begins without the GVL, when it gets its CPU. If unknown, nothing is known of before the
+		// record.
 		from := cmp.Or(r.InNS, r.NS)
 		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: from - 1, sinceNS: from}
 		m.threads[r.TID], m.of[r.Thread] = t, r.TID
@@ -174,7 +173,8 @@ func (m *Machine) Feed(r *Record) {
 	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.Asleep && r.Kind == Out || r.Kind == Began, r.CFP, r.PC, r.SP
 }
 
-// Lost says that records are missing, the last one of them at a time. What threads do since then is unknown until their next records.
+// Lost says that records are missing, the last of them at a time. Threads are unknown from then until their next
+// records.
 func (m *Machine) Lost(ns int64) {
 	for _, t := range m.threads {
 		m.unknown(t, max(ns, t.atNS))
@@ -219,8 +219,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 			m.move(t, r, joined, waiting)
 		}
 	}
-	// ready is from when it could run Ruby, end until when it did, if it waits in the kernel now. In between is the best guess for a change
-	// that nothing dates.
+	// ready is from when it could run Ruby, end until when it did, if it waits in the kernel now. In between is the
+	// best guess for a change that nothing dates.
 	ready := t.atNS
 	blocked := r.InNS > t.atNS && t.blocked // it came out of the kernel
 	if r.InNS > t.atNS {
@@ -277,8 +277,9 @@ func (m *Machine) interval(t *thread, r *Record) {
 	}
 }
 
-// joined notes which threads others have put into the queue. That was between the last record of the thread that holds the GVL, which is who
-// does so mostly, and now. Whether a thread was off its CPU then, and has not queued by itself, is known when its next record comes.
+// joined notes which threads others have put into the queue. That was between the last record of the thread that holds
+// the GVL, which is who does so mostly, and now. Whether a thread was off its CPU then, and has not queued by itself,
+// is known when its next record comes.
 func (m *Machine) joined(r *Record) {
 	at := r.NS
 	if h := m.holder; h != nil && h.atNS < r.NS {
@@ -336,7 +337,6 @@ func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
 	}
 }
 
-// move brings a thread into a state.
 func (m *Machine) move(t *thread, r *Record, at int64, to state) {
 	if t.state == to {
 		return
@@ -371,8 +371,8 @@ func (m *Machine) leave(t *thread, at int64) {
 	m.turn = (m.turn + 1) % maxTurns
 }
 
-// tell queues what a thread's state is at a time. whole: it is the record's own time, of which it also knows the owner. stack is the one with
-// which a wait ends, or that it runs.
+// tell queues what a thread's state is at a time. whole: it is the record's own time, of which it also knows the owner.
+// stack is the one with which a wait ends, or that it runs.
 func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
 	if r.Kind == Began {
@@ -393,8 +393,8 @@ func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	m.pending = append(m.pending, change{Record: x, stack: stack})
 }
 
-// Advance tells the exact.Machine all changes of until a time, in order, or of until the first one whose stack has no name yet. It returns
-// that time. What comes later is taken to be of after it.
+// Advance tells the exact.Machine all changes of until a time, in order, or of until the first one whose stack has no
+// name yet. It returns that time. What comes later is taken to be of after it.
 func (m *Machine) Advance(untilNS int64) int64 {
 	untilNS -= untilNS % unitNS
 	m.queue(untilNS)

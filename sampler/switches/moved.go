@@ -11,10 +11,11 @@ const (
 	briefNS = 50_000
 	// ranNS is how long a thread runs at least that has run Ruby's code.
 	ranNS = 30_000
-	// sliceNS is how long after a thread woke up its next sleep is more likely the end of its time slice than its own wish, while others wait:
-	// the slice began with the thread's turn, or with the first wait for it.
+	// sliceNS is how long after a thread woke up its next sleep is more likely the end of its time slice than its own
+	// wish, while others wait: the slice began with the thread's turn, or with the first wait for it.
 	sliceNS = 5_000_000
-	// maxMoves bounds the events that wait for the next glance. Past it those of threads are dropped, and what follows is in doubt.
+	// maxMoves bounds the events that wait for the next glance. Past it they are dropped, and what follows is in
+	// doubt.
 	maxMoves = 1 << 18
 	// recentThreads is how many threads are found without a map. It is a power of two.
 	recentThreads = 64
@@ -59,9 +60,9 @@ type Glance struct {
 	Threads []Words
 }
 
-// Movements make Records of when threads moved, and of glances at memory: what a thread without a CPU does is what memory says at any time
-// before the thread moves. What a thread did that moved again before a glance is concluded from its other moves and from those of the
-// others. It is for one goroutine.
+// Movements make Records of when threads moved, and of glances at memory: what a thread without a CPU does is what
+// memory says at any time before the thread moves. What a thread did that moved again before a glance is concluded from
+// its other moves and from those of the others. It is for one goroutine.
 type Movements struct {
 	threads map[int32]*mover
 	// recent are some of threads, at the rest of their tid.
@@ -82,7 +83,6 @@ type Movements struct {
 	holder *mover
 }
 
-// mover is one thread.
 type mover struct {
 	tid   int32
 	words Words
@@ -92,14 +92,15 @@ type mover struct {
 	on    bool
 	// preempted: it has no CPU and is runnable.
 	preempted bool
-	// inNS is when it got its CPU after its last sleep, gotNS when it got the one that it has, ranNS for how long it has had one since inNS,
-	// outNS when it lost it.
+	// inNS is when it got its CPU after its last sleep, gotNS when it got the one that it has, ranNS for how long it
+	// has had one since inNS, outNS when it lost it.
 	inNS, gotNS, ranNS, outNS int64
 	// firstNS is when it got a CPU first since it is known what it does. It is zero if it has got none since.
 	firstNS int64
 	// gave: it has lost its CPU between giving the GVL away and its next sleep. went: it went to sleep soon after that.
 	gave, went bool
-	// told: what it does without a CPU is known. busy: another thread had a CPU, or wanted one, at outNS; queue: one waited for the GVL.
+	// told: what it does off the CPU is known. busy: another thread had or wanted a CPU at outNS; queue: one waited
+	// for the GVL.
 	told, busy, queue bool
 	// lookedNS is the last glance at it since it moved.
 	lookedNS int64
@@ -185,8 +186,8 @@ func (m *Movements) pass(untilNS int64) {
 	m.moves = slices.Delete(m.moves, 0, n)
 }
 
-// Look takes a glance, and all moves until its end, and calls out with what follows from them, in about the order of time. It reports whether
-// moves were dropped since the last glance.
+// Look takes a glance, and all moves until its end, and calls out with what follows from them, in about the order of
+// time. It reports whether moves were dropped since the last glance.
 func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	m.out, m.before33 = out, g.Before33
 	m.pass(g.FromNS)
@@ -211,7 +212,6 @@ func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	return dropped
 }
 
-// thread returns what is known of a thread.
 func (m *Movements) thread(tid int32) *mover {
 	at := &m.recent[uint32(tid)%recentThreads]
 	if t := *at; t != nil && t.tid == tid {
@@ -229,7 +229,6 @@ func (m *Movements) thread(tid int32) *mover {
 	return t
 }
 
-// take takes a move.
 func (m *Movements) take(e *Move) {
 	t := m.thread(e.TID)
 	if t == nil {
@@ -325,7 +324,6 @@ func (m *Movements) conclude(t *mover) {
 	m.record(t, Out, t.outNS, is, 0)
 }
 
-// glance takes what memory says.
 func (m *Movements) glance(g *Glance) {
 	at := g.FromNS + (g.ToNS-g.FromNS)/2
 	for i := range g.Threads {

@@ -16,27 +16,27 @@ const (
 	Began
 )
 
-// Record is one interval of a thread on a CPU, with what Ruby's memory said at its end. Words that could not be read are 0, and Failed
-// counts them.
+// Record is one interval of a thread on a CPU, with what Ruby's memory said at its end. Words that could not be read
+// are 0, and Failed counts them.
 type Record struct {
 	Kind Kind
-	// NS is the end of the interval, or the time of the clock. InNS is its begin, and WokenNS when the thread was made runnable before.
-	// All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not known.
+	// NS is the end of the interval, or the time of the clock. InNS is its begin, and WokenNS when the thread was made
+	// runnable before. All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not known.
 	NS, InNS, WokenNS int64
 	TID               int32
-	// Waker is the native thread that made it runnable. It is 0 if that is not known. WakerOwner is the GVL's owner then, where the waker
-	// is of the same process, and else 0.
+	// Waker is the native thread that made it runnable. It is 0 if that is not known. WakerOwner is the GVL's owner
+	// then, where the waker is of the same process, and else 0.
 	Waker      int32
 	WakerOwner uint64
 	// GaveNS is when the thread woke the next holder of the GVL within this interval. It is 0 if it did not.
 	GaveNS int64
-	// Thread is the address of the rb_thread_t, Owner the thread that owns the GVL, and Last the last one in the queue. Owner and Last are
-	// 0 if there is none.
+	// Thread is the address of the rb_thread_t, Owner the thread that owns the GVL, and Last the last one in the queue.
+	// Owner and Last are 0 if there is none.
 	Thread, Owner, Last uint64
-	// Joined are threads that have joined the queue since the last record, so far as there is room. They are 0 beyond their number.
+	// Joined are threads that have joined the queue since the last record, if there is room, then zeros.
 	Joined [6]uint64
-	// Queued: the thread's node is in the queue. Linked: its node is in the list of running threads. Region: it is in code that gave the
-	// GVL away and will take it back. Runnable: Ruby's own word for a thread that has, or wants, the GVL.
+	// Queued: the thread's node is in the queue. Linked: its node is in the list of running threads. Region: it is in
+	// code that gave the GVL away and will take it back. Runnable: Ruby's word for a thread that has or wants the GVL.
 	Queued, Linked, Region, Runnable bool
 	// Before33: it is of Ruby up to 3.2, where Linked and Last say nothing.
 	Before33 bool
@@ -78,7 +78,8 @@ func (r *Record) SetStatus(word uint64) {
 type Named interface {
 	// Ready reports whether it has its name, or is not to be waited for any longer.
 	Ready() bool
-	// Name returns the name. It is asked for once. Resumes is as in sampler.Change. Both are 0 if the stack could not be named.
+	// Name returns the name. It is asked for once. Resumes is as in sampler.Change. Both are 0 if the stack has no
+	// name.
 	Name() (stack, resumes sampler.StackID)
 }
 
@@ -95,7 +96,6 @@ func (r *Record) state() state {
 	return released
 }
 
-// state is what a thread does with the GVL.
 type state uint8
 
 const (

@@ -19,15 +19,15 @@ type Group interface {
 	Close() error
 }
 
-// Told is how a command says what becomes of exact mode: that a process is not followed exactly, and why; and a note on one that
-// was, or is.
+// Told is how a command says what becomes of exact mode: that a process is not followed exactly, and why; and a note on
+// one that was, or is.
 type Told struct {
 	Refused func(p sampler.Process, why error)
 	Note    func(p sampler.Process, text, why string)
 }
 
-// Probed is a group whose processes are followed exactly, each by itself, from when they are found until Done. One that can't be is
-// sampled.
+// Probed is a group whose processes are followed exactly, each by itself, from when they are found until Done. One that
+// can't be is sampled.
 type Probed struct {
 	*live.Group
 	flags Flags
@@ -64,7 +64,6 @@ func (f *Flags) Group(ctx context.Context, g *live.Group, told Told, again bool)
 	return x, nil
 }
 
-// begin follows a process, unless that was tried before.
 func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// Redaction is the value of --redact: one Redactor for all that a command reads, prints and writes, so that a name has the same
-// pseudonym everywhere.
+// Redaction is the value of --redact: one Redactor for all that a command reads, prints and writes, so that a name has
+// the same pseudonym everywhere.
 type Redaction struct {
 	names *redact.Redactor // nil: nothing is left out
 	// typed are the paths on the command line.

@@ -32,7 +32,7 @@ var ErrNoPidfd = errors.New("the program runs on without being watched: --pause 
 // ErrEndedBefore is returned when a started program ended before it could be measured.
 var ErrEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
 
-// Attach waits until a Ruby VM is up in the program or in one that it started, and opens it. x says whether it is followed exactly.
+// Attach waits until a Ruby VM is up in the program or below it, and opens it. x: follow it exactly.
 func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags) (*live.Source, error) {
 	if opts.Pause {
 		if !c.Pausable {

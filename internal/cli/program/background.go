@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// backgroundWait is how long it is waited for a Ruby in what a program that has ended left behind: one that was started just before
-	// is still booting.
+	// backgroundWait is how long it is waited for a Ruby in what a program that has ended left behind: one that was
+	// started just before is still booting.
 	backgroundWait = 5 * time.Second
 	// reapEvery is how often the ends of adopted processes are taken note of.
 	reapEvery = time.Second
 )
 
-// errLeftNoRuby is returned for a program that has ended well and left processes behind none of which is a Ruby that can be read.
+// errLeftNoRuby is returned for a program that ended well and left processes of which none is a readable Ruby.
 var errLeftNoRuby = errors.New("the program ended and left processes running, none of them a Ruby that ddtop can read")
 
 // Reap takes note of the ends of adopted processes until the returned function is called: they would stay zombies.
@@ -41,8 +41,8 @@ func (c *Command) LeftBehind() []int {
 	return adopted(c.PID(), c.ownGroup)
 }
 
-// OpenBackground opens the Ruby that the program, which has ended, left running in the background. It returns nil where the program left
-// nothing.
+// OpenBackground opens the Ruby that the program, which has ended, left running in the background. It returns nil where
+// the program left nothing.
 func (c *Command) OpenBackground(ctx context.Context, opts live.Options) (*live.Source, error) {
 	end := time.Now().Add(backgroundWait)
 	for {
@@ -80,8 +80,8 @@ func SayBackground(std run.Streams, c *Command, src *live.Source) {
 		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }
 
-// adopted returns ddtop's living children but one, and takes the exit codes of those that have ended. Children in ddtop's own process
-// group, which ddtop may have started itself, are left alone where the program has a group of its own.
+// adopted returns ddtop's living children but one, and takes the exit codes of those that have ended. If the program
+// has its own process group, children in ddtop's, which ddtop may have started, are left alone.
 func adopted(but int, ownGroup bool) []int {
 	children, err := kernel.Children(os.Getpid())
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package program is a program that ddtop started, as in `ddtop -- ruby app.rb`: its signals, its output, its end, and the Ruby in it or below it.
+// Package program is a program that ddtop started (`ddtop -- ruby app.rb`): its signals, output and end, and the Ruby
+// in it or below.
 package program
 
 import (
@@ -20,8 +21,8 @@ import (
 // Command is a program that ddtop started, as in `ddtop -- ruby app.rb`.
 type Command struct {
 	cmd *exec.Cmd
-	// Output is the file that the program writes to, "" when it writes to ddtop's own streams. file is that file: by its
-	// path it could be another by the time it is read, where the folder for temporary files is another user's.
+	// Output is the file that the program writes to, "" when it writes to ddtop's own streams. file is that file: by
+	// its path it could be another by the time it is read, where the folder for temporary files is another user's.
 	Output string
 	file   *commandOutput
 	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
@@ -36,8 +37,8 @@ type Command struct {
 	err  error
 }
 
-// Start starts a program. With a screen its output goes to a file, since the screen needs the terminal; without
-// one the program keeps ddtop's own streams. Its standard input is ddtop's, unless that is a terminal that the screen reads.
+// Start starts a program. With a screen its output goes to a file, since the screen needs the terminal; without one the
+// program keeps ddtop's own streams. Its standard input is ddtop's, unless that is a terminal that the screen reads.
 func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	c := &Command{cmd: exec.Command(args[0], args[1:]...), Done: make(chan struct{})}
 	in, inIsFile := std.In.(*os.File)

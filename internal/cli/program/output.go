@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxOutput is what the file with the output of a started Command may take, in bytes: the folder for temporary files is often in
-	// memory, and a program can write a log for days. keptOutput is what stays of it when it is cut.
+	// maxOutput is what the file with the output of a started Command may take, in bytes: the folder for temporary
+	// files is often in memory, and a program can write a log for days. keptOutput is what stays of it when it is cut.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
 	// outputEvery is how often ddtop checks the size of the file. A Command that writes fast has it checked more
@@ -25,14 +25,14 @@ const (
 	leastOutputEvery = 5 * time.Millisecond
 )
 
-// commandOutput is the file that a started Command writes to. The Command has the file itself, not a pipe: it goes on if ddtop is killed.
+// commandOutput is the file that a started Command writes to. It is no pipe, so that the Command survives ddtop.
 type commandOutput struct {
 	*os.File
 	max, kept int64
 
 	mu sync.Mutex
-	// cut is how many bytes of its begin are gone, hole how many of them are still there as zeros: where a file system can't take out
-	// the begin of a file, it can at least give back the memory.
+	// cut is how many bytes of its begin are gone, hole how many of them are still there as zeros: where a file system
+	// can't take out the begin of a file, it can at least give back the memory.
 	cut, hole int64
 	failed    error // why it could not be cut; nil: it could
 }

@@ -11,8 +11,8 @@ import (
 // ddtop finds a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// removeBegin takes what is before to out of a file, which becomes shorter (fallocate(2): ext4 and xfs). errors.ErrUnsupported where the
-// file system can't, or has given back what is before hole, which it can't take out then.
+// removeBegin takes what is before to out of a file, which becomes shorter (fallocate(2): ext4 and xfs).
+// errors.ErrUnsupported if the file system can't, or has given back what is before hole, which it can't take out then.
 func removeBegin(f *os.File, hole, to int64) error {
 	if hole > 0 {
 		return errors.ErrUnsupported

@@ -76,8 +76,8 @@ func (s *service) ended() {
 	}
 }
 
-// forgetAfter is how long the figures of a service are told whose processes have all ended: for several scrapes, also where these are
-// minutes apart.
+// forgetAfter is how long the figures of a service are told whose processes have all ended: for several scrapes, also
+// where these are minutes apart.
 const forgetAfter = 15 * time.Minute
 
 // forget drops the services whose processes have all ended for so long and, if there is no room, the one that ended
@@ -102,7 +102,6 @@ func newServiceFigures() *serviceFigures {
 	return &serviceFigures{all: make(map[string]*service)}
 }
 
-// of returns the figures of a service.
 func (f *serviceFigures) of(name string) *service {
 	if s, ok := f.all[name]; ok {
 		return s

@@ -48,7 +48,6 @@ type Pushing struct {
 	joined   int           // processes so far
 }
 
-// finishedPeriod is what was measured in one period, of one process.
 type finishedPeriod struct {
 	of *pushed
 	m  profile.Measured
@@ -56,7 +55,6 @@ type finishedPeriod struct {
 	ended map[string]int64
 }
 
-// pushed is a process that is followed.
 type pushed struct {
 	src     *live.Source
 	version string
@@ -72,7 +70,7 @@ func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.
 	}
 }
 
-// Run follows the processes until ctx ends, or there is none left that could come back, and sends what was measured until then.
+// Run follows the processes until ctx ends, or none can come back, and sends what was measured until then.
 func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)

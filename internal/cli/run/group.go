@@ -9,12 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// measuring is what measureGroup does with each process: it measures for the length of time and returns what came of it, and
-// a note why it ended early ("" when it did not).
+// measuring is what measureGroup does with each process: it measures for the length of time and returns what came of
+// it, and a note why it ended early ("" when it did not).
 type measuring[T any] func(ctx context.Context, src sampler.Source, length time.Duration) (T, string, error)
 
-// MeasureGroup measures all processes of a group, those that come later for the rest of the time. What came of them is in the
-// order in which they were found. A process that can't be measured is said, and is not an error while there are others.
+// MeasureGroup measures all processes of a group, those that come later for the rest of the time. What came of them is
+// in the order in which they were found. It reports a process that can't be measured; that is no error while there are
+// others.
 func MeasureGroup[T any](ctx context.Context, g sampler.Group, length time.Duration, std Streams, measure measuring[T]) ([]T, error) {
 	type result struct {
 		value T

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// nativeThreads distinguishes the native threads that Ruby does not know from those it does. It is used before and after a
-// measurement, because a recording has nothing of them.
+// nativeThreads distinguishes the native threads that Ruby does not know from those it does. It is used before and
+// after a measurement, because a recording has nothing of them.
 type nativeThreads struct {
 	src    *live.Source
 	before map[int32]int64 // CPU time in ns
@@ -34,8 +34,8 @@ func WatchNative(src sampler.Source) nativeThreads {
 }
 
 // Others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of Ruby's
-// threads in the measurement. A Ruby thread may have been started since its last sample: one more sample, taken after the
-// threads were listed, has it.
+// threads in the measurement. A Ruby thread may have been started since its last sample: one more sample, taken after
+// the threads were listed, has it.
 func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []report.StatNative {
 	if n.src == nil {
 		return nil

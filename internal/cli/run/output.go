@@ -65,8 +65,8 @@ func (o Output) Spare(paths ...string) error {
 	return nil
 }
 
-// descriptor returns the descriptor of ddtop's that a path such as /dev/stdout stands for. It is written to as it is open:
-// by its path the file that the shell has opened would be replaced by another.
+// descriptor returns the descriptor of ddtop's that a path such as /dev/stdout stands for. It is written to as it is
+// open: by its path the file that the shell has opened would be replaced by another.
 func (o Output) descriptor() (fd int, ok bool) {
 	switch o {
 	case "/dev/stdout":

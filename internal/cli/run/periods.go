@@ -9,11 +9,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// cutPatience is for how long past its end a period goes on until there is a sample at which nothing is counted by sample.
+// cutPatience is how long past its end a period waits for a sample at which nothing is counted by sample.
 const cutPatience = int64(time.Second)
 
-// periods cuts what is sampled of a process into one weighing after the other. No time is between two of them: the sample at
-// which one ends is the first of the next one.
+// periods cuts what is sampled of a process into one weighing after the other. No time is between two of them: the
+// sample at which one ends is the first of the next one.
 type periods struct {
 	src      sampler.Source
 	needs    Needs
@@ -21,7 +21,7 @@ type periods struct {
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
 	ended    *account.EndedCounts
-	// done is called with each period, and with how many requests and jobs ended in it by route or class, not to wait in.
+	// done is called with each period, and how many requests and jobs ended in it by route or class, not to wait in.
 	done func(m profile.Measured, ended map[string]int64)
 	// Also gives what takes a period's intervals, too. It is nil if there is none.
 	Also func() gvl.Consumer

@@ -1,5 +1,5 @@
-// Package run has what several commands share while they measure: their streams and files, writers that survive a disk or a reader that
-// hangs, and measuring one process or a group.
+// Package run has what several commands share while they measure: their streams and files, writers that survive a disk
+// or a reader that hangs, and measuring one process or a group.
 package run
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DiskPatience is how long after the interrupt, and after the end of the measurement, a disk or the reader of a pipe is waited for.
+// DiskPatience is how long a disk or a pipe's reader is waited for after the interrupt and the measurement's end.
 const DiskPatience = 1500 * time.Millisecond
 
 // Patience returns a channel that is closed when a disk, or the reader of a pipe, is no longer to be waited for: a
@@ -38,7 +38,7 @@ func Every(ctx context.Context, interval time.Duration, do func(now time.Time)) 
 	}
 }
 
-// Unless calls f in a goroutine of its own and returns its error. It does not wait for f once giveUp is closed: it then returns late's.
+// Unless calls f in a goroutine of its own and returns its error. Once giveUp is closed it returns late's instead.
 func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -90,8 +90,8 @@ func (p *Printer[T]) Add(v T) {
 	}
 }
 
-// Close waits until all values are printed. A value that is added later is lost, such as one of a disk that has not answered. say
-// reports how many were lost before.
+// Close waits until all values are printed. A value that is added later is lost, such as one of a disk that has not
+// answered. say reports how many were lost before.
 func (p *Printer[T]) Close(say func(format string, args ...any)) error {
 	p.mu.Lock()
 	values, lost := p.values, p.lost

@@ -22,8 +22,8 @@ var ErrNothing = errors.New("it ended before anything was measured")
 // one can take longer than a short measurement.
 const patience = 10 * time.Second
 
-// SampleFor delivers the source's samples for the length of time from the first one on, or until ctx or the target ends. note
-// says in a sentence why it ended early, "" when it did not.
+// SampleFor delivers the source's samples for the length of time from the first one on, or until ctx or the target
+// ends. note says in a sentence why it ended early, "" when it did not.
 func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, emit func(*sampler.Sample)) (note string, err error) {
 	atMost := length
 	if length < Unlimited-patience {

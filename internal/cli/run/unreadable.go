@@ -7,14 +7,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tellEvery is how often it is looked which processes can't be read, and unreadableFor for how long they must have been there: one
-// that is starting can't be read yet.
+// tellEvery is how often it is looked which processes can't be read, and unreadableFor for how long they must have been
+// there: one that is starting can't be read yet.
 const (
 	tellEvery     = 2 * time.Second
 	unreadableFor = 10 * time.Second
 )
 
-// teller says of each process once that it can't be read.
 type teller struct {
 	say  func(sampler.Relative)
 	told map[toldKey]bool

@@ -12,7 +12,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// weighing makes a profile's weights of a process's samples.
 type weighing struct {
 	src       sampler.Source
 	rolling   *flamegraph.Rolling
@@ -24,7 +23,7 @@ type weighing struct {
 
 // Needs are what a format needs beside the weights.
 type Needs struct {
-	// trace: what happened in the order of time. spans: for which span of a tracer. stamps: when each part of a weight was.
+	// trace: what happened in order. spans: for which span of a tracer. stamps: when each part of a weight was.
 	Trace, Spans, Stamps bool
 }
 
@@ -56,10 +55,8 @@ func newWeighing(src sampler.Source, of Needs) (*weighing, error) {
 	return w, nil
 }
 
-// feed takes one sample with its states.
 func (w *weighing) feed(s *sampler.Sample, states []gvl.ThreadState) { w.stream.Feed(s, states) }
 
-// finish returns what was measured.
 func (w *weighing) finish() profile.Measured {
 	w.stream.Finish()
 	w.collector.Finish()

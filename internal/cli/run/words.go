@@ -17,7 +17,7 @@ func OneLine(text string) string {
 // maxName is how many columns of a process's name are said: a process may call itself by 64 KB.
 const maxName = 64
 
-// ShortName is a name that a process gave itself as it stands in a sentence: without control characters, and not too long.
+// ShortName is a process's name as it stands in a sentence: without control characters, and not too long.
 func ShortName(name string) string { return ansi.Truncate(flamegraph.Printable(name), maxName, "…") }
 
 // IsAny reports whether an error is one of several.

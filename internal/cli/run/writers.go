@@ -40,7 +40,7 @@ func (p *patientWriter) Write(b []byte) (n int, err error) {
 }
 
 const (
-	// asideChunk is the size of what is handed to the goroutine that writes, in bytes, and asideWaiting how many of them may wait.
+	// asideChunk is what the writing goroutine gets at once, in bytes, and asideWaiting how many of them may wait.
 	asideChunk   = 64 << 10
 	asideWaiting = 64
 )

@@ -15,16 +15,17 @@ import (
 )
 
 const (
-	// spareBytes is what has to be free within the limit on bytes for a recording to go on: more than what is written in one go.
+	// spareBytes is how much of the limit has to be free for a recording to go on: more than what is written in one
+	// go.
 	spareBytes = 256 << 10
-	// abandonAfter is for how long a disk may not answer until the recording is given up, whose names can't be kept for longer.
+	// abandonAfter is after what silence of a disk the recording is given up, whose names can't be kept for longer.
 	abandonAfter = 5 * time.Minute
 )
 
 // errAbandoned is returned for a recording whose disk has answered too late.
 var errAbandoned = fmt.Errorf("the disk has not answered for %v", abandonAfter)
 
-// incident writes the recording of an incident, out of the history, on a goroutine of its own: the clock waits for no disk.
+// incident writes the recording of an incident, from the history, on its own goroutine: the clock waits for no disk.
 type incident struct {
 	of      *watched
 	cause   measure.Cause
@@ -75,7 +76,8 @@ func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, find
 // maxNoted bounds the findings in the note of an incident.
 const maxNoted = 5
 
-// write has it written up to a time; what was ordered before and not begun is part of that. Nothing may follow the last order.
+// write has it written up to a time; orders before that have not begun are part of it. Nothing may follow the last
+// order.
 func (in *incident) write(o order) {
 	select {
 	case <-in.orders:
@@ -173,7 +175,6 @@ func (in *incident) copy(rec *recording.Writer, toNS int64) error {
 	return errors.Join(failed, err)
 }
 
-// event is something that happened to a process.
 func (w *watched) event(what string, cause measure.Cause) report.WatchEvent {
 	p := w.src.Process()
 	return report.WatchEvent{Time: time.Now(), Event: what, PID: p.PID, Program: p.Title, Condition: cause.Condition.String(), Text: cause.Text}

@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// maxKeptListed bounds the files of a folder that are looked at, and maxSameName the files of one process, millisecond and reason.
+	// maxKeptListed bounds how many files of a folder are read, maxSameName those of one process, millisecond and
+	// reason.
 	maxKeptListed = 1 << 16
 	maxSameName   = 100
 )
 
-// keptName matches the names that are given here: PROGRAM-PID-TIME-REASON.ddtop. What is called otherwise is never touched.
+// keptName matches the names that are given here: PROGRAM-PID-TIME-REASON.ddtop. Other files are never touched.
 var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
 
-// Folder is a folder of recordings with limits. It is for several goroutines, one a process: each call may wait for the disk.
+// Folder is a folder of recordings with limits. It has a goroutine for each process: each call may wait for the disk.
 type Folder struct {
 	path  string
 	count int   // recordings at most
@@ -47,7 +48,6 @@ func NewFolder(path string, count int, bytes int64) *Folder {
 	return &Folder{path: path, count: count, bytes: bytes}
 }
 
-// keptFile is a recording of the folder.
 type keptFile struct {
 	safefile.DatedFile
 	nth  int // of this run; 0: of an earlier one, or another one's
@@ -72,7 +72,6 @@ func (k *Folder) Check() error {
 	return probe.Abort()
 }
 
-// keptFileName is the name of an incident's recording.
 func keptFileName(title string, pid int, at time.Time, reason string) string {
 	return safefile.DatedName(title, pid, at) + "-" + reason
 }
@@ -121,8 +120,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	return r, nil
 }
 
-// close ends the recording: as whole, under its name; else what there is of it stays beside that, or nothing where it holds none of
-// the samples. kept is where it is, "" for nowhere.
+// close ends the recording: as whole, under its name; else what there is of it stays beside that, or nothing where it
+// holds none of the samples. kept is where it is, "" for nowhere.
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {
@@ -141,8 +140,8 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	return kept, err
 }
 
-// trim removes the oldest recordings until the limits hold, with some bytes to spare. The newest stays. enough is false when they
-// don't hold, since there is nothing left to remove: what is being written takes all.
+// trim removes the oldest recordings until the limits hold, with some bytes to spare. The newest stays. enough is false
+// when they don't hold, since there is nothing left to remove: what is being written takes all.
 func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

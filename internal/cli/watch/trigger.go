@@ -6,16 +6,16 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// trigger makes incidents of seconds in which a condition holds. An incident lasts until nothing has held for a while, so that what
-// comes and goes is one, and not longer than its limit: what goes on for hours is one recording of its beginning, and the next begins
-// when it has been over. Times are CLOCK_MONOTONIC in ns.
+// trigger makes incidents of seconds in which a condition holds. An incident lasts until nothing has held for a while,
+// so that what comes and goes is one, and not longer than its limit: what goes on for hours is one recording of its
+// beginning, and the next begins when it has been over. Times are CLOCK_MONOTONIC in ns.
 type trigger struct {
 	before, after, longest int64
 
 	active bool
 	cause  measure.Cause // the first one
-	// fromNS is where its recording begins, beganNS when it was seen, lastNS when no condition held first after one did, or now: when it
-	// was over lies before that.
+	// fromNS is where its recording begins, beganNS when it was seen, lastNS when no condition held first after one
+	// did, or now: when it was over lies before that.
 	fromNS, beganNS, lastNS int64
 	held                    bool // a second ago
 	// spent: it lasts longer than the limit, and is waited for to end.

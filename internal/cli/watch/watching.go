@@ -1,4 +1,5 @@
-// Package watch is `ddtop record --when` at work: it waits for conditions, and writes what is around them into a folder with limits.
+// Package watch is `ddtop record --when` at work: it waits for conditions, and records what is around them in a
+// limited folder.
 package watch
 
 import (
@@ -24,8 +25,8 @@ import (
 )
 
 const (
-	// ringBytes bounds the samples of a process that are kept in memory, and ringSlack is for how much longer than they are wanted: while
-	// they are being written.
+	// ringBytes bounds the samples of a process that are kept in memory, and ringSlack is for how much longer than they
+	// are wanted: while they are being written.
 	ringBytes = 64e6
 	ringSlack = 15 * time.Second
 	// retryAfter is how long after a recording could not be written another one is begun, of an incident that goes on.
@@ -37,13 +38,13 @@ const (
 // Options say what is recorded.
 type Options struct {
 	Conditions []measure.Condition
-	// Before and after are how much is recorded around an incident. over is the past that figures are of. longest limits a recording.
+	// Before and after are how much is recorded around an incident. over is the figures' past. longest limits a
+	// recording.
 	Before, After, Over, Longest flags.Duration
 	Rules                        *findings.Rules
 	AsJSON                       bool
 }
 
-// watching is `ddtop record --when` at work.
 type watching struct {
 	when   *Options
 	folder *Folder
@@ -57,7 +58,6 @@ type watching struct {
 	failed    int
 }
 
-// watched is a process that is watched.
 type watched struct {
 	*watching
 	src     sampler.Source
@@ -91,7 +91,6 @@ func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 	}, nil
 }
 
-// feed takes the next sample.
 func (w *watched) feed(s *sampler.Sample) {
 	// Names are kept for what is being written, while its disk is waited for.
 	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
@@ -212,8 +211,8 @@ func (w *watched) countLost() {
 	}
 }
 
-// count notes that a recording could not be written: ddtop then ends with an exit code that says so, unless a later one of the same
-// incident could.
+// count notes that a recording could not be written: ddtop then ends with an exit code that says so, unless a later one
+// of the same incident could.
 func (w *watching) count(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -319,7 +318,7 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	return cmp.Or(err, w.failure())
 }
 
-// Run writes what happens to the processes of a group until ctx ends, or none is left that could come back. cancel ends ctx.
+// Run writes what happens to the processes of a group until ctx ends, or none can come back. cancel ends ctx.
 func Run(ctx context.Context, cancel func(), g sampler.Group, o *Options, folder *Folder, std run.Streams) error {
 	to := std.Results(ctx)
 	events := run.Print(func(e report.WatchEvent) error {

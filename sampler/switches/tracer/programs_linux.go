@@ -13,7 +13,8 @@ import (
 
 // What the kernel keeps of a thread for the programs, in its task storage: these words.
 const (
-	// storedIn is when it got its CPU, storedWoken when it was made runnable, by storedWaker; storedWakerOwner is the GVL's owner then.
+	// storedIn is when it got its CPU, storedWoken when it became runnable, by storedWaker; storedWakerOwner the GVL's
+	// owner then.
 	storedIn = 8 * iota
 	storedWoken
 	storedWaker
@@ -48,8 +49,8 @@ const callPoll, callPpoll = 7, 271
 // deadBit is in the state of a task that ends (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
-// Of threads that wait for the GVL waitStacks stacks are copied in spanNS at most, and on the clock one every clockStackNS: some 3 µs each, and
-// more to name one that is new.
+// Of threads that wait for the GVL waitStacks stacks are copied in spanNS at most, and on the clock one every
+// clockStackNS: some 3 µs each, and more to name one that is new.
 const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 
 // The first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
@@ -61,7 +62,7 @@ const (
 // kernelPlaces are where this kernel has what the programs read, in bytes from the start of its struct.
 type kernelPlaces struct {
 	tgid, pid, threadPointer, runDelay, state int16
-	// switchState: the tracepoint of switches has the state of the thread that loses its CPU as an argument (Linux 5.18).
+	// switchState: the tracepoint of switches has the state of the losing thread as an argument (Linux 5.18).
 	switchState   bool
 	syscall, args [3]int16
 }
@@ -104,14 +105,13 @@ func placesOfKernel() (k kernelPlaces, err error) {
 	return k, nil
 }
 
-// builder makes the programs.
 type builder struct {
 	kernel kernelPlaces
-	// The descriptors of the maps: of targets, of what is kept of each thread, and of the rings for records and for stacks.
+	// The descriptors of the maps: of targets, of threads, and of the rings for records and for stacks.
 	targets, threads, ring, stacks int
 }
 
-// find looks up the target of a task's process, whose number is in a register, and jumps away if there is none. Its value is in R8 then.
+// find looks up into R8 the target of a task's process, whose number is in a register, and jumps away if none.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -134,8 +134,8 @@ func (b *builder) stored(task asm.Register, create int32, or string) asm.Instruc
 	}
 }
 
-// switched runs at each thread switch: first for the thread that gets the CPU, of which only the time is noted, because its memory is not
-// there yet; then for the one that loses it.
+// switched runs at each thread switch: first for the thread that gets the CPU, of which only the time is noted, because
+// its memory is not there yet; then for the one that loses it.
 func (b *builder) switched() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord),
@@ -273,7 +273,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetRunning, onStack+recordRunning, 8)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetTail, asm.DWord))
 	at(onStack+recordTail, 8)
-	// A thread that another one puts into the queue makes no record itself. So the queue is read back to what its end was.
+	// A thread that another one puts into the queue makes no record. So the queue is read back to what its end was.
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.R8, targetSeenTail, asm.DWord), asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTail, asm.DWord), asm.StoreMem(asm.R8, targetSeenTail, asm.R1, asm.DWord))
@@ -333,7 +333,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// copyStack copies the stack of a thread that has the GVL on the clock, or that waits for it, of which R9 knows. R7 is the rb_thread_t.
+// copyStack copies the stack of a thread that has the GVL on the clock, or waits for it, as R9 says. R7 is the
+// rb_thread_t.
 func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	const or = "stacked"
 	ins := asm.Instructions{
@@ -389,8 +390,8 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
-// woken runs when a thread is about to be made runnable, in whoever makes it so: it notes when that was, and whether the waker has just
-// given the GVL to it.
+// woken runs when a thread is about to be made runnable, in whoever makes it so: it notes when that was, and whether
+// the waker has just given the GVL to it.
 func (b *builder) woken() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),

@@ -13,7 +13,7 @@ type Target struct {
 	PID int
 	// Before33: it is of Ruby up to 3.2.
 	Before33 bool
-	// Owner is the address of the pointer to the thread that owns the GVL, QueueTail that of the pointer to the last in the queue.
+	// Owner is the address of the pointer to the GVL's owner, QueueTail of the pointer to the last in the queue.
 	Owner, QueueTail uint64
 	// ExecutionContext is how far from a native thread's thread pointer the pointer to its execution context is, in
 	// bytes. ThreadOfEC is the offset in it of the pointer to the rb_thread_t. It is -1 if the rb_thread_t itself is
@@ -24,8 +24,8 @@ type Target struct {
 	// without the GVL, the function that unblocks it, its status and its execution context. RunningNode is -1 if there
 	// is no such list.
 	ReadyNode, RunningNode, Region, Unblock, Status, ContextOfThread int
-	// Mutex is where an rb_thread_t has the Mutex that it wants to lock, in bytes. Collector is the address of the word with the collector's
-	// flags, of which CollectsShift and CollectsBits say that it works. It is 0 if that is not known.
+	// Mutex is where an rb_thread_t has the Mutex that it wants to lock, in bytes. Collector is the address of the
+	// word with the collector's flags, of which CollectsShift and CollectsBits say that it works. It is 0 if unknown.
 	Mutex                       int
 	Collector                   uint64
 	CollectsShift, CollectsBits uint
@@ -65,7 +65,6 @@ const (
 	targetSize
 )
 
-// encode is the value of the map for a target.
 func (t *Target) encode() []byte {
 	b := make([]byte, targetSize)
 	put := func(place int, v int64) { binary.LittleEndian.PutUint64(b[place:], uint64(v)) }
@@ -137,8 +136,8 @@ const (
 // maxJoined bounds the threads of which a record says that they have joined the queue.
 const maxJoined = (recordSize - recordQueue) / 8
 
-// Bits of a task's state while it sleeps: TASK_INTERRUPTIBLE and TASK_UNINTERRUPTIBLE (include/linux/sched.h). Others come with them:
-// waits for a futex have TASK_FREEZABLE.
+// Bits of a task's state while it sleeps: TASK_INTERRUPTIBLE and TASK_UNINTERRUPTIBLE (include/linux/sched.h). Others
+// come with them: waits for a futex have TASK_FREEZABLE.
 const asleepBits = 1 | 2
 
 // decode makes a Record of what a program has put into the ring.

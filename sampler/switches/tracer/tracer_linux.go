@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring: 33,000 records, of which the busiest load that was seen makes 190,000 a second.
+	// ringBytes is the size of the ring: 33,000 records, of which the busiest load seen makes 190,000 a second.
 	ringBytes = 8 << 20
 	// stackRingBytes is the size of the ring for stacks: 100 of them, of which a process makes 250 a second at most.
 	stackRingBytes = 4 << 20
@@ -27,10 +27,10 @@ const (
 	maxPendingStacks = stackRingBytes / bpf.StackSize
 	// maxTargets bounds the processes that are followed at once.
 	maxTargets = 4096
-	// clockHz is how often a thread that keeps its CPU makes a record. It is no divisor of the kernel's own ticks. A tick costs each CPU of the
-	// machine some 2 µs.
+	// clockHz is how often a thread that keeps its CPU makes a record. It is no divisor of the kernel's own ticks. A
+	// tick costs each CPU of the machine some 2 µs.
 	clockHz = 99
-	// ClockNS is the longest time that a thread can be on a CPU between two records, in ns: a tick of clockHz, and the next one.
+	// ClockNS is the longest time on a CPU between two records, in ns: a tick of clockHz, and the next one.
 	ClockNS = 1_000_000_000 / clockHz
 	// ringRecords is how many records the ring holds, of all processes.
 	ringRecords = ringBytes / (recordSize + 8)
@@ -38,7 +38,7 @@ const (
 	leastMajor, leastMinor = 5, 15
 )
 
-// Tracer has the programs in the kernel. There is one for all processes that ddtop follows. Its methods are for any goroutine.
+// Tracer has the programs in the kernel. There is one for all processes that ddtop follows. It is for any goroutine.
 type Tracer struct {
 	mu       sync.Mutex
 	targets  *ebpf.Map
@@ -67,7 +67,7 @@ var shared struct {
 type Feed struct {
 	t      *Tracer
 	target Target
-	// pending are records that another process's Feed took from the ring. dropped counts those that there was no room for.
+	// pending are records that another process's Feed took from the ring. dropped counts those without room.
 	pending []switches.Record
 	// pendingStacks are copies that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
@@ -84,8 +84,8 @@ type Counts struct {
 	Room int
 }
 
-// Check says why threads cannot be followed on this machine with the rights that ddtop has. It returns nil if nothing speaks against it.
-// The error is bpf.ErrKernel or bpf.ErrRights.
+// Check says why threads cannot be followed on this machine with the rights that ddtop has. It returns nil if nothing
+// speaks against it. The error is bpf.ErrKernel or bpf.ErrRights.
 func Check() error {
 	m, err := bpf.ThisMachine()
 	if err != nil {
@@ -101,8 +101,8 @@ func check(m *bpf.Machine) error {
 	return m.Check(leastMajor, leastMinor)
 }
 
-// Try loads the programs and removes them again: what the kernel, a container or a security module forbids shows then. The errors are those
-// of Follow.
+// Try loads the programs and removes them again: what the kernel, a container or a security module forbids shows then.
+// The errors are those of Follow.
 func Try() error {
 	shared.Lock()
 	defer shared.Unlock()
@@ -116,7 +116,7 @@ func Try() error {
 	return t.close()
 }
 
-// Follow has records made of a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or that of a map that is full.
+// Follow has records made of a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or a full map's.
 func Follow(target Target) (*Feed, error) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -163,7 +163,7 @@ func (f *Feed) Close() error {
 	return err
 }
 
-// Drain hands out the records that were made since the last time, in about the order of time. The record is valid during the call.
+// Drain hands out the records since the last time, in about the order of time. A record is valid during emit.
 func (f *Feed) Drain(emit func(*switches.Record)) error {
 	t := f.t
 	t.mu.Lock()
@@ -200,8 +200,8 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 	return nil
 }
 
-// DrainStacks hands out the stacks that were copied since the last time. The record of each, which has the same TID and NS, is handed out by a
-// Drain that follows, or was by one before. A Stack is valid during the call.
+// DrainStacks hands out the stacks that were copied since the last time. The record of each, which has the same TID and
+// NS, is handed out by a Drain that follows, or was by one before. A Stack is valid during the call.
 func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	t := f.t
 	t.mu.Lock()

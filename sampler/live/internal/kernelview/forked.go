@@ -9,15 +9,16 @@ import (
 // thread other than the main one forks, the child's main thread is that thread: it goes on in the thread's own block,
 // on the thread's own stack.
 type firstStack struct {
-	// of is the mapping of the stack that the program began with. It is empty in a process that was not forked, or has called exec since.
+	// of is the mapping of the stack that the program began with. It is empty in a process not forked, or after an
+	// exec.
 	of attach.Mapping
 	// tid is the thread that was asked about, and known that it was asleep then. elsewhere: its stack is another one.
 	tid              int32
 	known, elsewhere bool
 }
 
-// maxFirstStack is how far the stack of a program can grow below its mapping without being taken for another one, in bytes: the kernel
-// keeps as much room free there at least (MIN_GAP in mm/util.c).
+// maxFirstStack is how far the stack of a program can grow below its mapping without being taken for another one, in
+// bytes: the kernel keeps as much room free there at least (MIN_GAP in mm/util.c).
 const maxFirstStack = 128 << 20
 
 // NewFirstStack finds the stack of a process.
@@ -37,7 +38,7 @@ func NewFirstStack(p *attach.Process) firstStack {
 	return firstStack{}
 }
 
-// check takes BitRootFiber from a main thread whose outermost frame is not the program's, or of which that is not known yet.
+// check takes BitRootFiber from a main thread whose outermost frame is not the program's, or not known yet.
 func (f *firstStack) check(v *View, t *sampler.Thread) {
 	if f.of.End == 0 || t.Bits&sampler.BitRootFiber == 0 || t.TID == 0 {
 		return

@@ -14,20 +14,20 @@ const (
 	askAgainNS = 100_000_000
 	// idleCPUNS is how often the CPU counters of a thread are read that seems to do nothing.
 	idleCPUNS = 250_000_000
-	// waitParts is how many times the counters of a waiting thread are read at least in the time that it has not moved, so that a
-	// wait that is over, and was followed by another one before a tick came, is known to an eighth of its length.
+	// waitParts is how many times the counters of a waiting thread are read at least in the time that it has not
+	// moved, so that a wait that another one follows before a tick comes is known to an eighth of its length.
 	waitParts = 8
-	// cpuShareNS times the number of threads that are at work is how old the CPU counters of one get, the holder of a GVL
-	// excepted, whose are read in every stack tick: reading costs 1.3 µs a thread, so that all of them together cost less
-	// than half a percent of a CPU. Up to 30 threads all are read in every stack tick.
+	// cpuShareNS times the number of threads that are at work is how old the CPU counters of one get, the holder of a
+	// GVL excepted, whose are read in every stack tick: reading costs 1.3 µs a thread, so that all of them together
+	// cost less than half a percent of a CPU. Up to 30 threads all are read in every stack tick.
 	cpuShareNS = 330_000
-	// OldestCPUNS is how old the CPU counters of a thread get when a budget makes stack ticks rare. They add up by themselves, so that
-	// one reading a second, at 1.3 µs a thread, keeps all of a thread's CPU time.
+	// OldestCPUNS is how old the CPU counters of a thread get when a budget makes stack ticks rare. They add up by
+	// themselves, so that one reading a second, at 1.3 µs a thread, keeps all of a thread's CPU time.
 	OldestCPUNS = 1_000_000_000
-	// EndParts is the part of the time that figures are of that counters are too old by at its ends, at most: shorter times than
-	// endParts seconds have them read more often.
+	// EndParts is the part of the time that figures are of that counters are too old by at its ends, at most: shorter
+	// times than endParts seconds have them read more often.
 	EndParts = 4
-	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, once it had a CPU.
+	// settleNS is how long after a pause a thread may still be on its way back into the call it slept in, with a CPU.
 	settleNS = 3_000_000
 	// ProcNS and selfNS are how often the process's counters and our own are read, selfCPUNS our own CPU time.
 	ProcNS = 250_000_000
@@ -37,11 +37,11 @@ const (
 	SelfCPUNS = 100_000_000
 )
 
-// freeCPUReads is the number of threads at work, or waiting since recently, whose CPU counters are all read in every stack tick.
+// freeCPUReads is the number of threads at work, or waiting since recently, whose CPU counters every stack tick reads.
 const freeCPUReads = 30
 
-// computes is the number of answers in a row that a thread is on a CPU from which on it counts as computing: one that goes
-// into a call gives one or two.
+// computes is the number of answers in a row that a thread is on a CPU from which on it counts as computing: one that
+// goes into a call gives one or two.
 const computes = 3
 
 // maxAsksPerTick bounds the threads whose system call a lock tick reads because they have just blocked.
@@ -58,8 +58,8 @@ type View struct {
 	// order are those of the last sample's threads, in its order.
 	order []*threadView
 	round uint64
-	// working is the number of threads whose CPU counters are read often, of the last stack tick: those that have been at work
-	// since the last reading, and those that wait since less than waitParts times idleCPUNS.
+	// working is the number of threads whose CPU counters are read often, of the last stack tick: those that have been
+	// at work since the last reading, and those that wait since less than waitParts times idleCPUNS.
 	working int64
 	// pausedNS is when the target was last let go after a stop for a sample. It is zero if it never was.
 	pausedNS int64
@@ -100,9 +100,9 @@ type threadView struct {
 
 // sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL can
 // sleep for a moment, for a page or a lock in the kernel, and nothing in memory tells when it goes on: believed for
-// askAgainNS, one such moment would be a tenth of a second of I/O. So once it has been seen to compute, it is believed to
-// sleep for as long again as it has been found asleep; when it computes and sleeps alternately, not at all until it has slept
-// for askAgainNS.
+// askAgainNS, one such moment would be a tenth of a second of I/O. So once it has been seen to compute, it is believed
+// to sleep for as long again as it has been found asleep; when it computes and sleeps alternately, not at all until it
+// has slept for askAgainNS.
 type sleepConfidence struct {
 	ran      int   // answers in a row that it is on a CPU
 	computed bool  // in this episode
@@ -110,7 +110,6 @@ type sleepConfidence struct {
 	asleepNS int64 // the first of the answers in a row that it sleeps; 0: the last one said that it runs
 }
 
-// answer notes an answer, given at a time.
 func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
 	if k.Syscall == sampler.SyscallRunning || k.Syscall == "" {
 		c.turns = c.turns || c.computed && c.asleepNS != 0
@@ -136,8 +135,8 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 	return askAgainNS
 }
 
-// settling reports whether a thread that is found ready to run after a pause has had a CPU since: on a machine with more to do
-// than CPUs, the way back into its call begins only then.
+// settling reports whether a thread that is found ready to run after a pause has had a CPU since: on a machine with
+// more to do than CPUs, the way back into its call begins only then.
 type settling struct {
 	pauseNS int64
 	cpu     kernel.CPU
@@ -149,7 +148,7 @@ func New(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(
 	return &View{tasks: tasks, mem: mem, now: now, recheck: recheck, OldestNS: OldestCPUNS, threads: make(map[sampler.ThreadID]*threadView)}
 }
 
-// restarted is the name of a system call that the kernel goes on with after a stop, whatever it was (restart_syscall(2)).
+// restarted is the name of any system call that goes on after a stop (restart_syscall(2)).
 const restarted = "restart_syscall"
 
 // question is what the kernel is asked about one thread in one tick.
@@ -187,8 +186,8 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 		runnable := t.Status == sampler.Runnable && t.Bits&sampler.BitBlockingRegion == 0
 		released := !owner && !queued && !runnable
 		if released && !w.released {
-			// What was said of it as the holder of the GVL says nothing about what it does without: rechecked as that is, it
-			// would not count, and it would keep the kernel from being asked.
+			// What was said of it as the holder of the GVL says nothing about what it does without: rechecked as that
+			// is, it would not count, and it would keep the kernel from being asked.
 			w.forget()
 		}
 		q := v.question(s, t, w, owner, released, all)
@@ -246,7 +245,7 @@ func (v *View) LastCounters(s *sampler.Sample) {
 	}
 }
 
-// question decides what the kernel is asked about a thread, from what memory says of it and what the kernel said before.
+// question decides what the kernel is asked about a thread, from what memory says now and the kernel said before.
 func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, owner, released, all bool) question {
 	switch {
 	case t.TID == 0:
@@ -269,7 +268,6 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 	return askNothing
 }
 
-// put puts a question.
 func (v *View) put(q question, t *sampler.Thread, w *threadView) {
 	switch q {
 	case askForget:
@@ -344,8 +342,8 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 
-// unasked reports whether the peer of a thread without a native thread is still to be looked up, or again: the name of a socket
-// that is still connecting comes later.
+// unasked reports whether the peer of a thread without a native thread is still to be looked up, or again: the name of
+// a socket that is still connecting comes later.
 func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
 		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||
@@ -404,8 +402,8 @@ func (v *View) ask(tid int32, w *threadView) {
 	w.sleep.answer(&w.k, w.k.StateAtNS)
 }
 
-// settles reports whether a thread that is not in its call may be on its way back from the last pause: until settleNS after it
-// was seen to have had a CPU. Its counters move when it gets one, and while it has one.
+// settles reports whether a thread that is not in its call may be on its way back from the last pause: until settleNS
+// after it was seen to have had a CPU. Its counters move when it gets one, and while it has one.
 func (v *View) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
 	cpu, err := v.tasks.CPU(tid)

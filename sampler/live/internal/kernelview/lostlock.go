@@ -46,8 +46,8 @@ func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	return call.Name
 }
 
-// isLost reports whether a futex is a mutex of glibc (struct __pthread_mutex_s of sysdeps/nptl/bits/struct_mutex.h: lock, count, owner,
-// users, kind) that is locked with waiters and whose owner is no thread of the process.
+// isLost reports whether a futex is a mutex of glibc (struct __pthread_mutex_s of sysdeps/nptl/bits/struct_mutex.h:
+// lock, count, owner, users, kind) that is locked with waiters and whose owner is no thread of the process.
 func (v *View) isLost(call *kernel.Call) bool {
 	const (
 		futexWait, futexWaitBitset = 0, 9
@@ -80,7 +80,7 @@ func (v *View) isLost(call *kernel.Call) bool {
 	return ok && again == owner
 }
 
-// helperLost reports whether a native thread that Ruby does not know waits for a mutex of no thread. It is asked once a second.
+// helperLost reports whether a native thread unknown to Ruby waits for a mutex of no thread. It asks once a second.
 func (v *View) helperLost(now int64) bool {
 	if v.lost.atNS != 0 && now-v.lost.atNS <= lostAgainNS {
 		return v.lost.found

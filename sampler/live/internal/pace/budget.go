@@ -13,19 +13,19 @@ import (
 const (
 	// burstNS is how long the budget may be saved up: it pays for a costly tick, which then leaves no hole.
 	burstNS = 500_000_000
-	// tuneNS is how often the rates are decided. In between they stand, so that when the next tick comes does not depend on
-	// what the last one saw (docs/reference/states.md#rates-that-fall).
+	// tuneNS is how often the rates are decided. In between they stand, so that when the next tick comes does not
+	// depend on what the last one saw (docs/reference/states.md#rates-that-fall).
 	tuneNS = 100_000_000
 	// holdNS is how long all ticks wait at most while more than a burst is overdrawn.
 	holdNS = 100_000_000
-	// besideTauNS is the time constant of the mean of what takes CPU time beside the ticks, and besideShare the largest part of
-	// the budget that is taken from the ticks for it: a large screen must not end the sampling.
+	// besideTauNS is the time constant of the mean of what takes CPU time beside the ticks, and besideShare the largest
+	// part of the budget that is taken from the ticks for it: a large screen must not end the sampling.
 	besideTauNS = 2e9
 	besideShare = 0.5
 	// leastGive is what of its income is spent while the budget is overdrawn.
 	leastGive = 0.25
-	// rise is by how much a rate may rise each time that the rates are decided: 5 % each 0.1 s doubles it in 1.4 s. steady is how
-	// different a rate must be from the present one, as a ratio, to be taken at all.
+	// rise is by how much a rate may rise each time that the rates are decided: 5 % each 0.1 s doubles it in 1.4 s.
+	// steady is how different a rate must be from the present one, as a ratio, to be taken at all.
 	rise   = 1.05
 	steady = 1.1
 	// jump is how many times the usual cost the ticks of one tuneNS must have, jumpTicks of them at least, to be taken
@@ -34,18 +34,18 @@ const (
 	// costTauNS is the time constant of the mean cost of a tick, which is made over leastTicks to mostTicks of them.
 	costTauNS             = 2e9
 	leastTicks, mostTicks = 8, 256
-	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter a lock tick is never further
-	// than 0.6 s from the next: from 1 s on the time between would be unknown (stream.Reach).
+	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter a lock tick is
+	// never further than 0.6 s from the next: from 1 s on the time between would be unknown (stream.Reach).
 	leastLockHz, leastStackHz = 2.5, 0.2
 	// enoughShare is how much less than the limit the least quality must need before the limit holds again.
 	enoughShare = 0.8
 )
 
-// Budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a Group,
-// since it is for all of ddtop. What it decides depends on what it is told alone.
+// Budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a
+// Group, since it is for all of ddtop. What it decides depends on what it is told alone.
 //
-// Lock ticks and what stack ticks take beyond them have half of the income each, and what one doesn't need the other has. So have
-// the Sources that are awake and those that are idle.
+// Lock ticks and what stack ticks take beyond them have half of the income each, and what one doesn't need the other
+// has. So have the Sources that are awake and those that are idle.
 type Budget struct {
 	// Share is of one CPU; 0: no limit.
 	Share float64
@@ -53,8 +53,8 @@ type Budget struct {
 	tuneAtNS atomic.Int64
 
 	mu sync.Mutex
-	// stackHz and lockHz are the rates asked for of each Source; awake is the number of Sources that tick at them, idle of those
-	// whose clock is slow. exact is the number of either whose ticks are all at the stack rate (exact mode).
+	// stackHz and lockHz are the rates asked for of each Source; awake is the number of Sources that tick at them, idle
+	// of those whose clock is slow. exact is the number of either whose ticks are all at the stack rate (exact mode).
 	stackHz, lockHz    float64
 	awake, idle, exact int
 	stretch            stretch
@@ -73,8 +73,8 @@ type Budget struct {
 	// Records is what the records of thread switches cost.
 	Records RecordLoad
 
-	// mostShare is the share of one CPU that may be taken for the least quality of figures of a window. Zero means that share holds in any
-	// case.
+	// mostShare is the share of one CPU that may be taken for the least quality of figures of a window. Zero means that
+	// share holds in any case.
 	mostShare float64
 	window    time.Duration
 	// needs is the share of one CPU that the least quality takes. extended: that is more than the limit, and is taken.
@@ -85,7 +85,6 @@ type Budget struct {
 // stretch is how many times as long as asked for the intervals are, and those of slow clocks as usual; 1 and more.
 type stretch struct{ stack, lock, idle float64 }
 
-// tickCost is the CPU time of a kind of tick.
 type tickCost struct {
 	// mean is that of the last ones, in ns: of n, while there were fewer than over.
 	mean    float64
@@ -95,7 +94,6 @@ type tickCost struct {
 	of  int
 }
 
-// add takes the cost of a tick.
 func (c *tickCost) add(ns float64) {
 	c.n = min(c.n+1, max(c.over, leastTicks))
 	c.mean += (ns - c.mean) / float64(c.n)
@@ -159,8 +157,8 @@ func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mostShare, b.window = most, window
 }
 
-// leastRates are the rates of lock ticks and of stack ticks that the least quality takes, the mean of the Sources that are awake. They are zero if
-// the limit holds in any case.
+// leastRates are the rates of lock ticks and of stack ticks that the least quality takes, the mean of the Sources that
+// are awake. They are zero if the limit holds in any case.
 func (b *Budget) leastRates() (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
@@ -177,7 +175,8 @@ func (b *Budget) lockRate() float64 {
 	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
-// usual is the share of a CPU that is enough if figures have their least quality with it: half of what was asked for where no CPU is free.
+// usual is the share of a CPU with which figures have their least quality: half of what was asked for if no CPU is
+// free.
 func (b *Budget) usual() float64 {
 	if b.full.is {
 		return b.Share / 2
@@ -185,7 +184,6 @@ func (b *Budget) usual() float64 {
 	return b.Share
 }
 
-// limit is the share of a CPU in force.
 func (b *Budget) limit() float64 {
 	if b.extended {
 		return max(b.usual(), min(b.needs, b.mostShare))
@@ -193,7 +191,7 @@ func (b *Budget) limit() float64 {
 	return b.usual()
 }
 
-// InForce is the share of a CPU that ddtop may take beside the ticks, also where no CPU is free. Zero means that there is no limit.
+// InForce is the share of a CPU that ddtop may take beside the ticks, also where no CPU is free. Zero means no limit.
 func (b *Budget) InForce() float64 {
 	if b.Share == 0 {
 		return 0
@@ -267,8 +265,8 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	if d := now - b.levelAtNS; d > 0 {
 		b.levelNS, b.levelAtNS = min(b.levelNS+income*float64(d), b.most()), now
 	}
-	// Not more is owed than stacks wait for at most: else what the lowest rates overdraw would add up, and be paid for when there
-	// is room again.
+	// Not more is owed than stacks wait for at most: else what the lowest rates overdraw would add up, and be paid for
+	// when there is room again.
 	b.levelNS = max(b.levelNS-float64(ns), -income*1e9/leastStackHz)
 	if now >= b.tuneAtNS.Load() { // and so it was above
 		b.tune(now, ownNS)
@@ -291,7 +289,6 @@ func (b *Budget) income() float64 {
 	return limit - min(b.beside, besideShare*limit)
 }
 
-// tune decides the rates.
 func (b *Budget) tune(now, own int64) {
 	d := float64(now - b.tunedNS)
 	beside := max(float64(own-b.ownNS-(b.ticksNS-b.tunedTicksNS)), 0) / d
@@ -349,7 +346,7 @@ func divide(have, a, b float64) (forA, forB float64) {
 	return have / 2, have / 2
 }
 
-// divideFrom divides as divide does what is left when each has its least. What is not enough for both is divided as they are.
+// divideFrom divides as divide does what is left when each has its least. Too little for both is divided as they are.
 func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	leastA, leastB = min(leastA, a), min(leastB, b)
 	if least := leastA + leastB; least > have {
@@ -359,7 +356,7 @@ func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	return leastA + forA, leastB + forB
 }
 
-// step moves a stretch to where what is wanted takes what there is: up at once, down slowly, and not at all for a little.
+// step fits a stretch to what is wanted and what there is: up at once, down slowly, and not at all for a little.
 func step(now, want, have float64) float64 {
 	to := 1.0
 	if want > have {

@@ -10,13 +10,13 @@ import (
 const (
 	// slowAfterNS is how long nothing may run or wait before the clock slows down.
 	slowAfterNS = 1_000_000_000
-	// firstSlowNS is the same at the start, while nothing has run or waited yet: a tenth of that, because what is idle when
-	// it is looked at first mostly stays so, and a second at the full rate costs as much as half a minute at the slow one.
+	// firstSlowNS is the same at the start, while nothing has run or waited yet: a tenth of that, because what is idle
+	// at first mostly stays so, and a second at the full rate costs as much as half a minute at the slow one.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks that the verdict at the start is made from.
 	firstTicks = 50
-	// slowIntervalNS is the time between ticks then; every second one reads the stacks. slowestIntervalNS is the same when nothing has
-	// run or waited for slowestAfterNS.
+	// slowIntervalNS is the time between ticks then; every second one reads the stacks. slowestIntervalNS is the same
+	// when nothing has run or waited for slowestAfterNS.
 	slowIntervalNS    = 50_000_000
 	slowestIntervalNS = 100_000_000
 	slowestAfterNS    = 10_000_000_000
@@ -32,8 +32,8 @@ const (
 	glanceGapShare   = 0.2
 )
 
-// GlanceGap is the longest time between two samples beside looks, in ns, where one without stacks takes so much CPU time. share is that of a CPU
-// which ddtop may take. Zero means that there is no limit.
+// GlanceGap is the longest time between two samples beside looks, in ns, where one without stacks takes so much CPU
+// time. share is that of a CPU which ddtop may take. Zero means that there is no limit.
 func GlanceGap(sampleNS int64, share float64, slow bool) int64 {
 	switch {
 	case slow:

@@ -5,8 +5,8 @@ import "github.com/ddtop/ddtop/sampler"
 // fullness says whether the machine has no CPU to spare: what ddtop takes then, others lack.
 type fullness struct {
 	is bool
-	// idleNS is the time that the machine's CPUs were idle, all together, when it was looked at; 0: never. dueNS is when to look
-	// again.
+	// idleNS is the time that the machine's CPUs were idle, all together, when it was looked at; 0: never. dueNS is
+	// when to look again.
 	idleNS, atNS, dueNS int64
 	// pressed is the number of processes in whose cgroups CPUs are scarce.
 	pressed int
@@ -18,10 +18,10 @@ type fullness struct {
 const (
 	// lookNS is how often it is looked at.
 	lookNS = 1_000_000_000
-	// scarceIdle and freeIdle are how many CPUs have to be idle: less than the one is scarce, more than the other is free.
+	// scarceIdle and freeIdle are how many CPUs are idle: less than the one is scarce, more than the other free.
 	scarceIdle, freeIdle = 0.25, 0.5
-	// pressed is the share of the time in which a task of the process's cgroup waits for a CPU that is scarce too: a limit, or
-	// a set of CPUs, of its own.
+	// pressed is the share of the time in which a task of the process's cgroup waits for a CPU that is scarce too: a
+	// limit, or a set of CPUs, of its own.
 	pressed = 0.5
 	// fullLooks is how many looks in a row change the verdict.
 	fullLooks = 2
@@ -70,8 +70,8 @@ func (f *fullness) look(now, idleNS int64) {
 	}
 }
 
-// Look takes the pressure of a process, whose last one of is, and looks whether the machine has a CPU to spare where it is time for
-// that.
+// Look takes the pressure of a process, whose last one of is, and looks whether the machine has a CPU to spare where it
+// is time for that.
 func (b *Budget) Look(now int64, idle func() (int64, error), p sampler.Pressure, of *Press) {
 	if b.Share == 0 {
 		return

@@ -3,9 +3,10 @@ package pace
 import "sync"
 
 const (
-	// recordNS is what a record costs ddtop, from the ring to the figures, in ns. Measured with 25,000 a second on a full machine.
+	// recordNS is a record's cost from the ring to the figures, in ns. Measured with 25,000 a second, on a full
+	// machine.
 	recordNS = 5_000
-	// loadSaveNS is for how long time for records is saved up, and loadDebtNS for how long more may be taken than there is, in ns.
+	// loadSaveNS is how much time for records is saved up, and loadDebtNS how much may be overdrawn, in ns.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 
@@ -28,8 +29,8 @@ type OwnLoad struct {
 // Rate is how many records a second it made lately.
 func (o *OwnLoad) Rate() float64 { return o.rate }
 
-// Add takes the records of a process in a span of time that ends now. share is that of a CPU which ddtop may take. Zero means that there is no
-// limit.
+// Add takes the records of a process in a span of time that ends now. share is that of a CPU which ddtop may take. Zero
+// means that there is no limit.
 func (l *RecordLoad) Add(own *OwnLoad, now, spanNS int64, records uint64, share float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// A Meter says what ticks take of the CPU, as the kernel counts it: that of the sampling thread, to which it belongs, and of one that
-// works for it. The CPU time of all of ddtop would not do: the ticks of other Sources are in it.
+// A Meter says what ticks take of the CPU, as the kernel counts it: that of the sampling thread, to which it belongs,
+// and of one that works for it. The CPU time of all of ddtop would not do: the ticks of other Sources are in it.
 type Meter struct {
 	// helper returns the tid of the other thread, 0 when there is none; nil: there never is.
 	helper             func() int

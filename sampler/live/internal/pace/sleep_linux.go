@@ -20,24 +20,25 @@ const (
 	toldSleepNS = 5_000_000
 )
 
-// monitorSlackNS is how much later than asked for Go's monitor thread may wake up, in ns. It asks for 20 µs at a time while a system
-// call goes on, but what it has to notice may take 10 ms and more. With 100 looks a second it woke up 140 times a second, for 0.25 % of a CPU,
-// where it may be 4 ms late, and 35 times, for 0.08 %, where it may be 20 ms late.
+// monitorSlackNS is how much too late Go's monitor thread may wake up, in ns. It asks for 20 µs at a time while a
+// system call goes on, but what it has to notice may take 10 ms and more. With 100 looks a second it woke up 140 times
+// a second, for 0.25 % of a CPU, where it may be 4 ms late, and 35 times, for 0.08 %, where it may be 20 ms late.
 const monitorSlackNS = 10_000_000
 
-// Sleeper sleeps for one goroutine that has a thread of its own. docs/internals/reading.md#what-it-costs has the reasons for its two ways, with
-// figures.
+// Sleeper sleeps for one goroutine that has a thread of its own. docs/internals/reading.md#what-it-costs has the
+// reasons for its two ways, with figures.
 //
-// Go's scheduler is not told of a short one: the thread keeps its processor, and Run adds one for that. A longer one must not keep it:
-// where Go's monitor thread could be slowed down it is an ordinary system call, elsewhere a timer that is a descriptor ends it.
+// Go's scheduler is not told of a short one: the thread keeps its processor, and Run adds one for that. A longer one
+// must not keep it: where Go's monitor thread could be slowed down it is an ordinary system call, elsewhere a timer
+// that is a descriptor ends it.
 type Sleeper struct {
 	told  bool     // Go's scheduler is told of sleeps that are not short
 	timer *os.File // nil: there is none
 	fd    int
 }
 
-// NewSleeper returns a sleeper, after an attempt to slow the monitor thread down; not where timers have to be exact: a thread that the
-// monitor thread starts is as slow.
+// NewSleeper returns a sleeper, after an attempt to slow the monitor thread down; not where timers have to be exact: a
+// thread that the monitor thread starts is as slow.
 func NewSleeper(exactTimers bool) Sleeper {
 	if !exactTimers && slowMonitor() == nil {
 		return Sleeper{told: true}
@@ -45,8 +46,8 @@ func NewSleeper(exactTimers bool) Sleeper {
 	return newUntold()
 }
 
-// newUntold returns a sleeper for a monitor thread that looks every 20 µs; without a timer where the kernel gives none (no
-// descriptors left), which works as well and costs more.
+// newUntold returns a sleeper for a monitor thread that looks every 20 µs; without a timer where the kernel gives none
+// (no descriptors left), which works as well and costs more.
 func newUntold() Sleeper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -97,8 +98,8 @@ func sleepTold(ns int64) {
 	}
 }
 
-// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, with Go's processor. Garbage collection does not wait for it: its signal ends
-// the sleep with EINTR.
+// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, with Go's processor. Garbage collection does not wait for it: its
+// signal ends the sleep with EINTR.
 func sleepShort(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
@@ -110,8 +111,9 @@ func sleepShort(ns int64) {
 	}
 }
 
-// slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. That takes CAP_SYS_NICE, and Linux 4.6. A
-// thread that the monitor thread starts inherits it (prctl(2)): one that needs exact timers has to ask for them (raisePriority).
+// slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. It takes CAP_SYS_NICE and
+// Linux 4.6. A thread that the monitor thread starts inherits it (prctl(2)): one that needs exact timers asks for them
+// (raisePriority).
 func slowMonitor() error {
 	tid, err := monitorThread()
 	if err != nil {
