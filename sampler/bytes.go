@@ -111,7 +111,6 @@ func (d *entries) leftOutFrame() FrameID {
 	return intern(d, &d.frames, d.frameIDs, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
 }
 
-// leftOutStack returns the stack that stands for those left out.
 func (d *entries) leftOutStack() StackID {
 	d.leftOut = intern(d, &d.stacks, d.stackIDs, stackNode{0, d.leftOutFrame(), 1}, true)
 	return d.leftOut

@@ -181,7 +181,6 @@ func placesIn(spec *btf.Spec, set instructionSet) (kernelPlaces, error) {
 	return k, nil
 }
 
-// loadProgram has the kernel check and compile a program.
 func loadProgram(b builder, many bool) (*ebpf.Program, error) {
 	spec := &ebpf.ProgramSpec{Name: "ddtop_exact", Type: ebpf.Kprobe, Instructions: b.program(), License: "Dual MIT/GPL"}
 	switch {

@@ -59,14 +59,12 @@ func newCalls(functions int) *calls {
 	return &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}
 }
 
-// call adds a call of a function.
 func (c *calls) call(at uint64, fn int) {
 	if c.found++; c.found <= maxCalls {
 		c.of[fn] = append(c.of[fn], at)
 	}
 }
 
-// stub adds a stub, and where it can begin.
 func (c *calls) stub(fn int, begins ...uint64) {
 	if c.stubN++; c.stubN > maxStubs {
 		return

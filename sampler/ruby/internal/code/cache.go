@@ -112,7 +112,6 @@ func (c *cache) init() {
 	c.shared = make(map[attach.Address]int32)
 }
 
-// begin starts a Decode.
 func (d *loader) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
@@ -195,7 +194,6 @@ func (d *loader) suspect(q *iseq) {
 	}
 }
 
-// isFresh reports whether the Decode under way has read q itself.
 func (q *iseq) isFresh(d *loader) bool { return q.loaded == d.decode }
 
 func (d *loader) dropISeq(q *iseq) {

@@ -56,7 +56,6 @@ func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 	return pos, true
 }
 
-// cost is the memory an entry takes, roughly, in bytes.
 func (q *iseq) cost() int {
 	n := 512 + len(q.body) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
 	if q.locals != nil {
@@ -167,7 +166,6 @@ func (d *loader) paths(v uint64) (path, abs string, err error) {
 	return path, abs, view.Worst(err, errAbs)
 }
 
-// unchanged compares what was just read again with what the entry was made from.
 func (q *iseq) unchanged(head, body []byte) bool {
 	return bytes.Equal(head, q.head[:]) && bytes.Equal(body, q.body)
 }

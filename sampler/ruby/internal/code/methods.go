@@ -74,7 +74,6 @@ const (
 	kindVariable
 )
 
-// loadMethodEntry reads what is below an environment.
 func (d *loader) loadMethodEntry(v uint64) (*methodEntry, error) {
 	h := &methodEntry{addr: v}
 	flags, err := d.Objects.Flags(v)
@@ -163,7 +162,6 @@ func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 	return label, nil
 }
 
-// unchanged compares what was just read again with what the entry was made from.
 func (h *methodEntry) unchanged(me, def []byte) bool {
 	return bytes.Equal(me, h.me[:]) && bytes.Equal(def, h.def[:])
 }
@@ -177,7 +175,6 @@ func (raw *Stack) holds(ep attach.Address) bool {
 	return ep >= raw.ValuesAt+envBelow && ep-raw.ValuesAt < n && ep-raw.ValuesAt+8 <= n
 }
 
-// envOf are the words around an environment pointer that raw holds.
 func (raw *Stack) envOf(ep attach.Address) env {
 	return envIn(raw.Values[ep-envBelow-raw.ValuesAt:][:envSize])
 }
@@ -222,7 +219,6 @@ type envPlace struct {
 	env
 }
 
-// cost is the memory that it takes, in bytes, roughly.
 func (e *envMethod) cost() int { return keptEntry + len(e.chain)*int(unsafe.Sizeof(envPlace{})) }
 
 func (e *envMethod) unchanged(read []attach.Range) bool {

@@ -66,7 +66,6 @@ func (c *cache) valid(v *validity) bool {
 	return false
 }
 
-// collected is how many collections the target has made.
 func (c *cache) collected() collections { return collections(c.gc.Count) }
 
 // old reports whether an entry has survived so many collections that only a major one can take it away.

@@ -101,7 +101,6 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// same reports whether what was read is still the task.
 func (t *task) same(r *reading) bool {
 	switch {
 	case t.work.Kind != r.kind:

@@ -10,12 +10,12 @@ import (
 // traced is what a thread's trace serves, where nothing else says what it works on.
 type traced struct {
 	task *task
-	// ec is the execution context of the last call of Look, at lookedNS.
+	// ec is the execution context of the last search, at lookedNS.
 	ec       attach.Address
 	lookedNS int64
 }
 
-// Traced makes what a thread's trace serves what it works on, if the last call of Look found neither a request nor a
+// Traced makes what a thread's trace serves what it works on, if the last search found neither a request nor a
 // job. kind and resource are as a tracer says them. root is the number of the trace's local root, or zero.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
