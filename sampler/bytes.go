@@ -42,9 +42,6 @@ func (r *Room) NewDictionary() *Dictionary {
 	return d
 }
 
-// bytesHeld is the memory that the Dictionaries take of the room, in bytes.
-func (r *Room) bytesHeld() int64 { return r.held.Load() }
-
 // takes notes that the entries take n bytes more, or less.
 func (d *entries) takes(n int64) {
 	d.bytes += n

@@ -21,8 +21,9 @@ const (
 type iseq struct {
 	validity
 	addr attach.Address
-	// at is the address of the body. validity.read is rb_iseq_t and the beginning of the body. That alone proves nothing:
-	// in a program that makes and drops code in a steady rhythm, another piece gets the same place and addresses.
+	// at is the address of the body. validity.read is rb_iseq_t and the beginning of the body. That alone proves
+	// nothing: in a program that makes and drops code in a steady rhythm, another piece gets the same place and
+	// addresses.
 	at attach.Address
 
 	encoded   uint64 // address of the first instruction

@@ -38,14 +38,8 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 	}
 }
 
-// Served is what a tracer's resource says that a trace serves: "GET /orders/:id", "OrdersController#index", the class
-// of a job; "" where it may be something else.
-func Served(kind sampler.WorkKind, resource string) string {
-	method, rest, _ := served(kind, resource)
-	return join(method, rest)
-}
-
-// served is Served in two parts. guessed: the second is the pattern of a path.
+// served returns what a tracer's resource says that a trace serves: "GET" and "/orders/:id", "OrdersController#index",
+// the class of a job. It returns nothing if it may be something else. guessed: rest is the pattern of a path.
 func served(kind sampler.WorkKind, resource string) (method, rest string, guessed bool) {
 	if kind == sampler.WorkJob {
 		if codeName(resource, ":#._") {
