@@ -78,7 +78,6 @@ func checksum(b, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:blockHeader-4], castagnoli), castagnoli, data)
 }
 
-// appendFileHeader appends the file's header to b.
 func appendFileHeader(b []byte) []byte {
 	b = append(b, fileMagic...)
 	b = binary.LittleEndian.AppendUint32(b, Version)

@@ -217,7 +217,6 @@ func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	return c
 }
 
-// noChanges notes that a sample has no changes.
 func (st *changesState) noChanges() {
 	if st.toNS != 0 {
 		st.forget()
@@ -291,7 +290,6 @@ func (w *wire) change(x *sampler.Change, scale int64) {
 	st.move(t, place, state)
 }
 
-// doing carries what a thread does.
 func (w *wire) doing(next sampler.Doing) (d sampler.Doing) {
 	v := w.uint(uint64(next.Kind)<<2 | bit(next.Left, 2) | bit(next.Region, 1))
 	d.Region, d.Left = v&1 != 0, v&2 != 0
@@ -306,7 +304,6 @@ func (w *wire) doing(next sampler.Doing) (d sampler.Doing) {
 	return d
 }
 
-// gvlState is a state that was carried.
 func (w *wire) gvlState(v uint64) sampler.GVLState {
 	if v > uint64(sampler.GVLHeld) {
 		w.c.fail("a state that threads do not have")

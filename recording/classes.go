@@ -120,7 +120,6 @@ func (w *wire) allocClasses(a *sampler.AllocClasses) *sampler.AllocClasses {
 	return a
 }
 
-// index finds the place of each class by its name.
 func (st *classState) index() {
 	if st.byName == nil {
 		st.byName = make(map[string]int)

@@ -33,7 +33,6 @@ func (e *encoder) ids() blockIDs {
 	return blockIDs{e.stacks.list, e.peers.list, e.works.list, e.statements.list, e.exceptions.list, e.named}
 }
 
-// full reports whether one of the lists is so long that a block should end.
 func (b *blockIDs) full() bool {
 	return len(b.stacks) > maxStacks/enough || len(b.peers) > maxPeers/enough || len(b.threads) >= maxBlockThreads/enough ||
 		len(b.works) > maxWorks/enough || len(b.statements) > maxTold/enough || len(b.exceptions) > maxTold/enough
@@ -47,7 +46,6 @@ func newEncoder(local bool) *encoder {
 	return e
 }
 
-// begin starts a block that is written to bufs.
 func (e *encoder) begin(bufs streams) {
 	e.reset()
 	e.out, e.samples, e.listed, e.firstNS = bufs.empty(), 0, 0, 0
@@ -62,7 +60,6 @@ func (e *encoder) begin(bufs streams) {
 	}
 }
 
-// full reports whether a sample belongs into a new block.
 func (e *encoder) full(s *sampler.Sample) bool {
 	if e.samples == 0 {
 		return false

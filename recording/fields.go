@@ -7,7 +7,6 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fields carries a sample.
 func (w *wire) fields(s *sampler.Sample, flags uint64) {
 	flags = w.uint(flags)
 	p := &w.sample

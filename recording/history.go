@@ -121,7 +121,6 @@ func (h *History) packed(fresh streams) packed {
 	return packed{append(make([]byte, 0, len(data)), data...), raw}
 }
 
-// replace puts the compressed data in place of the streams.
 func (h *History) replace(b *memoryBlock, p packed) {
 	before := b.size()
 	b.data, b.fresh = p.data, streams{}
@@ -185,7 +184,6 @@ func (h *History) inRange(t0, t1 int64, j joint, fn func(*sampler.Sample)) error
 	return nil
 }
 
-// decode points a decoder at a block.
 func (h *History) decode(d *decoder, v blockCopy) error {
 	if v.header.flags&flagCompressed == 0 {
 		d.openStreams(v.fresh, v.header.samples)

@@ -29,7 +29,7 @@ type scanner struct {
 	progress func(done, size int64)
 }
 
-// at notes that everything before pos has been gone through. The error is that of ctx.
+// at notes that everything before pos has been gone through. Its error is ctx's.
 func (s *scanner) at(pos int64) error {
 	if s.progress != nil {
 		s.progress(pos, s.size)
@@ -91,7 +91,6 @@ func (r *Reader) index(ctx context.Context, size int64, progress func(done, size
 	return nil
 }
 
-// lost notes that the bytes from pos to next can't be read.
 func (s *scanner) lost(pos, next int64) {
 	d := s.r.damage
 	if d == nil {

@@ -45,7 +45,6 @@ func (w *Writer) Note(n sampler.Note) error {
 // Notes lists the notes in the order of their time.
 func (r *Reader) Notes() []sampler.Note { return slices.Clone(r.notes) }
 
-// takeNote keeps a note of the file.
 func (r *Reader) takeNote(n sampler.Note) {
 	if len(r.notes) >= maxNotes || len(n.Text) > maxNoteText {
 		return

@@ -152,7 +152,6 @@ func (b *tableBuilder) threads(set map[sampler.ThreadID]struct{}, str func(strin
 	}
 }
 
-// str returns a string's number in the block.
 func (b *tableBuilder) str(s string) uint64 {
 	n, ok := b.strings[s]
 	if !ok {
@@ -371,7 +370,6 @@ func readStrings(c *cursor) []string {
 	return texts
 }
 
-// readFrames reads the table of frames.
 func (w *wire) readFrames(dict *sampler.Dictionary, texts []string) []sampler.FrameID {
 	var frames []sampler.FrameID
 	c, used := &w.c, 0

@@ -67,7 +67,6 @@ func (c *cursor) count(limit, least int) int {
 	return int(v)
 }
 
-// below reads an index of a list of n elements.
 func (c *cursor) below(n int) int {
 	v := c.uint()
 	if c.err == nil && v >= uint64(n) {
@@ -90,5 +89,4 @@ func (c *cursor) text() string {
 	return s
 }
 
-// more reports whether anything is left.
 func (c *cursor) more() bool { return c.err == nil && c.pos < len(c.b) }

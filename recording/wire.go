@@ -57,7 +57,6 @@ func (x *ids[ID]) begin() {
 	clear(x.numbers)
 }
 
-// carry carries an ID.
 func (x *ids[ID]) carry(w *wire, id ID) ID {
 	if w.reading {
 		n := w.c.uint32()
@@ -83,7 +82,6 @@ func (x *ids[ID]) carry(w *wire, id ID) ID {
 	return id
 }
 
-// err is the first error of reading.
 func (w *wire) err() error {
 	switch {
 	case w.c.err != nil:

@@ -192,7 +192,6 @@ func (w *Writer) failed() error {
 	return w.err
 }
 
-// fail notes why nothing more can be written.
 func (w *Writer) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,7 +208,7 @@ func (w *Writer) seal() error {
 	if e.samples == 0 {
 		return nil
 	}
-	// No other goroutine hands blocks over, so there will be room where there is now.
+	// No other goroutine adds blocks, so there will be room if there is now.
 	if w.live && len(w.jobs) >= queuedBlocks {
 		w.lost += uint64(e.samples)
 		e.begin(e.out)
@@ -233,7 +232,6 @@ func (w *Writer) seal() error {
 	return nil
 }
 
-// run writes blocks until the channel is closed.
 func (w *Writer) run(out io.Writer, tables *tableBuilder, comp *zstd.Encoder) {
 	var data, block []byte
 	raw := 0
@@ -295,7 +293,6 @@ var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
 })
 
-// newDecompressor makes a decoder for whole blocks.
 func newDecompressor() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(maxBlockData), zstd.WithDecodeAllCapLimit(true))
 }

@@ -42,9 +42,6 @@ func (r *Room) NewDictionary() *Dictionary {
 	return d
 }
 
-// bytesHeld is the memory that the Dictionaries take of the room, in bytes.
-func (r *Room) bytesHeld() int64 { return r.held.Load() }
-
 // takes notes that the entries take n bytes more, or less.
 func (d *entries) takes(n int64) {
 	d.bytes += n
@@ -116,7 +113,6 @@ func (d *entries) leftOutFrame() FrameID {
 	return intern(d, &d.frames, d.frameIDs, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
 }
 
-// leftOutStack returns the stack that stands for those left out.
 func (d *entries) leftOutStack() StackID {
 	d.leftOut = intern(d, &d.stacks, d.stackIDs, stackNode{0, d.leftOutFrame(), 1}, true)
 	return d.leftOut

@@ -46,14 +46,14 @@ func TestRoom(t *testing.T) {
 	if last := all[n-1].Bytes(); last < limit/n-page {
 		t.Errorf("the last one has %d KB", last>>10)
 	}
-	if room.bytesHeld() == 0 {
+	if room.held.Load() == 0 {
 		t.Error("nothing is held")
 	}
 	runtime.KeepAlive(all)
 	all = nil
-	for deadline := time.Now().Add(time.Minute); room.bytesHeld() != 0; runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); room.held.Load() != 0; runtime.Gosched() {
 		if runtime.GC(); time.Now().After(deadline) {
-			t.Fatalf("%d bytes did not come back", room.bytesHeld())
+			t.Fatalf("%d bytes did not come back", room.held.Load())
 		}
 	}
 }
@@ -67,11 +67,11 @@ func TestRoomEvicts(t *testing.T) {
 	for i := range 1000 {
 		d.InternStack(0, d.InternFrame(Frame{Label: strings.Repeat("x", 2000), Line: int32(i)}))
 	}
-	full := room.bytesHeld()
+	full := room.held.Load()
 	for ; s.TimeNS < 300e9; s.TimeNS += 31e9 {
 		k.Feed(s, false)
 	}
-	if full < 1<<20 || room.bytesHeld() > full/4 {
-		t.Errorf("%d KB were held, %d KB still are", full>>10, room.bytesHeld()>>10)
+	if full < 1<<20 || room.held.Load() > full/4 {
+		t.Errorf("%d KB were held, %d KB still are", full>>10, room.held.Load()>>10)
 	}
 }

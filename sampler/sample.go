@@ -44,8 +44,8 @@ type ThreadBits uint16
 const (
 	// BitQueued: the thread's own node is linked into its ractor's queue for the GVL.
 	BitQueued ThreadBits = 1 << iota
-	// BitLinked: the thread is proven to run. 3.3 and later: its running_threads node is linked. Before 3.3, where
-	// there is no such node: the owner field named it at the start or at the end of the read.
+	// BitLinked: the thread is proven to run. From 3.3 on its running_threads node is linked. Before 3.3 there is no
+	// such node: the owner field named it at the start or at the end of the read.
 	BitLinked
 	// BitBlockingRegion: rb_thread_t.blocking_region_buffer is set: from the start of a region without the GVL until
 	// the GVL is held again, so also while queueing for it afterwards.
@@ -126,8 +126,9 @@ type Kernel struct {
 	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS. It is zero if
 	// not known. While it stays the same the thread has not moved.
 	Turns int64
-	// Syscall is the name of the system call the native thread sleeps in; SyscallRunning when it is runnable or on a
-	// CPU; SyscallNone when it sleeps outside a system call (a page fault, say); "" when unknown.
+	// Syscall is the name of the system call that the native thread sleeps in. It is SyscallRunning if the thread is
+	// runnable or on a CPU, and SyscallNone if it sleeps outside a system call (a page fault, say). It is empty if not
+	// known.
 	Syscall string
 	// FD is the descriptor it waits for, or the first of several. It is -1 if there is none.
 	FD int32
@@ -135,7 +136,7 @@ type Kernel struct {
 	FDs int32
 	// Peer describes what FD leads to.
 	Peer PeerID
-	// Child is the pid that wait4 or waitid waits for; -1 any; 0 none.
+	// Child is the pid that wait4 or waitid waits for. It is -1 for any child, and zero for none.
 	Child int32
 	// Listens is set if the thread waits on the TCP connection FD, but not for an answer: data came long after this
 	// end last sent some, or this end never sent any. It is checked at most once per second.
@@ -169,9 +170,8 @@ const (
 type StackQuality uint8
 
 const (
-	// StackFresh: the stack was read in this sample, or it is that of a thread that waits and was looked at less than
-	// 50 ms ago (a stack tick of a live process of more than 32 threads looks at such threads in turn). Without it
-	// Stack is the last one known.
+	// StackFresh: the stack was read in this sample. Or the thread waits and was read less than 50 ms ago: a stack tick
+	// of a live process of more than 32 threads reads such threads in turn. Without it Stack is the last one known.
 	StackFresh StackQuality = 1 << iota
 	// StackPartial: the frames changed while they were read; only the outer part that two copies agree on is kept.
 	StackPartial
@@ -188,7 +188,8 @@ const (
 type Thread struct {
 	ID     ThreadID
 	Ractor RactorID
-	// TID is the native thread's id in ddtop's own PID namespace; 0: none (not started, or unmounted).
+	// TID is the native thread's id in ddtop's own PID namespace. It is zero if there is none (not started, or
+	// unmounted).
 	TID     int32
 	Status  Status
 	Bits    ThreadBits
@@ -248,9 +249,8 @@ type GC struct {
 	// Allocated is the number of objects allocated since the process started, exact at this instant on every release.
 	// From 3.4 on objects moved by compaction count too (GCDetail.Moved).
 	Allocated uint64
-	// Pair is what was allocated just before the GVL owner's stack was read. It is the zero value where that can't be
-	// told (no owner, several ractors running at once, ZJIT of 4.1) and where none was taken, as in most samples above
-	// 2.5 kHz.
+	// Pair is what was allocated just before the GVL owner's stack was read. It is the zero value if that cannot be
+	// told (no owner, several running ractors, ZJIT of 4.1), or if none was taken, as in most samples above 2.5 kHz.
 	Pair AllocPair
 }
 
@@ -300,9 +300,9 @@ const (
 // String is the word used in JSON: none, cgroup, machine.
 func (s PressureSource) String() string { return wordOf(s, "none", "none", "cgroup", "machine") }
 
-// Pressure holds the kernel's pressure stall information in ns (Documentation/accounting/psi.rst), totals that only
-// grow: how long some, and how long all, of the tasks that are not idle stood still for lack of a CPU, of memory
-// (reclaiming it, reading back what was thrown out) or of I/O. When Source changes they begin again.
+// Pressure holds the kernel's pressure stall information (Documentation/accounting/psi.rst), in ns. The totals only
+// grow. They are how long some, and how long all, of the busy tasks stood still because they lacked a CPU, memory
+// (reclaiming it, reading it back) or I/O. When Source changes they begin again.
 type Pressure struct {
 	Source                     PressureSource
 	CPUSomeNS                  int64
@@ -331,15 +331,15 @@ type Reads struct {
 	Ticks, StackTicks uint64
 	// Late counts the ticks skipped because the clock ran behind.
 	Late uint64
-	// Torn counts reads whose two copies disagreed and were retried or cut; Retried the retries; Partial the stacks
-	// kept in part; Failed the reads that gave nothing.
+	// Torn counts reads whose two copies disagreed, Retried the retries, Partial the stacks kept in part, Failed the
+	// reads that gave nothing.
 	Torn, Retried, Partial, Failed uint64
 	// Uncertain counts stacks whose innermost frame can't be trusted; Truncated those cut at the depth limit.
 	Uncertain, Truncated uint64
 	// Calls is the number of process_vm_readv calls.
 	Calls uint64
-	// Pauses counts the stack ticks for which the target was stopped (ptrace); PausesCut those of them that did not
-	// happen at one instant, because a thread could not be stopped or the time was up before all was read.
+	// Pauses counts the stack ticks for which the target was stopped (ptrace). PausesCut counts those that were not at
+	// one instant, because a thread could not be stopped or the time was up.
 	Pauses, PausesCut uint64
 	// PausedNS is the sum of their PauseNS.
 	PausedNS uint64
@@ -374,10 +374,10 @@ type Sample struct {
 	// Classes is the last estimate of what has been allocated by class since the attach. It is nil if there is none,
 	// or in a recording without them. It is shared and must not be changed.
 	Classes *AllocClasses
-	// Fibers is the last call of Look at the known fibers that wait. It is nil if there was none, or in a recording
-	// without them. It is shared and must not be changed. Its times are not those of this sample.
+	// Fibers is the last round over the known fibers that wait. It is nil if there was none, or in a recording without
+	// them. It is shared and must not be changed. Its times are not the times of this sample.
 	Fibers *Fibers
-	// Changes are those of the GVL since the sample before, in exact mode.
+	// Changes are the changes of the GVL since the sample before, in exact mode.
 	Changes Changes
 }
 

@@ -43,7 +43,7 @@ type Process struct {
 	CommandLine []string
 	User        string
 	Host        string
-	// RubyVersion is "3.4.11"; RubyDescription what ruby -v says; JIT "yjit", "zjit", "rjit", "mjit" or "".
+	// RubyVersion is like "3.4.11", RubyDescription what ruby -v says, JIT "yjit", "zjit", "rjit", "mjit" or "".
 	RubyVersion, RubyDescription, JIT string
 	Era                               Era
 	// Machine is the target's ELF machine: "x86_64" or "aarch64".
@@ -65,7 +65,7 @@ type Process struct {
 	// Sample's TimeNS into wall-clock time.
 	AttachedAt time.Time
 	AttachedNS int64
-	// PriorityNote says what priority the sampling thread got, where it is not what it asked for; "" otherwise.
+	// PriorityNote says what priority the sampling thread got, if it is not the wanted one.
 	PriorityNote string
 }
 
@@ -108,8 +108,8 @@ type Source interface {
 	// Dictionary is what the IDs of the samples point into. It grows while Run runs.
 	Dictionary() *Dictionary
 	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, ErrEnded when the target or the
-	// recording ends, ErrGaveWay when another process gets the place, and an error with the reason when nothing can be
-	// read any more. emit must not keep the Sample (see Sample.Clone) and should return within a fraction of a tick.
+	// recording ends, ErrGaveWay when another process gets the place, and another error when nothing can be read. emit
+	// must not keep the Sample (see Sample.Clone) and should return within a fraction of a tick.
 	Run(ctx context.Context, emit func(*Sample)) error
 	// End says how the target ended; ok is false while it lives.
 	End() (end End, ok bool)

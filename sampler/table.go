@@ -32,7 +32,6 @@ func (t *table[T]) at(id uint32) *T {
 	return &t.pages[i].entries[id%pageSize]
 }
 
-// pageBytes is the memory of a page.
 func (t *table[T]) pageBytes() int64 { return int64(unsafe.Sizeof(page[T]{})) }
 
 // next is the memory that the next entry takes beside itself: a page, where it is the first of one.
@@ -43,7 +42,7 @@ func (t *table[T]) next() int64 {
 	return 0
 }
 
-// add makes an entry, in use now, and returns its ID, 0 when no ID is left, and the memory that it took as next says.
+// add makes an entry, in use now. It returns its ID, zero if none is left, and the memory that it took as next says.
 func (t *table[T]) add(v T, now Generation) (id uint32, bytes int64) {
 	if t.last >= maxTableID {
 		return 0, 0
@@ -61,7 +60,6 @@ func (t *table[T]) add(v T, now Generation) (id uint32, bytes int64) {
 	return t.last, bytes
 }
 
-// use notes that an entry is in use now.
 func (t *table[T]) use(id uint32, now Generation) {
 	if i := id / pageSize; int(i) < len(t.pages) && t.pages[i] != nil {
 		if u := &t.pages[i].used[id%pageSize]; *u != 0 && *u < now {

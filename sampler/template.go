@@ -3,8 +3,9 @@ package sampler
 import "strings"
 
 const (
-	// viewsFolder is where the templates of a Rails application or engine lie, viewsInName the same in the name of the
-	// method that Rails makes of one: ActionView::Base#_app_views_orders__row_html_erb___1844674407370955161_23420.
+	// viewsFolder is the folder of the templates of a Rails application or engine. viewsInName is the same in the
+	// method's name that Rails makes of one:
+	// ActionView::Base#_app_views_orders__row_html_erb___1844674407370955161_23420.
 	viewsFolder = "app/views/"
 	viewsInName = "_app_views_"
 )

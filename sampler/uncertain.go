@@ -14,10 +14,10 @@ func (f *Frame) Mark() string {
 	return ""
 }
 
-// Marked returns the frame for file formats that have no place for Uncertain. If the frame cannot be trusted, its
-// names end with UncertainMark, so that its weight is never added to that of a method that it may not be. If the line
-// cannot be trusted, it is 0, which these formats read as none. A negative line also becomes 0: eval takes any number,
-// but callgrind reads -4 as "four lines up".
+// Marked returns the frame for file formats that have no place for Uncertain. The names of a frame that cannot be
+// trusted end with UncertainMark, so that its weight is not added to another method's. A line that cannot be trusted is
+// 0, which these formats read as none. A negative line also becomes 0: eval takes any number, but callgrind reads -4 as
+// "four lines up".
 func (f Frame) Marked() Frame {
 	f.Label, f.Name = f.Label+f.Mark(), f.Name+f.Mark()
 	if f.Uncertain {

@@ -8,7 +8,7 @@ type WorkID uint32
 // TextID names a text in a Dictionary; 0 means "none".
 type TextID uint32
 
-// WorkKind says what kind of work a thread does for somebody.
+// WorkKind is the kind of work of a thread.
 type WorkKind uint8
 
 // The kinds of Work.
@@ -24,8 +24,8 @@ func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", 
 // WorkNumber tells one request or job from another while the Dictionary lives. It is given once, from 1 on.
 type WorkNumber uint64
 
-// Work is one request or job, as far as it is known at an instant. When more becomes known of it (its route, after the
-// first frames), another Work of the same Number takes its place.
+// Work is what is known of one request or job at an instant. When more is known (its route, after the first frames),
+// another Work of the same Number takes its place.
 type Work struct {
 	Number WorkNumber
 	Kind   WorkKind
@@ -36,14 +36,14 @@ type Work struct {
 	// between the two. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the thread was
 	// first read.
 	SinceNS, BeforeNS int64
-	// QueuedNS is how long it had waited before it came to the thread, in ns, by what a load balancer or its queue has
-	// written into it (X-Request-Start, a job's enqueued_at). It is zero if not known.
+	// QueuedNS is how long it had waited before it came to the thread, in ns, by a time that a load balancer or its
+	// queue has written into it (X-Request-Start, a job's enqueued_at). It is zero if not known.
 	QueuedNS int64
 	// Values are its path with ids and query, or its arguments: read only where values are asked for, else "".
 	Values string
 }
 
-// Serving is for whom and for what a thread works at an instant. The zero value: for nobody, or it could not be told.
+// Serving is what a thread works for at an instant. The zero value means nothing, or not known.
 type Serving struct {
 	Work WorkID
 	// Statement is what it asks a database or another service at this instant, without literals: "SELECT … WHERE id =
@@ -81,9 +81,9 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, d.textIDs, text{CutName(s)})
 }
 
-// Each request is another one: in the end they would take the room of frames and stacks. Where half of a Dictionary's
-// memory is taken, those in use no more are evicted each time that new ones, texts included, have taken a part, 1 of
-// toldPart. Where others share the memory and have half of it, both are of 1 of toldShare.
+// Each request is another one: in the end they would take the room of frames and stacks. Once half of a Dictionary's
+// memory is taken, unused ones are evicted each time that new ones, with texts, have taken 1 of toldPart of it. If
+// others share the memory and have half of it, both limits are of 1 of toldShare.
 const (
 	toldPart  = 6
 	toldShare = 8
@@ -99,7 +99,7 @@ func internTold[T entry, ID ~uint32](d *entries, t *table[T], ids map[T]ID, v T)
 	}
 	if d.told += d.bytes - before; d.told >= limit/toldPart && d.bytes > limit/2 {
 		d.told = 0
-		// The generation that ends stays: its samples are still on their way to whoever reads them.
+		// The generation that ends stays: its samples are still on their way to their receivers.
 		ends := Generation(d.generation.Add(1)) - 1
 		d.takes(-d.evictTold(ends))
 	}

@@ -154,7 +154,6 @@ func (c *Collector) take(n int, untilNS int64, tell bool) {
 	c.doneNS = untilNS
 }
 
-// lifeOf is the thread of a change.
 func (c *Collector) lifeOf(x *Change) *life {
 	l := c.lives[x.Life]
 	if l == nil {
@@ -170,7 +169,6 @@ func (c *Collector) lifeOf(x *Change) *life {
 	return l
 }
 
-// apply brings a thread into the state of a change.
 func (c *Collector) apply(l *life, x *Change) {
 	if x.State != l.state && (x.State != sampler.GVLChosen || l.state != sampler.GVLQueued) {
 		l.sinceNS = x.AtNS

@@ -6,7 +6,7 @@ import "github.com/ddtop/ddtop/sampler"
 // sampling reads it reads within some time, of which it tells the middle.
 const SlackNS = 1_000_000
 
-// staleNS is the time after a thread's end in which sampling may mistake the next thread, which has its memory, for it,
+// staleNS is the time in which sampling may mistake the next thread, which has its memory, for a thread that has ended,
 // in ns.
 const staleNS = 1_000_000_000
 

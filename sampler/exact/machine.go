@@ -61,7 +61,6 @@ type thread struct {
 	doubtful     bool
 }
 
-// waits reports whether a thread in a state waits for the GVL.
 func waits(g sampler.GVLState) bool { return g == sampler.GVLQueued || g == sampler.GVLChosen }
 
 // NewMachine returns a Machine that knows of no thread yet. It calls changed with each change, in order of time. The
@@ -231,7 +230,6 @@ func (m *Machine) others(r *Record, now int64) {
 	}
 }
 
-// move brings a thread into a state.
 func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 	switch {
 	case t.state == to && to == sampler.GVLHeld && r.Stack != 0:
@@ -273,7 +271,6 @@ func (m *Machine) leave(t *thread, now int64) (noCPU int64, doubtful bool) {
 	return noCPU, doubtful
 }
 
-// end forgets a thread.
 func (m *Machine) end(t *thread, now int64) {
 	noCPU, doubtful := m.leave(t, now)
 	if t.state != sampler.GVLGone {

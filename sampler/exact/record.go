@@ -38,7 +38,6 @@ type Record struct {
 	Stack, Resumes sampler.StackID
 }
 
-// state is what a record says of its own thread.
 func (r *Record) state() sampler.GVLState {
 	switch {
 	case r.Thread == 0:

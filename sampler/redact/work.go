@@ -101,7 +101,6 @@ func sqlStatement(s string) bool {
 	return sqlVerb.MatchString(strings.ToUpper(verb))
 }
 
-// withoutMessage returns an exception's class without its message.
 func withoutMessage(s string) string {
 	class, _, _ := strings.Cut(s, ": ")
 	if strings.ContainsAny(class, " \t\r\n'\"") {

@@ -28,7 +28,6 @@ type stackArea struct {
 	inner, outer  int
 }
 
-// size is the number of frames.
 func (a *stackArea) size() int { return a.inner + a.outer }
 
 // at is the address of frame i, counted from the innermost one outward.
@@ -68,7 +67,6 @@ func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 // nothing has changed between them, and nothing is to be dropped.
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
-// differ compares the first copy of the frames with another one.
 func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
 	n, fs := a.size(), r.o.Code.FrameSize
 	low, end, cfp, ok := r.window(c.ec[:])

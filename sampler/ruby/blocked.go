@@ -234,7 +234,6 @@ func (r *target) payload(value uint64) attach.Address {
 	return r.o.Objects.Data(attach.Address(value), header[:])
 }
 
-// threadOf finds the thread whose Thread object is value.
 func (r *threadList) threadOf(value uint64) *thread {
 	for _, t := range r.order {
 		if t.self == value {

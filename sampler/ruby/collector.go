@@ -78,7 +78,6 @@ func newGCReader(vm *VM, objspace attach.Address, objects *heap.Objects, now fun
 		ZJITFrames: vm.ZJITFrames, Objects: objects, Now: now, Reads: reads})
 }
 
-// listRactors tells the collector's reader where the ractors are.
 func (r *collector) listRactors() {
 	if r.gc == nil {
 		return
@@ -90,7 +89,6 @@ func (r *collector) listRactors() {
 	r.gc.SetRactors(list)
 }
 
-// readGCDetail gives the sample the details of the collector.
 func (r *collector) readGCDetail(s *sampler.Sample) {
 	s.GCDetail = sampler.GCDetail{}
 	if r.gc != nil && !r.gc.ReadDetail(s) {
@@ -98,7 +96,6 @@ func (r *collector) readGCDetail(s *sampler.Sample) {
 	}
 }
 
-// pair charges the difference of the counters to the owner.
 func (r *collector) pair(depth sampler.Depth, s *sampler.Sample) {
 	s.GC.Pair = sampler.AllocPair{}
 	if r.gc == nil {

@@ -25,7 +25,6 @@ type sampleMaker struct {
 // forget drops what is known of the last Sample: the threads were listed again.
 func (r *sampleMaker) forget() { r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true }
 
-// fill makes the Sample from what was read.
 func (r *sampleMaker) fill(depth sampler.Depth, s *sampler.Sample) {
 	s.Depth = depth
 	s.Ractors = s.Ractors[:0]
@@ -110,7 +109,6 @@ func (r *sampleMaker) fillRead(s *sampler.Sample) {
 	}
 }
 
-// noteFresh notes whose stacks this tick has called fresh.
 func (r *sampleMaker) noteFresh(depth sampler.Depth) {
 	r.fresh, r.allFresh = r.fresh[:0], depth == sampler.StackTick
 	if r.allFresh {

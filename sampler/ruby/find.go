@@ -63,7 +63,6 @@ func verifyThreads(vm *VM, module *attach.Module, pid int) error {
 	return last
 }
 
-// flawIn says what is wrong with a sample of all threads.
 func flawIn(s *sampler.Sample, dec *code.Decoder) error {
 	main, named := false, false
 	for i := range s.Threads {

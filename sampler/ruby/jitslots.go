@@ -170,7 +170,6 @@ func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, inne
 	return v, true
 }
 
-// sameCode reports whether two JIT frames are of the same iseq.
 func (r *stackReader) sameCode(a, b attach.Address) bool {
 	off := attach.Address(jitFrameISeq)
 	var one, two [8]byte

@@ -47,7 +47,6 @@ func (p purpose) String() string {
 
 func (p *plan) reset() { p.ranges, p.parts, p.needed = p.ranges[:0], p.parts[:0], 0 }
 
-// begin begins a part.
 func (p *plan) begin(what purpose, t *thread) {
 	p.parts = append(p.parts, part{what, t, len(p.ranges)})
 }
@@ -56,7 +55,6 @@ func (p *plan) add(addr attach.Address, buf []byte) {
 	p.ranges = append(p.ranges, attach.Range{Addr: addr, Buf: buf})
 }
 
-// failed reports whether one of the ranges [from, to) could not be read.
 func (p *plan) failed(from, to int) bool {
 	for i := range p.ranges[from:to] {
 		if p.ranges[from+i].Failed {
@@ -90,7 +88,6 @@ func (p *plan) String() string {
 	return b.String()
 }
 
-// readPlan makes the call.
 func (r *target) readPlan(p *plan) error {
 	calls, err := r.mem.ReadBatch(p.ranges)
 	r.reads.Calls += uint64(calls)

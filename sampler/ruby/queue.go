@@ -5,13 +5,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The queue for a GVL is a list: a thread that wants the lock is put behind the last one, and the first one gets it. A
-// selective tick so needs not read those in between: while the ends are linked to the members known, the others stand
-// where they stood. Rarely somebody leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that
-// is free for a moment) or is put in front (head). Where the members that a tick reads don't confirm the queue, or it
-// has not as many as the scheduler says (3.3 and later), it is marked torn, as one that changed while it was read, and
-// the next tick reads it whole. Stack ticks read the members in turn, so an error could stand for maxStackAgeNS at
-// most.
+// The queue for a GVL is a list. A thread that wants the lock goes behind the last one, and the first one gets it. So a
+// selective tick need not read the threads in between: while the ends are linked to known members, the others stay in
+// place. A thread rarely leaves from the middle (up to 3.2 a waiter whose timer ran out can take a lock that is free
+// for a moment), or goes in front (head). If the members that a tick reads do not confirm the queue, or the scheduler
+// gives another number (3.3 and later), the queue is marked torn. The next tick reads it whole. Stack ticks read the
+// members in turn, so an error can last for maxStackAgeNS at most.
 
 const (
 	// queueLead is how many threads at the front of the queue every tick reads, because they run next.
@@ -34,7 +33,7 @@ const (
 
 // queue is a ractor's queue for the GVL.
 type queue struct {
-	// members are those of the last tick, in order; known: they are all of it.
+	// members are the threads of the last tick, in order. known: they are all of them.
 	members []*thread
 	known   bool
 	// next is the one that a tick is working out, from its front (lead) and its tail, which is noted from the end.
@@ -71,7 +70,7 @@ func (r *gvlReader) queueNode(t *thread) attach.Address {
 	return t.addr + attach.Address(r.o.ThReadyNode)
 }
 
-// threadOfNode finds the thread of a node in a queue. It is nil if it is none of ours.
+// threadOfNode returns the thread of a node in a queue. It is nil if it is not a followed one.
 func (r *threadList) threadOfNode(node attach.Address) *thread {
 	return r.threads[node-attach.Address(r.o.ThReadyNode)]
 }
@@ -97,7 +96,6 @@ func (r *gvlReader) walkQueue(rc *ractor) {
 	r.setQueue(rc, q.next, known)
 }
 
-// setQueue makes next the queue.
 func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 	q := &rc.queue
 	for _, t := range next {
@@ -115,8 +113,7 @@ func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 }
 
 // followQueue works out into queue.next how the queue has gone on since the last tick, from its ends and the threads
-// that this tick has read. A thread that is new at an end and was not read is read now: its links prove that it was
-// there.
+// that this tick has read. It reads a thread that is new at an end: the thread's links prove that it was there.
 func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
@@ -166,9 +163,9 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail goes from the last node inwards to the last member that is where it stood, whose place is kept. It is -1
-// if there is none. The new ones are noted in queue.tail; behind is the node of the outermost of them, or the head. ok
-// is false when it can't be followed.
+// followTail goes from the last node inwards to the last member that is in its old place, and returns that place as
+// kept, or -1. It notes new threads in queue.tail. behind is the node of the outermost of them, or the head. ok is
+// false if the queue cannot be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]
@@ -241,7 +238,7 @@ func (r *gvlReader) hasLeft(t *thread) bool {
 	return t.met == r.list.ticks || t.readIn == r.list.ticks && !r.queued(t)
 }
 
-// inPlace reports whether a member of the queue is where it stood, behind those before it, as far as it was read.
+// inPlace reports whether a member is in its old place, behind those before it, unless it was not read.
 func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.list.ticks {
 		return true

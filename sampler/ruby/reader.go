@@ -16,8 +16,8 @@ import (
 type Options struct {
 	// MaxDepth is the number of frames kept of a stack; deeper ones lose their middle.
 	MaxDepth int
-	// TIDs translates a native thread id as the target stores it (its own PID namespace) into ddtop's, and refuses one
-	// that is not a task of the process. It is nil if the two are the same.
+	// TIDs translates a native thread id of the target (in its own PID namespace) into ddtop's, and refuses one that is
+	// no task of the process. If it is nil the two are the same.
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
@@ -153,16 +153,14 @@ func (r *Reader) keepShare() {
 	r.list.order = nil // the threads are listed again, and with them the stacks counted
 }
 
-// SuspendedFibers looks through the heap for fibers that are suspended or were never resumed, which no thread leads to,
-// and reads the stacks of the suspended ones. It costs a reading of all small objects: it is for a dump, and not for a
-// tick. It belongs behind a Read. A fiber that nothing refers to any more is among them until the collector has freed
-// it. Its errors are ctx's, those of reading the list of the heap's pages, and one that says that this release's table
-// does not lead to fibers.
+// SuspendedFibers searches the heap for fibers that are suspended or were never resumed, which no thread leads to, and
+// reads the stacks of the suspended ones. It reads all small objects, so it is for a dump and not for a tick. Call it
+// behind a Read. A fiber without references is among them until the collector has freed it. Errors are ctx's, or of
+// reading the list of the heap's pages, or say that this release's table does not lead to fibers.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
 
-// FollowFibers goes on looking at the fibers that wait while its allowance lasts, and returns the last call of
-// Look at all of them. It is nil if there was none. It belongs behind a Read of a stack tick; nowNS is CLOCK_MONOTONIC
-// in ns. What can't be read is left out.
+// FollowFibers goes on reading the fibers that wait, while its allowance lasts, and returns the last whole result, or
+// nil. Call it behind a Read of a stack tick. nowNS is CLOCK_MONOTONIC in ns. What cannot be read is left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

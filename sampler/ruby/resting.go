@@ -18,7 +18,6 @@ type restingStack struct {
 	asideIn sampler.Generation
 }
 
-// swapResting exchanges the kept stack for the resting one.
 func (r *stackReader) swapResting(s *stackState) {
 	s.keptStack, s.resting.keptStack = s.resting.keptStack, s.keptStack
 	s.resting.asideIn = r.dict.Generation()
@@ -26,8 +25,9 @@ func (r *stackReader) swapResting(s *stackState) {
 	s.version++
 }
 
-// probe reports whether one copy of a thread's frames may be enough because it waits where it waited before, and makes
-// that the place to read. (The slots of ZJIT's frames are learned from the frames last read, which were others.)
+// probe reports whether one copy of a thread's frames may be enough, because the thread waits in the same place as
+// before, and makes that the place to read. (The slots of ZJIT's frames are learned from the frames read last, which
+// were others.)
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false

@@ -21,21 +21,20 @@ const mutexSize = 40
 
 // Scheduler says where the parts of the main ractor's scheduler are in the process's memory.
 type Scheduler struct {
-	// Before33: it is of Ruby 2.6 to 3.2, where whoever gets the GVL next is not named before
-	// (docs/reference/exact.md).
+	// Before33: it is of Ruby 2.6 to 3.2, which do not name the next thread to get the GVL (docs/reference/exact.md).
 	Before33 bool
 	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the
 	// queue.
 	Lock, Owner, QueueTail attach.Address
 	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads,
-	// in bytes; up to 3.2 there is no such list, and RunningNode is -1.
+	// in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
 	ReadyNode, RunningNode int
-	// ExecutionContext is how far from its thread pointer a native thread has the pointer to its execution context, in
-	// bytes, and ThreadOfEC where that has the pointer to the rb_thread_t; -1: at ExecutionContext is the rb_thread_t
-	// itself (2.6 and 2.7).
+	// ExecutionContext is the distance from a native thread's thread pointer to its pointer to the execution context,
+	// in bytes. ThreadOfEC is where the context has the pointer to the rb_thread_t. It is -1 if ExecutionContext leads
+	// to the rb_thread_t itself (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Region, Unblock, Status and Context are where an rb_thread_t has its region without the GVL, the function that
+	// Region, Unblock, Status and Context are places in an rb_thread_t: its region without the GVL, the function that
 	// unblocks it, its status and its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
@@ -50,9 +49,9 @@ type Scheduler struct {
 type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
-	// Owner: the scheduler named it as the GVL's owner. Queued, Linked: it was in the queue, in the list of running
-	// threads. Up to 3.2 Queued is also one that has given the GVL away at the end of its time slice and will queue,
-	// and Linked is Owner.
+	// Owner: the scheduler named it as the GVL's owner. Queued and Linked: it was in the queue, in the list of running
+	// threads. Up to 3.2 a thread that has given the GVL away at the end of its time slice, and will queue, is Queued
+	// too. Linked is Owner then.
 	Owner, Queued, Linked bool
 }
 
@@ -62,8 +61,8 @@ type scheduling struct {
 	list *threadList
 }
 
-// Scheduler finds the main ractor's scheduler. It is called after a Read, by the goroutine that reads. The error is
-// ErrNoScheduler where it can't be followed, or that of reading.
+// Scheduler finds the main ractor's scheduler. The goroutine that reads calls it after a Read. The error is
+// ErrNoScheduler if the scheduler cannot be followed, or an error of reading.
 func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
 // UnprobedScheduler is Scheduler for who puts no breakpoints into the process.
@@ -125,9 +124,8 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	return s, nil
 }
 
-// isMutex reports whether bytes can be a pthread_mutex_t of the usual kind: of glibc the lock, a count, the holder's
-// id, their number, the kind and, behind two short numbers, no list; of musl the kind, the lock and its waiters, and
-// zeros.
+// isMutex reports whether bytes can be a usual pthread_mutex_t. glibc's has the lock, a count, the holder's id, their
+// number, the kind and, behind two short numbers, no list. musl's has the kind, the lock and its waiters, and zeros.
 func isMutex(b *[mutexSize]byte) bool {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 	for _, x := range b[24:] {
@@ -174,7 +172,7 @@ func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	return out, nil
 }
 
-// Span is where an rb_thread_t has the words that Of needs, in bytes.
+// Span returns where an rb_thread_t has the words for Of, in bytes.
 func (s *Scheduler) Span() (from, to int) {
 	const word = 8
 	ends := []int{s.ReadyNode + 2*word, s.Region + word, s.Unblock + word, s.Status.Offset + word}
@@ -197,15 +195,16 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 		is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
 		return is
 	}
-	// The node is also that of another list, of threads that have to be woken. One that is in neither, and in no region
-	// without the GVL either, has given it away and will queue (docs/internals/threads.md#the-gvl-and-its-queue).
+	// The node is also in another list, of threads to be woken. A thread in neither list, and in no region without the
+	// GVL, has given it away and will queue (docs/internals/threads.md#the-gvl-and-its-queue).
 	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
 	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
 	return is
 }
 
-// Listed calls each with the threads that the last Read listed, and how many they are, unless they are those of a
-// listing that the caller has. tid is 0 while a thread has no native one. It returns the listing's number, which is not
+// Listed calls each with the threads that the last Read listed, and their number, unless the caller knows the listing.
+// tid is 0 while a thread has no native one. Listed returns the listing's number, which is not 0. The goroutine that
+// reads calls it.
 // 0. It is called by the goroutine that reads.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
@@ -217,7 +216,9 @@ func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, 
 	return uint64(r.list.walks)
 }
 
-// forgetsMutex reports whether a release does not make all its mutexes anew in a child that it forks (Ruby's Bug
+// forgetsMutex reports whether a release leaves mutexes as they are in a forked child (Ruby's Bug 21860: 3.4.0 to
+// 3.4.8). One that another thread held then is held for ever. A thread at a breakpoint during the fork often has a
+// mutex: of 183 forks 18 hung.
 // #21860: 3.4.0 to 3.4.8): one that another thread held then is held for ever. A thread that comes to a breakpoint
 // during the fork stands there until that is over, mostly with a mutex; of 183 forks 18 hung.
 func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }

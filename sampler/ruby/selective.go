@@ -5,13 +5,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A tick of a process with many threads is selective: it reads only those that take part in the scheduling: the owners,
-// the ends of the queue and who is new in it, and who did so a moment ago. Who has been in the queue and still is can't
-// have run, and needs no look: the queue only changes at its ends (see queue.go). All others have released the GVL and
-// can't run Ruby code without passing through the queue or the owner field, where they are seen; then they are read.
-// What may be late is the reason why a thread has released the GVL, and where, when it took the lock and released it
-// again between two ticks: until the next stack tick, and in a process of very many threads, whose stack ticks look at
-// those that don't take part in turn, for maxStackAgeNS at most.
+// A tick of a process with many threads is selective. It reads only the threads that take part in the scheduling, or
+// did so a moment ago: the owners, the ends of the queue and the threads that are new in it. A thread that stays in the
+// queue cannot have run, because the queue only changes at its ends (see queue.go). All others have released the GVL
+// and cannot run Ruby code without passing through the queue or the owner field. There they are seen, and then read. A
+// selective tick may report late why, and where, a thread has released the GVL, if the thread took the lock and
+// released it between two ticks. The next stack tick corrects this. In a process of very many threads, whose stack
+// ticks read waiting threads in turn, it takes maxStackAgeNS at most.
 
 const (
 	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as
@@ -24,17 +24,17 @@ const (
 	// maxStackAgeNS is how old, in ns, what is known of a thread's stack may get: at low rates every stack tick looks
 	// at all.
 	maxStackAgeNS = 50_000_000
-	// hotNS is how long, in ns, every lock tick reads a thread after it took part in the scheduling, and warmNS how
-	// long every stack tick does and the lock ticks do in turn: each in every warmTurns-th.
+	// hotNS is how long every lock tick reads a thread after it took part in the scheduling, in ns. For warmNS every
+	// stack tick reads it, and every warmTurns-th lock tick.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
-	// selectiveGap is how long, in ns, after the tick before the middle of a queue is taken to stand as it stood:
-	// behind a thread that computes a queue stands for 10 or 100 ms, and then empties within a few and fills again,
-	// with the same ends now and then.
+	// selectiveGap is the time after the last tick in which the middle of a queue is expected to be the same, in ns.
+	// Behind a thread that computes, a queue stands for 10 or 100 ms. Then it empties and fills within a few, sometimes
+	// with the same ends.
 	selectiveGap = 5_000_000
-	// maxSelectiveTries is how often a selective tick is tried again with the threads that turned out to be wanted
-	// before all are read.
+	// maxSelectiveTries is the number of selective ticks, each with the threads wanted by the one before, before all
+	// threads are read.
 	maxSelectiveTries = 3
 )
 
@@ -85,9 +85,9 @@ func (r *selection) tooLate(nowNS int64) bool {
 	return false
 }
 
-// peek reads the schedulers ahead of a selective tick, to learn whom it has to read. What the tick says is what it sees
-// itself, a moment later: taking the time of another reading only when an unexpected thread holds the GVL would make
-// such threads' turns look shorter than they are.
+// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick itself takes what it
+// sees a moment later. To use peek's time only if an unexpected thread holds the GVL would make that thread's holds
+// look too short.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -136,7 +136,6 @@ func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	r.list.addPieces(depth == sampler.StackTick)
 }
 
-// needs reports whether a selective tick has to read a thread.
 func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool {
 	stacks := depth == sampler.StackTick
 	switch {
@@ -160,8 +159,8 @@ func (r *selection) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
-// turnOf reports whether it is a thread's turn to be looked at in a stack tick, or what is known of it has to be
-// corrected.
+// turnOf reports whether a stack tick reads a thread because it is its turn, or because its state is too old or
+// incomplete.
 func (r *selection) turnOf(t *thread, i int, now int64) bool {
 	return (uint(i)+r.list.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
@@ -225,8 +224,8 @@ func (r *gvlReader) readRest(rc *ractor) {
 	}
 }
 
-// selectionIntact checks the lists as far as a selective tick has read them: the heads, the counts, and the links of
-// the threads read. A thread that came or went changes a count or the end of a list.
+// selectionIntact checks the parts of the lists that a selective tick has read: the heads, the counts, and the links of
+// the threads. A thread that came or went changes a count or the end of a list.
 func (r *threadList) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false

@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	// workShare is the part of the time that reading takes, one in so many, in which new requests and jobs are looked
-	// for. Each takes about 40 to 250 µs: a server of hundreds a second would have most of a small budget go there, and
-	// stacks be read half as often.
+	// workShare is the part of the reading time for new requests and jobs, one in so many. Each takes about 40 to 250
+	// µs. A server of hundreds a second would use up a small budget, and stacks would be read half as often.
 	workShare = 4
 	// workFloor is the part of all time, one in so many, in which they are looked for in any case: 0.15 % of a CPU, for
 	// all processes that are read at once.
@@ -33,8 +32,8 @@ type workReader struct {
 	// tracer finds the active spans of threads; published says where threads publish theirs, nil where they don't.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
-	// finder finds what threads work for; with frugal it looks for new requests no longer than it is allowed to, last
-	// at workedNS.
+	// finder finds what threads work for. With frugal it has a time limit for new requests. workedNS is when it was
+	// last extended.
 	finder *work.Finder
 	frugal bool
 	// noRequests: it does not.
@@ -42,7 +41,7 @@ type workReader struct {
 	workedNS   int64
 }
 
-// servingState is what is known, from tick to tick, of what a thread works for.
+// servingState is what is known, from tick to tick, of a thread's work.
 type servingState struct {
 	work work.State
 	span trace.State
@@ -53,7 +52,7 @@ type servingState struct {
 	looks int
 }
 
-// stillLooks is how often a thread is looked at that does not move: for what the first look had no time.
+// stillLooks is how often a still thread is read: the first time may have been too short.
 const stillLooks = 2
 
 // maxOuter bounds how many fibers that have resumed the one that a thread runs are known from tick to tick, a thread: 1
@@ -78,7 +77,7 @@ func (s *servingState) outerOf(ec attach.Address) *work.State {
 	return x
 }
 
-// serving is what the last call of Look found.
+// serving is the last result.
 func (s *servingState) serving() sampler.Serving {
 	out := s.work.Serving()
 	span := s.span.Span()
@@ -97,7 +96,7 @@ func (s *servingState) unplan() {
 	s.span.Unplan()
 }
 
-// planWork adds what said what a thread works for to the tick's call, behind its stack.
+// planWork adds the memory that the last result was read from to the tick's call, behind the thread's stack.
 func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
@@ -109,8 +108,8 @@ func (r *workReader) planWork(t *thread) {
 	}
 }
 
-// dropUnreadWork has looked up anew for whom those threads work of which the tick's call could not read all that
-// planWork has added: what is in a buffer then is of no time, or nothing.
+// dropUnreadWork makes findWork read anew the work of threads for which the tick's call could not read all that
+// planWork has added.
 func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
@@ -145,8 +144,8 @@ func (r *target) native(t *thread) trace.Native {
 	return trace.Native{At: nt + attach.Address(r.o.NTTID) - ntPthread}
 }
 
-// findWork finds what the threads work for whose stacks this tick has read. What is known of the others is as old as
-// their stacks. born is waitingFibers.born.
+// findWork finds what the threads work for whose stacks this tick has read. The other results are as old as their
+// stacks. born is waitingFibers.born.
 func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec attach.Address) int64) {
 	if r.noRequests {
 		return
@@ -164,7 +163,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 		r.workedNS = sinceNS
 	}
 	published := r.published.Load()
-	// Who is looked at first has more of that time: another one each time.
+	// The first thread has more of that time, so another one is first each time.
 	first := int(r.list.turn) % max(len(r.list.read), 1)
 	for i := range r.list.read {
 		t := r.list.read[(first+i)%len(r.list.read)]
@@ -215,8 +214,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork finds what a thread works for whose running fiber does not say it, by the stack of one that has resumed
-// it, which was just read; links lead to that.
+// findOuterWork finds what a thread works for in the stack of a fiber that has resumed the running one, if that says
+// nothing. The stack was just read. links lead to it.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {
@@ -228,7 +227,7 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 	}
 }
 
-// fiberServing finds for whom a fiber waits whose stack was just read; links lead to that.
+// fiberServing finds what a fiber waits for whose stack was just read. links lead to it.
 func (r *fiberReader) fiberServing(ec attach.Address, links []link) sampler.Serving {
 	var s work.State
 	frames, ok := r.fiberFrames(ec, links)

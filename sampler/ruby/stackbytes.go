@@ -8,12 +8,12 @@ const (
 	maxStackBytes = 64 << 20
 	// minDepth is the depth, in frames, below which it is not halved: of 20,000 threads that is about 200 MB.
 	minDepth = 32
-	// valueBytes is how much of the values on a stack is read along for a frame, in bytes, as far as maxValues.
+	// valueBytes is how much of the values on a stack is read for a frame, in bytes, up to maxValues.
 	valueBytes = maxValues / defaultMaxDepth
 )
 
-// grow returns memory for n bytes of a thread's stack, b's own where that is large enough. When all of it together gets
-// too much, stacks are read less deep from now on.
+// grow returns memory for n bytes of a thread's stack: b's own if it is large enough. If stacks take too much memory in
+// all, they are read less deep from now on.
 func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
@@ -45,7 +45,6 @@ func (r *stackReader) boundStacks() {
 	}
 }
 
-// countStacks adds up what the stacks of the threads listed take.
 func (r *stackReader) countStacks() {
 	sum := 0
 	for _, t := range r.list.order {

@@ -6,23 +6,21 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// stackKind is what a stack is read for. All kinds are read on one path; they differ in where the frames are looked
-// for, in how many copies are made of them, and so in what they can be believed on.
+// stackKind is the purpose of reading a stack. The kinds differ in where they expect the frames, in how many copies
+// they make, and so in what proves the frames.
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run: copies of the frames, about the place where they were the last time and
-	// somewhat further in, with the context before each of them; and behind all the thread's own word on which fiber it
-	// runs.
+	// stackMoving is for a thread that may run: copies of the frames, about their last place and somewhat further in,
+	// with the context before each. Last comes the thread's own word for the fiber that it runs.
 	stackMoving stackKind = iota
 	// stackStill is for a thread that has stood still: one copy, which counts when it equals what is kept.
 	stackStill
 	// stackResting is the same of the place where a thread that has just released the GVL waited before. Its context is
 	// read with it, since this is not the call that its own words were read in.
 	stackResting
-	// stackExact are copies as for stackMoving of exactly the frames of the context that was read last, for a stack
-	// that is too deep to be read by a guess, whose middle is left out where it is deeper than the limit, and for one
-	// that has outgrown each guess.
+	// stackExact are copies as for stackMoving of exactly the frames of the last context. It is for a stack that is too
+	// deep to be guessed or has outgrown each guess. Beyond the limit its middle is left out.
 	stackExact
 	stackKinds
 )
@@ -42,12 +40,11 @@ type stackPlan struct {
 	copies, values int
 	// bare: the context is read in this call already, beside the thread's struct.
 	bare bool
-	// at is the index of the first range in the plan of the call. It is -1 if there is none; size is how many they are.
-	// Those of slots of JIT frames, before and behind them, are left out.
+	// at is the index of the first range in the plan of the call, or -1. size is the number of ranges. The slots of JIT
+	// frames, before and behind them, do not count.
 	at, size int
 }
 
-// contextFirst reports whether the first range is that of the context.
 func (p *stackPlan) contextFirst() bool { return !p.bare && p.kind != stackExact }
 
 func (p *stackPlan) String() string {
@@ -102,8 +99,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 }
 
-// valuesTo is how many bytes of a stack's values are read where its stack pointer is. It is zero if they would be too
-// many.
+// valuesTo is the number of bytes of a stack's values to read if its stack pointer is sp. It is zero if they would be
+// too many.
 func (r *stackReader) valuesTo(s *stackState, sp attach.Address) int {
 	n := int(sp-s.low) + valueSlack
 	if sp < s.low || n > min(maxValues, r.maxDepth*valueBytes) || s.low+attach.Address(n) > s.end {
@@ -112,7 +109,6 @@ func (r *stackReader) valuesTo(s *stackState, sp attach.Address) int {
 	return n
 }
 
-// planStack adds a thread's stack to a plan.
 func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 	s := &t.stack
 	of := &s.plan

@@ -44,8 +44,8 @@ const (
 	stackAgreed
 )
 
-// window says where the stack of an execution context lies; ok is false when it has none (not started, or ended) or
-// when its numbers can't be those of a stack.
+// window returns where the stack of an execution context lies. ok is false if it has none (not started, or ended) or if
+// its numbers cannot be a stack's.
 func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	low = attach.Address(le64(ec[ecVMStack:]))
 	words := le64(ec[ecVMStackSize:])
@@ -212,8 +212,8 @@ func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	return r.finishStack(&r.exact, t, running, last)
 }
 
-// planAndRead plans an exact reading and reads it; false when that fails. With ZJIT it does so twice: until the first
-// one the slots known are those of other frames.
+// planAndRead plans and does an exact reading, and reports whether that worked. With ZJIT it reads twice: the known
+// slots belong to other frames until the first time.
 func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {

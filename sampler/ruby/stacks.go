@@ -12,8 +12,7 @@ const (
 	defaultMaxDepth = 2048
 	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// reachReads is for how many readings, and up to twice as many, a stack that changes is read as far in as it went
-	// in one.
+	// reachReads is for how many readings, up to twice as many, a stack that changes is read as far in as it went once.
 	reachReads = 64
 	// maxReachFrames is how many frames further in than the last time it is read for that, or as many as there were.
 	maxReachFrames = 128
@@ -36,9 +35,9 @@ const (
 type stackReader struct {
 	*target
 	list *threadList
-	// maxDepth is how many frames of a stack are read. stackBytes is what copies of stacks take, up to maxStackBytes;
-	// past cutAt maxDepth, which fullDepth is while there is room, is halved. shrink: it was, and what is deeper is to
-	// be given back.
+	// maxDepth is the number of frames read of a stack, fullDepth while there is room. stackBytes is the memory of all
+	// copies of stacks, up to maxStackBytes. Past cutAt maxDepth is halved. shrink: it was, and deeper copies are to be
+	// given back.
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
 	shrink                                      bool
@@ -59,8 +58,8 @@ func newStackReader(tg *target, list *threadList, maxDepth int) *stackReader {
 	return &stackReader{target: tg, list: list, maxDepth: maxDepth, fullDepth: maxDepth, maxStackBytes: maxStackBytes, cutAt: maxStackBytes}
 }
 
-// live reports whether the innermost frame's pc of a thread that may hold the GVL (running) may be old in this tick, in
-// compiled code (code.Stack.Live).
+// live reports whether the innermost frame's pc may be old in compiled code (code.Stack.Live). running: the thread may
+// hold the GVL.
 func (r *stackReader) live(running bool) bool { return running && !r.collecting }
 
 // stackVersion changes with each decoded stack of a thread.
@@ -84,8 +83,8 @@ type keptStack struct {
 	topC    [4]bool
 	// slots are the JIT frames of the control frames, for head's ZJIT.
 	slots []attach.Address
-	// rests: it was accepted while the thread neither had the GVL nor wanted it. live: it was decoded as that of a
-	// thread that executes it (code.Stack.Live).
+	// rests: the thread neither had the GVL nor wanted it when this was accepted. live: it was decoded as a stack in
+	// execution (code.Stack.Live).
 	rests, live bool
 }
 
@@ -97,8 +96,7 @@ type stackState struct {
 
 	reach reach
 
-	// plan is how the stack was read the last time; next of which kind the next reading is, when it is read again in a
-	// tick.
+	// plan is how the stack was read the last time. next is the kind of the next reading in the same tick.
 	plan     stackPlan
 	next     stackKind
 	copies   [2 + moreCopies]stackCopy
@@ -139,7 +137,7 @@ func (e *reach) note(cfp, sp attach.Address) {
 	e.sp[0] = max(e.sp[0], sp)
 }
 
-// farthest is how far it was. It is zero if nothing was read.
+// farthest returns how far it reached. It is zero if nothing was read.
 func (e *reach) farthest() (innermost, sp attach.Address) {
 	innermost = e.innermost[0]
 	if e.innermost[1] != 0 {

@@ -49,7 +49,6 @@ func newFiberFinder(r *target) (*fiberFinder, error) {
 	return f, r.vm.Resolve(&f.fiberPlaces)
 }
 
-// suspended is Reader.SuspendedFibers.
 func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	f, err := newFiberFinder(r.target)
 	if err != nil {
@@ -123,7 +122,7 @@ func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 	return true
 }
 
-// isFiber reports whether a type of data is that of fibers; value is an object of it.
+// isFiber reports whether a type of data is a fiber's. value is an object of it.
 func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	is, known := f.types[typ]
 	if !known {
@@ -136,7 +135,7 @@ func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	return is
 }
 
-// read reads a fiber's stack; ok is false when it is not suspended, or no fiber any more.
+// read reads a fiber's stack. ok is false if it is not suspended, or no fiber.
 func (r *fiberReader) read(f *fiberPlaces, addr attach.Address) (out sampler.Fiber, ok bool) {
 	ec := r.contextOf(addr)
 	own := link{ec + attach.Address(r.o.ECFiber), addr}

@@ -27,7 +27,7 @@ type target struct {
 	shared int
 	// collecting: a thread collects garbage in the tick under way.
 	collecting bool
-	// plan is that of the tick's call under way, or of the last one.
+	// plan is the plan of the tick's last call.
 	plan    plan
 	scratch []attach.Range
 }
@@ -42,7 +42,6 @@ func (r *target) Reads() *sampler.Reads { return &r.reads }
 func le32(b []byte) uint32 { return view.U32(b) }
 func le64(b []byte) uint64 { return view.U64(b) }
 
-// readWord reads a word of the target.
 func (r *target) readWord(at attach.Address) (word uint64, ok bool) {
 	var b [8]byte
 	ok = r.mem.Read(at, b[:]) == nil

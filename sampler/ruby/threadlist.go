@@ -12,8 +12,8 @@ import (
 
 // Named limits of the walks over the target's lists: memory that changes or is corrupt must not keep us forever.
 const (
-	// maxThreads is the most threads that are followed in one process, of all its ractors together; each list that goes
-	// on beyond is counted as a failed read.
+	// maxThreads bounds the threads that are followed in one process, in all its ractors together. Each list that goes
+	// on beyond counts as a failed read.
 	maxThreads = 20000
 	// maxRactors is the most ractors that are followed in one process: the oldest, the main one among them. A list that
 	// goes on beyond is counted as a failed read.
@@ -33,8 +33,8 @@ var ErrListTorn = errors.New("the list of threads changed while it was read")
 
 var errNotMapped = errors.New("not mapped")
 
-// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, and readNumber the calls of
-// Read, each of which may take several of both.
+// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, readNumber the calls of Read.
+// A Read may take several of both.
 type (
 	walkNumber uint64
 	tickNumber uint64
@@ -58,8 +58,8 @@ type threadList struct {
 
 	// pieces are the structs of all threads, by their addresses.
 	pieces []piece
-	// open is the piece that the range under way in addPieces begins with, and openUntil its end; few are the places in
-	// pieces of a tick that reads few.
+	// open is the piece at the beginning of the range under way in addPieces, openUntil its end. few are the pieces of
+	// a tick that reads few.
 	open      *piece
 	openUntil int
 	few       []int
@@ -108,7 +108,7 @@ type thread struct {
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
-	// pieces are the places of the two in Reader.pieces. It is -1 if there is none.
+	// pieces are the places of the two in threadList.pieces. They are -1 if there is none.
 	pieces [2]int
 	seq    walkNumber // of the last walk that found it
 	main   bool
@@ -123,14 +123,13 @@ type thread struct {
 
 	// index is the thread's place among all, among its place among its ractor's.
 	index, among int
-	// place is its place in the queue for the GVL. It is -1 if it is not in it, if known.
+	// place is its place in the queue for the GVL. It is -1 if it is not in it, or not known to be.
 	place int
-	// met is the tick in which followQueue met it where it had not been before; wanted the number of the Read that
-	// can't do without it.
+	// met is the tick in which followQueue met it in a new place. wanted is the number of the Read that must read it.
 	met    tickNumber
 	wanted readNumber
-	// readIn is the tick in which buf was read the last time; hotUntil and warmUntil are until when the thread counts
-	// as taking part in the scheduling, in ns.
+	// readIn is the tick in which buf was read last. Until hotUntil and warmUntil the thread counts as taking part in
+	// the scheduling, in ns.
 	readIn              tickNumber
 	hotUntil, warmUntil int64
 	// movedNS is when it was last seen to hold the GVL or to get into the queue, in ns.
@@ -222,7 +221,6 @@ func (r *threadList) walkVM() (whole bool, err error) {
 	return true, nil
 }
 
-// ractorAt returns the known ractor of that address, or a new one.
 func (r *threadList) ractorAt(addr attach.Address, id sampler.RactorID) *ractor {
 	for _, rc := range r.ractors {
 		if rc.addr == addr && rc.id == id {
@@ -240,7 +238,6 @@ func (r *threadList) ractorAt(addr attach.Address, id sampler.RactorID) *ractor 
 	return rc
 }
 
-// listHead is the address of the head of a ractor's list of threads.
 func (r *threadList) listHead(rc *ractor) attach.Address {
 	if r.o.VMRactorSet < 0 {
 		return rc.addr + attach.Address(r.o.VMLiving)
@@ -288,8 +285,8 @@ func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole b
 }
 
 // threadAt returns the known thread at an address, if it still is that thread, or a new one. Addresses, Thread objects
-// and tids are all used again (docs/internals/threads.md#a-thread-has-no-lasting-identity): a thread is the same while
-// it stays in the list with the same Thread object and, where it has a native thread of its own, the same tid.
+// and tids are all used again (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread is the same while
+// it stays in the list with the same Thread object.
 func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.ThSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
@@ -345,8 +342,8 @@ func (r *threadList) mainThread() attach.Address {
 	return attach.Address(main)
 }
 
-// layoutSegments gives structs that lie close together a common buffer, so that any of them that are neighbours can be
-// read as one range (see addPieces).
+// layoutSegments gives structs that lie close together a common buffer, so that neighbours can be read as one range
+// (see addPieces).
 func (r *threadList) layoutSegments() {
 	r.pieces = r.pieces[:0]
 	for _, t := range r.order {
@@ -447,7 +444,6 @@ func (r *threadList) listIntact() bool {
 	return true
 }
 
-// ractorsIntact checks the VM's list of ractors against the order known.
 func (r *threadList) ractorsIntact() bool {
 	if r.o.VMRactorSet < 0 {
 		return true

@@ -104,9 +104,9 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
-// snapshot does the one call of a tick, and the second one for stacks that changed or were not expected. A selective
-// one reads only the threads that take part in the scheduling and some others, and gives up when one turns up that it
-// would have to have read.
+// snapshot does the one call of a tick, and further ones for stacks that changed or were not expected. A selective one
+// reads only the threads that take part in the scheduling and some others. It gives up if another thread turns up that
+// must be read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()
@@ -144,9 +144,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	if r.gvl.currentEC != 0 {
 		r.add(r.gvl.currentEC, r.gvl.currentECBuf[:])
 	}
-	// The owners, the threads' own words and the owners again stand side by side, before the stacks: a thread's state
-	// is its own words with the owner of the same instant, and what is read in between is time in which the GVL moves
-	// on.
+	// The owners, the threads' own words and the owners again stand side by side, before the stacks. A thread's state
+	// is its own words with the owner of the same instant, and the GVL moves on in between.
 	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
@@ -275,8 +274,8 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 	rc.owners[1] = find(le64(rc.end[:]), attach.Address(le64(rc.end2[:])))
 }
 
-// finishStacks takes the stacks that were planned, and reads again those that changed, were not planned although they
-// are wanted, or belong to another fiber by now.
+// finishStacks takes the planned stacks. It reads those again that changed, were not planned but are wanted, or belong
+// to another fiber now.
 func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries

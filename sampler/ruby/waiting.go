@@ -12,13 +12,13 @@ import (
 
 // Named limits of following the fibers that wait, for all processes that are read at once.
 const (
-	// waitingShare is the part of all time, one in so many, that looks at known fibers take, and searchShare that in
-	// which the heap is searched for more of them: idleShare while there is none.
+	// waitingShare is the part of all time for reading known fibers, one in so many. searchShare is the part for
+	// searching the heap for more, and idleShare while there is none.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
 	// unsignedShare is idleShare while no thread has been seen to have switched fibers: what leads to a fiber then, if
 	// anything, is not known.
 	unsignedShare = 60_000
-	// waitingSavings is how much of that is saved up, in ns: what is there when ddtop attaches is told soon.
+	// waitingSavings bounds the time that is saved up, in ns, so that fibers show soon after the attach.
 	waitingSavings = int64(40e6)
 	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have about 0.5 ms.
 	waitingSlice = int64(1_500_000)
@@ -31,11 +31,10 @@ const (
 	waitingBytes = 16 << 20
 	// waitingBatch is how many fibers are looked at in a call, searchBatch how many pages of the heap are.
 	waitingBatch, searchBatch = 16, 8
-	// maxHotPages bounds the pages with fibers, which are searched first; hotBatch is how many of them are before each
-	// look.
+	// maxHotPages bounds the pages with fibers, which are searched first. hotBatch of them are searched before each
+	// round.
 	maxHotPages, hotBatch = 64, 16
-	// maxFilling bounds the pages that were being filled since the last call of Look, and are searched before the next
-	// one.
+	// maxFilling bounds the pages that were being filled since the last round. They are searched before the next one.
 	maxFilling = 48
 	// maxScans bounds the pages of which it is remembered when they were searched, in each process; scanShift is the
 	// logarithm of the smallest page's size.
@@ -43,7 +42,7 @@ const (
 	// maxRootTasks bounds the requests of threads that are remembered, to know them again in a fiber that they have
 	// left behind.
 	maxRootTasks = 4096
-	// maxBirthNS is how far apart, in ns, two looks may be that a request's begin is told to be between.
+	// maxBirthNS bounds the time between two samples of a fiber that a request's begin may lie in, in ns.
 	maxBirthNS = int64(1e9)
 )
 
@@ -60,8 +59,8 @@ func (a *allowance) earn(nowNS, share int64) {
 	a.atNS = nowNS
 }
 
-// waitingFibers follow the fibers of a process that wait: a look at all of them goes on over as many ticks as its
-// allowance makes it, and then is published as one.
+// waitingFibers follows the fibers of a process that wait. A round reads all of them, over as many ticks as the
+// allowance takes, and is then published as one result.
 type waitingFibers struct {
 	*target
 	list    *threadList
@@ -85,10 +84,9 @@ type waitingFibers struct {
 	sign     fiberSign
 
 	look, search allowance
-	// looking: a look is under way, which began at beganNS in generation, has fill pages of filling to search yet, has
-	// searched hot ones up to hotAt, and is at order[at]. It goes up to order[until], which is -1 before it is at them:
-	// what is met meanwhile is the next look's, as a look that went on while there is more of it would have no end
-	// under load.
+	// looking: a round is under way. It began at beganNS in generation, has fill pages of filling to search, has
+	// searched hot pages up to hotAt, and is at order[at]. It ends at order[until], which is -1 until it comes to them.
+	// Fibers met meanwhile wait for the next round, because a round that took them in would have no end under load.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
@@ -100,7 +98,7 @@ type waitingFibers struct {
 	out        []sampler.Fiber
 	published  *sampler.Fibers
 
-	// pages are those of the search under way, from page on; searched: one has been through.
+	// pages are the pages of the search under way, from page on. searched: one search is complete.
 	pages        []attach.Address
 	page         int
 	pagesCut     bool
@@ -139,7 +137,7 @@ type waitingFiber struct {
 	number sampler.FiberNumber
 	thread *thread
 	head   fiberHead
-	// kept are the frames of the last call of Look; stack is what they were decoded to in a generation.
+	// kept are the frames read last. stack is what they were decoded to in a generation.
 	kept       []byte
 	stack      sampler.StackID
 	handlers   int
@@ -187,7 +185,6 @@ func (w *waitingFibers) ready() bool {
 	return true
 }
 
-// headSize is how much of a fiber's struct is read.
 func (w *waitingFibers) headSize() int {
 	o, saved := w.o, w.o.FiberSavedEC
 	return max(w.finder.status.Offset+8, o.FiberPrev+8, saved+ecSpan, saved+o.ECThread+8, saved+o.ECFiber+8, w.self+8)
@@ -200,7 +197,6 @@ func (w *waitingFibers) headOf(b []byte) fiberHead {
 		statusWord: le64(b[w.finder.status.Offset:]), status: w.finder.status.In(b)}
 }
 
-// follow is Reader.FollowFibers.
 func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	if w.serving.noRequests || !w.ready() {
 		return nil
@@ -263,7 +259,6 @@ func (w *waitingFibers) noteThread(t *thread) {
 	}
 }
 
-// meet adds a fiber that a thread runs.
 func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 	if w.known[addr] != nil || w.isFull() {
 		return
@@ -296,7 +291,7 @@ func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	return recent(max(f.bornNS, f.state.LookedNS(ec)), w.serving.lookNS)
 }
 
-// recent is a time that a request's begin may be told to be after; 0 where that was too long ago to tell anything.
+// recent returns ns if a request's begin may be said to be after it. It is zero if that is too long ago.
 func recent(ns, nowNS int64) int64 {
 	if nowNS-ns > maxBirthNS {
 		return 0
@@ -319,7 +314,6 @@ func (w *waitingFibers) add(addr attach.Address, bornNS int64) {
 	w.order = append(w.order, f)
 }
 
-// drop ends the following of a fiber.
 func (w *waitingFibers) drop(f *waitingFiber) {
 	f.gone = true
 	w.serving.finder.Forget(&f.state)
@@ -329,7 +323,7 @@ func (w *waitingFibers) drop(f *waitingFiber) {
 	}
 }
 
-// keep remembers a fiber's frames, where there is room.
+// keep keeps a fiber's frames if there is room.
 func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes -= len(f.kept)
 	if w.bytes+len(frames) > waitingBytes/max(w.shared, 1) {
@@ -339,7 +333,7 @@ func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes += len(f.kept)
 }
 
-// lookOn goes on with the look under way, or begins one when it is time. more: there is more to do.
+// lookOn goes on with the round under way, or begins one if it is time. more: there is more to do.
 func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	if !w.looking {
 		if nowNS < w.nextNS || len(w.known) == 0 && (w.published == nil || len(w.published.List) == 0) {
@@ -367,7 +361,7 @@ func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	return true
 }
 
-// publish makes what the look has found the last whole one.
+// publish makes the round's fibers the last whole result.
 func (w *waitingFibers) publish(nowNS int64) {
 	order := w.order[:0]
 	for _, f := range w.order {
@@ -457,8 +451,7 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	return len(f.found) > 0
 }
 
-// roomForScans forgets when pages were searched that tells nothing any more, where too many are remembered, and all of
-// them where that is too little.
+// roomForScans drops old entries of scans if there are too many, and all entries if few are old.
 func (w *waitingFibers) roomForScans(nowNS int64) {
 	if len(w.scans) < maxScans {
 		return

@@ -122,8 +122,8 @@ func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	return !whole || slices.Contains(fibers, addr)
 }
 
-// readStack reads and decodes the stack of a fiber that waits, twice in one call, between two looks at its head. It is
-// false where it could not be read, or goes on meanwhile.
+// readStack reads and decodes the stack of a fiber that waits: twice in one call, with its head before and behind. It
+// reports false if the stack could not be read, or the fiber goes on.
 func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	w.keep(f, nil)
 	end := attach.Address(h.low) + attach.Address(h.size)*8
@@ -170,7 +170,7 @@ func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	return true
 }
 
-// enumerates reports whether a stack is that of an Enumerator's fiber, which calls each.
+// enumerates reports whether a stack belongs to an Enumerator's fiber, which calls each.
 func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 	frames := w.dict.Frames(id, nil)
 	if len(frames) == 0 {
@@ -180,7 +180,7 @@ func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 	return f.C && strings.HasPrefix(f.Label, "Enumerator") && strings.HasSuffix(f.Label, "#each")
 }
 
-// serve finds for whom a fiber waits, whose frames are those kept, and tells of it.
+// serve finds what a fiber waits for, whose frames are kept, and adds it to the round's result.
 func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	frames := f.kept
 	if len(frames) == 0 { // there is no room for them

@@ -32,7 +32,7 @@ func (w way) String() string {
 	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "suffix", "fiber"}[w]
 }
 
-// sameWay is the way of a stack that equals what is kept, otherWay that of one which is believed because copies agree.
+// sameWay is the way of a stack that equals the kept one, otherWay of one whose copies agree.
 func (p *stackPlan) sameWay() way {
 	switch {
 	case p.kind == stackResting:

@@ -43,23 +43,24 @@ type Probes struct {
 // Check returns why exact mode cannot work on this machine with ddtop's rights, as ErrKernel or ErrRights, and nil if
 // it can. With untried it also allows a kind of processor on which exact mode has not run yet.
 func Check(untried bool) error {
-	m, err := thisMachine(runtime.GOARCH)
-	m.untried = untried
-	if err == nil {
-		_, err = m.check()
-	}
+	_, err := checkMachine(untried)
 	return err
+}
+
+// checkMachine is Check. many: links of many probes may be used.
+func checkMachine(untried bool) (many bool, err error) {
+	m, err := thisMachine(runtime.GOARCH)
+	if err != nil {
+		return false, err
+	}
+	m.untried = untried
+	return m.check()
 }
 
 // Attach puts probes into a process: from then on Drain has its records. The error is ErrKernel, ErrRights or
 // ErrNotPlaced.
 func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
-	m, err := thisMachine(runtime.GOARCH)
-	if err != nil {
-		return nil, err
-	}
-	m.untried = target.Untried
-	many, err := m.check()
+	many, err := checkMachine(target.Untried)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,6 @@ func placesIn(spec *btf.Spec, set instructionSet) (kernelPlaces, error) {
 	return k, nil
 }
 
-// loadProgram has the kernel check and compile a program.
 func loadProgram(b builder, many bool) (*ebpf.Program, error) {
 	spec := &ebpf.ProgramSpec{Name: "ddtop_exact", Type: ebpf.Kprobe, Instructions: b.program(), License: "Dual MIT/GPL"}
 	switch {

@@ -59,20 +59,18 @@ func newCalls(functions int) *calls {
 	return &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}
 }
 
-// call adds a call of a function.
 func (c *calls) call(at uint64, fn int) {
 	if c.found++; c.found <= maxCalls {
 		c.of[fn] = append(c.of[fn], at)
 	}
 }
 
-// stub adds a stub, and where it can begin.
-func (c *calls) stub(fn int, begins ...uint64) {
+func (c *calls) stub(at uint64, fn int, before []uint64) {
 	if c.stubN++; c.stubN > maxStubs {
 		return
 	}
-	for _, at := range begins {
-		c.stubs[at] = fn
+	for _, n := range before {
+		c.stubs[at-n] = fn
 	}
 }
 
@@ -84,22 +82,32 @@ func (c *calls) all() ([][]uint64, error) {
 	return c.of, nil
 }
 
-// callsIn finds in code the calls of functions, by the slots that have their addresses.
+// callsIn finds in code the calls of functions, by the slots that have their addresses. A stub of the linker's may
+// begin with endbr64 and a prefix.
 func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
+	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, 0, 1, 4, 5)
+}
+
+// findJumps finds the calls and jumps that a piece of code makes by some addresses.
+type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
+
+// findCalls finds the calls of functions: with through by the slots that have their addresses, and with to by the
+// linker's stubs. A stub can begin so many bytes before its jump through a slot.
+func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
+) ([][]uint64, error) {
 	out := newCalls(functions)
 	for _, c := range code {
-		jumpsThrough(&c, slots, func(at uint64, fn int) {
-			if !c.Linkers {
+		through(&c, slots, func(at uint64, fn int) {
+			if c.Linkers {
+				out.stub(at, fn, before)
+			} else {
 				out.call(at, fn)
-				return
 			}
-			// A stub of the linker's, which may begin with endbr64 and a prefix.
-			out.stub(fn, at, at-1, at-4, at-5)
 		})
 	}
 	for _, c := range code {
 		if !c.Linkers {
-			jumpsTo(&c, out.stubs, out.call)
+			to(&c, out.stubs, out.call)
 		}
 	}
 	return out.all()

@@ -9,24 +9,9 @@ import (
 // callsInARM is callsIn for aarch64. A call goes to a stub of the linker's, or loads the word with the function's
 // address. Both take that address from adrp and an offset in the page. A load that names the register of an earlier
 // adrp counts as its second half, whatever comes between. One call too many does less harm than one too few.
+// A stub begins with the adrp before the load, or with bti before that.
 func callsInARM(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
-	out := newCalls(functions)
-	for _, c := range code {
-		loadsARM(&c, slots, func(at uint64, fn int) {
-			if !c.Linkers {
-				out.call(at, fn)
-				return
-			}
-			// A stub begins with the adrp before the load, or with bti before that.
-			out.stub(fn, at-4, at-8)
-		})
-	}
-	for _, c := range code {
-		if !c.Linkers {
-			jumpsARM(&c, out.stubs, out.call)
-		}
-	}
-	return out.all()
+	return findCalls(code, slots, functions, loadsARM, jumpsARM, 4, 8)
 }
 
 // loadsARM finds where a slot is loaded into a register: adrp, ldr.

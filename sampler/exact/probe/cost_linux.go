@@ -68,12 +68,7 @@ func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 // Try puts a probe into ddtop itself and takes it out again. This shows what the kernel, a container or a security
 // module forbids. Errors are as for Attach, and untried as for Check.
 func Try(untried bool) error {
-	m, err := thisMachine(runtime.GOARCH)
-	if err != nil {
-		return err
-	}
-	m.untried = untried
-	many, err := m.check()
+	many, err := checkMachine(untried)
 	if err != nil {
 		return err
 	}

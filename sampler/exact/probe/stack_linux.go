@@ -52,7 +52,6 @@ func newStackMaps(share uint32) (m stackMaps, err error) {
 	return m, nil
 }
 
-// noteSleep notes that the thread begins to sleep.
 func (m *stackMaps) noteSleep() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTID, asm.Word),

@@ -29,7 +29,7 @@ func TestGoldenWithoutRoom(t *testing.T) {
 				sum += q.cost()
 			}
 			for _, h := range d.methodEntries {
-				sum += h.cost
+				sum += h.cost()
 			}
 			for _, e := range d.envs {
 				sum += e.cost()

@@ -26,8 +26,8 @@ const (
 	// forgetGenerations is after how many generations of the Dictionary (half a minute each) all code is forgotten: a
 	// program that redefines its methods would fill the tables to their bounds.
 	forgetGenerations = 10
-	// maxChecked bounds how many iseqs and methods one Revalidate reads again; the rest is checked when it is next met.
-	maxChecked = 4096
+	// maxChecked bounds the entries that one Revalidate reads again. The rest is checked when it is next met.
+	maxChecked = 3 * 4096
 	// maxCheckedBytes bounds what is read again at once in the same way, and the memory that is kept for it, in bytes.
 	maxCheckedBytes = 8 << 20
 )
@@ -83,15 +83,11 @@ type cache struct {
 	// settled: the collector's present cycle has marked what it keeps and moved what it moves.
 	settled bool
 
-	// checkISeqs and checkMethods are to be read again and compared before the Decode under way is believed.
-	checkISeqs   []*iseq
-	checkMethods []*methodEntry
-	checkEnvs    []*envMethod
-	// hotISeqs and hotMethods have been used since the last cycle of the collector; hotList numbers these lists.
-	hotList    hotNumber
-	hotISeqs   []*iseq
-	hotMethods []*methodEntry
-	hotEnvs    []*envMethod
+	// checks are to be read again and compared before the Decode under way is believed.
+	checks []entry
+	// hot has been used since the last cycle of the collector. hotList numbers these lists.
+	hot     []entry
+	hotList hotNumber
 	// chain is the way from an environment on the heap outward, while it is walked.
 	chain  []envPlace
 	ranges []attach.Range
@@ -112,7 +108,6 @@ func (c *cache) init() {
 	c.shared = make(map[attach.Address]int32)
 }
 
-// begin starts a Decode.
 func (d *loader) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
@@ -130,7 +125,7 @@ func (d *loader) begin() {
 	if len(d.waiting) > 0 {
 		clear(d.waiting)
 	}
-	d.checkISeqs, d.checkMethods, d.checkEnvs = d.checkISeqs[:0], d.checkMethods[:0], d.checkEnvs[:0]
+	d.checks = d.checks[:0]
 }
 
 // iseqAt returns the iseq at addr, kept or read now; view.ErrMissing while it is being read.
@@ -155,14 +150,10 @@ func (d *loader) iseqAt(addr attach.Address) (*iseq, error) {
 		}
 		*slot = q
 	}
-	if (!d.valid(&q.validity) || d.tryAgain(q.missingNames, &q.validity)) && q.listed != d.decode {
-		q.listed = d.decode
-		d.checkISeqs = append(d.checkISeqs, q)
+	if !d.valid(&q.validity) || d.tryAgain(&q.validity) {
+		d.suspect(&q.validity, q)
 	}
-	if q.hot != d.hotList {
-		q.hot = d.hotList
-		d.hotISeqs = append(d.hotISeqs, q)
-	}
+	d.use(&q.validity, q)
 	return q, nil
 }
 
@@ -187,18 +178,25 @@ func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string
 	return origin, gem
 }
 
-// suspect has q compared with memory before the Decode under way is believed.
-func (d *loader) suspect(q *iseq) {
-	if q.listed != d.decode {
-		q.listed = d.decode
-		d.checkISeqs = append(d.checkISeqs, q)
+// suspect has an entry compared with memory before the Decode under way is believed.
+func (d *loader) suspect(v *validity, k entry) {
+	if v.listed != d.decode {
+		v.listed = d.decode
+		d.checks = append(d.checks, k)
 	}
 }
 
-// isFresh reports whether the Decode under way has read q itself.
+// use notes that an entry is in use.
+func (d *loader) use(v *validity, k entry) {
+	if v.hot != d.hotList {
+		v.hot = d.hotList
+		d.hot = append(d.hot, k)
+	}
+}
+
 func (q *iseq) isFresh(d *loader) bool { return q.loaded == d.decode }
 
-func (d *loader) dropISeq(q *iseq) {
+func (q *iseq) drop(d *loader) bool {
 	q.dropped = true
 	d.losses++
 	if slot := &d.iseqFront[(q.addr>>3^q.addr>>14)%frontSize]; *slot == q {
@@ -208,6 +206,7 @@ func (d *loader) dropISeq(q *iseq) {
 		delete(d.iseqs, q.addr)
 		d.kept -= q.cost()
 	}
+	return true
 }
 
 // methodEntryAt returns what the word v below an environment refers to, for a frame of the iseq at code.
@@ -228,7 +227,7 @@ func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, err
 			return nil, err
 		}
 		if !same {
-			d.dropMethodEntry(h)
+			h.drop(d)
 			h = nil
 		}
 	}
@@ -250,35 +249,34 @@ func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, err
 		if len(d.methodEntries) >= maxMethodEntries {
 			d.forgetAll()
 		}
-		h.cost = 4*keptEntry + len(h.label) + len(h.name) + len(h.witnesses)*int(unsafe.Sizeof(heap.Witness{}))
-		d.keep(h.cost)
+		h.bytes = 4*keptEntry + len(h.label) + len(h.name) + len(h.witnesses)*int(unsafe.Sizeof(heap.Witness{}))
+		d.keep(h.bytes)
 		if old := d.methodEntries[v]; old != nil {
-			d.kept -= old.cost
+			d.kept -= old.bytes
 		}
 		d.methodEntries[v] = h
 	}
 	*slot = h
-	if (!d.valid(&h.validity) || d.tryAgain(h.missingNames, &h.validity)) && h.listed != d.decode {
-		h.listed = d.decode
-		d.checkMethods = append(d.checkMethods, h)
+	if !d.valid(&h.validity) || d.tryAgain(&h.validity) {
+		d.suspect(&h.validity, h)
 	}
-	if h.kind == kindMethod && h.hot != d.hotList {
-		h.hot = d.hotList
-		d.hotMethods = append(d.hotMethods, h)
+	if h.kind == kindMethod {
+		d.use(&h.validity, h)
 	}
 	return h, nil
 }
 
-func (d *loader) dropMethodEntry(h *methodEntry) {
+func (h *methodEntry) drop(d *loader) bool {
 	h.dropped = true
 	d.losses++
 	if slot := &d.methodFront[(h.addr>>3^h.addr>>14)%frontSize]; *slot == h {
 		*slot = nil
 	}
 	if d.methodEntries[h.addr] == h {
-		d.kept -= h.cost
+		d.kept -= h.bytes
 		delete(d.methodEntries, h.addr)
 	}
+	return true
 }
 
 // keep makes room for n bytes more. What is made for them afterwards is kept although it may be larger than all.
@@ -301,19 +299,14 @@ func (d *loader) forgetAll() {
 	clear(d.envs)
 	d.Objects.Forget()
 	d.kept = 0
-	d.hotISeqs, d.hotMethods, d.hotEnvs = d.hotISeqs[:0], d.hotMethods[:0], d.hotEnvs[:0]
+	d.hot = d.hot[:0]
 }
 
 // forgetFresh drops what the failed Decode under way has read: none of it was checked.
 func (d *loader) forgetFresh() {
-	for _, q := range d.checkISeqs {
-		if q.loaded == d.decode {
-			d.dropISeq(q)
-		}
-	}
-	for _, h := range d.checkMethods {
-		if h.loaded == d.decode {
-			d.dropMethodEntry(h)
+	for _, k := range d.checks {
+		if k.state().loaded == d.decode {
+			k.drop(d)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// handler reports whether it is the code of a rescue or an ensure.
 func (t iseqType) handler() bool { return t == iseqRescue || t == iseqEnsure }
 
 // Errinfo returns the exception that a thread handles, as its own $! would say, and zero for none. scopes are the

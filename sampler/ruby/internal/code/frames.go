@@ -132,7 +132,7 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	pos, ok := q.holds(pc)
 	if !ok && i != 0 && !q.isFresh(&d.loader) {
 		// Other code is at this address by now.
-		d.dropISeq(q)
+		q.drop(&d.loader)
 		if q, err = d.iseqAt(code); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	default:
 		// A JIT writes the pc before calls only: this one is of an earlier frame in the same place. Unless other code
 		// is at this address by now.
-		d.suspect(q)
+		d.suspect(&q.validity, q)
 		pos, w.uncertain = posFirstLine, true
 		d.info.UncertainTop = true
 	}

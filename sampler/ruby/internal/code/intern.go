@@ -70,7 +70,6 @@ func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	return nil
 }
 
-// internFrame adds frame i to those outward of it.
 func (d *Decoder) internFrame(raw *Stack, i int, all *outerFrames) error {
 	w := &d.work[i]
 	all.old = all.old && !w.young && (w.code == nil || d.old(&w.code.validity)) && (w.method == nil || d.old(&w.method.validity))
@@ -192,7 +191,6 @@ func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err e
 	return f, complete, nil
 }
 
-// internStack interns a stack: a frame and those outward of it.
 func (d *Decoder) internStack(outer sampler.StackID, f sampler.FrameID) sampler.StackID {
 	slot := &d.stackCache[stackHash(outer, f)%stackCacheSize]
 	if slot.id == 0 || slot.caller != outer || slot.frame != f {

@@ -21,27 +21,23 @@ const (
 type iseq struct {
 	validity
 	addr attach.Address
-	// head and body are what was read of rb_iseq_t and of the beginning of its body. witnesses are what its names and
-	// lines were read from: while they are unchanged, so is the rest. Head and body alone are not enough. In a program
-	// that makes and drops code in a steady rhythm, another piece gets the same place and the same addresses.
-	head      [iseqHead]byte
-	body      []byte
-	witnesses []heap.Witness
-	at        attach.Address // of the body
+	// at is the address of the body. validity.read is rb_iseq_t and the beginning of the body. That alone proves
+	// nothing: in a program that makes and drops code in a steady rhythm, another piece gets the same place and
+	// addresses.
+	at attach.Address
 
-	encoded      uint64 // address of the first instruction
-	size         uint32 // in words
-	typ          iseqType
-	path, abs    string
-	base         string
-	label        labelPlan
-	first        int32
-	lines        lineTable
-	internal     bool    // path begins with <internal:
-	cTrace       bool    // 3.4: reported like a C function
-	missingNames bool    // a name could not be read; not kept
-	compiled     bool    // by a JIT, as far as was asked
-	locals       *Locals // nil if not asked for yet
+	encoded   uint64 // address of the first instruction
+	size      uint32 // in words
+	typ       iseqType
+	path, abs string
+	base      string
+	label     labelPlan
+	first     int32
+	lines     lineTable
+	internal  bool    // path begins with <internal:
+	cTrace    bool    // 3.4: reported like a C function
+	compiled  bool    // by a JIT, as far as was asked
+	locals    *Locals // nil if not asked for yet
 }
 
 // holds reports whether pc points into this code, and at which word. A pc is behind the instruction it belongs to.
@@ -56,9 +52,8 @@ func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 	return pos, true
 }
 
-// cost is the memory an entry takes, roughly, in bytes.
 func (q *iseq) cost() int {
-	n := 512 + len(q.body) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
+	n := 512 + len(q.read[1].says) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
 	if q.locals != nil {
 		n += 16 * len(q.locals.names) // their texts are those of IDs
 	}
@@ -109,8 +104,7 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	if q.typ >= iseqTypes || q.size > maxISeqWords || q.encoded == 0 {
 		return nil, fmt.Errorf("the code at %s has type %d and %d words at %#x", addr, q.typ, q.size, q.encoded)
 	}
-	copy(q.head[:], head)
-	q.body = append([]byte(nil), body[:d.bodyHead]...)
+	q.read = []memory{{addr, bytes.Clone(head)}, {at, bytes.Clone(body[:d.bodyHead])}}
 	first := d.o.bodyFirstLine.In(body)
 	if d.o.bodyFirstLine.Size == 8 {
 		first >>= 1 // a Fixnum
@@ -165,11 +159,6 @@ func (d *loader) paths(v uint64) (path, abs string, err error) {
 		abs, errAbs = d.Objects.Text(real)
 	}
 	return path, abs, view.Worst(err, errAbs)
-}
-
-// unchanged compares what was just read again with what the entry was made from.
-func (q *iseq) unchanged(head, body []byte) bool {
-	return bytes.Equal(head, q.head[:]) && bytes.Equal(body, q.body)
 }
 
 // tolerate sorts the errors of reading names: one that ends the attempt (memory not fetched yet, objects on the move),

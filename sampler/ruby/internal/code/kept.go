@@ -49,7 +49,6 @@ func (k *Kept) outer(n int) outerFrames {
 	return k.decoded[n-1].outerFrames
 }
 
-// envsOf are the environments looked at for a frame.
 func (k *Kept) envsOf(frame int) []envPlace {
 	from := int32(0)
 	if frame > 0 {
@@ -137,7 +136,6 @@ func (d *Decoder) keepFrames(raw *Stack, reused int, losses lossNumber) {
 	}
 }
 
-// outerEnvs is how many of the environments are of the frames kept.
 func (k *Kept) outerEnvs() int {
 	if n := len(k.decoded); n > 0 {
 		return int(k.decoded[n-1].envs)

@@ -105,7 +105,7 @@ func TestKeptIsForgotten(t *testing.T) {
 		{"everything was forgotten", func(*Stack) { d.forgetAll() }, false},
 		{"code was dropped", func(*Stack) {
 			for _, q := range d.iseqs {
-				d.dropISeq(q)
+				q.drop(&d.loader)
 				break
 			}
 		}, false},

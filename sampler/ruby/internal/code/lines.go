@@ -95,7 +95,6 @@ func (t *lineTable) line(pos uint32) int32 {
 	return t.lines[min(max(i-1, 0), len(t.lines)-1)]
 }
 
-// rank returns the number of entries that begin at or before pos.
 func (t *lineTable) rank(pos uint32) int {
 	if pos < succImmediate {
 		if int(pos/9) >= len(t.immediate) {
@@ -118,7 +117,6 @@ func (t *lineTable) rank(pos uint32) int {
 	return rank + bits.OnesCount64(view.U64(b[16+8*small:])&upTo)
 }
 
-// bytes is the memory that the table takes.
 func (t *lineTable) bytes() int {
 	return 4*len(t.lines) + 4*len(t.positions) + 8*len(t.immediate) + len(t.blocks)
 }

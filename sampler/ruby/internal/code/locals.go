@@ -138,6 +138,6 @@ func (d *loader) localsOf(q *iseq) (*Locals, error) {
 	if d.iseqs[q.addr] != q {
 		d.kept -= more // keep has forgotten it
 	}
-	d.suspect(q)
+	d.suspect(&q.validity, q)
 	return l, nil
 }

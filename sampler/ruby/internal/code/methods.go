@@ -2,6 +2,7 @@ package code
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/ddtop/ddtop/attach"
@@ -38,10 +39,6 @@ const (
 type methodEntry struct {
 	validity
 	addr uint64
-	// me and def are what was read of the method entry and its definition.
-	me    [meSize]byte
-	def   [defSize]byte
-	defAt attach.Address
 
 	kind  methodEntryKind
 	label string // qualified name of the definition
@@ -49,19 +46,16 @@ type methodEntry struct {
 	// likeC: frames of this method carry the definition's name, whatever their code is called.
 	likeC bool
 	owner uint64
-	// named is the generation in which the label was last found right. witnesses are what the class's name was read
-	// from. They are nil if that is not all known. Then the name is read again.
-	named     generation
-	witnesses []heap.Witness
+	// named is the generation in which the label was last found right. If the class's name was not read from witnesses
+	// alone, these are nil, and the name is read again.
+	named generation
 	// final: the label can't change.
-	final        bool
-	missingNames bool
+	final bool
 	// next is the method entry behind a special variable, zero if there is none. code is the iseq whose frame it was
 	// read for.
-	next uint64
-	code attach.Address
-	// cost is the memory that it takes, in bytes, roughly.
-	cost int
+	next  uint64
+	code  attach.Address
+	bytes int // cost
 	// qualified are the qualified labels of names other than the definition's own.
 	qualified map[string]string
 }
@@ -74,7 +68,6 @@ const (
 	kindVariable
 )
 
-// loadMethodEntry reads what is below an environment.
 func (d *loader) loadMethodEntry(v uint64) (*methodEntry, error) {
 	h := &methodEntry{addr: v}
 	flags, err := d.Objects.Flags(v)
@@ -105,14 +98,13 @@ func (d *loader) loadMethod(h *methodEntry) error {
 	if err != nil {
 		return err
 	}
-	copy(h.me[:], me)
 	h.owner = view.U64(me[meOwner:])
-	h.defAt = attach.Address(view.U64(me[meDef:]))
-	def, err := d.view.Bytes(h.defAt, defSize)
+	defAt := attach.Address(view.U64(me[meDef:]))
+	def, err := d.view.Bytes(defAt, defSize)
 	if err != nil {
 		return err
 	}
-	copy(h.def[:], def)
+	h.read = []memory{{attach.Address(h.addr), bytes.Clone(me)}, {defAt, bytes.Clone(def)}}
 	var errName, errLabel, errCode error
 	h.name, errName = d.Objects.IDName(view.U64(def[defOriginalID:]))
 	d.Objects.Record(&h.witnesses)
@@ -155,7 +147,7 @@ func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 		}
 		d.keep(keptEntry + len(label))
 		if d.methodEntries[h.addr] == h {
-			h.cost += keptEntry + len(label)
+			h.bytes += keptEntry + len(label)
 		}
 		h.qualified[name] = label
 	}
@@ -163,10 +155,7 @@ func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 	return label, nil
 }
 
-// unchanged compares what was just read again with what the entry was made from.
-func (h *methodEntry) unchanged(me, def []byte) bool {
-	return bytes.Equal(me, h.me[:]) && bytes.Equal(def, h.def[:])
-}
+func (h *methodEntry) cost() int { return h.bytes }
 
 // env holds the three words around an environment pointer.
 type env struct{ me, specval, flags uint64 }
@@ -177,7 +166,6 @@ func (raw *Stack) holds(ep attach.Address) bool {
 	return ep >= raw.ValuesAt+envBelow && ep-raw.ValuesAt < n && ep-raw.ValuesAt+8 <= n
 }
 
-// envOf are the words around an environment pointer that raw holds.
 func (raw *Stack) envOf(ep attach.Address) env {
 	return envIn(raw.Values[ep-envBelow-raw.ValuesAt:][:envSize])
 }
@@ -213,7 +201,6 @@ type envKey struct{ ep, code attach.Address }
 type envMethod struct {
 	validity
 	entry *methodEntry // nil if there is none
-	chain []envPlace
 }
 
 // envPlace is an environment and the three words around its pointer.
@@ -222,18 +209,10 @@ type envPlace struct {
 	env
 }
 
-// cost is the memory that it takes, in bytes, roughly.
-func (e *envMethod) cost() int { return keptEntry + len(e.chain)*int(unsafe.Sizeof(envPlace{})) }
+func (e *envMethod) cost() int { return keptEntry + len(e.read)*int(unsafe.Sizeof(envPlace{})) }
 
-func (e *envMethod) unchanged(read []attach.Range) bool {
-	for i, p := range e.chain {
-		b := read[i].Buf
-		if read[i].Failed || (env{view.U64(b), view.U64(b[8:]), view.U64(b[16:])}) != p.env {
-			return false
-		}
-	}
-	return true
-}
+// drop does nothing: the environment is walked again when it is next met.
+func (e *envMethod) drop(*loader) bool { return false }
 
 // methodOf finds the method of a frame, as rb_vm_frame_method_entry does: from its environment outward to its method's.
 // It is nil if there is none (a class body, the top level). code is the frame's iseq. ofMethod: the code belongs to a
@@ -317,19 +296,21 @@ func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	if old := d.envs[key]; old != nil {
 		d.kept -= old.cost()
 	}
-	m := &envMethod{entry: h, chain: append([]envPlace(nil), d.chain...)}
+	m := &envMethod{entry: h}
+	for _, p := range d.chain {
+		says := binary.LittleEndian.AppendUint64(make([]byte, 0, envSize), p.me)
+		says = binary.LittleEndian.AppendUint64(says, p.specval)
+		m.read = append(m.read, memory{p.ep - envBelow, binary.LittleEndian.AppendUint64(says, p.flags)})
+	}
 	d.keep(m.cost())
-	m.generation, m.born, m.hot = d.generation, d.collected(), d.hotList
+	m.generation, m.born = d.generation, d.collected()
 	d.envs[key] = m
-	d.hotEnvs = append(d.hotEnvs, m)
+	d.use(&m.validity, m)
 }
 
 // useEnv returns the method kept for an environment, and has it checked like any other.
 func (d *environments) useEnv(m *envMethod) (*methodEntry, error) {
-	if m.hot != d.hotList {
-		m.hot = d.hotList
-		d.hotEnvs = append(d.hotEnvs, m)
-	}
+	d.use(&m.validity, m)
 	if m.entry == nil {
 		return nil, nil
 	}

@@ -1,6 +1,7 @@
 package code
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/ddtop/ddtop/attach"
@@ -34,8 +35,23 @@ type passNumber uint64
 // collections counts the cycles of the target's collector.
 type collections uint64
 
-// validity says when a kept entry was last known to be what is in the target's memory.
+// entry is something that is kept of the target's memory: an iseq, a methodEntry or an envMethod.
+type entry interface {
+	state() *validity
+	// cost is the memory that it takes, roughly, in bytes.
+	cost() int
+	// drop forgets an entry that has changed. It reports whether the Decode under way may have used it.
+	drop(d *loader) bool
+}
+
+// validity says what an entry was made from, and when this was last known to be unchanged in the target's memory.
 type validity struct {
+	// read is the memory that was read of it, witnesses the memory of its names. While both are unchanged so is the
+	// entry.
+	read      []memory
+	witnesses []heap.Witness
+	// missingNames: a name could not be read.
+	missingNames bool
 	// generation is the Decoder's generation in which it was last found unchanged. It is zero if it was not checked
 	// yet.
 	generation generation
@@ -52,6 +68,14 @@ type validity struct {
 	born collections
 }
 
+// memory is what was read at an address.
+type memory struct {
+	at   attach.Address
+	says []byte
+}
+
+func (v *validity) state() *validity { return v }
+
 // valid reports whether an entry is known to stand unchanged in the target's memory.
 func (c *cache) valid(v *validity) bool {
 	switch {
@@ -66,7 +90,6 @@ func (c *cache) valid(v *validity) bool {
 	return false
 }
 
-// collected is how many collections the target has made.
 func (c *cache) collected() collections { return collections(c.gc.Count) }
 
 // old reports whether an entry has survived so many collections that only a major one can take it away.
@@ -99,26 +122,21 @@ func (d *validator) Generation() uint64 {
 	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
 }
 
-// check reads what is on the lists again and drops what has changed; same says that nothing has. What lacked a name is
-// dropped as well, to be tried again once a generation.
+// check reads the entries in d.checks again and drops those that have changed. same reports that the Decode under way
+// has used none of these. An entry that lacks a name is dropped as well, to be tried again once a generation.
 func (d *validator) check() (same bool, err error) {
-	same = true
-	if len(d.checkISeqs)+len(d.checkMethods)+len(d.checkEnvs) == 0 {
+	if len(d.checks) == 0 {
 		return true, nil
 	}
-	need := len(d.checkISeqs)*(iseqHead+d.bodyHead) + len(d.checkMethods)*(meSize+defSize)
-	for _, q := range d.checkISeqs {
-		for i := range q.witnesses {
-			need += int(q.witnesses[i].Size)
+	need := 0
+	for _, k := range d.checks {
+		v := k.state()
+		for i := range v.read {
+			need += len(v.read[i].says)
 		}
-	}
-	for _, h := range d.checkMethods {
-		for i := range h.witnesses {
-			need += int(h.witnesses[i].Size)
+		for i := range v.witnesses {
+			need += int(v.witnesses[i].Size)
 		}
-	}
-	for _, e := range d.checkEnvs {
-		need += len(e.chain) * envSize
 	}
 	if cap(d.again) < need || cap(d.again) > maxCheckedBytes {
 		d.again = make([]byte, need)
@@ -129,23 +147,16 @@ func (d *validator) check() (same bool, err error) {
 		buf = buf[n:]
 	}
 	d.ranges = d.ranges[:0]
-	for _, q := range d.checkISeqs {
-		take(q.addr, iseqHead)
-		take(q.at, d.bodyHead)
-	}
-	for _, h := range d.checkMethods {
-		take(attach.Address(h.addr), meSize)
-		take(h.defAt, defSize)
-	}
-	for _, e := range d.checkEnvs {
-		for _, p := range e.chain {
-			take(p.ep-envBelow, envSize)
+	for _, k := range d.checks {
+		for _, m := range k.state().read {
+			take(m.at, len(m.says))
 		}
 	}
 	// The code of a file shares its path, the methods of a class its name: that is read once.
 	clear(d.shared)
 	d.order = d.order[:0]
-	share := func(witnesses []heap.Witness) {
+	for _, k := range d.checks {
+		witnesses := k.state().witnesses
 		for i := range witnesses {
 			w := &witnesses[i]
 			n, ok := d.shared[w.Addr]
@@ -157,62 +168,36 @@ func (d *validator) check() (same bool, err error) {
 			d.order = append(d.order, n)
 		}
 	}
-	for _, q := range d.checkISeqs {
-		share(q.witnesses)
-	}
-	for _, h := range d.checkMethods {
-		share(h.witnesses)
-	}
 	calls, err := d.target.Mem.ReadBatch(d.ranges)
 	d.view.Calls += calls
 	if err != nil {
 		return false, err
 	}
+	same = true
 	r, order := d.ranges, d.order
-	agree := func(witnesses []heap.Witness) bool {
-		same := true
-		for i := range witnesses {
+	for _, k := range d.checks {
+		v := k.state()
+		intact := !d.tryAgain(v)
+		for i := range v.read {
+			intact = intact && !r[i].Failed && bytes.Equal(r[i].Buf, v.read[i].says)
+		}
+		for i := range v.witnesses {
 			seen := &d.ranges[order[i]]
-			same = same && !seen.Failed && d.Objects.Agrees(&witnesses[i], seen.Buf)
+			intact = intact && !seen.Failed && d.Objects.Agrees(&v.witnesses[i], seen.Buf)
 		}
-		order = order[len(witnesses):]
-		return same
-	}
-	for _, q := range d.checkISeqs {
-		intact := !r[0].Failed && !r[1].Failed && q.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(q.missingNames, &q.validity)
-		if agree(q.witnesses) && intact {
-			q.generation = d.generation
-		} else {
-			d.dropISeq(q)
+		r, order = r[len(v.read):], order[len(v.witnesses):]
+		if intact {
+			v.generation = d.generation
+		} else if k.drop(&d.loader) {
 			same = false
 		}
-		r = r[2:]
-	}
-	for _, h := range d.checkMethods {
-		intact := !r[0].Failed && !r[1].Failed && h.unchanged(r[0].Buf, r[1].Buf) && !d.tryAgain(h.missingNames, &h.validity)
-		if agree(h.witnesses) && intact {
-			h.generation = d.generation
-			if h.witnesses != nil {
-				h.named = d.generation
-			}
-		} else {
-			d.dropMethodEntry(h)
-			same = false
-		}
-		r = r[2:]
-	}
-	for _, e := range d.checkEnvs {
-		if e.unchanged(r) { // else it is walked again when it is next met
-			e.generation = d.generation
-		}
-		r = r[len(e.chain):]
 	}
 	return same, nil
 }
 
 // tryAgain reports whether an entry that lacks a name is to be read again: once a generation.
-func (d *loader) tryAgain(missingNames bool, v *validity) bool {
-	return missingNames && v.loaded != d.decode && v.tried != d.generation
+func (d *loader) tryAgain(v *validity) bool {
+	return v.missingNames && v.loaded != d.decode && v.tried != d.generation
 }
 
 // Revalidate says how far the target's garbage collector has come; call it once a tick, before Decode. nowNS is
@@ -246,9 +231,9 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	if major {
 		d.majorAt = d.generation
 	}
-	for _, h := range d.hotMethods {
-		if !h.dropped && !h.final {
-			d.dropMethodEntry(h) // its class may have got a name
+	for _, k := range d.hot {
+		if h, ok := k.(*methodEntry); ok && !h.dropped && !h.final {
+			h.drop(&d.loader) // its class may have got a name
 		}
 	}
 	if !cycle {
@@ -257,26 +242,17 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	// What is in use but on no stack right now may be garbage that has not been swept yet: it looks unchanged up to the
 	// moment in which something else takes its place.
 	rests := !gc.Valid || gc.Mode == sampler.GCIdle && !gc.During
-	bytes := 0
-	for _, q := range d.hotISeqs {
-		if bytes += q.cost(); bytes > maxCheckedBytes {
+	size := 0
+	for _, k := range d.hot {
+		v := k.state()
+		if size += k.cost(); size > maxCheckedBytes {
 			break
 		}
-		if rests && !q.dropped && !d.valid(&q.validity) && len(d.checkISeqs) < maxChecked {
-			d.checkISeqs = append(d.checkISeqs, q)
+		if rests && !v.dropped && !d.valid(v) && len(d.checks) < maxChecked {
+			d.checks = append(d.checks, k)
 		}
 	}
-	for _, h := range d.hotMethods {
-		if rests && !h.dropped && !d.valid(&h.validity) && len(d.checkMethods) < maxChecked {
-			d.checkMethods = append(d.checkMethods, h)
-		}
-	}
-	for _, e := range d.hotEnvs {
-		if rests && !d.valid(&e.validity) && len(d.checkEnvs) < maxChecked {
-			d.checkEnvs = append(d.checkEnvs, e)
-		}
-	}
-	d.hotISeqs, d.hotMethods, d.hotEnvs = d.hotISeqs[:0], d.hotMethods[:0], d.hotEnvs[:0]
+	d.hot = d.hot[:0]
 	d.hotList++
 	if err := d.checkClasses(); err != nil {
 		return err
@@ -287,21 +263,22 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 
 // checkClasses drops the methods to check whose class has another name now.
 func (d *validator) checkClasses() error {
-	if len(d.checkMethods) == 0 {
+	if len(d.checks) == 0 {
 		return nil
 	}
 	d.view.Reset()
 	err := d.view.Settle(func() error {
 		var missing error
-		for _, h := range d.checkMethods {
-			if h.dropped || h.witnesses != nil || h.named == d.generation {
+		for _, k := range d.checks {
+			h, ok := k.(*methodEntry)
+			if !ok || h.dropped || h.witnesses != nil || h.named == d.generation {
 				continue
 			}
 			same, err := d.sameClass(h)
 			if err != nil {
 				missing = err
 			} else if !same {
-				d.dropMethodEntry(h)
+				h.drop(&d.loader)
 			}
 		}
 		return missing
@@ -309,7 +286,7 @@ func (d *validator) checkClasses() error {
 	if err != nil {
 		return err
 	}
-	d.checkMethods = slices.DeleteFunc(d.checkMethods, func(h *methodEntry) bool { return h.dropped })
+	d.checks = slices.DeleteFunc(d.checks, func(k entry) bool { return k.state().dropped })
 	return nil
 }
 

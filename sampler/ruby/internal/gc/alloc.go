@@ -83,7 +83,6 @@ func (c *allocCounter) init(g *Reader) {
 	}
 }
 
-// known reports whether the release's counter can be read.
 func (c *allocCounter) known() bool { return c.n > 0 && !c.uncounted }
 
 // follow finds the caches of the ractors there are, after a walk over them.

@@ -297,10 +297,8 @@ func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, w
 	}
 }
 
-// newest is how many bytes of slots are looked at.
 func (c *classCounter) newest(size uint64) uint64 { return min(maxNewSlots, maxNewBytes/size) * size }
 
-// marked reports whether an object was there at the last collection.
 func (c *classCounter) marked(at, start, size uint64) bool {
 	bit := at & (c.pageBytes - 1) / slotSize
 	if c.ascending {
@@ -354,7 +352,6 @@ func (c *classCounter) share(g *Reader) {
 	}
 }
 
-// name is the path of a class.
 func (c *classCounter) name(g *Reader, class uint64) string {
 	switch class {
 	case keyHidden:

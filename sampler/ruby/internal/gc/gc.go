@@ -157,7 +157,6 @@ func (g *Reader) Take(batch []attach.Range, out *sampler.GC) {
 	g.vmLock.take(out)
 }
 
-// fill decodes the flags and counters.
 func (g *Reader) fill(out *sampler.GC) {
 	word := g.word
 	flag := func(f layout.Field) uint64 {

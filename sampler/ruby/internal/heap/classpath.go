@@ -33,7 +33,6 @@ type className struct {
 	exception  bool // it is known to be Exception or one below it
 }
 
-// readClass reads a class or module.
 func (o *classes) readClass(v uint64) (class, error) {
 	flags, err := o.Flags(v)
 	if err != nil {
@@ -333,7 +332,6 @@ func (o *Objects) Exception(v uint64) (bool, error) {
 	return false, nil
 }
 
-// superOf returns what is above a class.
 func (o *classes) superOf(class uint64) (uint64, error) {
 	at := attach.Address(class) + attach.Address(o.places.classSuper)
 	if o.places.classSuper < 0 {

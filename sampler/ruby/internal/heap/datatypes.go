@@ -112,7 +112,6 @@ func (o *Objects) dataTypeName(v uint64) (string, error) {
 	return name, nil
 }
 
-// dataHeader reads the header of a T_DATA object.
 func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 	if !o.IsObject(v) {
 		return nil, WrongType(attach.Address(v), want, NotHeap)

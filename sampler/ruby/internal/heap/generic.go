@@ -150,7 +150,6 @@ func (o *variables) fieldsAt(word attach.Address) (ivars, error) {
 	return ivars{kind: uint64(id & p.shapeMask), slots: addr + attach.Address(p.fieldsSlots)}, nil
 }
 
-// ivarsOfClass finds the variables of a class or module.
 func (o *variables) ivarsOfClass(addr attach.Address, flags uint64) (ivars, error) {
 	o.noteWord(addr, flags, TypeMask)
 	ext, err := o.classExt(addr)

@@ -50,7 +50,6 @@ func (o *variables) Ivar(object uint64, name string) (value uint64, ok bool, err
 	return value, true, nil
 }
 
-// ivarAt finds the word that holds an instance variable.
 func (o *variables) ivarAt(object uint64, name string) (at attach.Address, ok bool, err error) {
 	v, err := o.ivarsOf(object)
 	switch {
@@ -68,7 +67,6 @@ func (o *variables) ivarAt(object uint64, name string) (at attach.Address, ok bo
 	return v.slots + attach.Address(slot)*8, true, nil
 }
 
-// ivarsOf finds the variables of an object.
 func (o *variables) ivarsOf(object uint64) (ivars, error) {
 	addr := attach.Address(object)
 	flags, err := o.Flags(object)
@@ -222,7 +220,6 @@ func (o *variables) slotOf(kind uint64, name string) (int, error) {
 	return found, nil
 }
 
-// ivarInTable finds a variable in a table by ID.
 func (o *variables) ivarInTable(table attach.Address, name string) (at attach.Address, ok bool, err error) {
 	sought := search{name: name}
 	err = o.quietly(func() error {

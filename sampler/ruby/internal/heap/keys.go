@@ -51,7 +51,6 @@ type hashSlot struct {
 
 func (c *keyCache) slot(key uint64) *keySlot { return &c.slots[(key>>3^key>>13)%keyCacheSize] }
 
-// keep keeps what a key says.
 func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol bool) {
 	s := c.slot(key)
 	if h.typ != 0 && !symbol {

@@ -56,7 +56,6 @@ func (o *values) Uint128(v uint64) (high, low uint64, err error) {
 	return high, low, err
 }
 
-// integer returns the magnitude and the sign of an Integer.
 func (o *values) integer(v uint64) (high, magnitude uint64, negative bool, err error) {
 	if v&fixnumTag != 0 {
 		n := int64(v) >> 1

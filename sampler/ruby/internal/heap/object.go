@@ -119,7 +119,6 @@ type rubyString struct {
 	cut      bool
 }
 
-// stringLength returns the length in bytes of a String of which the flags were read.
 func (o *values) stringLength(v, flags uint64) (uint64, error) {
 	if flags&flagNoEmbed == 0 && o.places.stringLenInFlags {
 		return flags >> 14 & 0x1f, nil
@@ -240,7 +239,6 @@ func (o *values) Array(v uint64) (attach.Address, uint64, error) {
 	return attach.Address(view.U64(b[32:])), n, nil
 }
 
-// element returns element i of an Array.
 func (o *values) element(v uint64, i uint64) (uint64, error) {
 	at, n, err := o.Array(v)
 	if err != nil {

@@ -43,7 +43,6 @@ func (o *symbols) IDName(id uint64) (string, error) {
 	return name, nil
 }
 
-// idString returns the String that names an ID.
 func (o *symbols) idString(id uint64) (uint64, error) {
 	return o.idStringAt(o.Symbols, id)
 }

@@ -74,7 +74,6 @@ func (o *witnesses) noteGrowing(addr attach.Address, n uint64) {
 // Word reads a word and writes it down as a witness.
 func (o *witnesses) Word(addr attach.Address) (uint64, error) { return o.notedWord(addr) }
 
-// notedWord reads a word and writes it down.
 func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
 	b, err := o.View.Bytes(addr, 8)
 	if err != nil {

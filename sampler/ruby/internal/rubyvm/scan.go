@@ -109,7 +109,6 @@ func (l *locator) findShapes() (attach.Address, error) {
 	return l.objects.FindShapes(candidates)
 }
 
-// eachVariable calls f with all words of the module's variables.
 func (l *locator) eachVariable(f func(at attach.Address, word uint64)) error {
 	spans, err := l.variables()
 	for _, sp := range spans {

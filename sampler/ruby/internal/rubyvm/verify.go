@@ -105,7 +105,6 @@ func (l *locator) verifyMethod() error {
 	return first
 }
 
-// verifyClass reads the name of the class that a variable refers to.
 func (l *locator) verifyClass(variable attach.Address, want string) error {
 	class, err := l.objects.View.Word(variable)
 	if err != nil {

@@ -38,7 +38,6 @@ func (f *Finder) configuredKey(datadog uint64) (string, error) {
 	return key, err
 }
 
-// datadog returns the active span of Datadog's tracer.
 func (f *Finder) datadog(ec attach.Address) (Span, error) {
 	keys := []string{f.tracers.key}
 	if f.tracers.key == "" {
@@ -104,7 +103,6 @@ func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 	return trace, nil
 }
 
-// spanOf returns the active span of a trace, and its local root.
 func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 	// Both of the same trace, at once: a span's number never changes, and no walk begins anew at the thread.
 	root, errRoot := f.ref(trace, "@root_span")

@@ -32,7 +32,6 @@ type otelSpan struct {
 	remote bool
 }
 
-// openTelemetry returns the active span of OpenTelemetry's tracer.
 func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 	contexts, err := f.contexts(ec)
 	if err != nil || contexts == 0 {

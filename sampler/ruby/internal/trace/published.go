@@ -104,7 +104,6 @@ func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls in
 // errNoThread: where a thread pointer should be there is none.
 var errNoThread = errors.New("no thread pointer")
 
-// locate finds the thread's variable.
 func (p *publishedState) locate(mem attach.Memory, of *Published, native Native) (calls int, err error) {
 	*p = publishedState{of: of, native: native, via: p.via[:0], buf: p.buf}
 	pointer := native.Pointer

@@ -70,7 +70,7 @@ type State struct {
 	published publishedState
 }
 
-// Span is the result of the last call of Look. The tracer's objects come first, because they belong to the fiber. What
+// Span is the result of the last search. The tracer's objects come first, because they belong to the fiber. What
 // the thread publishes fills in the rest.
 func (s *State) Span() Span {
 	found, published := s.span, s.published.span
@@ -132,7 +132,6 @@ func (f *Finder) Refresh(nowNS int64) (calls int, err error) {
 	return f.objects.View.Calls - before, targetError(err)
 }
 
-// findTracers looks for the tracers' constants.
 func (f *Finder) findTracers() (found tracers, err error) {
 	datadog, has, errDatadog := f.objects.ConstantValue(f.object, "Datadog")
 	_, otel, errOtel := f.objects.ConstantValue(f.object, "OpenTelemetry")
@@ -221,7 +220,6 @@ func (f *Finder) settled(ec attach.Address) (Span, error) {
 	return Span{}, errChanged
 }
 
-// active reads the active span.
 func (f *Finder) active(ec attach.Address) (found Span, err error) {
 	if f.tracers.datadog {
 		found, err = f.datadog(ec)

@@ -238,7 +238,6 @@ func (v *View) fetch() error {
 	return nil
 }
 
-// take returns room for n bytes.
 func (v *View) take(n int) []byte {
 	if cap(v.arena)-len(v.arena) < n { // blocks that are there stay where they are
 		v.arena = make([]byte, 0, max(2*cap(v.arena), n, minArena))

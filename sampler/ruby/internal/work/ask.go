@@ -98,7 +98,6 @@ func (f *statements) findAsking(fr *Frames) (found code.Scope, asks []candidate,
 	return found, asks, err
 }
 
-// askSQL reads a statement.
 func (f *statements) askSQL(_ uint64, at attach.Address) string {
 	v := f.word(at)
 	if !f.is(v, heap.TypeString) {

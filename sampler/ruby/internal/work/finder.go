@@ -32,7 +32,7 @@ const (
 // errChanged: what was read changed meanwhile.
 var errChanged = errors.New("it changed while it was read")
 
-// Finder finds for whom the threads of a process work. Not for concurrent use.
+// Finder finds what the threads of a process work for. Not for concurrent use.
 type Finder struct {
 	describer
 	allowance
@@ -96,9 +96,9 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 	return f
 }
 
-// Look says what a thread works for whose stack was just read, in s. What s.Plan has added was read in the same call,
-// if it was called. It returns the number of system calls made. What can't be read, or changes meanwhile, is empty; an
-// error is the target's.
+// Look finds what a thread works for whose stack was just read, in s. The memory that s.Plan added was read in the same
+// call, if Plan was called. Look returns the number of system calls. What cannot be read, or changes meanwhile, is
+// empty. An error is the target's.
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	if g := f.dict.Generation(); g != s.generation {
@@ -290,7 +290,6 @@ func (f *Finder) bare(s *State, fr *Frames) int {
 	return max(same-1, 0)
 }
 
-// readCandidate reads what the j-th frame from the outside says.
 func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err error) {
 	frame, at := fr.outer(j)
 	f.frame = frameOf(fr, at, frame)
@@ -373,7 +372,6 @@ func (f *reader) lacks(err error) bool {
 	return true
 }
 
-// word reads the variable at an address.
 func (f *reader) word(at attach.Address) uint64 {
 	b, err := f.objects.View.Bytes(at, 8)
 	if f.fails(err) {
@@ -417,7 +415,6 @@ func (f *reader) lookUp(v uint64, names []string, values []uint64) bool {
 	return f.is(v, heap.TypeHash) && !f.fails(f.objects.Lookup(v, names, values))
 }
 
-// classOf returns the path of an object's class, "" if it has none.
 func (f *reader) classOf(v uint64) string {
 	class, err := f.objects.ClassOf(v)
 	f.fails(err)

@@ -38,7 +38,6 @@ var (
 	que1Names      = [jobKeys]string{"job_class", "id", "", "run_at", "args"}
 )
 
-// readSidekiq reads Sidekiq's Hash of a job.
 func (f *describer) readSidekiq(_ *code.Scope, r *reading) bool {
 	return f.readJobHash(r, &sidekiqNames)
 }

@@ -46,7 +46,6 @@ type pathNode struct {
 	values bool
 }
 
-// parts calls f for the parts of a pattern between slashes.
 func parts(pattern string, f func(part string)) {
 	for more := true; more; {
 		var part string
@@ -55,7 +54,6 @@ func parts(pattern string, f func(part string)) {
 	}
 }
 
-// fixed reports whether a part of a pattern is no word.
 func fixed(part string) bool { return part == ID || part == "…" }
 
 // fold is a pattern with ":id" for those words that are values by what was learnt.
@@ -96,7 +94,6 @@ func (n *pathNode) next(part string) (to *pathNode, value bool) {
 	return n.id, true
 }
 
-// learn learns from the pattern of a new request's path.
 func (p *paths) learn(pattern string) {
 	p.requests++
 	n := &p.root

@@ -28,15 +28,8 @@ const (
 // ID stands in a path for what is no word.
 const ID = ":id"
 
-// Route is the route of a request, as its framework has named it or as its path lets it be guessed: "GET orders#index",
-// "GET /orders/:id".
-func Route(env *Env) string {
-	method, rest, _ := route(env)
-	return join(method, rest)
-}
-
-// route is Route in two parts. guessed: the second is the pattern of a path, of which no framework says which parts are
-// words.
+// route returns the method and the route of a request, as its framework has named it or as its path lets it be guessed:
+// "GET" and "orders#index", "GET" and "/orders/:id". guessed: no framework says which parts of the path are words.
 func route(env *Env) (method, rest string, guessed bool) {
 	method = Method(env.Method)
 	switch {

@@ -84,3 +84,9 @@ func TestQueued(t *testing.T) {
 		}
 	}
 }
+
+// Route is route in one text.
+func Route(env *Env) string {
+	method, rest, _ := route(env)
+	return join(method, rest)
+}

@@ -64,7 +64,6 @@ var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unloc
 // object.
 const minObject = 4
 
-// beginsWithVerb reports whether a word is one of secretPathVerbs and its object.
 func beginsWithVerb(word string) bool {
 	for _, v := range secretPathVerbs {
 		if strings.HasPrefix(word, v) && len(word) >= len(v)+minObject {

@@ -106,7 +106,6 @@ func roleOf(origin sampler.Origin, gem, path string) role {
 	return roleOther
 }
 
-// site returns what is known of a scope's code.
 func (f *statements) site(scope *code.Scope) *site {
 	s := f.sites[scope.Locals]
 	if s == nil {

@@ -105,10 +105,8 @@ func (n *normalizer) run() bool {
 	return slices.ContainsFunc(n.out, func(t string) bool { return sqlVerbs[strings.ToUpper(t)] })
 }
 
-// hide leaves out the rest.
 func (n *normalizer) hide() { n.at, n.cut = len(n.in), true }
 
-// token takes one token from the input.
 func (n *normalizer) token() {
 	c, rest := n.in[n.at], n.in[n.at:]
 	switch {
@@ -225,7 +223,6 @@ func plainName(w string) bool {
 // wordByte reports whether a byte can be within a name: letters of any alphabet, digits, _ and $.
 func wordByte(c byte) bool { return letter(c) || digit(c) || c == '_' || c == '$' || c >= 0x80 }
 
-// emit adds a token. A list of literals is one: (?, ?, ?) and (?), (?) are (?).
 func (n *normalizer) emit(token string) {
 	out := n.out
 	last := func(i int) string {
@@ -258,7 +255,6 @@ func (n *normalizer) emit(token string) {
 // inList reports whether tokens end within parentheses: there a list of literals is one of values.
 func inList(out []string) bool { return len(out) > 0 && out[len(out)-1] == "(" }
 
-// text joins the tokens.
 func (n *normalizer) text() string {
 	var b strings.Builder
 	before := ""

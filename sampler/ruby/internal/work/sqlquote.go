@@ -160,7 +160,6 @@ func (n *normalizer) inCall() bool {
 	return false
 }
 
-// behind reports whether a word has come already.
 func (n *normalizer) behind(word string) bool {
 	for _, t := range n.out {
 		if strings.EqualFold(t, word) {

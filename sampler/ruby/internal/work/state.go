@@ -51,15 +51,13 @@ func (f *Frames) outer(j int) (frame []byte, at attach.Address) {
 // inner returns the address of the i-th frame from the innermost.
 func (f *Frames) inner(i int) attach.Address { return f.CFP + attach.Address(i*f.Size) }
 
-// selfOf returns the receiver of a control frame.
 func selfOf(frame []byte) uint64 { return view.U64(frame[code.FrameSelf:]) }
 
 func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
 // State is what is known of a thread from tick to tick. The zero value knows nothing.
 type State struct {
-	// ec is the execution context of the last call of Look, which was no earlier than lookedNS. It is zero if there was
-	// none.
+	// ec is the execution context of the last search, which was no earlier than lookedNS. It is zero if there was none.
 	ec       attach.Address
 	lookedNS int64
 
@@ -68,7 +66,7 @@ type State struct {
 	task  *task
 	outer []byte
 	words [frameWords]byte
-	// anew: the last call of Look has read it anew.
+	// anew: the last search has read it anew.
 	anew bool
 	// from is what task was read from.
 	from heap.Watch
@@ -91,14 +89,14 @@ type State struct {
 	// generation is the Dictionary's that the IDs are of.
 	generation sampler.Generation
 	serving    sampler.Serving
-	// idle: the last call of Look could tell that the frames say nothing of what the thread works on.
+	// idle: the last search could tell that the frames say nothing of what the thread works on.
 	idle bool
 }
 
-// Of reports whether the last call of Look was for an execution context.
+// Of reports whether the last search was for an execution context.
 func (s *State) Of(ec attach.Address) bool { return s.ec == ec }
 
-// Serving is the result of the last call of Look.
+// Serving is the result of the last search.
 func (s *State) Serving() sampler.Serving { return s.serving }
 
 // Plan adds the memory that the last result was read from to the ranges of a call.
@@ -117,7 +115,7 @@ func (s *State) Unplan() {
 // Lost says that the thread's stack is not known, and so what it works for. The request may go on.
 func (s *State) Lost() { s.serving, s.idle = sampler.Serving{}, false }
 
-// Task returns the request or job that the last call of Look found. ok is false if it found none.
+// Task returns the request or job that the last search found. ok is false if it found none.
 func (s *State) Task() (t TaskID, ok bool) {
 	if s.task == nil || s.serving.Work == 0 {
 		return TaskID{}, false
@@ -125,7 +123,7 @@ func (s *State) Task() (t TaskID, ok bool) {
 	return TaskID{s.task.key.hash, s.task.identity}, true
 }
 
-// LookedNS is a time no later than the last call of Look that could tell what the context ec serves, CLOCK_MONOTONIC in
+// LookedNS is a time no later than the last search that could tell what the context ec serves, CLOCK_MONOTONIC in
 // ns. It is zero if there was none.
 func (s *State) LookedNS(ec attach.Address) int64 {
 	if s.ec != ec {
@@ -154,7 +152,7 @@ func (t *TaskID) Hash() uint64 { return t.hash }
 // Alike reports whether two are of one request or job, in whichever fibers' variables they were found.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
-// Idle reports whether the last call of Look found that neither the running fiber nor a trace says what the thread
+// Idle reports whether the last search found that neither the running fiber nor a trace says what the thread
 // works on. Then a fiber that has resumed it may (LookOutward).
 func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 

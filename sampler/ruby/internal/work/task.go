@@ -120,7 +120,6 @@ func (f *Finder) nameOf(t *task, r *reading) {
 	t.guess = r.guess
 }
 
-// same reports whether what was read is still the task.
 func (t *task) same(r *reading) bool {
 	switch {
 	case t.work.Kind != r.kind:

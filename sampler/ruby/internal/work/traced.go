@@ -10,12 +10,12 @@ import (
 // traced is what a thread's trace serves, where nothing else says what it works on.
 type traced struct {
 	task *task
-	// ec is the execution context of the last call of Look, at lookedNS.
+	// ec is the execution context of the last search, at lookedNS.
 	ec       attach.Address
 	lookedNS int64
 }
 
-// Traced makes what a thread's trace serves what it works on, if the last call of Look found neither a request nor a
+// Traced makes what a thread's trace serves what it works on, if the last search found neither a request nor a
 // job. kind and resource are as a tracer says them. root is the number of the trace's local root, or zero.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
@@ -38,14 +38,8 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 	}
 }
 
-// Served is what a tracer's resource says that a trace serves: "GET /orders/:id", "OrdersController#index", the class
-// of a job; "" where it may be something else.
-func Served(kind sampler.WorkKind, resource string) string {
-	method, rest, _ := served(kind, resource)
-	return join(method, rest)
-}
-
-// served is Served in two parts. guessed: the second is the pattern of a path.
+// served returns what a tracer's resource says that a trace serves: "GET" and "/orders/:id", "OrdersController#index",
+// the class of a job. It returns nothing if it may be something else. guessed: rest is the pattern of a path.
 func served(kind sampler.WorkKind, resource string) (method, rest string, guessed bool) {
 	if kind == sampler.WorkJob {
 		if codeName(resource, ":#._") {

@@ -33,3 +33,9 @@ func TestServed(t *testing.T) {
 		}
 	}
 }
+
+// Served is served in one text.
+func Served(kind sampler.WorkKind, resource string) string {
+	method, rest, _ := served(kind, resource)
+	return join(method, rest)
+}
