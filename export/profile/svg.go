@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 )
 
-// WriteFlamegraph writes the flamegraph of one metric as an SVG file (flamegraph.Tree.WriteSVG). As on the screen, that of wall
+// WriteFlamegraph writes the flamegraph of one metric as an SVG file (flamegraph.Tree.WriteSVG). As on the screen, wall
 // time leaves out threads that are parked or asleep, and says so.
 func WriteFlamegraph(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	if err := m.Enough(metric); err != nil {
