@@ -23,12 +23,12 @@ type Dump struct {
 	fullNames map[sampler.ThreadID]string
 
 	texts []string // the states in words, parallel to Threads
-	// sinceNS is when the states began as far as seen, and lasted for how long, in the words of texts; parallel to Threads.
-	// leastNS is for how long they are known to have lasted.
+	// sinceNS is when the states began, if that was seen, and for how long they lasted, in the words of texts. It is
+	// parallel to Threads. leastNS is for how long they are known to have lasted.
 	sinceNS, leastNS []int64
 	lasted           []string
 	ownOnly          bool
-	// leftOut are the threads that are not told of; nil: none. It is parallel to Threads.
+	// leftOut are the threads that the dump leaves out, parallel to Threads, or nil.
 	leftOut []bool
 }
 
@@ -79,8 +79,8 @@ func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.Threa
 	}
 }
 
-// SetMeasured adds what was found wrong in the ns before the dump. A state that was there at the beginning may have begun
-// at any time before: it has lasted at least as long.
+// SetMeasured adds the findings of the ns before the dump. A state that was there at the beginning may have begun at
+// any time before, so it has lasted at least as long.
 func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {
@@ -102,7 +102,8 @@ func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.Findings = append([]report.StatFinding{}, findings...)
 }
 
-// NewDumpRactor says who holds the GVL of a ractor and who waits for it. verdict gives the state of a thread of s by its place.
+// NewDumpRactor returns who holds the GVL of a ractor and who waits for it. verdict gives the state of a thread of s by
+// its place.
 func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) report.DumpRactor {
 	g := report.DumpGVL{Waiting: append([]sampler.ThreadID{}, r.Queue...), WaitingCount: int(r.Waiting), Torn: r.Torn}
 	listed := false
@@ -180,9 +181,9 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 // FoldLibraries makes the text fold frames that are not the program's own, if on (flamegraph.FoldStack). JSON has all of them.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
-// OnlyEndpoints leaves out the threads that do not work for a route or a class of jobs that match says yes to, nor have suspended
-// fibers that do, and the other suspended fibers; nil: none. Who holds the GVL and locks is told all the same. It belongs behind
-// SetFibers.
+// OnlyEndpoints leaves out the threads whose route or class of jobs match rejects, unless one of their suspended fibers
+// matches, and the other suspended fibers. match may be nil. The holders of the GVL and of locks stay in the dump. Call
+// it after SetFibers.
 func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	if match == nil {
 		return

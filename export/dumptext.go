@@ -108,8 +108,8 @@ func (t *dumpText) ractor(r report.DumpRactor) {
 	t.printf("\n")
 }
 
-// stateText says what a thread does, and for how long. The first sample after an attach can't tell how long, so then
-// it says nothing of it, rather than the "0 µs" that gvl.Describe would.
+// stateText describes what a thread does, and for how long. The first sample after an attach can't show how long, so
+// the text then leaves it out, instead of the "0 µs" of gvl.Describe.
 func stateText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	text, lasted := gvl.Describe(v, dict), v.Lasted().Prose()
 	switch {
@@ -163,7 +163,7 @@ func (t *dumpText) thread(th *report.DumpThread, i int) {
 	t.printf("\n")
 }
 
-// serving says for whom a thread works.
+// serving writes the request or job of a thread.
 func (t *dumpText) serving(q *report.StatServing) {
 	if q == nil {
 		return

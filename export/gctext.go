@@ -90,8 +90,8 @@ func HeapText(f *report.GCFigures) string {
 	return b.String()
 }
 
-// CountText writes a number of objects: 950, 41.2 k, 3.4 M, 1.2 G. It takes what a rate may be: in a damaged recording that is
-// more than an integer holds, and what a conversion makes of that differs between processors.
+// CountText writes a number of objects: 950, 41.2 k, 3.4 M, 1.2 G. It takes a float, because a rate in a damaged
+// recording can exceed an integer, and the result of that conversion differs between processors.
 func CountText(v float64) string {
 	switch {
 	case v >= 1e9:

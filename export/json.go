@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// WriteJSON writes v as indented JSON that may go to a terminal: what flamegraph.Printable would replace is in its
-// strings as \u escapes, so a reader gets every name exactly as it is. encoding/json alone lets through DEL, the control
+// WriteJSON writes v as indented JSON that is safe for a terminal. What flamegraph.Printable would replace is in its
+// strings as \u escapes, so a reader gets every name exactly. encoding/json alone lets through DEL, the control
 // characters from U+0080 on, which some terminals take for escape sequences, and changes of direction.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(asciiControls{w})
@@ -28,8 +28,8 @@ func WriteCompactJSON(w io.Writer, v any) error {
 // json.Encoder writes it.
 func ASCIIControls(w io.Writer) io.Writer { return asciiControls{w} }
 
-// asciiControls escapes what a terminal must not get in JSON that it hands on. A value has to come in one call, as
-// json.Encoder does it; what is below U+0020 is JSON's own white space, since its strings have none.
+// asciiControls escapes what a terminal must not get in JSON, and hands it on. A value has to come in one call, as
+// json.Encoder does it. Characters below U+0020 are JSON's own white space, because its strings have none.
 type asciiControls struct{ w io.Writer }
 
 func (a asciiControls) Write(p []byte) (int, error) {

@@ -101,7 +101,7 @@ func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 	return units.ProseDuration(ns)
 }
 
-// slackText is by how much the lengths of a row may be off, where that is much.
+// slackText is by how much the lengths of a row may be off, if that is much.
 func slackText(e *report.StatEndpoint) string {
 	shortest := e.P50NS
 	if e.Measured == 0 && !e.LongestAtLeast {
@@ -124,8 +124,8 @@ func LongestText(e *report.StatEndpoint) string {
 	return units.ProseDuration(e.LongestNS)
 }
 
-// WhereText says what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %"; fiberNS is that in which a fiber
-// waited and no thread worked for it.
+// WhereText describes what time went into, most first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %". fiberNS is
+// the time in which a fiber waited and no thread worked for it.
 func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime) string {
 	list := byTime(n, timePart{"unknown", n.Unknown}, timePart{"in a fiber that waits", fiberNS})
 	total := n.Sum() + fiberNS
@@ -143,7 +143,7 @@ func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime)
 	return strings.Join(words, ", ")
 }
 
-// oldLookNS is the age from which on it is told how old a look at fibers is, in ns.
+// oldLookNS is the age from which the text mentions how old a list of fibers is, in ns.
 const oldLookNS = int64(2e9)
 
 // statRunning writes what is in progress at the end, the oldest first.
@@ -172,8 +172,8 @@ func statRunning(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// AgeText is for how long a request has been going on: "≤20 ms" where the readings at its begin were too far apart to tell, "new"
-// where nothing is known yet.
+// AgeText is for how long a request has been going on: "≤20 ms" if the readings at its begin were too far apart, "new"
+// if nothing is known yet.
 func AgeText(q *report.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:

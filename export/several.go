@@ -79,7 +79,8 @@ func children(list []sampler.Relative) []report.Child {
 	return out
 }
 
-// WriteStatsJSON writes the JSON of `ddtop stat` with several processes: the object of each, and those found below them.
+// WriteStatsJSON writes the JSON of `ddtop stat` with several processes: the object of each, and the processes found
+// below them.
 func WriteStatsJSON(w io.Writer, list []ProcessStat, relatives []sampler.Relative, forgotten int) error {
 	objects := []json.RawMessage{}
 	for _, p := range list {

@@ -19,7 +19,7 @@ import (
 // statNameWidth is the widest a thread's name gets in the table, in columns.
 const statNameWidth = 28
 
-// WriteStatJSON writes the JSON of `ddtop stat`; notes are those of a recording.
+// WriteStatJSON writes the JSON of `ddtop stat`, with the notes of a recording.
 func WriteStatJSON(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	d := report.StatDocument{Stat: s, Notes: []report.StatNote{}}
 	for _, n := range notes {
@@ -29,9 +29,9 @@ func WriteStatJSON(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 }
 
 // WriteStat writes the table of `ddtop stat` for people: the GVL, waiting, garbage collection, findings, the notes of a
-// recording, then a row a thread with its time by state in percent of the time it was listed, the busiest first, then
-// requests and jobs by endpoint, who is to blame for the waiting, the longest waits, how the probes of exact mode did, threads that Ruby does not know,
-// and how well it was sampled and at what cost.
+// recording. Then comes a row a thread with its time by state in percent of the time it was listed, the busiest first.
+// Then come requests and jobs by endpoint, the causes of waiting, the longest waits, the probes of exact mode, threads
+// unknown to Ruby, and the quality and cost of sampling.
 func WriteStat(w io.Writer, s report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	statHead(&b, s)
@@ -100,7 +100,8 @@ func statHead(b *strings.Builder, s report.Stat) {
 // tooShort stands for a share that the window was too short for.
 const tooShort = "too short to tell"
 
-// cpuTickNS is the unit of a process's CPU time (USER_HZ, proc_pid_stat(5)); user and system time are rounded down each.
+// cpuTickNS is the unit of a process's CPU time (USER_HZ, proc_pid_stat(5)). User and system time are rounded down
+// each.
 const cpuTickNS = 10e6
 
 // CPUText is how much of a CPU the process had, with how exactly that is known where the rounding shows in the figure.
@@ -123,8 +124,8 @@ func SelfText(self *report.StatSelf) string {
 	return Share(*self.CPUNS, self.SpanNS) + " of a CPU"
 }
 
-// OverheadText says what ddtop was to take of a CPU at most, and what that meant: "it may take 1.5 % (half of --overhead 3%, since
-// no CPU is free), for which it read less often".
+// OverheadText describes how much of a CPU ddtop was to take at most, and the effect: "it may take 1.5 % (half of
+// --overhead 3%, since no CPU is free), for which it read less often".
 func OverheadText(self *report.StatSelf) string {
 	most, why := *self.Overhead, "--overhead"
 	if self.Halved {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// StatLinesHead is the heading of lines of text, with the process where there are several.
+// StatLinesHead is the heading of lines of text, with the process if there are several.
 func StatLinesHead(several bool) string {
 	pid := ""
 	if several {
@@ -19,8 +19,8 @@ func StatLinesHead(several bool) string {
 		"native", "io", "lock", "rest", "?", "p99", "max", "GCs", "GC", "alloc/s", "CPU", "RSS")
 }
 
-// WriteStatLine writes a line for people: the use of the GVL and the mean number of threads in each state (rest: parked or
-// asleep), the waits for the GVL that ended, collections and the share of time they took, objects allocated, CPU and memory.
+// WriteStatLine writes a line for people: the use of the GVL and the mean number of threads in each state (rest: parked
+// or asleep), the waits for the GVL that ended, collections and their share of time, objects allocated, CPU and memory.
 func WriteStatLine(w io.Writer, l report.TimedLine, several bool) error {
 	mean := func(ns int64) string {
 		if l.DurationNS == 0 || !l.NS.Enough() {

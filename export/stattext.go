@@ -79,7 +79,7 @@ func afterText(n *report.StatStates, total int64) string {
 	return strings.Join(words, ", ")
 }
 
-// writeFindings writes what was wrong, two lines a finding. start is the beginning of the window, CLOCK_MONOTONIC in ns.
+// writeFindings writes two lines a finding. start is the beginning of the window, CLOCK_MONOTONIC in ns.
 func writeFindings(b *strings.Builder, list []report.StatFinding, start int64) {
 	if len(list) == 0 {
 		return

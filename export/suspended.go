@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxFiberServing bounds the requests and jobs of suspended fibers that are listed, maxFiberEndpoints the names for a group
+	// maxFiberServing bounds the listed requests and jobs of suspended fibers, maxFiberEndpoints the names for a group
 	// in the text.
 	maxFiberServing   = 5000
 	maxFiberEndpoints = 6

@@ -34,7 +34,8 @@ type Comparable struct {
 	stacks     map[comparedKey]int64
 }
 
-// comparedKey is a stack, the labels of its frames from the outermost on with ";" between them, and the word of a state.
+// comparedKey is a stack, as the labels of its frames from the outermost on with ";" between them, and the word of a
+// state.
 type comparedKey struct{ stack, state string }
 
 func (k comparedKey) frames() []string { return strings.Split(k.stack, ";") }
@@ -60,7 +61,7 @@ func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, 
 	return c, c.check()
 }
 
-// sampleTypes are the names that metrics have in profiles: ddtop's first, then those of others.
+// sampleTypes are the names that metrics have in profiles: ddtop's first, then other tools' names.
 var sampleTypes = map[flamegraph.Metric][]string{
 	flamegraph.Wall: {"wall-time", "wall"}, flamegraph.CPU: {"cpu-time", "cpu"}, flamegraph.Wait: {"gvl-wait"}, flamegraph.Blame: {"blame"},
 	flamegraph.Samples: {"samples", "cpu-samples"}, flamegraph.Allocations: {"alloc-objects", "alloc-samples"},
@@ -133,7 +134,8 @@ func (c comparison) add(of int, name string, v float64) {
 	c[name][of] += v
 }
 
-// sorted are the names, those that differ most first. Time without a stack comes last: what differs in it is what could be read.
+// sorted are the names with the largest difference first. Time without a stack comes last: its difference depends on
+// what could be read.
 func (c comparison) sorted() []string {
 	size := func(name string) float64 { return math.Abs(c[name][1] - c[name][0]) }
 	last := func(name string) int {
@@ -153,8 +155,9 @@ func idleState(state string, metric flamegraph.Metric) bool {
 	return metric == flamegraph.Wall && ok && s.Idle()
 }
 
-// WriteDifference says what differs between two measurements, by state and by function, each a second of elapsed time: those of
-// different length compare. Functions go by their names alone, for a deploy moves files and lines.
+// WriteDifference writes the differences between two measurements, by state and by function, each per second of elapsed
+// time, so that measurements of different length compare. Functions go by their names alone, because a deploy moves
+// files and lines.
 func WriteDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	states, own, all := comparison{}, comparison{}, comparison{}
 	for i, c := range []*Comparable{&a, &b} {

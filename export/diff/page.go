@@ -18,10 +18,11 @@ import (
 
 // Limits of a page of a difference; what they leave out is said on it. All that is made of them is a few MB.
 const (
-	// maxDiffStacks is how many stacks it has, those that weigh most in either; maxDiffNodes is how many nodes the tree of them has.
+	// maxDiffStacks is how many stacks it has: the heaviest in either. maxDiffNodes is how many nodes their tree has.
 	maxDiffStacks = 20_000
 	maxDiffNodes  = 60_000
-	// maxDiffFunctions is how many functions it lists, those that differ most, maxDiffNames how many are summed up one by one.
+	// maxDiffFunctions is how many functions it lists, with the largest differences. maxDiffNames is how many are
+	// summed up one by one.
 	maxDiffFunctions = 500
 	maxDiffNames     = 100_000
 	// maxDiffNameBytes is how much text the names in the flamegraph are.
@@ -33,8 +34,8 @@ const otherFunctions = "(other functions)"
 
 var differenceScripts = []string{"states.js", "base.js", "flame.js", "diff.js"}
 
-// differenceData is what the script of the page reads. All values are a second of elapsed time: µs of a metric that is a time, else
-// thousandths.
+// differenceData is what the script of the page reads. All values are per second of elapsed time: µs if the metric is a
+// time, else thousandths.
 type differenceData struct {
 	A       string     `json:"a"`
 	B       string     `json:"b"`
@@ -43,12 +44,13 @@ type differenceData struct {
 	States  []string   `json:"states"`
 	Idle    []bool     `json:"idle"`
 	ByState [][2]int64 `json:"byState"`
-	// Names are those of functions, each with −1 for a file that it does not have. Nodes are two numbers each: how far back the caller
-	// is (0: none), and the function. Stacks are four: the innermost node, the state, the value in A and in B.
+	// Names are the names of functions, each with −1 for a missing file. Nodes are two numbers each: how far back the
+	// caller is (0 is none), and the function. Stacks are four: the innermost node, the state, the value in A and in B.
 	Names  [][2]any `json:"names"`
 	Nodes  []int    `json:"nodes"`
 	Stacks []int64  `json:"stacks"`
-	// Functions are five numbers each: the function, itself in A and B, with what it calls in A and B; without idle states.
+	// Functions are five numbers each: the function, itself in A and B, with its callees in A and B. Idle states are
+	// left out.
 	Functions []int64  `json:"functions"`
 	Limits    []string `json:"limits"`
 }
@@ -61,8 +63,9 @@ type comparedStack struct {
 
 func (s *comparedStack) most() int64 { return max(s.v[0], s.v[1]) }
 
-// WriteHTMLDifference writes what differs between two measurements as a page (WriteIncident has what pages are): by state, by
-// function, and a flamegraph coloured by change. What it takes beside the two measurements is bounded, however many stacks they have.
+// WriteHTMLDifference writes the differences between two measurements as a page (see page.WriteIncident): by state, by
+// function, and a flamegraph coloured by change. Its memory beside the two measurements is bounded, however many stacks
+// they have.
 func WriteHTMLDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	d := differenceBuilder{metric: metric, both: [2]*Comparable{&a, &b}, names: make(map[string]int), states: make(map[string]int)}
 	var data bytes.Buffer
@@ -121,8 +124,8 @@ func (d *differenceBuilder) build() *differenceData {
 	return o
 }
 
-// heaviest are the stacks that weigh most in A or in B, maxDiffStacks at most, the heaviest first; with the sum of all values and of
-// theirs. The states are summed up with them.
+// heaviest are the heaviest stacks in A or in B, maxDiffStacks at most, the heaviest first. total is the sum of all
+// values, kept the sum of theirs. It also sums up the states.
 func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64) {
 	byWeight := func(x, y comparedStack) int {
 		return cmp.Or(cmp.Compare(y.most(), x.most()), strings.Compare(x.key.stack, y.key.stack), strings.Compare(x.key.state, y.key.state))
@@ -180,7 +183,8 @@ func (d *differenceBuilder) words() []string {
 	return slices.SortedFunc(maps.Keys(seen), func(x, y string) int { return cmp.Or(cmp.Compare(rank(x), rank(y)), strings.Compare(x, y)) })
 }
 
-// maxDiffStates bounds the words of states: a profile of somebody else's may have any. Those past it are the last one.
+// maxDiffStates bounds the words of states, because another tool's profile may have any. Later words become the last
+// one.
 const maxDiffStates = 64
 
 func (d *differenceBuilder) state(word string) int {

@@ -20,7 +20,8 @@ import (
 const (
 	// maxIncidentBytes bounds the data of a page: 3 MB with the page itself.
 	maxIncidentBytes = 2_900_000
-	// maxIncidentNodes is how many nodes each of the trees of stacks has, maxIncidentNames how many functions there are.
+	// maxIncidentNodes is how many nodes each of the trees of stacks has, maxIncidentNames how many functions there
+	// are.
 	maxIncidentNodes = 40_000
 	maxIncidentNames = 10_000
 	// MaxName is how long a name gets, in bytes.
@@ -407,7 +408,7 @@ func lockText(l *account.Contended) string {
 	return fmt.Sprintf("%s, longest %s", name, l.Longest().Prose())
 }
 
-// lockName is the class of a lock, and its address where that is known.
+// lockName is the class of a lock, and its address if that is known.
 func lockName(kind string, object uint64) string {
 	name := cmp.Or(kind, "lock")
 	if a := export.Address(object); a != nil {

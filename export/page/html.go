@@ -23,12 +23,12 @@ import (
 //go:embed *.css *.js
 var pageFiles embed.FS
 
-// scripts are those of the page of an incident, in their order.
+// scripts are the scripts of an incident's page, in their order.
 var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "tables.js", "dump.js", "incident.js"}
 
-// WriteIncident writes one HTML file of an incident that needs nothing else: findings, a timeline of threads, a flamegraph, requests,
-// locks, collections and thread dumps. It opens from disk, loads nothing (its policy forbids it), and has no text of the target
-// in its markup: the data are JSON in a script that is none. It is smaller than 3 MB.
+// WriteIncident writes one HTML file of an incident that needs nothing else: findings, a timeline of threads, a
+// flamegraph, requests, locks, collections and thread dumps. It opens from disk, loads nothing (its policy forbids it),
+// and has no text of the target in its markup: the data are JSON in a script that never runs. It is smaller than 3 MB.
 func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []*Incident{n}) }
 
 // WriteIncidents is WriteIncident of several processes. The page shows one of them, at first the one that took most CPU

@@ -1,4 +1,5 @@
-// Package page writes the HTML page of an incident: findings, a timeline, a flamegraph, requests, locks, collections, thread dumps.
+// Package page writes the HTML page of an incident: findings, a timeline, a flamegraph, requests, locks, collections,
+// thread dumps.
 package page
 
 import (
@@ -10,9 +11,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Incident gathers what the page of an incident shows (WriteIncident): states by thread in columns of time, weights by stack in
-// slices of time, thread dumps, locks, collections, and what a Stat has. Its memory is bounded whatever the length: columns and
-// slices become longer as time goes on, and what a limit cut is counted and said on the page. Not safe for concurrent use.
+// Incident gathers the contents of an incident's page (WriteIncident): states by thread in columns of time, weights by
+// stack in slices of time, thread dumps, locks, collections, and a Stat. Its memory is bounded whatever the length:
+// columns and slices become longer as time goes on. The page shows how much each limit cut. Not safe for concurrent
+// use.
 type Incident struct {
 	process sampler.Process
 	dict    *sampler.Dictionary
@@ -32,7 +34,8 @@ type Incident struct {
 	Notes []sampler.Note
 }
 
-// NewIncident returns an Incident of the target p, whose samples' IDs point into dict. r are the findings' rules; nil: as they are.
+// NewIncident returns an Incident of the target p, whose samples' IDs point into dict. r are the findings' rules; nil
+// means the usual ones.
 func NewIncident(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Incident {
 	n := &Incident{process: p, dict: dict, measure: measure.New(p, dict, r)}
 	n.lanes.threads = make(map[sampler.ThreadID]*incidentLane)

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// incidentData is what the page's script reads. Times are ns since its start, which is StartMS since 1970. Threads, functions, stacks
-// and texts go by their numbers in the lists; −1: none.
+// incidentData is what the page's script reads. Times are ns since its start, which is StartMS since 1970. Threads,
+// functions, stacks and texts go by their numbers in the lists. −1 is none.
 type incidentData struct {
 	Title   string            `json:"title"`
 	PID     int               `json:"pid"`
@@ -25,17 +25,17 @@ type incidentData struct {
 	Stat    string            `json:"stat"`
 	Columns incidentColumns   `json:"columns"`
 	Threads []*incidentThread `json:"threads"`
-	// Served are routes and classes of jobs; 0 is nobody.
+	// Served are routes and classes of jobs. 0 is none.
 	Served []string `json:"served"`
 	// Names are the functions: name, number of the file (−1: none), first line, origin, gem.
 	Names [][]any  `json:"names"`
 	Files []string `json:"files"`
-	// Nodes are the tree of stacks, two numbers a node: how far back the caller is (0: none), the function. Lines are those of dumps,
-	// with the line as a third.
+	// Nodes are the tree of stacks, two numbers a node: how far back the caller is (0 is none), the function. Lines are
+	// the stacks of dumps, with the line as a third number.
 	Nodes []int `json:"nodes"`
 	Lines []int `json:"lines"`
-	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time, and with flag 1 µs of CPU, with 2 of blame,
-	// with 4 the number of whom it was for. Stack −1: none was read.
+	// Slices are weights, slice by slice: thread, stack, state + 16·flags, µs of wall time, and with flag 1 µs of CPU,
+	// with 2 of blame, with 4 the number of the request's route. Stack −1 is one that was not read.
 	SliceNS int64              `json:"sliceNS"`
 	Slices  [][]int64          `json:"slices"`
 	Found   []incidentFinding  `json:"findings"`
@@ -63,7 +63,8 @@ type incidentNote struct {
 	Text string `json:"text"`
 }
 
-// incidentColumns are figures of the whole process by column, 255 at most: of Max, which is threads that wait, CPUs, bytes.
+// incidentColumns are figures of the whole process by column, 255 at most, in parts of Max: waiting threads, CPUs, or
+// bytes.
 type incidentColumns struct {
 	NS   int64         `json:"ns"`
 	N    int           `json:"n"`
@@ -199,7 +200,8 @@ type incidentPlace struct {
 	Value string `json:"value"`
 }
 
-// incidentInstant is a thread dump. Threads have six numbers each: thread, state, text, ns of it, stack of Lines, text of its notes.
+// incidentInstant is a thread dump. Threads have six numbers each: thread, state, text, ns of it, stack of Lines, text
+// of its notes.
 type incidentInstant struct {
 	AtNS    int64             `json:"at"`
 	GVL     []string          `json:"gvl"`

@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	// maxIncidentColumns is how many columns of time a page has at most, maxIncidentCells how many those of all threads together; a
-	// cell takes 40 bytes. Past either, two columns become one.
+	// maxIncidentColumns is how many columns of time a page has at most, maxIncidentCells how many all threads have
+	// together. A cell takes 40 bytes. Past either, two columns become one.
 	maxIncidentColumns = 4096
 	maxIncidentCells   = 1 << 18
-	// minIncidentColumns is under which the columns of many threads are not joined any more: later threads have no lane then.
+	// minIncidentColumns is the number below which the columns of many threads are not joined: later threads have no
+	// lane then.
 	minIncidentColumns = 128
 	// incidentColumnNS is the length of a column at first.
 	incidentColumnNS = int64(4e6)
@@ -42,15 +43,14 @@ type incidentLane struct {
 	sum   [gvl.NumStates]int64
 }
 
-// incidentColumn is what of the whole process is known of a column: thread·ns waiting, ns that a GVL was held and that were inside the
-// collector, ns of CPU in the ns between readings of it, and the memory read last.
+// incidentColumn is what is known of the whole process in a column: thread·ns waiting, ns that a GVL was held and that
+// were inside the collector, ns of CPU in the ns between readings of it, and the memory read last.
 type incidentColumn struct {
 	waitNS, heldNS, gcNS, cpuNS, cpuSpanNS float32
 	rss                                    int64
 	sampledNS                              float32
 }
 
-// Interval adds a stretch of a thread's time.
 func (l *incidentLanes) Interval(i *gvl.Interval) {
 	if l.startNS == 0 || !i.Sampled() {
 		return
@@ -118,7 +118,7 @@ func (l *incidentLanes) Tick(k *gvl.Tick) {
 	l.proc = *p
 }
 
-// split cuts a stretch of time into columns; what is before the first sample is left out.
+// split cuts an interval into columns, without what is before the first sample.
 func (l *incidentLanes) split(fromNS, toNS int64, add func(col int, ns float32)) {
 	for from := max(fromNS, l.startNS); from < toNS; {
 		for (toNS-1-l.startNS)/l.columnNS >= maxIncidentColumns {
@@ -138,7 +138,7 @@ func (l *incidentLanes) column(col int) *incidentColumn {
 	return &l.columns[col]
 }
 
-// lane returns a thread's; nil: there is no room for it.
+// lane returns a thread's lane, or nil if there is no room for it.
 func (l *incidentLanes) lane(id sampler.ThreadID) *incidentLane {
 	if lane, ok := l.threads[id]; ok {
 		return lane
@@ -219,9 +219,9 @@ func (l *incidentLanes) ordered() []*incidentLane {
 	return out
 }
 
-// cellText writes a lane: a column is "a" to "j" for a state alone, by its number, or "A" to "J" for the one with most of the time
-// and a character more, cellMixes by the second one's number and how much of the time it has, or "." for nothing. A number after
-// it says how often it is repeated.
+// text writes a lane. A column is "a" to "j" for a state alone, by its number, or "." for nothing. "A" to "J" is the
+// state with most of the time, followed by a character of cellMixes by the second state's number and its share of the
+// time. A number after a column is how often it repeats.
 func (x *incidentLane) text() string {
 	var b []byte
 	last, n := [2]byte{}, 0

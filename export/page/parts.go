@@ -27,8 +27,8 @@ const (
 	// maxIncidentLocks is how many locks are kept apart, maxLockParties how many threads and stacks of each.
 	maxIncidentLocks = 1024
 	maxLockParties   = 64
-	// maxIncidentCycles is how many collections are listed, maxIncidentRequests how many of the longest requests, shownLocks how many
-	// locks, those that were waited for longest.
+	// maxIncidentCycles is how many collections are listed, maxIncidentRequests how many of the longest requests,
+	// shownLocks how many of the locks with the longest waits.
 	maxIncidentCycles   = 1000
 	maxIncidentRequests = 100
 	shownLocks          = 50
@@ -153,7 +153,8 @@ type incidentLockKey struct {
 	object uint64
 }
 
-// incidentLock is the waiting for a lock, in ns of all threads together: by who waited, by who held it meanwhile, by where it was waited.
+// incidentLock is the waiting for a lock, in ns of all threads together: by who waited, by who held it meanwhile, by
+// place.
 type incidentLock struct {
 	key             incidentLockKey
 	ns              int64
@@ -162,7 +163,6 @@ type incidentLock struct {
 	stacks          map[sampler.StackID]int64
 }
 
-// Interval adds a stretch of a thread's time.
 func (l *incidentLocks) Interval(i *gvl.Interval) {
 	if i.State != gvl.Lock {
 		return

@@ -35,7 +35,7 @@ func (b *incidentBuilder) addFindings() {
 	}
 }
 
-// served is the number of a route; 0: no weight has it.
+// served is the number of a route, or 0 if no weight has it.
 func (b *incidentBuilder) served(name string) int {
 	name = b.words(name)
 	for i, s := range b.out.Served {
@@ -46,7 +46,8 @@ func (b *incidentBuilder) served(name string) int {
 	return 0
 }
 
-// innermost is the function that a stack's time is best looked for under: the innermost of the program's own, else the innermost.
+// innermost is the function that a stack's time is best found under: the innermost of the program's own, else the
+// innermost.
 func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	if id == 0 {
 		return -1

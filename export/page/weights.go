@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// incidentSliceNS is the length of a slice of time at first; minIncidentSlices is how many there are at least before what weighs
-	// least is given up rather than time.
+	// incidentSliceNS is the length of a slice of time at first. Below minIncidentSlices, the lightest weights are
+	// given up instead of time.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
@@ -32,7 +32,8 @@ func (w incidentWeight) plus(o incidentWeight) incidentWeight {
 // most is what a weight is ranked by.
 func (w incidentWeight) most() int64 { return max(w.wallNS, w.blameNS) }
 
-// incidentWeights keeps weights by key in slices of time of one length, which doubles as time goes on. It is a flamegraph.Sink.
+// incidentWeights keeps weights by key in slices of time of one length, which doubles as time goes on. It is a
+// flamegraph.Sink.
 type incidentWeights struct {
 	startNS, sliceNS int64
 	slices           []map[flamegraph.Key]incidentWeight
@@ -129,8 +130,8 @@ func joinWeights(a, b map[flamegraph.Key]incidentWeight) map[flamegraph.Key]inci
 // maxShed bounds how often the inner halves of stacks are given up: a stack of any depth is none then.
 const maxShed = 24
 
-// shed gives up the inner half of the stacks of the entries that weigh least, again and again until some n are left: what is the same then
-// is one. The time stays with the thread, the state and the route.
+// shed gives up the inner half of the stacks of the lightest entries, and joins what is the same then, until about n
+// are left. The time stays with the thread, the state and the route.
 func (x *incidentWeights) shed(n int) {
 	for range maxShed {
 		if x.entries <= n {
@@ -177,7 +178,7 @@ func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
 	}
 }
 
-// outerHalf is a stack without the inner half of its frames; 0: there is none left. known are those that were asked for.
+// outerHalf is a stack without the inner half of its frames, or 0 if none is left. known remembers earlier results.
 func (x *incidentWeights) outerHalf(id sampler.StackID, known map[sampler.StackID]sampler.StackID) sampler.StackID {
 	if out, ok := known[id]; ok {
 		return out
@@ -198,7 +199,7 @@ type keptStack struct {
 
 func keptStackOf(k *flamegraph.Key) keptStack { return keptStack{k.Stack, k.GC == cutStack} }
 
-// heaviest are all stacks, those with most weight first; cutNS is the wall time of those whose inner frames were given up.
+// heaviest are all stacks, the heaviest first. cutNS is the wall time of stacks whose inner frames were given up.
 func (x *incidentWeights) heaviest() (list []keptStack, ns map[keptStack]int64, cutNS int64) {
 	sums := make(map[keptStack]int64)
 	for _, s := range x.slices {

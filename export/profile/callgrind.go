@@ -68,9 +68,10 @@ type callgrindWriter struct {
 	seen      []callgrindCall
 }
 
-// WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and callgrind_annotate. How often
-// a function was called is not known: a count is the number of stacks that the call was read in, 1 where that is 0, since readers
-// take a call that never happened for the caller's own cost. A call that a stack has more than once, by recursion, counts once.
+// WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and callgrind_annotate.
+// How often a function was called is not known. The count of a call is the number of stacks that have it, and at least
+// 1, because readers take a call with count 0 for the caller's own cost. A call that a stack has more than once, by
+// recursion, counts once.
 func WriteCallgrind(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteCallgrindOf(w, []Measured{m}, metric)
 }
@@ -142,7 +143,7 @@ func (c *callgrindWriter) add(e *flamegraph.Entry) {
 	}
 }
 
-// at is the place of a frame; that of no frame is flamegraph.NoStack.
+// at is the place of a frame. Without a frame it is flamegraph.NoStack.
 func (c *callgrindWriter) at(id sampler.FrameID) callgrindPlace {
 	if p, ok := c.places[id]; ok {
 		return p

@@ -12,9 +12,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// WriteCollapsed writes Brendan Gregg's collapsed stacks: one line a thread, stack and state, "thread;outer;inner;[state]
-// N", N in µs of the metric rounded to the nearest (or samples, or objects), lines that round to 0 left out. Semicolons and
-// line breaks in names are replaced, since the format has no escapes. With m.Own, threads of one name are one.
+// WriteCollapsed writes Brendan Gregg's collapsed stacks. A thread, stack and state is a line
+// "thread;outer;inner;[state] N". N is in µs of the metric, rounded, or in samples or objects. Lines that round to 0
+// are left out. Semicolons and line breaks in names are replaced, because the format has no escapes. With m.Own,
+// threads with the same name are one.
 func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	if err := m.Enough(metric); err != nil {
 		return err
@@ -54,8 +55,8 @@ func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
 	return v
 }
 
-// collapseOwn writes the tree of the program's own code. The name of a run has no number of frames, so that those of two
-// measurements have one name.
+// collapseOwn writes the tree of the program's own code. The name of a run has no number of frames, so that a run has
+// the same name in two measurements.
 func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
 	whole := flamegraph.NewBuilder(m.Dict).Build(m.Weights, flamegraph.Options{Metric: metric,
 		Root: func(id sampler.ThreadID) string {

@@ -22,7 +22,7 @@ const (
 	// labelOrigin is where the innermost frame's code comes from (sampler.Origin's words), labelGem its gem, if any.
 	labelOrigin = "origin"
 	labelGem    = "gem"
-	// Whom the thread worked for. The spans are numbers.
+	// The request or job of the thread. The spans are numbers.
 	labelEndpoint = "trace endpoint"
 	labelSpan     = "span id"
 	labelRootSpan = "local root span id"
@@ -57,7 +57,7 @@ var (
 	}
 )
 
-// gcLabels adds what is known of a collection that began for a reason (flamegraph.Key.GC); 0: nothing is.
+// gcLabels adds what is known of a collection from its reason (flamegraph.Key.GC). The reason 0 adds nothing.
 func gcLabels(s *profile.Sample, reason uint16) {
 	s.Label[LabelEvent] = []string{EventGC}
 	if reason == 0 {
@@ -101,7 +101,7 @@ func (b *profileBuilder) label(s *profile.Sample, k flamegraph.Key) {
 	b.serving(s, k.Endpoint)
 }
 
-// serving adds the labels of whom the thread worked for.
+// serving adds the labels of the request or job that the thread worked for.
 func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointID) {
 	if int(id) >= len(b.m.Served) {
 		return
@@ -155,8 +155,9 @@ func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
 	return l
 }
 
-// threadStarts tells of each thread where it was started, as Thread#inspect has it: "app/pool.rb:12", the outermost frame of
-// Ruby code. That is the same in all of a thread's stacks, but for those of fibers: of several it is the one with the most time.
+// threadStarts returns where each thread was started, as Thread#inspect has it: "app/pool.rb:12". It is the outermost
+// frame of Ruby code, which all stacks of a thread share, except the stacks of fibers. If there are several, the one
+// with the most time is taken.
 func threadStarts(dict *sampler.Dictionary, entries []flamegraph.Entry) map[sampler.ThreadID]string {
 	type start struct {
 		thread sampler.ThreadID

@@ -1,5 +1,5 @@
-// Package profile writes what was measured by thread, stack and state: pprof profiles, collapsed stacks, speedscope, callgrind, and a
-// flamegraph as SVG.
+// Package profile writes what was measured by thread, stack and state: pprof profiles, collapsed stacks, speedscope,
+// callgrind, and a flamegraph as SVG.
 package profile
 
 import (
@@ -18,31 +18,31 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Measured is what the exports of profiles are made from: weights per thread, stack and state over a stretch of time.
+// Measured is what the exports of profiles are made from: weights per thread, stack and state over an interval.
 type Measured struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
 	Weights *flamegraph.Snapshot
-	// Served is what the EndpointIDs of Weights stand for; nil: nothing is told of whom threads worked for.
+	// Served is what the EndpointIDs of Weights stand for. Without it, no requests and jobs are written.
 	Served []flamegraph.Served
 	// Trace is what happened in the order of time; nil where no format needs it.
 	Trace *trace.Trace
-	// Timeline has the weights in the order of time; nil: profiles have sums alone.
+	// Timeline has the weights in the order of time. Without it, profiles have sums alone.
 	Timeline *Timeline
 	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
 	Own bool
 }
 
-// Marked returns m with the names of frames as files have them: those that can't be trusted are marked. Every export of stacks begins
-// with it.
+// Marked returns m with the names of frames as files have them: uncertain names are marked. Every export of stacks
+// begins with it.
 func (m Measured) Marked() Measured {
 	m.Dict = m.Dict.Marked()
 	return m
 }
 
-// Ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Those that differ
-// in whom the thread worked for alone are one, unless served, and so are those that differ in why a collection began, unless
-// reasons.
+// Ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Entries
+// that differ only in the request or job are one, unless served. Entries that differ only in why a collection began are
+// one, unless reasons.
 func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
 	for _, e := range m.Weights.Entries {
@@ -99,15 +99,15 @@ func (m Measured) Enough(metric flamegraph.Metric) error {
 	return nil
 }
 
-// Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples; where enough
-// allocations were seen to tell them apart, alloc-objects too, an estimate (flamegraph.AllocEstimate). Some are
-// there under Datadog's names as well: cpu-samples, timeline (the time of collections), alloc-samples. With a Timeline each sample is a
-// stretch of time with its end. The sums are the same with and without a Timeline.
+// Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples. It
+// also has the estimate alloc-objects (flamegraph.AllocEstimate) if enough allocations were seen. Some types are there
+// under Datadog's names as well: cpu-samples, timeline (the time of collections), alloc-samples. With a Timeline each
+// sample is an interval with its end. The sums are the same with and without a Timeline.
 //
-// Functions are distinguished by label, file and first line; locations by function and line, so the line view works. The mapping of a
-// location is where its code comes from: the program's own under its title, "gem rack 2.2.7", "ruby stdlib". Names are
-// flamegraph.Printable, for `go tool pprof` writes them to terminals as they are. It fails when the profile is not valid,
-// which would be a bug here.
+// Functions are distinguished by label, file and first line, locations by function and line, so that the line view
+// works. The mapping of a location is where its code comes from: the program's own under its title, "gem rack 2.2.7",
+// "ruby stdlib". Names are flamegraph.Printable, because `go tool pprof` writes them to terminals as they are. Profile
+// fails if the profile is not valid, which would be a bug here.
 func Profile(m Measured) (*profile.Profile, error) {
 	m = m.Marked()
 	b := profileBuilder{
@@ -199,7 +199,7 @@ type profileBuilder struct {
 	frames    []sampler.FrameID
 	starts    map[sampler.ThreadID]string // where threads without a name were started
 	gc        *profile.Location           // what collecting returned; nil: nothing yet
-	// objects gives the objects allocated of each entry; nil: not enough of them were seen.
+	// objects gives the objects allocated of each entry. It is nil if too few of them were seen.
 	objects func(flamegraph.Weights) int64
 }
 
@@ -244,7 +244,7 @@ func (b *profileBuilder) add(e flamegraph.Entry, endNS int64) {
 	}
 }
 
-// sample adds a sample, and returns it; nil: it has no value but 0.
+// sample adds a sample and returns it. If all values are 0, it adds nothing and returns nil.
 func (b *profileBuilder) sample(k flamegraph.Key, values []int64, endNS int64) *profile.Sample {
 	if !slices.ContainsFunc(values, func(v int64) bool { return v != 0 }) {
 		return nil

@@ -15,8 +15,8 @@ import (
 // labelPID is the label of a pprof sample that says which process it is of, where a profile holds several.
 const labelPID = "pid"
 
-// Profiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first begin to
-// the last end.
+// Profiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first
+// begin to the last end.
 func Profiles(list []Measured) (*profile.Profile, error) {
 	var all []*profile.Profile
 	var from, to int64
@@ -44,7 +44,8 @@ func Profiles(list []Measured) (*profile.Profile, error) {
 	return merged, nil
 }
 
-// sameTypes leaves out the estimate of allocations where not every process has one, because a profile has one list of types.
+// sameTypes leaves out the estimate of allocations unless every process has one, because a profile has one list of
+// types.
 func sameTypes(all []*profile.Profile) {
 	least := len(all[0].SampleType)
 	for _, p := range all {

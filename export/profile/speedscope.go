@@ -46,9 +46,9 @@ type speedscopeProfile struct {
 	Weights    []int64 `json:"weights"`
 }
 
-// WriteSpeedscope writes a file for https://www.speedscope.app: one profile a thread, its stacks in no order of time (the
-// "left heavy" view is the one that means something), the state as innermost frame. The thread that was busiest is shown
-// first: a main thread mostly waits for the others.
+// WriteSpeedscope writes a file for https://www.speedscope.app, with one profile a thread. Its stacks are in no order
+// of time, so the "left heavy" view is the useful one. The state is the innermost frame. The busiest thread comes
+// first, because a main thread mostly waits for the others.
 func WriteSpeedscope(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteSpeedscopeOf(w, []Measured{m}, metric)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// WriteFlamegraph writes the flamegraph of one metric as an SVG file (flamegraph.Tree.WriteSVG). As on the screen, that of wall
+// WriteFlamegraph writes the flamegraph of one metric as an SVG file (flamegraph.Tree.WriteSVG). As on the screen, wall
 // time leaves out threads that are parked or asleep, and says so.
 func WriteFlamegraph(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteFlamegraphOf(w, []Measured{m}, metric)

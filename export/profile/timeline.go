@@ -9,30 +9,31 @@ import (
 )
 
 const (
-	// maxTimeline bounds the stretches of time of a Timeline; one takes some 100 bytes. What comes past it is kept as sums.
+	// maxTimeline bounds the intervals of a Timeline. One takes about 100 bytes. Later ones are kept as sums.
 	maxTimeline = 1 << 20
-	// timelineMergeNS is the length up to which a thread's time in one stack and state is one stretch, in ns.
+	// timelineMergeNS is the length up to which a thread's time in one stack and state is one interval, in ns.
 	timelineMergeNS = 100_000_000
-	// maxTimelineBack bounds how far back a thread's stretch is looked for that CPU time belongs to.
+	// maxTimelineBack bounds how far back CPU time looks for its interval.
 	maxTimelineBack = 64
 )
 
-// Timeline keeps the weights that a flamegraph.Collector charges in the order of time, a stretch each, for a profile with
-// timestamps. It is a flamegraph.Sink, so that sums are those of a Rolling beside it. Not safe for concurrent use.
+// Timeline keeps the weights that a flamegraph.Collector charges in the order of time, as intervals, for a profile with
+// timestamps. It is a flamegraph.Sink, so its sums are the same as in a Rolling beside it. Not safe for concurrent use.
 type Timeline struct {
 	list []stretch
-	// last is where the latest stretch of each thread is in list.
+	// last is the place in list of each thread's latest interval.
 	last map[sampler.ThreadID]int32
-	// early is what was charged without elapsed time to keys that have had no stretch lately: it belongs to their next one.
+	// early is what was charged without elapsed time to keys without a recent interval. It belongs to their next one.
 	early map[flamegraph.Key]flamegraph.Weights
-	// rest is what came when there was no room for more stretches.
+	// rest is what came when there was no room for more intervals.
 	rest  map[flamegraph.Key]flamegraph.Weights
 	limit int
-	// cutNS is since when there was no room, lastNS the time of the latest charge; CLOCK_MONOTONIC in ns, 0: none.
+	// cutNS is since when there was no room, lastNS the time of the latest charge, in ns of CLOCK_MONOTONIC. Each is 0
+	// if there is no such time.
 	cutNS, lastNS int64
 }
 
-// stretch is what was charged to a key up to endNS. before is where the thread's stretch before it is; -1: there is none.
+// stretch is what was charged to a key up to endNS. before is the place of the thread's previous one, or −1.
 type stretch struct {
 	flamegraph.Entry
 	endNS  int64
@@ -47,8 +48,8 @@ func NewTimeline() *Timeline {
 	}
 }
 
-// CutNS is since when there was no room for more stretches of time, so that there are sums alone, CLOCK_MONOTONIC in ns; 0: all
-// is there.
+// CutNS is since when there are sums alone, because there was no room for more intervals, in ns of CLOCK_MONOTONIC. It
+// is 0 if everything is there.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
 // Add takes weights from a Collector: elapsed time is that before atNS.
@@ -103,8 +104,8 @@ func (t *Timeline) drop(match func(flamegraph.Key) bool) {
 	}
 }
 
-// each visits all weights with the time they end at, CLOCK_MONOTONIC in ns: the stretches in the order they came in, then those
-// without elapsed time, then sums without a time (0).
+// each visits all weights with the time they end at, in ns of CLOCK_MONOTONIC: first the intervals in their order, then
+// weights without elapsed time, then sums without a time (0).
 func (t *Timeline) each(visit func(e flamegraph.Entry, endNS int64)) {
 	for _, s := range t.list {
 		visit(s.Entry, s.endNS)

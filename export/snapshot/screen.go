@@ -41,7 +41,7 @@ type ScreenStyle struct {
 
 // ScreenOptions shape a picture of the screen. The zero value means the defaults.
 type ScreenOptions struct {
-	// Foreground and Background are the terminal's own colours as #rrggbb; "": light on dark.
+	// Foreground and Background are the terminal's own colours as #rrggbb. If they are empty, it is light on dark.
 	Foreground, Background string
 	// Title is the picture's accessible title, and is in the frame's bar.
 	Title string
@@ -56,8 +56,8 @@ const (
 	framePad, frameBar    = 10, 26
 )
 
-// ScreenSVG writes a picture of a screen. Every run of text is fixed to its cells, so the grid is exact in any monospace
-// font, and block elements are drawn as shapes, so that bars have no seams.
+// ScreenSVG writes a picture of a screen. Every run of text is fixed to its cells, so the grid is exact in any
+// monospace font. Block elements are drawn as shapes, so that bars have no seams.
 func ScreenSVG(w io.Writer, screen Screen, o ScreenOptions) error {
 	if o.Foreground == "" {
 		o.Foreground = defaultForeground
@@ -127,7 +127,8 @@ func (p *painter) backgrounds(row []ScreenCell, y int) {
 	}
 }
 
-// texts draws a row: runs of one style, each as long as its cells; wide graphemes and block elements apart.
+// texts draws a row: runs of one style, each with the width of its cells. Wide graphemes and block elements are drawn
+// apart.
 func (p *painter) texts(row []ScreenCell, y int) {
 	for x := 0; x < len(row); {
 		c := row[x]
@@ -152,8 +153,8 @@ func (p *painter) texts(row []ScreenCell, y int) {
 }
 
 // collect returns the text from cell x on that can be drawn as one run, and the cell after it. What another font might
-// supply (arrows, dots, wide characters) is drawn alone, so that its width stretches nothing else. A second blank
-// ends a run, since renderers differ on whether they keep it; where it must be drawn it becomes a no-break space.
+// supply (arrows, dots, wide characters) is drawn alone, so that its width stretches nothing else. A second blank ends
+// a run, because renderers differ on whether they keep it. If it must be drawn it becomes a no-break space.
 func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	c := row[x]
 	run = blankText(c)
@@ -218,8 +219,7 @@ func (p *painter) run(run string, x, y, cells int, s ScreenStyle) {
 	p.printf(">%s</text>\n", xmlText(run))
 }
 
-// isBlock reports whether a grapheme is a block element that block draws: U+2580 to U+2590 and U+2594, U+2595 without the
-// shades.
+// isBlock reports whether block draws a grapheme: U+2580 to U+2590 without the shades, and U+2594, U+2595.
 func isBlock(t string) bool {
 	r := []rune(t)
 	return len(r) == 1 && (r[0] >= 0x2580 && r[0] <= 0x2590 || r[0] == 0x2594 || r[0] == 0x2595)

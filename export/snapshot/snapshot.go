@@ -1,4 +1,5 @@
-// Package snapshot writes the folder of a snapshot, and a picture of the screen. It is the one package of exports that touches the disk.
+// Package snapshot writes the folder of a snapshot, and a picture of the screen. It is the one package of exports that
+// touches the disk.
 package snapshot
 
 import (
@@ -41,7 +42,7 @@ type Snapshot struct {
 	Tree    *flamegraph.Tree
 	// SVGTitle is the flamegraph's heading.
 	SVGTitle string
-	// SVGColors are its colours, those of the screen; nil: the usual ones.
+	// SVGColors are its colours, as on the screen. nil means the usual ones.
 	SVGColors *flamegraph.SVGColors
 	// Summary says in Markdown what is wrong, who is to blame and what the threads do.
 	Summary string
@@ -50,13 +51,14 @@ type Snapshot struct {
 	ScreenOptions ScreenOptions
 	// Recording writes the history as a recording.
 	Recording func(io.Writer) error
-	// Made is called with what was just made and the folder it is in: the snapshot's folder, then its files. nil: nobody is told.
+	// Made is called with what was just made and the folder it is in: the snapshot's folder, then its files. It may be
+	// nil.
 	Made func(folder *os.Root, made *os.File)
 }
 
 // WriteSnapshot writes a folder <program>-<pid>-<time> into an open one, and returns its name. It is written under a
-// temporary name and renamed when it is complete, so a folder of that name is whole. Stacks and names can be private: the
-// folder is 0700, its files 0600. On an error nothing is left behind.
+// temporary name and renamed when it is complete, so a folder with the final name is whole. Stacks and names can be
+// private: the folder is 0700, its files 0600. After an error nothing is left behind.
 func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 	tmp := fmt.Sprintf(".ddtop-snapshot-%016x", rand.Uint64())
 	if err := folder.Mkdir(tmp, 0o700); err != nil {

@@ -48,7 +48,8 @@ type chromeEvent struct {
 	Args  any    `json:"args,omitempty"`
 }
 
-// chromeArgs are the arguments of a slice. The last four are of a wait for the GVL that is known exactly; a slice can be a part of it.
+// chromeArgs are the arguments of a slice. The last four are of a wait for the GVL that is known exactly. A slice can
+// be a part of it.
 type chromeArgs struct {
 	At   string `json:"at,omitempty"`
 	In   string `json:"in,omitempty"`
@@ -289,8 +290,8 @@ func (c *chromeProcess) mark(tid int, name string, atNS int64) {
 	c.add(chromeEvent{Name: name, Category: "thread", Phase: chromeInstant, Scope: "t", TS: chromeMicros(atNS - c.base), TID: tid})
 }
 
-// tid returns the number of a thread's track: its native thread's, unless that was another thread's before, as Ruby uses
-// native threads again.
+// tid returns the number of a thread's track. It is the native thread's number, unless another thread had it before,
+// because Ruby uses native threads again.
 func (c *chromeProcess) tid(id sampler.ThreadID) int {
 	if info, ok := c.dict.Thread(id); ok && info.TID != 0 && !c.tids[int(info.TID)] {
 		c.tids[int(info.TID)] = true
@@ -342,7 +343,7 @@ func (c *chromeProcess) counters() {
 	for _, p := range t.memory {
 		c.counter("memory", "MB", p.atNS, float64(p.value)/1e6)
 	}
-	// A rate is shown from the begin of the stretch that it was measured over.
+	// A rate is shown from the begin of the interval that it was measured over.
 	rate := func(name, key string, list []tracePoint, scale float64) {
 		for i := 1; i < len(list); i++ {
 			a, b := list[i-1], list[i]

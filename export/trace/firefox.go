@@ -14,15 +14,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firefoxVersion is the version of the processed profile format that is written; the profiler upgrades older ones than its
-// own. It is the last one whose tables and strings belong to a thread.
+// firefoxVersion is the written version of the processed profile format. The profiler upgrades older versions. This is
+// the last one whose tables and strings belong to a thread.
 const firefoxVersion = 55
 
 // The categories of a Firefox profile: first gvl's states, in their order, then the origins of frames.
 const firefoxOrigins = int(gvl.NumStates)
 
-// firefoxColors are colours by the profiler's names. Transparent means idle there, and grey marks the category of what has
-// none, which must exist.
+// firefoxColors are colours by the profiler's names. Transparent means idle there. Grey marks the category for
+// everything without one, which must exist.
 var firefoxColors = [gvl.NumStates]string{
 	gvl.Unknown: "grey", gvl.Running: "green", gvl.Stalled: "magenta", gvl.GC: "purple", gvl.Waiting: "red", gvl.Native: "lightblue",
 	gvl.IO: "blue", gvl.Lock: "orange", gvl.Parked: "transparent", gvl.Sleeping: "transparent",
@@ -127,7 +127,7 @@ type firefoxThread struct {
 type firefoxSamples struct {
 	Length int   `json:"length"`
 	Stack  []int `json:"stack"`
-	// Time is the end of the stretch that a sample stands for, in ms, Weight its length.
+	// Time is the end of a sample's interval, in ms, Weight its length.
 	Time       []float64 `json:"time"`
 	Weight     []float64 `json:"weight"`
 	WeightType string    `json:"weightType"`
@@ -198,10 +198,10 @@ const firefoxResourceLibrary = 1
 // firefoxMarkerTypes are the types of markers; each has a schema.
 var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Note"}
 
-// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format: a track a thread with samples, whose
-// weights are the wall time that pprof has to the ns, CPU use, states as categories, markers for the waits for the GVL,
-// collections, stalls, I/O and locks, the notes, and the memory of each process. Times are ms since the first sample of
-// all.
+// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format. A thread is a track with
+// samples, whose weights are the same wall time as in pprof, to the ns. It has CPU use, states as categories, markers
+// for the waits for the GVL, collections, stalls, I/O and locks, the notes, and the memory of each process. Times are
+// ms since the first sample of all.
 func WriteFirefox(w io.Writer, list []*Trace) error {
 	p := firefoxProfile{Threads: []*firefoxThread{}, Counters: []*firefoxCounter{}, Libs: []struct{}{}, Pages: []struct{}{},
 		ProfilerOverhead: []struct{}{}}
@@ -341,7 +341,7 @@ func (t *firefoxStrings) of(s string) int {
 	return n
 }
 
-// tidOf is a thread's native id, or ddtop's own as "#3" where there is none.
+// tidOf is a thread's native id, or ddtop's own as "#3" if there is none.
 func tidOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	if info.TID != 0 {
 		return strconv.Itoa(int(info.TID))

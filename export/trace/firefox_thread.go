@@ -144,7 +144,7 @@ func (b *firefoxBuilder) function(f sampler.Frame) int {
 	return n
 }
 
-// resource returns the number of the gem that a function is of; -1: none.
+// resource returns the number of a function's gem. Without a gem it is −1.
 func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	if f.Gem == "" {
 		return -1
@@ -157,7 +157,7 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	return n
 }
 
-// marker adds what a thread waited for; w is the wait that it is a part of, where that is known exactly. Running and idling are not
+// marker adds what a thread waited for. w is the exact wait around it, if that is known. Running and idling are not
 // markers: the samples show them.
 func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	var kind string
@@ -182,8 +182,8 @@ func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	b.out.mark(int(e.state), b.strings.of(kind), kind, flamegraph.Printable(what), firefoxMS(e.fromNS-b.base), firefoxMS(e.toNS-b.base))
 }
 
-// waited says of a wait who held the GVL, and what it was made of: ", held by report-2 and last by main, 20 µs of hand-over, 3 ms without a
-// CPU".
+// waited describes who held the GVL during a wait, and its parts: ", held by report-2 and last by main, 20 µs of
+// hand-over, 3 ms without a CPU".
 func (b *firefoxBuilder) waited(w *traceWait) (text string) {
 	switch {
 	case w.first != 0 && w.last != 0 && w.first != w.last:

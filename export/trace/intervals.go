@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalsVersion is the version of the lines, which are a contract (docs/reference/jsonl.md): it changes when a reader of the old ones could
-// not read the new ones.
+// intervalsVersion is the version of the lines, which are a contract (docs/reference/jsonl.md). It changes when a
+// reader of the old lines could not read the new ones.
 const intervalsVersion = 1
 
 // maxListedThreads bounds the threads that are remembered as written.
@@ -73,7 +73,7 @@ type (
 		State  string           `json:"state"`
 		From   int64            `json:"begin_ns"`
 		To     int64            `json:"end_ns"`
-		// Resolution says how exactly the begin is known, in ns; 0: exactly.
+		// Resolution is how exactly the begin is known, in ns. It is 0 if the begin is exact.
 		Resolution int64               `json:"resolution_ns"`
 		Stack      *sampler.StackID    `json:"stack"`
 		Detail     map[string]any      `json:"detail"`
@@ -89,7 +89,8 @@ type (
 		Least int64   `json:"least_ns"`
 		Most  *int64  `json:"most_ns"`
 		After *string `json:"after"`
-		// Exact: both ends are known to the microsecond. The others are null where it is not, the holders also where nobody held the GVL.
+		// Exact means that both ends are known to the microsecond. Otherwise the others are null. The holders are null
+		// too if no thread held the GVL.
 		Exact    bool              `json:"exact"`
 		Handover *int64            `json:"handover_ns"`
 		NoCPU    *int64            `json:"no_cpu_ns"`
@@ -135,9 +136,10 @@ type (
 	}
 )
 
-// Intervals writes what a stream says as lines of JSON (docs/reference/jsonl.md), as it comes: the intervals of threads, waits for the GVL, who
-// held it, collections; and once, before the first line that names them, threads, frames and stacks. Memory is taken for the numbers
-// of those that were written only, which the Dictionary's limits bound. Not safe for concurrent use.
+// Intervals writes a stream as lines of JSON (docs/reference/jsonl.md), as it comes: the intervals of threads, waits
+// for the GVL, who held it, and collections. Threads, frames and stacks are written once, before the first line that
+// names them. It remembers only the numbers of what was written, which the Dictionary's limits bound. Not safe for
+// concurrent use.
 type Intervals struct {
 	gvl.Ignore
 	dict   *sampler.Dictionary
@@ -157,8 +159,8 @@ type Intervals struct {
 	firstNS, lastNS          int64
 }
 
-// NewIntervals returns an Intervals of a stream of the target p, whose samples' IDs point into dict, and writes the header. version is
-// ddtop's.
+// NewIntervals returns an Intervals of a stream of the target p, whose samples' IDs point into dict, and writes the
+// header. version is ddtop's.
 func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, version string) *Intervals {
 	x := &Intervals{
 		dict: dict, stream: s, enc: json.NewEncoder(export.ASCIIControls(w)), threads: make(map[sampler.ThreadID]sampler.ThreadInfo),
@@ -172,7 +174,7 @@ func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sample
 	return x
 }
 
-// Err is why nothing more can be written; nil: it can.
+// Err is why no more lines can be written, or nil.
 func (x *Intervals) Err() error { return x.err }
 
 func (x *Intervals) put(line any) {
@@ -181,7 +183,6 @@ func (x *Intervals) put(line any) {
 	}
 }
 
-// Interval writes a stretch of a thread's time.
 func (x *Intervals) Interval(i *gvl.Interval) {
 	x.thread(i.Thread)
 	line := intervalsInterval{
@@ -215,7 +216,7 @@ func (x *Intervals) Waited(w *gvl.Wait) {
 	x.put(line)
 }
 
-// known writes a thread when it was not written yet, and returns its number; nil: there is none.
+// known writes a thread when it was not written yet, and returns its number. Without a thread it returns nil.
 func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	if id == 0 {
 		return nil
@@ -243,7 +244,7 @@ func (x *Intervals) Lock(i *gvl.LockInterval) {
 	x.held[i.Ractor] = *i
 }
 
-// gvl writes a stretch in which somebody held a GVL, or somebody waited for it.
+// gvl writes an interval in which a thread held a GVL or waited for it.
 func (x *Intervals) gvl(i *gvl.LockInterval) {
 	line := intervalsGVL{Type: "gvl", Ractor: i.Ractor, From: i.FromNS, To: i.ToNS, Waiters: i.Waiters, Unlisted: i.Unlisted.Holds}
 	if i.Thread != 0 {
@@ -285,13 +286,12 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 	x.lastNS, x.lost = k.ToNS, k.Reads.Lost
 }
 
-// Note writes what somebody noted.
 func (x *Intervals) Note(n sampler.Note) {
 	x.put(intervalsNote{Type: "note", At: n.AtNS, Text: n.Text})
 }
 
-// Finish writes what is left, after the stream has finished, and the last line. reason is how the process ended; "": it did not, or
-// that is not known.
+// Finish writes the rest after the stream has finished, and the last line. reason is how the process ended, or "" if it
+// did not or that is not known.
 func (x *Intervals) Finish(reason string) error {
 	for _, ractor := range slices.Sorted(maps.Keys(x.held)) {
 		i := x.held[ractor]
@@ -327,7 +327,8 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 	x.put(line)
 }
 
-// stack writes a stack and its frames, when they were not written yet, and returns its number; nil: there is none.
+// stack writes a stack and its frames when they were not written yet, and returns its number. Without a stack it
+// returns nil.
 func (x *Intervals) stack(id sampler.StackID) *sampler.StackID {
 	if id == 0 {
 		return nil

@@ -17,18 +17,17 @@ const (
 	maxTrace = 2 << 20
 	// maxTraceWords bounds the distinct descriptions of states that are kept.
 	maxTraceWords = 1 << 16
-	// maxCPUBack bounds how far back the span is looked for that CPU time belongs to.
+	// maxCPUBack bounds how far back CPU time looks for its span.
 	maxCPUBack = 256
-	// traceMergeNS is the length up to which spans of a thread that does the same all the time, and needs no CPU for it,
-	// are one.
+	// traceMergeNS is the length up to which spans of a thread that does the same all the time without a CPU are one.
 	traceMergeNS = 1_000_000_000
 	// tracePointNS is the distance of the points of counters that change with every sample.
 	tracePointNS = 100_000_000
 )
 
-// Trace keeps what happened in the order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It is a
-// consumer of the stream, so that times by thread, stack and state are those of every other export to the ns, and takes CPU
-// time as a flamegraph.Sink. Not safe for concurrent use.
+// Trace keeps what happened in the order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It
+// is a consumer of the stream, so that times by thread, stack and state equal every other export's to the ns. It takes
+// CPU time as a flamegraph.Sink. Not safe for concurrent use.
 type Trace struct {
 	gvl.Ignore
 	process sampler.Process
@@ -47,11 +46,11 @@ type Trace struct {
 	objects []tracePoint // allocated since its start
 	cycles  Cycles
 
-	// exactly are the stretches of time of which all changes of the GVL are known.
+	// exactly are the intervals in which all changes of the GVL are known.
 	exactly []traceStretch
 
 	firstNS, lastNS int64
-	// CutNS is from when on nothing is kept because there is too much; 0: all is there.
+	// CutNS is the time from which nothing is kept because there is too much. It is 0 if everything is there.
 	CutNS int64
 	// Notes are what the user noted.
 	Notes []sampler.Note
@@ -60,7 +59,6 @@ type Trace struct {
 // tracePoint is a value at a time in ns.
 type tracePoint struct{ atNS, value int64 }
 
-// traceStretch is a stretch of time.
 type traceStretch struct{ fromNS, toNS int64 }
 
 // traceWait is a wait for the GVL whose both ends are known exactly.
@@ -86,7 +84,8 @@ type Cycles struct {
 	known bool
 }
 
-// Take lists a collection if one has begun since the last sample, and room says that there is room for it. The collector of s can be read.
+// Take lists a collection if one has begun since the last sample, and room reports that there is room for it. It may be
+// called only if the collector of s was read.
 func (c *Cycles) Take(s *sampler.Sample, room func(atNS int64) bool) {
 	switch {
 	case !c.known || c.count == s.GC.Count:
@@ -98,7 +97,7 @@ func (c *Cycles) Take(s *sampler.Sample, room func(atNS int64) bool) {
 	c.known, c.count = true, s.GC.Count
 }
 
-// traceSpan is a stretch of time in which a thread had one stack and state, with the CPU time used in it.
+// traceSpan is an interval in which a thread had one stack and state, with the CPU time used in it.
 type traceSpan struct {
 	fromNS, toNS int64
 	cpuNS        int64
@@ -120,7 +119,8 @@ type traceThread struct {
 	endedNS int64
 }
 
-// New returns an empty Trace of the target p, whose samples' IDs point into d. The Collector that gives it CPU time must be attached to the stream after it.
+// New returns an empty Trace of the target p, whose samples' IDs point into d. The Collector that gives it CPU time
+// must be attached to the stream after it.
 func New(p sampler.Process, d *sampler.Dictionary) *Trace {
 	return &Trace{
 		process: p, dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""},
@@ -155,7 +155,6 @@ func (t *Trace) Tick(k *gvl.Tick) {
 	}
 }
 
-// Interval takes a stretch of a thread's time.
 func (t *Trace) Interval(i *gvl.Interval) {
 	th := t.thread(i.Thread)
 	t.slots[i.Slot] = th
@@ -178,7 +177,7 @@ func (t *Trace) Ended(slot int, atNS int64) {
 	}
 }
 
-// known notes a stretch of time of which all changes of the GVL are known.
+// known notes an interval in which all changes of the GVL are known.
 func (t *Trace) known(fromNS, toNS int64) {
 	if n := len(t.exactly); n > 0 && t.exactly[n-1].toNS == fromNS {
 		t.exactly[n-1].toNS = toNS
@@ -233,8 +232,8 @@ func (t *Trace) thread(id sampler.ThreadID) *traceThread {
 	return th
 }
 
-// describe returns the number of the words for an interval's state; 0: the state says it all. They change rarely, so they are
-// made when the details have changed.
+// describe returns the number of the words for an interval's state, or 0 if the state says it all. They change rarely,
+// so they are made when the details have changed.
 func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	switch i.State {
 	case gvl.Running, gvl.Native, gvl.Sleeping:
@@ -285,8 +284,8 @@ func (t *Trace) addSpan(th *traceThread, s traceSpan) {
 	}
 }
 
-// addCPU gives CPU time to the last span with its stack and state, or to the last one of all; before there is one, to the
-// first.
+// addCPU gives CPU time to the last span with its stack and state, or to the last span of all. Before there is a span,
+// the first one gets it.
 func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	n := len(th.spans)
 	for i := n - 1; i >= max(n-maxCPUBack, 0); i-- {
@@ -347,8 +346,8 @@ func (th *traceThread) stateSpans() []traceSpan {
 	return out
 }
 
-// wait returns the exact wait that a span is, or is a part of; nil: there is none. from is the place in waits to begin at, for spans
-// that come in order, and what to give for the next one is returned.
+// wait returns the exact wait that a span belongs to, or nil, and the place in waits to begin at for the next span.
+// Spans come in order.
 func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	if s.state != gvl.Waiting {
 		return nil, from
@@ -361,7 +360,7 @@ func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	return nil, from
 }
 
-// lockSpan is a stretch of time in which a thread held its ractor's GVL; of thread 0: one that no sample listed.
+// lockSpan is an interval in which a thread held its ractor's GVL. Thread 0 stands for a thread that no sample listed.
 type lockSpan struct {
 	fromNS, toNS int64
 	thread       sampler.ThreadID

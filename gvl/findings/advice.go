@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// effect is what a piece of advice does to the number of processes and of threads.
+// effect is how advice changes the number of processes and threads.
 type effect uint8
 
 // The changes.
@@ -17,7 +17,7 @@ const (
 	fewerThreads
 )
 
-// against returns the changes that contradict those of c.
+// against returns the effects that contradict c.
 func (c effect) against() (x effect) {
 	for _, pair := range [...][2]effect{{moreProcesses, fewerProcesses}, {moreThreads, fewerThreads}} {
 		if c&pair[0] != 0 {
@@ -34,17 +34,17 @@ func (c effect) against() (x effect) {
 type advice struct {
 	text string
 	does effect
-	// with names the rule whose finding must explain this one (causes). It is empty if the advice holds in any case.
+	// with names the rule whose finding must explain this one (causes). It is empty if the advice always holds.
 	with string
-	// below: it holds only if another finding is told before this one. alone: only if there is no other one now.
+	// below is set if another finding must come before this one, alone if there must be no other active one.
 	below, alone bool
 }
 
-// leading are the rules whose advice holds whatever else is found: what their findings lack is the whole machine's.
+// leading are the rules whose advice comes first: what they lack, the whole machine lacks.
 var leading = []string{ruleStarved, "memory_stall"}
 
-// plan chooses what each of some findings advises, in their order, so that no two contradict each other. A finding whose first advice does
-// not fit gets the next one that does. Findings that have ended come last.
+// plan chooses the advice of findings, in their order, so that no two contradict each other. A finding whose first
+// advice does not fit gets the next one that does. Ended findings come last.
 func plan(list []Finding) {
 	var done effect
 	chosen := make([]bool, len(list))
@@ -82,10 +82,10 @@ func plan(list []Finding) {
 	each(func(*Finding) bool { return true })
 }
 
-// advise sets what a finding advises, the first choice first. The last of several must fit in any case.
+// advise sets the advice, the first choice first. The last must always fit.
 func (h *hit) advise(list ...advice) { h.advice = list }
 
-// advices are all that the hit advises: next is the only one if there are no others.
+// advices are all advice of the hit.
 func (h *hit) advices() []advice {
 	if len(h.advice) == 0 {
 		return []advice{{text: h.next}}
@@ -109,7 +109,7 @@ func throttledAdvice() []advice {
 	}
 }
 
-// takesLess puts before advice that ddtop itself takes too much.
+// takesLess begins advice with how to make ddtop use less.
 func takesLess(list []advice) []advice {
 	for i := range list {
 		list[i].text = "let ddtop take less (--overhead 1%); then " + list[i].text
@@ -124,7 +124,7 @@ func memoryStallAdvice() []advice {
 	}
 }
 
-// saturatedAdvice says how many threads fill a process: with a share io of the time outside the GVL, 1/(1-io).
+// saturatedAdvice says how many threads fill a process: 1/(1-io) if a share io of the time is outside the GVL.
 func saturatedAdvice(io float64) []advice {
 	starved := advice{text: "give the process more CPU first: it keeps the GVL longer because it has none", with: ruleStarved}
 	collects := advice{text: "allocate less first: the collector runs with the GVL while they wait", with: "gc_pressure"}
@@ -158,7 +158,7 @@ func routeHogAdvice() []advice {
 	}
 }
 
-// stuckAdvice is for a holder of whom it is known where it is innermost, or not, and that is a C function or not.
+// stuckAdvice is for a holder. known is set if its innermost frame is known, c if that is a C function.
 func stuckAdvice(known, c bool) []advice {
 	switch {
 	case !known:

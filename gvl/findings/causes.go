@@ -2,13 +2,13 @@ package findings
 
 import "slices"
 
-// A cause is a rule whose finding explains another finding, with the evidence that it takes.
+// A cause is a rule whose finding explains another finding.
 type cause struct {
 	by string
-	// least is the smallest part of the time the symptom accounts for that the cause must account for. Zero means that the cause explains
-	// the symptom whenever both are found.
+	// least is the part of the symptom's time that the cause must account for. Zero means that it always explains the
+	// symptom.
 	least float64
-	// shared: the cause must name the symptom's first thread or its remote end.
+	// shared is set if the cause must name the symptom's first thread or its remote end.
 	shared bool
 }
 
@@ -41,7 +41,7 @@ var causes = map[string][]cause{
 	"all_busy": {{by: ruleStarved}},
 }
 
-// explains reports whether a finding that goes on explains another one.
+// explains reports whether an active finding explains another one.
 func (f *Finding) explains(symptom *Finding) bool {
 	if f.UntilNS != 0 || symptom.UntilNS != 0 {
 		return false
@@ -56,7 +56,8 @@ func (f *Finding) shares(symptom *Finding) bool {
 	return f.Peer != 0 && f.Peer == symptom.Peer || len(symptom.Threads) > 0 && slices.Contains(f.Threads, symptom.Threads[0])
 }
 
-// causesFirst puts what explains a finding before it, and changes nothing else about the order. A cause is as severe as what it explains.
+// causesFirst puts what explains a finding before it, and keeps the order otherwise. A cause is as severe as its
+// symptoms.
 func causesFirst(list []Finding) []Finding {
 	out, placed := make([]Finding, 0, len(list)), make([]bool, len(list))
 	var place func(i int)

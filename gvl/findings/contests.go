@@ -5,26 +5,27 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// contestLook is what one look saw of a lock: who held it, and how often at least one that waited had been woken since the look before
-// and went on waiting: each time the lock had been let go.
+// contestLook is one sample of a lock: its holder, and how often at least a waiting thread had been woken since the
+// last sample and went on waiting. Each time the lock had been released.
 type contestLook struct {
 	atNS   int64
 	holder sampler.ThreadID
 	vain   int64
 }
 
-// contestant is a thread that waits: since when, how many samples ago that was, and its turns on a CPU (sampler.Kernel.Turns).
+// contestant is a thread that waits: since when, the number of the first sample, and its turns on a CPU
+// (sampler.Kernel.Turns).
 type contestant struct {
 	sinceNS, sample, turns int64
 }
 
-// contest is a lock that threads wait for: who gets it, and whether those who wait are woken in vain.
+// contest is a lock that threads wait for: which thread gets it, and whether the others are woken in vain.
 type contest struct {
 	object uint64
 	looks  [gateLooks]contestLook
 	next   int
 	lastNS int64
-	// waits are the threads that wait, heldNS is when a thread was last seen with the lock.
+	// waits are the waiting threads. heldNS is when each thread last had the lock.
 	waits  map[sampler.ThreadID]contestant
 	heldNS map[sampler.ThreadID]int64
 }
@@ -37,7 +38,7 @@ type contests struct {
 	sample int64
 }
 
-// maxContests is how many locks are followed at a time, maxContestants how many threads of each.
+// maxContests bounds the locks that are followed at a time, maxContestants the threads of each.
 const (
 	maxContests    = 32
 	maxContestants = 4096
@@ -52,7 +53,8 @@ func (c *contests) find(object uint64) *contest {
 	return nil
 }
 
-// look looks who waits for which lock. pauses: each sample stops the program, so that turns on a CPU say nothing.
+// look takes the waiting threads of a sample. If pauses is set, each sample stops the program, so turns on a CPU say
+// nothing.
 func (c *contests) look(now int64, s *sampler.Sample, states []gvl.ThreadState, pauses bool) {
 	c.sample++
 	if s.Depth != sampler.StackTick {
@@ -111,20 +113,20 @@ func (c *contests) look(now int64, s *sampler.Sample, states []gvl.ThreadState, 
 	c.list = kept
 }
 
-// starved reports whether a thread has waited all the time since its wait began: it was seen nowhere else in as many samples as show
-// a thread that had the lock for a hundredth of the time.
+// starved reports whether a thread has waited all the time since its wait began: it was seen nowhere else in as many
+// samples as would show a thread that had the lock for a hundredth of the time.
 func (c *contests) starved(x *contest, ts *gvl.ThreadState) bool {
 	was, ok := x.waits[ts.Thread]
 	return ok && ts.State == gvl.Lock && ts.Detail.Object == x.object && was.sinceNS == ts.SinceNS && c.sample-was.sample >= starvedSamples &&
 		x.heldNS[ts.Thread] <= ts.SinceNS
 }
 
-// starvedSamples is how many samples must have seen a thread waiting and nowhere else: one that was elsewhere for a hundredth of the
-// time would be missed once in 20 times.
+// starvedSamples is how many samples must have seen a thread waiting and nowhere else. They miss a thread that is
+// elsewhere for a hundredth of the time once in 20 times.
 const starvedSamples = 300
 
-// winner is the thread that was seen with the lock most often, its part of the looks of the window that saw a holder, and how often at
-// least those who waited were woken in vain. looks is how many looks of the window saw somebody wait.
+// winner is the thread with the lock in most samples of the window, its part of the samples with a holder, and how
+// often at least others were woken in vain. looks counts the samples with a waiting thread.
 func (x *contest) winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

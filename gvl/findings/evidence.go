@@ -10,45 +10,71 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hold is one turn of a thread at the GVL while others waited.
+// hold is one hold of the GVL while others waited.
 type hold struct {
 	thread sampler.ThreadID
 	stack  sampler.StackID
 	kind   gvl.State
-	// ns is from the first waiter on, time in the collector and without a CPU left out.
+	// ns begins with the first waiter and leaves out time in the collector and without a CPU.
 	ns      int64
 	waiters int64
-	// least: samples did not see all of it, so that it can be longer.
+	// least is set if ns is a lower bound.
 	least bool
 }
 
 // second sums one second of the stream.
 type second struct {
-	at        int64
-	sums      map[sumKey]int64
-	sampledNS int64
-	// quality is what the figures of this second rest on.
-	quality sampler.Quality
-	gcNS    int64
-	waits   gvl.Lengths
-	// longest is the longest hold that went on in this second; stuckNS the time of all holds beyond the limit.
-	longest hold
-	stuckNS int64
-	// pause is the longest collection, by the time it had a CPU; lackedNS is what long ones that ended here had none.
-	pause    pause
-	lackedNS int64
-	// poolNS is the longest wait for a pool's connection that went on in this second, so far; poolStack where.
-	poolNS    int64
-	poolStack sampler.StackID
-	// poolTold is how its length is told. It is zero if nothing is known of that.
-	poolTold gvl.Bounded
-	// What threads had of a CPU, and what they lacked of one, while they held the GVL and while they worked without it.
-	holderCPU, holderWait int64
-	nativeCPU, nativeWait int64
-	// gc and proc are the last readings of the second.
+	at   int64
+	sums map[sumKey]int64
+	counts
+	// gc, proc and self are the last readings of the second.
 	gc   sampler.GC
 	proc sampler.Proc
 	self account.Meter
+}
+
+// counts is what is added up of a second, or of a window.
+type counts struct {
+	sampledNS int64
+	quality   sampler.Quality
+	gcNS      int64
+	waits     gvl.Lengths
+	// longest is the longest hold in this time, stuckNS the time of all holds beyond the limit.
+	longest hold
+	stuckNS int64
+	// pause is the longest collection by its time on a CPU. lackedNS is the time that long ones, which ended here, had no
+	// CPU.
+	pause    pause
+	lackedNS int64
+	// poolNS is the longest wait for a pool's connection, poolStack its place, poolTold its length as text shows it.
+	poolNS    int64
+	poolStack sampler.StackID
+	poolTold  gvl.Bounded
+	// The time that threads had a CPU, and had none, while they held the GVL and while they worked without it.
+	holderCPU, holderWait, nativeCPU, nativeWait int64
+}
+
+// add adds a second.
+func (c *counts) add(o *counts) {
+	c.sampledNS += o.sampledNS
+	c.quality.Add(&o.quality)
+	c.gcNS += o.gcNS
+	c.lackedNS += o.lackedNS
+	c.stuckNS += o.stuckNS
+	c.holderCPU += o.holderCPU
+	c.holderWait += o.holderWait
+	c.nativeCPU += o.nativeCPU
+	c.nativeWait += o.nativeWait
+	c.waits.Merge(&o.waits)
+	if o.pause.ranNS > c.pause.ranNS {
+		c.pause = o.pause
+	}
+	if o.poolNS > c.poolNS {
+		c.poolNS, c.poolStack, c.poolTold = o.poolNS, o.poolStack, o.poolTold
+	}
+	if o.longest.ns > c.longest.ns {
+		c.longest = o.longest
+	}
 }
 
 // watch is what the collector remembers of a thread.
@@ -63,20 +89,20 @@ type watch struct {
 	stillNS int64 // for how long it lasts at least (ThreadState.stillNS)
 	stack   sampler.StackID
 	stackNS int64 // since when the stack is the same
-	// moved: it was seen with another stack before, or came back to this one.
+	// moved is set if it was seen with another stack before, or came back to this one.
 	moved bool
-	// listens: it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
+	// listens is set if it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
 	listens bool
-	// began: the beginning of its state was seen.
+	// began is set if the begin of its state was seen.
 	began bool
-	// runCPU is what of a CPU it had with this stack, once its counters were read.
+	// runCPU is its CPU time with this stack, once its counters were read.
 	runCPU int64
 	usual  usualStack
-	// gate is the one at which it waits; nil: none.
+	// gate is the gate at which it waits, or nil.
 	gate                 *gate
 	cpuAt, cpu, runDelay int64
 	stateAtRead          gvl.State
-	// cpuNS is what of a CPU it had and is not added up yet.
+	// cpuNS is its CPU time that is not added up yet.
 	cpuNS int64
 }
 
@@ -86,25 +112,25 @@ type turn struct {
 	hold   hold
 	fromNS int64 // from the first waiter; 0: nobody waits
 	delay0 int64
-	// cpu0 is the holder's time on a CPU when fromNS was, read at cpuAt0.
+	// cpu0 is the holder's CPU time at fromNS, read at cpuAt0.
 	cpu0, cpuAt0 int64
 	stalled      bool
 	counted      bool
 	countNS      int64
 	waiters      int64
 	holderAt     int // index in the sample; -1: none
-	// head is the first in the queue, 0 when that was not seen. moved: a waiting thread has another stack than before.
+	// head is the first in the queue, or zero. moved is set if a waiting thread has another stack than before.
 	head  sampler.ThreadID
 	moved bool
-	// doubtNS and untilNS are the begin and the end of the time in which another thread may have had the GVL, since samples were too far
-	// apart. Both are 0 if there is none, or if readings of the counters have proven that none had.
+	// Between doubtNS and untilNS another thread may have had the GVL, because samples were too far apart. Both are
+	// zero if there is no such time, or if counters have proven that none had.
 	doubtNS, untilNS int64
-	// turns are the holder's turns on a CPU as they have been since turnsNS.
+	// turns are the holder's turns on a CPU since turnsNS.
 	turns, turnsNS int64
 }
 
-// collector sums the last seconds for the rules. It is a Consumer of a Stream: times are those of intervals, and what is judged of
-// single samples is where threads are, how often they move and whose turn it is.
+// collector sums the last seconds for the rules. It is a Consumer. Times come from intervals. Single samples show where
+// threads are, how often they move and which one holds the GVL.
 type collector struct {
 	gvl.Ignore
 	stream   *stream.Stream
@@ -125,19 +151,18 @@ type collector struct {
 	peers    account.PeerGroups
 	gates    *gates
 	contests contests
-	// takers are the threads that were seen waiting to take from a SizedQueue last, maxTakers queues at most.
+	// takers are the threads that were last seen waiting to take from a SizedQueue, for at most maxTakers queues.
 	takers map[uint64]sampler.ThreadID
 	growth growth
-	// gcSince and gcUntil are the collection going on, as far as it is known.
+	// gcSince and gcUntil are the collection in progress, gcThread its thread, gcCPU that thread's CPU time at its
+	// begin, or zero.
 	gcSince, gcUntil int64
-	// gcThread is who collects since then; gcCPU its time on a CPU when that began, 0 while that is not known.
-	gcThread sampler.ThreadID
-	gcCPU    int64
-	gcLast   pause
-	counts   [threadCounts]threadCount
-	// self is ddtop's own time on a CPU.
-	self account.Meter
-	// startNS is when the program began, bootNS until when it is taken to be starting, CLOCK_MONOTONIC in ns.
+	gcThread         sampler.ThreadID
+	gcCPU            int64
+	gcLast           pause
+	counts           [threadCounts]threadCount
+	self             account.Meter
+	// startNS is when the program began, bootNS until when it counts as starting, CLOCK_MONOTONIC in ns.
 	startNS, bootNS int64
 }
 
@@ -148,7 +173,7 @@ type threadCount struct {
 }
 
 const (
-	// threadCountNS is how often threads are counted, threadCounts how many counts are kept: five minutes.
+	// threadCountNS is the interval between counts of threads. threadCounts is how many are kept: five minutes.
 	threadCountNS = 10e9
 	threadCounts  = 31
 )
@@ -170,8 +195,8 @@ func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary,
 	return c
 }
 
-// extendStartup moves the end of the program's start on while it goes on loading code. Whether it did before it was watched
-// is not known: a young one that does so in the first seconds is taken to have done so all along.
+// extendStartup extends the program's start while it loads code. A young program that does so in the first seconds
+// counts as having done so all along.
 func (c *collector) extendStartup(b *second) {
 	end := (b.at + 1) * 1e9
 	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
@@ -188,8 +213,7 @@ func (c *collector) extendStartup(b *second) {
 	}
 }
 
-// Tick adds a sample. It leaves out samples of a stopped process, because they say nothing about its work. The time
-// from such a sample to the next sample of a running process does not count.
+// Tick adds a sample. It leaves out samples of a stopped process, and the time until the next sample of a running one.
 func (c *collector) Tick(k *gvl.Tick) {
 	wasStopped := c.stopped()
 	if !k.Gap && !wasStopped && c.cur != nil {
@@ -237,8 +261,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.growth.note(s)
 	c.allocated(s, k.States)
 	c.contests.look(k.ToNS, s, k.States, c.proc.Pauses)
-	// Between two readings of all stacks, samples by thread switches have read those of few threads: who waits and who is inside does not fit
-	// together then.
+	// Between two readings of all stacks, samples by thread switches have read few stacks. Their counts do not fit together.
 	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.look(k.ToNS, k.States, k.Slots, c.threads) {
 		for i, slot := range k.Slots {
 			if w := watched(c.threads, slot); w != nil {
@@ -253,7 +276,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.countThreads(len(s.Threads), k.ToNS)
 }
 
-// allocated counts who makes objects: what was made just before a stack was read.
+// allocated counts the objects that were made just before a stack was read.
 func (c *collector) allocated(s *sampler.Sample, states []gvl.ThreadState) {
 	if s.GC.Pair.Objects == 0 || len(c.cur.sums) >= maxSums {
 		return
@@ -268,7 +291,6 @@ func (c *collector) allocated(s *sampler.Sample, states []gvl.ThreadState) {
 	}
 }
 
-// Ended forgets a thread that is no longer listed.
 func (c *collector) Ended(slot int, _ int64) {
 	if slot < len(c.tallies) {
 		c.add(&c.tallies[slot])
@@ -290,7 +312,7 @@ func (c *collector) addAll() {
 	}
 }
 
-// addCPU adds up a thread's time on a CPU, in the second going on.
+// addCPU adds up a thread's CPU time, in the current second.
 func (c *collector) addCPU(w *watch) {
 	if w.cpuNS != 0 && len(c.cur.sums) < maxSums {
 		c.cur.sums[sumKey{dim: dimCPU, id: uint64(w.id)}] += w.cpuNS
@@ -298,7 +320,6 @@ func (c *collector) addCPU(w *watch) {
 	w.cpuNS = 0
 }
 
-// one looks at a thread, at the time at.
 func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int, at int64, fresh bool) {
 	changed := fresh || !ts.Unchanged
 	if t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && (ts.Stack != w.stack || fresh) {
@@ -354,10 +375,10 @@ func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
 }
 
-// maxTakers is of how many queues is known who takes from them; then it is found out anew.
+// maxTakers bounds the queues whose takers are known. Past it all are found anew.
 const maxTakers = 256
 
-// takes notes who takes from a SizedQueue, by those that wait until there is something in it.
+// takes notes a thread that waits to take from a SizedQueue.
 func (c *collector) takes(w *watch, ts *gvl.ThreadState) {
 	d := &ts.Detail
 	if ts.State != gvl.Parked || d.Kind != "SizedQueue" || d.Object == 0 || strings.HasSuffix(innermostLabel(c.dict, w.stack), "#push") {
@@ -369,13 +390,13 @@ func (c *collector) takes(w *watch, ts *gvl.ThreadState) {
 	c.takers[d.Object] = ts.Thread
 }
 
-// waitsForPool reports whether a thread that is in a state waits for a connection of a pool.
+// waitsForPool reports whether a thread waits for a connection of a pool.
 func (w *watch) waitsForPool(s gvl.State) bool {
 	return (w.flags&flagPool != 0 || w.gate != nil) && (s == gvl.Parked || s == gvl.Sleeping)
 }
 
-// idle reports whether a thread rests rather than works: it waits for work, a client or a clock. One that serves a request or does
-// a job works, whatever it waits for.
+// idle reports whether a thread rests: it waits for work, a client or a clock. A thread that serves a request or does a
+// job works, whatever it waits for.
 func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackFlags, group uint32) bool {
 	serves := serves(flags)
 	switch s {
@@ -397,7 +418,7 @@ func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackFlags, group uin
 	return false
 }
 
-// Waited counts a wait, as far as the process was followed.
+// Waited counts the part of a wait in which the process was followed.
 func (c *collector) Waited(w *gvl.Wait) {
 	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
 		x := *w
@@ -426,7 +447,7 @@ func (c *collector) rotate(sec int64) {
 	}
 }
 
-// counters adds CPU time and run delay of threads that held the GVL, or worked without it, at both readings.
+// counters adds the CPU time and run delay of threads that held the GVL, or worked without it, at both readings.
 func (c *collector) counters(t *sampler.Thread, w *watch) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {

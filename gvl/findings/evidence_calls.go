@@ -13,25 +13,26 @@ import (
 // small. What a call has lasted at least is known too, from readings between which the thread did not move: that decides whether
 // calls are slow.
 
-// dimCall's id holds a peer group above two buckets of a Histogram: that of the shortest length and that of the longest.
+// dimCall's id is a peer group above two buckets of a Histogram: of the shortest length and of the longest.
 const callBucketBits = 16
 
-// callCell is calls of one length, as buckets of a Histogram: they took between the two.
+// callCell is n calls whose length lies between two buckets of a Histogram.
 type callCell struct {
 	shortest, longest uint16
 	n                 int64
 }
 
-// calls are those to a remote end that have ended.
+// calls are the ended calls to a remote end.
 type calls struct {
 	cells   []callCell
 	longest gvl.Histogram
 }
 
-// groupSleep is the peer group of sleep in the middle of work: its length is told as that of calls.
+// groupSleep is the peer group of sleep in the middle of work, whose length counts as calls do.
 const groupSleep = math.MaxUint32
 
-// called counts a wait in input or output, or a sleep in the middle of work, that has ended, unless its beginning was not seen.
+// called counts an ended wait in input or output, or an ended sleep in the middle of work, unless its begin was not
+// seen.
 func (c *collector) called(w *watch, toNS int64) {
 	if w.group == 0 || w.idle || w.sinceNS <= c.sinceNS || !w.began || toNS <= w.sinceNS || len(c.cur.sums) >= maxSums {
 		return
@@ -41,7 +42,6 @@ func (c *collector) called(w *watch, toNS int64) {
 	c.cur.sums[sumKey{dim: dimCall, id: id}]++
 }
 
-// addCalls adds calls of one length to a remote end.
 func (w *past) addCalls(id uint64, n int64) {
 	group, cell := uint32(id>>(2*callBucketBits)), callCell{uint16(id >> callBucketBits), uint16(id), n}
 	of := w.calls[group]
@@ -53,8 +53,8 @@ func (w *past) addCalls(id uint64, n int64) {
 	of.longest.AddBucket(cell.longest, n)
 }
 
-// callLength is the length of the calls to a remote end in which most of the time is spent, in ns: half of it in calls that are known
-// to be as long or longer, those that go on counted with what they have lasted so far. 0: there is none.
+// callLength is the length of the calls to a remote end with most of the time, in ns: half of the time is in calls that
+// are known to be as long or longer. Calls in progress count with their length so far. It is zero if there is no call.
 func (w *window) callLength(group uint32) int64 {
 	var cells []callCell
 	if of := w.calls[group]; of != nil {

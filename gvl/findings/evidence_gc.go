@@ -5,13 +5,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// pause is one collection: how long it has lasted, what of that it had a CPU (all of it where that is not known), and in what.
+// pause is one collection: its length so far, the part with a CPU (all of it if that is not known), and its stack.
 type pause struct {
 	wallNS, ranNS int64
 	stack         sampler.StackID
 }
 
-// Collecting adds time inside the collector, as far as the process was followed.
+// Collecting adds time inside the collector.
 func (c *collector) Collecting(i *gvl.GCInterval) {
 	if c.cur == nil || c.stopped() {
 		return
@@ -23,7 +23,7 @@ func (c *collector) Collecting(i *gvl.GCInterval) {
 	c.spread(i.FromNS, i.ToNS, func(b *second, ns int64) { b.gcNS += ns })
 }
 
-// gcTime follows the length of the pause going on.
+// gcTime follows the collection in progress.
 func (c *collector) gcTime(t *gvl.Tick) {
 	during, states := t.GC.Valid && t.GC.During, t.States
 	if t.Gap {
@@ -64,5 +64,5 @@ func (c *collector) gcTime(t *gvl.Tick) {
 	c.gcLast = p
 }
 
-// longGC is how long a collection must have been for its time on a CPU to be told: that is read at stack ticks.
+// longGC is the shortest collection whose time on a CPU is known: that is read at stack ticks.
 const longGC = 50e6

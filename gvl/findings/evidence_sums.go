@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// dim says what a sum of the findings' window is about.
+// dim says what a sum is about.
 type dim uint8
 
 const (
@@ -34,34 +34,32 @@ type sumKey struct {
 	idle   bool
 }
 
-// What dimOp counts: threads that resolve names, and those that wait for programs that they started (inChild).
+// dimOp counts threads that resolve names, and threads that wait for programs that they started (inChild).
 const (
 	opResolves = iota
 	opChildren
 	numOps
 )
 
-// maxSums bounds the sums of a second: 20,000 threads need three each. What comes past it, of a program that makes threads without
-// end, is added up for all of them together.
+// maxSums bounds the sums of a second: 20,000 threads need three each. Past it all are added up together.
 const maxSums = 1 << 16
 
 // tally is what the intervals of a listed thread say.
 type tally struct {
-	// last is not added up yet; intervals that say the same were added to it.
+	// last is not added up yet. Intervals that are alike extend it.
 	last gvl.Interval
-	// heldNS is how long the GVL was held with that stack, since the thread is there.
+	// heldNS is how long the GVL was held with stack.
 	stack  sampler.StackID
 	heldNS int64
 }
 
-// alike reports whether two intervals of a thread are added up alike.
+// alike reports whether two intervals of a thread belong to the same sums.
 func alike(x, y *gvl.Interval) bool {
 	a, b := &x.Detail, &y.Detail
 	return x.State == y.State && x.Stack == y.Stack && a.Peer == b.Peer && a.Object == b.Object && a.FDs == b.FDs && a.Op == b.Op &&
 		a.Syscall == b.Syscall && a.Reason == b.Reason
 }
 
-// Interval adds a stretch of a thread's time.
 func (c *collector) Interval(i *gvl.Interval) {
 	for i.Slot >= len(c.tallies) {
 		c.tallies = append(c.tallies, tally{})
@@ -98,7 +96,6 @@ func (t *tally) hold(i *gvl.Interval, c *collector) {
 	}
 }
 
-// add adds time to the sums of one thread.
 func (b *second) add(keys []sumKey, ns int64) {
 	if len(b.sums) >= maxSums { // the sums of all threads stay right
 		k := keys[0]
@@ -111,8 +108,8 @@ func (b *second) add(keys []sumKey, ns int64) {
 	}
 }
 
-// keysOf returns the sums that the time of an interval belongs to, the thread's own first; none when nothing is known of it.
-// They are valid until the next call.
+// keysOf returns the sums that an interval's time belongs to, the thread's own first. It returns none if nothing is
+// known of the time. The result is valid until the next call.
 func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if !i.Sampled() {
 		return nil
@@ -154,7 +151,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	return keys
 }
 
-// pending calls fn with what belongs to sums and is not settled yet, as it stands now: what is to be added to which second.
+// pending calls fn with time that is not settled yet, as it stands now, by second.
 func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	for k := range c.threads {
 		if id := c.threads[k].id; id != 0 {
@@ -167,7 +164,7 @@ func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	}
 }
 
-// heldNS is how long a thread has held the GVL since it is where its stack is.
+// heldNS is how long a thread has held the GVL with its present stack.
 func (c *collector) heldNS(x *watch) int64 {
 	t := tally{stack: x.stack}
 	if x.slot < len(c.tallies) {
@@ -181,14 +178,13 @@ func (c *collector) heldNS(x *watch) int64 {
 	return t.heldNS
 }
 
-// stop is a stretch of time in which the process was stopped.
+// stop is a period in which the process was stopped.
 type stop struct{ fromNS, toNS int64 }
 
-// maxStops is how many of the times are remembered in which the process was stopped: intervals are settled a second late at most,
-// as a rule.
+// maxStops bounds these periods. Intervals are settled a second late at most, as a rule.
 const maxStops = 16
 
-// stop begins a stretch of time that does not count.
+// stop begins a period that does not count.
 func (c *collector) stop(atNS int64) {
 	if c.stopped() {
 		return
@@ -205,7 +201,7 @@ func (c *collector) stopped() bool {
 	return n > 0 && c.stops[n-1].toNS == math.MaxInt64
 }
 
-// spread calls fn with the seconds of a stretch of time, and what of them counts. What no window can hold any more is left out.
+// spread calls fn with the part of a period in each second, without stops and without what no window can hold.
 func (c *collector) spread(fromNS, toNS int64, fn func(b *second, ns int64)) {
 	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
 	for _, s := range c.stops {
@@ -229,7 +225,7 @@ func (c *collector) bySecond(fromNS, toNS int64, fn func(b *second, ns int64)) {
 	}
 }
 
-// secondAt returns what is kept of a second; nil: it is too long ago.
+// secondAt returns what is kept of a second, or nil if it is too old.
 func (c *collector) secondAt(sec int64) *second {
 	b := &c.ring[sec%int64(len(c.ring))]
 	switch {
@@ -238,7 +234,7 @@ func (c *collector) secondAt(sec int64) *second {
 	case b.at < sec:
 		clear(b.sums)
 		b.waits.Reset()
-		*b = second{at: sec, sums: b.sums, waits: b.waits}
+		*b = second{at: sec, sums: b.sums, counts: counts{waits: b.waits}}
 	}
 	return b
 }

@@ -39,26 +39,26 @@ type Finding struct {
 	// ID is the rule's name: "gvl_saturated", "deadlock" …
 	ID       string
 	Severity Severity
-	// Title is a few words ("GVL saturated"), Text the figures and the culprit ("held 98 %, 6.2 threads wait; …"),
-	// Next what to do.
+	// Title is a few words ("GVL saturated"), Text the figures and the culprit ("held 98 %, 6.2 threads wait; …"), Next
+	// advice.
 	Title, Text, Next string
-	// SinceNS is when the condition became true, CLOCK_MONOTONIC in ns. UntilNS is when it ended. It is zero while the
-	// finding is active. AgoNS is how long before the moment asked for it ended, at least 1. It is zero while the
-	// finding is active. A finding that has ended is told in the past tense, as it was at its worst.
+	// SinceNS is when the condition became true, CLOCK_MONOTONIC in ns. UntilNS is when it ended, and AgoNS how long
+	// ago that was. Both are zero while the finding is active. A finding that has ended is in the past tense, as it was
+	// at its worst.
 	SinceNS, UntilNS, AgoNS int64
-	// Threads are the threads concerned, the culprit first; Stack the culprit's stack; 0 when there is none.
+	// Threads begins with the culprit, and Stack is the culprit's stack.
 	Threads []sampler.ThreadID
 	Stack   sampler.StackID
 	Peer    sampler.PeerID
 	Object  uint64
-	// Endpoint is the route or job class that most of it is of; "": none, or it is not known.
+	// Endpoint is the route or job class with most of it, or "".
 	Endpoint string
 	// Explains is the share, 0 to 1, of the threads' busy time (all time but rest) in the last ten seconds that the
-	// finding accounts for. It includes the waiting of threads that the finding kept waiting.
+	// finding accounts for, with the waiting of threads that it kept waiting.
 	Explains float64
-	// Evidence is what the figures rest on: the samples of the ten seconds that they are of.
+	// Evidence is what the figures rest on: the samples of ten seconds.
 	Evidence sampler.Quality
-	// advice are what Next is chosen from (plan), steady is Explains in steps of explainsBand.
+	// plan chooses Next from advice. steady is Explains in steps of explainsBand.
 	advice []advice
 	steady float64
 }
@@ -66,63 +66,65 @@ type Finding struct {
 // String returns the line of the screen: when it ended, title and text.
 func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
 
-// When says how long ago the condition ended, before the title: "12 s ago: "; "" while it goes on.
+// When says how long ago the condition ended, for text before the title: "12 s ago: ". It is empty while the finding is
+// active.
 func (f Finding) When() string { return report.Ago(f.AgoNS) }
 
-// FindingsWindowNS is the past that the figures of findings are of, in ns.
+// FindingsWindowNS is the past that figures of findings are of, in ns.
 const FindingsWindowNS = 10e9
 
 // How findings come and go, in ns of the stream's time.
 const (
-	// findingsWindowNS is the past that the rules look at, in whole seconds and the one going on.
+	// findingsWindowNS is the past that the rules see, in whole seconds and the current one.
 	findingsWindowNS = FindingsWindowNS
-	// trailNS is the end of the window by which is told that what the window still shows has ended, and endedShare the part of its
-	// limits under which it has.
+	// trailNS is the end of the window that shows whether a condition has ended. It has under endedShare of its
+	// thresholds.
 	trailNS    = 4e9
 	endedShare = .2
-	// recentNS is for how long what has gone is still told.
+	// recentNS is for how long an ended finding is shown.
 	recentNS = 30e9
-	// evaluateNS is how often the rules are asked.
+	// evaluateNS is the interval between two evaluations of the rules.
 	evaluateNS = 250e6
-	// raiseNS is how long a condition must hold before its finding is raised, where a rule has no time of its own.
+	// raiseNS is how long a condition must hold before its finding is raised, unless the rule has a time of its own.
 	raiseNS = 3e9
-	// raiseSoonNS is the same for rules whose condition is a mean over some time already.
+	// raiseSoonNS is the same for rules whose condition is a mean over some time.
 	raiseSoonNS = 200e6
-	// clearNS is how long it must be well under its thresholds before the finding goes.
+	// clearNS is how long a condition must be well under its thresholds before the finding goes.
 	clearNS = 5e9
-	// ClearShare of its threshold is well under.
+	// ClearShare of a threshold is well under it.
 	ClearShare = 0.8
-	// bootNS is how long after its start at least a program's load says nothing about its work.
+	// bootNS is the least time after its start in which a program's load says nothing about its work.
 	bootNS = 5e9
-	// maxBootNS is how long at most: a program that is loading code still is starting.
+	// maxBootNS is the longest such time, for a program that loads code.
 	maxBootNS = 30e9
-	// loadingShare is the part of a second that a thread loads code (or waits for the GVL to) from which on the program is
-	// loading, and loadedNS for how long it has to have loaded none before its start is over.
+	// loadingShare is the part of a second in which a thread loads code, or waits for the GVL to do so, from which on
+	// the program is loading. The start is over when it has not been loading for loadedNS.
 	loadingShare = .2
 	loadedNS     = 2e9
-	// minWindowNS is how much of the window must have been sampled before anything is said.
+	// minWindowNS is the least sampled time of a window for rules.
 	minWindowNS = 500e6
 )
 
 // hit is what a rule says about a window.
 type hit struct {
-	// score is the measured value in units of its threshold, of several conditions the smallest: 1 and more is true.
+	// score is the measured value in units of its threshold, the smallest of several conditions. The rule is true from
+	// 1 on.
 	score    float64
 	severity Severity
-	// text and the rest are filled when the score is at least 1. In title and text what differs between present and past is put by tense.
+	// The rest is filled if the score is at least 1. tense marks the words that differ between present and past.
 	title, text, next string
-	// advice are several things to do, of which the first is told that goes with the other findings. It is empty if next goes with all.
+	// advice is several things to do, of which plan chooses the first that fits. It is empty if next always fits.
 	advice  []advice
 	threads []sampler.ThreadID
 	stack   sampler.StackID
 	peer    sampler.PeerID
 	object  uint64
-	// endpoint is the one that most of it is of; "": none, or it is not known.
+	// endpoint is the one with most of it, or "".
 	endpoint string
-	// explains is the time of threads in the window, in ns, that is lost by this: its own and that of those who waited for it.
+	// explains is the time of threads in the window that this costs, in ns: its own, and the waiting of others for it.
 	explains int64
-	// tell adds to text what takes long to find out: the culprit's code. It is called when somebody wants to read it, at the next
-	// judgement at the latest, while the window is still about the same; nil: nothing is missing.
+	// tell adds to text what takes long to find: the culprit's code. It is called for a reader, and at the next
+	// evaluation at the latest, while the window is about the same.
 	tell func(*hit)
 }
 
@@ -135,38 +137,37 @@ func (h hit) inTense() hit {
 	return h
 }
 
-// rank says which findings lead: a standstill whatever else there is, and of equal severity causes before symptoms. Which finding explains
-// which other one is in causes.
+// rank says which findings lead: a standstill first, and of equal severity causes before symptoms.
 type rank uint8
 
 const (
-	// rankStandstill: nothing goes on before this ends, whatever else is seen.
+	// rankStandstill: nothing goes on before this ends.
 	rankStandstill rank = iota
 	rankCause
-	// rankSymptom: of which there is a cause, as a rule.
+	// rankSymptom: usually there is a cause.
 	rankSymptom
 )
 
-// explainsBand is how much what a finding explains must have changed before it moves in the list: the line at the top is not to
-// jump between two that explain about as much.
+// explainsBand is by how much a finding's share must change before it moves in the list, so that the top line does not
+// jump between two of about the same share.
 const explainsBand = .25
 
-// rule is one finding as data: its name, when it is raised and what says that it is true.
+// rule is one finding as data.
 type rule struct {
 	id string
-	// raise is how long the condition must hold; conditions that have a duration of their own need no other.
+	// raise is how long the condition must hold.
 	raise int64
-	// boot: the rule also holds while the program starts. The others look at what came after that only.
+	// boot is set if the rule also holds while the program starts.
 	boot bool
-	// settled: the start must have been over for the whole of the window.
+	// settled is set if the start must have been over for the whole of the window.
 	settled bool
-	// sparse: what is counted comes so seldom that the last seconds of the window say nothing of its end.
+	// sparse is set if events are so rare that the last seconds do not show an end.
 	sparse bool
 	rank   rank
-	// hiddenBy names the rules that explain this one: while one of them is raised it is not shown.
+	// hiddenBy names the rules that explain this one. While one of them is raised, it is not shown.
 	hiddenBy []string
-	// needs are the kinds of figures that the rule compares with its limits. With less than their least quality its finding is not raised.
-	// Rules that need none go by what single samples show for long, or by counters.
+	// needs are the kinds of figures that the rule compares with thresholds. Below their least quality its finding is
+	// not raised. Rules without needs rest on single samples over a long time, or on counters.
 	needs []sampler.Figure
 	eval  func(*window) hit
 }
@@ -177,15 +178,15 @@ var (
 	needWaits  = []sampler.Figure{sampler.FigureStates, sampler.FigureWaits}
 )
 
-// lacks reports whether a kind of figure that the rule needs has less than its least quality in a window.
+// lacks reports whether a figure that the rule needs is below its least quality.
 func (r *rule) lacks(w *window) bool {
 	return slices.ContainsFunc(r.needs, func(f sampler.Figure) bool { return w.quality.Lacks(f) != "" })
 }
 
-// ruleStarved is the rule whose finding changes what the others advise.
+// ruleStarved is the rule whose finding changes the advice of others.
 const ruleStarved = "cpu_starved"
 
-// rules are listed causes before symptoms, which decides where rank, severity and what they explain don't.
+// rules are listed causes before symptoms, which decides if rank, severity and share do not.
 var rules = [...]rule{
 	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},
 	{id: "gvl_stuck", rank: rankStandstill, eval: evalStuck},
@@ -217,26 +218,26 @@ var rules = [...]rule{
 	{id: "all_busy", rank: rankSymptom, raise: 30e9, needs: needStates, eval: evalAllBusy},
 }
 
-// ruleState is where a rule stands.
+// ruleState is the state of a rule.
 type ruleState struct {
 	raised bool
 	trueNS int64 // since when the condition holds; 0: it does not
 	lowNS  int64 // since when it is well under its thresholds
-	// sureNS is when it was last true of the window's last seconds. endedNS is when it ended, as far as they tell, which may still be true
-	// of the whole of it; 0: it goes on.
+	// sureNS is the last time that the window's last seconds matched. endedNS is when they stopped matching, though the
+	// whole window may still match. It is zero while the finding is active.
 	sureNS, endedNS int64
-	// last is what the rule said last when it was true; its words are found when somebody reads them (finding).
+	// last is the rule's last hit.
 	last hit
-	// worst is the finding when its score was highest since it was raised; shown: no other hid it all along.
+	// worst is the finding at its highest score since it was raised. shown is set if it was not hidden all along.
 	worst      Finding
 	worstScore float64
 	shown      bool
-	// lastExplains is what the finding explains, explains the same followed in steps of explainsBand.
+	// lastExplains is the finding's share, explains the same in steps of explainsBand.
 	lastExplains, explains float64
 	lastEvidence           sampler.Quality
 }
 
-// maxPastFindings is how many findings that have gone again Raised remembers; the oldest are forgotten first.
+// maxPastFindings bounds the ended findings that Raised remembers.
 const maxPastFindings = 256
 
 // Findings applies the rules of docs/reference/findings.md to a stream. It is a Consumer. It is not safe for
@@ -247,13 +248,13 @@ type Findings struct {
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
-	// win is the last seconds; late is those of them in which the program did not start any more, trail the last few.
+	// win is the last seconds, late the part of them after the program's start, trail the last few.
 	win, late, trail window
 	past             []Finding // as they were at their worst, before they were told
 }
 
-// New returns Findings of a stream of the target p, whose IDs point into dict. b and q must be of the same stream. r
-// holds the rules and their limits. If r is nil, all rules apply with their default limits.
+// New returns Findings of a stream of the target p, whose IDs point into dict. b and q must be of the same stream. If r
+// is nil, all rules apply with their default thresholds.
 func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *account.Blame, q *account.Requests, r *Rules) *Findings {
 	if r == nil {
 		r = NewRules()
@@ -266,7 +267,7 @@ func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *accou
 	return f
 }
 
-// Tick asks the rules, now and then, after the collector has taken the sample.
+// Tick evaluates the rules at intervals, after the collector has taken the sample.
 func (f *Findings) Tick(k *gvl.Tick) {
 	now := k.ToNS
 	if f.ev.stopped() || now < f.nextNS {
@@ -300,13 +301,13 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	}
 }
 
-// Early reports whether the program was still starting a short time before the newest sample, so that most rules have
-// not judged its work yet. While Early is true, a missing finding means nothing.
+// Early reports whether the program was starting until shortly before the newest sample. Then a missing finding means
+// nothing.
 func (f *Findings) Early() bool {
 	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
 }
 
-// judge asks a rule and moves its state on; late is the window without the program's start.
+// judge evaluates a rule and moves its state on. late is the window without the program's start.
 func (f *Findings) judge(i int, now int64, late *window) {
 	if f.rules.off[i] {
 		return
@@ -372,7 +373,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	}
 }
 
-// trails finds out whether what may still be true of the whole window, whose score is given, has ended.
+// trails finds out whether a condition has ended that the whole window, with the given score, may still show.
 func (f *Findings) trails(i int, now int64, score float64) {
 	st := &f.states[i]
 	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {
@@ -386,14 +387,14 @@ func (f *Findings) trails(i int, now int64, score float64) {
 	}
 }
 
-// ended is the finding of a rule whose condition has ended, as it was at its worst.
+// ended is the ended finding of a rule, as it was at its worst.
 func (st *ruleState) ended() Finding {
 	w := st.worst
 	w.UntilNS = st.endedNS
 	return w
 }
 
-// finding is what a rule that is raised says, before it is told.
+// finding is a raised rule's finding, before tell.
 func (f *Findings) finding(i int) Finding {
 	st := &f.states[i]
 	st.last = st.last.inTense()
@@ -406,7 +407,6 @@ func (f *Findings) finding(i int) Finding {
 	}
 }
 
-// forget moves a finding to the past.
 func (f *Findings) forget(r Finding) {
 	if len(f.past) >= maxPastFindings {
 		f.past = slices.Delete(f.past, 0, 1)
@@ -414,8 +414,8 @@ func (f *Findings) forget(r Finding) {
 	f.past = append(f.past, r)
 }
 
-// Raised returns all findings of the run. The active ones come first, in the order of Current. Then come the ended
-// ones, the last one first. The caller owns the slice.
+// Raised returns all findings of the run: the active ones in the order of Current, then the ended ones, the last one
+// first. The caller owns the slice.
 func (f *Findings) Raised() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
@@ -431,7 +431,7 @@ func (f *Findings) Raised() []Finding {
 	return tell(out, f.ev.lastNS)
 }
 
-// tell returns findings in the words for somebody who reads them at nowNS, causes before what they explain, with one plan of what to do.
+// tell completes findings for a reader at nowNS: causes come first, with one plan of advice.
 func tell(list []Finding, nowNS int64) []Finding {
 	list = causesFirst(list)
 	plan(list)
@@ -441,14 +441,13 @@ func tell(list []Finding, nowNS int64) []Finding {
 	return list
 }
 
-// Current returns the active findings and those that ended a moment ago. It is empty if there are none. Active
-// findings come before ended ones. Among the active ones, findings of threads that stand still for good come first,
-// then the more severe ones. Within one severity, causes come before symptoms, and findings that explain more of the
-// threads' time come before others. In any case, a finding comes before those that it explains. The caller owns the
+// Current returns the active findings and those that ended a moment ago. Active ones come before ended ones. Among
+// them, standstills come first, then the more severe ones. Within one severity, causes come before symptoms, and
+// findings with a larger share before others. A finding always comes before those that it explains. The caller owns the
 // slice.
 func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
-// current is Current before it is told.
+// current is Current before tell.
 func (f *Findings) current() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
@@ -464,12 +463,12 @@ func (f *Findings) current() []Finding {
 	return out
 }
 
-// Told returns what a screen shows: the active findings (Current), and the last finding of each rule in the last 30 s.
-// Of these the severe ones come first, then the latest ones. The caller owns the slice.
+// Told returns what a screen shows: Current, and the last finding of each rule in the last 30 s, the severe ones first,
+// then the latest. The caller owns the slice.
 func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
 
-// ToldOfEnded is like Told, for a process that ended at endNS and a reader at nowNS. Findings that were active at
-// endNS ended with the process. They disappear 30 s later.
+// ToldOfEnded is like Told for a process that ended at endNS and a reader at nowNS. Findings that were active at endNS
+// ended then. All disappear 30 s later.
 func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	list := f.current()
 	for i := range list {
@@ -480,7 +479,7 @@ func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	return slices.DeleteFunc(f.toldAt(list, nowNS), func(x Finding) bool { return x.AgoNS > recentNS })
 }
 
-// toldAt adds to findings those that have gone, and orders them for a reader at nowNS.
+// toldAt adds ended findings, and orders all for a reader at nowNS.
 func (f *Findings) toldAt(out []Finding, nowNS int64) []Finding {
 	for _, x := range slices.Backward(f.past) {
 		again := func(y Finding) bool { return y.ID == x.ID }
@@ -498,7 +497,7 @@ func (f *Findings) toldAt(out []Finding, nowNS int64) []Finding {
 	return tell(out, nowNS)
 }
 
-// ranked lists the rules that are raised in the order in which their findings are shown.
+// ranked lists the raised rules in the order in which their findings are shown.
 func (f *Findings) ranked() []int {
 	var out []int
 	for i := range rules {

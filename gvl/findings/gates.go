@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ddtop/ddtop/gvl"
@@ -17,61 +18,62 @@ import (
 // Of a pool with waiters there are always as many inside. A worker that takes its jobs so ("while job = queue.pop; yield job; end")
 // has the same stacks; but as many are inside as there are jobs, and that changes while others wait.
 
-// gateID is a method, by its label and file.
 type gateID uint32
 
 type gateKey struct{ label, path string }
 
-// stackGates says of a stack in which methods it may wait, and inside of which it is.
+// stackGates says in which methods a stack may wait, and inside which it is.
 type stackGates struct {
-	// near are methods that no code further in has been called back from, the innermost first.
+	// near are methods that no code further in calls back, the innermost first.
 	near []gateID
 	// through are methods that have called back a method further out.
 	through []gateID
 }
 
 const (
-	// maxNear is how many methods around a wait may be its gate: checkout within with, within a helper of the program's own.
+	// maxNear limits how many methods around a wait can be its gate: checkout within with, within a helper of the
+	// program's own.
 	maxNear = 6
-	// maxThrough is how many methods a stack may be inside of: helpers that take blocks lie between, too.
+	// maxThrough limits how many methods a stack can be inside: helpers that take blocks lie between, too.
 	maxThrough = 48
-	// maxGates is how many methods are followed at a time.
+	// maxGates limits the methods that are followed at a time.
 	maxGates = 16
-	// gateLookNS is how often is looked who waits and who is inside.
+	// gateLookNS is the interval at which waiting threads and threads inside are counted.
 	gateLookNS = 100e6
-	// gateLooks are those of the window.
+	// gateLooks is how many counts the window has.
 	gateLooks = findingsWindowNS / gateLookNS
 )
 
 // How a gate is told from the method in which workers wait for jobs.
 const (
-	// gateMinLooks is how many looks must have seen somebody wait.
+	// gateMinLooks is how many counts must have a waiting thread.
 	gateMinLooks = 20
-	// gateChanges is how often those inside must have changed.
+	// gateChanges is how often the threads inside must have changed.
 	gateChanges = 3
-	// gateFewer is the part of the looks that may have seen fewer inside than there is room for, as a woken thread that has no CPU yet
-	// is not inside. gateFewerSeen is that part where threads have been seen to leave the method for good: a worker's loop is never left.
+	// gateFewer is the part of the counts that may have fewer inside than there is room for: a woken thread without a
+	// CPU is not inside yet. gateFewerSeen is that part if threads have left the method for good. A worker's loop is
+	// never left.
 	gateFewer, gateFewerSeen = .02, .15
-	// gateLeft is how often one must have been seen to leave it.
+	// gateLeft is how often a thread must have left it.
 	gateLeft = 3
-	// gateVain is how often one that waited must have been woken in vain: somebody put back what another one was faster to take. Who
-	// waits for a job is not woken while there is none.
+	// gateVain is how often a waiting thread must have been woken in vain: something was put back, and another thread
+	// was faster. A thread that waits for a job is not woken while there is none.
 	gateVain = 5
-	// gateMore is the part that may have seen more: those on their way in or out.
+	// gateMore is the part of the counts that may have more inside: threads on their way in or out.
 	gateMore = .25
 )
 
-// gateLook is what one look saw: how many waited, and how many were inside.
+// gateLook is one count of the threads that wait and of those inside.
 type gateLook struct {
 	atNS            int64
 	waiting, inside int32
-	// changed: another thread was inside than before. left is how many were elsewhere that had been there, vain how many of those that
-	// waited had been woken and went on waiting.
+	// changed is set if another thread was inside than before. left is how many had left, vain how many waiting threads
+	// had been woken and went on waiting.
 	changed    bool
 	left, vain int32
 }
 
-// lastWait is when a thread that waits had a CPU last, and when its wait would have ended by itself (ThreadState).
+// lastWait is when a waiting thread last had a CPU, and when its wait would have ended by itself (ThreadState).
 type lastWait struct{ movedNS, deadlineNS int64 }
 
 // gate is what is known of one method.
@@ -79,14 +81,14 @@ type gate struct {
 	id    gateID
 	looks [gateLooks]gateLook
 	next  int
-	// inside are the threads inside, since when; known are those that were seen waiting or inside.
+	// inside are the threads inside, since when. known are the threads that were seen waiting or inside.
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
-	// serving: those who waited at the last look were in requests or jobs, all of them. nested: one that was inside waited for another
-	// turn.
+	// serving is set if all threads that waited in the last count were in requests or jobs, nested if a thread inside
+	// waited for a second turn.
 	serving, nested bool
 	lastNS          int64
-	// open: it is a gate, as far as it is known. size is how many it lets in.
+	// open is set if the method is known to be a gate. size is how many threads it lets in.
 	open bool
 	size int
 }
@@ -98,7 +100,7 @@ type gates struct {
 	stacks map[sampler.StackID]stackGates
 	list   []*gate
 	nextNS int64
-	// open is how many of the list are gates, as far as it is known.
+	// open is how many of the list are gates.
 	open int
 }
 
@@ -106,7 +108,6 @@ func newGates(dict *sampler.Dictionary) *gates {
 	return &gates{dict: dict, ids: make(map[gateKey]gateID), stacks: make(map[sampler.StackID]stackGates)}
 }
 
-// intern returns the number of a method.
 func (g *gates) intern(k gateKey) gateID {
 	id, ok := g.ids[k]
 	if !ok {
@@ -116,7 +117,6 @@ func (g *gates) intern(k gateKey) gateID {
 	return id
 }
 
-// gatesOf returns what a stack says. It goes through the maxClassFrames innermost frames.
 func (g *gates) gatesOf(stack sampler.StackID) stackGates {
 	if s, ok := g.stacks[stack]; ok {
 		return s
@@ -161,30 +161,20 @@ func (g *gates) gatesOf(stack sampler.StackID) stackGates {
 	return s
 }
 
-// closed returns the gate at which a thread waits; nil: it waits at none.
+// closed returns the gate at which a thread waits, or nil.
 func (g *gates) closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *gate {
 	if g.open == 0 || stack == 0 || !gvl.InQueue(s, d) {
 		return nil
 	}
 	for _, x := range g.list {
-		if x.open && has(g.gatesOf(stack).near, x.id) {
+		if x.open && slices.Contains(g.gatesOf(stack).near, x.id) {
 			return x
 		}
 	}
 	return nil
 }
 
-func has(ids []gateID, id gateID) bool {
-	for _, x := range ids {
-		if x == id {
-			return true
-		}
-	}
-	return false
-}
-
-// look looks who waits where and who is inside, now and then, and reports whether what is a gate has changed. The threads' stacks are
-// those of threads, at the slots of the sample.
+// look counts the threads at each gate, at intervals, and reports whether the set of gates has changed.
 func (g *gates) look(now int64, states []gvl.ThreadState, slots []int, threads []watch) bool {
 	if g.dict == nil || now < g.nextNS {
 		return false
@@ -236,8 +226,8 @@ func (g *gates) look(now int64, states []gvl.ThreadState, slots []int, threads [
 	return changed || forgot
 }
 
-// forget forgets all stacks and methods when there are too many, and reports whether a gate went with them. Methods are numbered anew
-// then, so that it is done between two looks: no number of before may be kept.
+// forget drops all stacks and methods if there are too many, and reports whether a gate was among them. Methods get new
+// numbers then, so no number may be kept from one count to the next.
 func (g *gates) forget() bool {
 	if len(g.stacks) < maxClasses && len(g.ids) < maxClasses {
 		return false
@@ -265,7 +255,7 @@ func (g *gates) find(id gateID) *gate {
 	return nil
 }
 
-// one looks at one method.
+// one counts the threads at one method.
 func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, threads []watch) {
 	l := gateLook{atNS: now}
 	x.serving, x.nested = true, false
@@ -277,7 +267,7 @@ func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, t
 			continue
 		}
 		s := g.gatesOf(w.stack)
-		near, through := has(s.near, x.id), has(s.through, x.id)
+		near, through := slices.Contains(s.near, x.id), slices.Contains(s.through, x.id)
 		waits := near && gvl.InQueue(ts.State, &ts.Detail)
 		switch {
 		case waits:
@@ -319,10 +309,10 @@ func (g *gates) one(x *gate, now int64, states []gvl.ThreadState, slots []int, t
 	x.judge(now)
 }
 
-// judge finds out whether the method is a gate, and how many it lets in.
+// judge finds out whether the method is a gate, and how many threads it lets in.
 func (x *gate) judge(now int64) {
 	sizes := make(map[int32]int)
-	// Of the window only: the workers of a program that has jobs to do now and then change and leave, too, in an hour.
+	// Only the window counts: in an hour, workers with few jobs change and leave, too.
 	n, changed, left, vain := 0, 0, 0, 0
 	for _, l := range x.looks {
 		if l.atNS <= now-findingsWindowNS {
@@ -358,7 +348,7 @@ func (x *gate) judge(now int64) {
 		(x.serving || x.nested || moves && fewer <= int(allowed*float64(n))+1)
 }
 
-// topCount is the number that was counted most often, of several the largest.
+// topCount is the number with the highest count, the largest of equal ones.
 func topCount(counts map[int32]int) (value int32, times int) {
 	for v, n := range counts {
 		if n > times || n == times && v > value {
@@ -368,7 +358,7 @@ func topCount(counts map[int32]int) (value int32, times int) {
 	return value, times
 }
 
-// waiting is how many have waited on average, at the looks of the window.
+// waiting is the mean number of waiting threads in the window.
 func (x *gate) waiting(now int64) float64 {
 	sum, n := 0, 0
 	for _, l := range x.looks {

@@ -6,21 +6,23 @@ import (
 )
 
 const (
-	// memoryPointNS is how often the process's memory is noted, memoryPoints how many of the notes are kept: three minutes.
+	// memoryPointNS is the interval between notes of the process's memory. memoryPoints is how many are kept: three
+	// minutes.
 	memoryPointNS = 3e9
 	memoryPoints  = 61
-	// memoryStep is by how much it has to grow from one note to the next but one, as a part of itself: it goes on growing.
+	// memoryStep is by which part of itself the memory must grow from one note to the next but one.
 	memoryStep = .01
-	// memoryStepMax is as much of a step as is enough for large programs, in bytes.
+	// memoryStepMax is enough of a step for large programs, in bytes.
 	memoryStepMax = 8 << 20
-	// memoryPace is the part of the mean pace at which it has to have grown lately: what fills up slows down.
+	// memoryPace is the part of its mean pace at which the memory must have grown lately: what fills up slows down.
 	memoryPace = .5
 )
 
-// memoryPoint is what was known of the memory at a time.
+// memoryPoint is a note of the memory.
 type memoryPoint struct {
 	atNS, rss int64
-	// slots is the size of the slots of all objects in bytes, marked how many objects survived the last marking; GCUnknown where not known.
+	// slots is the size of all objects' slots in bytes, marked how many objects survived the last marking. Both can be
+	// GCUnknown.
 	slots, marked int64
 	gc            sampler.GC
 	classes       *sampler.AllocClasses
@@ -30,12 +32,13 @@ type memoryPoint struct {
 type growth struct {
 	points [memoryPoints]memoryPoint
 	n      int // how many were noted since the attach
-	// levels are the notes after full collections: the last, the one before it, and the first since which each was higher than the one
-	// before; atNS is 0 where there is none. Where full collections come seldom, growth shows in them alone.
+	// level is the note after the last full collection, before the one before it, and first the one since which each
+	// was higher than the one before. atNS is zero if there is none. If full collections are rare, only these notes
+	// show growth.
 	level, before, first memoryPoint
 }
 
-// back returns the note of so many before the last; nil: there is none.
+// back returns the n-th note before the last, or nil.
 func (g *growth) back(n int) *memoryPoint {
 	if n >= min(g.n, memoryPoints) {
 		return nil
@@ -43,7 +46,7 @@ func (g *growth) back(n int) *memoryPoint {
 	return &g.points[(g.n-1-n)%memoryPoints]
 }
 
-// note notes the memory, now and then.
+// note notes the memory at intervals.
 func (g *growth) note(s *sampler.Sample) {
 	if s.Proc.AtNS == 0 || s.Proc.RSSBytes == 0 {
 		return
@@ -63,7 +66,6 @@ func (g *growth) note(s *sampler.Sample) {
 	g.noteLevel(p)
 }
 
-// noteLevel notes the memory after a full collection.
 func (g *growth) noteLevel(p *memoryPoint) {
 	switch last := &g.level; {
 	case last.atNS == 0:
@@ -81,8 +83,8 @@ func grew(from, to *memoryPoint) bool {
 	return float64(to.rss-from.rss) >= min(memoryStep*float64(from.rss), memoryStepMax)
 }
 
-// sinceLevel finds the full collection from which on the memory has grown from each to the next, and lately too, for longer than the notes
-// go back; not before fromNS. nil: it does not grow.
+// sinceLevel returns the full collection, not before fromNS, since which the memory has grown from each to the next,
+// and lately too, for longer than the notes go back. It returns nil if the memory does not grow.
 func (g *growth) sinceLevel(fromNS int64) *memoryPoint {
 	now := g.back(0)
 	if g.before.atNS == 0 || now == nil || g.first.atNS < fromNS || now.atNS-g.first.atNS < memoryPoints*memoryPointNS {
@@ -95,7 +97,8 @@ func (g *growth) sinceLevel(fromNS int64) *memoryPoint {
 	return &g.first
 }
 
-// since finds the note from which on the memory has grown without a pause, not before fromNS. nil: it does not grow.
+// since returns the note, not before fromNS, since which the memory has grown without a pause. It returns nil if the
+// memory does not grow.
 func (g *growth) since(fromNS int64) *memoryPoint {
 	first := 0
 	for i := 0; ; i++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/reference/findings.md has the sources of
-// their defaults.
+// limits are the thresholds of all rules: shares from 0 to 1, times in ns, numbers. docs/reference/findings.md has the
+// sources of their defaults.
 type limits struct {
 	deadlockAge                                               float64
 	stuckHold, stuckAsleep, stuckSum                          float64
@@ -50,7 +50,7 @@ const (
 	unitTime
 )
 
-// limitSpec is one limit as data: its rule and name, its default, and where it is kept.
+// limitSpec is one threshold as data.
 type limitSpec struct {
 	rule, name string
 	unit       limitUnit
@@ -58,10 +58,10 @@ type limitSpec struct {
 	at         func(*limits) *float64
 }
 
-// limitFor is the name that every rule's limit on how long its condition must hold has.
+// limitFor is the name of the time that a condition must hold, which every rule has.
 const limitFor = "for"
 
-// limitSpecs are all limits but limitFor, in the order of rules. Read-only.
+// limitSpecs are all thresholds but limitFor, in the order of rules.
 var limitSpecs = [...]limitSpec{
 	{"deadlock", "age", unitTime, 700e6, func(l *limits) *float64 { return &l.deadlockAge }},
 	{"gvl_stuck", "hold", unitTime, 150e6, func(l *limits) *float64 { return &l.stuckHold }},
@@ -137,8 +137,8 @@ var limitSpecs = [...]limitSpec{
 	{"all_busy", "busy", unitShare, .85, func(l *limits) *float64 { return &l.poolBusy }},
 }
 
-// Rules are the rules of docs/reference/findings.md with their limits. Each limit can be changed, and each rule can be
-// turned off. Rules is not safe for concurrent use until it is given to Findings. After that it must not be changed.
+// Rules are the rules of docs/reference/findings.md with their thresholds. Each threshold can be changed, and each rule
+// can be turned off. Rules must not be changed after it is given to Findings.
 type Rules struct {
 	limits limits
 	off    [len(rules)]bool
@@ -158,9 +158,9 @@ func NewRules() *Rules {
 	return r
 }
 
-// Set changes one rule: "gvl_hog=off" turns it off, "gvl_hog=on" on, "gvl_hog.blame=60%" changes a limit. Shares are
-// written 60% or 0.6, times 80ms or 1.5s (a bare number is seconds), numbers as they are; all are above 0. The error
-// lists what there is.
+// Set changes one rule: "gvl_hog=off" turns it off, "gvl_hog=on" on, "gvl_hog.blame=60%" changes a threshold. Shares
+// are written 60% or 0.6, times 80ms or 1.5s (a bare number is seconds). All are above 0. The error lists what there
+// is.
 func (r *Rules) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -212,10 +212,10 @@ func RuleIDs() []string {
 	return out
 }
 
-// Limit is a rule's limit as it is written: "gvl_hog.blame", "50 %".
+// Limit is a threshold as users write it: "gvl_hog.blame", "50 %".
 type Limit struct{ Name, Value string }
 
-// Limits returns the limits of a rule as they stand; nil for a rule that there is not.
+// Limits returns the thresholds of a rule, or nil if there is no such rule.
 func (r *Rules) Limits(id string) []Limit {
 	var out []Limit
 	for i := range limitSpecs {
@@ -251,7 +251,7 @@ func (u limitUnit) format(v float64) string {
 	return units.Number(v, 1)
 }
 
-// MaxLimitTime is the longest time a limit can be, in ns: a day.
+// MaxLimitTime is the longest time that a threshold can be, in ns: a day.
 const MaxLimitTime = 86400e9
 
 func parseLimit(u limitUnit, text string) (float64, error) {
@@ -268,8 +268,8 @@ func parseLimit(u limitUnit, text string) (float64, error) {
 	return 0, fmt.Errorf("%q is not a value such as %s", text, like)
 }
 
-// CauseAgoNS returns how long before a rule's condition came true the cause can lie, in ns. This is the window that
-// the rule looks at, or longer if the rule is about how long something takes.
+// CauseAgoNS returns how long before a rule's condition came true the cause can lie, in ns: the window that the rule
+// sees, or longer if the rule is about how long something takes.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)
 	for i := range limitSpecs {

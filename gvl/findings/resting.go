@@ -5,12 +5,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Resting tells input and output that is work from a server's wait for the next client. It is not safe for concurrent
-// use.
+// Resting tells work in input and output from a server's wait for the next client. It is not safe for concurrent use.
 type Resting struct {
 	dict    *sampler.Dictionary
 	classes *stackClasses
-	// gates are those of the findings of the same stream; nil: there are none.
+	// gates are those of the findings of the same stream, or nil.
 	gates *gates
 }
 
@@ -19,16 +18,16 @@ func NewResting(dict *sampler.Dictionary) *Resting {
 	return &Resting{dict: dict, classes: newStackClasses(dict)}
 }
 
-// Resting returns a Resting that also knows what the findings know of pools.
+// Resting returns a Resting that also knows the pools of these findings.
 func (f *Findings) Resting() *Resting {
 	r := NewResting(f.ev.dict)
 	r.gates = f.ev.gates
 	return r
 }
 
-// IdleIO reports whether a thread in state IO has nothing to do. Such a thread accepts connections, waits at a
-// listening socket, or is in the loop of a server or poller that docs/reference/findings.md counts as rest. Examples
-// are Puma's server and reactor, and a Sidekiq processor that asks for a job.
+// IdleIO reports whether a thread in state IO has nothing to do: it accepts connections, waits at a listening socket,
+// or is in a server's or poller's loop that counts as rest (docs/reference/findings.md). Examples are Puma's server and
+// reactor, and a Sidekiq processor that asks for a job.
 func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) bool {
 	if st != gvl.IO {
 		return false
@@ -39,10 +38,9 @@ func (r *Resting) IdleIO(st gvl.State, d *gvl.Detail, stack sampler.StackID) boo
 	return d.Peer != 0 && r.dict != nil && r.dict.Peer(d.Peer).Kind == sampler.PeerListener
 }
 
-// State is the state that a thread is shown in if only work counts. Then only Parked is rest. State returns Parked for
-// threads that IdleIO reports, and for threads that sleep outside of a request or a job. It returns Lock for threads
-// that wait for others to give something back (the finding pool_wait), or for another thread in the middle of a
-// request or a job (thread_wait).
+// State is the state that a screen shows if only work counts. Parked then stands for all rest: threads that IdleIO
+// reports, and sleep outside of a request or job. Lock stands for waits for something that others give back
+// (pool_wait), or for another thread in the middle of a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
 	if r.gates != nil && r.gates.closed(st, d, stack) != nil {
 		return gvl.Lock

@@ -21,11 +21,11 @@ func restsAtWork(s gvl.State, flags stackFlags) bool {
 	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&flagPool == 0
 }
 
-// serves reports whether a thread is in the middle of a request or a job: it is a worker of a server's pool that does not wait for one, or
-// that was read of it.
+// serves reports whether a thread is in the middle of a request or a job: it was read, or it is a worker of a server's
+// pool that is not idle.
 func serves(flags stackFlags) bool { return flags&(flagServer|flagServing) != 0 && flags&flagIdle == 0 }
 
-// withServing is what a stack says, and whom its thread works for.
+// withServing adds to a stack's flags that its thread works for a request or a job.
 func withServing(flags stackFlags, work sampler.WorkID) stackFlags {
 	if work != 0 {
 		flags |= flagServing
@@ -67,7 +67,7 @@ func evalChild(w *window) hit {
 	share := w.ofBusy(ns) / w.limits.childShare
 	h := hit{
 		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[opChildren])/w.limits.childShare),
-			// Somebody has to wait now: what is left of the time of supervisors that have ended is none of requests.
+			// A thread must wait now: the rest may be time of supervisors that have ended.
 			least(float64(reading), share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
 		severity: SeverityWarn, threads: ids,
 	}
@@ -157,8 +157,8 @@ func evalThreadWait(w *window) hit {
 	return h
 }
 
-// taker names the thread that takes from the queue at which another one waits, with what it does now: the one that was seen waiting for
-// something in it, or the one that runs code of the same class outside of requests and jobs.
+// taker names the thread that takes from the queue at which another one waits, and what it does now. It was seen
+// waiting for something in the queue, or it is the one that runs code of the same class outside of requests and jobs.
 func (w *moment) taker(waits *gvl.ThreadState) string {
 	id, seen := w.ev.takers[waits.Detail.Object]
 	words := " takes from it and " + tenseIs + " "
@@ -173,8 +173,8 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 	return w.name(id) + words + holderDoes(ts) + w.in(w.watch(id).stack)
 }
 
-// classOf is the class whose method waits: that of the innermost frame written in Ruby that is no part of Ruby itself; "" where it has none
-// of its own.
+// classOf is the class whose method waits: of the innermost frame written in Ruby that is not part of Ruby itself. It
+// is "" if that method has no class of its own.
 func (w *moment) classOf(stack sampler.StackID) string {
 	for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
 		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
@@ -184,7 +184,8 @@ func (w *moment) classOf(stack sampler.StackID) string {
 	return ""
 }
 
-// ownerOf is the class or module in a label: "Shop::Log" of "block in Shop::Log#write"; "" where every object has it.
+// ownerOf is the class or module in a label: "Shop::Log" for "block in Shop::Log#write". It is "" for a method of every
+// object.
 func ownerOf(label string) string {
 	owner := code.Method(label)
 	if i := strings.LastIndexAny(owner, "#."); i > 0 && owner[:i] != "Object" {
@@ -193,8 +194,8 @@ func ownerOf(label string) string {
 	return ""
 }
 
-// soleIn is the one thread outside of requests and jobs in whose stack there is a method of a class and that does not wait for the same
-// queue; 0: there is none, or several.
+// soleIn is the one thread outside of requests and jobs that has a method of a class on its stack and does not wait for
+// the same queue. It is zero if there is none, or if there are several.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {
@@ -216,7 +217,7 @@ func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	return found
 }
 
-// innermostLabel is the label of a stack's innermost frame; "" for an unknown stack.
+// innermostLabel is the label of a stack's innermost frame.
 func innermostLabel(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil || stack == 0 {
 		return ""

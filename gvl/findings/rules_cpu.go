@@ -13,8 +13,7 @@ import (
 // gcMinHeld is the held share of a CPU under which the collector's part of it means little.
 const gcMinHeld = .10
 
-// evalCPUStarved: threads that hold the GVL, and so keep all others from running, lack a CPU, or those that work without it do, or
-// the container has used up its share.
+// evalCPUStarved: threads that hold the GVL, or work without it, lack a CPU, or the container has used up its share.
 func evalCPUStarved(w *window) hit {
 	// Two readings of a thread's counters rarely fall into one short hold, unless the thread lost its CPU during the
 	// hold. So the counters see holds without a CPU more often than other holds. Therefore the time without a CPU is
@@ -81,10 +80,9 @@ const (
 	heldSigmas = 4
 )
 
-// heldWithoutCPU returns two shares. used is the CPU time of the whole process, as a share of one CPU. lacked is the
-// share of the time with the GVL in which Ruby code cannot have had a CPU, even if no thread used a CPU for anything
-// else. lacked is a lower bound, because the number of samples limits how well the time with the GVL is known. lacked
-// is zero if the kernel does not report that tasks waited for a CPU (PSI): at low rates, time asleep in the kernel can
+// heldWithoutCPU returns two shares. used is the CPU time of the whole process, in CPUs. lacked is the least share of
+// the time with the GVL in which Ruby code cannot have had a CPU, even if no thread used a CPU for anything else. It is
+// zero if the kernel does not report that tasks waited for a CPU (PSI): at low rates, time asleep in the kernel can
 // look like time without a CPU.
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
@@ -111,8 +109,8 @@ const (
 	ownSaid, ownMuch = .01, .05
 )
 
-// machineFaults is the part of the limit on major faults from which on the machine's pressure is taken for the process's
-// too: another one may be the one that lacks memory.
+// machineFaults is the part of the threshold on major faults from which on the machine's pressure counts as the
+// process's. Another process may be the one that lacks memory.
 const machineFaults = .1
 
 // evalMemoryStall: pages come from the disk while the GVL is held, or all tasks of the container stand still for lack of
@@ -162,7 +160,7 @@ func evalMemoryStall(w *window) hit {
 func evalGCPressure(w *window) hit {
 	held := w.total.held()
 	// What collections lacked of a CPU made them long, and is the machine's doing.
-	gc, wall := gvl.Ratio(max(w.total.ns[gvl.GC]-w.gcLacked, 0), max(held-w.gcLacked, 1)), w.share(max(w.gcNS-w.gcLacked, 0))
+	gc, wall := gvl.Ratio(max(w.total.ns[gvl.GC]-w.lackedNS, 0), max(held-w.lackedNS, 1)), w.share(max(w.gcNS-w.lackedNS, 0))
 	// A collector that lacks a CPU takes as many times longer as its share of one is small. That is the machine's doing, and
 	// cpu_starved says it: to allocate less would not help.
 	ran := 1 - min(gvl.Ratio(w.holderWait, max(w.holderCPU+w.holderWait, held)), 1)
@@ -206,9 +204,7 @@ func evalGCPause(w *window) hit {
 	if len(w.ractors) > 1 {
 		h.text = "one took " + units.ProseDuration(w.pause.wallNS) // others run while it sweeps
 	}
-	if code := w.place(w.pause.stack); code != "" {
-		h.text += " in " + code
-	}
+	h.text += w.in(w.pause.stack)
 	h.next = "collect out of band between requests; GC.config(rgengc_allow_full_mark: false) on 3.4 and later"
 	return h
 }

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// endpointShare is the part of what a finding is about that must belong to one endpoint for it to be named.
+	// endpointShare is the part that must belong to one endpoint for it to be named.
 	endpointShare = .5
-	// maxToldStatement is how many characters of a statement a finding tells.
+	// maxToldStatement limits the characters of a statement in a finding.
 	maxToldStatement = 120
 )
 
-// then adds what is told after what is told already.
+// then adds a function to tell.
 func (h *hit) then(tell func(*hit)) {
 	before := h.tell
 	h.tell = func(h *hit) {
@@ -25,8 +25,8 @@ func (h *hit) then(tell func(*hit)) {
 	}
 }
 
-// endpoints are what requests and jobs did in the window, up to the last sample, and how long that is, in ns. Words are found a
-// little later than the window was added up, so that their shares are of this length.
+// endpoints returns the endpoints in the window, up to the last sample, and the length of that time, in ns. Words are
+// found a little later than the window was added up.
 func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	r := w.requests
 	if r == nil {
@@ -35,7 +35,8 @@ func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	return r.EndpointsOf(findingsWindowNS, w.fromNS)
 }
 
-// mostly returns the endpoint that most of total belongs to by what of says of each, and that part; nil where no one is.
+// mostly returns the endpoint with the largest share of total, and that share. It returns nil if no share is large
+// enough.
 func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int64) (*account.Endpoint, float64) {
 	var most *account.Endpoint
 	for i := range list {
@@ -53,10 +54,10 @@ func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int
 	return most, share
 }
 
-// waitsMuch is the part of its time that an endpoint waits for the GVL from which on it is named as one that suffers.
+// waitsMuch is the part of its time for which an endpoint waits for the GVL from which on it is named as a victim.
 const waitsMuch = .3
 
-// whoTakesGVL adds which endpoint most of the waiting for the GVL is behind, how much of the GVL it takes, and which other one
+// whoTakesGVL adds the endpoint behind most of the waiting for the GVL, its share of the GVL, and the other one that
 // waits most.
 func (w *window) whoTakesGVL(h *hit) {
 	list, length := w.endpoints()
@@ -85,7 +86,8 @@ func (w *window) whoTakesGVL(h *hit) {
 	}
 }
 
-// whoAsks adds which endpoint most of the waiting for a peer group, ns in all, is of, and what is asked now.
+// whoAsks adds the endpoint that waits most for a peer group, and its present statement. ns is all waiting for the
+// group.
 func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	list, length := w.endpoints()
 	e, share := mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
@@ -109,7 +111,7 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	}
 }
 
-// servingOf is whom a listed thread works for.
+// servingOf is what a listed thread works for.
 func (w *moment) servingOf(id sampler.ThreadID) sampler.Serving {
 	if i, ok := w.threadOf[id]; ok && i < len(w.s.Threads) {
 		return w.s.Threads[i].Serving
@@ -117,7 +119,7 @@ func (w *moment) servingOf(id sampler.ThreadID) sampler.Serving {
 	return sampler.Serving{}
 }
 
-// statement is what a thread asks now; "" where that is not known.
+// statement is a thread's present statement.
 func (w *moment) statement(id sampler.ThreadID) string {
 	if w.dict == nil {
 		return ""
@@ -129,7 +131,7 @@ func (w *moment) statement(id sampler.ThreadID) string {
 	return string(text)
 }
 
-// endpointOf is the endpoint that a thread works for now; "" where that is not known.
+// endpointOf is the endpoint that a thread works for now.
 func (w *moment) endpointOf(id sampler.ThreadID) string {
 	if w.dict == nil {
 		return ""

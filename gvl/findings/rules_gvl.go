@@ -41,7 +41,7 @@ func evalSaturated(w *window) hit {
 	return h
 }
 
-// blameText adds who is behind the waiting, when somebody is in particular.
+// blameText adds the largest cause of the waiting, if one is large enough.
 func (w *window) blameText(h *hit) {
 	rep := w.blame.Top(1, account.ByFrame, w.blamed())
 	by := w.blame.Top(1, account.ByThread, w.blamed())
@@ -78,10 +78,10 @@ func (w *window) culprit(e account.BlameEntry) string {
 	return w.behind(e.Thread, e.Stack)
 }
 
-// hogHadCPU is the part of its turns at which a thread's time on a CPU says that it lacked none to speak of.
+// hogHadCPU is the part of its holds from which on a thread's time on a CPU shows that it had one.
 const hogHadCPU = .7
 
-// computes is a thread's part of the CPU time that all had for their turns; 1 where that is not known.
+// computes is a thread's part of the CPU time that all threads had for their holds. It is 1 if that is not known.
 func (w *window) computes(t *sums) float64 {
 	var all int64
 	for _, x := range w.threads {
@@ -93,8 +93,8 @@ func (w *window) computes(t *sums) float64 {
 	return gvl.Ratio(min(t.cpu, t.held()), all)
 }
 
-// usualWait is the p95 of the waits for the GVL that gvl_hog goes by, in ns. Its limit is shorter than three samples at 30 Hz, so that a lower
-// bound alone would miss most hogs at that rate: it is the estimate, of which at least half must be known.
+// usualWait is the p95 of the waits for the GVL for gvl_hog, in ns. Its threshold is shorter than three samples at 30
+// Hz, so that a lower bound alone would miss most hogs. It is the estimate, of which at least half must be known.
 func (w *window) usualWait() int64 {
 	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
 }
@@ -150,11 +150,11 @@ func (w *window) threadHogs() hit {
 	return h
 }
 
-// hogWaits is the part of all waiting that others than the route itself must have, so that it is said to hog the GVL: where nearly all
-// requests are of one route, they wait for each other.
+// hogWaits is the least part of all waiting that others than the route itself must have. If nearly all requests are of
+// one route, they wait for each other.
 const hogWaits = .3
 
-// routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads: none of them leads alone.
+// routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads.
 func (w *window) routeHogs() hit {
 	p95, lost := w.usualWait(), w.ofBusy(w.total.ns[gvl.Waiting])
 	h := hit{score: least(float64(p95)/w.limits.hogWait, lost/w.limits.hogLost), severity: SeverityWarn}
@@ -230,8 +230,9 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// innermost reports whether it is known where a stack is innermost, and whether that is a C function: what Ruby code itself does
-// between two looks at the timer, making a huge string say, is none's doing, and on a very slow machine the timer itself is late.
+// innermost reports whether a stack's innermost frame is known, and whether that is a C function. What Ruby code does
+// between two checks of the timer, making a huge string say, is its own doing. On a very slow machine the timer itself
+// is late.
 func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
 		return false, false
@@ -241,8 +242,8 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	return id != 0 && !f.Uncertain, f.C
 }
 
-// evalRegex: a thread has been in one regular expression match for a second of GVL time, and of CPU: without one, short
-// matches one after the other look like a long one.
+// evalRegex: a thread has been in one regular expression match for a second of GVL time, and of CPU time: without a
+// CPU, short matches in a row look like a long one.
 func evalRegex(w *window) hit {
 	var h hit
 	for i := range w.states {

@@ -9,10 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PoolName returns the name of the pool that a thread belongs to, made from the thread's name. It removes what
-// distinguishes the members of a pool: runs of digits and the punctuation before them. So "http-1" and "http-12" are
-// "http", "puma srv tp 003" is "puma srv tp", and "worker[2]" is "worker". Digits in the middle ("worker-3 of 8")
-// become "#". So do the digits of a name that has nothing else.
+// PoolName returns the name of a thread's pool. It removes what differs between the members: runs of digits and the
+// punctuation before them. So "http-12" is "http", "puma srv tp 003" is "puma srv tp", and "worker[2]" is "worker".
+// Digits in the middle ("worker-3 of 8"), or of a name that has nothing else, become "#".
 func PoolName(thread string) string {
 	var b strings.Builder
 	inDigits := false
@@ -35,14 +34,14 @@ func PoolName(thread string) string {
 	return trimmed
 }
 
-// workers are the threads of one name that work, with what they wait for.
+// workers are the threads of one pool, and the time of their waits.
 type workers struct {
 	name     string
 	ids      []sampler.ThreadID
 	io, lock int64
 }
 
-// pools sorts the threads by their pools' names. Those that listen are left out: their waiting is their work.
+// pools sorts the threads by pool. Threads that listen are left out: their waiting is their work.
 func (w *window) pools() map[string]*workers {
 	pools := make(map[string]*workers)
 	for i := range w.states {
@@ -64,10 +63,9 @@ func (w *window) pools() map[string]*workers {
 	return pools
 }
 
-// listens reports whether a thread waits for messages that others send, rather than for an answer. One of three things
-// shows it: the kind of traffic on the connection, that the thread was never seen doing anything else, or that it
-// waits at its usual stack and has waited there for longer than a call takes. A thread of a server's pool, or in a
-// request, does not listen.
+// listens reports whether a thread waits for messages rather than for an answer. One of three things shows it: the
+// traffic on the connection, that the thread was never seen doing anything else, or that it has waited at its usual
+// stack for longer than a call takes. A thread of a server's pool, or in a request, does not listen.
 func (w *moment) listens(x *watch) bool {
 	if x.flags&(flagServer|flagServing) != 0 {
 		return false
@@ -75,8 +73,7 @@ func (w *moment) listens(x *watch) bool {
 	return x.listens || consumer(x) || x.usual.matches(x.stack) && float64(x.usual.longestNS) >= usualWait*w.limits.httpWait
 }
 
-// evalIOBusy: most of a pool of threads waits, at whatever length. That is a fact, not a fault: the rules that know a fault in it
-// hide this one.
+// evalIOBusy: most of a pool of threads waits. That is no fault in itself. Rules that know a fault in it hide this one.
 func evalIOBusy(w *window) hit {
 	var most *workers
 	var h hit

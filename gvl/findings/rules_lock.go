@@ -14,9 +14,9 @@ import (
 const maxCycles = 64
 
 // Deadlocks returns the cycles of threads that wait for each other without a deadline, for a Mutex, a Monitor or in
-// Thread#join. In a cycle each thread waits for the next one, and the last for the first. A thread that seems to wait
-// for itself is not a deadlock: Ruby refuses this with a ThreadError, so its state was read while Ruby was writing it.
-// Each cycle begins with its smallest id, and the cycles are ordered by that id.
+// Thread#join. A thread that seems to wait for itself is not a deadlock: Ruby refuses this with a ThreadError, so its
+// state was read while Ruby was writing it. Each cycle begins with its smallest ID, and the cycles are ordered by that
+// ID.
 func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {
@@ -46,7 +46,8 @@ func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	return cycles
 }
 
-// waitsFor is the one thread that must act before this one goes on; 0: none, or a clock can end it.
+// waitsFor is the thread that must act before this one goes on. It is zero if there is none, or if a clock can end the
+// wait.
 func waitsFor(ts *gvl.ThreadState) sampler.ThreadID {
 	switch {
 	case ts.Detail.DeadlineNS != 0:
@@ -107,8 +108,8 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	h.next = w.deadlockEnds(cycle) + "; take locks in the same order everywhere"
 }
 
-// deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code raises
-// one when it is up, unless the program puts it off (Thread.handle_interrupt).
+// deadlockEnds says what ends a deadlock: an exception raised in one of its threads. A time limit in the program's code
+// raises one, unless the program puts it off (Thread.handle_interrupt).
 func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	left := maxLimitFrames
 	for _, id := range cycle {
@@ -119,7 +120,7 @@ func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	return "no time limit was seen around it: save the stacks (s), then use Thread#raise, Thread#kill or a restart"
 }
 
-// stuckBehind counts the threads outside a cycle that wait for one in it, through others too.
+// stuckBehind counts the threads outside a cycle that wait for a thread in it, through others too.
 func (w *moment) stuckBehind(cycle []sampler.ThreadID) int {
 	n := 0
 	for i := range w.states {
@@ -194,7 +195,7 @@ func evalConvoy(w *window) hit {
 	return h
 }
 
-// evalStarved: one thread gets a lock again and again, and those who wait for it are woken in vain.
+// evalStarved: one thread gets a lock again and again, and others are woken in vain.
 func evalStarved(w *window) hit {
 	var h hit
 	for _, x := range w.ev.contests.list {
@@ -229,11 +230,10 @@ func evalStarved(w *window) hit {
 	return h
 }
 
-// leastToldNS is the shortest lower bound that is told, in ns: the time between two readings of stacks. A shorter one says nothing.
+// leastToldNS is the shortest lower bound in text, in ns: the time between two readings of stacks.
 const leastToldNS = 10e6
 
-// longestText says, behind words that lead to it, which of some threads is known to have waited longest, and how long. It is empty if that is not
-// known of any.
+// longestText writes, after lead, the longest wait of some threads. It is empty if none is known.
 func (w *window) longestText(lead string, ids []sampler.ThreadID) string {
 	var longest gvl.Bounded
 	for _, id := range ids {

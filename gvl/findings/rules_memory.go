@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// growsMuch is by how many bytes memory grows that is told of whatever part of it that is.
+// growsMuch is growth, in bytes, that counts whatever part of the memory it is.
 const growsMuch = 512 << 20
 
 // evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.
@@ -27,7 +27,7 @@ func evalMemoryGrows(w *window) hit {
 	return h
 }
 
-// grown judges growth between two notes; from may be nil.
+// grown judges growth between two notes. from may be nil.
 func (w *window) grown(from, now *memoryPoint) hit {
 	if from == nil {
 		return hit{}
@@ -78,14 +78,14 @@ func (w *window) grown(from, now *memoryPoint) hit {
 // allocs is how many objects were made just before a stack was read, and the sum of the squares of these numbers.
 type allocs struct{ objects, squares int64 }
 
-// makerSigmas is how far the place that makes most objects must be ahead of the next one, in standard errors of the difference. Of two
-// places that make about the same number, two errors name the wrong one in 2 % of all windows. If there is only one place, they take
-// four instants, which a window has on a full machine too.
+// makerSigmas is how far the place that makes most objects must be ahead of the next one, in standard errors of the
+// difference. If two places make about the same number, two errors name the wrong one in 2 % of all windows. A single
+// place takes four instants, which a window has on a full machine too.
 const makerSigmas = 2
 
-// maker returns the stack that makes most of the new objects of the window, and a part of a sentence about its place. The place is a line
-// of the program's own code, and what it calls if that is always the same. The stack is 0 if no place was seen, or if too few instants
-// were seen to tell one place from the next.
+// maker returns the stack that makes most of the new objects of the window, and a part of a sentence about its place: a
+// line of the program's own code, and what it calls if that is always the same. The stack is 0 if too few instants were
+// seen.
 func (w *window) maker() (sampler.StackID, string) {
 	type maker struct {
 		allocs

@@ -26,7 +26,7 @@ func evalPoolWait(w *window) hit {
 	}
 	h.explains = w.flag(flagPool)
 	h.title = "Connection pool empty"
-	h.text, h.stack = "threads waited for a connection", w.poolAt
+	h.text, h.stack = "threads waited for a connection", w.poolStack
 	if len(ids) > 0 {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for a connection"
 	}
@@ -112,13 +112,13 @@ func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
 // maxInside is how many of those inside a gate are named.
 const maxInside = 2
 
-// gateInside names those who are inside for longest, with what they do.
+// gateInside names the threads that have been inside for longest, and what they do.
 func (w *window) gateInside(g *gate) string {
 	ids := make([]sampler.ThreadID, 0, len(g.inside))
 	for i := range w.states {
 		// Those on their way in or out are not listed: they have nothing, or no longer.
 		id := w.states[i].Thread
-		if x := w.watch(id); x != nil && x.stack != 0 && has(w.ev.gates.gatesOf(x.stack).through, g.id) {
+		if x := w.watch(id); x != nil && x.stack != 0 && slices.Contains(w.ev.gates.gatesOf(x.stack).through, g.id) {
 			ids = append(ids, id)
 		}
 	}
@@ -133,11 +133,7 @@ func (w *window) gateInside(g *gate) string {
 	})
 	var said []string
 	for _, id := range ids[:min(len(ids), maxInside)] {
-		text := w.name(id) + " for ≤ " + units.ProseDuration(max(w.nowNS-since(id), gateLookNS))
-		if code := w.place(w.watch(id).stack); code != "" {
-			text += " in " + code
-		}
-		said = append(said, text)
+		said = append(said, w.name(id)+" for ≤ "+units.ProseDuration(max(w.nowNS-since(id), gateLookNS))+w.in(w.watch(id).stack))
 	}
 	if more := len(ids) - len(said); more > 0 {
 		said = append(said, itoa(int64(more))+" more")

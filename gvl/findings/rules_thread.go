@@ -33,17 +33,15 @@ func evalStuckThread(w *window) hit {
 			h.explains = min(age, w.sampledNS)
 			h.title = "A thread " + tenseIs + " stuck"
 			h.text = w.name(ts.Thread) + " " + tense("has not moved", "did not move") + " for " + units.ProseDuration(age) + ": " + gvl.Describe(*ts, w.dict)
-			if code := w.place(x.stack); code != "" {
-				h.text += " in " + code
-			}
+			h.text += w.in(x.stack)
 			h.next = "look at what it waits for; give the call a timeout"
 		}
 	}
 	return h
 }
 
-// canBeStuck leaves out what waits by its nature: idle threads, and readers of a stream, which were never seen doing anything
-// else or are where they spend nearly all their time.
+// canBeStuck leaves out threads that wait by nature: idle threads, and readers of a stream, which were never seen doing
+// anything else or spend nearly all their time at that place.
 func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
 		return false
@@ -70,8 +68,8 @@ func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	return false
 }
 
-// evalThreadLeak: the number of threads grows and grows, and the new ones all come from one place. Not a server's pool that
-// grows to its size, nor those that a program starts with.
+// evalThreadLeak: the number of threads grows and grows, and the new ones come from one place. A server's pool that
+// grows to its size does not count, nor do the threads that a program starts with.
 func evalThreadLeak(w *window) hit {
 	now := len(w.states)
 	low := now

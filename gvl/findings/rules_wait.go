@@ -8,25 +8,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// databases are the services that the kernel part names and that hold data.
+// databases are the services that hold data.
 var databases = map[string]bool{
 	"PostgreSQL": true, "MySQL": true, "PgBouncer": true, "SQL Server": true, "Oracle": true, "MongoDB": true,
 	"Cassandra": true, "Neo4j": true, "InfluxDB": true, "ClickHouse": true, "CockroachDB": true, "CouchDB": true, "Redshift": true,
 }
 
-// answering are other services whose clients wait for nothing but answers: they send nothing of their own accord.
+// answering are other services that send only answers.
 var answering = map[string]bool{
 	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
 }
 
-// shortestCallNS is the length up to which calls are not told apart, in ns: the counters of waiting threads are read in stack ticks.
+// shortestCallNS is the shortest length of a call in text, in ns: the counters of waiting threads are read in stack
+// ticks.
 const shortestCallNS = 10e6
 
-// asked reports whether a read from a peer group is a wait for an answer, so that no thread that does nothing else is a stream's
-// reader.
+// asked reports whether a read from a peer group waits for an answer, so that the thread is no stream's reader.
 func (w *moment) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.Group(n).Peer.Service] }
 
-// peerIs says what a peer group is: a database, a Redis, or another remote end.
+// peerIs says whether a peer group is a database, a Redis, or another remote end.
 func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	g := w.ev.peers.Group(n)
 	switch {
@@ -38,8 +38,7 @@ func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	return false, false, (g.Peer.Kind == sampler.PeerTCP || g.Peer.Kind == sampler.PeerUDP) && !g.Inbound
 }
 
-// waiting lists the threads that now wait in io for the peer group (0: any) and pass ok, longest first, and how long
-// the longest has waited.
+// waiting lists the waiting threads that ok chooses, the longest wait first, and that wait's length.
 func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
 	for i := range w.states {
 		ts := &w.states[i]
@@ -56,7 +55,7 @@ func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.
 	return ids, longest
 }
 
-// known is for how long one of the threads is known to have been in its wait at least, in ns.
+// known is a lower bound of the longest wait of some threads, in ns.
 func (w *moment) known(ids []sampler.ThreadID) (longest int64) {
 	for _, id := range ids {
 		longest = max(longest, w.state(id).KnownNS())
@@ -87,15 +86,13 @@ func (w *window) onPeer(h *hit, group uint32, ns int64) {
 		h.text += w.longestText(", the longest ", ids)
 		if ts := w.state(ids[0]); ts != nil {
 			h.stack = ts.Stack
-			if code := w.place(ts.Stack); code != "" {
-				h.text += " in " + code
-			}
+			h.text += w.in(ts.Stack)
 		}
 	}
 	h.then(func(h *hit) { w.whoAsks(h, group, ns) })
 }
 
-// listener says who listens at a remote end within the machine; "" where that is not known.
+// listener names the process that listens at a remote end within the machine, if it is known.
 func listener(p sampler.Peer) string {
 	if p.Process == "" {
 		return ""
@@ -103,7 +100,7 @@ func listener(p sampler.Peer) string {
 	return ", where " + p.Process + " listens"
 }
 
-// callsText says how many calls to a remote end have ended and how long they took; "" where none has.
+// callsText says how many calls to a remote end have ended and how long they took.
 func (w *window) callsText(group uint32) string {
 	ended := w.calls[group]
 	if ended == nil || w.sampledNS == 0 {
@@ -129,33 +126,29 @@ func evalDB(w *window) hit {
 			group, ns = g, max(ns, min(n, byStack))
 		}
 	}
-	h := hit{
-		score:    least(w.ofBusy(ns)/w.limits.dbShare, w.share(ns)/w.limits.dbThreads, float64(w.callLength(group))/w.limits.dbCall),
-		severity: SeverityWarn,
-	}
-	if group == 0 || h.score < 1 {
-		return h
-	}
-	h.title = "Database slow"
-	w.onPeer(&h, group, ns)
-	h.next = "see what the calling method asks for; look at the database's own list of running queries"
-	return h
+	return w.peerSlow(group, ns, w.limits.dbShare, w.limits.dbThreads, w.limits.dbCall,
+		"Database slow", "see what the calling method asks for; look at the database's own list of running queries")
 }
 
 // evalRedis: a store that should answer at once does not.
 func evalRedis(w *window) hit {
 	group, ns := w.slowest(func(_, redis, _ bool) bool { return redis })
+	return w.peerSlow(group, ns, w.limits.redisShare, w.limits.redisThreads, w.limits.redisCall,
+		"Redis slow", "SLOWLOG on the Redis, its CPU, the size of what is fetched")
+}
+
+// peerSlow is the hit about calls to one remote end, by the thresholds of its rule.
+func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, title, next string) hit {
 	h := hit{
-		score: least(w.ofBusy(ns)/w.limits.redisShare, w.share(ns)/w.limits.redisThreads,
-			float64(w.callLength(group))/w.limits.redisCall),
+		score:    least(w.ofBusy(ns)/share, w.share(ns)/threads, float64(w.callLength(group))/call),
 		severity: SeverityWarn,
 	}
 	if group == 0 || h.score < 1 {
 		return h
 	}
-	h.title = "Redis slow"
+	h.title = title
 	w.onPeer(&h, group, ns)
-	h.next = "SLOWLOG on the Redis, its CPU, the size of what is fetched"
+	h.next = next
 	return h
 }
 
@@ -197,7 +190,7 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer reports whether a thread waits by its nature: it was never seen doing anything else, and it is not a worker of a
+// consumer reports whether a thread waits by nature: it was never seen doing anything else, and is not a worker of a
 // server's pool. A stream's reader is one, and a supervisor with its child.
 func consumer(x *watch) bool { return !x.moved && x.flags&(flagServer|flagServing) == 0 }
 

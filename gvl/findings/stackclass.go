@@ -36,8 +36,9 @@ const (
 // innerFrames is how many of the innermost frames tell what a thread waits for; markers of whole stacks count at any
 // depth up to maxClassFrames.
 const (
+	// innerFrames is how many of the innermost frames show what a thread waits for.
 	innerFrames = 6
-	// maxClasses bounds the stacks whose flags are kept; then they are worked out again.
+	// maxClasses bounds the stacks whose flags are kept.
 	maxClasses = 1 << 16
 )
 
@@ -46,7 +47,7 @@ type marker struct {
 	label  string
 	prefix bool
 	flag   stackFlags
-	// depth is how many of the innermost frames count; 0: all.
+	// depth is how many of the innermost frames count. Zero means all, up to code.MaxFrames.
 	depth int
 }
 
@@ -86,7 +87,7 @@ var markers = []marker{
 	{"Kernel#`", false, flagChild, 1}, {"Open3.", true, flagChild, innerFrames},
 }
 
-// timeLimits are the methods that set a time limit, which another thread keeps and ends with an exception.
+// timeLimits are the methods that set a time limit, which another thread ends with an exception.
 var timeLimits = map[string]bool{"Timeout.timeout": true, "Timeout#timeout": true, "Rack::Timeout#call": true}
 
 // regexLabels are the C functions that match regular expressions.
@@ -99,7 +100,7 @@ var regexLabels = map[string]bool{
 	"StringScanner#scan_until": true, "StringScanner#match?": true,
 }
 
-// classifier of stacks: what each frame marks is worked out once, what each stack does is kept.
+// stackClasses classifies stacks. It remembers the marks of frames and the flags of stacks.
 type stackClasses struct {
 	dict   *sampler.Dictionary
 	frames map[sampler.FrameID]frameMarks // IDs are never given again: a slice would grow forever
@@ -108,8 +109,7 @@ type stackClasses struct {
 
 type frameMarks struct {
 	regex bool
-	// at holds the flags with the depth up to which each counts.
-	at []marker
+	at    []marker
 }
 
 func newStackClasses(dict *sampler.Dictionary) *stackClasses {
@@ -165,11 +165,12 @@ func (c *stackClasses) flagsOf(stack sampler.StackID) stackFlags {
 	return flags
 }
 
-// maxLimitFrames bounds the frames that are looked at for a time limit around a deadlock, in all of its threads together.
+// maxLimitFrames bounds the frames that are searched for a time limit around a deadlock, in all of its threads
+// together.
 const maxLimitFrames = 1 << 16
 
-// limited reports whether a stack is within a time limit that another thread keeps, however far out it was set. That matters for
-// few stacks, so that whole ones can be gone through. It takes what it looks at from left, and looks at no more.
+// limited reports whether a stack is within a time limit that another thread keeps, however far out. It searches at
+// most left frames, and lowers left.
 func (c *stackClasses) limited(stack sampler.StackID, left *int) bool {
 	if c.dict == nil {
 		return false

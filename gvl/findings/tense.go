@@ -2,14 +2,14 @@ package findings
 
 import "strings"
 
-// What separates the present of a word from its past in the texts of hits.
+// These separate the present of a word from its past in the texts of hits.
 const (
 	tenseBegins = "\x01"
 	tensePast   = "\x02"
 	tenseEnds   = "\x03"
 )
 
-// tense puts a word that differs between present and past into the text of a hit. Which of the two is told is found when it is read.
+// tense puts a word that differs between present and past into the text of a hit.
 func tense(present, past string) string { return tenseBegins + present + tensePast + past + tenseEnds }
 
 // The words that most texts need.
@@ -23,8 +23,8 @@ const (
 	tenseNow = tenseBegins + "now" + tensePast + "last" + tenseEnds
 )
 
-// spoken returns a text of a hit in the present or in the past. Names of the process in it may hold anything: what is no whole word of
-// tense stays.
+// spoken returns a text of a hit in the present or in the past. Names of the process can hold anything, so incomplete
+// marks stay.
 func spoken(text string, past bool) string {
 	var b strings.Builder
 	for {
@@ -47,7 +47,7 @@ func spoken(text string, past bool) string {
 	}
 }
 
-// inTense is a finding in the words for somebody who reads it at nowNS.
+// inTense is a finding in the words for a reader at nowNS.
 func (f Finding) inTense(nowNS int64) Finding {
 	f.AgoNS = 0
 	if f.UntilNS != 0 {

@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// blindNS and blindIntervals intervals (the longer of the two) between samples are enough for a thread to let the
-	// GVL go and take it again unseen: a hold is followed over them only if counters prove that no other thread had it.
+	// blindNS or blindIntervals intervals, the longer of the two, between samples are enough for a thread to release
+	// the GVL and take it again unseen. A hold is followed over them only if counters prove that no other thread had
+	// it.
 	blindNS        = 30e6
 	blindIntervals = 3
-	// readSlackNS is how long after a sample's time its counters can be read, in ns.
+	// readSlackNS is how long after a sample its counters can be read, in ns.
 	readSlackNS = 5e6
 )
 
-// beginTurns forgets who held and waited in the last sample, and the ractors where nobody did.
+// beginTurns clears what the last sample showed, and drops ractors without a holder or without waiters.
 func (c *collector) beginTurns() {
 	c.turns = slices.DeleteFunc(c.turns, func(t turn) bool { return t.holderAt < 0 || t.waiters == 0 })
 	for i := range c.turns {
@@ -44,7 +45,7 @@ func (c *collector) addTurn(ts *gvl.ThreadState, i int) {
 	}
 }
 
-// endTurns moves the holds on: how long has each holder kept the GVL since somebody began to wait?
+// endTurns follows how long each holder has kept the GVL since a thread began to wait.
 func (c *collector) endTurns(k *gvl.Tick, at int64) {
 	s, states := k.Sample, k.States
 	blind := k.Gap || k.ToNS-k.FromNS > max(blindNS, blindIntervals*stream.IntervalNS(c.proc))
@@ -138,7 +139,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 	}
 }
 
-// doubts follows a hold over time in which samples were too far apart. lost: nothing proves that no other thread had the GVL.
+// doubts follows a hold over time in which samples were too far apart. lost is set if nothing proves that no other
+// thread had the GVL.
 func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 	s, states := k.Sample, k.States
 	if blind {
@@ -170,7 +172,7 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 	return !proven && !open
 }
 
-// queueHead is the first thread in a ractor's queue; last when the queue could not be read (or is not known: Ruby 2.5).
+// queueHead is the first thread in a ractor's queue. It returns last if the queue could not be read, as on Ruby 2.5.
 func queueHead(s *sampler.Sample, id sampler.RactorID, last sampler.ThreadID) sampler.ThreadID {
 	for i := range s.Ractors {
 		if r := &s.Ractors[i]; r.ID == id {

@@ -3,21 +3,19 @@ package findings
 import "github.com/ddtop/ddtop/sampler"
 
 const (
-	// usualShare is the part of the time that a thread was seen at one stack from which on that is its usual one.
+	// usualShare is the part of its time at one stack from which on that is a thread's usual one.
 	usualShare = .9
-	// usualWait is how many of http_slow's waits a reader has waited at its usual stack before, and gone on: no call takes so
-	// long.
+	// usualWait is how many of http_slow's waits a reader has waited at its usual stack before. No call takes so long.
 	usualWait = 2
 )
 
-// usualStack finds the stack at which a thread spends nearly all its time: a stream's reader that of the read for the next
-// message, to which it comes back from each. It follows one stack, the one that can have more than half of the time (Boyer
-// and Moore's vote).
+// usualStack finds the stack at which a thread spends nearly all its time, like a stream's reader in the read for the
+// next message. It follows the stack that can have more than half of the time (Boyer and Moore's vote).
 type usualStack struct {
 	stack sampler.StackID
-	// leadNS is how much longer the thread was at stack than elsewhere, as far as it is known; seenNS all time.
+	// leadNS is how much longer the thread was at stack than elsewhere. seenNS is all time.
 	leadNS, seenNS int64
-	// longestNS is the longest stay at stack that came to an end.
+	// longestNS is the longest stay at stack that has ended.
 	longestNS int64
 }
 
@@ -35,7 +33,7 @@ func (u *usualStack) stayed(stack sampler.StackID, ns int64) {
 	}
 }
 
-// matches reports whether a stack is the thread's usual one, by the stays that have ended.
+// matches reports whether a stack is the thread's usual one.
 func (u *usualStack) matches(stack sampler.StackID) bool {
 	return stack != 0 && stack == u.stack && float64(u.leadNS) >= (2*usualShare-1)*float64(u.seenNS)
 }

@@ -24,9 +24,8 @@ func (s *sums) held() int64 { return s.ns[gvl.Running] + s.ns[gvl.Stalled] + s.n
 
 // moment is the newest sample, with what the collector knows of its threads.
 type moment struct {
-	ev   *collector
-	dict *sampler.Dictionary
-	// limits are the rules' thresholds.
+	ev     *collector
+	dict   *sampler.Dictionary
 	limits *limits
 	s      *sampler.Sample
 	states []gvl.ThreadState
@@ -37,51 +36,35 @@ type moment struct {
 
 // past is the last seconds, added up.
 type past struct {
-	sampledNS int64
-	quality   sampler.Quality // of that time
-	fromNS    int64           // nothing before this is in it. Zero means no such limit.
-	newest    int64           // the last second
-	total     sums
-	threads   map[sampler.ThreadID]*sums
-	ractors   map[sampler.RactorID]*sums
-	peers     map[uint32]int64
-	calls     map[uint32]*calls // by peer group
-	locks     map[uint64]int64
-	gcStacks  map[sampler.StackID]int64
-	allocs    map[sampler.StackID]allocs
-	flags     map[stackFlags]int64
-	ops       [numOps]int64
-	resting   [gvl.NumStates]int64 // in the middle of a request or a job
-	waits     gvl.Lengths
-	gcNS      int64
-	pause     pause
-	gcLacked  int64
-	poolNS    int64
-	poolAt    sampler.StackID
-	// poolTold is how the length of that wait is told.
-	poolTold  gvl.Bounded
-	longest   hold
-	stuckNS   int64
-	holderCPU int64
-	// holderWait is the time holders were runnable without a CPU.
-	holderWait int64
-	// nativeCPU and nativeWait are the same two of threads that worked without the GVL.
-	nativeCPU, nativeWait int64
+	counts
+	fromNS      int64 // nothing before this is in it. Zero means no such limit.
+	newest      int64 // the last second
+	total       sums
+	threads     map[sampler.ThreadID]*sums
+	ractors     map[sampler.RactorID]*sums
+	peers       map[uint32]int64
+	calls       map[uint32]*calls // by peer group
+	locks       map[uint64]int64
+	recentLocks map[uint64]int64 // of the last full second and the current one, as recentNS
+	recentNS    int64
+	gcStacks    map[sampler.StackID]int64
+	allocs      map[sampler.StackID]allocs
+	flags       map[stackFlags]int64
+	ops         [numOps]int64
+	resting     [gvl.NumStates]int64 // in the middle of a request or a job
+	spare       []*sums
 
 	firstGC, lastGC sampler.GC
 	firstPr, lastPr sampler.Proc
 	firstSelf       account.Meter
-	spare           []*sums
-	recentLocks     map[uint64]int64 // of the last full second and the one going on
-	recentNS        int64
 }
 
-// window is what the rules look at: the last seconds, the sample at their end, and what is known of the same time elsewhere.
+// window is what the rules see: the last seconds, the sample at their end, and other accounts of the same time.
 type window struct {
 	moment
 	past
 	blame *account.Blame
-	// requests are those of the stream. It is nil if nothing follows them.
+	// requests may be nil.
 	requests *account.Requests
 }
 
@@ -110,7 +93,7 @@ func (w *past) sums() *sums {
 	return new(sums)
 }
 
-// collect adds up the collector's seconds, those that began before fromNS left out.
+// collect adds up the collector's seconds that begin at fromNS or later.
 func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromNS int64) {
 	ev := w.ev
 	ev.addAll()
@@ -132,11 +115,9 @@ func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromN
 	clear(w.allocs)
 	clear(w.flags)
 	clear(w.threadOf)
-	w.total, w.longest = sums{}, hold{}
 	w.waits.Reset()
-	w.quality = sampler.Quality{}
-	w.sampledNS, w.gcNS, w.gcLacked, w.pause, w.stuckNS, w.holderCPU, w.holderWait, w.recentNS = 0, 0, 0, pause{}, 0, 0, 0, 0
-	w.poolNS, w.poolAt, w.poolTold, w.nativeCPU, w.nativeWait = 0, 0, gvl.Bounded{}, 0, 0
+	w.counts = counts{waits: w.waits}
+	w.total, w.recentNS = sums{}, 0
 	w.ops, w.resting = [numOps]int64{}, [gvl.NumStates]int64{}
 	for i := range states {
 		if ev.slots[i] >= 0 {
@@ -170,33 +151,15 @@ func (w *past) covers(b *second) bool {
 	return b.at >= 0 && b.at >= w.newest-findingsWindowNS/1e9 && b.at*1e9 >= w.fromNS
 }
 
-// recent reports whether a second is the last full one or the one going on.
+// recent reports whether a second is the last full one or the current one.
 func (w *past) recent(b *second) bool { return b.at >= w.newest-1 }
 
 func (w *past) add(b *second) {
 	recent := w.recent(b)
-	w.sampledNS += b.sampledNS
-	w.quality.Add(&b.quality)
-	w.gcNS += b.gcNS
-	w.gcLacked += b.lackedNS
-	w.stuckNS += b.stuckNS
-	w.holderCPU += b.holderCPU
-	w.holderWait += b.holderWait
-	w.nativeCPU += b.nativeCPU
-	w.nativeWait += b.nativeWait
+	w.counts.add(&b.counts)
 	if recent {
 		w.recentNS += b.sampledNS
 	}
-	if b.pause.ranNS > w.pause.ranNS {
-		w.pause = b.pause
-	}
-	if b.poolNS > w.poolNS {
-		w.poolNS, w.poolAt, w.poolTold = b.poolNS, b.poolStack, b.poolTold
-	}
-	if b.longest.ns > w.longest.ns {
-		w.longest = b.longest
-	}
-	w.waits.Merge(&b.waits)
 	for k, ns := range b.sums {
 		w.addSum(k, ns, recent)
 	}
@@ -247,7 +210,6 @@ func (w *past) addThread(k sumKey, ns int64) {
 	r.add(k, ns)
 }
 
-// thread is what is added up of a thread.
 func (w *past) thread(id sampler.ThreadID) *sums {
 	t := w.threads[id]
 	if t == nil {
@@ -277,34 +239,33 @@ func (w *past) flag(f stackFlags) int64 {
 	return sum
 }
 
-// blamed is for how long back blame is looked at.
+// blamed is how far back blame counts.
 func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
-// own is ddtop's own part of a CPU; 0 where it is not known.
+// own is ddtop's own part of a CPU. It is zero if it is not known.
 func (w *window) own() float64 {
 	used, span := w.ev.self.Since(&w.firstSelf)
 	return gvl.Ratio(used, span)
 }
 
-// share is ns of the window's length: 1 is one thread all the time.
+// share is ns by the window's length: 1 is one thread all the time.
 func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 
-// ofBusy is ns of the busy time of all threads.
+// ofBusy is ns by the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters is time as a holder of the GVL together with the waiting of others for it, as if the waiting were spread evenly over
-// all time as a holder.
+// withWaiters is time as a holder of the GVL together with the waiting for it, as if the waiting were spread evenly
+// over all holds.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
 
-// ofAll is a share of the window's length in which no thread went on: the busy time of all threads in it.
+// ofAll is the busy time of all threads in a share of the window in which no thread went on.
 func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
 
-// name is what the screens call a thread.
 func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }
 
-// watch is what the collector remembers of a listed thread; nil: not listed.
+// watch is what the collector remembers of a thread, or nil if it is not listed.
 func (w *moment) watch(id sampler.ThreadID) *watch {
 	if i, ok := w.threadOf[id]; ok {
 		return &w.ev.threads[w.ev.slots[i]]
@@ -312,7 +273,7 @@ func (w *moment) watch(id sampler.ThreadID) *watch {
 	return nil
 }
 
-// state is a thread's state now; nil: not listed.
+// state is a thread's present state, or nil if it is not listed.
 func (w *moment) state(id sampler.ThreadID) *gvl.ThreadState {
 	if i, ok := w.threadOf[id]; ok {
 		return &w.states[i]
@@ -320,7 +281,7 @@ func (w *moment) state(id sampler.ThreadID) *gvl.ThreadState {
 	return nil
 }
 
-// behind names a culprit: its code, its thread, and the line: "Shop#pay → IO#gets (worker-3, shop.rb:12)".
+// behind names a culprit by code, thread and line: "Shop#pay → IO#gets (worker-3, shop.rb:12)".
 func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
 	code, at := code.Where(w.dict, stack), code.OwnLine(w.dict, stack)
 	if code == "" {
@@ -338,8 +299,8 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// place names code with the file and the line of its innermost part that is the program's own: "Shop#pay → IO#gets (shop.rb:12)";
-// "" for an unknown stack.
+// place names code with the file and line of its innermost own part: "Shop#pay → IO#gets (shop.rb:12)". It is "" for an
+// unknown stack.
 func (w *moment) place(stack sampler.StackID) string {
 	code, at := code.Where(w.dict, stack), code.OwnLine(w.dict, stack)
 	switch code, at = gvl.AddLine(code, at); {
@@ -351,7 +312,7 @@ func (w *moment) place(stack sampler.StackID) string {
 	return code + " (" + at + ")"
 }
 
-// in is place with " in " before it; "" for an unknown stack.
+// in is place with " in " before it.
 func (w *moment) in(stack sampler.StackID) string {
 	if code := w.place(stack); code != "" {
 		return " in " + code
@@ -364,7 +325,7 @@ func number(v float64) string { return units.Number(v, 1) }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// least returns the smallest of the scores: all conditions of a rule must hold.
+// least returns the smallest score: all conditions of a rule must hold.
 func least(scores ...float64) float64 {
 	m := math.Inf(1)
 	for _, s := range scores {
