@@ -18,9 +18,12 @@ import (
 )
 
 // besides measures a process with the default budget by several sources in the same seconds, beside breakpoints. It returns of each its
-// Stat, and how far its shares of running, waiting and released are off, in points, the mean of the threads: in the longest time in which it
-// knew all changes, and of polling in all time. unseen is by how much chance can make that wrong (unseenBy).
-func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (stats []account.Stat, off [][3]float64, unseen []float64) {
+// Stat, and how far its shares of running, waiting and released are off, in points, the mean of the threads. They are
+// shares of the longest time in which it knew all changes, and by polling of all time. unseen is by how much chance can
+// make the first of them wrong (unseenBy).
+func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (
+	stats []account.Stat, off [][3]float64, unseen []float64,
+) {
 	t.Helper()
 	exactly := new(kept)
 	truth, err := live.Open(t.Context(), pid, live.Options{})
@@ -115,13 +118,15 @@ func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (stats []a
 	return stats, off, unseen
 }
 
-// seenAt is when a sample was taken, and for how long in all the process's threads had been without a CPU until then, in ns.
+// seenAt is the time of a sample, and for how long the process's threads had no CPU until then in all, in ns.
 type seenAt struct{ atNS, delayNS int64 }
 
-// unseenBy returns by how many points the time of the GVL's holder can be wrong by chance, which one thread has too much then, and another one
-// too little. A thread that has its CPU when it wants it does by its moves what they say. One that lacks a CPU between two samples can have got
-// the GVL, or given it away, at any time while it did: that is wrong by the shorter of that time and the time between the samples at most,
-// where the holder changed. All of them are at most their sum, and by chance (Hoeffding's inequality) the root of their squares.
+// unseenBy returns by how many points the time with the GVL can be wrong by chance. Then one thread has too much
+// of it, and another one too little. Moves show what a thread does that gets a CPU when it wants one. If threads
+// lack a CPU between two samples, the GVL can have changed hands at any time meanwhile. The error is at most the
+// shorter of the time without a CPU and the time between the samples. It is zero if the holder did not change. All
+// errors together are at most their sum. Since they have either sign, they are also at most the root of their
+// squares by chance (Hoeffding's inequality).
 func unseenBy(seen []seenAt, truth []gvl.Interval, of known) float64 {
 	var sum, squares float64
 	for i := 1; i < len(seen); i++ {
@@ -138,16 +143,16 @@ func unseenBy(seen []seenAt, truth []gvl.Interval, of known) float64 {
 }
 
 // TestMovedShares: by moves the shares of a measurement with the default budget are those by breakpoints in the same seconds, to half a point of
-// the time with the GVL in the mean, and what threads without a CPU hide by chance. What sampling says beside it is printed.
+// the time with the GVL in the mean, and what threads without a CPU hide by chance. What sampling says is printed.
 func TestMovedShares(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
 		p := start(t, r, "cpu_io", false)
 		stats, off, unseen := besides(t, p.PID, time.Second, live.FromMoved, live.FromPolling)
-		rubytest.Report(t, "points off, running waiting released: %.3f by moves with %d samples, by chance %.3f; %.3f by %d samples alone",
-			off[0], stats[0].Samples, unseen[0], off[1], stats[1].Samples)
+		rubytest.Report(t, "points off, running waiting released: %.3f by moves (by chance %.3f, %d samples), %.3f by %d samples",
+			off[0], unseen[0], stats[0].Samples, off[1], stats[1].Samples)
 		if off[0][0] > 0.5+unseen[0] {
-			t.Errorf("the shares of running, waiting and released are %.3f points off, and by chance up to %.3f", off[0], unseen[0])
+			t.Errorf("running, waiting and released are %.3f points off, by chance up to %.3f", off[0], unseen[0])
 		}
 	})
 }
