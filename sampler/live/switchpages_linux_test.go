@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// swapBytes is the room for pages that are written out, in bytes. The process of the test has some 30 MB.
+// swapBytes is the room for pages that are written out, in bytes. The process of the test has about 30 MB.
 const swapBytes = 64 << 20
 
 // swap gives this machine compressed memory to write pages to, until the test ends.
