@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// newThreads makes threads beside two that compute, and they sleep. It logs when each was made, and when it had the GVL first. Of the threads
-// that compute it logs when they had the GVL without a break.
+// newThreads makes threads beside two that compute. It logs when each was made, and when it had the GVL first. It also
+// logs when the threads that compute had the GVL without a break.
 const newThreads = `
 require "json"
 def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
@@ -56,8 +56,8 @@ type newThreadsLog struct {
 	Turns [][2]int64
 }
 
-// bounds returns between what the first wait of a thread took that had no CPU for delayNS in all. It waited for as long as another thread had
-// the GVL without a break, except while it had no CPU to queue with.
+// bounds returns the bounds of a thread's first wait. The thread had no CPU for delayNS in all. It waited while another
+// thread had the GVL without a break, except while it had no CPU to queue with.
 func (l *newThreadsLog) bounds(of [2]int64, delayNS int64) (least, most int64) {
 	for _, turn := range l.Turns {
 		least = max(least, min(turn[1], of[1])-max(turn[0], of[0])-delayNS)
@@ -73,8 +73,8 @@ type allWaits struct {
 
 func (k *allWaits) Waited(w *gvl.Wait) { k.list = append(k.list, *w) }
 
-// TestFirstWaits: the length of a new thread's first wait is right, or is told as a bound that holds, by each source. Up to Ruby 3.2 only samples
-// see where it begins.
+// TestFirstWaits: the length of a new thread's first wait is right, or a bound that holds, by each source. Up to
+// Ruby 3.2 only samples see where it begins.
 func TestFirstWaits(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -93,7 +93,7 @@ func TestFirstWaits(t *testing.T) {
 }
 
 func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
-	// least is how many first waits are judged at least. A thread that took less than foundFree to run found the GVL free.
+	// least is how many first waits are judged at least. A thread that ran within foundFree found the GVL free.
 	const least, mostTime, foundFree = 2, 20 * time.Second, 5_000_000
 	p := r.Start(t, newThreads, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -119,7 +119,9 @@ func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
 		}
 		n := 0
 		for i := range waits.list {
-			if info, _ := s.Dictionary().Thread(waits.list[i].Thread); strings.HasPrefix(info.Name, "new") && waits.list[i].NS() > foundFree {
+			w := &waits.list[i]
+			info, _ := s.Dictionary().Thread(w.Thread)
+			if strings.HasPrefix(info.Name, "new") && w.NS() > foundFree {
 				n++
 			}
 		}
@@ -140,7 +142,7 @@ func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
 		if high < foundFree {
 			continue
 		}
-		// It can have had the GVL for a moment before it logged that: then it waited twice, and one of them is as long as its bound says.
+		// A thread can have the GVL for a moment before it logs that. Then it waits twice.
 		var longest gvl.Bounded
 		for _, w := range waits.list {
 			if w.Thread != th.id || w.FromNS >= of[1] || w.ToNS <= of[0] {
@@ -165,7 +167,8 @@ func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
 			t.Errorf("%s waited %s, by the log for %d ms at least", name, longest.Prose(), low/1e6)
 		}
 	}
-	rubytest.Report(t, "%d first waits, %d told as a bound, up to %.1f times what the log says at most", judged, bounds, widest)
+	rubytest.Report(t, "%d first waits, %d of them bounds, up to %.1f times what the log says at most", judged, bounds,
+		widest)
 	if judged < least {
 		rubytest.TooSeldom(t, "%d first waits were seen, of %d threads", judged, len(log.Log))
 	}

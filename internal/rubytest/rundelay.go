@@ -42,7 +42,8 @@ func schedstat(t testing.TB, pid int) (cpu, delay time.Duration) {
 	return cpu, delay
 }
 
-// eachSchedstat calls fn with the first two numbers of each thread's schedstat (Documentation/scheduler/sched-stats.rst).
+// eachSchedstat calls fn with the first two numbers of each thread's schedstat
+// (Documentation/scheduler/sched-stats.rst).
 func eachSchedstat(t testing.TB, pid int, fn func(tid int32, cpu, delay time.Duration)) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

@@ -152,7 +152,7 @@ $stdin.gets
 // refusal names what TestMovedRefused has forbidden in the process that it is run in.
 const refusal = "DDTOP_TEST_REFUSAL"
 
-// strictest is what is told where the machine forbids perf to those without rights, as Debian does. Other kernels know no 3.
+// strictest is the reason if the machine forbids perf to all without rights, as Debian does. Other kernels know no 3.
 const strictest = "perf is forbidden by kernel.perf_event_paranoid=3"
 
 // TestMovedRefused: where the kernel does not tell when threads move, the process is polled, and the reason is told: a filter of system calls
@@ -160,7 +160,9 @@ const strictest = "perf is forbidden by kernel.perf_event_paranoid=3"
 func TestMovedRefused(t *testing.T) {
 	switch os.Getenv(refusal) {
 	case "":
-		for name, want := range map[string]string{"seccomp": "perf is forbidden by seccomp", "paranoid": strictest, "descriptors": "ulimit -n"} {
+		for name, want := range map[string]string{
+			"seccomp": "perf is forbidden by seccomp", "paranoid": strictest, "descriptors": "ulimit -n",
+		} {
 			t.Run(name, func(t *testing.T) {
 				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMovedRefused$")
 				if want == strictest {
@@ -267,8 +269,10 @@ func TestMovedTwice(t *testing.T) {
 			}); err != nil {
 				t.Error(err)
 			}
-			if st := s.SwitchStatus(); known < least || i > 0 && after < least || st.Ended != "" || st.Lost != 0 || c.fresh != 1 {
-				t.Errorf("%d: %d samples with changes, %d after one had left, which began anew %d times: %+v", i, known, after, c.fresh, st)
+			st := s.SwitchStatus()
+			if known < least || i > 0 && after < least || st.Ended != "" || st.Lost != 0 || c.fresh != 1 {
+				t.Errorf("%d: %d samples with changes, %d after one had left, began anew %d times: %+v",
+					i, known, after, c.fresh, st)
 			}
 		})
 	}

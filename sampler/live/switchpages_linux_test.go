@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// swapBytes is the room for pages that are written out, in bytes. The process of the test has some 30 MB.
+// swapBytes is the room for pages that are written out, in bytes. The process of the test has about 30 MB.
 const swapBytes = 64 << 20
 
 // swap gives this machine compressed memory to write pages to, until the test ends.
@@ -78,7 +78,9 @@ func pageOut(pid int, done <-chan struct{}) error {
 				continue
 			}
 			v := [2]uintptr{from, to - from} // struct iovec of the other process
-			switch _, _, e := unix.Syscall6(unix.SYS_PROCESS_MADVISE, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, unix.MADV_PAGEOUT, 0, 0); e {
+			_, _, e := unix.Syscall6(unix.SYS_PROCESS_MADVISE, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1,
+				unix.MADV_PAGEOUT, 0, 0)
+			switch e {
 			case 0, unix.EINVAL, unix.ENOMEM: // a mapping that cannot be written out, or has gone
 			default:
 				return fmt.Errorf("process_madvise: %w", e)
@@ -93,8 +95,8 @@ func pageOut(pid int, done <-chan struct{}) error {
 	}
 }
 
-// TestSwitchesWithoutPages: words that the programs cannot read, because their pages are written out, are counted. No state is told by them, and the
-// process is followed on.
+// TestSwitchesWithoutPages: words that the programs cannot read, because their pages are written out, are counted. They
+// make no state, and the process is followed on.
 func TestSwitchesWithoutPages(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -168,6 +170,7 @@ $stdin.gets
 		case after <= samplesAfter:
 			t.Errorf("%d samples have changes afterwards: %+v", after, st)
 		}
-		rubytest.Report(t, "%d of %d records lacked words; %d samples with changes, which began anew %d times", st.Failed, st.Records, c.known, c.fresh)
+		rubytest.Report(t, "%d of %d records lacked words; %d samples with changes, which began anew %d times",
+			st.Failed, st.Records, c.known, c.fresh)
 	})
 }

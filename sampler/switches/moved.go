@@ -386,8 +386,9 @@ func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64
 	t.is = is
 	m.count(t, +1)
 	r := Record{
-		Kind: kind, NS: at, InNS: in, TID: t.words.TID, Thread: t.words.Thread, Owner: owner, Region: true, Before33: m.before33,
-		Asleep: kind == Out, Syscall: -1, DelayNS: t.words.DelayNS, CFP: t.steps, OfMove: true,
+		Kind: kind, NS: at, InNS: in, TID: t.words.TID, Thread: t.words.Thread, Owner: owner, Region: true,
+		Before33: m.before33,
+		Asleep:   kind == Out, Syscall: -1, DelayNS: t.words.DelayNS, CFP: t.steps, OfMove: true,
 	}
 	switch is {
 	case running:

@@ -73,17 +73,20 @@ func TestMovements(t *testing.T) {
 			move(tid1, 2101, Got), move(tid2, 3000, Got), glance(9000, owner, words(tid1, runs)),
 		}, "running 10-2005, released 2005-2100, running 2100-"},
 		{"a thread that loses its CPU without the GVL has it again no earlier than a CPU", []any{
-			glance(10, owner, words(tid1, runs)), move(tid1, 20, Got), move(tid1, 1000, Preempted), glance(1010, 0, words(tid1, in)),
-			glance(8000, 0, words(tid1, in)), move(tid1, 9000, Got), move(tid1, 9200, Slept), glance(9500, 0, words(tid1, in)),
+			glance(10, owner, words(tid1, runs)), move(tid1, 20, Got), move(tid1, 1000, Preempted),
+			glance(1010, 0, words(tid1, in)), glance(8000, 0, words(tid1, in)), move(tid1, 9000, Got),
+			move(tid1, 9200, Slept), glance(9500, 0, words(tid1, in)),
 		}, "running 10-517, released 517-9100, running 9100-9197, released 9197-"},
 		{"a thread that loses its CPU on its way into a sleep does not wait in it", []any{
 			glance(10, owner, words(tid1, runs), words(tid2, in)), move(tid1, 980, Got), move(tid1, 1000, Preempted),
-			move(tid2, 1002, Got), glance(1010, other, words(tid1, in), words(tid2, runs)), move(tid1, 9000, Got), move(tid1, 9020, Slept), move(tid1, 12000, Got),
+			move(tid2, 1002, Got), glance(1010, other, words(tid1, in), words(tid2, runs)),
+			move(tid1, 9000, Got), move(tid1, 9020, Slept), move(tid1, 12000, Got),
 			glance(12500, owner, words(tid1, runs), words(tid2, in)),
 		}, "running 10-997, released 997-12004, running 12004-"},
 		{"a thread without a CPU that holds the GVL by a look holds it, whoever had it before", []any{
 			glance(10, owner, words(tid1, runs), words(tid2, in)), move(tid1, 20, Got), move(tid1, 1000, Preempted),
-			glance(1100, owner, words(tid1, runs)), move(tid2, 1200, Got), glance(2000, other, words(tid2, runs)), move(tid2, 3000, Preempted), glance(4000, owner, words(tid1, runs), words(tid2, in)),
+			glance(1100, owner, words(tid1, runs)), move(tid2, 1200, Got), glance(2000, other, words(tid2, runs)),
+			move(tid2, 3000, Preempted), glance(4000, owner, words(tid1, runs), words(tid2, in)),
 		}, "running 10-1204, released 1204-4000, running 4000-"},
 		{"a thread ends", []any{
 			glance(10, 0, words(tid1, in)), move(tid1, 1000, Got), move(tid1, 2000, Ended), glance(2500, 0),
