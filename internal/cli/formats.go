@@ -56,13 +56,15 @@ type writer interface {
 
 // job says what a file is made of, and where it goes.
 type job struct {
-	length   time.Duration
-	metric   flamegraph.Metric
-	own      bool
-	stamped  bool // samples with times (pprofFlags)
-	endpoint *flags.Endpoint
-	rules    *findings.Rules // of the findings; nil: as they are
-	notes    []sampler.Note  // of a recording
+	length time.Duration
+	metric flamegraph.Metric
+	own    bool
+	// allFrames is --all-frames.
+	allFrames bool
+	stamped   bool // samples with times (pprofFlags)
+	endpoint  *flags.Endpoint
+	rules     *findings.Rules // of the findings; nil: as they are
+	notes     []sampler.Note  // of a recording
 	// noted is told why the measurement of a process ended early, "" when it did not.
 	noted func(note string)
 	out   run.Output
@@ -100,7 +102,7 @@ func profileFormats() []format {
 		},
 		{
 			name: "svg", about: "a flamegraph for any browser, with search and zoom, of one --metric", ends: []string{".svg"},
-			writer: profileOf{one: profile.WriteFlamegraph},
+			writer: profileOf{Needs: run.Needs{Rest: true}, one: profile.WriteFlamegraph},
 		},
 		{
 			name: "callgrind", about: "for KCachegrind: by function, line and call", ends: []string{".callgrind"}, begins: "callgrind.out",
@@ -155,7 +157,7 @@ func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.
 	if m.Trace != nil {
 		m.Trace.Notes = j.notes
 	}
-	m.Own = j.own
+	m.Own, m.AllFrames = j.own, j.allFrames
 	return m, note, onlyEndpoints(j.endpoint, &m)
 }
 
@@ -343,6 +345,20 @@ type ownFlag struct{ own bool }
 
 func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
 	cmd.Flags().BoolVar(&f.own, "own", false, "fold frames of gems and Ruby into one, in "+of)
+}
+
+// allFramesFlag is --all-frames: a flamegraph has all frames, and threads at rest.
+type allFramesFlag struct{ allFrames bool }
+
+func (f *allFramesFlag) addAllFrames(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.allFrames, "all-frames", false, "svg: all frames, and threads at rest, not own code first")
+}
+
+func (f *allFramesFlag) checkAllFrames(format string) error {
+	if f.allFrames && format != "svg" {
+		return flags.Usagef("--all-frames is of svg, not of %s", format)
+	}
+	return nil
 }
 
 // checkOwn refuses --own for a format that it says nothing of.
