@@ -175,7 +175,7 @@ func drawTabs(m *Model, a canvas.Area, p page.Page) {
 		if tb.ID == m.Page || tb.ID == scene.PageThreads && m.Page == scene.PageThread {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Reverse}
 			text += " "
-		} else if names+canvas.Width(about)+2 >= a.W {
+		} else if names+canvas.Width(about)+4 > a.W {
 			text = " " + tb.Key
 		}
 		from := x
