@@ -11,7 +11,10 @@ func AddLine(code, place string) (string, string) {
 	}
 	template := label[strings.LastIndexByte(label, ' ')+1:]
 	i := strings.LastIndexByte(place, ':')
-	if i < 0 || !strings.Contains(template, "/") || !strings.HasSuffix("/"+place[:i], "/"+template) && !strings.HasSuffix(template, "/"+place[:i]) {
+	if i < 0 || !strings.Contains(template, "/") {
+		return code, place
+	}
+	if file := place[:i]; !strings.HasSuffix("/"+file, "/"+template) && !strings.HasSuffix(template, "/"+file) {
 		return code, place
 	}
 	if place[i:] != ":0" {

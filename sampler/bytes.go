@@ -102,7 +102,8 @@ func (p Peer) cost() int64 {
 }
 
 func (w Work) cost() int64 {
-	return int64(mapSlack*(unsafe.Sizeof(w)+unsafe.Sizeof(w.Number)+2*unsafe.Sizeof(WorkID(0)))) + int64(len(w.Endpoint)+len(w.Values))
+	maps := unsafe.Sizeof(w) + unsafe.Sizeof(w.Number) + 2*unsafe.Sizeof(WorkID(0))
+	return int64(mapSlack*maps) + int64(len(w.Endpoint)+len(w.Values))
 }
 
 func (t text) cost() int64 {

@@ -3,8 +3,8 @@ package page
 
 import (
 	"github.com/ddtop/ddtop/flamegraph"
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
 	"github.com/ddtop/ddtop/sampler"
@@ -44,12 +44,13 @@ func NewIncident(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules)
 	s.Attach(&n.gc)
 	n.weights.init(dict)
 	resting := findings.NewResting(dict)
-	n.collector = flamegraph.NewCollector(s, func(st gvl.State, d *gvl.Detail, stack sampler.StackID, _ sampler.WorkID) gvl.State {
+	stateOf := func(st gvl.State, d *gvl.Detail, stack sampler.StackID, _ sampler.WorkID) gvl.State {
 		if resting.IdleIO(st, d, stack) {
 			return gvl.Parked // a server without a client
 		}
 		return st
-	}, &n.weights)
+	}
+	n.collector = flamegraph.NewCollector(s, stateOf, &n.weights)
 	n.collector.ByEndpoint(dict)
 	return n
 }

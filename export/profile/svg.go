@@ -29,7 +29,7 @@ func WriteFlamegraph(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return t.WriteSVG(w, title)
 }
 
-// hasOwn reports whether a tree has frames of the program's own code. Its depth is bounded by that of the stacks.
+// hasOwn reports whether a tree has frames of the program's own code. Stacks bound its depth.
 func hasOwn(n *flamegraph.Node) bool {
 	return n.Own || slices.ContainsFunc(n.Children, hasOwn)
 }

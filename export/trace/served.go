@@ -48,7 +48,8 @@ func servedName(dict *sampler.Dictionary, s *servedSpan) string {
 func (c *chromeProcess) served(th *traceThread) {
 	for i := range th.served {
 		s := &th.served[i]
-		c.slice(servedTID(th.id), servedName(c.dict, s), "request", "", s.fromNS, s.toNS, 0, chromeArgs{What: "number " + strconv.FormatUint(uint64(s.number), 10)})
+		args := chromeArgs{What: "number " + strconv.FormatUint(uint64(s.number), 10)}
+		c.slice(servedTID(th.id), servedName(c.dict, s), "request", "", s.fromNS, s.toNS, 0, args)
 	}
 }
 

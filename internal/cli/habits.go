@@ -20,7 +20,7 @@ var habits = map[string]string{
 	"stack":      `"ddtop dump %s" prints all stacks`,
 }
 
-// sameHabit are other words for those of habits. Read-only.
+// sameHabit are other words for the keys of habits. Read-only.
 var sameHabit = map[string]string{
 	"flamegraph": "flame", "profile": "pprof", "prof": "pprof", "perfetto": "trace", "tracing": "trace", "snapshot": "stack", "stacks": "stack",
 	"bt": "stack", "backtrace": "stack", "jstack": "stack", "threads": "stack", "live": "attach", "connect": "attach", "open": "attach",

@@ -89,7 +89,8 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) e
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkAllFrames(f.format), f.checkOwn(f.format, collapsedFormat), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(f.checkAllFrames(f.format),
+		f.checkOwn(f.format, collapsedFormat), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	if err := out.Check(cmd.CommandPath(), format.binary, std); err != nil {

@@ -95,7 +95,8 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std run.Streams) erro
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkAllFrames(f.format), f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(f.checkAllFrames(f.format),
+		f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)

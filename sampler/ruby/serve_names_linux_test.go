@@ -29,10 +29,12 @@ end
 KINDS = {
   "routed" => -> { serve(base("/report")) { |e| sleep 0.005; route(e, "reports", "show"); sleep 0.005 } },
   "unrouted" => -> { serve(base("/report")) { |e| sleep 0.005 } },
-  "failed" => -> { serve(base("/orders/7")) { |e| route(e, "orders", "show"); sleep 0.005; fails(e, 404); route(e, "errors", "missing"); sleep 0.005 } },
+  "failed" => -> { serve(base("/orders/7")) { |e|
+    route(e, "orders", "show"); sleep 0.005; fails(e, 404); route(e, "errors", "missing"); sleep 0.005 } },
   "nosuch" => -> { serve(base("/nosuch")) { |e| sleep 0.005; fails(e, 404); sleep 0.005 } },
   "posted" => -> { serve(base("/gone", "POST")) { |e| sleep 0.005; fails(e, 404, verb: "GET"); sleep 0.005 } },
-  "raised" => -> { serve(base("/lost")) { |e| begin; raise ActionController::RoutingError, "no"; rescue; sleep 0.005; end; sleep 0.005 } },
+  "raised" => -> { serve(base("/lost")) { |e|
+    begin; raise ActionController::RoutingError, "no"; rescue; sleep 0.005; end; sleep 0.005 } },
 }
 KINDS.each { |name, how| Thread.new { Thread.current.name = name; loop(&how) } }
 puts "ready"; $stdout.flush; $stdin.gets`
@@ -81,7 +83,7 @@ func TestNameOfARequest(t *testing.T) {
 						told[name] = map[sampler.WorkNumber]bool{}
 					}
 					told[name][w.Number] = true
-				case name == "failed" && w.Endpoint == "GET errors#missing" && !told[name][w.Number]: // only its answer was seen
+				case w.Endpoint == "GET errors#missing" && name == "failed" && !told[name][w.Number]: // only the answer was seen
 				case w.Endpoint != guesses[name] || told[name][w.Number]:
 					t.Fatalf("%s: %+v", name, w)
 				}

@@ -158,7 +158,8 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 		return glyph, st
 	}
 	ran := Share(c.NS[gvl.Running], c.Listed())
-	if n := beside.eighths(ran); n > 0 && ran >= leastRan && !ascii && !t.Flat && !t.Letters && (!waitedToo || ran > waited) {
+	letters := ascii || t.Flat || t.Letters || waitedToo && waited >= ran
+	if n := beside.eighths(ran); n > 0 && ran >= leastRan && !letters {
 		return sparkLevels[min(n, len(sparkLevels))-1], canvas.Style{FG: t.States[gvl.Running], BG: bg}
 	}
 	st := canvas.Style{FG: t.letter(full), BG: bg}

@@ -27,7 +27,7 @@ type weighing struct {
 type Needs struct {
 	// trace: what happened in the order of time. spans: for which span of a tracer. stamps: when each part of a weight was.
 	Trace, Spans, Stamps bool
-	// Rest: states are those of a screen that counts only work, by findings.Resting.
+	// Rest: the states tell work from rest, by findings.Resting.
 	Rest bool
 }
 
