@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 )
 
-// WriteFlamegraph writes the flamegraph of one metric as an SVG file (flamegraph.Tree.WriteSVG). As on the screen, wall time
-// leaves out threads at rest, and frames that are not own code are rows. With AllFrames it has both.
+// WriteFlamegraph writes the flamegraph of one metric as an SVG file (flamegraph.Tree.WriteSVG). As on the screen,
+// wall time leaves out threads at rest, and frames that are not own code are rows. With AllFrames it has both.
 func WriteFlamegraph(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	if err := m.Enough(metric); err != nil {
 		return err

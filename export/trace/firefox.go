@@ -198,10 +198,10 @@ const firefoxResourceLibrary = 1
 // firefoxMarkerTypes are the types of markers; each has a schema.
 var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Request", "Note"}
 
-// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format: a track a thread with samples, whose
-// weights are the wall time that pprof has to the ns, CPU use, states as categories, markers for the requests and
-// jobs, waits for the GVL, collections, stalls, I/O and locks, the notes, and the memory of each process. Times are ms
-// since the first sample of all.
+// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format: a track a thread with
+// samples, whose weights are the wall time that pprof has to the ns, CPU use, states as categories, markers for the
+// requests and jobs, waits for the GVL, collections, stalls, I/O and locks, the notes, and the memory of each
+// process. Times are ms since the first sample of all.
 func WriteFirefox(w io.Writer, list []*Trace) error {
 	p := firefoxProfile{Threads: []*firefoxThread{}, Counters: []*firefoxCounter{}, Libs: []struct{}{}, Pages: []struct{}{},
 		ProfilerOverhead: []struct{}{}}

@@ -125,8 +125,8 @@ func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	return ns, false
 }
 
-// Seen reports whether a request of it was seen in the time. If none was, its time is the rest of requests that ended just
-// before, and no share of it means anything.
+// Seen reports whether a request of it was seen in the time. If none was, its time is the rest of requests that
+// ended just before, and no share of it means anything.
 func (e *Endpoint) Seen() bool { return e.Other || e.Ended+e.Running > 0 }
 
 // TotalNS is the time of threads in it, ns.

@@ -12,7 +12,8 @@ import (
 const envNames = `
 module ActionController; class RoutingError < StandardError; end; end
 def base(path, verb = "GET")
-  {"REQUEST_METHOD" => verb, "PATH_INFO" => path.dup, "SCRIPT_NAME" => "", "REQUEST_URI" => path.dup, "HTTP_HOST" => "h"}
+  {"REQUEST_METHOD" => verb, "PATH_INFO" => path.dup, "SCRIPT_NAME" => "",
+   "REQUEST_URI" => path.dup, "HTTP_HOST" => "h"}
 end
 def route(env, controller, action)
   env["action_dispatch.request.path_parameters"] = {controller: controller, action: action}
@@ -43,8 +44,8 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // path the answer is made with, and a route stays when its exception is answered by another one.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
-	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show", "failed": "GET orders#show",
-		"nosuch": "404 GET /nosuch", "posted": "404 POST /gone", "raised": "404 GET /lost"}
+	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show",
+		"failed": "GET orders#show", "nosuch": "404 GET /nosuch", "posted": "404 POST /gone", "raised": "404 GET /lost"}
 	guesses := map[string]string{"routed": "GET /report", "unrouted": "GET /report", "failed": "GET /orders/:id",
 		"nosuch": "GET /nosuch", "posted": "POST /gone", "raised": "GET /lost"}
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

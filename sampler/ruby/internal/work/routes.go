@@ -11,8 +11,9 @@ const (
 	enoughOfPattern = 16
 )
 
-// routes learns which route a framework finds for a path. A request then has its route's name from its first reading on,
-// and so does a request that ends before its framework has found the route. The keys are method and pattern of the path.
+// routes learns which route a framework finds for a path. A request then has its route's name from its first
+// reading on, and so does a request that ends before its framework has found the route. The keys are method and
+// pattern of the path.
 type routes map[string]*pathRoute
 
 // pathRoute is the only route that requests of a path had, and how many requests had it. It is empty if there are several.
