@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNameKnownLate: all time of a request has the name that is known last, whether the Sink gets it at once or late, in
+// TestNameKnownLate: all time of a request has the name that is known last. Sinks get it at once or late. It is so in
 // every span of time, and for all accounts.
 func TestNameKnownLate(t *testing.T) {
 	for _, now := range []bool{false, true} {

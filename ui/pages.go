@@ -160,8 +160,8 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// drawTabs draws the rule with the views' names and what the one shown shows. If both have no room, only the first
-// part of what is shown stays, and if that has none, the other views are their keys alone.
+// drawTabs draws the rule with the views' names and what the one shown shows. If both have no room, only the first part
+// of what is shown stays. If that part has no room either, the other views are their keys alone.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())

@@ -16,7 +16,7 @@ type servedSpan struct {
 	number       sampler.WorkNumber
 }
 
-// serve notes for whom a thread worked in an interval.
+// serve notes the request or job of an interval.
 func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 	id := i.Serving.Work
 	if id == 0 {
