@@ -64,9 +64,9 @@ func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler
 	return c
 }
 
-// ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict names it. All time of
-// a request goes to the name that is known last. So the Sinks get its weights late: at the latest by Finish. It is for
-// before the first sample.
+// ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict names it.
+// All time of a request goes to the name that is known last. So the Sinks get its weights late: at the latest by
+// Finish. It is for before the first sample.
 func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
 	c.served.begin(dict, false)
 	c.charges.begin()

@@ -299,7 +299,8 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	clear(s.merge)
 	r.describe(s)
 	first, last := r.each(fromNS, toNS, func(_ int64, d delta) { s.merged(r, d) })
-	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return e.Weights == Weights{} }) // their request got another name
+	// The request of an empty entry got another name.
+	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return e.Weights == Weights{} })
 	s.FromNS = max(s.FromNS, first*r.slotNS)
 	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
 }

@@ -106,7 +106,7 @@ func (k Key) as(e EndpointID) Key {
 	return k
 }
 
-// emit gives weights to the Sinks: those of a request under its name.
+// emit gives weights to the Sinks. Weights of a request have its name.
 func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	x := &c.charges
 	r := x.get(k.Endpoint)

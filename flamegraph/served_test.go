@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNameKnownLate: all time of a request has the name that is known last, whether the Sink gets it at once or late, in
+// TestNameKnownLate: all time of a request has the name that is known last. Sinks get it at once or late. It is so in
 // every span of time, and for all accounts.
 func TestNameKnownLate(t *testing.T) {
 	for _, now := range []bool{false, true} {
@@ -28,7 +28,8 @@ func TestNameKnownLate(t *testing.T) {
 				first.Work = work(1, "GET mixed#show")
 			}
 			stack := dict.InternStack(0, dict.InternFrame(sampler.Frame{Label: fmt.Sprint("m", i%50)}))
-			threads := []sampler.Thread{{ID: 1, TID: 1, Ractor: 1, Stack: stack, Serving: first}, {ID: 2, TID: 2, Ractor: 1, Stack: stack, Serving: second}}
+			threads := []sampler.Thread{{ID: 1, TID: 1, Ractor: 1, Stack: stack, Serving: first}, {ID: 2, TID: 2, Ractor: 1}}
+			threads[1].Stack, threads[1].Serving = stack, second
 			for j := range threads {
 				threads[j].Kernel = sampler.Kernel{CPUAtNS: int64(1e9 + i*tick), CPUNS: int64(i * tick / 2)}
 			}
@@ -36,7 +37,8 @@ func TestNameKnownLate(t *testing.T) {
 			f.Feed(s, seen(gvl.Running, gvl.Waiting))
 		}
 		f.Finish()
-		for what, of := range map[string]func(s *Snapshot){"all": r.Snapshot, "a range": func(s *Snapshot) { r.SnapshotRange(0, 9e9, s) }} {
+		ranged := func(s *Snapshot) { r.SnapshotRange(0, 9e9, s) }
+		for what, of := range map[string]func(s *Snapshot){"all": r.Snapshot, "a range": ranged} {
 			var s Snapshot
 			of(&s)
 			sums := map[string]Weights{}
@@ -48,14 +50,16 @@ func TestNameKnownLate(t *testing.T) {
 				}
 			}
 			got, other := sums["GET mixed#show"], sums["GET /mixed"]
-			if got.Samples != 200 || got.WallNS < 199*tick || got.CPUNS == 0 || got.BlameNS == 0 || got.WaitNS != 0 || other.WaitNS < 199*tick {
+			enough := got.WallNS >= 199*tick && other.WaitNS >= 199*tick && got.CPUNS > 0 && got.BlameNS > 0
+			if got.Samples != 200 || !enough || got.WaitNS != 0 {
 				t.Errorf("now %v, %s: %+v and %+v", now, what, got, other)
 			}
 		}
 	}
 }
 
-// TestNamesHaveALimit: requests without end, some of them long, take no more memory than the limits allow, and lose nothing.
+// TestNamesHaveALimit: requests without end, some of them long, take no more memory than the limits allow. No weight is
+// lost.
 func TestNamesHaveALimit(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		dict := sampler.NewDictionary()
@@ -70,7 +74,8 @@ func TestNamesHaveALimit(t *testing.T) {
 			if i%2 == 0 {
 				n = i % 20 // jobs that go on
 			}
-			s := sampler.Serving{Work: dict.InternWork(sampler.Work{Number: sampler.WorkNumber(n + 1), Kind: sampler.WorkJob, Endpoint: fmt.Sprint("Job", n%3)})}
+			w := sampler.Work{Number: sampler.WorkNumber(n + 1), Kind: sampler.WorkJob, Endpoint: fmt.Sprint("Job", n%3)}
+			s := sampler.Serving{Work: dict.InternWork(w)}
 			f.c.emit(int64(i), Key{Thread: 1, Endpoint: f.c.request(&s)}, Weights{WallNS: 1})
 			if given++; x.kept > x.limit || len(x.ids) > maxServed {
 				t.Fatalf("%d weights of %d requests are kept", x.kept, len(x.ids))

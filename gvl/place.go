@@ -2,8 +2,8 @@ package gvl
 
 import "strings"
 
-// AddLine returns code and its place ("reports.rb:41") as they are written. A template's label is its file, so the line is
-// added to the label, and no place is left: "orders/_row.html.erb:4".
+// AddLine returns code and its place ("reports.rb:41") as they are written. A template's label is its file, so
+// the line is added to the label, and no place is left: "orders/_row.html.erb:4".
 func AddLine(code, place string) (string, string) {
 	label, rest := code, ""
 	if i := strings.Index(code, " → "); i >= 0 {
@@ -11,7 +11,10 @@ func AddLine(code, place string) (string, string) {
 	}
 	template := label[strings.LastIndexByte(label, ' ')+1:]
 	i := strings.LastIndexByte(place, ':')
-	if i < 0 || !strings.Contains(template, "/") || !strings.HasSuffix("/"+place[:i], "/"+template) && !strings.HasSuffix(template, "/"+place[:i]) {
+	if i < 0 || !strings.Contains(template, "/") {
+		return code, place
+	}
+	if file := place[:i]; !strings.HasSuffix("/"+file, "/"+template) && !strings.HasSuffix(template, "/"+file) {
 		return code, place
 	}
 	if place[i:] != ":0" {

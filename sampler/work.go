@@ -113,8 +113,8 @@ func (d *entries) evictTold(before Generation) int64 {
 	return freed
 }
 
-// Work returns a request or job as it is known now: IDs of the same Number have the name that was known last. It returns
-// the zero Work for 0 or an ID that is unknown or evicted.
+// Work returns a request or job as it is known now: IDs of the same Number have the name that was known last. It
+// returns the zero Work for 0 or an ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work {
 	w := d.work(id)
 	if n := d.filter(); n != nil {

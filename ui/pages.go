@@ -167,7 +167,7 @@ func drawPage(m *Model) {
 }
 
 // drawTabs draws the rule with the views' names and what the one shown shows. If both have no room, only the first part
-// of what is shown stays, and if that has none, the other views are their keys alone.
+// of what is shown stays. If that part has no room either, the other views are their keys alone.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())
@@ -181,7 +181,7 @@ func drawTabs(m *Model, a canvas.Area, p page.Page) {
 		if tb.ID == m.Page || tb.ID == scene.PageThreads && m.Page == scene.PageThread {
 			st = canvas.Style{FG: t.Accent, Attr: canvas.Bold | canvas.Reverse}
 			text += " "
-		} else if names+canvas.Width(about)+2 >= a.W {
+		} else if names+canvas.Width(about)+4 > a.W {
 			text = " " + tb.Key
 		}
 		from := x

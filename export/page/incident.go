@@ -4,6 +4,7 @@ package page
 
 import (
 	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/measure"
@@ -46,7 +47,14 @@ func NewIncident(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules)
 	s.Attach(&n.locks)
 	s.Attach(&n.gc)
 	n.weights.init(dict)
-	n.collector = flamegraph.NewCollector(s, nil, &n.weights)
+	resting := findings.NewResting(dict)
+	stateOf := func(st gvl.State, d *gvl.Detail, stack sampler.StackID, _ sampler.WorkID) gvl.State {
+		if resting.IdleIO(st, d, stack) {
+			return gvl.Parked // a server without a client
+		}
+		return st
+	}
+	n.collector = flamegraph.NewCollector(s, stateOf, &n.weights)
 	n.collector.ByEndpoint(dict)
 	return n
 }

@@ -31,6 +31,8 @@ type Measured struct {
 	Timeline *Timeline
 	// Own: collapsed stacks have runs of frames that are not the program's own as one (flamegraph.Fold).
 	Own bool
+	// AllFrames: a flamegraph has all frames and threads at rest, not own code first.
+	AllFrames bool
 }
 
 // Marked returns m with the names of frames as files have them: uncertain names are marked. Every export of stacks

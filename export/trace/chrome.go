@@ -21,6 +21,7 @@ import (
 const (
 	chromeLockTID   = 1_000_000_000 // the GVL of a ractor, by its number
 	chromeThreadTID = 1_500_000_000 // a thread without a native one, by ddtop's id
+	chromeServedTID = 500_000_000   // the requests and jobs of a thread, by ddtop's id
 	chromeTIDs      = 400_000_000
 )
 
@@ -87,8 +88,9 @@ var chromeColors = [gvl.NumStates]string{
 }
 
 // WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing. Each
-// thread has a track with a slice for each state. Another track shows who holds the GVL. Counters show the threads
-// that wait for the GVL, CPU use, memory and allocations. Marks show notes, and where collections, threads and exactly
+// thread has a track with a slice for each state, and one with a slice for each request or job that it worked for.
+// Another track shows who holds the GVL. Counters show the threads that wait for the GVL, CPU use, memory and
+// allocations. Marks show notes, and where collections, threads and exactly
 // known time begin. If a wait is known exactly, it names the holder of the GVL, and a slice within it begins when the
 // thread was chosen. Times are in µs since the first sample of all traces. WriteChrome writes while it reads, and
 // keeps only the numbers of the stacks in memory.
@@ -226,7 +228,10 @@ func (c *chromeProcess) write() {
 	tids := make([]int, len(threads))
 	for i, th := range threads {
 		tids[i] = c.tid(th.id)
-		c.nameThread(tids[i], flamegraph.Printable(gvl.ThreadName(th.id, c.dict)), len(ractors)+i)
+		c.nameThread(tids[i], flamegraph.Printable(gvl.ThreadName(th.id, c.dict)), len(ractors)+2*i)
+		if len(th.served) > 0 {
+			c.nameThread(servedTID(th.id), flamegraph.Printable(gvl.ThreadName(th.id, c.dict))+" requests", len(ractors)+2*i+1)
+		}
 	}
 	for _, ractor := range ractors {
 		for _, h := range t.locks[ractor] {
@@ -235,6 +240,7 @@ func (c *chromeProcess) write() {
 	}
 	for i, th := range threads {
 		c.thread(tids[i], th)
+		c.served(th)
 	}
 	c.counters()
 	c.marks()

@@ -196,11 +196,13 @@ const (
 const firefoxResourceLibrary = 1
 
 // firefoxMarkerTypes are the types of markers; each has a schema.
-var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Note"}
+var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Request", "Note"}
 
 // WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format. A thread is a track with
 // samples, whose weights are the same wall time as in pprof, to the ns. It has CPU use, states as categories, markers
-// for the waits for the GVL, collections, stalls, I/O and locks, the notes, and the memory of each process. Times are
+// for the
+// requests and jobs, waits for the GVL, collections, stalls, I/O and locks, the notes, and the memory of each
+// process. Times are
 // ms since the first sample of all.
 func WriteFirefox(w io.Writer, list []*Trace) error {
 	p := firefoxProfile{Threads: []*firefoxThread{}, Counters: []*firefoxCounter{}, Libs: []struct{}{}, Pages: []struct{}{},

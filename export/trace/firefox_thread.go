@@ -70,6 +70,11 @@ func newFirefoxBuilder(t *Trace, th *traceThread, base int64) *firefoxBuilder {
 		w, at = th.wait(&e, at)
 		b.marker(e, w)
 	}
+	for i := range th.served {
+		s := &th.served[i]
+		name := servedName(dict, s)
+		b.out.mark(int(gvl.Running), b.strings.of(name), "Request", name, firefoxMS(s.fromNS-base), firefoxMS(s.toNS-base))
+	}
 	return b
 }
 

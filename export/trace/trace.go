@@ -115,6 +115,7 @@ type traceThread struct {
 	detail [gvl.NumStates]gvl.Detail
 	words  [gvl.NumStates]uint32
 	waits  []traceWait
+	served []servedSpan
 	// endedNS is when it was listed no more.
 	endedNS int64
 }
@@ -158,6 +159,7 @@ func (t *Trace) Tick(k *gvl.Tick) {
 func (t *Trace) Interval(i *gvl.Interval) {
 	th := t.thread(i.Thread)
 	t.slots[i.Slot] = th
+	t.serve(th, i)
 	t.addSpan(th, traceSpan{fromNS: i.FromNS, toNS: i.ToNS, stack: i.Stack, state: i.State, words: t.describe(th, i)})
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOnlyWhatWasSeen: stat has no row for a name that no request has any more, though time was charged to it while a long
-// request had that name.
+// TestOnlyWhatWasSeen: stat has no row for a name that only had time of a long request, before that request had another
+// name.
 func TestOnlyWhatWasSeen(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -19,14 +19,16 @@ func TestOnlyWhatWasSeen(t *testing.T) {
 			q.Endpoint = "GET slow#show"
 		}
 		x := &sampler.Sample{TimeNS: 1e9 + n*1e8, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: stream.MainRactor}}}
-		x.Threads = []sampler.Thread{{ID: 1, Ractor: stream.MainRactor, TID: 11, Status: sampler.StoppedForever, Quality: sampler.StackFresh,
-			Serving: sampler.Serving{Work: dict.InternWork(q)}, Blocked: sampler.Blocked{Kind: sampler.BlockQueue, FD: -1}}}
+		th := sampler.Thread{ID: 1, Ractor: stream.MainRactor, TID: 11, Status: sampler.StoppedForever, Quality: sampler.StackFresh}
+		th.Serving.Work, th.Blocked = dict.InternWork(q), sampler.Blocked{Kind: sampler.BlockQueue, FD: -1}
+		x.Threads = []sampler.Thread{th}
 		m.Feed(x)
 	}
 	if all := m.Requests.Endpoints(0, 1e18); len(all) != 2 {
 		t.Fatalf("%+v", all)
 	}
-	if list := m.Requests.Stat(0, nil).Endpoints; len(list) != 1 || *list[0].Endpoint != "GET slow#show" || list[0].Running != 1 {
+	list := m.Requests.Stat(0, nil).Endpoints
+	if len(list) != 1 || *list[0].Endpoint != "GET slow#show" || list[0].Running != 1 {
 		t.Errorf("%+v", list)
 	}
 }

@@ -97,7 +97,7 @@ var rules = map[string][]string{
 	"push/pyroscope":                   {"push", "push/protobuf"},
 	"push/spool":                       {"internal/safefile"},
 	"push/status":                      {"push"},
-	"internal/cli/run":                 {"sampler", "attach", "export/profile", "export/trace", "flamegraph", "gvl", "gvl/account", "gvl/stream", "internal/cli/exact", "internal/cli/flags", "internal/safefile", "recording", "sampler/live", "report"},
+	"internal/cli/run":                 {"sampler", "attach", "export/profile", "export/trace", "flamegraph", "gvl", "gvl/account", "gvl/findings", "gvl/stream", "internal/cli/exact", "internal/cli/flags", "internal/safefile", "recording", "sampler/live", "report"},
 	"internal/rubytest/eventlog":       {"internal/rubytest"},
 	"internal/rubytest/published":      {"internal/rubytest"},
 	"internal/rubytest/testrun":        {},

@@ -53,13 +53,15 @@ type writer interface {
 }
 
 type job struct {
-	length   time.Duration
-	metric   flamegraph.Metric
-	own      bool
-	stamped  bool // samples with times (pprofFlags)
-	endpoint *flags.Endpoint
-	rules    *findings.Rules // of the findings; nil: as they are
-	notes    []sampler.Note  // of a recording
+	length time.Duration
+	metric flamegraph.Metric
+	own    bool
+	// allFrames is --all-frames.
+	allFrames bool
+	stamped   bool // samples with times (pprofFlags)
+	endpoint  *flags.Endpoint
+	rules     *findings.Rules // of the findings; nil: as they are
+	notes     []sampler.Note  // of a recording
 	// noted is called with why the measurement of a process ended early, "" when it did not.
 	noted func(note string)
 	out   run.Output
@@ -97,7 +99,7 @@ func profileFormats() []format {
 		},
 		{
 			name: "svg", about: "a flamegraph for any browser, with search and zoom, of one --metric", ends: []string{".svg"},
-			writer: profileOf{one: profile.WriteFlamegraph, make: profile.WriteFlamegraphOf},
+			writer: profileOf{Needs: run.Needs{Rest: true}, one: profile.WriteFlamegraph, make: profile.WriteFlamegraphOf},
 		},
 		{
 			name: "callgrind", about: "for KCachegrind: by function, line and call", ends: []string{".callgrind"}, begins: "callgrind.out",
@@ -152,7 +154,7 @@ func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.
 	if m.Trace != nil {
 		m.Trace.Notes = j.notes
 	}
-	m.Own = j.own
+	m.Own, m.AllFrames = j.own, j.allFrames
 	return m, note, onlyEndpoints(j.endpoint, &m)
 }
 
@@ -351,6 +353,20 @@ type ownFlag struct{ own bool }
 
 func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
 	cmd.Flags().BoolVar(&f.own, "own", false, "fold frames of gems and Ruby into one, in "+of)
+}
+
+// allFramesFlag is --all-frames: a flamegraph has all frames, and threads at rest.
+type allFramesFlag struct{ allFrames bool }
+
+func (f *allFramesFlag) addAllFrames(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.allFrames, "all-frames", false, "svg: all frames, and threads at rest, not own code first")
+}
+
+func (f *allFramesFlag) checkAllFrames(format string) error {
+	if f.allFrames && format != "svg" {
+		return flags.Usagef("--all-frames is of svg, not of %s", format)
+	}
+	return nil
 }
 
 // checkOwn refuses --own for a format that it says nothing of.

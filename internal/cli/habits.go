@@ -20,13 +20,14 @@ var habits = map[string]string{
 	"stack":      `"ddtop dump %s" prints all stacks`,
 }
 
-// sameHabit are other words for those of habits. Read-only.
+// sameHabit are other words for the keys of habits. Read-only.
 var sameHabit = map[string]string{
-	"flamegraph": "flame", "profile": "pprof", "prof": "pprof", "perfetto": "trace", "tracing": "trace", "snapshot": "stack", "stacks": "stack",
-	"bt": "stack", "backtrace": "stack", "jstack": "stack", "threads": "stack", "live": "attach", "connect": "attach", "open": "attach",
+	"flamegraph": "flame", "profile": "pprof", "prof": "pprof", "perfetto": "trace", "tracing": "trace",
+	"snapshot": "stack", "stacks": "stack", "bt": "stack", "backtrace": "stack", "jstack": "stack", "threads": "stack",
+	"live": "attach", "connect": "attach", "open": "attach",
 }
 
-// habit returns what does what somebody expects of a command of another profiler. It returns "" if typed does not begin
+// habit returns what does the same as a command of another profiler. It returns "" if typed does not begin
 // with such a word.
 func habit(typed string) string {
 	word, process, _ := strings.Cut(typed, " ")

@@ -20,14 +20,16 @@ func lateNames(t *testing.T) string {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, Main: true, Ractor: 1, TID: 101})
 	var file bytes.Buffer
-	w, err := recording.NewWriter(&file, sampler.Process{PID: 42, StackRate: 100, LockRate: 100, RubyVersion: "3.4.1", Era: sampler.EraSched}, d)
+	p := sampler.Process{PID: 42, StackRate: 100, LockRate: 100, RubyVersion: "3.4.1", Era: sampler.EraSched}
+	w, err := recording.NewWriter(&file, p, d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const tick, per = int64(10e6), 100
 	for n := range int64(3 * per) {
 		begin := int64(1e12) + n/per*per*tick
-		q := sampler.Work{Number: sampler.WorkNumber(1 + n/per), Kind: sampler.WorkRequest, Endpoint: "GET /mixed", SinceNS: begin, BeforeNS: begin - tick}
+		q := sampler.Work{Number: sampler.WorkNumber(1 + n/per), Kind: sampler.WorkRequest, Endpoint: "GET /mixed"}
+		q.SinceNS, q.BeforeNS = begin, begin-tick
 		if n%per >= 70 {
 			q.Endpoint = "GET mixed#show"
 		}
@@ -35,7 +37,8 @@ func lateNames(t *testing.T) string {
 		if n%per >= 50 {
 			label = "Mixed#show"
 		}
-		s := &sampler.Sample{TimeNS: int64(1e12) + n*tick, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: 1, OwnerEnd: 1}}}
+		s := &sampler.Sample{TimeNS: int64(1e12) + n*tick, Depth: sampler.StackTick}
+		s.Ractors = []sampler.Ractor{{ID: 1, OwnerStart: 1, OwnerEnd: 1}}
 		th := sampler.Thread{ID: 1, Ractor: 1, TID: 101, Quality: sampler.StackFresh, Bits: sampler.BitLinked, Blocked: sampler.Blocked{FD: -1},
 			Stack: d.InternStack(0, d.InternFrame(sampler.Frame{Label: label, Path: "app.rb"}))}
 		th.Kernel = sampler.Kernel{FD: -1, CPUAtNS: s.TimeNS, CPUNS: n * tick}

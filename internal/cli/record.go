@@ -24,6 +24,7 @@ import (
 type recordFlags struct {
 	measurement
 	ownFlag
+	allFramesFlag
 	pprofFlags
 	endpoint       flags.Endpoint
 	when           whenFlags
@@ -60,6 +61,7 @@ come. If FILE exists, the new file is FILE.partial until it is complete.
 	cmd.Flags().StringVar(&f.metric, "metric", flamegraph.Wall.String(),
 		"what collapsed, speedscope and svg count, a `METRIC`; pprof holds all")
 	f.addOwn(cmd, "collapsed stacks")
+	f.addAllFrames(cmd)
 	f.addPprof(cmd)
 	f.endpoint.AddTo(cmd)
 	f.when.addWhen(cmd)
@@ -85,7 +87,8 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) e
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(f.checkAllFrames(f.format),
+		f.checkOwn(f.format, collapsedFormat), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	if err := out.Check(cmd.CommandPath(), format.binary, std); err != nil {
@@ -94,7 +97,7 @@ func (f *recordFlags) run(cmd *cobra.Command, words []string, std run.Streams) e
 	if err := f.measurement.check(cmd, words, std); err != nil {
 		return err
 	}
-	j := &job{length: f.length.Value, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint, out: out, std: std}
+	j := &job{length: f.length.Value, metric: metric, own: f.own, allFrames: f.allFrames, stamped: f.timeline, endpoint: &f.endpoint, out: out, std: std}
 	if f.several() {
 		if err := format.checkGroup(format.name, j); err != nil {
 			return err

@@ -23,6 +23,7 @@ type reportFlags struct {
 	asJSON                 bool
 	judgement
 	ownFlag
+	allFramesFlag
 	pprofFlags
 }
 
@@ -62,6 +63,7 @@ func newReport(std run.Streams) *cobra.Command {
 	f.addRules(cmd)
 	f.addWait(cmd)
 	f.addOwn(cmd, "collapsed stacks and the dump's text")
+	f.addAllFrames(cmd)
 	f.addPprof(cmd)
 	f.endpoint.AddTo(cmd)
 	std.Redact.AddTo(cmd)
@@ -84,7 +86,8 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std run.Streams) erro
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
+	if err := errors.Join(f.checkAllFrames(f.format),
+		f.checkOwn(f.format, collapsedFormat, reportDump), checkEndpoint(&f.endpoint, format, metric), f.pprofFlags.check(format)); err != nil {
 		return err
 	}
 	r, err := openRecording(path, std)
@@ -95,7 +98,7 @@ func (f *reportFlags) run(cmd *cobra.Command, path string, std run.Streams) erro
 	if err := out.Check(cmd.CommandPath(), format.binary, std); err != nil {
 		return err
 	}
-	return format.write(cmd.Context(), r, &job{length: run.Unlimited, metric: metric, own: f.own, stamped: f.timeline, endpoint: &f.endpoint,
+	return format.write(cmd.Context(), r, &job{length: run.Unlimited, metric: metric, own: f.own, allFrames: f.allFrames, stamped: f.timeline, endpoint: &f.endpoint,
 		rules: f.rules, notes: r.Notes(), noted: func(string) {}, out: out, std: std})
 }
 

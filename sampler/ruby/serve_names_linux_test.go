@@ -12,7 +12,8 @@ import (
 const envNames = `
 module ActionController; class RoutingError < StandardError; end; end
 def base(path, verb = "GET")
-  {"REQUEST_METHOD" => verb, "PATH_INFO" => path.dup, "SCRIPT_NAME" => "", "REQUEST_URI" => path.dup, "HTTP_HOST" => "h"}
+  {"REQUEST_METHOD" => verb, "PATH_INFO" => path.dup, "SCRIPT_NAME" => "",
+   "REQUEST_URI" => path.dup, "HTTP_HOST" => "h"}
 end
 def route(env, controller, action)
   env["action_dispatch.request.path_parameters"] = {controller: controller, action: action}
@@ -29,10 +30,12 @@ end
 KINDS = {
   "routed" => -> { serve(base("/report")) { |e| sleep 0.005; route(e, "reports", "show"); sleep 0.005 } },
   "unrouted" => -> { serve(base("/report")) { |e| sleep 0.005 } },
-  "failed" => -> { serve(base("/orders/7")) { |e| route(e, "orders", "show"); sleep 0.005; fails(e, 404); route(e, "errors", "missing"); sleep 0.005 } },
+  "failed" => -> { serve(base("/orders/7")) { |e|
+    route(e, "orders", "show"); sleep 0.005; fails(e, 404); route(e, "errors", "missing"); sleep 0.005 } },
   "nosuch" => -> { serve(base("/nosuch")) { |e| sleep 0.005; fails(e, 404); sleep 0.005 } },
   "posted" => -> { serve(base("/gone", "POST")) { |e| sleep 0.005; fails(e, 404, verb: "GET"); sleep 0.005 } },
-  "raised" => -> { serve(base("/lost")) { |e| begin; raise ActionController::RoutingError, "no"; rescue; sleep 0.005; end; sleep 0.005 } },
+  "raised" => -> { serve(base("/lost")) { |e|
+    begin; raise ActionController::RoutingError, "no"; rescue; sleep 0.005; end; sleep 0.005 } },
 }
 KINDS.each { |name, how| Thread.new { Thread.current.name = name; loop(&how) } }
 puts "ready"; $stdout.flush; $stdin.gets`
@@ -41,8 +44,8 @@ puts "ready"; $stdout.flush; $stdin.gets`
 // path the answer is made with, and a route stays when its exception is answered by another one.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
-	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show", "failed": "GET orders#show",
-		"nosuch": "404 GET /nosuch", "posted": "404 POST /gone", "raised": "404 GET /lost"}
+	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show",
+		"failed": "GET orders#show", "nosuch": "404 GET /nosuch", "posted": "404 POST /gone", "raised": "404 GET /lost"}
 	guesses := map[string]string{"routed": "GET /report", "unrouted": "GET /report", "failed": "GET /orders/:id",
 		"nosuch": "GET /nosuch", "posted": "POST /gone", "raised": "GET /lost"}
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -81,7 +84,7 @@ func TestNameOfARequest(t *testing.T) {
 						told[name] = map[sampler.WorkNumber]bool{}
 					}
 					told[name][w.Number] = true
-				case name == "failed" && w.Endpoint == "GET errors#missing" && !told[name][w.Number]: // only its answer was seen
+				case w.Endpoint == "GET errors#missing" && name == "failed" && !told[name][w.Number]: // only the answer was seen
 				case w.Endpoint != guesses[name] || told[name][w.Number]:
 					t.Fatalf("%s: %+v", name, w)
 				}

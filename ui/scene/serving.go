@@ -70,7 +70,8 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 		}
 	}
 	if endpoints {
-		s.Endpoints = slices.DeleteFunc(r.Requests.Endpoints(sc.AtNS-sc.WindowNS, sc.AtNS), func(e account.Endpoint) bool { return !e.Seen() })
+		all := r.Requests.Endpoints(sc.AtNS-sc.WindowNS, sc.AtNS)
+		s.Endpoints = slices.DeleteFunc(all, func(e account.Endpoint) bool { return !e.Seen() })
 		total := sc.Weights.Total()
 		s.WaitNS = max(total.WaitNS, total.BlameNS)
 		s.Lengths.Reset()

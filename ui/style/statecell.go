@@ -124,11 +124,11 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 	return white
 }
 
-// StateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the ground
-// its colour, the stronger the larger the share. A column in which the thread also waited (leastWait) says so: the
-// block of running is cut at the top, the other letters are underlined and take the colour of waiting. A column in which
-// the thread also ran (leastRan) has a block of running at the bottom, as high as its share, in place of the letter: if
-// the thread waited longer than it ran besides, the letter stays.
+// StateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the
+// ground its colour, the stronger the larger the share. A column in which the thread also waited (leastWait) says
+// so: the block of running is cut at the top, the other letters are underlined and take the colour of waiting. A
+// column in which the thread also ran (leastRan) has a block of running at the bottom, as high as its share, in
+// place of the letter: if the thread waited longer than it ran besides, the letter stays.
 //
 // beside are the shades of the cells to its left; nil: it stands alone.
 func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
@@ -158,7 +158,8 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 		return glyph, st
 	}
 	ran := Share(c.NS[gvl.Running], c.Listed())
-	if n := beside.eighths(ran); n > 0 && ran >= leastRan && !ascii && !t.Flat && !t.Letters && (!waitedToo || ran > waited) {
+	letters := ascii || t.Flat || t.Letters || waitedToo && waited >= ran
+	if n := beside.eighths(ran); n > 0 && ran >= leastRan && !letters {
 		return sparkLevels[min(n, len(sparkLevels))-1], canvas.Style{FG: t.States[gvl.Running], BG: bg}
 	}
 	st := canvas.Style{FG: t.letter(full), BG: bg}

@@ -78,7 +78,7 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 }
 
 // TestCellsShowHowLongAThreadRan: a cell of another state has a block of running as high as its share, in the colour of
-// running on that of the state. Without colours, or if the thread waited longer than it ran, the letter stays.
+// running on the ground of the state. Without colours, or if the thread waited longer than it ran, the letter stays.
 func TestCellsShowHowLongAThreadRan(t *testing.T) {
 	theme := darkTheme()
 	cell := func(s gvl.State, running, waiting int64) *timeline.Cell {

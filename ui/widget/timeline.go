@@ -291,9 +291,9 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 // identGlyphs are what stands for a thread in the GVL lane, beside its colour.
 const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// idents gives the threads that hold the GVL a glyph each, which they keep for as long as they are in the picture. A
-// digit is the number at the end of the thread's name. Other threads get letters. Those beyond the glyphs have none and
-// are drawn as "+".
+// idents gives the threads that hold the GVL a glyph each, which they keep for as long as they are in the picture.
+// A digit is the number at the end of the thread's name. Other threads get letters. Those beyond the glyphs have
+// none and are drawn as "+".
 type idents struct {
 	Numbers map[sampler.ThreadID]int // 1 and up; absent: none
 	used    [len(identGlyphs) + 1]sampler.ThreadID

@@ -8,6 +8,7 @@ import (
 	"github.com/ddtop/ddtop/export/trace"
 	"github.com/ddtop/ddtop/flamegraph"
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -25,6 +26,8 @@ type weighing struct {
 type Needs struct {
 	// trace: what happened in order. spans: for which span of a tracer. stamps: when each part of a weight was.
 	Trace, Spans, Stamps bool
+	// Rest: the states tell work from rest, by findings.Resting.
+	Rest bool
 }
 
 // newWeighing returns a weighing with what a format needs.
@@ -44,7 +47,11 @@ func newWeighing(src sampler.Source, of Needs) (*weighing, error) {
 		w.stamps = profile.NewTimeline()
 		sinks = append(sinks, w.stamps)
 	}
-	w.collector = flamegraph.NewCollector(w.stream, nil, sinks...)
+	var stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State
+	if of.Rest {
+		stateOf = findings.NewResting(src.Dictionary()).State
+	}
+	w.collector = flamegraph.NewCollector(w.stream, stateOf, sinks...)
 	switch {
 	case of.Spans:
 		w.collector.BySpan(src.Dictionary(), rolling.Crowded)

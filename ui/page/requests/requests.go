@@ -162,6 +162,13 @@ func mostTime(x, y *endpointRow) int {
 func (p *Page) About(sc *scene.Scene) string {
 	s := &sc.Served
 	parts := []string{s.RunningText()}
+	if p.Endpoints.By != "time" || p.Endpoints.Reverse {
+		by := "by " + p.Endpoints.By
+		if p.Endpoints.Reverse {
+			by += " reversed"
+		}
+		parts[0] += ", " + by
+	}
 	if fibers := s.FibersText(); fibers != "" {
 		parts = append(parts, fibers)
 	}
@@ -178,13 +185,6 @@ func (p *Page) About(sc *scene.Scene) string {
 		parts = append([]string{fmt.Sprintf("%d of %d listed", len(p.both.Rows), p.all[0]+p.all[1])}, parts...)
 	}
 	parts = append(parts, sc.When())
-	if p.Endpoints.By != "time" || p.Endpoints.Reverse {
-		by := "by " + p.Endpoints.By
-		if p.Endpoints.Reverse {
-			by += " reversed"
-		}
-		parts = append(parts, by)
-	}
 	return strings.Join(parts, style.Between)
 }
 

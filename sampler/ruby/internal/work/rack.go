@@ -45,8 +45,8 @@ var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QU
 var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
 // envWanted are the keys whose values are read. Read-only.
-var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters, envSinatra, envPattern, envGrape, envStart, envQueue, envURI,
-	envOriginalPath, envOriginalMethod}
+var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters, envSinatra, envPattern, envGrape, envStart, envQueue,
+	envURI, envOriginalPath, envOriginalMethod}
 
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
@@ -117,8 +117,9 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	return true
 }
 
-// exceptionStatus returns the status that Rails' exceptions application is called for, or "". That application gets the
-// status as the path (ActionDispatch::ShowExceptions, since Rails 4). texts has the request's own path and method then.
+// exceptionStatus returns the status that Rails' exceptions application is called for, or "". That application gets
+// the status as the path (ActionDispatch::ShowExceptions, since Rails 4). texts has the request's own path and
+// method then.
 func exceptionStatus(texts *[envKeys]string) string {
 	if texts[envOriginalPath] == "" {
 		return ""

@@ -11,8 +11,9 @@ const (
 	enoughOfPattern = 16
 )
 
-// routes learns which route a framework finds for a path. A request then has its route's name from its first reading on,
-// and so does a request that ends before its framework has found the route. The keys are method and pattern of the path.
+// routes learns which route a framework finds for a path. A request then has its route's name from its first
+// reading on, and so does a request that ends before its framework has found the route. The keys are method and
+// pattern of the path.
 type routes map[string]*pathRoute
 
 // pathRoute is the only route that requests of a path had, and how many requests had it. It is empty if there are several.
@@ -59,7 +60,7 @@ func (r routes) name(guess string) string {
 	return route.name
 }
 
-// unserved reports whether a name is that of requests without a route: "404 GET /nosuch".
+// unserved reports whether a name says that no route matched: "404 GET /nosuch".
 func unserved(name string) bool {
 	status, _, _ := strings.Cut(name, " ")
 	return isStatus(status)
@@ -68,7 +69,7 @@ func unserved(name string) bool {
 func isStatus(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789") == "" }
 
 // noRoute are the exceptions that frameworks raise if no route matches. Read-only.
-var noRoute = map[string]bool{"ActionController::RoutingError": true, "Sinatra::NotFound": true, "Hanami::Router::NotFoundError": true}
+var noRoute = wordSet("ActionController::RoutingError Sinatra::NotFound Hanami::Router::NotFoundError")
 
 // teach learns the route of a task, once.
 func (f *Finder) teach(t *task, route string) {

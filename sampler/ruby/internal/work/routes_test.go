@@ -26,7 +26,8 @@ func TestRoutesOfPaths(t *testing.T) {
 	learn(1, "GET /late", "GET late#show")
 	learn(1, "GET", "GET half#known")
 	for guess, want := range map[string]string{
-		"GET /report": "GET reports#show", "POST /report": "POST /report", "GET /orders/:id": "GET /orders/:id", "GET /pages/:id": "GET pages#show", "GET /:id/:id": "GET /:id/:id",
+		"GET /report": "GET reports#show", "POST /report": "POST /report", "GET /orders/:id": "GET /orders/:id",
+		"GET /pages/:id": "GET pages#show", "GET /:id/:id": "GET /:id/:id",
 		"GET /a/:id": "GET /a/:id", "GET /nosuch": "404 GET /nosuch", "GET /late": "GET late#show", "GET": "GET",
 	} {
 		if got := r.name(guess); got != want {

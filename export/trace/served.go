@@ -1,0 +1,56 @@
+package trace
+
+import (
+	"strconv"
+
+	report "github.com/ddtop/ddtop/export"
+	"github.com/ddtop/ddtop/flamegraph"
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// servedSpan is the time in which a thread worked for one request or job without a break.
+type servedSpan struct {
+	fromNS, toNS int64
+	work         sampler.WorkID
+	number       sampler.WorkNumber
+}
+
+// serve notes the request or job of an interval.
+func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
+	id := i.Serving.Work
+	if id == 0 {
+		return
+	}
+	n := len(th.served)
+	if n > 0 && th.served[n-1].work == id && th.served[n-1].toNS == i.FromNS {
+		th.served[n-1].toNS = i.ToNS
+		return
+	}
+	number := t.dict.Work(id).Number
+	if n > 0 && number != 0 && th.served[n-1].number == number && th.served[n-1].toNS == i.FromNS {
+		th.served[n-1].toNS, th.served[n-1].work = i.ToNS, id
+	} else if t.room(i.FromNS) {
+		th.served = append(th.served, servedSpan{i.FromNS, i.ToNS, id, number})
+	}
+}
+
+// servedName is what a request or job is called, as it is known at the end.
+func servedName(dict *sampler.Dictionary, s *servedSpan) string {
+	w := dict.Work(s.work)
+	if w.Endpoint == "" {
+		return report.UnknownOf(w.Kind.String())
+	}
+	return flamegraph.Printable(w.Endpoint)
+}
+
+// served writes the track of the requests and jobs of a thread.
+func (c *chromeProcess) served(th *traceThread) {
+	for i := range th.served {
+		s := &th.served[i]
+		args := chromeArgs{What: "number " + strconv.FormatUint(uint64(s.number), 10)}
+		c.slice(servedTID(th.id), servedName(c.dict, s), "request", "", s.fromNS, s.toNS, 0, args)
+	}
+}
+
+func servedTID(id sampler.ThreadID) int { return chromeServedTID + int(id)%chromeTIDs }
