@@ -104,7 +104,8 @@ func FuzzParseStat(f *testing.F) {
 
 func TestParseStat(t *testing.T) {
 	got, err := parseStat([]byte("25911 (a (b) c) d) R 25833 1 1 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 33 0 987654321 1 2\n"))
-	want := processStat{Comm: "a (b) c) d", State: 'R', PPID: 25833, Flags: 4194304, Threads: 33, CPUTicks: 5 + 6, StartTicks: 987654321}
+	want := processStat{Comm: "a (b) c) d", State: 'R', PPID: 25833, Flags: 4194304, Threads: 33, CPUTicks: 5 + 6,
+		StartTicks: 987654321, RSSPages: 2}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}

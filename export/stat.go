@@ -265,6 +265,8 @@ func statName(t *report.StatThread) string {
 	switch {
 	case t.FullName != "":
 		name = flamegraph.Printable(t.FullName)
+	case t.Name != nil && *t.Name != "":
+		name = flamegraph.Printable(*t.Name)
 	case t.Main:
 		name = "main"
 	}

@@ -90,8 +90,19 @@ func (r *Redactor) Process(p sampler.Process) sampler.Process {
 		r.mu.Unlock()
 	}
 	p = Bare(p)
-	p.Title = r.Program(p.Title)
+	p.Title, p.Part = r.Program(p.Title), partOnly(p.Part)
 	return p
+}
+
+// knownPart is a part of a process in its service that names no one: a number, or a word of a well-known server.
+var knownPart = regexp.MustCompile(`^(w\d{1,4}|master|mold|monitor)$`)
+
+// partOnly returns a known part, and nothing for any other: a recording can hold any text.
+func partOnly(part string) string {
+	if knownPart.MatchString(part) {
+		return part
+	}
+	return ""
 }
 
 // programs are titles that say nothing of their owner.
@@ -341,7 +352,7 @@ func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	if x.Title != "" {
 		x.Why = replaceWord(x.Why, x.Title, title)
 	}
-	x.Title, x.Why = title, r.Text(x.Why)
+	x.Title, x.Part, x.Why = title, partOnly(x.Part), r.Text(x.Why)
 	return x
 }
 
