@@ -42,12 +42,13 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 		MonotonicNS: s.TimeNS, ReadNS: s.ReadNS, PauseNS: s.PauseNS, Stopped: s.Proc.Stopped, Frozen: s.Proc.Frozen,
 		Ractors:   make([]report.DumpRactor, 0, len(s.Ractors)),
 		Deadlocks: []report.DumpDeadlock{}, Locks: []report.DumpLock{},
-		NativeThreads: []report.StatNative{}, Findings: []report.StatFinding{}, Alloc: report.StatAlloc{Classes: []report.StatAllocClass{}},
+		NativeThreads: []report.StatNative{}, Findings: []report.StatFinding{},
+		Alloc:   report.StatAlloc{Classes: []report.StatAllocClass{}},
 		Threads: make([]report.DumpThread, 0, len(s.Threads)),
 		GC:      dumpGC(s),
 		Reads: report.DumpReads{
-			Torn: s.Reads.Torn, Partial: s.Reads.Partial, Failed: s.Reads.Failed, Retried: s.Reads.Retried, Pauses: s.Reads.Pauses,
-			PausesCut: s.Reads.PausesCut,
+			Torn: s.Reads.Torn, Partial: s.Reads.Partial, Failed: s.Reads.Failed, Retried: s.Reads.Retried,
+			Pauses: s.Reads.Pauses, PausesCut: s.Reads.PausesCut,
 		},
 	}}
 	verdict := Verdicts(s, states)
@@ -136,7 +137,8 @@ func dumpThread(t *sampler.Thread, v gvl.ThreadState, dict *sampler.Dictionary) 
 	out := report.DumpThread{
 		ID: t.ID, Ractor: t.Ractor, Main: t.Bits&sampler.BitMain != 0,
 		Status: t.Status.String(), State: v.State.String(), Detail: v.Detail.JSON(v.State, dict), StateNS: v.Lasted().NS, StateBound: v.Lasted().Bound,
-		Frames: dumpFrames(dict, t.Stack), Fibers: make([]report.DumpFiber, 0, len(t.Resumers)), Suspended: []report.DumpSuspendedFibers{},
+		Frames: dumpFrames(dict, t.Stack), Fibers: make([]report.DumpFiber, 0, len(t.Resumers)),
+		Suspended: []report.DumpSuspendedFibers{},
 		Truncated: t.Quality&sampler.StackTruncated != 0, Omitted: t.Omitted,
 		Partial: t.Quality&sampler.StackPartial != 0, Failed: t.Quality&sampler.StackFailed != 0,
 		Stale: t.Quality&sampler.StackFresh == 0 && t.Stack != 0,
@@ -178,7 +180,7 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 	return out
 }
 
-// FoldLibraries makes the text fold frames that are not the program's own, if on (flamegraph.FoldStack). JSON has all of them.
+// FoldLibraries makes the text fold frames that are not the program's own, if on (flamegraph.FoldStack). JSON has all.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
 // OnlyEndpoints leaves out the threads whose route or class of jobs match rejects, unless one of their suspended fibers

@@ -34,7 +34,7 @@ func dumpGC(s *sampler.Sample) report.DumpGC {
 	return d
 }
 
-// gc writes a line on the collector: "GC: 41 minor, 2 major; last: major (too many old objects), by the malloc limit; …".
+// gc writes a line on the collector: "GC: 41 minor, 2 major; last: major (too many old objects), by …; …".
 func (t *dumpText) gc() {
 	g := &t.d.GC
 	if !g.Valid {

@@ -18,7 +18,8 @@ import (
 
 //go:generate go test . -run TestStatesScript -update
 
-// pageFiles are the style and the scripts of pages. They hold no data: names reach a page's document through textContent alone.
+// pageFiles are the style and the scripts of pages. They hold no data. Names reach a page's document through
+// textContent alone.
 //
 //go:embed *.css *.js
 var pageFiles embed.FS

@@ -124,13 +124,13 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 	return white
 }
 
-// StateCell returns what a column of the timeline looks like: the glyph is the state with the largest share, the
-// ground its colour, the stronger the larger the share. A column in which the thread also waited (leastWait) says
-// so: the block of running is cut at the top, the other letters are underlined and take the colour of waiting. A
-// column in which the thread also ran (leastRan) has a block of running at the bottom, as high as its share, in
-// place of the letter: if the thread waited longer than it ran besides, the letter stays.
+// StateCell returns what a column of the timeline looks like. The glyph is the state with the largest share. The
+// ground is its colour, stronger with a larger share.
 //
-// beside are the shades of the cells to its left; nil: it stands alone.
+// If the thread also waited (leastWait), the block of running is cut at the top. Other letters are underlined and take
+// the colour of waiting. If the thread also ran (leastRan), a block of running stands at the bottom in place of the
+// letter. It is as high as the share. The letter stays if the thread waited longer than it ran.
+// beside are the shades of the cells to its left. It is nil if the cell stands alone.
 func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if beside == nil {
 		beside = NewShades()

@@ -1,5 +1,5 @@
 // Package demosource is a made-up target for tests of the screen: an "order service" of some threads under a small
 // simulation of Ruby's scheduler (one GVL, a queue first in first out, a time slice of 100 ms). It emits the evidence
-// that a real reader would, the same for the same options every time, so that pictures of the screen can be compared.
+// that a real reader would. With the same options it is always the same. So pictures of the screen can be compared.
 // No command of ddtop offers it: what a person sees always comes from a process or a recording.
 package demosource
