@@ -35,9 +35,9 @@ type Progress struct {
 }
 
 // Load does the work that comes before Run: attaching to a process, opening a file. If it takes longer than a moment,
-// the terminal shows title and how far it is. The person can cancel it with esc, q or ctrl-c. Then its ctx ends and Load
-// returns ErrCancelled without waiting for it, because not all work can be interrupted. What it returns after that is
-// closed. work may tell its progress as often as it likes, and after Load has returned.
+// the terminal shows title and how far it is. The person can cancel it with esc, q or ctrl-c. Then its ctx ends, and
+// Load returns ErrCancelled without waiting for it, because not all work can be interrupted. What it returns after that
+// is closed. work may tell its progress as often as it likes, and after Load has returned.
 func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error
