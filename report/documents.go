@@ -35,7 +35,7 @@ type Sum struct {
 // Several is the document of `stat --json` and `dump --json` with several processes.
 type Several struct {
 	// All is what the processes add up to, of `stat --json`.
-	All *Sum `json:"all,omitempty"`
+	All       *Sum    `json:"all,omitempty"`
 	Processes any     `json:"processes"`
 	Children  []Child `json:"children"`
 	// Forgotten is how many that have ended are missing in Children.
