@@ -166,12 +166,18 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
+// namesBeforeCaption is the width from which on the views' names stay, and the caption's end goes if both have no room.
+const namesBeforeCaption = 120
+
 // drawTabs draws the rule with the views' names and what the one shown shows. If both have no room, only the first part
 // of what is shown stays. If that part has no room either, the other views are their keys alone.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())
-	about, _, _ := strings.Cut(p.About(&m.Scene), style.Between)
+	about := p.About(&m.Scene)
+	if a.W >= namesBeforeCaption {
+		about, _, _ = strings.Cut(about, style.Between)
+	}
 	x, names := 2, 3
 	for _, tb := range tabs(m.Offers) {
 		names += canvas.Width(tb.Key+string(tb.ID)) + 2
