@@ -156,7 +156,7 @@ func (n *coreNotes) addFiles(b []byte) error {
 		if m.End <= m.Start {
 			continue
 		}
-		// Files have no number in a core: their paths distinguish them.
+		// A core does not hold the inode numbers of files. Each path gets a number instead.
 		if inodes[string(name)] == 0 {
 			inodes[string(name)] = uint64(len(inodes) + 1)
 		}

@@ -93,7 +93,8 @@ func EndpointName(e *report.StatEndpoint) string {
 	return flamegraph.Printable(*e.Endpoint)
 }
 
-// EndpointSpan is a quantile of the lengths of requests that were seen whole.
+// EndpointSpan returns the text of ns, a quantile of the lengths of an endpoint's requests. These lengths come only
+// from requests whose start and end were seen. It returns "–" if there was no such request.
 func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"

@@ -109,8 +109,8 @@ func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.most.Add(mostNS)
 }
 
-// Least returns the lower bounds of the lengths that shares of the waits did not exceed. A bound is zero if nothing is
-// known.
+// Least returns a quantile of the lengths for each share, computed from the lower bound of each wait. The share 0.99
+// gives the length that 99 % of the waits did not exceed. The result is a lower bound. It is zero if nothing is known.
 func (l *Lengths) Least(shares ...float64) []Bounded {
 	out := make([]Bounded, len(shares))
 	for i, q := range shares {

@@ -13,8 +13,9 @@ type StatLine struct {
 	Samples    uint64 `json:"samples"`
 	// Threads is how many threads there were at the last sample.
 	Threads int `json:"threads"`
-	// NS is the time of all threads by state. HeldShare is the share of the time in which GVLs were held, of all
-	// ractors together. WaitingMean is the mean number of threads that waited for a GVL.
+	// NS is the time of all threads by state. HeldShare is the time in which GVLs were held, divided by DurationNS. It
+	// adds up the GVLs of all ractors, so it can be above 1. WaitingMean is the mean number of threads that waited for
+	// a GVL.
 	NS          StatStates `json:"ns"`
 	HeldShare   OrNull     `json:"held_share"`
 	WaitingMean OrNull     `json:"waiting_mean"`
@@ -29,7 +30,8 @@ type StatLine struct {
 	RSSBytes int64 `json:"rss_bytes"`
 	// ExactNS is for how much of the time every change of the GVL is known.
 	ExactNS int64 `json:"exact_ns"`
-	// Lacks has the reasons why figures are null, as StatQuality.Lacks. A line has no figures of stacks and requests.
+	// Lacks holds the reason why figures of a kind are null. It covers states and waits, because a line has no figures
+	// about stacks or requests.
 	Lacks LineLacks `json:"lacks"`
 }
 
@@ -39,7 +41,7 @@ type LineLacks struct {
 	Waits  *string `json:"waits"`
 }
 
-// LineWaits are the waits for the GVL that ended in the time of a line.
+// LineWaits describes the waits for the GVL that ended during the interval of a StatLine.
 type LineWaits struct {
 	Count  int64      `json:"count"`
 	P50NS  int64      `json:"p50_ns"`

@@ -48,8 +48,8 @@ type StatEvidence struct {
 	ApartNS int64 `json:"apart_ns"`
 }
 
-// StatBlame is the waiting of all threads, in thread·ns, and what held the GVL meanwhile: TotalNS = NobodyNS + OtherNS
-// + RunningNS + StalledNS + GCNS.
+// StatBlame is the time that all threads waited for the GVL, and what held the GVL during these waits. Times are in
+// thread·ns: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
 	// In NobodyNS no thread held the GVL (hand-over). OtherNS was charged to holders beyond the limit on those kept

@@ -36,8 +36,8 @@ type Work struct {
 	// between the two. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the thread was
 	// first read.
 	SinceNS, BeforeNS int64
-	// QueuedNS is how long it had waited before it came to the thread, in ns, by a time that a load balancer or its
-	// queue has written into it (X-Request-Start, a job's enqueued_at). It is zero if not known.
+	// QueuedNS is how long the request or job waited before the thread took it, in ns. It follows from a time that a
+	// load balancer (X-Request-Start) or the job's queue (enqueued_at) wrote into it. It is zero if not known.
 	QueuedNS int64
 	// Values are its path with ids and query, or its arguments: read only where values are asked for, else "".
 	Values string

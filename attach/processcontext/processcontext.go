@@ -1,6 +1,6 @@
-// Package processcontext reads what a process publishes of itself for readers outside: its service, environment,
-// version and the like, in OpenTelemetry's process context or in the file of Datadog's tracers
-// (docs/internals/context.md). What it says is a stranger's word.
+// Package processcontext reads what a process publishes about itself for other processes: its service, environment,
+// version and the like. The process publishes them in OpenTelemetry's process context, or in the file of Datadog's
+// tracers (docs/internals/context.md). The process can publish anything, so its data is not trusted.
 package processcontext
 
 import (

@@ -31,7 +31,7 @@ const (
 	labelEnd = "end_timestamp_ns"
 )
 
-// Labels for which Datadog has words of its own.
+// Labels whose values are Datadog's words, not ddtop's.
 const (
 	LabelState    = "state"
 	LabelEvent    = "event"

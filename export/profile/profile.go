@@ -103,13 +103,13 @@ func (m Measured) Enough(metric flamegraph.Metric) error {
 
 // Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples. It
 // also has the estimate alloc-objects (flamegraph.AllocEstimate) if enough allocations were seen. Some types are there
-// under Datadog's names as well: cpu-samples, timeline (the time of collections), alloc-samples. With a Timeline each
-// sample is an interval with its end. The sums are the same with and without a Timeline.
+// under Datadog's names as well: cpu-samples, timeline (the time of collections), alloc-samples. If m has a Timeline,
+// each sample is one interval of a thread, with the time of its end. If not, samples are sums. The totals are the same.
 //
-// Functions are distinguished by label, file and first line, locations by function and line, so that the line view
-// works. The mapping of a location is where its code comes from: the program's own under its title, "gem rack 2.2.7",
-// "ruby stdlib". Names are flamegraph.Printable, because `go tool pprof` writes them to terminals as they are. Profile
-// fails if the profile is not valid, which would be a bug here.
+// Two functions differ if their label, file or first line differ. Two locations differ if their function or line
+// differ. This makes pprof's view by line work. The mapping of a location names the origin of its code: the title of
+// the program, "gem rack 2.2.7" or "ruby stdlib". Names are flamegraph.Printable, because `go tool pprof` writes them
+// to terminals unchanged. Profile fails only if it built an invalid profile, which is a bug.
 func Profile(m Measured) (*profile.Profile, error) {
 	m = m.Marked()
 	b := profileBuilder{

@@ -17,7 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Thread ids of a Chrome trace for what has no native thread's. They are past any that Linux gives (2^22).
+// The first thread ids of rows in a Chrome trace that stand for no native thread. Linux gives no id this large: its
+// limit is 2^22. Each kind of row has chromeTIDs ids.
 const (
 	chromeLockTID   = 1_000_000_000 // the GVL of a ractor, by its number
 	chromeThreadTID = 1_500_000_000 // a thread without a native one, by ddtop's id

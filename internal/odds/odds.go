@@ -1,10 +1,11 @@
-// Package odds computes the bounds of tests that look at something by chance: how often a racing process is met in a state,
-// what share of its time a method takes. A bound follows from the number of samples, so that a test that looks at what is
-// right fails once in 10⁹ runs, and one that looks for longer is stricter by itself.
+// Package odds computes bounds for tests whose results depend on chance. Such a test counts, for example, how many
+// samples find a process in a state, or estimates the share of time that a method takes. A bound follows from the
+// number of samples. A test of correct code fails once in 10⁹ runs. A test with more samples has a tighter bound.
 //
-// All of it holds for samples that are independent of one another. Samples taken faster than what they look at changes are
-// not: twenty looks at one turn of a loop are one look. Then n is the number of turns that were seen (episodes), or the
-// looks are spread so that each meets another turn. Each test says which of the two it does, and why that holds.
+// The bounds hold only for independent samples. Samples are not independent if they are taken faster than the measured
+// thing changes: twenty samples of one iteration of a loop count as one sample. A test then does one of two things. It
+// takes as n the number of iterations that it sampled, or it spreads the samples so that each hits another iteration.
+// Each test says which of the two it does, and why its samples are independent.
 package odds
 
 import (
@@ -19,8 +20,8 @@ const FalseAlarm = 1e-9
 // them, where the deviation was measured and the values are so many that their mean is normally distributed.
 const Deviations = 6.11
 
-// AtLeast returns the smallest number of hits that n independent tries give, each of which hits with a chance of p or more:
-// fewer come about once in 10⁹ runs. It is 0 where so few tries prove nothing. p is from 0 to 1.
+// AtLeast returns a lower bound of the hits in n independent tries, if each try hits with a probability of p or more.
+// Fewer hits happen once in 10⁹ runs. The bound is 0 if n is too small to prove anything. p is from 0 to 1.
 func AtLeast(n int, p float64) int {
 	check(n, p)
 	return n - AtMost(n, 1-p)

@@ -15,7 +15,7 @@ import (
 // DateFormat is the time in the name of a dated file, in UTC.
 const DateFormat = "20060102T150405.000Z"
 
-// DatePattern matches the beginning of a dated file's name, and takes its time.
+// DatePattern matches the beginning of a dated file's name. Its group captures the time, in DateFormat.
 const DatePattern = `[\w.+-]+-\d+-(\d{8}T\d{6}\.\d{3}Z)`
 
 // maxTitle limits a program's name in a file's name, in bytes.
@@ -38,7 +38,8 @@ func DatedName(title string, pid int, at time.Time) string {
 	return fmt.Sprintf("%s-%d-%s", title, pid, at.UTC().Format(DateFormat))
 }
 
-// Names calls each for the regular files of a folder, at most so many, whose names are wanted.
+// Names calls each for every regular file of a folder whose name is wanted. It reads at most limit names. Files that
+// are not wanted count too.
 func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(name string, info fs.FileInfo)) error {
 	dir, err := folder.Open(".")
 	if err != nil {

@@ -1,11 +1,11 @@
-// Costtable reads what `go test -bench` prints of internal/rivals and writes the table of what ddtop costs, in Markdown:
+// Costtable reads the output of `go test -bench` in internal/rivals. It writes a table of ddtop's costs in Markdown:
 //
 //	go -C internal/rivals test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 . | go -C internal/rivals run ./costtable
 //
-// With the argument exact it is the tables of what exact mode costs, of BenchmarkExact and BenchmarkExactRails. With the argument quality it is
-// the table of cost and quality by source, of BenchmarkQuality.
+// With the argument "exact" it writes the tables of what exact mode costs, from BenchmarkExact and BenchmarkExactRails.
+// With the argument "quality" it writes the table of cost and quality by source, from BenchmarkQuality.
 //
-// A row whose benchmarks did not run is left out, and named on standard error.
+// It leaves out a row whose benchmarks did not run, and names the row on standard error.
 package main
 
 import (

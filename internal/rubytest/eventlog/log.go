@@ -70,7 +70,8 @@ func Parse(data []byte) (*Log, error) {
 			TID:    binary.LittleEndian.Uint32(b[16:]),
 			Event:  Event(binary.LittleEndian.Uint32(b[20:])),
 		}
-		// A slot that was taken and not filled before the end has no event; nothing after the end is in a window.
+		// Event is 0 if a slot was reserved but not filled before the log ended. Such records are removed below. No
+		// window needs them, because windows contain nothing after the end of the log.
 		l.Records[i] = r
 		if r.Event == Resumed && r.Thread != 0 {
 			l.threadOf[r.TID] = r.Thread

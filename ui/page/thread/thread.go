@@ -114,7 +114,7 @@ func (p *Page) choose(h scene.Host) tea.Cmd {
 	return p.Fetch(h)
 }
 
-// Frame is the one with the cursor, whose source is shown; nil without a stack.
+// Frame returns the frame under the cursor. The page shows its source. It returns nil if the thread has no stack.
 func (p *Page) Frame() *sampler.Frame {
 	if i := p.Frames.Index(); i >= 0 {
 		return &p.Frames.Rows[i].Frame
@@ -207,7 +207,8 @@ func (p *Page) loadStack(sc *scene.Scene) {
 	}
 }
 
-// FoldFrames folds what is not the program's own.
+// FoldFrames replaces each run of library frames by one row that names the libraries. The program's own frames and the
+// innermost frame stay (flamegraph.FoldStack).
 func FoldFrames(all []StackFrame) []StackFrame {
 	rows := make([]StackFrame, 0, len(all))
 	for _, r := range flamegraph.FoldStack(len(all), func(i int) (bool, string) { return all[i].Own(), all[i].Library() }) {
