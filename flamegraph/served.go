@@ -1,6 +1,10 @@
 package flamegraph
 
-import "github.com/ddtop/ddtop/sampler"
+import (
+	"cmp"
+
+	"github.com/ddtop/ddtop/sampler"
+)
 
 const (
 	// maxServed bounds the requests and jobs whose weights can still get another name. It is a power of two.
@@ -134,8 +138,9 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 // settle gives the weights of a request the name that is known now.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
-		if name := c.served.anew(&r.serving); name != 0 {
-			r.name = name
+		// A Dictionary that has evicted the request knows no name: a span alone must not replace the one known before.
+		if s := &r.serving; s.Work == 0 || c.served.dict.Work(s.Work).Kind != sampler.WorkNone {
+			r.name = cmp.Or(c.served.anew(s), r.name)
 		}
 		for _, g := range r.list {
 			c.give(g.atNS, g.key.as(r.name), g.w)

@@ -1,6 +1,8 @@
 package live
 
 import (
+	"errors"
+
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
@@ -35,7 +37,11 @@ func (s *subject) family(title string) (f sampler.Family, err error) {
 			if f.Part != "" || i > 0 {
 				continue
 			}
-			if name, part, err := attach.PartOf(pid); err == nil && name == title {
+			name, part, err := attach.PartOf(pid)
+			if errors.Is(err, attach.ErrNoAnswer) {
+				return f, err // each child that does not answer costs time and holds a thread
+			}
+			if err == nil && name == title {
 				if _, worker := attach.WorkerNumber(part); worker {
 					f.Part = attach.MasterPart
 				}
