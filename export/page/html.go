@@ -53,7 +53,7 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 	data, title := all[0], export.ProgramName(list[0].process)
 	if len(list) > 1 {
 		data = append(append([]byte("["), bytes.Join(all, []byte(","))...), ']')
-		title = list[0].process.Title + ", " + units.Plural(len(list), "process", "processes")
+		title = cmp.Or(list[0].process.Title, "ruby") + ", " + units.Plural(len(list), "process", "processes")
 	}
 	return Write(w, title+" · ddtop", data, scripts)
 }

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -47,7 +48,7 @@ func WriteFlamegraphOf(w io.Writer, list []Measured, metric flamegraph.Metric) e
 	}
 	name := export.ProgramName(list[0].Process)
 	if len(list) > 1 {
-		name = flamegraph.Printable(list[0].Process.Title) + ", " + units.Plural(len(list), "process", "processes")
+		name = flamegraph.Printable(cmp.Or(list[0].Process.Title, "ruby")) + ", " + units.Plural(len(list), "process", "processes")
 	}
 	title := name + " · " + what + " · " + list[0].Process.WallTime(list[0].Weights.FromNS).Format("2006-01-02 15:04:05")
 	t := flamegraph.Joined(trees)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/internal/rubytest/eventlog"
 	"github.com/ddtop/ddtop/report"
 )
@@ -60,7 +59,7 @@ func truthOf(n eventlog.Times, window int64) shares {
 
 // errorsOf compares the threads of a load and returns the mean over them and the largest absolute error, by group, in
 // points.
-func errorsOf(t *testing.T, p running, got account.Stat, want map[uint32]eventlog.Times) (mean, largest shares) {
+func errorsOf(t *testing.T, p running, got report.Stat, want map[uint32]eventlog.Times) (mean, largest shares) {
 	t.Helper()
 	byTID := make(map[int32]report.StatThread)
 	for _, th := range got.Threads {
@@ -87,7 +86,7 @@ func errorsOf(t *testing.T, p running, got account.Stat, want map[uint32]eventlo
 
 // waitsOf says how ddtop's sum of all waiting and its longest wait compare with those of Ruby's events, and by how much the share
 // of it that a thread is blamed for differs at most, in points; nobody is one of them.
-func waitsOf(got account.Stat, want eventlog.Waits) string {
+func waitsOf(got report.Stat, want eventlog.Waits) string {
 	if want.TotalNS == 0 || got.Blame.TotalNS == 0 {
 		return fmt.Sprintf("waiting %d ms, by events %d", got.Blame.TotalNS/1e6, want.TotalNS/1e6)
 	}
