@@ -322,7 +322,7 @@ var starter = sync.OnceValue(func() func(*exec.Cmd) error {
 })
 
 // StartTied starts a command that asks to be killed when the thread that started it ends (Pdeathsig, prctl(2)). That
-// thread lives as long as the test binary.
+// thread ends with the test binary.
 func StartTied(cmd *exec.Cmd) error { return starter()(cmd) }
 
 // maxStderr bounds what is kept of a program's standard error.
