@@ -18,9 +18,10 @@ const (
 // errNoEnviron is returned where a process's memory does not show its environment.
 var errNoEnviron = errors.New("its environment was not found")
 
-// Environment returns the variables of the process whose names are wanted: those that it has now, or, where its memory
-// does not show them, those with which it was started. The latter are gone in a process that has given itself a title,
-// for which Ruby takes their place (docs/internals/context.md#the-environment). ErrNoAnswer: it does not answer.
+// Environment returns the variables of the process whose names are wanted, as they are now. If its memory does not show
+// them, it returns the variables with which the process was started. A process that has given itself a title has lost
+// these: Ruby writes the title in their place (docs/internals/context.md#the-environment). The error is ErrNoAnswer if
+// the process does not answer.
 func (p *Process) Environment(wanted func(name string) bool) (map[string]string, error) {
 	found, err := Ask(p.pid, "reading its environment", func() (map[string]string, error) { return p.variablesNow(wanted) })
 	if err == nil || errors.Is(err, ErrNoAnswer) {

@@ -49,8 +49,8 @@ func NewFinder(match func(title string) bool) *Finder {
 	return &Finder{match: match, seen: make(map[int]sighting), list: processNames, read: titleText}
 }
 
-// Find returns the processes that match now, without those that are known. Whether they are Rubies is not looked at.
-// The error is about /proc as a whole.
+// Find returns the PIDs of the processes that match and are not known yet. It does not check that they are Rubies.
+// It returns an error only if /proc cannot be listed.
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	names, err := f.list()
 	if err != nil {

@@ -23,8 +23,8 @@ const maxProcesses = 1 << 22
 const (
 	// listWorkers is how many processes List asks at a time: those that don't answer must not hold up the others.
 	listWorkers = 32
-	// maxSilent bounds the processes that don't answer a List, each of which costs a thread. listPatience is the time
-	// that List takes once one of them did not answer: the others are not asked then.
+	// maxSilent bounds the processes that don't answer a List, because each costs a thread. If one does not answer,
+	// List asks no more processes once listPatience is over.
 	maxSilent    = 64
 	listPatience = 5 * time.Second
 )

@@ -45,8 +45,8 @@ type permissionFacts struct {
 	// tracer is the PID of the process that traces the target, zero if none does; tracerName is its program.
 	tracer     int
 	tracerName string
-	// opensFiles: we have CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, and may open other users' files, those that /proc
-	// gives to a process's owner alone included (auxv, syscall, fd).
+	// opensFiles: ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. It may open the files of other users, also those
+	// in /proc that only a process's owner may open (auxv, syscall, fd).
 	opensFiles bool
 	// filtered: a seccomp filter applies to ddtop.
 	filtered bool
