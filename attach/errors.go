@@ -12,6 +12,8 @@ var (
 	ErrNoProcess = errors.New("no such process")
 	// ErrGone: the process was there and has ended.
 	ErrGone = errors.New("the process has ended")
+	// ErrThreadGone: a thread has ended, and its process goes on.
+	ErrThreadGone = errors.New("the thread has ended")
 	// ErrReplaced: the process runs another program now (exec); what was learned about the old one is void.
 	ErrReplaced = errors.New("the process runs another program now")
 	// ErrZombie: the process has ended and given up its memory, and waits for its parent to ask for its exit code.

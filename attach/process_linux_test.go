@@ -256,6 +256,24 @@ func TestNamespaceTIDs(t *testing.T) {
 	}
 }
 
+// TestCallOfAnEndedThread: a thread's end is not its process's. /proc has neither for a thread that never was.
+func TestCallOfAnEndedThread(t *testing.T) {
+	c := startHelper(t, "pages", nil)
+	c.line(t)
+	p := open(t, c.pid)
+	const noThread = 1 << 30
+	if _, _, err := p.CallFrom(noThread); !errors.Is(err, ErrThreadGone) || errors.Is(err, ErrGone) {
+		t.Errorf("of a thread that is not there: %v, want ErrThreadGone", err)
+	}
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Exited()
+	if _, _, err := p.CallFrom(noThread); !errors.Is(err, ErrGone) {
+		t.Errorf("of a process that has ended: %v, want ErrGone", err)
+	}
+}
+
 func TestOpenWithoutPermission(t *testing.T) {
 	needRoot(t)
 	c := startHelper(t, "pages", nil)

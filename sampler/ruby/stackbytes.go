@@ -18,7 +18,7 @@ func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
 	}
-	b2 := make([]byte, n, n+n/2)
+	b2 := grow(nil, n)
 	r.stackBytes += cap(b2) - cap(b)
 	if r.stackBytes > r.cutAt && r.maxDepth > minDepth {
 		r.maxDepth = max(r.maxDepth/2, minDepth)

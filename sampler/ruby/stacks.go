@@ -2,6 +2,7 @@ package ruby
 
 import (
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/attach/mapped"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
@@ -146,9 +147,19 @@ func (e *reach) farthest() (innermost, sp attach.Address) {
 	return innermost, max(e.sp[0], e.sp[1])
 }
 
+// grow returns memory for n bytes, b's own if it is large enough. The kernel has provided all its pages. A page fault
+// while a stack is copied takes as long as hundreds of calls of the target. It tears the first copies at the same
+// frame, and copies that are torn alike are believed (measured: 3 of 100,000 stacks of ever new memory).
 func grow(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n, n+n/2)
+	if cap(b) >= n {
+		return b[:n]
+	}
+	b = make([]byte, n+n/2)
+	for i := 0; i < len(b); i += mapped.PageSize {
+		b[i] = 0
+	}
+	if len(b) > 0 {
+		b[len(b)-1] = 0
 	}
 	return b[:n]
 }

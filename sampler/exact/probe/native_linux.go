@@ -70,8 +70,8 @@ func checkThreads(p *attach.Process, module *attach.Module, mappings []attach.Ma
 		var running []int32
 		for _, tid := range tids[:min(len(tids), maxCallers)] {
 			at, ok, err := p.CallFrom(tid)
-			if errors.Is(err, attach.ErrGone) {
-				continue // the thread has ended
+			if errors.Is(err, attach.ErrThreadGone) {
+				continue
 			}
 			if err == nil && !ok {
 				running = append(running, tid)
