@@ -74,6 +74,17 @@ type config struct {
 	} `json:"rootfs"`
 }
 
+// archived is the image of one platform as `docker load` finds it. Without Docker's containerd image store it reads
+// manifest.json, which has a list of them, and no OCI layout (image/tarexport/load.go, Moby 20.10 to 28).
+type archived struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+// mostUsed is the architecture of the image that has the name of the release for a `docker load` that knows no others.
+const mostUsed = "amd64"
+
 // layout is an OCI layout in a tar file while it is written.
 type layout struct {
 	tar  *tar.Writer
@@ -128,6 +139,8 @@ func (l *layout) images(binaries []string) error {
 		return err
 	}
 	of := index{SchemaVersion: 2, MediaType: indexType}
+	var docker []archived
+	name := "ghcr.io/ddtop/ddtop:" + cli.Version
 	for _, word := range binaries {
 		target, path, ok := strings.Cut(word, "=")
 		arch, linux := strings.CutPrefix(target, "linux/")
@@ -138,33 +151,45 @@ func (l *layout) images(binaries []string) error {
 		if err != nil {
 			return err
 		}
-		d, err := l.image(platform{arch, "linux"}, binary)
+		d, m, err := l.image(platform{arch, "linux"}, binary)
 		if err != nil {
 			return err
 		}
 		of.Manifests = append(of.Manifests, d)
+		a := archived{Config: blobPath(m.Config), RepoTags: []string{name + "-" + arch}, Layers: []string{blobPath(m.Layers[0])}}
+		if arch == mostUsed {
+			a.RepoTags = append(a.RepoTags, name)
+		}
+		docker = append(docker, a)
 	}
 	all, err := l.object(indexType, of)
 	if err != nil {
 		return err
 	}
-	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": cli.Version, "io.containerd.image.name": "ghcr.io/ddtop/ddtop:" + cli.Version}
+	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": cli.Version, "io.containerd.image.name": name}
 	text, err := json.Marshal(index{2, indexType, []descriptor{all}})
 	if err != nil {
 		return err
 	}
-	return l.file("index.json", text)
+	if err := l.file("index.json", text); err != nil {
+		return err
+	}
+	if text, err = json.Marshal(docker); err != nil {
+		return err
+	}
+	return l.file("manifest.json", text)
 }
 
 // image adds the image of a platform.
-func (l *layout) image(on platform, binary []byte) (descriptor, error) {
+func (l *layout) image(on platform, binary []byte) (descriptor, manifest, error) {
+	var m manifest
 	packed, diffID, err := l.layer(binary)
 	if err != nil {
-		return descriptor{}, err
+		return descriptor{}, m, err
 	}
 	layer, err := l.blob(layerType, packed)
 	if err != nil {
-		return descriptor{}, err
+		return descriptor{}, m, err
 	}
 	labels := map[string]string{
 		"org.opencontainers.image.title":    "ddtop",
@@ -178,11 +203,12 @@ func (l *layout) image(on platform, binary []byte) (descriptor, error) {
 	c.RootFS.Type, c.RootFS.DiffIDs = "layers", []string{diffID}
 	configured, err := l.object(configType, c)
 	if err != nil {
-		return descriptor{}, err
+		return descriptor{}, m, err
 	}
-	d, err := l.object(manifestType, manifest{2, manifestType, configured, []descriptor{layer}, labels})
+	m = manifest{2, manifestType, configured, []descriptor{layer}, labels}
+	d, err := l.object(manifestType, m)
 	d.Platform = &on
-	return d, err
+	return d, m, err
 }
 
 // layer returns the compressed files of an image, and the digest of what they are without compression.

@@ -344,6 +344,41 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestImageForDocker: manifest.json, which `docker load` reads where it does not know OCI layouts, names the same blobs
+// as the layout. One image has the name of the release alone.
+func TestImageForDocker(t *testing.T) {
+	folder, _ := dist(t)
+	blobs, err := readTar(filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var images []archived
+	if err := json.Unmarshal(blobs["manifest.json"], &images); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, image := range images {
+		names = append(names, image.RepoTags...)
+		var c config
+		if err := json.Unmarshal(blobs[image.Config], &c); err != nil {
+			t.Fatalf("%s: %v", image.Config, err)
+		}
+		if len(image.Layers) != 1 || len(c.RootFS.DiffIDs) != 1 {
+			t.Fatalf("%+v, %+v: want one layer", image, c.RootFS)
+		}
+		layer := blobs[image.Layers[0]]
+		d := descriptor{MediaType: layerType, Digest: digest(layer), Size: len(layer)}
+		if err := blobs.extract(d, c.RootFS.DiffIDs[0], t.TempDir()); err != nil || blobPath(d) != image.Layers[0] {
+			t.Errorf("%s of %s: %v", image.Layers[0], c.Architecture, err)
+		}
+	}
+	slices.Sort(names)
+	const name = "ghcr.io/ddtop/ddtop:" + cli.Version
+	if want := []string{name, name + "-amd64", name + "-arm64"}; !slices.Equal(names, want) {
+		t.Errorf("the images are called %q, want %q", names, want)
+	}
+}
+
 func runImage(t *testing.T, root string) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
