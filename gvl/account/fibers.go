@@ -12,7 +12,7 @@ const (
 	// staleNS is how long a fiber counts as waiting without a reading, in ns. There are no readings while fibers
 	// cannot be read.
 	staleNS = int64(60e9)
-	// lookBehindNS is how long after its sample's time a reading may end, in ns. It lasts as long as its tick.
+	// lookBehindNS is how long after its sample's time a reading may end, in ns. It ends with its tick.
 	lookBehindNS = int64(10e6)
 )
 
