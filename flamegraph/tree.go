@@ -54,7 +54,7 @@ type Node struct {
 	Name, Path string
 	ExecLine   int32
 	C          bool
-	// Own is true for the program's own code. Library is the library of other code (sampler.Frame.Library).
+	// Own: it is the program's own code. Library is what it is of otherwise (sampler.Frame.Library).
 	Own     bool
 	Library string
 	from    sampler.Origin
