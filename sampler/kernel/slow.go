@@ -14,8 +14,7 @@ const (
 	// computes it, it walks all of the process's pages and holds its mmap lock for reading. This delays a thread that
 	// maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
 	rollupEveryNS = 10e9
-	// rollupRest is the least pause after a reading, as a multiple of the time it took. So readings take at most a
-	// thousandth of the time.
+	// rollupRest times as long as a reading took, none follows: they take a thousandth of the time at most.
 	rollupRest = 1000
 	// switchesRest is the same for counting context switches, at about 7 µs a thread: half a percent of the time at
 	// most.
