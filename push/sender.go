@@ -69,8 +69,8 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// pauseForNews waits until the queue has something new, or the lane must end. If wait is not zero, it waits no longer
-// than wait.
+// pauseForNews waits until the queue has something new, or the lane must end. If wait is not zero, it waits at most
+// for wait.
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {

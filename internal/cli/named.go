@@ -229,14 +229,14 @@ func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 // errNotChosen is returned when the user chose none.
 var errNotChosen = errors.New("no process was chosen")
 
-// listLook is the look of the list of processes, by the flags and settings of the screen.
+// listLook is the appearance of the list of processes, by the flags and settings of the screen.
 type listLook struct {
 	options ui.Options
 	// verb is a word for the action on the chosen process.
 	verb string
 }
 
-// plainLook returns the look for a command without a screen.
+// plainLook returns the appearance for a command without a screen.
 func plainLook(verb string, std run.Streams) listLook {
 	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
 }

@@ -68,7 +68,7 @@ func positionals(args []string, cmd *cobra.Command) []int {
 	return at
 }
 
-// kept are environment variables that decide the look of the screen and the place of the settings. sudo would remove
+// kept are environment variables that decide the appearance of the screen and the place of the settings. sudo would remove
 // them.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
 

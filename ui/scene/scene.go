@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Scene is the input of a picture: the data of the last refresh, the shown time span, and the look of the screen.
+// Scene is the input of a picture: the data of the last refresh, the shown time span, and the appearance of the screen.
 // Views use it to load, to draw and to describe. They do not change it, except for adding zones while they draw. The
 // Model handles the changes of keys and clicks.
 type Scene struct {

@@ -35,7 +35,7 @@ func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
 
-// FlameLook is the user's choices about the look of flamegraphs, shared by all processes.
+// FlameLook is the user's choices for drawing flamegraphs, shared by all processes.
 type FlameLook struct {
 	Metric   flamegraph.Metric
 	ShowIdle bool

@@ -98,7 +98,7 @@ const (
 	Reverse
 )
 
-// Style is the look of a cell: the part of a lipgloss.Style that a cell has. It is small and comparable, since a
+// Style is the appearance of a cell: the part of a lipgloss.Style that a cell has. It is small and comparable, since a
 // frame holds thousands of them.
 type Style struct {
 	FG, BG Color
