@@ -55,7 +55,7 @@ const (
 	maxThreads  = 1 << 17
 	maxRactors  = 1 << 14
 	maxResumers = 1 << 14
-	// maxAllResumers and maxQueued bound the elements of such lists of all threads and all ractors together.
+	// maxAllResumers and maxQueued bound the entries of these lists, summed over all threads and all ractors.
 	maxAllResumers = 1 << 21
 	maxQueued      = 2 * maxThreads
 	// maxSamples bounds the samples of a block: the clock makes 20,000 in its two seconds at most.

@@ -94,7 +94,7 @@ const (
 // How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and
 // not being in any call.
 const (
-	changeBack  = 0 // to the value before the present one
+	changeBack  = 0 // back to the value before the present one
 	changeOther = 1 // to another one, which follows
 )
 

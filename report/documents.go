@@ -34,11 +34,11 @@ type Sum struct {
 
 // Several is the document of `stat --json` and `dump --json` with several processes.
 type Several struct {
-	// All is the sum of the processes, for `stat --json`.
+	// All is what the processes add up to, of `stat --json`.
 	All       *Sum    `json:"all,omitempty"`
 	Processes any     `json:"processes"`
 	Children  []Child `json:"children"`
-	// Forgotten is the number of ended processes that are missing in Children.
+	// Forgotten is how many that have ended are missing in Children.
 	Forgotten int `json:"children_forgotten"`
 }
 

@@ -41,7 +41,7 @@ type Model struct {
 	pressed   pressedKeys
 	recordKey recordKey
 	exactKey  exactKey
-	prompt    *prompt // nil if no text is being typed
+	prompt    *prompt // nil: nothing is being typed
 	message   scene.Message
 
 	grid canvas.Grid

@@ -227,8 +227,9 @@ func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.waitStack = stack
 }
 
-// enter brings a thread into a state by a change. sure is set if it is known not to have been in it before. seen is set
-// if the thread holds the GVL until the sample at the end of the step, which then says all of it.
+// enter brings a thread into a state by a change. sure is set if the thread is known to have been in another state
+// before. seen is set if the thread holds the GVL until the sample at the end of the step. Then that sample decides
+// what it does.
 func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	r := e.thread
 	was, is := placeOf(r.state), placeTo(to)

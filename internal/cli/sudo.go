@@ -68,8 +68,8 @@ func positionals(args []string, cmd *cobra.Command) []int {
 	return at
 }
 
-// kept are environment variables that decide the appearance of the screen and the place of the settings. sudo would remove
-// them.
+// kept are environment variables that decide the appearance of the screen and the place of the settings. sudo
+// would remove them.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
 
 // nameCommand puts the very command into an error that says how root may read or follow a process; nil if root may

@@ -31,7 +31,7 @@ const (
 // bootWait is how long Open waits for a Ruby that is still booting.
 const bootWait = 5 * time.Second
 
-// bootPoll is the interval between two tries then.
+// bootPoll is the interval between two tries to find a Ruby that is still booting.
 const bootPoll = 20 * time.Millisecond
 
 // maxExecs bounds the programs that a process may become by exec while it is opened, as chroot, env and ruby.

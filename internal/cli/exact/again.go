@@ -26,7 +26,7 @@ type exactAgain struct {
 	say func(what, why string)
 
 	mu    sync.Mutex
-	rest  time.Duration // the next one
+	rest  time.Duration // the length of the next pause
 	since time.Time     // when exact mode was first seen on
 	until time.Time     // when the pause ends; zero if there is none
 	said  bool

@@ -44,7 +44,8 @@ func (f *Flags) options() live.ExactOptions {
 }
 
 // Untried reports whether exact mode is wanted on a processor like this one even if it has run on none yet: the
-// environment names it, in Go's words. No flag and no setting does, so that no user gets there by chance.
+// environment must name it, by Go's name. There is no flag and no setting for it, so that no user enables it by
+// chance.
 func Untried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
 
 // Source is a process that exact mode can follow: a *live.Source.

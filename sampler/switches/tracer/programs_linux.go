@@ -334,8 +334,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// copyStack copies the stack of a thread that has the GVL on the clock, or waits for it, as R9 says. R7 is the
-// rb_thread_t.
+// copyStack copies the stack of a thread that has the GVL at a tick of the clock, or waits for the GVL. R9 has the
+// thread's data, R7 the rb_thread_t.
 func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	const or = "stacked"
 	ins := asm.Instructions{
