@@ -62,7 +62,8 @@ const (
 	DoingSleeps
 )
 
-// Doing is a report of what a thread did in the kernel, when the thread lost its CPU or at a tick of the CPU's clock.
+// Doing is a report of what a thread did in the kernel. It is made when the thread loses its CPU, or at a tick of the
+// CPU's clock.
 type Doing struct {
 	Kind DoingKind
 	// Syscall, FD and FDs are as in Kernel, for a thread that sleeps. Which descriptors a select waits for is not

@@ -270,8 +270,8 @@ type Proc struct {
 	// Pressure is how long tasks stood still because they lacked something.
 	Pressure Pressure
 	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)). It includes only the
-	// process's part of shared memory, such as that of the workers of a forking server. It is read every ten seconds
-	// or less often. It is zero if not known.
+	// process's part of shared memory, which the workers of a forking server have. It is read every ten seconds or
+	// less often. It is zero if not known.
 	PSSBytes int64
 	// Switches is how often a thread of the process got a CPU since the attach (task/TID/schedstat): its context
 	// switches. The switches of a thread between the last reading, once per second, and its end are missing.

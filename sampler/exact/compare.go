@@ -78,8 +78,8 @@ type look struct {
 	agreed bool
 }
 
-// count counts a comparison. It counts all samples of the same hold once, because a thread that lost its CPU just
-// before its record is made is sampled many times.
+// count counts a comparison. It counts all samples of the same hold once. A thread that lost its CPU just before
+// its record is made is sampled many times.
 func (m *Machine) count(tid int32, atNS int64, agreed bool) {
 	if l := &m.looked; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameLookNS {
 		return

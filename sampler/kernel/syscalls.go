@@ -61,7 +61,7 @@ var ownCalls = sync.OnceValue(func() []string {
 	return syscallNames(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH])
 })
 
-// maxSyscalls bounds the system call numbers with a kept name: those of the table, and unnamed ones.
+// maxSyscalls bounds the system call numbers with a kept name, in the table or unnamed.
 const maxSyscalls = 4096
 
 type namer struct {
