@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// patience is for how long an answer of the kernel's about a process is waited for.
+	// patience is how long Ask waits for the kernel's answer about a process.
 	patience = time.Second
-	// patienceSteps is in how many steps that is done: a machine that gives ddtop no CPU makes each of them longer, and
-	// what could not ask is not taken for what did not answer.
+	// patienceSteps is the number of steps in which Ask waits. A machine that gives ddtop no CPU makes each step
+	// longer. So a process is not reported as silent while ddtop itself could not ask.
 	patienceSteps = 20
 )
 

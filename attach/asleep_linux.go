@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// CallFrom returns where the code is that a native thread called the kernel from: the address behind the instruction.
-// ok is false while the thread runs, or is held up elsewhere than in a system call (proc_pid_syscall(5)). The error is
-// ErrThreadGone if the thread alone has ended.
+// CallFrom returns the place from which a native thread called the kernel: the address behind the instruction. ok is
+// false if the thread runs, or is stopped elsewhere than in a system call (proc_pid_syscall(5)). The error is
+// ErrThreadGone if only this thread has ended.
 func (p *facts) CallFrom(tid int32) (at Address, ok bool, err error) {
 	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/syscall")
 	if isGone(err) && p.stillThere() == nil {

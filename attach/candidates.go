@@ -2,7 +2,7 @@ package attach
 
 import "time"
 
-// Candidate is a Ruby process of this machine, or what looks like one.
+// Candidate is a process of this machine that is, or looks like, a Ruby process.
 type Candidate struct {
 	PID, PPID int
 	// Version is Ruby's release; "" when the process can't be read.
@@ -13,16 +13,16 @@ type Candidate struct {
 	// (10 ms). Started is zero if it is not known.
 	CPU     time.Duration
 	Started time.Time
-	// ReadAt is when CPU was read, startTicks the start by the kernel's clock.
+	// ReadAt is when CPU was read. startTicks is the start time by the kernel's clock.
 	ReadAt     time.Time
 	startTicks uint64
 	User       string
 	// RSSBytes is the memory that it has resident. Zero means that the kernel did not say.
 	RSSBytes int64
-	// Part is the part of the process in a service, by its own title: "w0" of a worker, MasterPart, "" for most. Now is
-	// what the title says of now, "[3 of 5 busy]".
+	// Part is the role of the process in a service, by its own title: "w0" for a worker, or MasterPart. It is empty for
+	// most processes. Now is the title's text about the moment, "[3 of 5 busy]".
 	Part, Now string
-	// Title is the program's name without its arguments, Arguments the whole command line, which may hold secrets.
+	// Title is the program's name without its arguments. Arguments is the whole command line, which may hold secrets.
 	Title     string
 	Arguments []string
 	// Err says why the process can't be read; nil when it can.

@@ -20,7 +20,7 @@ import (
 var (
 	// errNotCore is returned for a file that is not an ELF core of a 64-bit little-endian process.
 	errNotCore = errors.New("not a core file")
-	// errFileUnusable is returned where a core lacks memory that a mapped file held, and that file can't be used.
+	// errFileUnusable is returned if a core lacks the memory of a mapped file, and that file cannot be used.
 	errFileUnusable = errors.New("the mapped file can't be used")
 )
 
@@ -47,8 +47,8 @@ type Core struct {
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// given are the files to use instead of mapped ones, by the name of the mapped file; root is where the process's
-	// root was.
+	// given are the files to use instead of mapped ones, by the name of the mapped file. root is the process's root
+	// folder.
 	given map[string]string
 	root  string
 
@@ -58,8 +58,8 @@ type Core struct {
 	gate safefile.Gate
 }
 
-// CoreFiles say where the files are that the dumped process had mapped, when they are not under their own paths: it ran
-// in a container or on another machine, or they have moved.
+// CoreFiles say where to find the files that the dumped process had mapped. They are needed if the files are not at
+// their own paths: the process ran in a container or on another machine, or the files were moved.
 type CoreFiles struct {
 	// Root is the folder that was the process's root; "" is ours.
 	Root string
@@ -68,7 +68,7 @@ type CoreFiles struct {
 	Files []string
 }
 
-// OpenCore opens a core file. errNotCore if it is not one.
+// OpenCore opens a core file. The error is errNotCore if it is none.
 func OpenCore(path string, files CoreFiles) (*Core, error) {
 	f, err := safefile.Open(path, math.MaxInt64)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	return to, nil
 }
 
-// packedAs says what a file that is not ELF looks like.
+// packedAs names the format of a file that is not ELF.
 func packedAs(head []byte) string {
 	for magic, how := range map[string]string{
 		"\x28\xb5\x2f\xfd": "zstd -d", "\x04\x22\x4d\x18": "lz4 -d", "\xfd7zX": "xz -d", "\x1f\x8b": "gunzip",
@@ -258,7 +258,7 @@ func (c *Core) read(addr Address, buf []byte) error {
 	return nil
 }
 
-// find returns the segment that holds an address, and up to where the answer holds.
+// find returns the segment that holds an address. next is the first address at which the answer may differ.
 func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
 	i := sort.Search(len(c.segments), func(i int) bool { return c.segments[i].addr > addr })
 	next = ^Address(0)
@@ -287,7 +287,7 @@ func (c *Core) Title() string { return titleOf(c.notes.args, c.notes.comm) }
 // uid is the user that the process ran as.
 func (c *Core) UID() int { return c.notes.uid }
 
-// WrittenAt is when the file was last changed: about when the process was dumped.
+// WrittenAt is when the file was last changed, which is about when the process was dumped.
 func (c *Core) WrittenAt() time.Time { return c.written }
 
 // Machine is "x86_64", "aarch64", or another one's name.

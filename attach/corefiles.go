@@ -20,7 +20,7 @@ type mappedFile struct {
 	err  error
 }
 
-// give takes the files to use instead of mapped ones.
+// give sets the files to use instead of mapped ones.
 func (c *Core) give(files []string) error {
 	c.given = make(map[string]string)
 	for _, f := range files {
@@ -84,7 +84,7 @@ func (c *Core) readMapped(addr Address, buf []byte) error {
 	return nil
 }
 
-// open opens a mapped file, once, and checks that it is what was mapped.
+// open opens a mapped file once, and checks that it is the one that was mapped.
 func (c *Core) open(path string) (*safefile.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,9 +132,9 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 	return f, nil
 }
 
-// check compares a file with what the core holds of it. The kernel writes the first page of each mapped ELF file,
-// which holds its build id, for this very purpose (core(5), coredump_filter bit 4). If the core holds only parts of a
-// file that can change, as many of gcore's do, only the date is left.
+// check compares a file with its memory in the core. For this purpose the kernel writes the first page of each mapped
+// ELF file, which holds its build id (core(5), coredump_filter bit 4). If the core holds only parts of the file that
+// can change, as many of gcore's cores do, only the date is compared.
 func (c *Core) check(path string, f *safefile.File) error {
 	compared := false
 	for _, m := range c.notes.mappings {
@@ -199,8 +199,8 @@ func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	return m, err
 }
 
-// Ruby finds the file with the Ruby VM, as FindRuby does in a process. ErrNotRuby if there is none; errFileUnusable
-// where the core does not hold what is needed and the mapped files can't be used.
+// Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. It
+// is errFileUnusable if the core lacks the memory and the mapped files cannot be used.
 func (c *Core) Ruby() (*Module, error) {
 	images := mapped.MappedImages(c.notes.mappings)
 	if len(images) == 0 {

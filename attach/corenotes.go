@@ -15,14 +15,14 @@ import (
 // maxCoreNotes bounds the notes of a core that are read, in bytes: about 360 a thread, and the list of mapped files.
 const maxCoreNotes = 32 << 20
 
-// A note is a header of three words, its owner's name and its content, each padded to four bytes. The owner of those
-// that matter here is CORE.
+// A note is a header of three words, its owner's name and its content, each padded to four bytes. The owner of the
+// notes that are used here is CORE.
 const (
 	noteHeader = 12
 	noteOwner  = 8
 )
 
-// noteSize is how long the note with a header is in all, in bytes.
+// noteSize returns the size of a note with its header, in bytes.
 func noteSize(head []byte) int64 {
 	pad := func(n uint32) int64 { return (int64(n) + 3) &^ 3 }
 	return noteHeader + pad(binary.LittleEndian.Uint32(head)) + pad(binary.LittleEndian.Uint32(head[4:]))
@@ -58,7 +58,7 @@ type coreNotes struct {
 	comm     string
 	args     []string
 	mappings []Mapping
-	// programAt is an address within the program: where its headers, or its entry, are in memory.
+	// programAt is an address within the program: its headers, or its entry.
 	programAt Address
 }
 

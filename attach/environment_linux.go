@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	// maxVariables bounds how many variables are read, and maxVariable each one's bytes: a longer one is left out.
+	// maxVariables bounds the number of variables that are read, and maxVariable the bytes of each. A longer variable
+	// is left out.
 	maxVariables = 4096
 	maxVariable  = 8192
 )
 
-// errNoEnviron is returned where a process's memory does not show its environment.
+// errNoEnviron is returned if a process's memory does not show its environment.
 var errNoEnviron = errors.New("its environment was not found")
 
 // Environment returns the variables of the process whose names are wanted, as they are now. If its memory does not show
@@ -44,8 +45,8 @@ func addVariable(to map[string]string, variable string, wanted func(name string)
 	}
 }
 
-// variablesNow reads what the C library's variable environ leads to: in the program, if that has a copy of its own,
-// else in the C library.
+// variablesNow reads the variables through the C library's variable environ. If the program has a copy of environ, it
+// uses the copy.
 func (p *Process) variablesNow(wanted func(name string) bool) (map[string]string, error) {
 	mappings, err := p.Maps()
 	if err != nil {

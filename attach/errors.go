@@ -6,17 +6,19 @@ import (
 	"strings"
 )
 
-// What can keep a process from being read. They are wrapped in a *TargetError, which says more.
+// Reasons why a process cannot be read. A *TargetError wraps them and gives the details.
 var (
 	// ErrNoProcess: there is no process with that PID, or the number is a thread's.
 	ErrNoProcess = errors.New("no such process")
 	// ErrGone: the process was there and has ended.
 	ErrGone = errors.New("the process has ended")
-	// ErrThreadGone: a thread has ended, and its process goes on.
+	// ErrThreadGone means that a thread has ended, but its process has not.
 	ErrThreadGone = errors.New("the thread has ended")
-	// ErrReplaced: the process runs another program now (exec); what was learned about the old one is void.
+	// ErrReplaced means that the process runs another program now (exec). Everything learned about the old one is
+	// void.
 	ErrReplaced = errors.New("the process runs another program now")
-	// ErrZombie: the process has ended and given up its memory, and waits for its parent to ask for its exit code.
+	// ErrZombie means that the process has ended and freed its memory, and waits for its parent to read its exit
+	// code.
 	ErrZombie = errors.New("the process is a zombie")
 	// ErrKernelThread: the process is a thread of the kernel and has no memory of its own.
 	ErrKernelThread = errors.New("a kernel thread")
@@ -24,18 +26,19 @@ var (
 	ErrSelf = errors.New("that is ddtop itself")
 	// ErrPermission: the kernel refuses to let us read the process.
 	ErrPermission = errors.New("no permission to read the process")
-	// ErrNotLoaded: the process looks like one that is just starting Ruby; trying again in a moment can help. An error
-	// that is ErrNotLoaded is not ErrNotRuby.
+	// ErrNotLoaded means that the process may be just starting Ruby. Trying again in a moment can help. Such an error
+	// is not ErrNotRuby.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
 	// ErrNoAnswer: the kernel did not answer about the process in time; its memory is locked, or a disk hangs.
 	ErrNoAnswer = errors.New("it did not answer")
-	// ErrFault: ddtop itself has failed at the process, by a panic. Its files or memory may be made for that.
+	// ErrFault means that ddtop itself has panicked. The process's files or memory may be made to cause this.
 	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
-	// ErrExhausted: ddtop or the machine has no descriptors or no memory left. It says nothing about the process.
+	// ErrExhausted means that ddtop or the machine has no descriptors or no memory left. It says nothing about the
+	// process.
 	ErrExhausted = errors.New("it could not be looked at")
 	// ErrLinuxOnly: processes can be read on Linux only.
 	ErrLinuxOnly = errors.New("reading a process works on Linux only")
-	// ErrUnmapped: the address is not mapped in the target, or not readable.
+	// ErrUnmapped means that the address is not mapped in the target, or not readable.
 	ErrUnmapped = errors.New("no memory at this address")
 )
 
@@ -46,11 +49,11 @@ type TargetError struct {
 	Kind error
 	// Cause says why, in a clause without a full stop; "" when Kind says it all.
 	Cause string
-	// Help says how to fix it, a sentence that holds the command; "" when nothing does.
+	// Help is a sentence with the command that helps. It is empty if there is none.
 	Help string
 	// Root: this machine's root may read it, and there is a sudo that can make us root.
 	Root bool
-	// Users are those that Cause, Help and Err name, and Programs the programs, by name or path.
+	// Users are the users that Cause, Help and Err name. Programs are the programs that they name, by name or path.
 	Users, Programs []string
 	// Err is the kernel's answer, nil when there was none.
 	Err error
@@ -75,7 +78,7 @@ func (e *TargetError) Error() string {
 // Named returns Users and Programs.
 func (e *TargetError) Named() (users, programs []string) { return e.Users, e.Programs }
 
-// Unwrap gives Kind and the kernel's answer.
+// Unwrap returns Kind and the kernel's answer.
 func (e *TargetError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Kind}

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Recovered turns a panic into an error that is an ErrFault and names the process, so that other processes are still
-// looked at. It is to be deferred by a function that has such an error as a result, on the goroutine that can panic:
-//
-//	defer attach.Recovered(pid, &err)
+// Recovered turns a panic into an ErrFault that names the process, so that ddtop continues with other processes.
+// Defer it in a function with a named error result, on the goroutine that can panic: defer attach.Recovered(pid,
+// &err).
 func Recovered(pid int, err *error) {
 	if r := recover(); r != nil {
 		*err = &TargetError{PID: pid, Kind: ErrFault, Cause: fmt.Sprintf("%v, %s", r, panickedAt()),
@@ -18,7 +17,7 @@ func Recovered(pid int, err *error) {
 	}
 }
 
-// panickedAt says where the panic happened that is being recovered from: the innermost function outside of the runtime.
+// panickedAt returns the place of the panic under recovery: the innermost function outside of the runtime.
 func panickedAt() string {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers[:])])

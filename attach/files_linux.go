@@ -18,7 +18,7 @@ import (
 )
 
 // Module opens the ELF file that is mapped at path, one of the paths of mappings (the result of Maps). If the file
-// can't be opened, it reads the process's memory, which has the exported symbols only.
+// cannot be opened, Module reads it from the process's memory. Then only the exported symbols are known.
 func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 	var own []Mapping
 	for _, m := range mappings {
@@ -56,8 +56,8 @@ func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	return m, nil
 }
 
-// setRoots tells a module where its separate debug file may be: in the process's own root, or in ours. Both are read
-// with the process's rights, because the process says what the file is called.
+// setRoots tells a module where its separate debug file may be: below the process's root, or below ours. Both are
+// read with the process's rights, because the process chooses the name of the file.
 func (p *Process) setRoots(m *Module) {
 	m.Roots = []mapped.DebugRoot{{Name: p.LivingPath("root"), Open: p.openRoot}, {Name: "/", Open: p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {
@@ -65,7 +65,7 @@ func (p *Process) setRoots(m *Module) {
 	}
 }
 
-// openRoot takes the process's root folder, to open files below it with the process's rights.
+// openRoot opens the process's root folder. Files below it are opened with the process's rights.
 func (p *Process) openRoot() (*safefile.Root, error) {
 	rights, err := p.rights()
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *Process) openOurRoot() (*safefile.Root, error) {
 	return safefile.OpenRoot("/", rights, &p.gate)
 }
 
-// rights are what the process may do with files now: servers start as root and become another user.
+// rights returns what the process may do with files now. Servers start as root and become another user.
 func (p *Process) rights() (*safefile.Rights, error) {
 	text, err := p.readProc("status")
 	if err != nil {
@@ -104,9 +104,8 @@ func (p *Process) rights() (*safefile.Rights, error) {
 	return r, nil
 }
 
-// ReadFile reads a file of the process's program at a path as the process has it: below its root, with its rights, at
-// most limit bytes. The errors are package safefile's, ErrGone, ErrReplaced and the kernel's. It can take several
-// times safefile.Patience.
+// ReadFile reads a file at a path as the process sees it: below its root, with its rights, at most limit bytes. The
+// errors are package safefile's, ErrGone, ErrReplaced and the kernel's. It can take several times safefile.Patience.
 func (p *Process) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	before, err := p.rights()
 	if err != nil {
@@ -134,10 +133,10 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 }
 
 // openMapped opens the file behind a mapping. The kernel shows its path as seen from our root. For a process in a
-// container's mount namespace that is right below /proc/PID/root, for one in a chroot without the folder that is its
-// root, and as it stands for one that has changed its root since. The file's number says which it is or, if file
-// systems hide that (overlays), the file's first bytes against those in memory. If a file is deleted, replaced or not
-// readable for the process, root gets it from /proc/PID/map_files.
+// container's mount namespace, the path is right below /proc/PID/root. For a process in a chroot, it is right without
+// the folder that is its root. For a process that has changed its root since, it is right as it is. The file's number
+// decides which one to use. If file systems hide the number (overlays), the file's first bytes are compared with
+// memory. If a file is deleted, replaced or not readable for the process, root opens it through /proc/PID/map_files.
 func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	var first error
 	take := func(f *safefile.File, err error) bool {
@@ -189,7 +188,7 @@ func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	return nil, fmt.Errorf("process %d: %s its file %s: %w", p.pid, what, m.Path, first)
 }
 
-// errOtherFile is returned for a file that has the right name but isn't what is mapped.
+// errOtherFile is returned for a file that has the right name but is not the mapped one.
 var errOtherFile = errors.New("there is another file of that name")
 
 // isMapped checks that f is the mapping's file.
@@ -216,7 +215,7 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 	return nil
 }
 
-// exePath is the path of the program among the mappings: the one with the number of /proc/PID/exe, else the link's
+// exePath returns the path of the program: that of the mapping with the number of /proc/PID/exe, else the link's
 // text.
 func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {

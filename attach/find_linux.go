@@ -21,8 +21,8 @@ func FindRuby(p *Process) (*Module, error) {
 }
 
 // FindRubies finds the files that can have the Ruby VM in a process: each mapped libruby and the program itself, or
-// any mapped library, if it defines ruby_version. Those whose VM runs come first. Without an error there is at least
-// one. The error is a *TargetError: ErrNotRuby, with what the process is instead if known, ErrNotLoaded when it is
+// any mapped library, if it defines ruby_version. Files with a running VM come first. Without an error there is at
+// least one. The error is a *TargetError: ErrNotRuby with the kind of the process if known, ErrNotLoaded if it is
 // about to become a Ruby, or ErrGone.
 func FindRubies(p *Process) ([]*Module, error) {
 	mappings, err := p.Maps()
@@ -46,7 +46,7 @@ func FindRubies(p *Process) ([]*Module, error) {
 	return nil, p.notRuby(exe, mapped.MappedFiles(mappings), program, refused)
 }
 
-// notRuby says what a process is that has no CRuby.
+// notRuby returns the error for a process that has no CRuby, with the kind of the process.
 func (p *facts) notRuby(exe string, paths []string, program *Module, refused error) error {
 	fail := func(kind error, cause, help string) error {
 		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help, Programs: []string{exe, filepath.Base(exe)}}
@@ -71,7 +71,7 @@ func (p *facts) notRuby(exe string, paths []string, program *Module, refused err
 	return fail(ErrNotRuby, what, help)
 }
 
-// programTitle is the whole command line, to recognise what a Java VM runs. It is never shown.
+// programTitle returns the whole command line, which shows what a Java VM runs. It is never displayed.
 func (p *facts) programTitle() string {
 	args, err := p.CommandLine()
 	if err != nil {

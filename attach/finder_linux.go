@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// titleEvery is how often the title of a process is read that does not match or did not answer. A young one's is
-	// read more often, since programs name themselves as they start: when its age has grown by one part in
-	// titleGrowth.
+	// titleEvery is the interval at which the title of a process that does not match or did not answer is read again.
+	// Programs name themselves as they start. So the title of a young process is read more often, each time its age
+	// has grown by one part in titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
-	// maxFinding bounds what one Find takes: the others are looked at by the next one.
+	// maxFinding bounds the time of one Find. The next Find continues with the other processes.
 	maxFinding = time.Second
-	// maxAgain bounds the titles that one Find reads again, of processes that it has seen before: about 100 µs each.
-	// Those that have waited longest come first.
+	// maxAgain bounds the titles that one Find reads again, of processes that it has seen before. Each takes about
+	// 100 µs. The ones that have waited longest come first.
 	maxAgain = 64
 )
 
 // Finder finds processes by their titles, again and again, at little cost. It is for one goroutine.
 type Finder struct {
-	// Only, where it is set, says which processes may be found at all: it is asked before a title is read.
+	// Only, if it is set, decides before a title is read whether a process may be found at all.
 	Only func(pid int) bool
 
 	match func(title string) bool
@@ -37,14 +37,14 @@ type Finder struct {
 	read func(pid int) (title string, age time.Duration, err error)
 }
 
-// sighting is what a Finder remembers of a process that does not match, or was not asked.
+// sighting is what a Finder remembers of a process that does not match, or whose title was not read.
 type sighting struct {
 	next  time.Time // when its title is read next
 	round int
 }
 
-// NewFinder returns a Finder of the processes whose titles match. A title is the command line, with spaces between the
-// words, or what the process has put there instead.
+// NewFinder returns a Finder of the processes whose titles match. A title is the command line with spaces between the
+// words, or the text that the process has put there instead.
 func NewFinder(match func(title string) bool) *Finder {
 	return &Finder{match: match, seen: make(map[int]sighting), list: processNames, read: titleText}
 }
@@ -137,7 +137,8 @@ func PartOf(pid int) (title, part string, err error) {
 	return titleOf(args, p.stat.Comm), part, nil
 }
 
-// titleText is a process's command line, or what it has put in its place, and its age; titleEvery and more if unknown.
+// titleText returns a process's command line, or the text that it has put in its place, and its age. The age is at
+// least titleEvery if it is unknown.
 func titleText(pid int) (title string, age time.Duration, err error) {
 	age = titleGrowth * titleEvery
 	p, err := openProcess(pid)

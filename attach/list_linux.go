@@ -17,11 +17,11 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// maxProcesses bounds the processes looked at: the kernel's limit of PIDs on 64-bit machines.
+// maxProcesses bounds the processes that List reads. It is the kernel's limit of PIDs on 64-bit machines.
 const maxProcesses = 1 << 22
 
 const (
-	// listWorkers is how many processes List asks at a time: those that don't answer must not hold up the others.
+	// listWorkers is the number of processes that List asks at a time, so that silent ones do not delay the others.
 	listWorkers = 32
 	// maxSilent bounds the processes that don't answer a List, because each costs a thread. If one does not answer,
 	// List asks no more processes once listPatience is over.
@@ -162,7 +162,7 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	return c, true, nil
 }
 
-// candidate is what is known of a process without looking into it.
+// candidate describes a process by its files in /proc, without reading its memory.
 func (p *facts) candidate() Candidate {
 	c := Candidate{
 		PID: p.pid, PPID: p.stat.PPID, Threads: p.stat.Threads, User: p.User(),
@@ -175,7 +175,7 @@ func (p *facts) candidate() Candidate {
 	return c
 }
 
-// CPUShare is the CPU time that the process has taken since it was listed, in CPUs. ok is false if it has ended.
+// CPUShare is the CPU time that the process has used since it was listed, in CPUs. ok is false if it has ended.
 func (c *Candidate) CPUShare() (share float64, ok bool) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.PID), "stat"))
 	if err != nil {
@@ -239,7 +239,7 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	return version, err
 }
 
-// lookInto reports whether a process is, or may be, a CRuby process. Of one that does not answer Err alone is set.
+// lookInto reports whether a process is, or may be, a CRuby process. If it does not answer, only Err is set.
 func lookInto(p *Process, known *versions) (Candidate, bool) {
 	args, err := p.CommandLine()
 	if errors.Is(err, ErrNoAnswer) {
@@ -286,7 +286,7 @@ func (p *facts) exeOrNothing() string {
 // rubyPrograms are names under which Ruby servers and tools show themselves.
 var rubyPrograms = []string{"puma", "unicorn", "sidekiq", "resque", "rails", "rackup", "rake", "bundle", "irb", "pitchfork", "falcon", "passenger", "solid_queue", "good_job", "delayed_job", "spring", "clockwork", "thin", "webrick"}
 
-// looksLikeRuby guesses from the names of a process that may not be looked into.
+// looksLikeRuby guesses by the names of a process that may not be read.
 func looksLikeRuby(args []string, comm string) bool {
 	first, _, _ := strings.Cut(args[0], " ")
 	for _, name := range []string{filepath.Base(strings.TrimSuffix(first, ":")), comm} {

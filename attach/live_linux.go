@@ -30,8 +30,8 @@ type liveMemory struct {
 	// index[i] is the place in the caller's slice of the i-th range of the call.
 	index [maxRangesPerCall]int
 	mem   *os.File
-	// another opens the memory of a task that lives. It is nil if there is no other way. triedAt is when that was
-	// tried last.
+	// another opens the memory of a task that lives. It is nil if there is no other task. triedAt is when that was
+	// last tried.
 	another func() (*os.File, error)
 	triedAt time.Time
 }
@@ -39,7 +39,7 @@ type liveMemory struct {
 // reopenRest is the least time between two attempts to open the memory of another task: while a process ends all fail.
 const reopenRest = 20 * time.Millisecond
 
-// reopen goes over to the memory of a task that lives. The caller holds mu.
+// reopen switches to the memory of a task that lives. The caller holds mu.
 func (m *liveMemory) reopen() bool {
 	if m.another == nil || time.Since(m.triedAt) < reopenRest {
 		return false
@@ -81,9 +81,9 @@ func (m *liveMemory) Read(addr Address, buf []byte) error {
 	return &ReadError{PID: m.pid, Addr: addr, Want: len(buf), Err: meaning(errno)}
 }
 
-// ReadBatch fills the ranges in order, maxRangesPerCall in one call. A call ends at the first range that faults: the
-// range is marked Failed and the next call goes on after it, so that it costs one more call. The bytes of all ranges of
-// one call are read within microseconds, but not at one instant.
+// ReadBatch fills the ranges in order, with up to maxRangesPerCall in one call. A call ends at the first range that
+// faults. ReadBatch marks that range as Failed and continues behind it, which costs one more call. The bytes of all
+// ranges of one call are read within microseconds, but not at one instant.
 func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +119,7 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	return calls, nil
 }
 
-// transfer reads the first n ranges that were put. On an error those not read are Failed.
+// transfer reads the first n ranges that were put. On an error it marks the unread ones as Failed.
 func (m *liveMemory) transfer(ranges []Range, n int) (calls int, err error) {
 	for i := 0; i < n; {
 		calls++
@@ -164,10 +164,10 @@ func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	}
 }
 
-// readv is an ordinary system call, which Go's scheduler knows of. It lasts until the target's pages are there and its
-// mappings are not locked, which the target decides (userfaultfd(2), FUSE, swap on a disk that hangs), and nothing
-// tells beforehand. If the scheduler did not know of it, such a call would keep the garbage collector from starting,
-// and all of ddtop from going on or stopping.
+// readv is an ordinary system call, known to Go's scheduler. It lasts until the target's pages are present and its
+// mappings are not locked. The target decides about that (userfaultfd(2), FUSE, swap on a disk that hangs), and it
+// cannot be known beforehand. If the scheduler did not know of the call, the garbage collector could not start, and
+// ddtop could neither continue nor stop.
 func (m *liveMemory) readv(from, to int) (uintptr, syscall.Errno) {
 	r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
 		uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from), uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)
@@ -256,7 +256,7 @@ func (m *liveMemory) readBatchFile(ranges []Range) (calls int, err error) {
 	return calls, nil
 }
 
-// Method names the way memory is read: "process_vm_readv" or "/proc/PID/mem".
+// Method returns how memory is read: "process_vm_readv" or "/proc/PID/mem".
 func (m *liveMemory) Method() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxEndedTasks bounds the tasks that are passed over in the search for one that lives. Tasks that have ended and are
-// still listed are the first thread and those whose tracer has not asked for their end.
+// maxEndedTasks bounds the tasks that are skipped in the search for a living one. Ended tasks that are still listed
+// are the first thread, and threads whose tracer has not collected them.
 const maxEndedTasks = 256
 
-// OpenLiving opens the folder in /proc of a task of a process that has not ended. dir is the folder /proc/PID, which
-// is the first thread's. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while
-// the others go on (kernel/exit.c, do_exit, Linux 6.18): the first thread's folder then says nothing of them. tid is
-// pid, and fd a copy of dir, while the first thread lives. The error is ESRCH or ENOENT if no task lives.
+// OpenLiving opens the folder in /proc of a living task of a process. dir is the folder /proc/PID, which belongs to
+// the first thread. A thread that ends by pthread_exit gives up its memory, its descriptors and its root while the
+// others continue (kernel/exit.c, do_exit, Linux 6.18), so the first thread's folder then no longer shows them. While
+// the first thread lives, tid is pid and fd is a copy of dir. The error is ESRCH or ENOENT if no task lives.
 func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	first, err := statIn(dir, "stat")
 	if err != nil {
@@ -59,8 +59,8 @@ func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	return -1, 0, unix.ESRCH
 }
 
-// openTaskOf opens /proc/TID, which unlike /proc/PID/task/TID has map_files, and makes sure that it is a task of the
-// process that dir is of: the number can be used again.
+// openTaskOf opens /proc/TID, which unlike /proc/PID/task/TID has map_files. It makes sure that the task belongs to
+// the process of dir, because the number can be reused.
 func openTaskOf(dir, pid, tid int) (int, error) {
 	fd, err := openAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(tid), unix.O_DIRECTORY)
 	if err != nil {
@@ -80,8 +80,8 @@ func openTaskOf(dir, pid, tid int) (int, error) {
 	return fd, nil
 }
 
-// statIn reads the stat of a process or a task. If it is gone, the error is ESRCH or ENOENT; others say nothing about
-// the task.
+// statIn reads the stat of a process or a task. The error is ESRCH or ENOENT if the task is gone. Other errors say
+// nothing about the task.
 func statIn(dir int, name string) (processStat, error) {
 	text, err := readAt(dir, name, maxProcFile)
 	if err != nil {
@@ -153,7 +153,7 @@ func (p *procFolder) FirstEnded() bool {
 	return tid != p.pid
 }
 
-// LivingPath is the path of a file in /proc of a task that lives: LivingPath("root") is /proc/TID/root, where TID is
+// LivingPath returns the path of a file in /proc of a living task. LivingPath("root") is /proc/TID/root, where TID is
 // the PID unless the first thread has ended.
 func (p *procFolder) LivingPath(elem ...string) string {
 	dir, done := p.folder()
@@ -161,8 +161,8 @@ func (p *procFolder) LivingPath(elem ...string) string {
 	return filepath.Join(append([]string{dir.Name()}, elem...)...)
 }
 
-// ofFirst are the files in /proc/PID about the whole process, or about a task that their path names, whatever has
-// become of the first thread.
+// ofFirst are the files in /proc/PID that stay valid after the first thread has ended. They are about the whole
+// process, or about a task that their path names.
 var ofFirst = []string{"stat", "status", "task", "comm"}
 
 // folderOf returns the folder that has a file: see folder.
@@ -174,8 +174,8 @@ func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	return p.folder()
 }
 
-// openMemory opens the memory of the process. The descriptor stays with the memory that it was opened for, whatever
-// becomes of the task: it reads as empty once no task uses that memory (fs/proc/base.c, mem_rw).
+// openMemory opens the memory of the process. The descriptor stays with this memory. It reads as empty once no task
+// uses the memory (fs/proc/base.c, mem_rw).
 func (p *procFolder) openMemory() (*os.File, error) {
 	dir, done := p.folder()
 	defer done()
@@ -186,8 +186,8 @@ func (p *procFolder) openMemory() (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "mem")), nil
 }
 
-// isExhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left: it says
-// nothing about what was asked for.
+// isExhausted reports whether an error means that ddtop, or the machine, has no descriptors or no memory left. Such
+// an error says nothing about the process.
 func isExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }

@@ -8,7 +8,7 @@ import (
 type (
 	// Address is an address in a target's memory.
 	Address = mapped.Address
-	// Range is a piece of a target's memory to read.
+	// Range is a range of a target's memory to read.
 	Range = mapped.Range
 	// Memory is a target's memory.
 	Memory = mapped.Memory
@@ -20,9 +20,9 @@ type (
 	Module = mapped.Module
 	// Symbol is a symbol of a Module.
 	Symbol = mapped.Symbol
-	// Span is a piece of a target's memory.
+	// Span is a range of a target's memory.
 	Span = mapped.Span
-	// ThreadLocal is where threads have a variable of their own.
+	// ThreadLocal is the place of a thread-local variable.
 	ThreadLocal = mapped.ThreadLocal
 	// Word is a word of a thread's own memory.
 	Word = mapped.Word

@@ -16,30 +16,29 @@ import (
 )
 
 const (
-	// maxDescriptors bounds the descriptors of a process that are looked at.
+	// maxDescriptors bounds the descriptors of a process that are read.
 	maxDescriptors = 1 << 16
 	// maxMemoryFiles bounds the memfds of one kind that are read.
 	maxMemoryFiles = 16
 )
 
-// forkTime is how much earlier than its process a file must have been written to be told to be its parent's: the kernel
-// keeps both times in ticks, of 10 ms at most.
+// forkTime is the least time before the start of its process at which a file must have been written to count as its
+// parent's. The kernel keeps both times in ticks of 10 ms at most.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).
 type MemoryFile struct {
-	// FD is its descriptor in the process, Name what it is called, Content all of it.
+	// FD is its descriptor in the process, Name its name, Content all of its content.
 	FD      int
 	Name    string
 	Content []byte
-	// Inherited: it was written before the process began, by its parent. It can be said falsely where the clock was set
-	// since.
+	// Inherited is true if the parent wrote it before the process began. It can be wrong if the clock was set since.
 	Inherited bool
 }
 
-// MemoryFiles reads the memfds of the process whose names begin with prefix, in the order of their descriptors, of at
-// most limit bytes each. Those that can't be read, and files of another kind that look like them, are left out. An
-// error says that the descriptors can't be listed: ErrGone, ErrPermission or the kernel's.
+// MemoryFiles reads the memfds of the process whose names begin with prefix, in the order of their descriptors, and
+// at most limit bytes of each. It leaves out unreadable ones, and files of another kind that look like memfds. An
+// error means that the descriptors cannot be listed: ErrGone, ErrPermission or the kernel's.
 func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) {
 	dir, done := p.folder()
 	defer done()
@@ -85,8 +84,7 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 }
 
 // memoryFile reads the memfd behind a descriptor. A name proves nothing: a file in the root folder can have it, and
-// the opener of a descriptor may not be allowed to read its file. All memfds are files of one device, which is mounted
-// nowhere.
+// the process may not be allowed to read its file. All memfds are files of one device that is mounted nowhere.
 func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile, err error) {
 	dir, done := p.folder()
 	defer done()

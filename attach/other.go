@@ -25,7 +25,7 @@ func FindRubies(p *Process) ([]*Module, error) { return nil, linuxOnly(p.pid) }
 // List fails with ErrLinuxOnly.
 func List(context.Context) ([]Candidate, error) { return nil, ErrLinuxOnly }
 
-// CPUShare is false: nothing is known.
+// CPUShare returns false on this system.
 func (c *Candidate) CPUShare() (share float64, ok bool) { return 0, false }
 
 // Finder finds processes by their titles: on Linux only.
@@ -54,13 +54,13 @@ func (p *Process) Method() string { return "none" }
 // PID is the process's number.
 func (p *Process) PID() int { return p.pid }
 
-// Forked is false: nothing is known.
+// Forked returns false on this system.
 func (p *Process) Forked() bool { return false }
 
-// User is "": nothing is known.
+// User returns "" on this system.
 func (p *Process) User() string { return "" }
 
-// Title is "": nothing is known.
+// Title returns "" on this system.
 func (p *Process) Title() string { return "" }
 
 // Part fails with ErrLinuxOnly.
@@ -69,7 +69,7 @@ func (p *Process) Part() (part, now string, err error) { return "", "", linuxOnl
 // PartOf fails with ErrLinuxOnly.
 func PartOf(pid int) (title, part string, err error) { return "", "", linuxOnly(pid) }
 
-// StartTicks is 0: nothing is known.
+// StartTicks returns 0 on this system.
 func (p *Process) StartTicks() uint64 { return 0 }
 
 // StartedAt fails with ErrLinuxOnly.
@@ -106,7 +106,7 @@ func (p *Process) NamespacePID() int { return p.pid }
 // Check fails with ErrLinuxOnly.
 func (p *Process) Check() error { return linuxOnly(p.pid) }
 
-// Alive is false: nothing is known.
+// Alive returns false on this system.
 func (p *Process) Alive() bool { return false }
 
 // Exited returns a channel that is never closed.
@@ -146,8 +146,8 @@ func (z *Pauser) Thread() int { return 0 }
 // Close does nothing.
 func (z *Pauser) Close() {}
 
-// OwnRights returns what ddtop may do here: nothing, on systems other than Linux.
+// OwnRights returns no rights on this system.
 func OwnRights() Rights { return Rights{EUID: os.Geteuid(), Yama: -1} }
 
-// OnOwnThread calls work in a goroutine of its own: nothing that is done here changes a thread.
+// OnOwnThread calls work in a goroutine. On this system work changes no thread.
 func OnOwnThread(work func()) { go work() }

@@ -7,11 +7,11 @@ var ErrTraced = errors.New("another process traces it")
 
 // Pause says how a pause went.
 type Pause struct {
-	// NS is for how long threads stood still, from the first order to stop to the last release, in ns.
+	// NS is how long threads stood still, from the first order to stop to the last release, in ns.
 	NS int64
 	// Threads is the number of native threads that were stopped.
 	Threads int
-	// Cut: they did not all stand still until the read was over, because one could not be stopped in time or the time
-	// was up before.
+	// Cut is true if some thread was not still during the whole reading. It could not be stopped in time, or the time
+	// was up.
 	Cut bool
 }

@@ -25,8 +25,8 @@ type Pauser struct {
 	onThread func()
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
-	// tracer is the thread that traces; nil when none runs. before is the tid of the one before it, which may not have
-	// quite ended. lagging: the tracer has not answered the last order yet.
+	// tracer is the thread that traces. It is nil if none runs. before is the tid of the previous one, which may
+	// still be ending. lagging is true if the tracer has not answered the last order yet.
 	tracer  *tracer
 	before  int
 	lagging bool
@@ -93,15 +93,16 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 	return result, nil
 }
 
-// slowSeize is how long after the order to stop the tracer is looked after. It has mostly long answered.
+// slowSeize is the time after the order to stop before the tracer is checked. Most answers come sooner.
 const slowSeize = time.Millisecond
 
-// awaitStopped waits for the tracer's answer, for twice the limit at most; with late, not at all. lagging: there was
-// none.
+// awaitStopped waits for the tracer's answer, at most for twice the limit. If late is true it does not wait. lagging
+// is true if there was no answer.
 //
-// The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That one in turn waits for all others to
-// die (de_thread in fs/exec.c), and the death of those seized already is first reported to us, who would wait forever,
-// and the process with us: any thread of ours may ask for it in the tracer's place.
+// The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That thread in turn waits for all
+// others to die (de_thread in fs/exec.c). The kernel reports the death of seized threads to ddtop first. If ddtop did
+// not collect them, it would wait forever, and so would the process. Any thread of ddtop may collect them in place of
+// the tracer.
 func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	if late {
 		t.reap()
@@ -129,7 +130,7 @@ func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	}
 }
 
-// reapUntilStopped is for a tracer whose answer is perhaps never taken.
+// reapUntilStopped collects ended threads for a tracer whose answer may never come.
 func (t *tracer) reapUntilStopped() {
 	for t.stopping.Load() {
 		t.reap()
@@ -172,7 +173,7 @@ func (z *Pauser) Close() {
 	z.dir.Close()
 }
 
-// end ends the thread that traces, and with it what it may still hold.
+// end ends the thread that traces. The kernel then releases all threads that it still holds.
 func (z *Pauser) end() {
 	if z.tracer != nil {
 		z.before = z.tracer.tid

@@ -27,7 +27,7 @@ func ptrace(request int, tid int32, data uintptr) error {
 	return nil
 }
 
-// What has happened to a thread: si_code of a SIGCHLD (sigaction(2)).
+// What happened to a thread: si_code of a SIGCHLD (sigaction(2)).
 const (
 	cldExited  = 1
 	cldKilled  = 2
@@ -45,8 +45,8 @@ type siginfo struct {
 	_                     [100]byte
 }
 
-// waitID asks, without waiting, what has happened to a traced thread; code 0: nothing. For a stop, status is the signal
-// and, above the low eight bits, the event (PTRACE_EVENT_STOP).
+// waitID asks, without waiting, what happened to a traced thread. code is zero if nothing did. For a stop, status is
+// the signal and, above the low eight bits, the event (PTRACE_EVENT_STOP).
 func waitID(tid int32, options int) (code, status int32, err error) {
 	var info siginfo
 	for {
@@ -74,8 +74,8 @@ func monotonicNS() int64 {
 	return ts.Nano()
 }
 
-// shortSleep gives the processor to others for a moment: the threads that are to stop may need it. An interrupted sleep
-// is as good.
+// shortSleep lets other threads use the CPU for a moment, because the threads that are to stop may need it. An
+// interrupted sleep is as good.
 func shortSleep(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

@@ -21,7 +21,7 @@ const (
 	capDACOverride, capDACReadSearch = 1, 2
 )
 
-// permissionFacts is what decides whether one process may read another (ptrace(2), "Ptrace access mode checking").
+// permissionFacts decide whether one process may read another (ptrace(2), "Ptrace access mode checking").
 type permissionFacts struct {
 	pid int
 	// euid and capable are ours: the effective user, and whether we have CAP_SYS_PTRACE.
@@ -37,27 +37,27 @@ type permissionFacts struct {
 	targetGID [3]int
 	// moreCapable: the target has capabilities that we don't have.
 	moreCapable bool
-	// dumpable is false when the kernel gives the target's files in /proc to root. It does so for programs that are
-	// setuid, not readable, or said so (prctl PR_SET_DUMPABLE).
+	// dumpable is false if the kernel gives the target's files in /proc to root. It does so for programs that are
+	// setuid, not readable, or that asked for it (prctl PR_SET_DUMPABLE).
 	dumpable bool
 	// yama is kernel.yama.ptrace_scope, -1 without Yama.
 	yama int
 	// tracer is the PID of the process that traces the target, zero if none does; tracerName is its program.
 	tracer     int
 	tracerName string
-	// opensFiles: ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. It may open the files of other users, also those
-	// in /proc that only a process's owner may open (auxv, syscall, fd).
+	// opensFiles is true if ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. It may then open the files of other
+	// users, also files in /proc that only a process's owner may open (auxv, syscall, fd).
 	opensFiles bool
 	// filtered: a seccomp filter applies to ddtop.
 	filtered bool
 	// granted are the capabilities that ddtop's file grants, or that we have without being root.
 	granted uint64
-	// otherUserNamespace: the target lives in another user namespace than we do. inner: we live in one that is not the
-	// machine's first (a rootless container, unshare -U), so that our capabilities hold within it only. Whether the
-	// target lives in it is unknown if we may not read it.
+	// otherUserNamespace is true if the target is in another user namespace than ddtop. inner is true if ddtop is in
+	// one that is not the machine's first (a rootless container, unshare -U). Its capabilities then hold only there.
+	// If ddtop may not read the target, it does not know the target's namespace.
 	otherUserNamespace, inner bool
-	// canBecomeRoot: sudo or the like could give us CAP_SYS_PTRACE: it is in our bounding set, and exec gives
-	// privileges.
+	// canBecomeRoot is true if sudo or similar could give ddtop CAP_SYS_PTRACE, because it is in its bounding set and
+	// exec gives privileges.
 	canBecomeRoot bool
 }
 
@@ -129,7 +129,7 @@ func (f permissionFacts) explain() (cause, help string) {
 	return "the kernel doesn't say why: it may be a security module (AppArmor, SELinux, Landlock)", sudo
 }
 
-// setcap is the command that gives ddtop's file CAP_SYS_PTRACE and more.
+// setcap returns the command that gives ddtop's file CAP_SYS_PTRACE and more.
 func (f permissionFacts) setcap(more ...int) string {
 	return Setcap("$(command -v ddtop)", f.granted, append(more, capSysPtrace)...)
 }
@@ -150,16 +150,16 @@ func (f permissionFacts) targetName() string {
 	return strconv.Itoa(f.targetUID[1])
 }
 
-// hiddenProcess explains a process whose folder in /proc can't be opened, which anybody may do except where /proc is
-// mounted with hidepid (proc(5)): with 1 and 4 ("noaccess", "ptraceable") the kernel answers EPERM, with 2
-// ("invisible") as if there was no such process.
+// hiddenProcess explains a process whose folder in /proc cannot be opened. Every user may open it unless /proc is
+// mounted with hidepid (proc(5)). With 1 and 4 ("noaccess", "ptraceable") the kernel answers EPERM. With 2
+// ("invisible") it answers as if there was no such process.
 func hiddenProcess(pid int, err error) error {
 	f := permissionFacts{pid: pid, container: inContainer()}
 	return &TargetError{PID: pid, Kind: ErrPermission, Err: err, Help: f.asAdministrator(),
 		Cause: "/proc is mounted with hidepid, which shows a process to those only who may read it"}
 }
 
-// gatherFacts asks the kernel what explain needs to know. What can't be found out stays at the value that explains
+// gatherFacts asks the kernel for the facts that explain needs. An unknown fact keeps the value that explains
 // nothing.
 func (p *procFolder) gatherFacts() permissionFacts {
 	r := OwnRights()

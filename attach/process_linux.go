@@ -20,18 +20,18 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Limits of what is read from /proc, in bytes and in threads. A process can have as many mappings as vm.max_map_count
-// says, 65,530 by default, each with a path of 4 KB. Its command line can have 2 MB.
+// Limits of reading /proc, in bytes and in threads. A process can have as many mappings as vm.max_map_count allows,
+// 65,530 by default, each with a path of 4 KB. Its command line can have 2 MB.
 const (
 	maxMapsFile = 16 << 20
 	maxProcFile = 1 << 20 // any other, except the command line (maxArguments)
 	maxThreads  = 1 << 20
 )
 
-// Process is a live process that may be read. It is a Memory. Its methods may be called from any goroutine; reads of
-// memory wait for each other.
+// Process is a live process that may be read. It is a Memory. Any goroutine may call its methods. Reads of memory
+// wait for each other.
 //
-// It holds a descriptor of /proc/PID and, where the kernel has them (5.3), a pidfd, so what it says never is about
+// It holds a descriptor of /proc/PID and, if the kernel has them (5.3), a pidfd. So its results are never about
 // another process that got the same PID.
 type Process struct {
 	facts
@@ -46,7 +46,7 @@ type procFolder struct {
 	status processStatus
 	dir    *os.File
 	random [16]byte
-	// randomAt is where the kernel put 16 random bytes at exec (AT_RANDOM): they show a later exec.
+	// randomAt is the place of the 16 random bytes that the kernel makes at exec (AT_RANDOM). They show a later exec.
 	randomAt Address
 	pidfd    *os.File
 
@@ -56,7 +56,7 @@ type procFolder struct {
 	once   sync.Once
 }
 
-// facts are what the kernel says of a process: its program, its user, its threads, its mappings.
+// facts are what the kernel knows of a process: its program, its user, its threads, its mappings.
 type facts struct {
 	procFolder
 	exe    string
@@ -67,9 +67,10 @@ type facts struct {
 // fileID names a file as the kernel does.
 type fileID struct{ dev, ino uint64 }
 
-// Open prepares a process for reading: it must exist, have memory and let us read it. The error is a *TargetError that
-// is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program),
-// ErrNotLoaded (caught within exec: try again), ErrNoAnswer or ErrExhausted. It stops and changes nothing.
+// Open prepares a process for reading. The process must exist, have memory, and ddtop must be allowed to read it. The
+// error is a *TargetError that is ErrNoProcess, ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission,
+// ErrNotRuby (a 32-bit program), ErrNotLoaded (within exec: try again), ErrNoAnswer or ErrExhausted. Open stops and
+// changes nothing.
 func Open(pid int) (*Process, error) {
 	p, err := openProcess(pid)
 	if err != nil {
@@ -128,7 +129,7 @@ func openProcess(pid int) (*Process, error) {
 	return p, nil
 }
 
-// describe reads what anybody may know about a process.
+// describe reads what every user may know about a process.
 func (p *procFolder) describe() error {
 	fail := func(kind error, cause, help string, err error) error {
 		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help, Err: err}
@@ -163,7 +164,7 @@ func (p *procFolder) describe() error {
 	return nil
 }
 
-// tryReading reads what takes the right to read the memory, and remembers it.
+// tryReading reads what needs the right to read the memory, and remembers it.
 func (p *Process) tryReading() error {
 	exe, err := p.readlink("exe")
 	if err != nil {
@@ -197,8 +198,8 @@ func (p *Process) tryReading() error {
 	return nil
 }
 
-// stillTheProgram returns ErrNotLoaded if the process has called exec while it was opened. What was read is then
-// of two programs.
+// stillTheProgram returns ErrNotLoaded if the process has called exec while it was opened. What was read then belongs
+// to two programs.
 func (p *Process) stillTheProgram() error {
 	const program, vector = "looking at its program again", "reading its auxiliary vector again"
 	exeID, err := Ask(p.pid, program, func() (fileID, error) { return p.fileID("exe") })
@@ -216,8 +217,8 @@ func (p *Process) stillTheProgram() error {
 	return nil
 }
 
-// openPIDFD takes a pidfd, which becomes readable when the last thread of the process has ended. Without one (before
-// Linux 5.3, refused by a seccomp filter, or because ddtop has no descriptors left) Exited looks at /proc instead.
+// openPIDFD opens a pidfd, which becomes readable when the last thread of the process has ended. Without one (before
+// Linux 5.3, refused by a seccomp filter, or because ddtop has no descriptors left) Exited reads /proc instead.
 func (p *procFolder) openPIDFD() {
 	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)
 	if errors.Is(err, unix.EINVAL) {
@@ -281,7 +282,7 @@ func (p *facts) StartedAt() (time.Time, error) {
 
 func (p *facts) ppid() int { return p.stat.PPID }
 
-// User is the name of the process's effective user, or its number where it has no name here.
+// User is the name of the process's effective user, or its number if it has no name here.
 func (p *facts) User() string { return userName(p.status.UID[1]) }
 
 // Exe is the path of the program file, as the kernel shows it to us.
@@ -292,7 +293,7 @@ func (p *procFolder) Path(elem ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elem...)...)
 }
 
-// exitFD is a pidfd of the process (pidfd_open(2)), or -1 where the kernel gave none. It is closed by Close.
+// exitFD returns a pidfd of the process (pidfd_open(2)). It is -1 if the kernel gave none. Close closes it.
 func (p *procFolder) exitFD() int {
 	if p.pidfd == nil {
 		return -1
@@ -308,8 +309,8 @@ func (p *procFolder) exitFD() int {
 	return out
 }
 
-// CommandLine is the program's arguments as they are now: Ruby's $0 and Process.setproctitle change them. They may
-// hold secrets. Of a longer one the first 64 KB are returned, with … after them.
+// CommandLine returns the program's arguments as they are now. Ruby's $0 and Process.setproctitle change them. They
+// may hold secrets. Past 64 KB it returns the first 64 KB and "…".
 func (p *facts) CommandLine() ([]string, error) {
 	text, err := p.askProc("cmdline")
 	if err != nil && !errors.Is(err, errTooLong) {
@@ -341,7 +342,7 @@ func (p *facts) Title() string {
 	return titleOf(args, p.stat.Comm)
 }
 
-// Part returns the part of the process in a service, and what it does now, both by its own title: see Candidate.
+// Part returns the role of the process in a service, and what it does now, both by its own title. See Candidate.
 func (p *facts) Part() (part, now string, err error) {
 	args, err := p.CommandLine()
 	if err != nil {
@@ -389,12 +390,12 @@ func (p *facts) NamespacePID() int {
 	return p.pid
 }
 
-// inNamespace reports whether the process lives in a PID namespace below ours, so that the tids in its memory are
-// others than those here.
+// inNamespace reports whether the process lives in a PID namespace below ours. Then the tids in its memory differ
+// from ours.
 func (p *facts) inNamespace() bool { return len(p.status.NSPID) > 1 }
 
-// NamespaceTID is the number that a native thread has in the process's own, innermost PID namespace: the one that Ruby
-// knows. tid is ours. It equals tid unless inNamespace.
+// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace, which is the one
+// that Ruby knows. tid is ours. Both are equal unless inNamespace.
 func (p *facts) NamespaceTID(tid int32) (int32, error) {
 	if !p.inNamespace() {
 		return tid, nil
@@ -410,7 +411,7 @@ func (p *facts) NamespaceTID(tid int32) (int32, error) {
 	return int32(ids[len(ids)-1]), nil
 }
 
-// Close closes what is open of the process. A watch that Exited started ends without a notice.
+// Close closes the process's descriptors. A watch that Exited started ends without a notice.
 func (p *Process) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	p.liveMemory.close()
@@ -441,8 +442,8 @@ func (p *procFolder) openProc(name string) (*os.File, error) {
 // errTooLong says that a file in /proc has more than its limit.
 var errTooLong = errors.New("it is too long")
 
-// readProc reads a file of the process's folder. Of one that has more than its limit it returns that much, and an error
-// that is errTooLong.
+// readProc reads a file of the process's folder. Past its limit it returns the first part, and an error that is
+// errTooLong.
 func (p *procFolder) readProc(name string) ([]byte, error) {
 	f, err := p.openProc(name)
 	if err != nil {
@@ -493,8 +494,8 @@ func (p *procFolder) fileID(name string) (fileID, error) {
 	return fileID{uint64(st.Dev), st.Ino}, nil
 }
 
-// lost turns an error of reading /proc after Open into ErrGone where it means that. A file that is not there can be of
-// a task that has just ended, or of a process that is about to.
+// lost turns an error of reading /proc after Open into ErrGone if it means that. A missing file can belong to a task
+// that has just ended, or to a process that is about to end.
 func (p *procFolder) lost(err error) error {
 	if isGone(err) {
 		if gone := p.stillThere(); gone != nil {

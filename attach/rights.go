@@ -1,17 +1,19 @@
 package attach
 
-// Rights are what decides which processes ddtop may read.
+// Rights decide which processes ddtop may read.
 type Rights struct {
 	// EUID is the effective user, User its name.
 	EUID int
 	User string
-	// Ptrace: we have CAP_SYS_PTRACE; OpensFiles: CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE; Nice: CAP_SYS_NICE.
+	// Ptrace is true if ddtop has CAP_SYS_PTRACE, OpensFiles if it has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, Nice
+	// if it has CAP_SYS_NICE.
 	Ptrace, OpensFiles, Nice bool
-	// CanBecomeRoot: we are not root, and sudo could give us CAP_SYS_PTRACE.
+	// CanBecomeRoot is true if ddtop is not root, and sudo could give it CAP_SYS_PTRACE.
 	CanBecomeRoot bool
 	// Yama is kernel.yama.ptrace_scope; -1 without Yama.
 	Yama int
-	// Container: we seem to run in one. InnerUsers: in a user namespace that is not the machine's first. Filtered: a
-	// seccomp filter applies to us. HidesProcesses: /proc is mounted with hidepid.
+	// Container is true if ddtop seems to run in a container. InnerUsers is true if it is in a user namespace that is
+	// not the machine's first. Filtered is true if a seccomp filter applies to it. HidesProcesses is true if /proc is
+	// mounted with hidepid.
 	Container, InnerUsers, Filtered, HidesProcesses bool
 }

@@ -14,7 +14,7 @@ func ownStatus() (processStatus, error) {
 	return parseStatus(text), err
 }
 
-// OwnRights returns what ddtop may do here, before any process is looked at.
+// OwnRights returns what ddtop may do on this machine, independent of a process.
 func OwnRights() Rights {
 	r := Rights{EUID: os.Geteuid(), Container: inContainer(), Yama: -1}
 	r.User = userName(r.EUID)

@@ -30,8 +30,8 @@ func Setcap(program string, granted uint64, wanted ...int) string {
 	return "sudo setcap " + strings.Join(names, ",") + "+ep " + program
 }
 
-// GrantedCapabilities returns the capabilities that ddtop's file grants, if it can be read, and those that ddtop has
-// without being root.
+// GrantedCapabilities returns the capabilities that ddtop's file grants, if it can be read, and the ones that ddtop
+// has without being root.
 func GrantedCapabilities() uint64 {
 	granted := uint64(0)
 	var buf [64]byte
@@ -46,8 +46,8 @@ func GrantedCapabilities() uint64 {
 	return granted
 }
 
-// fileCapabilities reads what a file permits of struct vfs_cap_data (linux/capability.h): a word with the revision and
-// flags, then twice the permitted and the inheritable ones. The first revision has them once.
+// fileCapabilities reads the permitted capabilities from a struct vfs_cap_data (linux/capability.h). It has a word
+// with the revision and flags, then twice the permitted and the inheritable ones. The first revision has them once.
 func fileCapabilities(b []byte) uint64 {
 	const head, pair = 4, 8
 	if len(b) < head+pair {
@@ -60,7 +60,7 @@ func fileCapabilities(b []byte) uint64 {
 	return out
 }
 
-// capabilityName is a capability's name as setcap takes it, its number where it is newer than this list.
+// capabilityName returns a capability's name as setcap reads it, or its number if it is newer than this list.
 func capabilityName(n int) string {
 	if n < len(capabilityNames) {
 		return "cap_" + capabilityNames[n]

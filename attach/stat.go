@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// processStat is what is used of /proc/PID/stat (proc_pid_stat(5)).
+// processStat has the used fields of /proc/PID/stat (proc_pid_stat(5)).
 type processStat struct {
 	// Comm is the program's name, cut to 15 bytes; it may hold spaces and parentheses.
 	Comm  string
@@ -75,12 +75,12 @@ func parseStat(text []byte) (processStat, error) {
 	return s, nil
 }
 
-// processStatus is what is used of /proc/PID/status (proc_pid_status(5)).
+// processStatus has the used fields of /proc/PID/status (proc_pid_status(5)).
 type processStatus struct {
 	// Name is the program's name. State is a letter, Z or X if the task has ended.
 	Name  string
 	State byte
-	// TGID is the process's PID: another number than the one asked for when that is a thread's.
+	// TGID is the process's PID. It differs from the requested number if that is a thread's.
 	TGID, TracerPID int
 	// UID and GID are the real, effective, saved and file system ids.
 	UID, GID [4]int
@@ -90,7 +90,7 @@ type processStatus struct {
 	NSPID []int
 	// CapPermitted, CapEffective and CapBounding are bit sets of capabilities; exec grants none beyond the last.
 	CapPermitted, CapEffective, CapBounding uint64
-	// NoNewPrivs: exec gives no privilege, so that sudo can't.
+	// NoNewPrivs is true if exec gives no privilege, so that sudo cannot help.
 	NoNewPrivs bool
 	// Seccomp is 0 (off), 1 (strict) or 2 (filter).
 	Seccomp int

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns: what work
-// has changed of it, its priority or what it traces, ends with it.
+// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns. Its
+// priority and its tracing, if work changed them, end with it.
 func OnOwnThread(work func()) {
 	go func() {
 		runtime.LockOSThread() // never unlocked, but on the process's first thread, which Go never ends

@@ -9,13 +9,12 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// threadLocalPatience bounds how long the process's files are searched for a variable: a hundred libraries take about
-// 10 ms.
+// threadLocalPatience bounds the search of the process's files for a variable. A hundred libraries take about 10 ms.
 const threadLocalPatience = 2 * time.Second
 
-// ThreadLocal finds a thread-local variable by name among what the process's program and libraries export. mappings are
-// the process's. The error is ErrNoThreadLocal if there is none, or if it is unknown where threads have it; another one
-// says that the process can no longer be read.
+// ThreadLocal finds a thread-local variable by name among the exports of the process's program and libraries.
+// mappings are the process's. The error is ErrNoThreadLocal if there is none, or if its place in threads is unknown.
+// Another error means that the process cannot be read.
 func (p *Process) ThreadLocal(name string, mappings []Mapping) (ThreadLocal, error) {
 	files := mapped.MappedFiles(mappings)
 	vectors := false

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// maxArguments bounds what is taken of a command line, in bytes.
+// maxArguments bounds the part of a command line that is read, in bytes.
 const maxArguments = 64 << 10
 
 // splitCommandLine splits the text of /proc/PID/cmdline at its zero bytes.
@@ -26,8 +26,8 @@ func splitCommandLine(text []byte) []string {
 	return strings.Split(string(text), "\x00")
 }
 
-// titleOf gives a program's name without arguments: of a ruby command line the script's base name, of a title that the
-// program gave itself ("puma 6.4.0 (tcp://…) [app]") its first word.
+// titleOf returns a program's name without arguments. For a ruby command line it is the script's base name. For a
+// title that the program gave itself ("puma 6.4.0 (tcp://…) [app]") it is the first word.
 func titleOf(args []string, comm string) string {
 	if len(args) == 0 {
 		return comm
@@ -50,8 +50,8 @@ func titleOf(args []string, comm string) string {
 var emulatorOptionsWithValue = []string{"-L", "-E", "-U", "-0", "-r", "-s", "-B", "-R", "-g", "-d", "-D", "-dfilter",
 	"-p", "-cpu", "-seed", "-trace", "-plugin", "-tb-size"}
 
-// emulated returns the arguments of the Ruby that qemu-user runs, nil where args are another program's. The kernel's
-// binfmt_misc may (flag P) put the file's path before the program's own first argument.
+// emulated returns the arguments of the Ruby that qemu-user runs. It returns nil if args belong to another program.
+// The kernel's binfmt_misc (flag P) may put the file's path before the program's own first argument.
 func emulated(args []string) []string {
 	if !strings.HasPrefix(filepath.Base(args[0]), "qemu-") {
 		return nil
@@ -107,7 +107,7 @@ func scriptOf(args []string) string {
 // MasterPart is the part of a process that has workers below it.
 const MasterPart = "master"
 
-// What programs say in their titles of their part in a service. Puma: "puma: cluster worker 0: 4242 [shop]". Unicorn:
+// Titles in which programs name their role in a service. Puma: "puma: cluster worker 0: 4242 [shop]". Unicorn:
 // "unicorn worker[0] -D". Pitchfork: "pitchfork (gen:0) mold". Sidekiq: "sidekiq 6.4.1 shop [3 of 5 busy] stopping".
 var (
 	parenthesised = regexp.MustCompile(`\([^)]*\)`)
@@ -116,9 +116,9 @@ var (
 	partTitles    = []string{MasterPart, "mold", "monitor"}
 )
 
-// partOf returns the part that a process has in a service by its own title: "w0" is the worker with the number 0. now
-// is what the title says of the moment: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both are ""
-// if the program has left its arguments as they were.
+// partOf returns the role of a process in a service by its own title: "w0" is the worker with the number 0. now is
+// the title's text about the moment: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both are "" if
+// the program has left its arguments unchanged.
 func partOf(args []string) (part, now string) {
 	if len(args) != 1 || !strings.Contains(args[0], " ") {
 		return "", ""
@@ -148,7 +148,7 @@ func WorkerNumber(part string) (n int, ok bool) {
 	return n, ok && err == nil
 }
 
-// findMasters gives the processes of a list that have workers of the same name below them the part of a master.
+// findMasters gives the role of a master to processes of a list that have workers of the same name below them.
 func findMasters(list []Candidate) {
 	at := make(map[int]*Candidate, len(list))
 	for i := range list {

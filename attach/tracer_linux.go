@@ -35,11 +35,11 @@ type tracer struct {
 	patience *time.Timer
 	// stopping: an order to stop is being obeyed.
 	stopping atomic.Bool
-	seizedMu sync.Mutex // guards what follows
+	seizedMu sync.Mutex // guards the following fields
 	// seized are the numbers in list, for reap.
 	seized []int32
 
-	// list are the threads of the pause under way, seen the same by their tid.
+	// list are the threads of the current pause. seen has the same threads by their tid.
 	list    []tracee
 	seen    map[int32]struct{}
 	entries []byte
@@ -88,7 +88,7 @@ func (t *tracer) run() {
 	}
 }
 
-// traceState is how far a thread is on its way into the stop and out of it.
+// traceState is the progress of a thread into the stop and out of it.
 type traceState uint8
 
 const (
@@ -100,19 +100,20 @@ const (
 type tracee struct {
 	tid   int32
 	state traceState
-	// signal was on its way to the thread when it stopped: it is delivered at its release.
+	// signal was pending for the thread when it stopped. Its release delivers it.
 	signal uintptr
 }
 
 const (
-	// maxPauseRounds bounds how often the list of threads is read for ones born meanwhile. Those that can give birth
-	// get fewer each time.
+	// maxPauseRounds bounds how often the list of threads is read for new threads. Each round leaves fewer running
+	// threads that can start one.
 	maxPauseRounds = 64
-	// pollNS is how often the tracer asks whether threads have stopped: there is no wait with a time limit.
+	// pollNS is the interval at which the tracer asks whether threads have stopped, because there is no wait with a
+	// time limit.
 	pollNS = 20_000
 )
 
-// stopAll stops all threads, those born meanwhile too; all is false when the time was up before.
+// stopAll stops all threads, also the ones that start meanwhile. all is false if the time was up before.
 func (t *tracer) stopAll() (all bool, err error) {
 	t.list, t.result = t.list[:0], Pause{}
 	t.seizedMu.Lock()
@@ -187,7 +188,7 @@ func (t *tracer) seizeNew() error {
 // Offsets within a linux_dirent64 (getdents64(2)).
 const direntSize, direntName = 16, 19
 
-// leadingNumber reads the name of a directory entry, which a zero ends, when it is a number.
+// leadingNumber returns the number that is the name of a directory entry, which ends with a zero.
 func leadingNumber(b []byte) (n int32, ok bool) {
 	for _, c := range b {
 		if c == 0 {
@@ -230,7 +231,7 @@ func (t *tracer) seize(tid int32) error {
 	return refusal
 }
 
-// refused explains why a thread could not be seized; nil when there is nothing of it to stop.
+// refused explains why a thread could not be seized. It returns nil if the thread need not be stopped.
 func (t *tracer) refused(tid int32, err error) error {
 	p := t.z.p
 	text, readErr := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
@@ -274,14 +275,14 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 		Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
 }
 
-// tracedBy reports whether a thread still has a tracer of that number: one that can't be looked at may have been an
-// earlier one of ours, on its way out.
+// tracedBy reports whether a tracer of that number still traces a thread. A tracer that cannot be read may be an
+// earlier one of ddtop that is ending.
 func (z *Pauser) tracedBy(tid int32, tracer int) bool {
 	text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 	return err == nil && parseStatus(text).TracerPID == tracer
 }
 
-// traced fails with ErrTraced if another process traces a thread of the target. It stops nothing.
+// traced returns ErrTraced if another process traces a thread of the target. It stops nothing.
 func (z *Pauser) traced() error {
 	tids, err := z.p.TIDs(nil)
 	if err != nil {
@@ -319,7 +320,7 @@ func (t *tracer) await(first int) bool {
 	}
 }
 
-// look asks whether a thread has stopped or ended, and notes it.
+// look asks whether a thread has stopped or ended, and records the answer.
 func (t *tracer) look(x *tracee) bool {
 	// The end of a thread that we trace is reported to us first, and to its process's parent only once we have asked
 	// for it. But the end of our own child is for the caller that started it.
@@ -346,7 +347,7 @@ func (t *tracer) look(x *tracee) bool {
 	return true
 }
 
-// release lets all threads go, with the signals that were on their way.
+// release continues all threads, with their pending signals.
 func (t *tracer) release() {
 	for i := range t.list {
 		x := &t.list[i]

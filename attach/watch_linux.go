@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchPeriod is how often /proc is read to see whether the process lives, if the kernel has no pidfd.
+// watchPeriod is the interval at which /proc is read to see whether the process lives, if the kernel has no pidfd.
 const watchPeriod = 250 * time.Millisecond
 
-// Check asks whether the process is still the one that was opened: nil, or an error that is ErrGone (all its threads
-// have ended) or ErrReplaced (exec: what was learned about its memory is void). Any other error says that the kernel
-// could not be asked, and nothing about the process. It costs two system calls, about 10 µs; once or twice a second is
-// enough.
+// Check returns nil if the process is still the one that was opened. Otherwise the error is ErrGone (all its threads
+// have ended) or ErrReplaced (exec: everything learned about its memory is void). Any other error means that the
+// kernel did not answer, and says nothing about the process. It costs two system calls, about 10 µs. Once or twice
+// per second is enough.
 func (p *procFolder) Check() error {
 	if err := p.stillThere(); err != nil {
 		return err
@@ -40,9 +40,9 @@ func (p *procFolder) Check() error {
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
 }
 
-// Alive reports, in one short system call, whether the process has not ended. True is certain: whatever was read by
-// its PID before was this process's, or the program's that an exec has made of it. False means that it has ended, or
-// that the kernel has no pidfd; Check says which.
+// Alive reports, with one short system call, whether the process has not ended. True is certain: all that was read by
+// its PID before came from this process, or from the program that an exec made of it. False means that it has ended,
+// or that the kernel has no pidfd. Check shows which.
 func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false

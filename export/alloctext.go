@@ -9,11 +9,12 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// What is said of allocations by class.
+// Limits of the text about allocations by class.
 const (
-	// maxAllocText is how many classes are named.
+	// maxAllocText bounds the named classes.
 	maxAllocText = 8
-	// minAllocInstants is under how many instants nothing is said: the shares would mean little.
+	// minAllocInstants is the number of instants below which nothing is printed, because the shares would mean
+	// little.
 	minAllocInstants = 20
 )
 

@@ -61,7 +61,8 @@ func Address(object uint64) *string {
 	return report.TextOrNil(fmt.Sprintf("0x%x", object))
 }
 
-// deadlock writes a cycle as a JVM thread dump does: who waits for what held by whom, then the stacks.
+// deadlock writes a cycle as a JVM thread dump does: each thread with its lock and the lock's holder, then the
+// stacks.
 func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	t.printf("\nFound one deadlock: these %d threads wait for each other and can never go on.\n", len(c.Threads))
 	t.printf("%s\n", strings.Repeat("=", 79))
@@ -86,7 +87,7 @@ func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	}
 }
 
-// maxNamedWaiters is how many waiting threads a line of the locks' table names.
+// maxNamedWaiters bounds the named waiting threads in a line of the locks' table.
 const maxNamedWaiters = 6
 
 // locks writes what threads wait for, a line each.

@@ -18,13 +18,14 @@ const dumpTime = "2006-01-02T15:04:05.000000000Z07:00"
 type Dump struct {
 	report.Dump
 
-	// program is what people call the process, fullNames what they call its threads (sampler.ThreadInfo.FullName).
+	// program is the displayed name of the process, fullNames the displayed names of its threads
+	// (sampler.ThreadInfo.FullName).
 	program   string
 	fullNames map[sampler.ThreadID]string
 
 	texts []string // the states in words, parallel to Threads
-	// sinceNS is when the states began, if that was seen, and for how long they lasted, in the words of texts. It is
-	// parallel to Threads. leastNS is for how long they are known to have lasted.
+	// sinceNS is when the states began, if that was seen, with their lengths in words. It is parallel to Threads.
+	// leastNS is how long they are known to have lasted.
 	sinceNS, leastNS []int64
 	lasted           []string
 	ownOnly          bool
@@ -103,8 +104,8 @@ func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.Findings = append([]report.StatFinding{}, findings...)
 }
 
-// NewDumpRactor returns who holds the GVL of a ractor and who waits for it. verdict gives the state of a thread of s by
-// its place.
+// NewDumpRactor returns the holder of a ractor's GVL and the threads that wait for it. verdict gives the state of a
+// thread of s by its place.
 func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) report.DumpRactor {
 	g := report.DumpGVL{Waiting: append([]sampler.ThreadID{}, r.Queue...), WaitingCount: int(r.Waiting), Torn: r.Torn}
 	listed := false
@@ -206,12 +207,12 @@ func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	}
 }
 
-// isFor reports whether what is worked for is an endpoint that match says yes to.
+// isFor reports whether the work is for an endpoint that match accepts.
 func isFor(q *report.StatServing, match func(name string) bool) bool {
 	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
 }
 
-// onlyEndpointsOf leaves of suspended fibers those that wait for an endpoint that match says yes to.
+// onlyEndpointsOf returns the suspended fibers that wait for an endpoint that match accepts.
 func onlyEndpointsOf(list []report.DumpSuspendedFibers, match func(name string) bool) []report.DumpSuspendedFibers {
 	var out []report.DumpSuspendedFibers
 	for _, x := range list {
@@ -226,7 +227,7 @@ func onlyEndpointsOf(list []report.DumpSuspendedFibers, match func(name string) 
 // WriteJSON writes the dump as one indented JSON object and a newline.
 func (d *Dump) WriteJSON(w io.Writer) error { return WriteJSON(w, d.shown()) }
 
-// shown is the dump without the threads that are left out.
+// shown returns the dump without the threads that are left out.
 func (d *Dump) shown() *Dump {
 	if d.leftOut == nil {
 		return d

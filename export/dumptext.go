@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// WriteText writes the dump for people, in the manner of a JVM thread dump: who holds the GVL and who queues for it,
-// deadlocks, then each thread with its stack, innermost frame first. Control characters in names are replaced, so the
-// text may go to a terminal.
+// WriteText writes the dump for people, like a JVM thread dump: the holder of the GVL and its queue, deadlocks, then
+// each thread with its stack, innermost frame first. Control characters in names are replaced, so the text may go to
+// a terminal.
 func (d *Dump) WriteText(w io.Writer) error {
 	t := dumpText{d: d, threads: make(map[sampler.ThreadID]int, len(d.Threads))}
 	for i := range d.Threads {
@@ -180,7 +180,7 @@ func (t *dumpText) serving(q *report.StatServing) {
 	}
 }
 
-// ThreadNotes says what is missing of a thread's stack.
+// ThreadNotes returns notes about the missing parts of a thread's stack.
 func ThreadNotes(th *report.DumpThread) []string {
 	var n []string
 	if th.Failed {

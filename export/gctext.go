@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGCPlaces is how many places the text of `ddtop stat` names for collections; the JSON has more.
+// maxGCPlaces bounds the places that the text of `ddtop stat` names for collections. The JSON has more.
 const maxGCPlaces = 3
 
 func dumpGC(s *sampler.Sample) report.DumpGC {
@@ -104,7 +104,8 @@ func CountText(v float64) string {
 	return fmt.Sprint(int64(v))
 }
 
-// statGC writes the collections of a window: how many, why, who started them and who paid.
+// statGC writes the collections of a window: their number, their reasons, and the code that started and paid for
+// them.
 func statGC(b *strings.Builder, s report.Stat) {
 	g := &s.GC
 	if !g.Valid {

@@ -24,12 +24,12 @@ func WriteCompactJSON(w io.Writer, v any) error {
 	return json.NewEncoder(asciiControls{w}).Encode(v)
 }
 
-// ASCIIControls returns a writer that escapes in JSON what a terminal must not get. A value has to come in one call, as
-// json.Encoder writes it.
+// ASCIIControls returns a writer that escapes unsafe characters for a terminal in JSON. A value must come in one
+// call, as json.Encoder writes it.
 func ASCIIControls(w io.Writer) io.Writer { return asciiControls{w} }
 
-// asciiControls escapes what a terminal must not get in JSON, and hands it on. A value has to come in one call, as
-// json.Encoder does it. Characters below U+0020 are JSON's own white space, because its strings have none.
+// asciiControls escapes unsafe characters for a terminal in JSON, and passes it on. A value must come in one call, as
+// json.Encoder writes it. Characters below U+0020 are JSON's own white space, because its strings have none.
 type asciiControls struct{ w io.Writer }
 
 func (a asciiControls) Write(p []byte) (int, error) {

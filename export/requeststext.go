@@ -23,7 +23,7 @@ const (
 	maxWhereParts   = 4
 )
 
-// UnknownOf stands for the route or the class of a kind of work where that could not be told.
+// UnknownOf returns the name for an unknown route or class of a kind of work.
 func UnknownOf(kind string) string {
 	if kind == sampler.WorkJob.String() {
 		return "(job, class not known)"
@@ -102,7 +102,7 @@ func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 	return units.ProseDuration(ns)
 }
 
-// slackText is by how much the lengths of a row may be off, if that is much.
+// slackText returns the uncertainty of the lengths of a row, if it is large.
 func slackText(e *report.StatEndpoint) string {
 	shortest := e.P50NS
 	if e.Measured == 0 && !e.LongestAtLeast {
@@ -114,7 +114,7 @@ func slackText(e *report.StatEndpoint) string {
 	return ""
 }
 
-// LongestText is the longest request, of those seen in part too.
+// LongestText returns the length of the longest request, including requests that were seen only in part.
 func LongestText(e *report.StatEndpoint) string {
 	switch {
 	case e.LongestNS == 0:
@@ -173,8 +173,8 @@ func statRunning(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// AgeText is for how long a request has been going on: "≤20 ms" if the readings at its begin were too far apart, "new"
-// if nothing is known yet.
+// AgeText returns the age of a request: "≤20 ms" if the readings at its begin were too far apart, "new" if nothing is
+// known yet.
 func AgeText(q *report.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:
@@ -189,7 +189,7 @@ func AgeText(q *report.StatServing) string {
 	return units.ProseDuration(ns)
 }
 
-// ServingName is what a request is called, with its path or arguments where values were read.
+// ServingName returns the name of a request, with its path or arguments if values were read.
 func ServingName(q *report.StatServing) string {
 	name := UnknownOf(q.Kind)
 	if q.Endpoint != nil {
@@ -201,7 +201,7 @@ func ServingName(q *report.StatServing) string {
 	return name
 }
 
-// Tellings are what a thread asks and handles, in words.
+// Tellings returns what a thread asks and handles, in words.
 func Tellings(q *report.StatServing) []string {
 	var out []string
 	if q.Statement != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ProcessStat is what was measured of one of several processes.
+// ProcessStat is the measurement of one of several processes.
 type ProcessStat struct {
 	Process sampler.Process
 	Stat    report.Stat
@@ -30,7 +30,7 @@ type ProcessDump struct {
 	Dump    *Dump
 }
 
-// sumUp adds up what was measured of several processes.
+// sumUp adds up the measurements of several processes.
 func sumUp(list []ProcessStat) report.Sum {
 	out := report.Sum{Processes: len(list)}
 	for i := range list {
@@ -204,7 +204,7 @@ func processRow(p *ProcessStat) []string {
 	return append(row, heldText, waitingText, p99, CPUText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
 }
 
-// worstFinding is the first of the highest severity. What has ended counts only if nothing goes on.
+// worstFinding returns the first finding of the highest severity. Ended findings count only if none is active.
 func worstFinding(list []report.StatFinding) *report.StatFinding {
 	if n := slices.IndexFunc(list, func(f report.StatFinding) bool { return f.UntilNS != nil }); n > 0 {
 		list = list[:n]

@@ -97,14 +97,14 @@ func statHead(b *strings.Builder, s report.Stat) {
 	fmt.Fprint(b, "\n\n")
 }
 
-// tooShort stands for a share that the window was too short for.
+// tooShort replaces a share for which the window was too short.
 const tooShort = "too short to tell"
 
 // cpuTickNS is the unit of a process's CPU time (USER_HZ, proc_pid_stat(5)). User and system time are rounded down
 // each.
 const cpuTickNS = 10e6
 
-// CPUText is how much of a CPU the process had, with how exactly that is known where the rounding shows in the figure.
+// CPUText returns the process's share of a CPU, with its uncertainty if rounding is visible in the figure.
 func CPUText(p *report.StatProcess) string {
 	if p.SpanNS <= 0 {
 		return tooShort
@@ -116,7 +116,7 @@ func CPUText(p *report.StatProcess) string {
 	return text
 }
 
-// SelfText is how much of a CPU ddtop took.
+// SelfText returns ddtop's share of a CPU.
 func SelfText(self *report.StatSelf) string {
 	if self.CPUNS == nil {
 		return "CPU: " + tooShort
@@ -141,13 +141,13 @@ func OverheadText(self *report.StatSelf) string {
 	return text
 }
 
-// stoppedText says why nothing runs in a process that is stopped, frozenText in one that is frozen.
+// stoppedText describes why nothing runs in a stopped process, frozenText in a frozen one.
 const (
 	stoppedText = "the process is stopped: a signal (SIGSTOP, SIGTSTP) or a debugger holds all of its threads"
 	frozenText  = "the process is frozen by its cgroup (docker pause, systemctl freeze): nothing in it runs"
 )
 
-// statHalted says whether something from outside holds the process, and for how long it did.
+// statHalted writes whether something from outside stops the process, and for how long it did.
 func statHalted(b *strings.Builder, p *report.StatProcess) {
 	if p.Stopped {
 		fmt.Fprintln(b, stoppedText)
@@ -165,7 +165,7 @@ func statHalted(b *strings.Builder, p *report.StatProcess) {
 	}
 }
 
-// statPressure says for how long tasks stood still for lack of something, where they did.
+// statPressure writes how long tasks stood still because they lacked something, if they did.
 func statPressure(b *strings.Builder, s *report.Stat) {
 	p := &s.Process.Pressure
 	if p.CPUSomeNS+p.MemorySomeNS+p.IOSomeNS == 0 {
@@ -302,7 +302,7 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// statSource says how it was learned what threads did, unless that was by polling because nothing else was asked for.
+// statSource writes how the threads' states were found, unless polling was the default.
 func statSource(b *strings.Builder, s *report.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {
@@ -383,7 +383,7 @@ func statFoot(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// LacksText says of the kinds of figures that are not told what they lack, a sentence each.
+// LacksText returns a sentence for each kind of figure that is left out, with the reason.
 func LacksText(l *report.StatLacks) []string {
 	var out []string
 	for _, x := range []struct {
@@ -397,7 +397,7 @@ func LacksText(l *report.StatLacks) []string {
 	return out
 }
 
-// statLacks says which figures are not told, and what would tell them.
+// statLacks writes the figures that are left out, and what would help.
 func statLacks(b *strings.Builder, s *report.Stat) {
 	list := LacksText(&s.Quality.Lacks)
 	for _, text := range list {
@@ -416,5 +416,5 @@ func moreQuality(self *report.StatSelf) string {
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }
 
-// RateText is the rate of reads that was reached, of the one asked for.
+// RateText returns the achieved and the requested rate of reads.
 func RateText(r report.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

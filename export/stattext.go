@@ -23,7 +23,7 @@ const (
 // SmallShare is the share from which on a part of the waiting is named.
 const SmallShare = .01
 
-// waitingText says what the waiting consists of: what came before it, and the part that was not the lock's.
+// waitingText writes the parts of the waiting: the states before it, and the part that was not queueing.
 func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
@@ -47,13 +47,13 @@ func waitingText(b *strings.Builder, w *report.StatWaits) {
 	}
 }
 
-// timePart is a part of some time, by what it went into.
+// timePart is a part of some time, with its name.
 type timePart struct {
 	word string
 	ns   int64
 }
 
-// byTime are the parts of time by state but for those that are unknown, and more parts, those with most time first.
+// byTime returns the known parts of time by state, and more parts, the longest first.
 func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 	for state, ns := range n.Array() {
 		if gvl.State(state) != gvl.Unknown {
@@ -65,7 +65,7 @@ func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 	return list
 }
 
-// afterText lists the states before waits, those with most of the waiting first.
+// afterText lists the states before waits, the longest waiting first.
 func afterText(n *report.StatStates, total int64) string {
 	before := *n
 	before.Waiting = 0
@@ -104,7 +104,7 @@ func statNotes(b *strings.Builder, notes []sampler.Note, start int64) {
 	}
 }
 
-// threadNames gives the words for the threads of a Stat.
+// threadNames returns the displayed names for the threads of a Stat.
 func threadNames(s *report.Stat) func(sampler.ThreadID) string {
 	at := make(map[sampler.ThreadID]int, len(s.Threads))
 	for i := range s.Threads {
@@ -189,7 +189,7 @@ func withPlace(text, path string, line int, uncertain bool) string {
 	return text + doubt(uncertain)
 }
 
-// doubt is what ends a line that can't be trusted, as on the screen.
+// doubt returns the end of an uncertain line, as on the screen.
 func doubt(uncertain bool) string {
 	if uncertain {
 		return "?"
@@ -197,7 +197,7 @@ func doubt(uncertain bool) string {
 	return ""
 }
 
-// statLongest writes the longest waits with what came before them.
+// statLongest writes the longest waits with the states before them.
 func statLongest(b *strings.Builder, s report.Stat) {
 	if len(s.LongestWaits) == 0 {
 		return
@@ -220,7 +220,7 @@ func statLongest(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// beforeText is the state before a wait without how long it lasted, which is beside it.
+// beforeText returns the state before a wait without its length, which is beside it.
 func beforeText(w *report.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }

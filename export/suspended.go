@@ -80,7 +80,7 @@ func (t *dumpText) suspended(list []report.DumpSuspendedFibers) {
 	}
 }
 
-// fibersServe writes what fibers at one stack work for, by name, those that most work for first.
+// fibersServe writes the work of the fibers at one stack, by name, the most frequent first.
 func (t *dumpText) fibersServe(list []report.StatServing) {
 	counts := make(map[string]int)
 	var names []string

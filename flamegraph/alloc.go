@@ -6,20 +6,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MinAllocTicks is the number of instants with an allocation below which shares of allocations say nothing: their relative
-// error, one in the root of their number as that of any count, is above a tenth.
+// MinAllocTicks is the number of instants with an allocation below which shares of allocations mean nothing. Their
+// relative error, one divided by the root of their number, is above a tenth then.
 const MinAllocTicks = 100
 
-// AllocEstimate is how many objects were allocated, and how well it is known by which code. Objects is exact. A stack's
-// share of it is its share of Seen.
+// AllocEstimate is the number of allocated objects, with the evidence for which code allocated them. Objects is
+// exact. A stack's share of it is its share of Seen.
 type AllocEstimate struct {
-	// Objects is the number of objects allocated in the stretch of time, by the collector's own counter.
+	// Objects is the number of objects allocated in the period, by the collector's own counter.
 	Objects int64
-	// Seen is how many of them were allocated within an instant of reading a stack, Ticks the number of those instants.
+	// Seen is the number of objects allocated within an instant of reading a stack. Ticks is the number of those
+	// instants.
 	Seen, Ticks int64
 }
 
-// Enough reports whether shares mean anything.
+// Enough reports whether shares mean something.
 func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
 
 // Error is the relative error to be expected of the share of most of it, 1/sqrt(Ticks): 0.05 for 400 ticks. The share of a
@@ -32,8 +33,9 @@ func (s *Snapshot) Allocations() AllocEstimate {
 	return AllocEstimate{Objects: max(0, t.AllocTotal), Seen: t.AllocSeen, Ticks: t.AllocTicks}
 }
 
-// Values returns a function that gives a metric's value of each entry's weights, called once an entry: the account itself,
-// or for Allocations the number of objects estimated. Those are rounded so that they sum to AllocEstimate.Objects.
+// Values returns a function that gives a metric's value of each entry's weights. It must be called once for each
+// entry. The value is the account itself, or for Allocations the estimated number of objects. Those are rounded so
+// that they sum to AllocEstimate.Objects.
 func (s *Snapshot) Values(m Metric) func(Weights) int64 {
 	if m != Allocations {
 		return func(w Weights) int64 { return w.Of(m) }
@@ -57,13 +59,14 @@ type allocState struct {
 	movedKnown  bool
 	last, moved int64 // the counters of the last sample
 	held        int64 // objects counted that no key has yet
-	// key is where the last pair belongs; found says that it is of the sample being fed, had that there ever was one.
+	// key is the key of the last pair. found is true if the pair belongs to the current sample and there was one.
 	key        Key
 	found, had bool
 }
 
-// allocations charges what was allocated just before the owner's stack was read, and counts all that was since the last sample.
-// Where objects moved by compaction count as allocated, they are taken out, some ms later, when their number is known.
+// allocations charges the objects allocated just before the owner's stack was read, and counts all objects since the
+// last sample. If objects moved by compaction count as allocated, they are subtracted some ms later, when their
+// number is known.
 func (c *Collector) allocations(s *sampler.Sample) {
 	a := &c.alloc
 	found := a.found
@@ -98,7 +101,7 @@ func (c *Collector) allocations(s *sampler.Sample) {
 	}
 }
 
-// flushAllocations gives what is held back to the last key.
+// flushAllocations gives the retained objects to the last key.
 func (c *Collector) flushAllocations(at int64) {
 	if a := &c.alloc; a.had && a.held != 0 {
 		c.emit(at, a.key, Weights{AllocTotal: a.held})

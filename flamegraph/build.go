@@ -13,11 +13,11 @@ import (
 const (
 	rootLabel = "all"
 	cutLabel  = "… (cut)"
-	// NoStack is the label under which time is whose stack was never read.
+	// NoStack is the label of time without a stack.
 	NoStack = "(no stack)"
 )
 
-// funcInfo is what a Builder keeps of a frame.
+// funcInfo is a Builder's data of a frame.
 type funcInfo struct {
 	known      bool
 	hide, keep bool
@@ -25,7 +25,8 @@ type funcInfo struct {
 	own        bool
 	library    string // "" of own code
 	from       sampler.Origin
-	// function numbers the frame's FuncKey when merging by function, and by line; 0: not numbered yet.
+	// function numbers the frame's FuncKey when merging by function, line when merging by line. They are zero if not
+	// numbered yet.
 	function, line int32
 }
 
@@ -45,12 +46,12 @@ type stackRoot struct {
 	stack sampler.StackID
 }
 
-// maxInfos is the number of frames past which a Builder forgets those of earlier builds, where the Dictionary has no Keeper
-// and so no generations.
+// maxInfos is the number of frames past which a Builder drops the frames of earlier builds, if the Dictionary has no
+// Keeper and so no generations.
 const maxInfos = 1 << 16
 
-// Builder builds Trees. It keeps what does not change between two builds (the frames of a Dictionary, the numbers of
-// functions) and its scratch memory; the Trees it returns are independent of it. One goroutine at a time.
+// Builder builds Trees. It keeps the data that does not change between two builds (the frames of a Dictionary, the
+// numbers of functions) and its scratch memory. The Trees are independent of it. One goroutine at a time may use it.
 type Builder struct {
 	dict    *sampler.Dictionary
 	infos   map[sampler.FrameID]*funcInfo
@@ -91,8 +92,8 @@ func (b *Builder) number(k FuncKey) int32 {
 	return n
 }
 
-// Build builds a tree from a snapshot. It does not fail: what a limit or a missing stack leaves out is in the tree as
-// a node that says so. When MaxNodes is reached, the lightest stacks are those cut.
+// Build builds a tree from a snapshot. It does not fail: nodes represent stacks that a limit left out or that are
+// missing. When MaxNodes is reached, the lightest stacks are cut.
 func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = defaultMaxDepth
@@ -231,7 +232,7 @@ func (b *Builder) inverted(root int32, stack sampler.StackID) int32 {
 	return n
 }
 
-// step goes from a node to the child for a frame; nowhere for a hidden frame or from a CutNode.
+// step returns the child of a node for a frame. It returns nowhere for a hidden frame or below a CutNode.
 func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 	in := b.info(frame)
 	if in.hide || b.nodes[n].Kind == CutNode {

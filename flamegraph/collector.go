@@ -17,7 +17,7 @@ type cpuShare struct {
 	ns  int64
 }
 
-// threadState is what a Collector remembers of a thread's CPU time.
+// threadState is a Collector's memory of a thread's CPU time.
 type threadState struct {
 	last     Key // of the last interval
 	tid      int32
@@ -27,7 +27,8 @@ type threadState struct {
 	shares   []cpuShare
 }
 
-// Sink takes weights as a Collector charges them: at the end of the stretch of time that they belong to. A Rolling is one.
+// Sink receives weights as a Collector charges them, at the end of the period that they belong to. A Rolling is a
+// Sink.
 type Sink interface {
 	Add(atNS int64, k Key, w Weights)
 }
@@ -54,7 +55,7 @@ type Collector struct {
 }
 
 // NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The states are the
-// intervals', or with stateOf what that makes of them.
+// intervals', or the results of stateOf if it is not nil.
 func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State, out ...Sink) *Collector {
 	if stateOf == nil {
 		stateOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID, _ sampler.WorkID) gvl.State { return st }
@@ -64,9 +65,9 @@ func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler
 	return c
 }
 
-// ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict names it.
-// All time of a request goes to the name that is known last. So the Sinks get its weights late: at the latest by
-// Finish. It is for before the first sample.
+// ByEndpoint keeps weights apart by the route or the class of jobs that the thread worked for, as dict names it. All
+// time of a request goes to its last known name. So the Sinks get its weights late, at the latest by Finish. Call it
+// before the first sample.
 func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
 	c.served.begin(dict, false)
 	c.charges.begin()
@@ -79,24 +80,24 @@ func (c *Collector) ByEndpointNow(dict *sampler.Dictionary) {
 	c.charges.now, c.charges.limit = true, maxNowCharges
 }
 
-// BySpan is ByEndpoint that keeps weights apart by the tracer's spans too, until crowded says that there is no room for more of
-// them (nil: there always is).
+// BySpan is ByEndpoint that also keeps weights apart by the tracer's spans, until crowded reports that there is no
+// room for more. If crowded is nil, there always is.
 func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.begin(dict, true)
 	c.charges.begin()
 	c.served.crowded = crowded
 }
 
-// ByGC keeps the time of collections apart by why they began (Key.GC). It is for before the first sample.
+// ByGC keeps the time of collections apart by their reason (Key.GC). Call it before the first sample.
 func (c *Collector) ByGC() { c.byGC = true }
 
 // Served is what each EndpointID given so far stands for, by the ID; nil where weights are not kept apart. It is not to be changed.
 func (c *Collector) Served() []Served { return c.served.list[:len(c.served.list):len(c.served.list)] }
 
-// Endpoint is the ID of a route or a class of jobs; 0: it was not seen.
+// Endpoint returns the ID of a route or a class of jobs. It is zero if it was not seen.
 func (c *Collector) Endpoint(e Endpoint) EndpointID { return c.served.ids[Served{Endpoint: e}] }
 
-// Interval charges a stretch of a thread's time.
+// Interval charges a period of a thread's time.
 func (c *Collector) Interval(i *gvl.Interval) {
 	k := c.key(i.Thread, i.Stack, i.State, &i.Detail, &i.Serving)
 	w := Weights{WallNS: i.NS()}
@@ -110,7 +111,7 @@ func (c *Collector) Interval(i *gvl.Interval) {
 	}
 }
 
-// key is what a thread's time is kept under.
+// key returns the key of a thread's time.
 func (c *Collector) key(id sampler.ThreadID, stack sampler.StackID, st gvl.State, d *gvl.Detail, s *sampler.Serving) Key {
 	k := Key{Thread: id, Stack: stack, State: c.stateOf(st, d, stack, s.Work), Endpoint: c.request(s)}
 	if c.byGC && k.State == gvl.GC {
@@ -136,7 +137,7 @@ func (c *Collector) Ended(slot int, _ int64) {
 	*st = threadState{shares: st.shares[:0]}
 }
 
-// Tick charges what is counted by sample.
+// Tick charges the values that are counted by sample.
 func (c *Collector) Tick(t *gvl.Tick) {
 	for i := range t.States {
 		slot, ts := t.Slots[i], &t.States[i]
@@ -160,7 +161,7 @@ func (c *Collector) Tick(t *gvl.Tick) {
 	c.lastNS = t.ToNS
 }
 
-// Finish charges what is still held back: after the stream has finished.
+// Finish charges the retained weights after the stream has finished.
 func (c *Collector) Finish() {
 	c.flushAllocations(c.lastNS)
 	c.settleAll()

@@ -13,12 +13,12 @@ type Diff struct {
 	// ByName compares nodes by their labels alone: of two recordings, between which files and lines have moved. Of nodes with one
 	// label under one parent the heaviest is compared with all of them before.
 	ByName bool
-	// Visit is called for each node of the tree after with by how much its own weight and its total have grown; and for what only the
-	// one before has, with a nil node. The root's are those of the whole.
+	// Visit is called for each node of the tree after, with the growth of its own weight and of its total. It is
+	// called with a nil node for parts that only the tree before has. The root's values are the whole tree's.
 	Visit func(after *Node, label string, self, total float64)
 }
 
-// Trees compares two trees. It goes as deep as they are.
+// Trees compares two trees to their full depth.
 func (d *Diff) Trees(before, after *Tree) { d.nodes([]*Node{before.Root}, after.Root) }
 
 func (d *Diff) nodes(before []*Node, after *Node) {
@@ -51,7 +51,7 @@ func (d *Diff) key(n *Node) FuncKey {
 	return n.FuncKey
 }
 
-// gone visits what is only before.
+// gone visits the parts that only the tree before has.
 func (d *Diff) gone(n *Node) {
 	d.Visit(nil, n.Label, -float64(n.Self)/d.BeforeWhole, -float64(n.Total)/d.BeforeWhole)
 	for _, c := range n.Children {

@@ -3,30 +3,33 @@ package flamegraph
 import "github.com/ddtop/ddtop/sampler"
 
 const (
-	// maxEndpoints bounds the routes and classes of jobs that weights are kept apart by. Past it they have the EndpointID 0.
+	// maxEndpoints bounds the routes and classes of jobs by which weights are kept apart. The others have the
+	// EndpointID 0.
 	maxEndpoints = 1024
-	// maxSpans bounds the pairs of an endpoint and a span that weights are kept apart by. Past it the endpoint alone counts,
-	// and where half of the keys of a Rolling are given (Rolling.Crowded): the stacks of later ones would be given up for the
-	// spans of earlier ones.
+	// maxSpans bounds the pairs of an endpoint and a span by which weights are kept apart. Past it only the endpoint
+	// counts. The same applies when half of the keys of a Rolling are used (Rolling.Crowded). Otherwise the stacks of
+	// later spans would be dropped in favour of earlier spans.
 	maxSpans = 1 << 16
-	// worksRemembered is how many requests and jobs are remembered with their endpoints: the last ones. It is a power of two.
+	// worksRemembered is the number of the last requests and jobs that are remembered with their endpoints. It is a
+	// power of two.
 	worksRemembered = 256
 )
 
-// EndpointID names a route or a class of jobs, with BySpan together with a span; 0: the thread works for nobody, or there are too
-// many to tell them apart.
+// EndpointID identifies a route or a class of jobs, with BySpan together with a span. It is zero if the thread works
+// for no request, or if there are too many to keep apart.
 type EndpointID uint32
 
 // NoEndpoint is an EndpointID that no weight has.
 const NoEndpoint EndpointID = 1<<32 - 1
 
-// Endpoint is a route or a class of jobs: Kind and Name are those of sampler.Work. Name is "" while it is not known.
+// Endpoint is a route or a class of jobs, with Kind and Name of sampler.Work. Name is "" while it is not known.
 type Endpoint struct {
 	Kind sampler.WorkKind
 	Name string
 }
 
-// Served is what an EndpointID stands for. Span, RootSpan and Trace are those of sampler.Serving with BySpan, else 0.
+// Served is the meaning of an EndpointID. Span, RootSpan and Trace are the ones of sampler.Serving with BySpan, else
+// 0.
 type Served struct {
 	Endpoint
 	Span, RootSpan uint64
@@ -35,12 +38,12 @@ type Served struct {
 
 // endpoints numbers endpoints.
 type endpoints struct {
-	dict  *sampler.Dictionary // nil: all are 0
+	dict  *sampler.Dictionary // nil if all IDs are 0
 	spans bool
-	// crowded says that there is no room for more spans; nil: there is.
+	// crowded reports that there is no room for more spans. If it is nil, there always is.
 	crowded func() bool
 	ids     map[Served]EndpointID
-	// list has what each ID stands for; named is how many of them are without a span.
+	// list has the meaning of each ID. named is the number of IDs without a span.
 	list  []Served
 	named int
 	// recent are the endpoints of requests and jobs, by their ID modulo the length.
@@ -74,7 +77,7 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	return e.anew(s)
 }
 
-// anew is of by the name that is known now.
+// anew is of by the presently known name.
 func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	span, root, trace := s.Span, s.RootSpan, s.Trace
 	if !e.spans || span|root == 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Path is the way from the root's child down to a node: what a zoom keeps, since nodes don't survive a rebuild.
+// Path is the path from the root's child down to a node. A zoom keeps it, because nodes do not survive a rebuild.
 type Path []FuncKey
 
 // PathOf returns a node's path; empty for the root.
@@ -18,7 +18,7 @@ func PathOf(n *Node) Path {
 	return p
 }
 
-// Find returns the deepest node of the tree on the path, and whether it is the path's end.
+// Find returns the deepest node of the tree on the path. found is true if it is the path's end.
 func (t *Tree) Find(p Path) (n *Node, found bool) {
 	n = t.Root
 	for _, k := range p {

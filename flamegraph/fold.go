@@ -9,35 +9,37 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// minRun is the depth from which on frames that are not the program's own are folded: of fewer, the names say more than the rows
-// that they take.
+// minRun is the least length of a run of other code's frames that is folded. For fewer frames, the names are worth
+// their rows.
 const minRun = 3
 
-// Folded is a tree in which runs of frames that are not the program's own (Node.Own) are one row each. A run begins at a frame
-// and holds all that it calls, in as many branches as there are, up to the program's own code, which is under the run: one
-// node a function, whichever branch calls it. C functions that own code calls stay; so do those in which the time of a run is
-// spent, as one node each. No frame of the program's own is folded, and no time is lost: the tree is as consistent as the whole
-// one (a node's Total is its Self and the Totals of its children), the Self of a run is what is spent in its frames.
+// Folded is a tree in which runs of frames that are not the program's own (Node.Own) are one row each. A run begins
+// at a frame and holds all that it calls, in all branches, up to the program's own code. That own code is under the
+// run, with one node for each function, whichever branch calls it. C functions that own code calls stay. So do C
+// functions in which the time of a run is spent, as one node each. No frame of the program's own is folded, and no
+// time is lost. The tree is as consistent as the whole one (a node's Total is its Self and the Totals of its
+// children). The Self of a run is the time spent in its frames.
 //
-// Of callees first (Options.Inverted) the first row, which is what was executed, stays too, and a run's own code is its callers'.
+// In a tree with callees first (Options.Inverted) the first row, which was executed, stays too, and a run's own code
+// is its callers'.
 type Folded struct {
 	Tree *Tree
 	// Whole is the tree that it was made of.
 	Whole *Tree
 
-	of   map[*Node][]*Node // the nodes of the whole tree that a node stands for; of a run its outermost
-	in   map[*Node]*Node   // the other way round; of a frame in a run the run
-	leaf map[*Node]*Node   // and of one in which time of a run is spent, the node for that
+	of   map[*Node][]*Node // the nodes of the whole tree that a node represents; for a run its outermost ones
+	in   map[*Node]*Node   // the reverse; for a frame in a run the run
+	leaf map[*Node]*Node   // for a frame in which time of a run is spent, the node of that time
 }
 
-// run is what a RunNode says of its frames.
+// run describes the frames of a RunNode.
 type run struct {
-	frames    int // of the heaviest way through it
+	frames    int // on the heaviest path through it
 	libraries []string
 }
 
-// Fold folds a tree. Runs that open says stay open: under them are their frames. open may be nil; it is called with a node whose
-// Parents are set, before it has children.
+// Fold folds a tree. If open returns true for a run, the run stays open, with its frames below it. open may be nil.
+// It is called with a node whose Parents are set, before it has children.
 func Fold(t *Tree, open func(run *Node) bool) *Folded {
 	b := newFolder(t)
 	b.open = open
@@ -87,7 +89,7 @@ func (b *folder) place(c, parent *Node) {
 	b.Tree.MaxDepth = max(b.Tree.MaxDepth, c.Depth)
 }
 
-// fill gives a node its children: own code, and the runs of what is not.
+// fill gives a node its children: own code, and the runs of other code.
 func (b *folder) fill(c *Node, nodes []*Node) {
 	for _, group := range childGroups(nodes) {
 		first := group[0]
@@ -121,7 +123,7 @@ func childGroups(nodes []*Node) [][]*Node {
 	return equalTogether(all)
 }
 
-// equalTogether sorts nodes by their keys, and returns those of one key together.
+// equalTogether sorts nodes by their keys, and returns the groups with equal keys.
 func equalTogether(all []*Node) (out [][]*Node) {
 	slices.SortStableFunc(all, func(x, y *Node) int { return compareKeys(x.FuncKey, y.FuncKey) })
 	for from := 0; from < len(all); {
@@ -145,7 +147,8 @@ func (n *Node) folds() bool { return n.Kind == FrameNode && !n.Own }
 // coreLibrary is the Library of Ruby's core and of C functions.
 const coreLibrary = "ruby"
 
-// depthOfRun is the number of frames of the longest way through a run that begins with the nodes, most at most.
+// depthOfRun returns the number of frames on the longest path through a run that begins with the nodes, but at most
+// most.
 func depthOfRun(nodes []*Node, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -238,7 +241,7 @@ func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	return c
 }
 
-// describeRun goes the heaviest way through a run.
+// describeRun describes the heaviest path through a run.
 func describeRun(outermost []*Node) *run {
 	out := &run{}
 	at := outermost
@@ -255,7 +258,7 @@ func describeRun(outermost []*Node) *run {
 	return out
 }
 
-// Text is what a row of the picture says of a node: its Label, of a run how many frames of what it stands for.
+// Text returns the text of a node's row: its Label, or for a run the number of frames and their library.
 func (n *Node) Text() string {
 	if n.run == nil {
 		return n.Label
@@ -267,7 +270,7 @@ func (r *run) text() string {
 	return ellipsisRun + " " + units.Plural(r.frames, "frame", "frames") + ": " + strings.Join(r.libraries, ", ")
 }
 
-// ellipsisRun begins the text of a row that stands for several frames.
+// ellipsisRun begins the text of a row for several frames.
 const ellipsisRun = "⋯"
 
 // Fit is Text in at most width columns: of a run, the names of its libraries survive their number.
@@ -299,11 +302,10 @@ func (f *Folded) PathIn(run, inside *Node) Path {
 	return append(PathOf(run), p...)
 }
 
-// Shown is the node of the folded tree that stands for one of the whole tree, Of those that a node stands for, of a run the
-// outermost.
+// Shown returns the node of the folded tree that represents a node of the whole tree.
 func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
 
-// Of is the other way round from Shown.
+// Of returns the nodes of the whole tree that a node represents. For a run these are the outermost ones.
 func (f *Folded) Of(n *Node) []*Node { return f.of[n] }
 
 // Search is Node.Search of a node and all under it, runs included: a run matches when one of its frames does.

@@ -9,13 +9,13 @@ import (
 // frame it is that frame.
 type StackRow struct {
 	From, To int
-	// Text is what the row says of several frames; "" of one.
+	// Text is the text of a row for several frames. It is empty for a single frame.
 	Text string
 }
 
-// FoldStack folds a stack of n frames, innermost first, as Fold does a tree: own code stays, what it calls in C stays, and so does the
-// innermost frame, which says what is done now. frame tells whether a frame is own, and what it is of otherwise
-// (sampler.Frame.Library).
+// FoldStack folds a stack of n frames, innermost first, as Fold folds a tree. Own code stays, and so do the C
+// functions that it calls. The innermost frame stays too, because it is the current activity. frame reports whether a
+// frame is own, and its library otherwise (sampler.Frame.Library).
 func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	rows := make([]StackRow, 0, n)
 	from := -1 // where a run begins
@@ -50,7 +50,7 @@ func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	return rows
 }
 
-// names are libraries, each once in their order; that of Ruby's core only where there are no others.
+// names joins the names of libraries, each once, in their order. Ruby's core is named only if there are no others.
 func names(libraries []string) []string {
 	var out []string
 	for _, l := range libraries {
@@ -64,7 +64,7 @@ func names(libraries []string) []string {
 	return out
 }
 
-// Libraries are what the frames of a run are of, those of the heaviest way through it; "" where n is no run.
+// Libraries returns the libraries of a run's frames, on the heaviest path through it. It is empty if n is no run.
 func (n *Node) Libraries() string {
 	if n.run == nil {
 		return ""

@@ -3,17 +3,17 @@ package flamegraph
 import "fmt"
 
 const (
-	// minStraight is the length of a run of frames, each with one callee and next to no time of its own, from which on its
-	// inner part is one row. Below it nothing would be gained.
+	// minStraight is the least length of a run of frames, each with one callee and almost no time of its own, whose
+	// inner part becomes one row.
 	minStraight = 4
 	// straightShare is the part of a frame's time that its one callee must have for the frame to be folded away.
 	straightShare = 0.999
 )
 
-// FoldStraight shortens long runs without a branch to their first frame, a CutNode that says how many are left out, and their last
-// frame: of the eighty frames of a web framework under a request, those remain that tell something. It never hides a branch, nor time
-// of a frame's own beyond a thousandth. Nodes on the way to keep stay, and so do those that stay says. Of and Shown have one node each,
-// for a CutNode the outermost that it stands for.
+// FoldStraight shortens long runs without a branch to their first frame, a CutNode with the number of frames left
+// out, and their last frame. Of the eighty frames of a web framework under a request, the informative ones remain. It
+// hides no branch, and no more than a thousandth of the time in a frame. The ancestors of keep stay, and so do the
+// nodes that stay accepts. Of and Shown have one node each, for a CutNode its outermost.
 func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
 	onPath := make(map[*Node]bool)
 	for n := keep; n != nil; n = n.Parent {
@@ -26,7 +26,7 @@ func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
 	return b.Folded
 }
 
-// onlyChild returns the one callee that has all but a thousandth of a frame's time; nil when there is none.
+// onlyChild returns the one callee that has all but a thousandth of a frame's time. It returns nil if there is none.
 func onlyChild(n *Node) *Node {
 	if len(n.Children) != 1 || float64(n.Children[0].Total) < straightShare*float64(n.Total) || n.Children[0].Kind != FrameNode {
 		return nil

@@ -55,16 +55,16 @@ func Unprintable(r rune) bool {
 }
 
 const (
-	// leastClass is how many characters of a class say something.
+	// leastClass is the least number of characters of a class that are useful.
 	leastClass = 3
 	// leastBoth is the width from which on a long method's name leaves room for some of its class.
 	leastBoth = 20
 )
 
-// LabelFit cuts a label to width columns so that the method's name survives longest: Foo::Barber#baz, Barber#baz, Bar…#baz, #baz, ba….
-// Of a name too long for leastBoth columns or more both keep their begin: Bar…#bazinga_and…. A decoration ("block in Foo#baz") goes
-// before the class does; where there is no class some of it stays (block <main>). What it returns is Printable and never wider than
-// width.
+// LabelFit cuts a label to width columns so that the method's name survives longest: Foo::Barber#baz, Barber#baz,
+// Bar…#baz, #baz, ba…. If the name alone is too long for a width of at least leastBoth, both parts keep their begin:
+// Bar…#bazinga_and…. A decoration ("block in Foo#baz") is dropped before the class. If there is no class, some of it
+// stays (block <main>). The result is Printable and never wider than width.
 func LabelFit(label string, width int) string {
 	if width <= 0 {
 		return ""
@@ -131,8 +131,8 @@ func splitDecoration(s string) (deco, rest string) {
 	return "", s
 }
 
-// separator returns the index of the # or . between class and method in a qualified label; -1 when there is none. Operators
-// such as #.. or "a.b" file names are distinguished by what comes before: a constant's name.
+// separator returns the index of the # or . between class and method in a qualified label, or -1. A constant's name
+// must come before it, which excludes operators such as #.. and file names such as "a.b".
 func separator(s string) int {
 	if s == "" || !unicode.IsUpper(rune(s[0])) && s[0] < 0x80 {
 		return -1
@@ -148,7 +148,7 @@ func separator(s string) int {
 	return -1
 }
 
-// moreText is what a cellMore says in w columns: how many it stands for.
+// moreText returns the text of a cellMore in w columns: how many nodes it represents.
 func moreText(count, w int) string {
 	n := strconv.Itoa(count)
 	for _, s := range []string{ellipsis + n + " more", ellipsis + n} {

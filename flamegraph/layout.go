@@ -2,7 +2,7 @@ package flamegraph
 
 import "github.com/ddtop/ddtop/internal/units"
 
-// cellKind says what a Cell shows.
+// cellKind is the kind of a Cell.
 type cellKind uint8
 
 const (
@@ -10,22 +10,22 @@ const (
 	cellNode cellKind = iota
 	// CellAncestor is a node above the zoomed one, drawn over the whole width.
 	CellAncestor
-	// cellMore stands for Count siblings that are too narrow to be drawn.
+	// cellMore represents Count siblings that are too narrow to be drawn.
 	cellMore
 	// CellBlank is room without a node: own weight of the node above, or what ended above.
 	CellBlank
 )
 
-// Cell is a stretch of a row of the picture.
+// Cell is a part of a row of the picture.
 type Cell struct {
 	Kind cellKind
 	// Node is the node shown; nil for cellMore and CellBlank.
 	Node *Node
-	// Parent is the node whose children a cellMore stands for; nil otherwise.
+	// Parent is the node whose children a cellMore represents. It is nil otherwise.
 	Parent *Node
 	// X and W are columns. W is at least 1.
 	X, W int
-	// Count and Total are the number of nodes a cellMore stands for, and their weight.
+	// Count and Total are the number of nodes that a cellMore represents, and their weight.
 	Count int
 	Total int64
 	// Text is the label cut to W columns, not padded; "" for CellBlank.
@@ -35,18 +35,18 @@ type Cell struct {
 // Picture is a tree laid out in terminal cells. The widths of a row's cells sum to Width, exactly.
 type Picture struct {
 	Width int
-	// Rows go from the outermost frame (or, in an inverted tree, the innermost) inward. Trailing rows without a
-	// node are left out.
+	// Rows go from the outermost frame (or, in an inverted tree, the innermost) inward. Empty rows at the end are
+	// left out.
 	Rows [][]Cell
 	// Zoom is the node that fills the width.
 	Zoom *Node
 }
 
-// Layout lays a tree out: the nodes above the zoomed one over the whole width, one a row, then the zoomed node and
-// what is under it. A zoom of nil is the root. When there are fewer rows than ancestors + 1, the outermost
-// ancestors give way. Widths are shared out by largest remainder within each parent, so that no child is wider than
-// its parent; children of less than a column are merged into one cellMore after their siblings (or not drawn, when even
-// together they have less than half a column).
+// Layout lays a tree out. The nodes above the zoomed one come first, with the full width and a row each. Then come
+// the zoomed node and the nodes under it. If zoom is nil, it is the root. If there are fewer rows than ancestors + 1,
+// the outermost ancestors are left out. Widths are distributed by largest remainder within each parent, so that no
+// child is wider than its parent. Children of less than a column are merged into one cellMore after their siblings.
+// They are not drawn if together they have less than half a column.
 func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 	if zoom == nil {
 		zoom = t.Root
@@ -75,7 +75,7 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 
 type layouter struct {
 	parts []part
-	// totals and widths are those of the parts, after what a node is itself.
+	// totals and widths are the children's, behind the node's own part.
 	totals []int64
 	widths []int
 }
@@ -119,7 +119,7 @@ func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 	return row, drawn
 }
 
-// blank adds room, to the room before it where there is some.
+// blank adds room. It extends the room before it if there is some.
 func blank(row []Cell, x, w int) []Cell {
 	if n := len(row); n > 0 && row[n-1].Kind == CellBlank {
 		row[n-1].W += w

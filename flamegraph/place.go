@@ -12,8 +12,8 @@ import (
 // maxNativeFrames bounds the frames in a row that are not written in Ruby.
 const maxNativeFrames = 64
 
-// Place is where in the code a stack is: its innermost method written in Ruby, and the function of Ruby's core (in C or,
-// like Integer#times, in <internal:…>) that this called. The zero Place: no stack was read.
+// Place is a stack's place in the code: its innermost method written in Ruby, and the function of Ruby's core (in C
+// or, like Integer#times, in <internal:…>) that this method called. The zero Place means that no stack was read.
 type Place struct {
 	Method, Native, Path string
 }
@@ -51,18 +51,19 @@ func (p Place) String() string {
 	return p.Method + " → " + p.Native
 }
 
-// PlaceSum is what a place was charged with.
+// PlaceSum is the sum that a place was charged with.
 type PlaceSum struct {
 	Place
 	NS int64
-	// Line, State and Thread are those with the largest part of NS, Threads the number of threads.
+	// Line, State and Thread have the largest part of NS. Threads is the number of threads.
 	Line    int32
 	State   gvl.State
 	Thread  sampler.ThreadID
 	Threads int
 }
 
-// Places sums up (with the names that Frame.Marked gives) by place what weight makes of each entry, in ns; the largest sum comes first.
+// Places sums up the results of weight for each entry by place, in ns, with the names of Frame.Marked. The largest
+// sum comes first.
 func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) []PlaceSum {
 	type at struct {
 		Place

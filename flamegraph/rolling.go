@@ -14,11 +14,11 @@ const (
 	// MaxKeys bounds the distinct keys of a Rolling. Past it, weights of new keys go to the same thread and state with
 	// the empty stack, and Snapshot.Overflow counts them: the sums stay right, the detail is lost and said to be.
 	MaxKeys = 1 << 19
-	// maxStackless bounds the keys of such threads beside them: a program that makes threads without end. Past it their
-	// weights go to thread 0, which is nobody.
+	// maxStackless bounds the additional keys of threads without a stack. A program may make threads without end.
+	// Past it their weights go to thread 0, which is no thread.
 	maxStackless = 1 << 16
-	// MaxHistoryBytes bounds the memory of a Rolling's slots. Past it, the oldest slots are forgotten before the window
-	// is over; Snapshot.FromNS says from when on everything is there.
+	// MaxHistoryBytes bounds the memory of a Rolling's slots. Past it, the oldest slots are dropped before the window
+	// ends. Snapshot.FromNS is the begin of the complete time.
 	MaxHistoryBytes = 64 << 20
 )
 
@@ -38,15 +38,15 @@ type delta struct {
 	w     Weights
 }
 
-// slot holds what was added in one stretch of time. The newest slot's deltas are in Rolling.current instead; those of
-// older ones are packed, since ten minutes of a hundred threads are millions.
+// slot holds the additions of one period. The newest slot's deltas are in Rolling.current instead. The deltas of
+// older slots are packed, since ten minutes of a hundred threads have millions.
 type slot struct {
 	number int64 // time / slotNS
 	packed []byte
 }
 
-// Rolling keeps Weights per Key over a window of time that follows the newest time it was given. One goroutine adds,
-// any number take snapshots. In the steady state (no new keys, no more keys a slot than before) Add allocates nothing.
+// Rolling keeps Weights per Key over a window that ends at the newest time it was given. One goroutine adds. Any
+// number take snapshots. In the steady state (no new keys, no more keys in a slot than before) Add allocates nothing.
 type Rolling struct {
 	mu       sync.Mutex
 	windowNS int64
@@ -67,8 +67,9 @@ type Rolling struct {
 	dropped  Weights
 }
 
-// NewRolling returns a Rolling over the last windowNS ns, forgetting in steps of slotNS ns (0: DefaultSlotNS). A
-// window of 0 keeps everything. It fails when the window is negative or needs more than maxSlots slots.
+// NewRolling returns a Rolling over the last windowNS ns, which drops data in steps of slotNS ns. If slotNS is 0, it
+// is DefaultSlotNS. A window of 0 keeps everything. It fails if the window is negative or needs more than maxSlots
+// slots.
 func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	if slotNS == 0 {
 		slotNS = DefaultSlotNS
@@ -91,8 +92,8 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	return r, nil
 }
 
-// Add adds weights at a time in CLOCK_MONOTONIC ns (not negative). A time newer than all before moves the window
-// forward; one that has left the window already is counted in Snapshot.Dropped.
+// Add adds weights at a time in CLOCK_MONOTONIC ns, which is not negative. A time newer than all before moves the
+// window forward. A time before the window is counted in Snapshot.Dropped.
 func (r *Rolling) Add(atNS int64, k Key, w Weights) {
 	r.mu.Lock()
 	r.add(atNS, k, w)
@@ -139,7 +140,7 @@ func (r *Rolling) pack(s *slot, d delta) {
 	r.bytes += int64(cap(s.packed) - before)
 }
 
-// Crowded reports whether half of the keys are given that there is room for.
+// Crowded reports whether half of the possible keys are used.
 func (r *Rolling) Crowded() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,7 +202,7 @@ func (r *Rolling) advance(atNS int64) {
 	}
 }
 
-// forget takes all slots before number out of the totals; release gives their memory back too.
+// forget subtracts all slots before number from the totals. With release it also frees their memory.
 func (r *Rolling) forget(number int64, release bool) {
 	ring := int64(len(r.slots))
 	for n := max(r.oldest, 0); n < min(number, r.newest+1); n++ { // at most a ring of slots is kept
@@ -217,7 +218,7 @@ func (r *Rolling) forget(number int64, release bool) {
 	r.oldest = max(r.oldest, number)
 }
 
-// unpack takes a slot's deltas out of the totals.
+// unpack subtracts a slot's deltas from the totals.
 func (r *Rolling) unpack(s *slot) {
 	for b := s.packed; len(b) > 0; {
 		var d delta
@@ -242,11 +243,11 @@ type Entry struct {
 
 // Snapshot is the content of a Rolling at one moment. Its slice can be re-used for the next one.
 type Snapshot struct {
-	// FromNS and ToNS are the stretch of time that Entries cover, CLOCK_MONOTONIC in ns; both 0 when empty.
+	// FromNS and ToNS are the period of Entries, CLOCK_MONOTONIC in ns. Both are 0 if it is empty.
 	FromNS, ToNS int64
 	// Entries are in no particular order, each Key once.
 	Entries []Entry
-	// Overflow counts additions whose stack was given up at MaxKeys, Dropped the weights that came too late.
+	// Overflow counts additions whose stack was dropped at MaxKeys, Dropped the weights that came too late.
 	Overflow uint64
 	Dropped  Weights
 
@@ -284,9 +285,9 @@ func (r *Rolling) describe(s *Snapshot) {
 	}
 }
 
-// SnapshotRange copies what was added from fromNS to toNS (CLOCK_MONOTONIC ns, to the slot: the slots that contain
-// either end are taken whole, and FromNS and ToNS say what was taken). A Rolling without a window keeps no slots, so
-// it gives everything.
+// SnapshotRange copies the additions from fromNS to toNS (CLOCK_MONOTONIC ns). The slots that contain either end are
+// copied completely, and FromNS and ToNS are their edges. A Rolling without a window keeps no slots, so it copies
+// everything.
 func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	if len(r.slots) == 0 {
 		r.Snapshot(s)
@@ -305,8 +306,8 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
 }
 
-// each calls visit with what was added in each slot from fromNS to toNS, oldest first, and returns the first and the last
-// of the slots that these times lie in. The caller holds mu; there are slots.
+// each calls visit with the additions in each slot from fromNS to toNS, oldest first. It returns the first and the
+// last of these slots. The caller holds mu. There must be slots.
 func (r *Rolling) each(fromNS, toNS int64, visit func(slot int64, d delta)) (first, last int64) {
 	first, last = max(fromNS/r.slotNS, r.oldest, 0), min(toNS/r.slotNS, r.newest)
 	for n := first; n <= last; n++ {

@@ -23,7 +23,8 @@ type charge struct {
 	w    Weights
 }
 
-// servedKey tells requests and jobs apart, and their spans if those are kept apart. A request without a number has work.
+// servedKey identifies requests and jobs, and their spans if those are kept apart. A request without a number has
+// work.
 type servedKey struct {
 	number     sampler.WorkNumber
 	work       sampler.WorkID
@@ -34,7 +35,7 @@ type servedKey struct {
 // servedWork is a request or job whose weights can still get another name.
 type servedWork struct {
 	servedKey
-	id EndpointID // which it has inside the Collector
+	id EndpointID // its ID inside the Collector
 	// serving says how it is named, as seen last. name is the EndpointID of its name then.
 	serving sampler.Serving
 	name    EndpointID
@@ -45,7 +46,7 @@ type servedWork struct {
 // the number of a request. The Sinks get the number of its name.
 type servedCharges struct {
 	now bool
-	// ring has the last requests by id. oldest is the one that is settled next when kept exceeds limit.
+	// ring has the last requests by id. oldest is the next one to settle if kept exceeds limit.
 	ring         []servedWork
 	ids          map[servedKey]EndpointID
 	last, oldest EndpointID
@@ -64,7 +65,7 @@ func (x *servedCharges) get(id EndpointID) *servedWork {
 	return &x.ring[id%maxServed]
 }
 
-// request returns the id of what a thread works for, and takes over its name.
+// request returns the id of a thread's work, and stores its name.
 func (c *Collector) request(s *sampler.Serving) EndpointID {
 	name := c.served.of(s)
 	if name == 0 || c.charges.ring == nil {
@@ -110,7 +111,7 @@ func (k Key) as(e EndpointID) Key {
 	return k
 }
 
-// emit gives weights to the Sinks. Weights of a request have its name.
+// emit gives weights to the Sinks, under the request's name.
 func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	x := &c.charges
 	r := x.get(k.Endpoint)
@@ -135,7 +136,7 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	}
 }
 
-// settle gives the weights of a request the name that is known now.
+// settle gives the weights of a request its presently known name.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
 		// A Dictionary that has evicted the request knows no name: a span alone must not replace the one known before.

@@ -20,7 +20,7 @@ import (
 //go:embed svg.js
 var svgScript string
 
-// maxSVGNodes bounds the nodes drawn: past it, narrow ones are left out until the picture fits.
+// maxSVGNodes bounds the nodes that are drawn. Past it, narrow nodes are left out until the picture fits.
 const maxSVGNodes = 40_000
 
 // Sizes of the picture in SVG user units.
@@ -31,19 +31,19 @@ const (
 	svgRow       = 18
 	svgFoot      = 42
 	svgCharWidth = 6.7 // of the 11 px monospace font; the script measures the real one
-	// svgMinWidth is the width under which nodes are left out; their parent says how many.
+	// svgMinWidth is the width below which nodes are left out. Their parent shows how many.
 	svgMinWidth = 0.25
 )
 
-// WriteSVG writes the tree as one self-contained SVG file with a heading: it opens from disk in a browser, zooms on click,
-// searches with a regular expression (ctrl-f or /), and says on hover what a frame is. Outermost frames are on top, colours
-// say where the code comes from. Any name is safe: it is escaped, and control characters are replaced. The same tree gives
-// the same bytes.
+// WriteSVG writes the tree as one self-contained SVG file with a heading. It opens from disk in a browser, zooms on
+// click, searches with a regular expression (ctrl-f or /), and describes a frame on hover. Outermost frames are on
+// top. Colours show the origin of the code. Any name is safe, because it is escaped and control characters are
+// replaced. The same tree gives the same bytes.
 func (t *Tree) WriteSVG(w io.Writer, title string) error {
 	return t.writeSVG(w, title, nil, svgMinWidth)
 }
 
-// SVGColors are colours to draw a tree in, instead of those by where the code comes from.
+// SVGColors are colours for a tree that replace the colours by origin.
 type SVGColors struct {
 	// Fill is a node's colour, #rrggbb; white: the text on it is.
 	Fill func(*Node) (color string, white bool)
@@ -51,10 +51,10 @@ type SVGColors struct {
 	Legend []SVGLegend
 }
 
-// SVGLegend is a colour, #rrggbb, and what it means.
+// SVGLegend is a colour, #rrggbb, with its meaning.
 type SVGLegend struct{ Color, Text string }
 
-// WriteSVGIn is WriteSVG in other colours; nil: the usual ones.
+// WriteSVGIn is WriteSVG in other colours. If colors is nil, it uses the usual ones.
 func (t *Tree) WriteSVGIn(w io.Writer, title string, colors *SVGColors) error {
 	return t.writeSVG(w, title, colors, svgMinWidth)
 }
@@ -72,7 +72,7 @@ func (t *Tree) writeSVG(w io.Writer, title string, colors *SVGColors, minWidth f
 type svgWriter struct {
 	t        *Tree
 	title    string
-	colors   *SVGColors // nil: by where the code comes from
+	colors   *SVGColors // nil for colours by origin
 	out      *bufio.Writer
 	scale    float64 // pixels a unit of weight
 	minWidth float64
@@ -82,7 +82,7 @@ type svgWriter struct {
 
 func (s *svgWriter) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
 
-// drawn reports whether a node is wide enough; the root always is.
+// drawn reports whether a node is wide enough. The root always is.
 func (s *svgWriter) drawn(n *Node) bool {
 	return n.Parent == nil || n.Total > 0 && float64(n.Total)*s.scale >= s.minWidth
 }
@@ -157,7 +157,7 @@ func (s *svgWriter) summary() string {
 	return strings.Join(parts, " · ")
 }
 
-// node draws a node and what is under it; x is where it begins, in units of weight.
+// node draws a node and the nodes under it. x is its begin, in units of weight.
 func (s *svgWriter) node(n *Node, x int64) {
 	fill, white := s.fill(n)
 	s.cell(n, n.Text(), n.Depth, x, n.Total, fill, white, s.details(n))
@@ -244,8 +244,8 @@ func (s *svgWriter) details(n *Node) string {
 	return b.String()
 }
 
-// originColors are hue, saturation and lightness by origin, apart in lightness too for eyes that see no hue. OriginUnknown stands for
-// what is no frame.
+// originColors are hue, saturation and lightness by origin. They also differ in lightness, for readers who see no
+// hue. OriginUnknown is for nodes that are no frame.
 var originColors = [sampler.NumOrigins][3]int{
 	sampler.OriginApp: {28, 85, 66}, sampler.OriginGem: {205, 60, 72}, sampler.OriginStdlib: {140, 32, 76}, sampler.OriginCore: {50, 55, 82},
 	sampler.OriginEval: {330, 55, 78}, sampler.OriginUnknown: {60, 4, 84},

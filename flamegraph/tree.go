@@ -14,18 +14,19 @@ const (
 	defaultMaxNodes = 200_000
 )
 
-// FuncKey identifies a node among its siblings, in a way that survives a rebuild and a restart.
+// FuncKey identifies a node among its siblings. It survives a rebuild and a restart.
 type FuncKey struct {
 	// Label is the frame's qualified label, or the text of a root or cut node.
 	Label string
-	// File is the absolute path, or the path where there is none; "" for C functions, whose path is their caller's.
+	// File is the absolute path, or the path if there is none. It is empty for C functions, because their path is
+	// their caller's.
 	File string
-	// Line is the line being executed when merging by line, else the line where the method begins; 0 for C functions.
+	// Line is the executed line when merging by line, else the first line of the method. It is zero for C functions.
 	Line int32
 	Kind NodeKind
 }
 
-// NodeKind says what a Node stands for.
+// NodeKind is the kind of a Node.
 type NodeKind uint8
 
 const (
@@ -33,13 +34,14 @@ const (
 	FrameNode NodeKind = iota
 	// RootNode is the root of the Tree, or of a thread, group or ractor when Options.Root is set.
 	RootNode
-	// CutNode stands for frames left out by MaxDepth or MaxNodes.
+	// CutNode represents frames left out by MaxDepth or MaxNodes.
 	CutNode
-	// NoStackNode stands for time whose stack was never read.
+	// NoStackNode represents time without a stack.
 	NoStackNode
-	// RunNode stands for frames that are not the program's own (see Fold). Its key is that of the outermost but for the Kind.
+	// RunNode represents frames that are not the program's own (see Fold). Its key is the outermost frame's, except
+	// for the Kind.
 	RunNode
-	// LeafNode stands for the own time of a C function within a run, wherever that calls it.
+	// LeafNode represents the own time of a C function at all its places within a run.
 	LeafNode
 )
 
@@ -69,8 +71,8 @@ type Node struct {
 	Children []*Node
 }
 
-// Joined returns one tree of several: what is under their roots stands under one root. Their options must differ in
-// Root alone. It takes the nodes of the trees, which callers must not use afterwards.
+// Joined returns one tree of several, with the children of all roots under one root. Their options must differ in
+// Root alone. It uses the nodes of the trees, so callers must not use these afterwards.
 func Joined(list []*Tree) *Tree {
 	t := list[0]
 	for _, x := range list[1:] {
@@ -90,37 +92,39 @@ func Joined(list []*Tree) *Tree {
 	return t
 }
 
-// IsFrame reports whether a node is a function, and not what stands for a thread or for several functions.
+// IsFrame reports whether a node is a single function, and not a thread or several functions.
 func (n *Node) IsFrame() bool { return n.Kind == FrameNode || n.Kind == LeafNode }
 
 // TopState returns the state with the largest share of the node's total, the first of them when equal.
 func (n *Node) TopState() gvl.State { return topState(&n.StateTotal) }
 
-// Options select and shape what a Tree shows. The zero value is everything: wall time, merged by function.
+// Options select and shape the contents of a Tree. The zero value selects everything: wall time, merged by function.
 type Options struct {
 	Metric Metric
-	// Threads are the threads to include; nil: all.
+	// Threads are the threads to include. If it is nil, all are.
 	Threads map[sampler.ThreadID]bool
-	// Endpoint is the route or the class of jobs to include; 0: all, and what threads did for nobody.
+	// Endpoint is the route or the class of jobs to include. If it is zero, all are, and also the time for no
+	// request.
 	Endpoint EndpointID
-	// States are the states to include; 0: all.
+	// States are the states to include. If it is zero, all are.
 	States StateSet
 	// Keep, if set, keeps only the stacks in which a frame's label or file matches.
 	Keep *regexp.Regexp
 	// ByLine keeps executed lines of one method apart.
 	ByLine bool
-	// Root, if set, gives the label of the node under the root that a thread's stacks hang from: the thread's name, its
+	// Root, if set, gives the label of the node that is the parent of a thread's stacks: the thread's name, its
 	// group, its ractor.
 	Root func(sampler.ThreadID) string
 	// Inverted puts callees first: the root's children are the innermost frames, their children the callers.
 	Inverted bool
-	// Hide, if set, leaves frames out; their own weight goes to the nearest frame outward that is shown.
+	// Hide, if set, leaves frames out. Their own weight goes to the nearest shown frame outward.
 	Hide func(*sampler.Frame) bool
-	// MaxDepth and MaxNodes bound the tree; 0: the defaults. What they cut is shown as CutNodes.
+	// MaxDepth and MaxNodes bound the tree. If they are zero, the defaults apply. CutNodes represent the parts left
+	// out.
 	MaxDepth, MaxNodes int
 }
 
-// wants reports whether the weight of a key is in the tree, as far as its stack does not matter.
+// wants reports whether the weight of a key is in the tree, apart from its stack.
 func (o *Options) wants(k *Key) bool {
 	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) && (o.Endpoint == 0 || o.Endpoint == k.Endpoint)
 }
@@ -140,6 +144,6 @@ type Tree struct {
 	Cut int64
 	// Excluded is the weight that the filters left out (of the same metric).
 	Excluded int64
-	// Allocations says, for that metric, how good the estimate is; the zero value for others.
+	// Allocations describes the quality of the estimate for that metric. It is the zero value for others.
 	Allocations AllocEstimate
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Under returns a test of whether the weight of a key is a part of a node's Total. n is a node of t, or of a tree
-// that has the same path, and d the Dictionary that its stacks are of. What a CutNode stands for can't be told any more: nothing is under it. The test keeps what it has found
-// out of each stack, so it is for one tree and one goroutine.
+// that has the same path. d is the Dictionary of its stacks. The contents of a CutNode are unknown, so nothing is
+// under it. The test caches its results for stacks, so it is for one tree and one goroutine.
 func (t *Tree) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	if own, found := t.Find(PathOf(n)); found {
 		return t.underAny(d, []*Node{own}, false)
@@ -21,7 +21,8 @@ func (f *Folded) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	return f.Whole.underAny(d, f.of[n], n.Kind == LeafNode)
 }
 
-// underAny returns the test for several nodes. With selfOnly it is whether the weight is a part of the Self of one of them.
+// underAny returns the test for several nodes. With selfOnly it tests whether the weight is a part of the Self of one
+// of them.
 func (t *Tree) underAny(d *sampler.Dictionary, nodes []*Node, selfOnly bool) func(Key) bool {
 	u := &under{dict: d, opt: &t.Options, keeps: make(map[sampler.StackID]bool), root: t.Root, selfOnly: selfOnly,
 		nodes: make(map[*Node]bool, len(nodes)), reached: make(map[rootStack]reached)}
@@ -31,7 +32,7 @@ func (t *Tree) underAny(d *sampler.Dictionary, nodes []*Node, selfOnly bool) fun
 	return u.has
 }
 
-// under is what a test made by Under knows: it goes down the tree with each stack.
+// under is the state of a test made by Under. It goes down the tree with each stack.
 type under struct {
 	dict     *sampler.Dictionary
 	opt      *Options
@@ -48,7 +49,8 @@ type rootStack struct {
 	stack sampler.StackID
 }
 
-// reached is where a stack leads: the node (nil: out of the tree), and whether one of the nodes was on the way.
+// reached is the place to which a stack leads: the node, and whether one of the nodes was on the way. The node is nil
+// if the stack leads out of the tree.
 type reached struct {
 	n   *Node
 	hit bool
@@ -81,7 +83,7 @@ func (u *under) has(k Key) bool {
 	return at.hit
 }
 
-// along follows a stack from its outermost frame. Callers that another stack has come by need no second look.
+// along follows a stack from its outermost frame. Results for the callers of earlier stacks are reused.
 func (u *under) along(from reached, stack sampler.StackID) reached {
 	var steps []trieStep // the stack's depth is the Dictionary's to bound
 	at := from
@@ -101,7 +103,7 @@ func (u *under) along(from reached, stack sampler.StackID) reached {
 	return at
 }
 
-// call goes on by a frame. Past one of the nodes no frame matters, unless it is about their Self.
+// call continues by a frame. Past one of the nodes further frames do not matter, unless the test is about their Self.
 func (u *under) call(at reached, id sampler.FrameID) reached {
 	if at.n == nil || at.hit && !u.selfOnly {
 		return at

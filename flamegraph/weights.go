@@ -25,8 +25,8 @@ func States(states ...gvl.State) StateSet {
 // Has reports whether the set holds a state.
 func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 
-// Key is what weights are kept under: a thread, its stack, and its state at the time; and for whom it worked, where a Collector
-// tells them apart (Collector.ByEndpoint).
+// Key is the key of weights: a thread, its stack, and its state at the time, and the work it did, if a Collector
+// keeps works apart (Collector.ByEndpoint).
 type Key struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
@@ -52,9 +52,9 @@ type Weights struct {
 	BlameNS int64
 	// Samples is the number of stack ticks.
 	Samples int64
-	// AllocSeen is the objects seen to be allocated in this stack within the instants of reading it, AllocTicks the number
-	// of such instants. AllocTotal is a part of the exact count of all objects; only its sum over all keys has a meaning.
-	// Snapshot.Allocations makes an estimate of the three.
+	// AllocSeen is the number of objects allocated in this stack within the instants of reading it. AllocTicks is the
+	// number of such instants. AllocTotal is a part of the exact count of all objects. Only its sum over all keys has
+	// a meaning. Snapshot.Allocations computes an estimate of the three.
 	AllocSeen, AllocTicks, AllocTotal int64
 }
 
@@ -79,8 +79,8 @@ func (w Weights) minus(o Weights) Weights {
 	}
 }
 
-// Of returns one account. For Allocations that is what was seen, which is in proportion to the objects allocated; see
-// Snapshot.Values for an estimate of their number.
+// Of returns one account. For Allocations it returns the seen objects, which are in proportion to the objects
+// allocated. See Snapshot.Values for an estimate of their number.
 func (w Weights) Of(m Metric) int64 {
 	switch m {
 	case CPU:
@@ -113,7 +113,7 @@ const (
 
 var metricNames = [...]string{Wall: "wall", CPU: "cpu", Wait: "gvl wait", Blame: "blame", Samples: "samples", Allocations: "allocations"}
 
-// String gives the word used on the screen.
+// String returns the word on the screen.
 func (m Metric) String() string {
 	if int(m) >= len(metricNames) {
 		return "unknown"

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// heldAnswerTicks is for how many stack ticks the kernel's answer that a holder sleeps is believed: it is renewed
-	// at stack ticks while the thread holds the GVL.
+	// heldAnswerTicks is the number of stack ticks for which the kernel's answer that a holder sleeps is believed.
+	// Stack ticks renew it while the thread holds the GVL.
 	heldAnswerTicks = 3
 	// minHeldAnswerNS and maxHeldAnswerNS bound that time.
 	minHeldAnswerNS = 30e6
@@ -15,9 +15,9 @@ const (
 	// releasedAnswerNS is how long the kernel's answer is believed for a thread that memory and stacks show in the same
 	// place.
 	releasedAnswerNS = 30e9
-	// wokeNS is the CPU time between two readings, in ns, that shows that a thread has left the call in which it slept.
-	// It serves if turns on a CPU are not known (recordings of version 1). Asking for a line and reading it over a
-	// socket took 80 µs (Ruby 3.1), being stopped and continued by signals 30 µs.
+	// wokeNS is the CPU time between two readings, in ns, that shows that a thread has left the call in which it
+	// slept. It is used if turns on a CPU are not known (recordings of version 1). Asking for a line and reading it
+	// over a socket took 80 µs (Ruby 3.1), being stopped and continued by signals 30 µs.
 	wokeNS = 50_000
 )
 
@@ -45,7 +45,8 @@ type episode struct {
 	fromNS, sinceNS int64
 	// after is the state before the wait.
 	after State
-	// stack is the last fresh stack. hint is what it says if hinted is set: it was read within the episode.
+	// stack is the last fresh stack. hint is its hint. It is valid if hinted is true, because the stack was read
+	// within the episode.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
@@ -55,12 +56,12 @@ type episode struct {
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
-	// wait is the wait for the GVL that goes on, read the last reading of the thread's counters in any state.
+	// wait is the wait for the GVL in progress. read is the last reading of the thread's counters in any state.
 	wait waitEvidence
 	read cpuReading
 }
 
-// evidence is what a released thread's verdict rests on, apart from time and the scheduler.
+// evidence is the evidence for a released thread's state, apart from time and the scheduler.
 type evidence struct {
 	blocked   sampler.Blocked
 	answerNS  int64
@@ -102,13 +103,13 @@ type Classifier struct {
 	// known which.
 	collector    int
 	heldAnswerNS int64
-	// halted is what holds all threads of the process from outside since haltedNS, as Detail.Reason. It is empty if
-	// nothing does.
+	// halted is the reason why all threads of the process have been stopped from outside since haltedNS, as
+	// Detail.Reason. It is empty if they are not.
 	halted   string
 	within   within
 	haltedNS int64
-	// queues are the queues for the GVL as they were read last. requeued are the threads that left one and came back to
-	// it since.
+	// queues are the last readings of the queues for the GVL. requeued are the threads that left a queue and came
+	// back to it since.
 	queues   []queueSeen
 	requeued []sampler.ThreadID
 	// unfair is set if a thread can come to the head of the queue (from Ruby 4.1 on).
@@ -189,8 +190,9 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	return c.out
 }
 
-// haltedBy returns what holds all threads of the process from outside in a sample, as Detail.Reason. It is empty if
-// nothing does. The process's counters are read four times a second, its holders in each reading of the stacks.
+// haltedBy returns the reason why all threads of the process are stopped from outside in a sample, as Detail.Reason.
+// It is empty if they are not. The process's counters are read four times per second, the frozen and stopped states
+// with each reading of the stacks.
 func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	switch {
 	case s.Proc.Frozen:
@@ -212,8 +214,8 @@ func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	return ""
 }
 
-// flip takes a thread into or out of the time in which the process is held from outside. A wait for the GVL ends there,
-// and one that goes on begins anew.
+// flip begins or ends the time in which the process is stopped from outside. It ends a wait for the GVL there, and
+// begins a new one if the thread still waits.
 func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.haltedNS = mid
 	if e.last.State == Waiting {
@@ -423,10 +425,10 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 	}
 }
 
-// woke reports whether a thread in input or output, or asleep, has left its call since its counters were read last, and
-// takes the new reading over. Up to 3.2, a thread that waits for a child gets turns to keep Ruby's time slices, so its
-// turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a turn. Then only
-// more CPU time than a stop takes counts, and only against the thread being still.
+// woke reports whether a thread in input or output, or asleep, has left its call since its counters were last read,
+// and stores the new reading. Up to 3.2, a thread that waits for a child gets turns to keep Ruby's time slices, so
+// its turns do not count. If the target is stopped for samples (pauses), each stop gives every thread a turn. Then
+// only more CPU time than a stop takes counts, and only against the thread being still.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -451,9 +453,9 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 	return !first && moved && !pauses
 }
 
-// still is for how long, at least, a wait in input or output, or a sleep, lasts, in ns: the time between readings of
+// still is the least length of a wait in input or output, or of a sleep, in ns. It is the time between readings of
 // the counters between which the thread did not move. A thread without a native thread has no counters. It counts as
-// still while samples come as often as was asked for.
+// still while samples come at the requested rate.
 func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
 	switch {
 	case e.cpuAtNS != 0:
@@ -464,8 +466,8 @@ func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) i
 	return 0
 }
 
-// stateBeforeWait is what a thread did before it wanted the GVL. Memory still names the descriptor of a wait that has
-// ended (docs/internals/threads.md#what-a-thread-waits-for).
+// stateBeforeWait returns what a thread did before it wanted the GVL. Memory still names the descriptor of an ended
+// wait (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {
 		return e.last.State

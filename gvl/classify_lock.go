@@ -2,8 +2,8 @@ package gvl
 
 import "github.com/ddtop/ddtop/sampler"
 
-// A lockWait is a wait for a lock, or for what other threads put into a Queue or signal through a ConditionVariable. It
-// goes on if the thread was woken and another thread was faster.
+// A lockWait is a wait for a lock, or for an object that other threads put into a Queue, or for a ConditionVariable.
+// It continues if the thread was woken and another thread was faster.
 type lockWait struct {
 	object uint64
 	stack  sampler.StackID
@@ -13,7 +13,7 @@ type lockWait struct {
 	turns int64
 }
 
-// forOthers reports whether a state is a wait that goes on if the thread was woken in vain.
+// forOthers reports whether a state is a wait that continues after the thread was woken in vain.
 func forOthers(s State, d *Detail) bool {
 	return s == Lock || InQueue(s, d)
 }
@@ -23,9 +23,8 @@ func InQueue(s State, d *Detail) bool {
 	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
 }
 
-// seen takes a thread's state as it was found and sets since when the thread waits. A thread that is at the GVL at the
-// same place is on its way into or out of the lock, or back to sleep. turns are its turns on a CPU, or zero if they are
-// not known.
+// seen adds a thread's state, and sets since when the thread waits. A thread that is at the GVL at the same place is
+// on its way into or out of the lock, or back to sleep. turns are its turns on a CPU, or zero if they are not known.
 func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 	waits := forOthers(ts.State, &ts.Detail)
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack

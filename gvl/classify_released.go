@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// callClass is what a system call means for a thread that has released the GVL.
+// callClass is the meaning of a system call for a thread that has released the GVL.
 type callClass uint8
 
 const (
@@ -185,7 +185,8 @@ var ioOps = [...]string{
 	callFile: OpFile, callSemaphore: OpSemaphore, callSocket: OpIO,
 }
 
-// refineOp names what a poll is for: since 3.0 Ruby polls the descriptor before it reads, writes or accepts.
+// refineOp finds the operation for which a thread polls. Since 3.0 Ruby polls the descriptor before it reads, writes
+// or accepts.
 func (c *Classifier) refineOp(e *episode, d *Detail) {
 	if (d.Op == OpPoll || d.Op == OpIO) && d.FDs <= 1 && e.hint.state == IO && e.hint.op != "" {
 		d.Op = e.hint.op
@@ -302,7 +303,7 @@ func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (Sta
 	return Unknown, d
 }
 
-// byHint takes the verdict from the innermost frames.
+// byHint returns the verdict of the innermost frames.
 func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	d.Op, d.Kind = e.hint.op, e.hint.kind
 	return e.hint.state, d

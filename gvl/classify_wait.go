@@ -16,7 +16,7 @@ const (
 	maxQueues = 256
 )
 
-// WaitSpan is what is known of a wait for the GVL that goes on.
+// WaitSpan is the known part of a wait for the GVL in progress.
 type WaitSpan struct {
 	// The wait began after afterNS and by ByNS, CLOCK_MONOTONIC in ns. afterNS is zero if the first sample already saw
 	// it.
@@ -28,19 +28,20 @@ type WaitSpan struct {
 	uncounted bool
 }
 
-// stillNS is for how long the thread is known not to have run, in ns.
+// stillNS is how long the thread is known not to have run, in ns.
 func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 
 // waitEvidence is what the Classifier remembers of a wait, to find out whether the thread had the GVL between two
 // samples that both find it waiting.
 type waitEvidence struct {
 	WaitSpan
-	// The last reading of the thread's counters. cpuAtNS is zero if there was none in this wait or the one before it.
+	// cpuAtNS, cpuNS and turns are the last reading of the thread's counters. cpuAtNS is zero if there was none in
+	// this wait or the one before it.
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
-	stack                 sampler.StackID // the last one read in this wait; 0: none
-	// queued: it was seen in the queue. chosen: it was seen as the next holder. left: it was in neither place after
-	// that.
+	stack                 sampler.StackID // the last one read in this wait; zero if none was
+	// queued is true if the thread was seen in the queue, chosen if it was seen as the next holder. left is true if
+	// it was in neither place after that.
 	queued, chosen, left bool
 	// ranNS is when the queue last showed that it had run. It is zero if it never did in this wait.
 	ranNS  int64
@@ -54,7 +55,7 @@ type cpuReading struct {
 	held        bool // the thread held the GVL
 }
 
-// queueSeen is a ractor's queue for the GVL as it was read last.
+// queueSeen is the last reading of a ractor's queue for the GVL.
 type queueSeen struct {
 	ractor sampler.RactorID
 	atNS   int64
@@ -62,9 +63,9 @@ type queueSeen struct {
 	rank   map[sampler.ThreadID]int
 }
 
-// findRequeued finds the threads that left the queue for the GVL since it was read last and came back. Threads leave at
-// its head and come to its end (docs/internals/threads.md#the-gvl-and-its-queue). So such a thread is behind one that
-// was behind it, or was first and is not first now.
+// findRequeued finds the threads that left the queue for the GVL since its last reading and came back. Threads leave
+// at its head and come to its end (docs/internals/threads.md#the-gvl-and-its-queue). So such a thread is behind a
+// thread that was behind it, or was first and is not first now.
 func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	c.requeued = c.requeued[:0]
 	for i := range s.Ractors {
@@ -86,7 +87,7 @@ func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	}
 }
 
-// queueOf returns a ractor's queue as it was read last, or nil if there are too many.
+// queueOf returns the last reading of a ractor's queue, or nil if there are too many queues.
 func (c *Classifier) queueOf(id sampler.RactorID) *queueSeen {
 	for i := range c.queues {
 		if c.queues[i].ractor == id {
@@ -119,7 +120,7 @@ func (c *Classifier) compareQueues(q *queueSeen, list []sampler.ThreadID) {
 	}
 }
 
-// waitsOn reports whether nothing new is known of a wait for the GVL.
+// waitsOn reports whether a wait for the GVL continues without news.
 func (c *Classifier) waitsOn(t *sampler.Thread, e *episode) bool {
 	w := &e.wait
 	return t.Kernel.CPUAtNS == w.cpuAtNS && (len(c.requeued) == 0 || !slices.Contains(c.requeued, t.ID)) &&
@@ -131,8 +132,8 @@ func (e *episode) beginWait(lastNS, now int64) {
 	e.wait = waitEvidence{WaitSpan: WaitSpan{afterNS: lastNS, ByNS: now}}
 }
 
-// seeWait takes a sample of a thread that waits for the GVL, and waited for it in the last sample. It reports whether
-// the thread is known to have had the GVL in between: then the wait is another one.
+// seeWait adds a sample of a thread that waits for the GVL and waited in the last sample. It reports whether the
+// thread is known to have had the GVL in between. If so, the wait is a new one.
 func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
 	w := &e.wait
 	read := t.Quality == sampler.StackFresh
@@ -193,9 +194,9 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	return ran
 }
 
-// moved reports whether a waiting thread had a CPU since its counters were read last, and known whether it had the GVL,
-// too. Up to Ruby 3.2 waiting threads are woken to end the holder's time slice, and a target that is stopped for
-// samples gives every thread a turn. Such a turn proves nothing.
+// moved reports whether a waiting thread had a CPU since its counters were last read. known is true if it is also
+// known whether it had the GVL. Up to Ruby 3.2 waiting threads are woken to end the holder's time slice, and a target
+// that is stopped for samples gives every thread a turn. Such a turn proves nothing.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
 	switch {

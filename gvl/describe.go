@@ -30,8 +30,8 @@ func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	return fmt.Sprintf("thread %d", id)
 }
 
-// PeerName returns what the screens call a peer: "10.0.0.5:5432 PostgreSQL", a path, "pipe". It is empty if nothing is
-// known.
+// PeerName returns the name of a peer on screens: "10.0.0.5:5432 PostgreSQL", a path, "pipe". It is empty if nothing
+// is known.
 func PeerName(p sampler.Peer) string {
 	name := p.Remote
 	switch {
@@ -167,7 +167,7 @@ func describeIO(d *Detail, dict *sampler.Dictionary) string {
 	return s + peerSuffix(d, dict)
 }
 
-// ioArrow points where the data goes.
+// ioArrow returns an arrow in the direction of the data.
 func ioArrow(op string) string {
 	switch op {
 	case OpWrite, OpConnect, OpResolve:

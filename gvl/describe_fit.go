@@ -76,17 +76,18 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 	return []string{Describe(ts, dict)}
 }
 
-// kernelName is what the kernel calls a pipe, a socket or an object without a file: "pipe:[7006372]", "anon_inode:[eventpoll]".
+// kernelName matches the kernel's name of a pipe, a socket or an object without a file: "pipe:[7006372]",
+// "anon_inode:[eventpoll]".
 var kernelName = regexp.MustCompile(`(?:anon_inode:\[([a-z]+)\]|(pipe|socket):\[\d+\])`)
 
 // plainPeer shortens the kernel's own names to "pipe" and "eventpoll".
 func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") }
 
-// lasted writes how long the state has lasted. It is an upper bound if the thread may have moved meanwhile.
+// lasted returns the text for the length of the state. It is an upper bound if the thread may have moved meanwhile.
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
-// Told is for how long a thread has waited, for what leads a list or a sentence. If the thread may have had what it
-// waits for meanwhile, Told is a lower bound, or zero if none is known: an upper bound would only say how long the lock
+// Told is how long a thread has waited, for the beginning of a list or a sentence. If the thread may have had the
+// object meanwhile, Told is a lower bound, or zero if there is none. An upper bound would only show how long the lock
 // was busy.
 func (t *ThreadState) Told() Bounded {
 	if least := t.LeastNS(); t.AtMost() && (least > 0 || t.MovedNS != 0) {
@@ -95,7 +96,7 @@ func (t *ThreadState) Told() Bounded {
 	return t.Lasted()
 }
 
-// Lasted is how long the state has lasted so far, or a bound of that.
+// Lasted is the length of the state so far, or a bound of it.
 func (t ThreadState) Lasted() Bounded {
 	switch {
 	case t.State == Waiting:

@@ -75,7 +75,7 @@ type Detail struct {
 	FD, FDs int32
 	// Child is the process that the thread waits for: a pid, -1 for any, 0 for none.
 	Child int32
-	// Wait says in which way a Waiting thread waits.
+	// Wait is the kind of wait of a Waiting thread.
 	Wait WaitKind
 	// After is what a Waiting thread did before it wanted the GVL. It is Unknown if that was not seen.
 	After State
@@ -109,7 +109,7 @@ type ThreadState struct {
 	// SinceNS, or it had what it waits for and waits since MovedNS at the earliest.
 	MovedNS int64
 	// readNS is when a reading last showed that a thread that waits for a lock has not moved, while rates are lower
-	// than asked for. It is zero if the thread is believed to be still until AtNS: at the rates asked for, readings
+	// than requested. It is zero if the thread is believed to be still until AtNS. At the requested rates, readings
 	// come soon enough to correct that.
 	readNS int64
 	// StillNS is a lower bound of a wait in IO or a sleep, in ns. SinceNS is the earliest begin.
@@ -135,7 +135,7 @@ func (t ThreadState) SureNS() int64 {
 	return max(until-max(t.SinceNS, t.MovedNS), 0)
 }
 
-// KnownNS is for how long a thread is known to have been in its one wait in IO, in ns. If its counters were not read,
+// KnownNS is how long a thread is known to have been in its one wait in IO, in ns. If its counters were not read,
 // samples decide.
 func (t *ThreadState) KnownNS() int64 {
 	if t.StillNS > 0 {
@@ -153,7 +153,8 @@ func (t ThreadState) AtMost() bool {
 	return t.MovedNS != 0 || t.LeastNS() < t.DurationNS()/2
 }
 
-// LeastNS returns a lower bound of the state's length, in ns: nothing shows that the thread left it in that time.
+// LeastNS returns a lower bound of the state's length, in ns. Nothing shows that the thread left the state in that
+// time.
 func (t ThreadState) LeastNS() int64 {
 	switch {
 	case t.State == Waiting:
@@ -181,7 +182,7 @@ func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
 	t.SinceNS, t.AtNS, t.Span = fromNS, max(atNS, t.AtNS), WaitSpan{}
 }
 
-// waited is for how long a thread has waited for the GVL so far.
+// waited is how long a thread has waited for the GVL so far.
 func (t *ThreadState) waited() Bounded {
 	w := t.Wait()
 	if w.Cut && w.LeastNS > 0 {
@@ -272,7 +273,7 @@ var peerKinds = map[sampler.PeerKind]string{
 // PeerKindWord returns the word for a kind of peer in JSON.
 func PeerKindWord(k sampler.PeerKind) string { return cmp.Or(peerKinds[k], "unknown") }
 
-// gcPhase is what the collector does, and empty between two steps.
+// gcPhase returns the collector's phase. It is empty between two steps.
 func gcPhase(m sampler.GCMode) string {
 	if m == sampler.GCIdle || m > sampler.GCCompacting {
 		return ""

@@ -61,7 +61,7 @@ var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": tru
 // hintTable finds the hint of a stack. It looks up each frame once.
 type hintTable struct {
 	dict *sampler.Dictionary
-	// frames holds 0 for a frame that was not looked up, or 1 + the index of its hint in said.
+	// frames holds 0 for a frame that was not searched, or 1 + the index of its hint in said.
 	frames []uint8
 	said   []frameHint
 }

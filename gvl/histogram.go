@@ -106,7 +106,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return upper
 }
 
-// quantile returns the edges of a quantile's bucket. Both are the longest duration for that one.
+// quantile returns the edges of a quantile's bucket. For the last quantile, both are the longest duration.
 func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	if h.n == 0 {
 		return 0, 0
@@ -124,8 +124,8 @@ func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	return h.maxNS, h.maxNS
 }
 
-// Counts adds to out how many durations lie between edges (in ns, in order): those below edges[0] to out[0], those from
-// edges[i] up to edges[i+1] to out[i+1]. The middle of a duration's bucket decides.
+// Counts adds to out the numbers of durations between edges (in ns, ascending). out[0] counts those below edges[0],
+// out[i+1] those from edges[i] up to edges[i+1]. The middle of a duration's bucket decides.
 func (h *Histogram) Counts(edges, out []int64) {
 	for _, c := range h.cells {
 		b := int(c.bucket)

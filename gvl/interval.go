@@ -12,8 +12,8 @@ type Interval struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
 	State  State
-	// Detail is what was known of the state at its end. What was learned late of a wait holds from its beginning on.
-	// Reason is ReasonNotSampled if the time is too long to be known from the samples around it.
+	// Detail is the state's detail at its end. What was learned late of a wait applies from its beginning. Reason is
+	// ReasonNotSampled if the time is too long to be known from the samples around it.
 	Detail Detail
 	// Stack is zero if none was read. Serving is the request that the thread worked for, read with the stack.
 	Stack   sampler.StackID
@@ -33,8 +33,8 @@ func (i *Interval) NS() int64 { return i.ToNS - i.FromNS }
 // Sampled reports whether something is known of the time.
 func (i *Interval) Sampled() bool { return i.State != Unknown || i.Detail.Reason != ReasonNotSampled }
 
-// Wait is one wait for the GVL, of whatever kinds, with what came before it: "100 ms reading from the database, then
-// 100 ms queueing".
+// Wait is one wait for the GVL, of any kind, with what came before it: "100 ms reading from the database, then 100 ms
+// queueing".
 type Wait struct {
 	// Thread is 0 and Slot -1 if no sample has listed the thread: it lived too short a time.
 	Thread sampler.ThreadID
@@ -63,7 +63,7 @@ type Wait struct {
 	// and had no CPU. The two can overlap.
 	HandoverNS, NoCPUNS int64
 	// FirstHolder held the GVL when the wait began, or was chosen to. LastHolder held it last before the wait ended.
-	// Each is zero if no thread did, or one that no sample listed.
+	// Each is zero if no thread held it, or a thread that no sample listed.
 	FirstHolder, LastHolder sampler.ThreadID
 	// Stack is the thread's stack at the wait's end (sampler.Change.Stack), and Before's, too. If it is zero, Before
 	// has the stack that samples saw.
@@ -73,10 +73,10 @@ type Wait struct {
 // NS returns how long the wait took, or has taken so far, in ns.
 func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
 
-// Open reports whether the wait can be longer than what was seen of it.
+// Open reports whether the wait can be longer than the seen part.
 func (w *Wait) Open() bool { return w.InProgress || w.Cut }
 
-// SureNS is for how long this is known to be one wait, in ns. Without counters, samples decide.
+// SureNS is how long this is known to be one wait, in ns. Without counters, samples decide.
 func (w *Wait) SureNS() int64 {
 	if w.Uncounted {
 		return w.NS()
@@ -127,9 +127,10 @@ type LockInterval struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	State  State
-	// Turn is the holder's stack in this hold: what it had gone on with (sampler.Change.Resumes, or its whole Stack
-	// after a time slice), later the stack that a sample read. It is zero if that is not known. Stack can be from an
-	// earlier hold, and favours what threads hold the GVL with for long: Stack is for sums, Turn for what happened.
+	// Turn is the holder's stack in this hold. At first it is the stack with which it continued
+	// (sampler.Change.Resumes, or its whole Stack after a time slice), later the stack that a sample read. It is zero
+	// if that is not known. Stack can be from an earlier hold, and favours the code that holds the GVL for long. Use
+	// Stack for sums, and Turn for single events.
 	Turn sampler.StackID
 	// Serving is the request that the holder worked for, as old as its stack.
 	Serving sampler.Serving
@@ -155,7 +156,7 @@ func (i *LockInterval) Blamed() bool { return i.Thread != 0 && !i.Stopped }
 
 // GCInterval is a period in which a thread was inside the collector.
 type GCInterval struct {
-	// Stack is that thread's, or a GVL holder's if the collecting thread is not known.
+	// Stack is that thread's stack, or a GVL holder's if the collecting thread is not known.
 	Stack        sampler.StackID
 	Mode         sampler.GCMode
 	FromNS, ToNS int64
@@ -187,23 +188,23 @@ type Tick struct {
 	PayerKnown bool
 }
 
-// Consumer takes what a Stream makes of samples. Its arguments are valid only during the call.
+// Consumer receives the results of a Stream. Its arguments are valid only during the call.
 type Consumer interface {
-	// Interval takes time that is settled: its state and its stack are final.
+	// Interval receives settled time: its state and its stack are final.
 	Interval(*Interval)
-	// Waited takes a wait that has ended, as soon as that is seen.
+	// Waited receives a wait that has ended, as soon as the end is seen.
 	Waited(*Wait)
-	// Lock takes time of a ractor's GVL. The time of one ractor comes in order.
+	// Lock receives time of a ractor's GVL. The time of one ractor comes in order.
 	Lock(*LockInterval)
-	// Collecting takes time of the collector.
+	// Collecting receives time of the collector.
 	Collecting(*GCInterval)
 	// Ended reports that the thread of a slot has not been listed since atNS. All its intervals were delivered before.
 	Ended(slot int, atNS int64)
-	// Tick takes a sample, after the intervals that it settles.
+	// Tick receives a sample, after the intervals that it settles.
 	Tick(*Tick)
 }
 
-// Ignore is a Consumer that takes nothing. Consumers that take a part embed it.
+// Ignore is a Consumer that ignores everything. A consumer embeds it to implement only some methods.
 type Ignore struct{}
 
 func (Ignore) Interval(*Interval)     {}
@@ -213,7 +214,7 @@ func (Ignore) Collecting(*GCInterval) {}
 func (Ignore) Ended(int, int64)       {}
 func (Ignore) Tick(*Tick)             {}
 
-// Quality is what the time since the last sample adds to what figures rest on.
+// Quality returns the contribution of the time since the last sample to the quality of figures.
 func (k *Tick) Quality() sampler.Quality {
 	q := sampler.Quality{Samples: 1}
 	if k.Depth == sampler.StackTick {
@@ -236,8 +237,8 @@ func (k *Tick) Quality() sampler.Quality {
 	return q
 }
 
-// looked reports whether the sample read the stack of a thread without the GVL. A LockTick reads the stacks of holders,
-// and of threads that have begun something.
+// looked reports whether the sample read the stack of a thread without the GVL. A LockTick reads the stacks of
+// holders, and of threads that have begun something.
 func (k *Tick) looked() bool {
 	for i := range k.Threads {
 		if k.Threads[i].Quality&sampler.StackFresh != 0 && !k.States[i].State.Held() {

@@ -6,11 +6,11 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// PlainParts says when text shows a length as a plain number: if its bounds differ by less than one part in so many of
-// the upper one. The upper bound is then right to 6 %, about two buckets of a Histogram.
+// PlainParts decides when text shows a length as a plain number: if its bounds differ by less than the upper one
+// divided by PlainParts. The upper bound is then right to 6 %, about two buckets of a Histogram.
 const PlainParts = 16
 
-// Bound says how a number relates to the length that it stands for.
+// Bound is the relation of a number to the length that it represents.
 type Bound uint8
 
 // The kinds of Bound.
@@ -19,7 +19,7 @@ const (
 	Exactly Bound = iota
 	// AtMost is an upper bound. What looks like one wait may be several.
 	AtMost
-	// AtLeast is a lower bound. The wait goes on, or samples did not see one of its ends.
+	// AtLeast is a lower bound. The wait is in progress, or samples did not see one of its ends.
 	AtLeast
 )
 
@@ -48,7 +48,7 @@ func (b *Bound) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is no bound: exactly, at_most or at_least", text)
 }
 
-// Sign returns what stands before the number: "", "≤" or "≥".
+// Sign returns the sign before the number: "", "≤" or "≥".
 func (b Bound) Sign() string {
 	switch b {
 	case AtMost:
@@ -83,13 +83,13 @@ func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 	return Bounded{mostNS, Exactly}
 }
 
-// Lengths counts waits whose lengths lie between two bounds. The zero value is empty.
+// Lengths counts waits by the two bounds of their lengths. The zero value is empty.
 type Lengths struct {
 	// least and most count each wait by its two bounds, likely by the middle between samples.
 	least, likely, most Histogram
 	// sure counts each wait by what an alarm may rest on (Wait.SureNS).
 	sure Histogram
-	// open is how many of them can become longer.
+	// open is the number of waits that can become longer.
 	open int64
 }
 
@@ -109,8 +109,8 @@ func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.most.Add(mostNS)
 }
 
-// Least returns a quantile of the lengths for each share, computed from the lower bound of each wait. The share 0.99
-// gives the length that 99 % of the waits did not exceed. The result is a lower bound. It is zero if nothing is known.
+// Least returns quantiles of the lengths, computed from the lower bound of each wait. The share 0.99 gives the length
+// that 99 % of the waits did not exceed. The result is a lower bound. It is zero if nothing is known.
 func (l *Lengths) Least(shares ...float64) []Bounded {
 	out := make([]Bounded, len(shares))
 	for i, q := range shares {
@@ -150,10 +150,11 @@ func (l *Lengths) Count() int64 { return l.most.n }
 // Likely returns the middles between samples: an estimate, for comparing and for pictures.
 func (l *Lengths) Likely() *Histogram { return &l.likely }
 
-// Sure returns what is known of each wait. Alarms rest on that.
+// Sure returns the known lengths. Alarms depend on them.
 func (l *Lengths) Sure() *Histogram { return &l.sure }
 
-// Told returns the lengths that shares of the waits did not exceed. shares must grow, and the lengths grow with them.
+// Told returns the lengths that the given shares of the waits did not exceed. shares must be in ascending order. The
+// results ascend with them.
 func (l *Lengths) Told(shares ...float64) []Bounded {
 	out := make([]Bounded, 0, len(shares))
 	for _, q := range shares {

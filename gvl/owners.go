@@ -102,10 +102,11 @@ func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
-// letGo reports whether a thread gave the GVL up during the read: the owner field named it at the start and another one
-// at the end, and its own words, read in between, say that it is in a blocking region. From 3.3 on its node stays
-// linked while it wakes the next thread, which takes longer than a short call runs. Counted as running, loads with
-// 100,000 hand-overs a second had four times the running time of Ruby's events (internal/accuracy).
+// letGo reports whether a thread gave the GVL up during the read. The owner field named it at the start and another
+// thread at the end, and its own words, read in between, show that it is in a blocking region. From 3.3 on its node
+// stays linked while it wakes the next thread, which takes longer than a short call runs. If this counted as running,
+// loads with 100,000 hand-overs per second would have four times the running time of Ruby's events
+// (internal/accuracy).
 func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
 	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&
 		t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == sampler.BitBlockingRegion && t.Status != sampler.Runnable

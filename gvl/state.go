@@ -14,7 +14,7 @@ const (
 	Stalled
 	// GC: holds the GVL and collects garbage.
 	GC
-	// Waiting: wants to run Ruby and cannot. Detail.Wait says in which way.
+	// Waiting means that the thread wants to run Ruby and cannot. Detail.Wait is the kind of wait.
 	Waiting
 	// Native: released the GVL and is on a CPU, or waits for one (StatNoCPU has that part).
 	Native
@@ -39,7 +39,8 @@ type stateRow struct {
 	color uint32
 	// urgency, bar and page are the state's places in ByUrgency, InBars and OnPages.
 	urgency, bar, page uint8
-	// datadog is the word of Datadog's profiler, which has none for a thread that sleeps in the kernel and holds the GVL.
+	// datadog is the word of Datadog's profiler. It has none for a thread that sleeps in the kernel and holds the
+	// GVL.
 	datadog string
 	meaning string
 }
@@ -89,7 +90,7 @@ func (s State) row() *stateRow {
 // String returns the state's word, as in the JSON of dump and stat: "running", "waiting" …
 func (s State) String() string { return s.row().name }
 
-// Short returns a word for where there is little room.
+// Short returns a short word for narrow places.
 func (s State) Short() string { return s.row().short }
 
 // Letter returns the state's ASCII letter, for output without Unicode.
@@ -130,7 +131,7 @@ func ParseState(word string) (State, bool) {
 	return Unknown, false
 }
 
-// WaitKind says in which way a thread waits to run Ruby.
+// WaitKind is the way in which a thread waits to run Ruby.
 type WaitKind uint8
 
 // The kinds of waiting.

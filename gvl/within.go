@@ -12,7 +12,7 @@ const (
 	withinInterrupt = "a signal's handler or a finalizer, which has interrupted the program"
 )
 
-// maxWithinFrames bounds the frames that are looked at for where the main thread is.
+// maxWithinFrames bounds the frames that are searched for the main thread's place.
 const maxWithinFrames = 2000
 
 // within finds out whether the main thread is in code outside the program's course. It remembers the last stack.

@@ -9,24 +9,25 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// How a payload that a destination does not take is told from a destination that takes nothing. The oldest payload
-// is tried first. When it has failed a few times, others are tried right after it. If one of them is taken, the
-// destination is well: the oldest is set aside, and with it the payloads of its service. If none is, the
+// The limits that distinguish a payload that a destination refuses from a destination that accepts nothing. The
+// oldest payload is tried first. After it has failed a few times, others are tried right after it. If one of them is
+// accepted, the destination works: the oldest is set aside, and with it the payloads of its service. If none is, the
 // destination is out of reach, and the next round begins with the oldest again, so that all arrive in order when it
 // is back.
 const (
-	// headTries is how many tries of the oldest payload fail before others are tried, too: with the rests between
-	// them, three seconds.
+	// headTries is the number of failed tries of the oldest payload before others are tried, too. With the pauses
+	// between them, that is three seconds.
 	headTries = 3
-	// maxProbes bounds the others that are tried in one round: what a destination that is out of reach costs.
+	// maxProbes bounds the other payloads that are tried in one round. It limits the cost while a destination is out
+	// of reach.
 	maxProbes = 3
 	// firstAside and longestAside bound the time for which a payload, or a service, is set aside. It doubles with
 	// each failure.
 	firstAside   = 10 * time.Second
 	longestAside = 5 * time.Minute
-	// maxBlamed bounds the tries of a payload that fail although others are taken: about 40 minutes.
+	// maxBlamed bounds the failed tries of a payload while others are accepted. That is about 40 minutes.
 	maxBlamed = 10
-	// maxAge bounds the age of a payload that has failed. Destinations refuse what is older.
+	// maxAge bounds the age of a payload that has failed, because destinations refuse older ones.
 	maxAge = 7 * 24 * time.Hour
 	// maxApart bounds the services that are set aside as a whole.
 	maxApart = 1024
@@ -39,30 +40,30 @@ type round struct {
 	mark   spool.Mark
 	probes int
 	err    error // of the last try
-	// tried are the names of what was tried since something was taken, groups are theirs. anyGroup is set when
-	// there is no payload of another group.
+	// tried are the names that were tried since one was accepted, groups their groups. anyGroup is true if there is
+	// no payload of another group.
 	tried, groups map[string]bool
 	anyGroup      bool
 }
 
-// apart is a service whose payloads are not taken though others are.
+// apart is a service whose payloads fail while others are accepted.
 type apart struct {
 	failed int
 	until  time.Time
-	gaveUp bool // it has been told that one was given up
+	gaveUp bool // a log line has reported that one was given up
 }
 
-// try is what came of a try.
+// try is the result of a try.
 type try struct {
-	// tried is false if there was nothing to be tried. Then wait is the time until there is, or zero.
+	// tried is false if there was nothing to try. Then wait is the time until there is, or zero.
 	tried bool
 	wait  time.Duration
-	// err is of what is to be tried again. If goOn, the next one is tried at once.
+	// err is set if the payload must be tried again. If goOn is true, the next one is tried at once.
 	err  error
 	goOn bool
 }
 
-// group is what payloads have in common that fail together: their service.
+// group returns the common property of payloads that fail together: their service.
 func (p *Payload) group() string { return cmp.Or(p.Service, p.Title, "unknown") }
 
 // tryNext tries the payload whose turn it is.
@@ -104,7 +105,7 @@ func (l *lane) tryNext(now time.Time) try {
 	}
 }
 
-// tryLast tries, at the end, what was not tried since it was time to end.
+// tryLast tries, at the end, the payloads that were not tried since the end began.
 func (l *lane) tryLast(tried map[string]bool) try {
 	name, payload, _, broken, err := l.read(func(name string, _ spool.Mark) bool { return !tried[name] })
 	if err != nil || name == "" {
@@ -119,7 +120,8 @@ func (l *lane) tryLast(tried map[string]bool) try {
 	return try{tried: true, err: err}
 }
 
-// read reads the oldest payload that may be tried, and notes its group. broken is why what was read is no payload.
+// read reads the oldest payload that may be tried, and notes its group. broken is the reason why the data is no
+// payload.
 func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
 	for {
 		var data []byte
@@ -147,7 +149,7 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 	}
 }
 
-// note notes something of a payload. It reports once that the disk does not keep it.
+// note stores a mark of a payload. It reports once that the disk does not keep it.
 func (l *lane) note(name string, m spool.Mark) {
 	if err := l.Queue.Note(name, m); err != nil && !l.unkept {
 		l.unkept = true
@@ -155,8 +157,8 @@ func (l *lane) note(name string, m spool.Mark) {
 	}
 }
 
-// mayTry reports whether it is a payload's turn. If it is set aside, wake becomes the time when that ends, if it is
-// the first.
+// mayTry reports whether it is a payload's turn. If the payload is set aside, mayTry lowers wake to the time when
+// that ends.
 func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
 	until := m.Until
 	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
@@ -175,7 +177,7 @@ func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time)
 	return !r.tried[name] && (r.anyGroup || m.Group == "" || !r.groups[m.Group])
 }
 
-// taken ends a round: the destination is well. If the payload was not the round's head, the head is set aside.
+// taken ends a round, because the destination works. If the payload was not the round's head, the head is set aside.
 func (l *lane) taken(name, group string, now time.Time, broken error) {
 	if broken != nil {
 		return // it says nothing of the destination
@@ -200,7 +202,7 @@ func (l *lane) taken(name, group string, now time.Time, broken error) {
 		"service", r.mark.Group, "err", r.err)
 }
 
-// notTaken notes that a payload was not taken, and says how to go on.
+// notTaken notes that a payload was not accepted, and decides how to continue.
 func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now time.Time) try {
 	sent := l.figures().Sent
 	if m.Failed++; m.Failed > 1 && sent > m.SentBefore {
@@ -235,8 +237,8 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	return l.round.next(name, m, err, asked)
 }
 
-// next says how a round goes on after a failure. asked means that the destination has asked for a rest: then one
-// other is tried, and that after one rest.
+// next decides how a round continues after a failure. asked is true if the destination has requested a pause. Then
+// one other payload is tried, after one pause.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {
@@ -259,7 +261,7 @@ func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	return try{tried: true, err: err, goOn: true}
 }
 
-// giveUp drops a payload that is never taken.
+// giveUp drops a payload that is never accepted.
 func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 	l.count(func(s *Stats) { s.GivenUp++ })
 	l.remove(name)
@@ -277,7 +279,7 @@ func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 		"service", m.Group, "pid", p.PID, "tries", m.Failed, "err", err)
 }
 
-// asideFor is how long something is set aside after so many failures.
+// asideFor returns how long something is set aside after a number of failures.
 func (l *lane) asideFor(failed int) time.Duration {
 	d := longestAside
 	if failed < 6 { // 10 s << 5 is more than five minutes

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Facts are what tags are made of. What is not known is "" or nil.
+// Facts are the facts for tags. An unknown fact is "" or nil.
 type Facts struct {
 	Process Process
 	// StartTicks is the process's start, as /proc has it, Host the machine's name.
@@ -17,18 +17,18 @@ type Facts struct {
 	Platform, Version string
 	// Given are the tags of the command line: they come first.
 	Given Tags
-	// Environment are variables of the process's environment; those that mean nothing here are passed over.
+	// Environment are variables of the process's environment. Variables without a meaning here are ignored.
 	Environment map[string]string
-	// Published is what the process publishes of itself, by the names of tags.
+	// Published is what the process publishes about itself, by the names of tags.
 	Published Tags
 	// Cgroup is the text of /proc/PID/cgroup.
 	Cgroup string
 }
 
-// Tags are the tags of a process's profiles, by the names that Datadog's profiler for Ruby gives them. If several
-// sources have the same tag, the first of these counts: the command line, what ddtop sees itself, the process's
-// environment, what the process publishes. A process names no tag of seenKeys, and nothing but the cgroup names the
-// container. A value that looks like a key or a password is left out.
+// Tags returns the tags of a process's profiles, by the names of Datadog's profiler for Ruby. If several sources have
+// the same tag, the first of these counts: the command line, ddtop's own observation, the process's environment, what
+// the process publishes. A process cannot set a tag of seenKeys, and only the cgroup names the container. A value
+// that looks like a key or a password is left out.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
@@ -70,8 +70,8 @@ func (f *Facts) Tags() Tags {
 // names.
 const ContainerKey = "container_id"
 
-// seenKeys are keys, as plainKey writes them, that say which process a profile is of, and on which machine. ddtop sees
-// them itself. A process that could name them could pass its profiles off as another's. The list has each name that a
+// seenKeys are keys, as plainKey writes them, that identify the process and the machine of a profile. ddtop sees them
+// itself. A process that could set them could pass its profiles off as another's. The list has each name that a
 // destination gives to such a tag.
 var seenKeys = setOf(
 	"host", "hostname", "host_name", "host_id", "dd_hostname",
@@ -118,8 +118,7 @@ func setOf(names ...string) map[string]bool {
 	return set
 }
 
-// clean makes a value of what a stranger has written: no commas, which separate tags, no control characters, not too
-// long.
+// clean makes a value of untrusted text: no commas, which separate tags, no control characters, not too long.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == ',' || r == '\ufffd' {
@@ -133,7 +132,7 @@ func clean(value string) string {
 	return value
 }
 
-// userInfo matches what a URL says of who asks.
+// userInfo matches the user in a URL.
 var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/]*@`)
 
 func withoutPassword(value string) string { return userInfo.ReplaceAllString(value, "$1") }
@@ -144,7 +143,7 @@ var variables = []struct{ variable, tag string }{
 	{"DD_GIT_REPOSITORY_URL", "git.repository_url"}, {"DD_GIT_COMMIT_SHA", "git.commit.sha"}, {"OTEL_SERVICE_NAME", "service"},
 }
 
-// ResourceTags are OpenTelemetry's names of what has a name of its own here.
+// ResourceTags maps keys to OpenTelemetry's names of them.
 var ResourceTags = map[string]string{
 	"service.name": "service", "service.version": "version", "deployment.environment": "env", "deployment.environment.name": "env",
 	"host.name": "host", "service.instance.id": "runtime-id", "container.id": ContainerKey, "k8s.pod.uid": "pod_uid",
@@ -179,9 +178,9 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 // uuid matches a runtime-id, as tracers publish it.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// runtimeID names the process among all processes of all machines. It is the ID that the process's tracer publishes, by
-// which its traces are found. The environment names none: forked processes share it. If nothing is published, it is an
-// ID that every ddtop makes for the same process.
+// runtimeID identifies the process among all processes of all machines. It is the ID that the process's tracer
+// publishes, by which its traces are found. It does not come from the environment, because forked processes share
+// that. If nothing is published, it is an ID that every ddtop computes for the same process.
 func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id

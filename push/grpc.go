@@ -59,7 +59,7 @@ func (c GRPCCode) again(after time.Duration) bool {
 // GRPCError is an answer with another status than OK.
 type GRPCError struct {
 	Code GRPCCode
-	// Said is the server's message, without what is secret in the request.
+	// Said is the server's message, without secrets of the request.
 	Said string
 }
 
@@ -96,7 +96,7 @@ func NewGRPC(tls bool) *GRPC {
 	return &GRPC{&http.Client{Transport: transport, CheckRedirect: noRedirect}, scheme}
 }
 
-// grpcHead is the length of what is before a message: whether it is compressed, and its length.
+// grpcHead is the size of the head of a message: a flag for compression, and the length.
 const grpcHead = 5
 
 // Call calls a procedure ("/package.Service/Method") of host:port with a message compressed by gzip, and returns the
@@ -139,7 +139,8 @@ func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Hea
 	return grpcMessage(answer)
 }
 
-// judgeGRPC turns the status of a gRPC answer, in its trailer, or in its header where it has no message, into an error.
+// judgeGRPC turns the status of a gRPC answer into an error. The status is in the trailer, or in the header if the
+// answer has no message.
 func judgeGRPC(resp *http.Response, asked http.Header) error {
 	from := resp.Trailer
 	if from.Get("Grpc-Status") == "" {

@@ -11,7 +11,7 @@ import (
 // maxIntake bounds what waits for the disk, in bytes.
 const maxIntake = 32 << 20
 
-// intake is what was added and is not in the queue yet: a disk can take any time.
+// intake holds additions that are not in the queue yet, because a disk can take any time.
 type intake struct {
 	mu     sync.Mutex
 	list   [][]byte
@@ -21,7 +21,7 @@ type intake struct {
 	more   chan struct{}
 }
 
-// add appends data and returns how many older ones had to go for it.
+// add appends data and returns the number of older items that it dropped for it.
 func (i *intake) add(data []byte) (dropped int) {
 	i.mu.Lock()
 	for len(i.list) > 0 && i.bytes+len(data) > maxIntake {
@@ -70,7 +70,7 @@ func (i *intake) next() (data []byte, ok bool) {
 	}
 }
 
-// left is how many have not reached the queue.
+// left is the number of items that have not reached the queue.
 func (i *intake) left() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -81,7 +81,7 @@ func (i *intake) left() int {
 	return n
 }
 
-// spool puts what comes in into the queue.
+// spool moves additions into the queue.
 func (l *lane) spool() {
 	for {
 		data, ok := l.intake.next()
@@ -111,7 +111,7 @@ func (l *lane) wakeSender() {
 	}
 }
 
-// tellOfDisk says that the spool can't be written to, when that begins and when it is over.
+// tellOfDisk reports the begin and the end of a time in which the spool cannot be written.
 func (l *lane) tellOfDisk(err error) {
 	switch {
 	case err == nil && l.disk:

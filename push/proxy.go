@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// dialThroughProxy connects to an address, through the proxy that HTTPS_PROXY and NO_PROXY have for it: HTTP/2 without
-// TLS can't be asked for from a proxy as HTTP/1 can.
+// dialThroughProxy connects to an address, through its proxy in HTTPS_PROXY and NO_PROXY. net/http does this for
+// HTTP/1, but not for HTTP/2 without TLS.
 func dialThroughProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: connectPatience}
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: address}})
@@ -80,11 +80,11 @@ func connectTunnel(ctx context.Context, c net.Conn, proxy *url.URL, address stri
 	return &tunnel{c, r}, c.SetDeadline(time.Time{})
 }
 
-// tunnel is a connection of whose beginning something may have been read already.
+// tunnel is a connection whose first bytes may have been read already.
 type tunnel struct {
 	net.Conn
 	r *bufio.Reader
 }
 
-// Read reads what comes from the other end.
+// Read reads from the other end.
 func (t *tunnel) Read(b []byte) (int, error) { return t.r.Read(b) }

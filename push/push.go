@@ -59,7 +59,7 @@ func uuidText(id [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// Payload is what is sent to one destination. The spool keeps it, so it holds no key and no password.
+// Payload is the data for one destination. The spool keeps it, so it holds no key and no password.
 type Payload struct {
 	ContentType string            `json:"content_type,omitempty"`
 	Header      map[string]string `json:"header,omitempty"`

@@ -110,8 +110,8 @@ type lane struct {
 	Route
 	log    *slog.Logger
 	intake intake
-	// changed says that there is something in the queue; closing is closed when it is time to end. ctx ends what is
-	// being sent.
+	// changed signals that the queue has something. closing is closed when the lane must end. ctx ends the current
+	// try.
 	changed chan struct{}
 	closing chan struct{}
 	ctx     context.Context
@@ -119,16 +119,16 @@ type lane struct {
 	random  func() float64 // 0 to 1
 	remark  string         // the last one; of the goroutine that sends
 	round   round          // of the goroutine that sends
-	unkept  bool           // it was told that the disk does not keep marks
+	unkept  bool           // it was reported that the disk does not keep marks
 	apart   map[string]*apart
 
 	mu       sync.Mutex
 	stats    Stats
 	spooled  bool      // the goroutine that spools has ended
-	troubled time.Time // since when sending fails; zero: it does not
+	troubled time.Time // since when sending fails; zero if it does not
 	sayAt    time.Time // when it is said next that it still does
-	disk     bool      // it has been told that the disk fails
-	// sayFullAt is when it is said next that the queue is full.
+	disk     bool      // it was reported that the disk fails
+	// sayFullAt is when it is next reported that the queue is full.
 	sayFullAt time.Time
 }
 
@@ -156,7 +156,7 @@ func (l *lane) figures() Stats {
 	return s
 }
 
-// tellWhatIsLeft says, at the end, what was not sent.
+// tellWhatIsLeft reports, at the end, what was not sent.
 func (l *lane) tellWhatIsLeft() {
 	waiting := l.intake.left()
 	l.lost(waiting)

@@ -7,12 +7,12 @@ import (
 
 type format struct {
 	service string
-	// like matches a key. It begins where a word does, and the rest of the value does not matter.
+	// like matches a key. It begins at the beginning of a word. The rest of the value does not matter.
 	like string
 }
 
-// formats are the keys of well-known services, by the beginning that each service gives them. They are found
-// anywhere in a value.
+// formats are the keys of well-known services, by the beginning that each service gives them. They are found anywhere
+// in a value.
 var formats = []format{
 	{"Adafruit", `aio_[A-Za-z0-9]{20,}`},
 	{"age", `AGE-SECRET-KEY-1`},
@@ -151,7 +151,7 @@ var formats = []format{
 // passwordLike matches a word of letters and digits, as passwords are, and not a port, a path or a name.
 const passwordLike = `(?:[A-Za-z]+[0-9]|[A-Za-z]*[0-9]+[A-Za-z]|\w+[!$%&*#?@+~^]\w?)[\w!$%&*#?@+~^-]*`
 
-// others are secrets that do not begin where a word does.
+// others are secrets that do not begin at the beginning of a word.
 var others = []format{
 	{"AWS", `(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}`},
 	{"a private key", `-----BEGIN`},
@@ -186,8 +186,8 @@ func compiled(list []format, before, after string) []*regexp.Regexp {
 	return all
 }
 
-// harmless matches what looks like user:password@host and is not: an image with its digest (shop:1.2@sha256:…), an
-// address, and a package (pkg:gem/rails@8.0.1).
+// harmless matches values that look like user:password@host but are not: an image with its digest
+// (shop:1.2@sha256:…), an address, and a package (pkg:gem/rails@8.0.1).
 var harmless = regexp.MustCompile(`^(?:[\w./:-]+@sha\d+:[0-9a-f]+|mailto:[\w.+-]+@[\w.-]+|pkg:[\w./%-]+@[\w.+-]+)$`)
 
 // hasFormat reports whether a text has the key of a well-known service in it, or a password in a form of its own.

@@ -12,16 +12,16 @@ func BasicAuth(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// plainHeaders are headers of requests that hold nothing secret.
+// plainHeaders are headers of requests without secrets.
 var plainHeaders = []string{
 	"Accept", "Connect-Protocol-Version", "Content-Encoding", "Content-Type", "Datadog-Container-Id", "Dd-Evp-Origin", "Dd-Evp-Origin-Version", "Grpc-Accept-Encoding",
 	"Grpc-Encoding", "Grpc-Timeout", "Otlp-Profiles-Development-Version", "Te", "User-Agent", "X-Scope-Orgid",
 }
 
-// concealed stands for what is secret.
+// concealed replaces a secret.
 const concealed = "[secret]"
 
-// Conceal takes out of an answer what was secret in the request's headers: a server may say what it was asked.
+// Conceal replaces secrets of the request's headers in an answer, because a server may repeat the request.
 func Conceal(answer string, header http.Header) string {
 	for key, values := range header {
 		if slices.Contains(plainHeaders, http.CanonicalHeaderKey(key)) {

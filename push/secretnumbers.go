@@ -14,7 +14,7 @@ var (
 	iban = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`)
 )
 
-// hasAccount reports whether a value holds the number of a payment card or of a bank account, as its check digits tell.
+// hasAccount reports whether a value holds the number of a payment card or of a bank account, by its check digits.
 func hasAccount(value string) bool {
 	for _, text := range card.FindAllStringSubmatch(value, -1) {
 		if luhn(withoutSigns.Replace(text[1])) {
@@ -29,7 +29,7 @@ func hasAccount(value string) bool {
 	return false
 }
 
-// withoutSigns takes out what separates groups.
+// withoutSigns removes the separators of groups.
 var withoutSigns = strings.NewReplacer(" ", "", "-", "")
 
 // luhn checks the last digit of a card's number (ISO 7812).

@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// maxLooked bounds what is looked at of a value, in bytes. It is far more than maxTag, which bounds what is sent of
-// one.
+// maxLooked bounds the examined part of a value, in bytes. It is far more than maxTag, which bounds the sent part.
 const maxLooked = 4096
 
-// LooksSecret reports whether a tag's value looks like a key or a password, or whether its key says that it is one.
-// Rather than let a secret pass it is wrong about a harmless value.
+// LooksSecret reports whether a tag's value looks like a key or a password, or its key names one. It rather reports a
+// harmless value than miss a secret.
 func LooksSecret(t Tag) bool {
 	t.Key, t.Value = t.Key[:min(len(t.Key), maxLooked)], t.Value[:min(len(t.Value), maxLooked)]
 	if secretName(t.Key, t.Value) || hasFormat(t.Key) || secretValue(t.Value) {
@@ -56,7 +55,7 @@ func decoded(value string) string {
 // encoded matches what may be a secret in base64.
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}`)
 
-// inBase64 reports whether a part of a value is base64 of a secret, or of what has the form user:password.
+// inBase64 reports whether a part of a value is base64 of a secret, or of a text like user:password.
 func inBase64(value string) bool {
 	for _, part := range encoded.FindAllString(value, -1) {
 		text, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(part))
@@ -70,13 +69,13 @@ func inBase64(value string) bool {
 	return false
 }
 
-// secretValue reports whether a value holds a secret, whatever its key is.
+// secretValue reports whether a value holds a secret, independent of its key.
 func secretValue(value string) bool { return hasFormat(value) || hasPair(value) || hasAccount(value) }
 
 // Words of keys that name a secret. A key is split into words where its case changes and at each sign: DB_Pass,
 // dbPass and db.pass have the same two.
 var (
-	// secretParts name a secret wherever they are in a word: dbpassword, myapikeys.
+	// secretParts name a secret anywhere in a word: dbpassword, myapikeys.
 	secretParts = []string{
 		"passw", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "secretkey",
 		"accountkey", "signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken",
@@ -128,7 +127,7 @@ var (
 		"bypass", "compass", "encompass", "overpass", "passwordless", "secretariat", "secretary", "surpass",
 		"trespass", "underpass", "detoken",
 	)
-	// propertyWords are last words of keys that say something about a secret: token_type, password_policy.
+	// propertyWords are last words of keys that name a property of a secret: token_type, password_policy.
 	propertyWords = setOf(
 		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count",
 		"dir", "disabled", "domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file",
@@ -202,7 +201,7 @@ func secretName(key, value string) bool {
 	return len(words) == 1 && last == "pin"
 }
 
-// digitsAsLetters replaces digits by the letters they stand for in pa55word.
+// digitsAsLetters replaces digits by similar letters, as in pa55word.
 var digitsAsLetters = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t")
 
 // namesSecret reports whether a word of a key names a secret.
@@ -242,7 +241,7 @@ func wordsOf(key string) []string {
 	return joined(strings.Fields(strings.ToLower(b.String())))
 }
 
-// joined makes one word of letters that stand alone: p_a_s_s.
+// joined makes one word of single letters: p_a_s_s.
 func joined(words []string) []string {
 	var all []string
 	single := false
@@ -274,8 +273,7 @@ var (
 // minSession is the least length of a session's cookie, in bytes.
 const minSession = 8
 
-// hasPair reports whether a value has a name and a value in it, such as "Pwd=hunter2", whose name says that it is a
-// secret.
+// hasPair reports whether a value contains a name and a value, such as "Pwd=hunter2", and the name means a secret.
 func hasPair(value string) bool {
 	for _, m := range assigned.FindAllStringSubmatch(value, -1) {
 		name, of := m[1]+m[3], m[2]+m[4]
@@ -297,7 +295,7 @@ func hasPair(value string) bool {
 }
 
 var (
-	// identifiers are keys of tags whose values look random and are no secrets.
+	// identifiers are keys of tags whose values look random but are no secrets.
 	identifiers = setOf("git.commit.sha", "container_id", "pod_uid", "runtime-id", "version", "host", "traceparent")
 	// identifierWords are last words of keys whose values may be hexadecimal digits, as in image_digest or node_uid.
 	identifierWords = setOf(
@@ -336,8 +334,8 @@ func looksRandom(key, value string) bool {
 // isHex reports whether a value is hexadecimal digits, with "-" as in a UUID.
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
-// mixed reports whether a text has letters and digits as chance puts them. It is hexadecimal digits alone, or has a
-// part without "-" and "_" of 20 characters or more in which every third is of another kind than the one before.
+// mixed reports whether a text has a random mix of letters and digits. It is hexadecimal digits alone, or has a part
+// without "-" and "_" of 20 characters or more in which every third is of another kind than the one before.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {

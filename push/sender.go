@@ -9,23 +9,23 @@ import (
 const (
 	// sendPatience is how long one try may take.
 	sendPatience = 30 * time.Second
-	// firstRest and longestRest bound the time between two tries; it doubles from one to the next. What a destination
-	// asks for may be longer, up to longestAsked.
+	// firstRest and longestRest bound the pause between two tries, which doubles each time. A destination may request
+	// a longer pause, up to longestAsked.
 	firstRest    = time.Second
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
-	// lateRest bounds the time between two tries for lately after something was taken. All that waits may be what the
-	// destination cannot take, and what comes next must not wait for minutes.
+	// lateRest bounds the pause between two tries for the time lately after a payload was accepted. The waiting
+	// payloads may be ones that the destination refuses, and new ones must not wait for minutes.
 	lateRest = 10 * time.Second
 	lately   = 10 * time.Minute
-	// reminder is how often it is said that a destination is still out of reach.
+	// reminder is the interval between two reports that a destination is still out of reach.
 	reminder = time.Hour
 )
 
 // maxLastTries bounds the tries that fail when it is time to end.
 const maxLastTries = 3
 
-// send sends what is in the queue, oldest first, until the lane is closed and all that can be has been sent.
+// send sends the contents of the queue, oldest first, until the lane is closed and everything possible has been sent.
 func (l *lane) send() {
 	rest := time.Duration(0)
 	lastTried := make(map[string]bool) // what failed when it was time to end
@@ -69,8 +69,8 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// pauseForNews waits until there is something new in the queue, it is time to end, or, if wait is not zero, until it is
-// over.
+// pauseForNews waits until the queue has something new, or the lane must end. If wait is not zero, it waits at most
+// for wait.
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {
@@ -112,7 +112,8 @@ func (l *lane) hasSpooled() bool {
 	return l.spooled
 }
 
-// deliver sends a payload, and removes it if it was taken or refused. The error is of what is to be tried again.
+// deliver sends a payload, and removes it if it was accepted or refused. It returns an error if the payload must be
+// tried again.
 func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	err := broken
 	if err == nil {
@@ -158,7 +159,7 @@ func (l *lane) sent(bytes int) {
 	}
 }
 
-// remarked logs a remark on what was taken, once while it is the same.
+// remarked logs a remark about an accepted payload, once until it changes.
 func (l *lane) remarked(remark *RemarkError) {
 	text := ""
 	if remark != nil {
@@ -189,7 +190,8 @@ func (l *lane) failed(err error) {
 	}
 }
 
-// refused notes that a payload was not taken for good. Equal reasons are said once until something is taken again.
+// refused records that a payload was refused for good. Equal reasons are logged once until a payload is accepted
+// again.
 func (l *lane) refused(p *Payload, err error) {
 	l.mu.Lock()
 	l.stats.Refused++

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes, and maxAnswerSaid what is logged of it.
+	// maxAnswer bounds the part of an answer that is read, in bytes, and maxAnswerSaid the part that is logged.
 	maxAnswer     = 64 << 10
 	maxAnswerSaid = 200
 	// connectPatience is how long a connection, and the handshake of TLS, may take.
 	connectPatience = 10 * time.Second
-	// idleFor is how long a connection is kept: shorter than servers do, so that none is used that they are just
-	// closing.
+	// idleFor is how long an idle connection is kept. Servers keep them longer, so ddtop uses none that the server is
+	// just closing.
 	idleFor = 30 * time.Second
 )
 
@@ -53,7 +53,7 @@ func NewWeb(socket string) *Web {
 // maxRedirects bounds the redirects that are followed.
 const maxRedirects = 3
 
-// sameHost lets a redirect be followed that leads to the same host and keeps the request what it is.
+// sameHost allows a redirect that leads to the same host and keeps the request unchanged.
 func sameHost(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > maxRedirects || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
@@ -100,7 +100,7 @@ func ask(client *http.Client, req *http.Request) (resp *http.Response, answer []
 
 // StatusError is an answer that was no success.
 type StatusError struct {
-	// Status is HTTP's; Said is how the answer begins, without what is secret in the request.
+	// Status is HTTP's. Said is the beginning of the answer, without secrets of the request.
 	Status int
 	Said   string
 }
@@ -113,8 +113,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP status %d: %q", e.Status, e.Said)
 }
 
-// said is the text of an answer that is no success: of one in Protocol Buffers, which is a google.rpc.Status, its
-// message.
+// said returns the text of an answer that is no success. For Protocol Buffers with a google.rpc.Status, it is the
+// message in it.
 func said(resp *http.Response, answer []byte) string {
 	const statusMessage = 2
 	text := string(answer)
@@ -129,7 +129,7 @@ func said(resp *http.Response, answer []byte) string {
 	return text
 }
 
-// judge turns an answer's status into an error. What was secret in the request's header, asked, is left out.
+// judge turns an answer's status into an error. It leaves out secrets of the request's header, asked.
 func judge(resp *http.Response, answer []byte, asked http.Header) error {
 	status := resp.StatusCode
 	if status/100 == 2 {
@@ -151,7 +151,8 @@ func judge(resp *http.Response, answer []byte, asked http.Header) error {
 
 func cut(said string) string { return said[:min(len(said), maxAnswerSaid)] }
 
-// retryAfter is the time that a Retry-After header asks for, in seconds or as a date; 0 for none, or one that is over.
+// retryAfter returns the time that a Retry-After header requests, in seconds or as a date. It is zero if there is
+// none, or the time is past.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), int(longestAsked/time.Second))) * time.Second

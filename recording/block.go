@@ -73,7 +73,7 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, h.stored <= maxBlockData && h.raw <= maxBlockData
 }
 
-// checksum is what the crc field must be; b holds the block's header, data its data as stored.
+// checksum returns the value of the crc field. b is the block's header, data its data as stored.
 func checksum(b, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:blockHeader-4], castagnoli), castagnoli, data)
 }
@@ -84,8 +84,8 @@ func appendFileHeader(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// checkFileHeader returns the version of a recording, or an error for what is none, or one of a version that can't be
-// read.
+// checkFileHeader returns the version of a recording. It returns an error if the file is no recording, or has an
+// unknown version.
 func checkFileHeader(b []byte, name string) (version uint32, err error) {
 	if len(b) < fileHeader || string(b[:len(fileMagic)]) != fileMagic {
 		return 0, fmt.Errorf("%s: %w", name, errNotRecording)

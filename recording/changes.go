@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// maxRecent is how many threads a change names by how long ago they changed last.
+	// maxRecent is the number of threads that a change can name by how recently they changed.
 	maxRecent = 128
 	// changesUnit is the unit of the times of changes, in ns, if all times of a sample are whole multiples of it. A
 	// live process has such times.
 	changesUnit = 100
 )
 
-// changesState is what the changes of the GVL are written as the difference to.
+// changesState is the state from which differences are written for changes of the GVL.
 type changesState struct {
 	// toNS is ToNS of the sample before. It is zero if that sample had no changes.
 	toNS int64
-	// begun: the block has had changes. complete: threads holds the state of each thread at toNS, and not only of those
-	// that have changed since there was a gap.
+	// begun is true if the block has had changes. complete is true if threads holds the state of each thread at toNS,
+	// and not only of the threads that have changed since a gap.
 	begun, complete bool
-	// threads are those that have not gone, by their native thread, which serves one of them at a time.
+	// threads are the living threads by their native thread, which serves one of them at a time.
 	threads map[int32]*changing
-	// recent are those that changed last, the latest first.
+	// recent are the threads that changed last, the latest first.
 	recent []*changing
 	list   []sampler.Change // of a decoder: the memory of the sample's
-	// listed is how many changes the samples of the block list in all.
+	// listed is the total number of changes in the samples of the block.
 	listed int
 }
 
@@ -40,11 +40,12 @@ type changing struct {
 	state  sampler.GVLState
 	// known: it is one of changesState.threads.
 	known bool
-	// next is what followed each state the last time, which it likely does again.
+	// next is the state that followed each state last time, and is likely to follow again.
 	next [sampler.GVLHeld + 1]sampler.GVLState
 }
 
-// usualNext is what follows a state of a thread that is new: it is released, waits and holds the GVL in turns.
+// usualNext is the state that usually follows a state of a new thread: it is released, waits and holds the GVL in
+// turn.
 var usualNext = [sampler.GVLHeld + 1]sampler.GVLState{
 	sampler.GVLGone: sampler.GVLQueued, sampler.GVLReleased: sampler.GVLQueued, sampler.GVLQueued: sampler.GVLChosen,
 	sampler.GVLChosen: sampler.GVLHeld, sampler.GVLHeld: sampler.GVLReleased,
@@ -52,11 +53,12 @@ var usualNext = [sampler.GVLHeld + 1]sampler.GVLState{
 
 // Bits of the flags of a sample's changes.
 const (
-	changesFresh  = 1 << iota // the value
-	changesFine               // times are in ns, not in changesUnit
-	changesFrom               // FromNS is not ToNS of the sample before
-	changesTo                 // ToNS is not TimeNS
-	changesStates             // the states at FromNS follow, for whoever reads this block and not the one before
+	changesFresh = 1 << iota // the value
+	changesFine              // times are in ns, not in changesUnit
+	changesFrom              // FromNS is not ToNS of the sample before
+	changesTo                // ToNS is not TimeNS
+	// the states at FromNS follow, for readers of this block that have not read the one before
+	changesStates
 )
 
 // Bits of a change. The bits above them are the place of the thread in changesState.recent plus one, or zero if the
@@ -71,7 +73,7 @@ const (
 // oddDoing is the bit of a change's state, twice, that says that Doing follows. It is there since version 7.
 const oddDoing = 1 << 4
 
-// checkChanges refuses what could not be read again.
+// checkChanges returns an error for changes that a reader would refuse.
 func checkChanges(c *sampler.Changes) error {
 	if len(c.List) > sampler.MaxChanges {
 		return fmt.Errorf("%w: %d changes of the GVL in a sample", errLimit, len(c.List))
@@ -86,13 +88,13 @@ func checkChanges(c *sampler.Changes) error {
 	return nil
 }
 
-// reset goes back to the start of a block. What an encoder knows of the threads stays, because the next block writes
+// reset returns to the start of a block. An encoder keeps its knowledge of the threads, because the next block writes
 // it.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
 }
 
-// forget notes that nothing is known of the threads.
+// forget drops all knowledge of the threads.
 func (st *changesState) forget() {
 	st.recent, st.complete = st.recent[:0], false
 	if st.threads == nil {
@@ -134,7 +136,7 @@ func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	}
 }
 
-// know adds a thread in place of one that its native thread served before.
+// know adds a thread in place of the one that its native thread served before.
 func (st *changesState) know(t *changing) {
 	if before := st.threads[t.tid]; before != nil {
 		before.known = false
@@ -224,7 +226,7 @@ func (st *changesState) noChanges() {
 	}
 }
 
-// change carries a change without its time. A wire that writes leaves x as it is, because others may read it.
+// change carries a change without its time. A wire that writes leaves x unchanged, because others may read it.
 func (w *wire) change(x *sampler.Change, scale int64) {
 	c, st := &w.c, &w.changed
 	var t *changing
@@ -352,9 +354,10 @@ func (st *changesState) sorted() []*changing {
 	return list
 }
 
-// joint is how much a receiver of samples knows of the changes of the GVL.
+// joint is a receiver's knowledge of the changes of the GVL.
 type joint struct {
-	// toNS is ToNS of the last sample. begun: there was one, or the recording begins with what comes.
+	// toNS is ToNS of the last sample. begun is true if there was one, or if the recording begins with the next
+	// sample.
 	toNS  int64
 	begun bool
 }

@@ -8,19 +8,20 @@ import (
 )
 
 // Allocations by class are an estimate (sampler.AllocClasses), so their figures are rounded: numbers of objects to
-// objectParts, the sums of squares to a float32. The values are rounded, not the differences, so nothing drifts.
+// objectParts, the sums of squares to a float32. The values are rounded, not the differences, so errors do not add
+// up.
 const objectParts = 1024
 
 // maxObjects bounds a number of objects, in parts: beyond it a sum in float64 would have lost them anyway.
 const maxObjects = 1 << 62
 
-// classFigures are the figures of one class, or of all together, as they are written.
+// classFigures are the written figures of one class, or of all together.
 type classFigures struct {
 	objects           int64  // in parts
 	squares, products uint32 // bits of a float32
 }
 
-// classState is the estimate that the next one is written as the difference to.
+// classState is the estimate from which the next one is written as a difference.
 type classState struct {
 	instants, seen uint64
 	all            classFigures
@@ -47,7 +48,7 @@ func (f *classFigures) values() (objects, squares, products float64) {
 	return float64(f.objects) / objectParts, float64(math.Float32frombits(f.squares)), float64(math.Float32frombits(f.products))
 }
 
-// checkClasses refuses what could not be read again.
+// checkClasses returns an error for an estimate that a reader would refuse.
 func checkClasses(a *sampler.AllocClasses) error {
 	if a != nil && len(a.Classes) > sampler.MaxAllocClasses {
 		return fmt.Errorf("%w: allocations of %d classes in a sample", errLimit, len(a.Classes))

@@ -2,12 +2,12 @@ package recording
 
 import "github.com/ddtop/ddtop/sampler"
 
-// decoder reads the samples of one block. What it reads is not trusted.
+// decoder reads the samples of one block. It does not trust its input.
 type decoder struct {
 	wire
-	// threads are those that the block's table has.
+	// threads are the threads in the block's table.
 	threads []sampler.ThreadInfo
-	// left is how many samples the block may still hold.
+	// left is the number of samples that the block may still hold.
 	left uint32
 }
 

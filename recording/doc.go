@@ -47,21 +47,21 @@ const (
 	// blockNS is the time that a block covers, in ns, and so the time that a crash may cost. Each block has its own
 	// tables.
 	blockNS = 2e9
-	// maxRawBlock is the size of its samples, uncompressed, at which a block is closed before its time is over.
+	// maxRawBlock is the uncompressed size of a block's samples at which it is closed early.
 	maxRawBlock = 4 << 20
-	// maxBlockData bounds a block's data, compressed or not, as a reader accepts it.
+	// maxBlockData bounds a block's data, compressed or not, that a reader accepts.
 	maxBlockData = 64 << 20
 	// maxThreads and maxRactors bound the lists of one sample, maxResumers the list of one thread.
 	maxThreads  = 1 << 17
 	maxRactors  = 1 << 14
 	maxResumers = 1 << 14
-	// maxAllResumers and maxQueued bound the elements of such lists of all threads and all ractors together.
+	// maxAllResumers and maxQueued bound the entries of these lists, summed over all threads and all ractors.
 	maxAllResumers = 1 << 21
 	maxQueued      = 2 * maxThreads
 	// maxSamples bounds the samples of a block: the clock makes 20,000 in its two seconds at most.
 	maxSamples = 1 << 17
-	// maxListed bounds the threads that the samples of a block list in all, each looked at once for each sample:
-	// seconds of a CPU. The samples themselves may be of some bytes.
+	// maxListed bounds the threads that the samples of a block list in total, although the samples themselves may
+	// have only a few bytes. Each thread is read once for each sample, so this many take seconds of a CPU.
 	maxListed = 1 << 27
 	// maxStrings to maxBlockThreads bound the tables of a block, in elements; maxTexts the strings among its samples.
 	maxStrings      = 1 << 20
@@ -77,7 +77,7 @@ const (
 	maxListedFibers = 1 << 23
 	// maxListedChanges bounds the changes of the GVL that the samples of a block list in all: a second of a CPU.
 	maxListedChanges = 1 << 21
-	// enough is the part of a table, 1 of so many, at which the writer closes a block before its time is over.
+	// enough is the part of a table, one in enough, at which the writer closes a block early.
 	enough = 4
 	// maxDescription bounds the data of a block that holds no samples, in bytes: the process, a note, the end.
 	maxDescription = 4 << 20
@@ -86,29 +86,30 @@ const (
 var (
 	// errNotRecording: the file does not begin as a recording does.
 	errNotRecording = errors.New("not a ddtop recording")
-	// ErrSlow: the disk did not take all of the recording before its writer gave up.
+	// ErrSlow means that the disk did not accept all of the recording before its writer gave up.
 	ErrSlow = errors.New("the disk was too slow")
 	// errVersion: the file was written by a ddtop with another format.
 	errVersion = errors.New("written by another version of ddtop")
-	// errDamaged: a part of the file can't be read. errors.As gives a *Damage where the rest can.
+	// errDamaged means that a part of the file cannot be read. errors.As gives a *Damage if the rest can.
 	errDamaged = errors.New("damaged recording")
-	// errChanges: the changes of the GVL in a sample are not in the order of time, or not of its time.
+	// errChanges means that the changes of the GVL in a sample are not in the order of time, or not of the sample's
+	// time.
 	errChanges = errors.New("changes of the GVL that do not fit")
 	// errClosed: the Writer was closed before.
 	errClosed = errors.New("the recording is closed")
-	// errLimit: a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the format
-	// takes.
+	// errLimit means that a sample or a block has more threads, ractors, resuming fibers, stacks or strings than the
+	// format allows.
 	errLimit = errors.New("too much for a recording")
 )
 
 // Damage says which part of a recording can't be read. It is an error and still leaves all other blocks usable.
 type Damage struct {
 	Path string
-	// Offset is where the first damage begins, and Bytes how many are lost in all.
+	// Offset is where the first damage begins. Bytes is the total number of lost bytes.
 	Offset, Bytes int64
 	// Places is the number of damaged places.
 	Places int
-	// Truncated: the file ends within a block, as it does when its writer was killed.
+	// Truncated is true if the file ends within a block, because its writer was killed.
 	Truncated bool
 }
 

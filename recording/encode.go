@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// encoder writes the samples of one block after the other. What a sample shares with the one before it costs next to
-// nothing. The tables of a block are made later, from the IDs that it has collected.
+// encoder writes the samples of one block after the other. Values that equal the previous sample's cost almost nothing.
+// The tables of a block are made later, from the IDs that the encoder has collected.
 type encoder struct {
 	wire
 	samples uint32
@@ -18,8 +18,8 @@ type encoder struct {
 	local bool
 }
 
-// blockIDs are the Dictionary's IDs of what the samples of a block refer to, in the order of the block's own. The first
-// of each list is 0, which is none.
+// blockIDs are the Dictionary's IDs that the samples of a block refer to, in the order of the block's own numbers.
+// The first of each list is 0, which means none.
 type blockIDs struct {
 	stacks                 []sampler.StackID
 	peers                  []sampler.PeerID
@@ -79,8 +79,8 @@ func (e *encoder) full(s *sampler.Sample) bool {
 	return ids.full()
 }
 
-// add appends a sample. The error is for what the format can't hold (errLimit, errChanges); the sample is left out
-// then.
+// add appends a sample. It returns an error and leaves the sample out if the format cannot hold it (errLimit,
+// errChanges).
 func (e *encoder) add(s *sampler.Sample) error {
 	if len(s.Threads) > maxThreads || len(s.Ractors) > maxRactors {
 		return fmt.Errorf("%w: %d threads and %d ractors", errLimit, len(s.Threads), len(s.Ractors))
@@ -125,8 +125,8 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 		bit(newRactors || !slices.EqualFunc(p.Ractors, s.Ractors, sameRactor), sampleRactors)
 }
 
-// sameThreads reports whether two samples list the same threads in the same order. It is asked a thousand times a
-// second: the threads are not copied, as they would be as arguments of a function.
+// sameThreads reports whether two samples list the same threads in the same order. It takes slices, because it is
+// called a thousand times per second and must not copy the threads.
 func sameThreads(a, b []sampler.Thread) bool {
 	if len(a) != len(b) {
 		return false

@@ -30,7 +30,7 @@ const (
 	fiberTrace // since version 5
 )
 
-// checkFibers refuses what could not be read again.
+// checkFibers returns an error for fibers that a reader would refuse.
 func checkFibers(f *sampler.Fibers) error {
 	if f != nil && len(f.List) > sampler.MaxFibers {
 		return fmt.Errorf("%w: %d fibers in a sample", errLimit, len(f.List))

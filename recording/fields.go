@@ -277,7 +277,7 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	w.serving(&p.Serving, &t.Serving, mask)
 }
 
-// serving carries what has changed by the bits of a thread's mask.
+// serving carries the changed values, by the bits of a thread's mask.
 func (w *wire) serving(p, s *sampler.Serving, mask uint64) {
 	if mask&threadWork != 0 {
 		p.Work = w.works.carry(w, s.Work)
@@ -327,7 +327,7 @@ func (w *wire) kernelSum(field *int64, next int64) {
 	}
 }
 
-// call carries a thread's call; back is the one before the present one.
+// call carries a thread's call. back is the thread's call before the present one.
 func (w *wire) call(c, back call) call {
 	if w.uint(bit(!w.reading && c != back, changeOther)) == changeBack {
 		return back
@@ -340,7 +340,7 @@ func (w *wire) call(c, back call) call {
 	return c
 }
 
-// blocked carries a thread's Blocked; back is the one before the present one.
+// blocked carries a thread's Blocked. back is the value before the present one.
 func (w *wire) blocked(b, back sampler.Blocked) sampler.Blocked {
 	if w.uint(bit(!w.reading && b != back, changeOther)) == changeBack {
 		return back
@@ -396,8 +396,8 @@ func (w *wire) ractor(p, r *sampler.Ractor) {
 	p.Torn = mask&ractorTorn != 0
 }
 
-// overlap is how many of the new queue's first entries are the old one's last: the front has left and others have
-// joined.
+// overlap returns how many of the new queue's first entries are the old one's last. The front has left and others
+// have joined.
 func overlap(old, list []sampler.ThreadID) int {
 	if len(list) == 0 {
 		return 0
@@ -451,8 +451,8 @@ func (w *wire) gc(p, g *sampler.GC) {
 	w.notePair(pair)
 }
 
-// gcDetail carries what changed: a mask for what is not a figure, then the figures' mask and their differences, and the
-// same for each heap.
+// gcDetail carries the changes: a mask for the values that are no figures, then the figures' mask and their
+// differences, and the same for each heap.
 func (w *wire) gcDetail(p, d *sampler.GCDetail) {
 	var flags uint64
 	a, b := p.Flags(), d.Flags()

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// History keeps the last samples in memory, in the blocks that a file has, except that their IDs are the Dictionary's.
-// One goroutine appends, any number read meanwhile. A reader waits at most for the encoding of one sample, and the
-// appending goroutine for no reader.
+// History keeps the last samples in memory, in the blocks of a file, but with the Dictionary's IDs. One goroutine
+// appends. Any number read meanwhile. A reader waits at most for the encoding of one sample, and the appending
+// goroutine for no reader.
 type History struct {
 	limitNS, limitBytes int64
 	comp                *zstd.Encoder
@@ -23,7 +23,7 @@ type History struct {
 	enc    *encoder
 	blocks []*memoryBlock // oldest first
 	bytes  int64          // of blocks
-	// pending is how many closed blocks are not compressed yet.
+	// pending is the number of closed blocks that are not compressed yet.
 	pending int
 }
 
@@ -53,8 +53,8 @@ func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	return h, nil
 }
 
-// Append adds a sample. It encodes only, some microseconds; compression is another goroutine's. The error is errLimit
-// for a sample that has too much; it is left out then.
+// Append adds a sample. It only encodes, which takes some microseconds. Another goroutine compresses. The error is
+// errLimit for a sample that has too much. Such a sample is left out.
 func (h *History) Append(s *sampler.Sample) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,8 +64,7 @@ func (h *History) Append(s *sampler.Sample) error {
 	return h.enc.add(s)
 }
 
-// seal closes the block being filled and begins the next. The bytes that have been written stay as they are, for a
-// reader may have them.
+// seal closes the current block and begins the next. Written bytes stay unchanged, because a reader may have them.
 func (h *History) seal() {
 	e := h.enc
 	b := &memoryBlock{
@@ -110,7 +109,7 @@ func (h *History) evict(now int64) {
 	}
 }
 
-// packed is a block's data compressed, in no more memory than that takes.
+// packed is a block's compressed data in memory of exactly its size.
 type packed struct {
 	data []byte
 	raw  int
@@ -131,14 +130,14 @@ func (h *History) replace(b *memoryBlock, p packed) {
 	}
 }
 
-// blockCopy is what a reader takes of a block: the block itself may change afterwards.
+// blockCopy is a reader's copy of a block, because the block itself may change afterwards.
 type blockCopy struct {
 	header header
 	fresh  streams
 	data   []byte
 }
 
-// copies returns the blocks that overlap [t0, t1], the one being filled included.
+// copies returns the blocks that overlap [t0, t1], with the current one.
 func (h *History) copies(t0, t1 int64) []blockCopy {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -233,7 +232,7 @@ func (h *History) Span() (firstNS, lastNS int64) {
 	return firstNS, lastNS
 }
 
-// Bytes is the memory that the samples take; the Dictionary is not part of it.
+// Bytes is the memory of the samples, without the Dictionary.
 func (h *History) Bytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

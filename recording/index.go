@@ -15,7 +15,7 @@ import (
 // the file's size: a file made on purpose could pretend that a block begins at every byte.
 const resyncFactor = 4
 
-// resyncChunk is how many bytes are searched for a block at a time.
+// resyncChunk is the number of bytes that are searched for a block at a time.
 const resyncChunk = 1 << 20
 
 // scanner goes through a file's blocks.
@@ -29,7 +29,7 @@ type scanner struct {
 	progress func(done, size int64)
 }
 
-// at notes that everything before pos has been gone through. Its error is ctx's.
+// at reports that everything before pos was scanned. Its error is ctx's.
 func (s *scanner) at(pos int64) error {
 	if s.progress != nil {
 		s.progress(pos, s.size)
@@ -102,7 +102,7 @@ func (s *scanner) lost(pos, next int64) {
 	d.Truncated = next == s.size
 }
 
-// take notes a whole block. It returns false for one whose contents make no sense.
+// take adds a complete block. It returns false for a block with invalid contents.
 func (s *scanner) take(pos int64, h header) (bool, error) {
 	if (h.kind == kindEnd || h.kind == kindNote) && h.stored > maxDescription {
 		return false, nil
@@ -138,7 +138,7 @@ func (s *scanner) take(pos int64, h header) (bool, error) {
 	return true, nil
 }
 
-// read reads n bytes, or with io.EOF those that there are.
+// read reads n bytes. At the end of the file it returns fewer, and io.EOF.
 func (s *scanner) read(pos int64, n int) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := s.r.file.ReadAt(b, pos)
@@ -175,7 +175,8 @@ func (s *scanner) check(pos int64) (h header, whole bool, err error) {
 	return h, crc == h.crc, nil
 }
 
-// resync returns where the next whole block at or after pos begins; the end of the file when there is none.
+// resync returns the place of the next complete block at or after pos. It returns the end of the file if there is
+// none.
 func (s *scanner) resync(pos int64) (int64, error) {
 	chunk := make([]byte, min(resyncChunk, s.size-pos))
 	for pos+blockHeader <= s.size && s.budget > 0 {
@@ -202,8 +203,8 @@ func (s *scanner) resync(pos int64) (int64, error) {
 	return s.size, nil
 }
 
-// wholeIn returns where the first whole block begins whose header is in chunk, which is at pos in the file; -1 for
-// none.
+// wholeIn returns the place of the first complete block whose header is in chunk, which is at pos in the file. It
+// returns -1 if there is none.
 func (s *scanner) wholeIn(chunk []byte, pos int64) (int64, error) {
 	for from := 0; s.budget > 0; {
 		i := bytes.Index(chunk[from:], []byte(blockMagic))

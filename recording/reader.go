@@ -21,7 +21,7 @@ import (
 type Block struct {
 	// FirstNS and LastNS are the TimeNS of its first and last sample.
 	FirstNS, LastNS int64
-	// Samples is how many it holds.
+	// Samples is the number of its samples.
 	Samples int
 	// Offset and Bytes are its place in the file, its header included.
 	Offset, Bytes int64
@@ -29,8 +29,8 @@ type Block struct {
 	header header
 }
 
-// Reader reads a recording. It is a sampler.Source that delivers the whole recording at once; Range and At read parts
-// of it. All methods may be called from several goroutines.
+// Reader reads a recording. It is a sampler.Source that delivers the complete recording at once. Range and At read
+// parts of it. Several goroutines may call its methods.
 type Reader struct {
 	path    string
 	version uint32 // of the file's format
@@ -77,7 +77,7 @@ func OpenContext(ctx context.Context, path string, progress func(done, size int6
 	return r, nil
 }
 
-// NewReader reads a recording of the given size from f; name is for messages.
+// NewReader reads a recording of the given size from f. name is its name in messages.
 func NewReader(f io.ReaderAt, size int64, name string) (*Reader, error) {
 	return newReader(context.Background(), f, size, name, nil)
 }
@@ -121,7 +121,7 @@ func (r *Reader) Own(code *own.Code) { r.shown = code.View(r.shown) }
 // Process describes the target, as it was when it was recorded.
 func (r *Reader) Process() sampler.Process { return r.process }
 
-// Dictionary is what the IDs of the samples point into. It grows as blocks are read.
+// Dictionary returns the dictionary of the samples' IDs. It grows as blocks are read.
 func (r *Reader) Dictionary() *sampler.Dictionary { return r.shown }
 
 // End says how the target ended; ok is false when the recording ended before.
@@ -132,7 +132,7 @@ func (r *Reader) End() (end sampler.End, ok bool) {
 	return r.names.End(*r.end), true
 }
 
-// Damage says what of the file can't be read (*Damage, errDamaged); nil when all can.
+// Damage describes the part of the file that cannot be read (*Damage, errDamaged). It returns nil if there is none.
 func (r *Reader) Damage() error {
 	if r.damage == nil {
 		return nil
@@ -157,8 +157,8 @@ func (r *Reader) Duration() time.Duration {
 	return time.Duration(last - first)
 }
 
-// Run delivers all samples to emit, as fast as it takes them, and returns sampler.ErrEnded; nil when ctx ends. A block
-// that can't be decoded ends it with errDamaged.
+// Run delivers all samples to emit, as fast as emit accepts them, and returns sampler.ErrEnded, or nil if ctx ends.
+// It returns errDamaged at a block that cannot be decoded.
 func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	j := joint{begun: true}
 	for i := range r.blocks {
@@ -180,8 +180,8 @@ func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	return sampler.ErrEnded
 }
 
-// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. The Sample is fn's during the call only. The
-// changes of the GVL begin at the first of them, anew. The error is errDamaged or the file system's.
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn may use the Sample only during the call.
+// The changes of the GVL begin anew at the first sample. The error is errDamaged or the file system's.
 func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	var j joint
 	for i := range r.blocks {
@@ -261,7 +261,7 @@ func (r *Reader) blockError(i int, d *decoder, err error) error {
 	return fmt.Errorf("recording %s: the block at offset %d: %w", r.path, r.blocks[i].Offset, err)
 }
 
-// setThreads takes what a block knows of threads into the Dictionary, unless a later block said more.
+// setThreads stores a block's information about threads in the Dictionary, unless a later block had more.
 func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,8 +272,8 @@ func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	}
 }
 
-// zstdRatio is the most that data of zstd can grow: a block of it makes 128 KiB at most, and takes four bytes at least
-// (RFC 8878, section 3.1.1.2).
+// zstdRatio bounds the growth of zstd data: a block yields at most 128 KiB and has at least four bytes (RFC 8878,
+// section 3.1.1.2).
 const zstdRatio = 128 << 10 / 4
 
 // unpack returns a block's data uncompressed, in as much memory as its header says.

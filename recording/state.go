@@ -2,16 +2,16 @@ package recording
 
 import "github.com/ddtop/ddtop/sampler"
 
-// state is what a sample is written as the difference to: the sample before, and what the next one most likely says.
-// Writer and reader keep the same.
+// state is the state from which a sample is written as a difference: the sample before, and predictions for the next
+// one. Writer and reader keep the same state.
 type state struct {
 	sample sampler.Sample
-	// callsStep is how many calls the last tick made; the next one likely makes as many.
+	// callsStep is the number of calls in the last tick. The next tick likely makes as many.
 	callsStep uint64
-	// pairs: allocation pairs are read, so that the next one is likely the owner's.
+	// pairs is true if allocation pairs are read. Then the next pair likely belongs to the owner.
 	pairs bool
-	// at is the last time of a kernel read in this sample, in units: threads are asked one after the other. The first
-	// one comes about as long after the memory was read as in the sample before, firstAfter.
+	// at is the last time of a kernel reading in this sample, in units. Threads are asked one after the other.
+	// firstAfter is the time from the reading of memory to the first one, which is about the same in each sample.
 	at, firstAfter int64
 	asked          bool
 
@@ -31,7 +31,7 @@ func newState() state {
 	return state{threadIndex: make(map[sampler.ThreadID]int), ractorIndex: make(map[sampler.RactorID]int)}
 }
 
-// reset goes back to the empty sample, as at the start of a block. Memory is kept.
+// reset returns to the empty sample, as at the start of a block. It keeps the memory.
 func (st *state) reset() {
 	threads, ractors := st.sample.Threads[:0], st.sample.Ractors[:0]
 	st.sample = sampler.Sample{Threads: threads, Ractors: ractors}
@@ -53,7 +53,7 @@ const (
 	sampleProc
 	sampleSelf
 	sampleRactorList
-	samplePause // the target was stopped for it
+	samplePause // the target was stopped for the sample
 	sampleGCDetail
 	sampleFineTime // TimeNS is written in ns, not in units
 	sampleClasses
@@ -84,7 +84,7 @@ const (
 	threadRechecked
 	threadTurns // this and the next since version 2
 	threadListens
-	threadWork // this and those that follow since version 3
+	threadWork // this and the following since version 3
 	threadStatement
 	threadException
 	threadSpans
@@ -94,11 +94,11 @@ const (
 // How a thread's call or Blocked changed: most go to and fro between two values, such as reading from the database and
 // not being in any call.
 const (
-	changeBack  = 0 // to the value before the present one
+	changeBack  = 0 // back to the value before the present one
 	changeOther = 1 // to another one, which follows
 )
 
-// call is the part of Kernel that says what a thread waits for.
+// call is the part of Kernel about what a thread waits for.
 type call struct {
 	syscall string
 	fd, fds int32
@@ -112,14 +112,14 @@ func (c call) set(k *sampler.Kernel) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.syscall, c.fd, c.fds, c.peer, c.child
 }
 
-// blockedOf is a thread's Blocked except for the deadline, which is a new one each time.
+// blockedOf returns a thread's Blocked without the deadline, which differs each time.
 func blockedOf(t *sampler.Thread) sampler.Blocked {
 	b := t.Blocked
 	b.DeadlineNS = 0
 	return b
 }
 
-// memory is what a thread's call and Blocked were before what they are.
+// memory has a thread's earlier call and Blocked, before the present ones.
 type memory struct {
 	call    call
 	blocked sampler.Blocked
@@ -142,14 +142,14 @@ const (
 	gcAllocated
 	gcMode
 	gcPairObjects // not none
-	gcPairThread  // not the one predicted
+	gcPairThread  // differs from the predicted one
 	gcCounts
 	gcReason
 	gcTime
 )
 
-// predictPair is what the allocation pair most likely is: of the first ractor's owner, who has allocated nothing in the
-// few µs of the read.
+// predictPair returns the most likely allocation pair. It belongs to the first ractor's owner, who has allocated
+// nothing in the few µs of the read.
 func (st *state) predictPair() sampler.AllocPair {
 	if !st.pairs || len(st.sample.Ractors) == 0 {
 		return sampler.AllocPair{}
@@ -157,7 +157,7 @@ func (st *state) predictPair() sampler.AllocPair {
 	return sampler.AllocPair{Thread: st.sample.Ractors[0].OwnerStart}
 }
 
-// notePair keeps what the next prediction needs. A sample without a holder of the GVL says nothing.
+// notePair keeps the values for the next prediction. A sample without a holder of the GVL changes nothing.
 func (st *state) notePair(p sampler.AllocPair) {
 	if p.Thread != 0 {
 		st.pairs = true
@@ -173,7 +173,7 @@ const (
 	detailHeaps
 )
 
-// maxPredictRactors bounds the ractors whose owners are looked at for each thread.
+// maxPredictRactors bounds the ractors whose owners are compared with each thread.
 const maxPredictRactors = 4
 
 // predictQuality is the most likely StackQuality of a thread. A stack tick reads all stacks, a lock tick only the
@@ -191,7 +191,7 @@ func (st *state) predictQuality(t *sampler.Thread) sampler.StackQuality {
 	return t.Quality &^ sampler.StackFresh
 }
 
-// predictReads is what Reads most likely are.
+// predictReads returns the most likely Reads.
 func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	r := st.sample.Reads
 	r.Ticks++
@@ -205,8 +205,8 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units is a time in ns in the unit it is written in, rounded up: what was read after the memory stays after it, and
-// only what is 0 becomes 0. Sums of differences don't drift, because it is the values that are rounded.
+// units converts a time in ns to the written unit, rounded up. So a reading after the memory's stays after it, and
+// only 0 becomes 0. The values are rounded, not the differences, so errors do not add up.
 func units(ns int64) int64 {
 	n := ns / unit
 	if ns%unit > 0 {
@@ -215,7 +215,7 @@ func units(ns int64) int64 {
 	return n
 }
 
-// readEnd is when the memory was read, in units: TimeNS is the middle of it.
+// readEnd returns when the memory was read, in units. TimeNS is the middle of that reading.
 func (st *state) readEnd() int64 {
 	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }
@@ -233,8 +233,8 @@ func (st *state) atTime(at int64) {
 	st.at = at
 }
 
-// editThreads makes the list of threads the new one: the first and last ones stay, those between are ids. Threads that
-// were there before keep their values.
+// editThreads replaces the middle of the list of threads by ids, and keeps the first prefix and the last suffix
+// threads. Threads that were there before keep their values.
 func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	old := st.sample.Threads
 	clear(st.threadIndex)

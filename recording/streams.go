@@ -6,10 +6,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The streams of a block. What repeats itself and what is noise are kept apart, and compressed apart: together, the
-// noise would make the rest compress worse.
+// The streams of a block. Regular data and noise are kept and compressed apart, because noise would make the rest
+// compress worse.
 const (
-	streamStructure = iota // flags, masks, IDs and whatever changes rarely
+	streamStructure = iota // flags, masks, IDs and other data that rarely changes
 	streamTimes            // clock readings
 	streamCounters         // CPU times, objects, addresses
 	numStreams
@@ -27,7 +27,7 @@ func (s streams) size() int {
 	return n
 }
 
-// empty returns the same memory with nothing in it.
+// empty returns the streams without content, with the same memory.
 func (s streams) empty() streams {
 	for i := range s {
 		s[i] = s[i][:0]

@@ -41,10 +41,10 @@ const (
 	threadMain     = 2
 )
 
-// processAfter is what comes between a peer's path and who listens there: no path has it.
+// processAfter separates a peer's path from the process that listens there. No path contains it.
 const processAfter = "\x00"
 
-// The least that an element of a table takes, in bytes: one for each of its numbers.
+// The least size of an element of a table, in bytes: one for each of its numbers.
 const (
 	leastFrame  = 7
 	leastNode   = 2
@@ -76,7 +76,7 @@ func newTableBuilder(d *sampler.Dictionary) *tableBuilder {
 	}
 }
 
-// build makes a block's tables, in parts that are to be compressed one by one. They are valid until the next call.
+// build makes a block's tables, in parts that are compressed one by one. They are valid until the next call.
 func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	clear(b.strings)
 	clear(b.frames)
@@ -120,7 +120,7 @@ func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	}
 }
 
-// check refuses tables, those that build has made last, that a reader would not take.
+// check returns an error for the last built tables if a reader would refuse them.
 func (b *tableBuilder) check(ids *blockIDs) error {
 	stacks, peers, threads, works := len(ids.stacks)-1, len(ids.peers)-1, len(ids.threads), len(ids.works)-1
 	texts := max(len(ids.statements), len(ids.exceptions)) - 1
@@ -283,8 +283,8 @@ func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
 	}
 }
 
-// readTables reads a block's tables, of a file of that version, interns what they hold, and returns the decoder for the
-// block.
+// readTables reads a block's tables in a file of the given version and interns their contents. It returns the decoder
+// for the block.
 func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder, error) {
 	d := newDecoder()
 	d.c = cursor{b: raw}
@@ -354,7 +354,7 @@ func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder,
 // servingVersion is the first version with tables of requests and texts.
 const servingVersion = 3
 
-// readStrings reads the table of strings. Only one of them is empty, because each is there once.
+// readStrings reads the table of strings. At most one of them is empty, because each is there once.
 func readStrings(c *cursor) []string {
 	count := c.uint()
 	if c.err == nil && (count > maxStrings || 2*count > uint64(len(c.b)-c.pos)+1) {

@@ -13,7 +13,7 @@ func appendInt(b []byte, v int64) []byte {
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// cursor reads numbers from untrusted bytes. After the first error all reads give 0.
+// cursor reads numbers from untrusted bytes. After the first error all reads return 0.
 type cursor struct {
 	b   []byte
 	pos int

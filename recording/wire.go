@@ -16,7 +16,7 @@ import (
 type wire struct {
 	state
 	reading bool
-	// out is what has been written.
+	// out is the written data.
 	out streams
 	// c reads the structure, times and counts read the other streams.
 	c, times, counts cursor
@@ -48,7 +48,7 @@ type ids[ID ~uint32] struct {
 	name    string
 }
 
-// begin forgets all numbers. The list that was used so far stays as it is, because the tables are made from it later.
+// begin drops all numbers. The previous list stays unchanged, because the tables are made from it later.
 func (x *ids[ID]) begin() {
 	x.list = []ID{0}
 	if x.numbers == nil {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// queuedBlocks is how many blocks of samples may wait to be written, two seconds each. When the disk is slower for
-	// longer, Write waits for it, or after Live gives blocks up.
+	// queuedBlocks is the number of blocks of samples that may wait to be written, two seconds each. If the disk is
+	// slower for longer, Write waits for it. After Live, the writer drops blocks instead.
 	queuedBlocks = 8
 	// queuedOthers is room for the blocks between them: the first, notes and the end.
 	queuedOthers = 8
@@ -29,7 +29,7 @@ type Writer struct {
 	free   chan streams
 	closed bool
 	live   bool
-	// given and lost are how many samples Write was given, and gave up.
+	// given is the number of samples passed to Write, lost the number of dropped ones.
 	given, lost uint64
 
 	mu      sync.Mutex
@@ -72,8 +72,8 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 	return rec, nil
 }
 
-// Write appends a sample. It encodes only (some microseconds); every second it hands a block to the other goroutine.
-// An error of the disk is returned by the next call; after it nothing more is written.
+// Write appends a sample. It only encodes (some microseconds). Every second it hands a block to the other goroutine.
+// The call after an error of the disk returns that error. From then on nothing is written.
 func (w *Writer) Write(s *sampler.Sample) error {
 	if w.closed {
 		return errClosed
@@ -98,7 +98,7 @@ func (w *Writer) Write(s *sampler.Sample) error {
 // is known of that time. Close still waits.
 func (w *Writer) Live(on bool) { w.live = on }
 
-// Lost is how many samples were given up while Live was on.
+// Lost is the number of samples that were dropped while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
 // Unwritten returns the error, ErrSlow, for a caller that stops waiting for Close. It says how many samples the file
@@ -130,7 +130,7 @@ func (w *Writer) Complete() bool {
 	return w.complete
 }
 
-// Flush ends the block that has been begun and waits until all that was given to Write has been written.
+// Flush ends the current block and waits until everything that was passed to Write has been written.
 func (w *Writer) Flush() error {
 	if w.closed {
 		return errClosed
@@ -172,14 +172,14 @@ func (w *Writer) Close(end *sampler.End) error {
 	return w.err
 }
 
-// Bytes is how much has been written.
+// Bytes is the number of written bytes.
 func (w *Writer) Bytes() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.bytes
 }
 
-// Written is how many samples have been written.
+// Written is the number of written samples.
 func (w *Writer) Written() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -285,9 +285,9 @@ func (w *Writer) write(out io.Writer, block []byte, raw int, samples uint32) {
 	}
 }
 
-// compressor returns the encoder for whole blocks, one for all histories and recordings: its tables take more than a
-// megabyte, and with many processes each has a history. Two blocks can be encoded at a time; a block's bytes do not
-// depend on those before. The window holds the largest usual block.
+// compressor returns the encoder for whole blocks. All histories and recordings share it, because its tables take
+// more than a megabyte, and with many processes each has a history. Two blocks can be encoded at a time. A block's
+// bytes do not depend on earlier ones. The window holds the largest usual block.
 var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(maxRawBlock),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))

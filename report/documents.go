@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Child is a process that was found below those asked for. Times are RFC 3339.
+// Child is a process that was found below the named ones. Times are RFC 3339.
 type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`
@@ -19,12 +19,12 @@ type Child struct {
 	Why   *string `json:"why"`
 }
 
-// Sum is what several processes measured together add up to.
+// Sum is the sum of several processes that were measured together.
 type Sum struct {
 	Processes int `json:"processes"`
 	Threads   int `json:"threads"`
-	// CPUShare is the CPU time of all in CPUs, WaitingMean how many threads waited for a GVL. Both leave out processes
-	// of which they are not known.
+	// CPUShare is the CPU time of all in CPUs. WaitingMean is the mean number of threads that waited for a GVL. Both
+	// leave out processes with unknown values.
 	CPUShare    float64 `json:"cpu_share"`
 	WaitingMean float64 `json:"waiting_mean"`
 	// RSSBytes counts memory that processes share once for each of them.
@@ -48,7 +48,7 @@ type StatDocument struct {
 	Notes []StatNote `json:"notes"`
 }
 
-// StatNote is what a user noted in a recording.
+// StatNote is a user's note in a recording.
 type StatNote struct {
 	AtNS int64  `json:"monotonic_ns"`
 	Text string `json:"text"`
@@ -75,10 +75,10 @@ type WatchEvent struct {
 	Text      string `json:"text"`
 	// Path is the recording. It is "" if there is none yet.
 	Path string `json:"path"`
-	// StartNS and EndNS are what the recording holds so far. Bytes is its size.
+	// StartNS and EndNS are the begin and the end of the recording so far. Bytes is its size.
 	StartNS int64 `json:"start_monotonic_ns"`
 	EndNS   int64 `json:"end_monotonic_ns"`
 	Bytes   int64 `json:"bytes"`
-	// MissingNS is how much time between them is missing because the disk was slow.
+	// MissingNS is the time between them that is missing because the disk was slow.
 	MissingNS int64 `json:"missing_ns"`
 }

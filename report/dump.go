@@ -13,9 +13,9 @@ type Dump struct {
 	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds, MonotonicNS the same as CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the reading took: the dump is an instant give or take that.
+	// ReadNS is how long the reading took. The dump's time is uncertain by that.
 	ReadNS int64 `json:"read_ns"`
-	// PauseNS is for how long the target stood still for the dump. It is zero if the target was not stopped.
+	// PauseNS is how long the target stood still for the dump. It is zero if the target was not stopped.
 	PauseNS int64 `json:"pause_ns"`
 	// Stopped is set if a signal or a debugger had stopped the process, Frozen if its cgroup was frozen.
 	Stopped bool         `json:"stopped"`
@@ -79,8 +79,8 @@ type DumpThread struct {
 	Detail map[string]any `json:"detail"`
 	// Serving is the request or job that the thread works for. It is null if there is none, or if it is not known.
 	Serving *StatServing `json:"serving"`
-	// StateNS is for how long the state has lasted, and StateBound whether that is a bound: the thread may have left
-	// the state and come back, or been in it before it was first seen.
+	// StateNS is how long the state has lasted. StateBound is set if that is a bound: the thread may have left the
+	// state and come back, or been in it before it was first seen.
 	StateNS    int64     `json:"state_ns"`
 	StateBound gvl.Bound `json:"state_bound"`
 	// CPUNS is the native thread's CPU time since it started. It is null if the kernel was not asked.
@@ -139,7 +139,7 @@ type DumpReads struct {
 // DumpDeadlock is a cycle of threads, each waiting for the next and the last for the first.
 type DumpDeadlock struct {
 	Threads []sampler.ThreadID `json:"threads"`
-	// Waits says what each of the threads waits for, in the order of Threads.
+	// Waits has the object of each thread's wait, in the order of Threads.
 	Waits []DumpWait `json:"waits"`
 }
 
@@ -154,13 +154,13 @@ type DumpWait struct {
 	HeldBy sampler.ThreadID `json:"held_by"`
 }
 
-// DumpLock is something that threads wait for (account.Contended).
+// DumpLock is an object that threads wait for (account.Contended).
 type DumpLock struct {
 	Kind   *string `json:"kind"`
 	Object *string `json:"object"`
 	// Exclusive is set for a Mutex or Monitor, whose holder keeps the waiting threads from working.
 	Exclusive bool `json:"exclusive"`
-	// Holder is the thread that holds the lock, or that is joined. HolderState and HolderFrame are what it does and its
+	// Holder is the thread that holds the lock, or that is joined. HolderState and HolderFrame are its state and its
 	// innermost frame.
 	Holder      *sampler.ThreadID `json:"holder"`
 	HolderState *string           `json:"holder_state"`
@@ -174,7 +174,7 @@ type DumpLock struct {
 	Timed int `json:"timed"`
 }
 
-// DumpSuspended counts the fibers of the process that neither run nor resumed one that does.
+// DumpSuspended counts the fibers of the process that neither run nor resumed a running one.
 type DumpSuspended struct {
 	// Count is all of them, Created how many were never resumed.
 	Count   int `json:"count"`
@@ -192,7 +192,7 @@ type DumpSuspendedFibers struct {
 	Count   int         `json:"count"`
 	Created bool        `json:"created"`
 	Frames  []DumpFrame `json:"frames"`
-	// Serving is what these fibers work for. A limit bounds it for all groups together.
+	// Serving is the work of these fibers. A limit bounds it for all groups together.
 	Serving []StatServing `json:"serving"`
 }
 

@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatGCPhases is the time inside the collector by what it did, as sampled; they sum to StatGC.NS except for gaps.
+// StatGCPhases is the sampled time inside the collector by phase. The phases sum to StatGC.NS except for gaps.
 type StatGCPhases struct {
 	Mark    int64 `json:"mark"`
 	Sweep   int64 `json:"sweep"`
@@ -52,7 +52,8 @@ type StatGCPayer struct {
 // does not keep is null.
 type GCFigures struct {
 	AtNS int64 `json:"monotonic_ns"`
-	// Disabled: GC.disable. Stress: GC.stress. Incremental: a marking in steps goes on. Measuring: Ruby counts GC time.
+	// Disabled is GC.disable, Stress is GC.stress. Incremental is true during a marking in steps. Measuring is true
+	// if Ruby counts GC time.
 	Disabled    bool `json:"disabled"`
 	Stress      bool `json:"stress"`
 	Incremental bool `json:"incremental_marking"`

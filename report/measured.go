@@ -21,11 +21,11 @@ type StatFinding struct {
 	// AgoNS is how long before the end of the window the finding ended, in ns. It is null while the finding is active.
 	// Title and Text are in the past tense afterwards.
 	AgoNS *int64 `json:"ago_ns"`
-	// Threads are those concerned, the culprit first.
+	// Threads are the threads concerned, the culprit first.
 	Threads []sampler.ThreadID `json:"threads"`
 	// Endpoint is the route or job class with most of it. It is null if there is none.
 	Endpoint *string `json:"endpoint"`
-	// Evidence is what its figures rest on.
+	// Evidence is the basis of its figures.
 	Evidence StatEvidence `json:"evidence"`
 	// Stack is the culprit's. It is zero if none is known.
 	Stack sampler.StackID `json:"-"`
@@ -69,7 +69,7 @@ type StatBlame struct {
 // StatPlace is a place in the code that made others wait.
 type StatPlace struct {
 	StatCode
-	// Thread is the one charged most for it.
+	// Thread is the thread that was charged most for it.
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
 	Share  float64          `json:"share"`
@@ -123,7 +123,7 @@ type StatWait struct {
 	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
 
-// Told is the length as text shows it.
+// Told returns the length as text shows it.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
 // StatBefore is the state before a wait: its details under the keys of docs/reference/json.md, the same in words, and
@@ -148,7 +148,7 @@ func (s *Stat) FillNative(list []StatNative) {
 	slices.SortStableFunc(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
 }
 
-// Sampled takes back that waits are known exactly, because the changes that said so cannot be trusted.
+// Sampled removes the exact marks of waits, because the changes behind them cannot be trusted.
 func (s *Stat) Sampled() {
 	for i := range s.LongestWaits {
 		w := &s.LongestWaits[i]
@@ -156,7 +156,8 @@ func (s *Stat) Sampled() {
 	}
 }
 
-// Ago says how long before now something ended, for text before its title: "12 s ago: ". It is empty for what goes on.
+// Ago returns how long ago something ended, for text before its title: "12 s ago: ". It is empty for an active
+// finding.
 func Ago(agoNS int64) string {
 	if agoNS == 0 {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatQuality is what the figures of a window rest on.
+// StatQuality is the basis of the figures of a window.
 type StatQuality struct {
 	// ApartNS is the mean time between two samples while the process worked. It is zero if changes are known without
 	// samples. StacksApartNS is the same for readings of stacks. It is zero if there was none.
@@ -126,7 +126,7 @@ func (g StatGC) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(g))
 }
 
-// MarshalJSON writes null for what was not read twice in the window.
+// MarshalJSON writes null for values that were not read twice in the window.
 func (p StatProcess) MarshalJSON() ([]byte, error) {
 	type plain StatProcess
 	return withNulls(plain(p), nulls{"user_ns", "system_ns", "cpu_ns", "throttled_ns", "major_faults", "context_switches"}, func(key string) bool {
@@ -153,7 +153,7 @@ func (r StatRequests) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(r), nulls{"endpoints"}, nil)
 }
 
-// OrNull is a number that is NaN, and null in JSON, if it is not told.
+// OrNull is a number that is NaN, and null in JSON, if it is not known.
 type OrNull float64
 
 // MarshalJSON writes null for NaN.
@@ -177,7 +177,7 @@ func (w LineWaits) MarshalJSON() ([]byte, error) {
 	return orNull(w.low, plain(w))
 }
 
-// MarshalJSON writes null for what was not read, and for the sampled time if it has less than its least quality.
+// MarshalJSON writes null for unread values, and for sampled time without its least quality.
 func (g LineGC) MarshalJSON() ([]byte, error) {
 	type plain LineGC
 	return withNulls(plain(g), nulls{"count", "minor", "major", "ns", "share"}, func(key string) bool {

@@ -12,8 +12,8 @@ type StatRequests struct {
 	// first, at most maxStatRunning.
 	Endpoints []StatEndpoint `json:"endpoints"`
 	Running   []StatRequest  `json:"running"`
-	// NotListed is how many entries are left out of both lists. LeftOut is how many requests and jobs were not
-	// followed one by one, because more than maxOpenRequests were in progress. Their time is in the endpoint with
+	// NotListed is the number of entries left out of both lists. LeftOut is the number of requests and jobs that were
+	// not followed singly, because more than maxOpenRequests were in progress. Their time is in the endpoint with
 	// Other.
 	NotListed int    `json:"not_listed"`
 	LeftOut   uint64 `json:"left_out"`
@@ -24,7 +24,7 @@ type StatRequests struct {
 
 // StatFibers counts the fibers that wait.
 type StatFibers struct {
-	// Waiting is how many fibers are known, Requests how many of them waited for a request or a job.
+	// Waiting is the number of known fibers, Requests how many of them waited for a request or a job.
 	Waiting  int `json:"waiting"`
 	Requests int `json:"requests"`
 	// AgeNS is how long ago the first fiber was read. LookNS is how long it took to read all of them. Cut is set if
@@ -41,7 +41,8 @@ type StatEndpoint struct {
 	Kind     string  `json:"kind"`
 	Endpoint *string `json:"endpoint"`
 	Other    bool    `json:"other"`
-	// Ended is how many were seen to end, Running how many go on, PerSecond Ended by the length of the window.
+	// Ended is the number that were seen to end, Running the number in progress. PerSecond is Ended divided by the
+	// length of the window.
 	Ended     int     `json:"ended"`
 	Running   int     `json:"running"`
 	PerSecond float64 `json:"per_second"`

@@ -13,7 +13,7 @@ type Stat struct {
 	EndNS      int64     `json:"end_monotonic_ns"`
 	DurationNS int64     `json:"duration_ns"`
 	Rate       StatRates `json:"rate"`
-	// Quality is what the figures rest on, and which of them have too little of it.
+	// Quality is the basis of the figures, with the ones that lack quality.
 	Quality StatQuality `json:"quality"`
 	Samples uint64      `json:"samples"`
 	Torn    uint64      `json:"torn"`
@@ -21,10 +21,10 @@ type Stat struct {
 	Failed  uint64      `json:"failed"`
 	Retried uint64      `json:"retried"`
 	Late    uint64      `json:"late"`
-	// Lost is how many samples were given up because they could not be taken in time (sampler.Reads.Lost).
+	// Lost is the number of samples that were dropped because they could not be taken in time (sampler.Reads.Lost).
 	Lost       uint64 `json:"lost"`
 	NotSampled int64  `json:"not_sampled_ns"`
-	// ExactNS is for how much of the window every change of the GVL is known.
+	// ExactNS is the part of the window in which every change of the GVL is known.
 	ExactNS int64 `json:"exact_ns"`
 	// NamesLeftOut is how many frames, stacks, threads and peers the Dictionary had no room for, since the attach.
 	NamesLeftOut uint64       `json:"names_left_out"`
@@ -83,7 +83,7 @@ type StatExact struct {
 	Probes StatProbes `json:"probes"`
 }
 
-// StatProbes says what the probes of exact mode did, and what they cost.
+// StatProbes describes the work of the probes of exact mode, and their cost.
 type StatProbes struct {
 	// Hits is how often a thread hit a probe. Records is how many hits made a record. Lost is how many records had no
 	// room.
@@ -107,7 +107,7 @@ type StatRates struct {
 	Lock  StatRate `json:"lock"`
 }
 
-// StatRate is a rate asked for and the one achieved, in Hz. Every sample counts for the lock rate.
+// StatRate is a requested and an achieved rate, in Hz. Every sample counts for the lock rate.
 type StatRate struct {
 	Asked    float64 `json:"asked"`
 	Achieved float64 `json:"achieved"`
@@ -167,7 +167,7 @@ type StatThread struct {
 	ID   sampler.ThreadID `json:"id"`
 	TID  *int32           `json:"tid"`
 	Name *string          `json:"name"`
-	// FullName is the name for people, with the number that tells the thread from others of its name.
+	// FullName is the displayed name, with a number if other threads have the same name.
 	FullName string           `json:"-"`
 	Main     bool             `json:"main"`
 	Ractor   sampler.RactorID `json:"ractor"`
@@ -271,7 +271,7 @@ type StatGC struct {
 	enough
 }
 
-// StatProcess is what the process used in the window, by the kernel's counters.
+// StatProcess is the process's use of the machine in the window, by the kernel's counters.
 type StatProcess struct {
 	// SpanNS is the part of the window between the first and the last reading of the counters. All counters are of
 	// that time. SpanNS is zero if the window is too short.
@@ -291,7 +291,7 @@ type StatProcess struct {
 	ThrottledNS int64 `json:"throttled_ns"`
 	RSSBytes    int64 `json:"rss_bytes"`
 	MajorFaults int64 `json:"major_faults"`
-	// SwapBytes is what was swapped out at the end.
+	// SwapBytes is the swapped memory at the end.
 	SwapBytes int64        `json:"swap_bytes"`
 	Pressure  StatPressure `json:"pressure"`
 	// Stopped is set if at the end a signal or a debugger had stopped the process, Frozen if its cgroup was frozen.

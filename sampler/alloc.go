@@ -2,11 +2,11 @@ package sampler
 
 import "math"
 
-// MaxAllocClasses bounds the classes of an AllocClasses. The classes that are seen first are kept, which usually are
-// those with most objects. Objects of all other classes are added up under AllocOthers.
+// MaxAllocClasses bounds the classes of an AllocClasses. The classes that are seen first are kept, which usually have
+// most objects. Objects of all other classes are counted under AllocOthers.
 const MaxAllocClasses = 400
 
-// The names of what is not a class in an AllocClasses.
+// Names in an AllocClasses that are no class.
 const (
 	// AllocInternal: the interpreter's own objects (imemo, nodes).
 	AllocInternal = "(internal)"
@@ -25,9 +25,10 @@ const (
 // among the classes of these objects (docs/internals/gc.md#which-classes). All figures only grow, so the difference of
 // two AllocClasses is what happened between them. An AllocClasses does not change once it was delivered.
 type AllocClasses struct {
-	// Instants is how many times objects were looked at, Seen how many they were.
+	// Instants is the number of samples of new objects, Seen the number of objects in them.
 	Instants, Seen uint64
-	// Objects is the sum of all classes; Squares is the sum of the squares of what each instant stands for.
+	// Objects is the sum of all classes. Squares is the sum of the squares of the objects that each instant
+	// represents.
 	Objects, Squares float64
 	Classes          []AllocClass
 }
@@ -41,7 +42,7 @@ type AllocClass struct {
 	Squares, Products float64
 }
 
-// AllocShare is one class's part of what was allocated in an interval, as an estimate.
+// AllocShare is one class's estimated share of the allocations in an interval.
 type AllocShare struct {
 	Name string
 	// Objects is their number, Share (0 to 1) their part of all.

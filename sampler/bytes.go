@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. What comes past it is left out:
-	// its frames and stacks get leftOutLabel, and are counted, until a Keeper has taken others away.
+	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. Entries past it are left out
+	// and counted, until a Keeper has removed others. Their frames and stacks get leftOutLabel.
 	MaxDictionaryBytes = 96 << 20
-	// mapSlack is how much more memory a map takes than its entries: it is between half and seven eighths full, and
-	// while it grows there are two.
+	// mapSlack is the memory of a map, as a multiple of its entries. A map is between half and seven eighths full,
+	// and while it grows there are two.
 	mapSlack = 3
 )
 
-// shares is how many processes that are read at once have each limit to themselves; more of them divide that.
+// shares is the number of processes that can be read at once with full limits. More processes divide the limits.
 const shares = 2
 
 // Share is the part of a limit that each of n processes read at once has.
@@ -42,7 +42,7 @@ func (r *Room) NewDictionary() *Dictionary {
 	return d
 }
 
-// takes notes that the entries take n bytes more, or less.
+// takes notes that the entries need n more bytes, or fewer.
 func (d *entries) takes(n int64) {
 	d.bytes += n
 	if d.room == nil {
@@ -53,26 +53,26 @@ func (d *entries) takes(n int64) {
 	d.room.held.Add(beyond - d.shared.Swap(beyond))
 }
 
-// leftOutLabel labels the frame that stands for all frames and stacks for which a Dictionary has no room.
+// leftOutLabel is the label of the frame for all frames and stacks for which a Dictionary has no room.
 const leftOutLabel = "(left out: too many names)"
 
-// Bytes is the memory that the entries take, roughly, in bytes; at most MaxDictionaryBytes and what the frame
-// leftOutLabel takes.
+// Bytes is the approximate memory of the entries, in bytes. It is at most MaxDictionaryBytes and the memory of the
+// frame leftOutLabel.
 func (d *Dictionary) Bytes() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.bytes
 }
 
-// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused for lack of room. One that
-// is met again counts again.
+// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused because there was no room.
+// A repeated one counts again.
 func (d *Dictionary) LeftOut() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.overflow
 }
 
-// fits reports whether n bytes more are within the limit, and counts what is refused.
+// fits reports whether n more bytes are within the limit, and counts refusals.
 func (d *entries) fits(n int64) bool {
 	full := d.room != nil && d.bytes+n > d.room.part && d.room.held.Load()+n > d.room.limit
 	if full || d.bytes+n > d.maxBytes {
@@ -108,7 +108,7 @@ func (t ThreadInfo) cost() int64 { // its name is counted in a map, too
 	return costOf(unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name)
 }
 
-// leftOutFrame returns the frame that stands for those left out. There is always room for it.
+// leftOutFrame returns the frame for the ones left out. There is always room for it.
 func (d *entries) leftOutFrame() FrameID {
 	return intern(d, &d.frames, d.frameIDs, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
 }

@@ -1,6 +1,6 @@
 package sampler
 
-// GVLState is what a thread has to do with the GVL of its ractor, by the scheduler's own fields.
+// GVLState is a thread's relation to the GVL of its ractor, by the scheduler's own fields.
 type GVLState uint8
 
 const (
@@ -10,13 +10,13 @@ const (
 	GVLReleased
 	// GVLQueued: it waits for the GVL in the queue.
 	GVLQueued
-	// GVLChosen: it is the next to hold the GVL, and does not run yet.
+	// GVLChosen means that it is the next to hold the GVL, and does not run yet.
 	GVLChosen
 	// GVLHeld: it holds the GVL.
 	GVLHeld
 )
 
-// String is the word for messages: gone, released, queued, chosen, held.
+// String returns the word for messages: gone, released, queued, chosen, held.
 func (g GVLState) String() string {
 	return wordOf(g, "gone", "gone", "released", "queued", "chosen", "held")
 }
@@ -27,7 +27,7 @@ type Change struct {
 	// AtNS is CLOCK_MONOTONIC in ns. For a live process AtNS and NoCPUNS are rounded to 100 ns, so that a recording is
 	// small and holds the same values.
 	AtNS int64
-	// Thread is 0 for one that no sample has listed: it lived too short a time.
+	// Thread is 0 for a thread that no sample has listed, because it lived too short a time.
 	Thread ThreadID
 	// TID is the native thread's id in ddtop's own PID namespace.
 	TID   int32
@@ -43,8 +43,8 @@ type Change struct {
 	Stack, Resumes StackID
 	// Doubtful: since the thread's change before, others may have been missed.
 	Doubtful bool
-	// Doing is what the thread does in State from AtNS on, if the kernel noted it. A Change may bring only this, when
-	// the thread already was in State.
+	// Doing is what the thread does in State from AtNS on, if the kernel reported it. A Change may bring only this,
+	// if the thread already was in State.
 	Doing Doing
 }
 
@@ -52,7 +52,7 @@ type Change struct {
 type DoingKind uint8
 
 const (
-	// DoingUnknown: nothing was noted.
+	// DoingUnknown means that there was no report.
 	DoingUnknown DoingKind = iota
 	// DoingRuns: the thread is on a CPU, or lost it to another thread.
 	DoingRuns
@@ -62,17 +62,19 @@ const (
 	DoingSleeps
 )
 
-// Doing is what was noted of a thread in the kernel, when the thread lost its CPU or at a tick of the CPU's clock.
+// Doing is a report of what a thread did in the kernel. It is made when the thread loses its CPU, or at a tick of the
+// CPU's clock.
 type Doing struct {
 	Kind DoingKind
 	// Syscall, FD and FDs are as in Kernel, for a thread that sleeps. Which descriptors a select waits for is not
 	// known. Then FD is -1 and FDs is 1.
 	Syscall string
 	FD, FDs int32
-	// Status is Ruby's own word on the thread. Region: it is in code that gave the GVL away and will take it back.
+	// Status is Ruby's own word for the thread. Region is true if it is in code that gave the GVL away and will take
+	// it back.
 	Status Status
 	Region bool
-	// Left: the thread has come back to where it waits for work. What it worked for is over.
+	// Left is true if the thread has come back to the place where it waits for work. Its earlier work has ended.
 	Left bool
 	// Mutex is the address of the Mutex that the thread wants to lock. It is 0 if there is none.
 	Mutex uint64
@@ -88,7 +90,7 @@ type Changes struct {
 	// that case, unless Fresh is set, the states of the threads at FromNS are not known. Both are zero if no changes
 	// are known.
 	FromNS, ToNS int64
-	// Fresh is set if nothing is known of the time before FromNS. Then List begins with the state of each thread at
+	// Fresh is true if nothing is known of the time before FromNS. Then List begins with the state of each thread at
 	// FromNS. The first sample of a part of a recording is Fresh, and its FromNS equals ToNS.
 	Fresh bool
 	// List is in order of time.

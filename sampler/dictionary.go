@@ -20,36 +20,36 @@ type Frame struct {
 	Label string
 	// Name is the base label: the method's name alone.
 	Name string
-	// Path is as Ruby says it (relative for a main script); "" where Ruby says nil.
+	// Path is Ruby's path (relative for a main script). It is empty if Ruby's is nil.
 	Path string
-	// AbsolutePath is the real path; "" where Ruby says nil (eval, <internal:…>).
+	// AbsolutePath is the real path. It is empty if Ruby's is nil (eval, <internal:…>).
 	AbsolutePath string
-	// Line is the line being executed, 0 where Ruby says 0. Where it could not be known it is FirstLine, and Uncertain
-	// is set. It may be negative: eval takes any number.
+	// Line is the executed line. It is 0 if Ruby's is 0. If it could not be known it is FirstLine, and Uncertain is
+	// set. It may be negative, because eval accepts any number.
 	Line int32
-	// FirstLine is the line where the method or block begins; 0 for C functions.
+	// FirstLine is the line where the method or block begins. It is zero for C functions.
 	FirstLine int32
-	// C marks functions written in C, and those written in Ruby that the release reports as such (<internal:…>).
+	// C marks functions in C, and functions in Ruby that the release reports as such (<internal:…>).
 	C bool
 	// Uncertain: the line or the frame itself can't be trusted (JIT code that had not written its pc, say).
 	Uncertain bool
 	// UncertainLine: of an Uncertain frame, only the line can't be trusted. The frame itself can.
 	UncertainLine bool
-	// Origin says where the code comes from.
+	// Origin is the origin of the code.
 	Origin Origin
 	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone if the path has no version. It is empty for
 	// code that is not OriginGem.
 	Gem string
 }
 
-// ThreadInfo is what is known about a thread for longer than a tick.
+// ThreadInfo is the information about a thread that lasts longer than a tick.
 type ThreadInfo struct {
 	ID ThreadID
 	// Name is Thread#name as valid UTF-8; "" when the thread has none (HasName distinguishes nil from "").
 	Name    string
 	HasName bool
-	// Twin is the number of the thread among the threads of its name, from 1 on, in the order of their appearance. Zero
-	// means that no other thread has had the name. A Dictionary gives it.
+	// Twin is the number of the thread among the threads of its name, from 1 on, in the order of their appearance.
+	// Zero means that no other thread has had the name. The Dictionary sets it.
 	Twin   uint32
 	Main   bool
 	Ractor RactorID
@@ -59,8 +59,8 @@ type ThreadInfo struct {
 	FirstSeenNS, GoneNS int64
 }
 
-// FullName is the name with the number that tells the thread from its twins: "processor 3", and "worker-1 (2)" if the
-// name ends in a digit. It is "" if the thread has no name.
+// FullName returns the name with the twin's number: "processor 3", and "worker-1 (2)" if the name ends in a digit. It
+// is empty if the thread has no name.
 func (t *ThreadInfo) FullName() string {
 	switch {
 	case t.Name == "" || t.Twin == 0:
@@ -71,7 +71,7 @@ func (t *ThreadInfo) FullName() string {
 	return fmt.Sprintf("%s %d", t.Name, t.Twin)
 }
 
-// PeerKind says what a descriptor leads to.
+// PeerKind is the kind of a descriptor's other end.
 type PeerKind uint8
 
 // The kinds of Peer.
@@ -90,7 +90,7 @@ const (
 	PeerOther
 )
 
-// Peer is what a descriptor leads to.
+// Peer is the other end of a descriptor.
 type Peer struct {
 	Kind PeerKind
 	// Remote is address:port of a socket's other end, or a unix socket's path; Local is this end (a listener's
@@ -101,7 +101,7 @@ type Peer struct {
 	// Process is the program that listens at the other end of a connection within the machine, "ruby (pid 12)", by
 	// ddtop's own PID namespace. It is empty if not known.
 	Process string
-	// Path is a file's path, or the text of the /proc/PID/fd link for what has no path (pipe:[123]).
+	// Path is a file's path, or the text of the /proc/PID/fd link if there is none (pipe:[123]).
 	Path string
 }
 
@@ -119,13 +119,13 @@ type stackNode struct {
 // What it hands out can be made to hide names: see Hide and Filtered.
 type Dictionary struct {
 	*entries
-	names Filter                 // what is left out for good; nil: nothing
+	names Filter                 // removes names for good; nil if nothing is removed
 	marks bool                   // Frame returns what Frame.Marked does
-	own   func(Frame) Frame      // nil if what is interned says what is own
-	hide  atomic.Pointer[Filter] // what is left out for now
+	own   func(Frame) Frame      // nil if the interned entries already say what is own
+	hide  atomic.Pointer[Filter] // hides names for now
 }
 
-// entries are what all views of a Dictionary share.
+// entries are shared by all views of a Dictionary.
 type entries struct {
 	mu       sync.RWMutex
 	frames   table[Frame]
@@ -143,9 +143,9 @@ type entries struct {
 	threads  map[ThreadID]ThreadInfo
 	twins    map[string]twins // by name
 	overflow uint64
-	// bytes is what all entries take, maxBytes their limit, leftOut what stands for those beyond it.
+	// bytes is the memory of all entries, maxBytes its limit. leftOut represents the entries beyond it.
 	bytes, maxBytes int64
-	// told is what the requests and texts take that came since the last of them were evicted for others of them.
+	// told is the memory of the requests and texts added since the last eviction of requests and texts.
 	told int64
 	// room is memory shared with other Dictionaries. It is nil if these entries share none. shared is what they take of
 	// it, in bytes.
@@ -173,7 +173,7 @@ func NewDictionary() *Dictionary {
 	return d
 }
 
-// A Filter changes what a Dictionary hands out: it leaves out names and values.
+// A Filter changes what a Dictionary returns. It removes names and values.
 type Filter interface {
 	Frame(Frame) Frame
 	Peer(Peer) Peer
@@ -183,10 +183,10 @@ type Filter interface {
 	Exception(string) string
 }
 
-// Hide makes this view (see View) hand out what a filter leaves, from now on. With nil it hands out everything again.
+// Hide makes this view (see View) return filtered entries from now on. With nil it returns everything again.
 func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
 
-// HidesDirectories reports whether at least the names of directories are left out.
+// HidesDirectories reports whether at least the names of directories are hidden.
 func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
 
 // filter is the filter in force. It is nil if there is none.
@@ -208,8 +208,7 @@ func (d *Dictionary) View() *Dictionary {
 	return v
 }
 
-// Filtered returns a Dictionary of the same entries that hands out what a filter leaves of them. What is interned is
-// kept as it is.
+// Filtered returns a Dictionary of the same entries that returns them filtered. The stored entries do not change.
 func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
@@ -282,7 +281,7 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	return intern(d.entries, &d.peers, d.peerIDs, p, false)
 }
 
-// entry is what a table of a Dictionary holds; cost is the memory that it takes without its page, in bytes.
+// entry is an entry of a Dictionary's table. cost is its memory without its page, in bytes.
 type entry interface {
 	comparable
 	cost() int64
@@ -319,7 +318,7 @@ func held[T any](d *entries, t *table[T], id uint32) (v T) {
 	return v
 }
 
-// SetThread stores or replaces what is known of a thread; ok is false when there is no room for it.
+// SetThread stores or replaces the information about a thread. ok is false if there is no room for it.
 func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 	t.Name = CutName(t.Name)
 	d.mu.Lock()
@@ -355,7 +354,7 @@ func (d *entries) joinTwins(name string) uint32 {
 	return w.last
 }
 
-// leaveTwins takes one thread of a name out.
+// leaveTwins removes one thread of a name.
 func (d *entries) leaveTwins(name string) {
 	w := d.twins[name]
 	if w.held--; w.held == 0 || name == "" {
@@ -413,7 +412,7 @@ func (d *Dictionary) Peer(id PeerID) Peer {
 	return p
 }
 
-// Thread returns what is known of a thread.
+// Thread returns the information about a thread.
 func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	d.mu.RLock()
 	t, ok := d.threads[id]

@@ -3,19 +3,20 @@ package sampler
 // MaxFibers bounds the fibers of a Fibers.
 const MaxFibers = 20_000
 
-// FiberNumber tells the fibers of a process that are followed from each other. It is given once, from 1 on.
+// FiberNumber identifies a followed fiber of a process. Numbers begin with 1 and are not reused.
 type FiberNumber uint32
 
-// Fiber is a fiber that does not run now: neither the one that its thread runs, nor one of those that resumed it.
+// Fiber is a fiber that does not run now: its thread does not run it, and it has not resumed the running one.
 type Fiber struct {
 	// Number is the fiber's while it is followed from sample to sample; 0 in a dump.
 	Number FiberNumber
 	Thread ThreadID
-	// Stack is where it gave the thread up; 0 when that could not be read, or it was never resumed.
+	// Stack is the place where it gave the thread up. It is zero if that could not be read, or if it was never
+	// resumed.
 	Stack StackID
 	// Created: it was never resumed yet.
 	Created bool
-	// AtNS is when it was looked at, CLOCK_MONOTONIC in ns; 0 in a dump.
+	// AtNS is when it was read, CLOCK_MONOTONIC in ns. It is zero in a dump.
 	AtNS int64
 	// Serving is what the fiber waits for, by its own frames. If the fiber is followed, a request or job counts for one
 	// fiber or thread only. An Enumerator's fiber, and a helper that is given the request, have no Work.
@@ -26,12 +27,12 @@ type Fiber struct {
 // of their numbers.
 type Fibers struct {
 	List []Fiber
-	// Cut is set if there may be other fibers: the heap is larger than what is searched, there are more fibers than
+	// Cut is true if there may be other fibers: the heap is larger than the searched part, there are more fibers than
 	// the limit, or some known fibers could not be read.
 	Cut bool
 	// AtNS is the time of the sample of Serving's requests. In a sample it is the time when the first fiber was read.
 	// CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// ReadNS is how long it took to find them, or to look at all of them, in ns: they are not of one instant.
+	// ReadNS is how long it took to find or read all of them, in ns. They are not of one instant.
 	ReadNS int64
 }

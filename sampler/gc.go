@@ -51,7 +51,7 @@ func firstWord(words []gcWord, bits uint32) string {
 // GCIsMajor reports whether a reason is one of a major cycle.
 func GCIsMajor(reason uint32) bool { return reason&gcMajorMask != 0 }
 
-// String gives the word for a phase: idle, mark, sweep, compact.
+// String returns the word for a phase: idle, mark, sweep, compact.
 func (m GCMode) String() string { return wordOf(m, "unknown", "idle", "mark", "sweep", "compact") }
 
 // GCUnknown is the value of a figure of GCDetail that the release does not keep.
@@ -68,8 +68,8 @@ type GCDetail struct {
 	AtNS int64
 	// NextMajor holds the bits that will make the next cycle a major one (need_major_by). It is zero if there is none.
 	NextMajor uint32
-	// Disabled: GC.disable. Stress: GC.stress. Incremental: a marking in steps goes on. Compacting: the cycle compacts.
-	// Measuring: Ruby counts GC time (GC.measure_total_time, 3.1 and later).
+	// Disabled is GC.disable, Stress is GC.stress. Incremental is true during a marking in steps. Compacting is true
+	// if the cycle compacts. Measuring is true if Ruby counts GC time (GC.measure_total_time, 3.1 and later).
 	Disabled, Stress, Incremental, Compacting, Measuring bool
 	// Uncounted: objects made by inlined code are in no counter (ZJIT of 4.1), so allocations and slots are wrong, as
 	// in GC.stat itself.
@@ -85,15 +85,15 @@ type GCDetail struct {
 	// Allocated and Freed are objects since the process started. Live (a level) counts all objects that are not swept
 	// yet. Marked (a level) is what survived the last marking, the true size of the live set.
 	Allocated, Freed, Live, Marked int64
-	// AvailableSlots, FreeSlots and FinalSlots are levels: slots of all pages, those free, those waiting for a
-	// finalizer.
+	// AvailableSlots, FreeSlots and FinalSlots are levels: the slots of all pages, the free ones, and the ones that
+	// wait for a finalizer.
 	AvailableSlots, FreeSlots, FinalSlots int64
 	// AllocatedPages, EdenPages, TombPages and EmptyPages are levels; PagesMade and PagesFreed count.
 	AllocatedPages, EdenPages, TombPages, EmptyPages, PagesMade, PagesFreed int64
 	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) or AllocatableBytes (later) say by how much the heap
 	// may still grow before the next collection. Levels.
 	AllocatablePages, AllocatableSlots, AllocatableBytes int64
-	// MallocIncrease is the bytes malloc'ed less those freed since the last cycle; a collection starts when it reaches
+	// MallocIncrease is the malloc'ed less the freed bytes since the last cycle. A collection starts when it reaches
 	// MallocLimit. The Old pair is the same for the next major one. From 4.0 on the increase lags by up to 8 KiB per
 	// native thread.
 	MallocIncrease, MallocLimit, OldMallocIncrease, OldMallocLimit int64
@@ -109,12 +109,13 @@ type GCDetail struct {
 
 // GCHeap is one heap of slots of one size.
 type GCHeap struct {
-	// SlotSize is in bytes. Slots and Pages in use, and those in pages that can be given back (Tomb, up to 3.3), are
+	// SlotSize is in bytes. The slots and pages in use, and the ones that can be given back (Tomb, up to 3.3), are
 	// levels.
 	SlotSize, Slots, Pages, TombSlots, TombPages int64
 	// Allocated, Freed and Final are objects of this size, 3.3 (Final: 3.4) and later.
 	Allocated, Freed, Final int64
-	// AllocatablePages is by how many pages it may grow, up to 3.3; PagesMade and PagesFreed count (3.2 and later).
+	// AllocatablePages is how many pages it may still add, up to 3.3. PagesMade and PagesFreed count pages (3.2 and
+	// later).
 	AllocatablePages, PagesMade, PagesFreed int64
 	// ForcedMajor and ForcedFinish count the major cycles and the ends of incremental markings forced by this heap.
 	ForcedMajor, ForcedFinish int64

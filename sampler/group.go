@@ -36,8 +36,8 @@ type Group interface {
 	Follow(ctx context.Context, join func(Source)) error
 	// Done closes a Source; what was sampled stays.
 	Done(Source)
-	// Relatives are the processes met so far, in the order they were found. Of those that have ended only the latest
-	// are kept; forgotten is how many were not.
+	// Relatives returns the processes met so far, in the order they were found. Only the latest ended ones are kept.
+	// forgotten is the number of dropped ones.
 	Relatives() (list []Relative, forgotten int)
 }
 

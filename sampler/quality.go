@@ -113,7 +113,7 @@ func (q *Quality) Add(x *Quality) {
 	q.Samples, q.Stacks, q.Looks = q.Samples+x.Samples, q.Stacks+x.Stacks, q.Looks+x.Looks
 }
 
-// Since returns what was added since an earlier time.
+// Since returns the additions since an earlier time.
 func (q Quality) Since(x *Quality) Quality {
 	return Quality{
 		SpanNS: q.SpanNS - x.SpanNS, IdleNS: q.IdleNS - x.IdleNS, PolledNS: q.PolledNS - x.PolledNS, PolledSteps: q.PolledSteps - x.PolledSteps,
@@ -121,7 +121,7 @@ func (q Quality) Since(x *Quality) Quality {
 	}
 }
 
-// Over returns what a time of another length rests on that is like this one.
+// Over returns the quality of a similar period of another length.
 func (q Quality) Over(ns int64) Quality {
 	if q.SpanNS == 0 {
 		return q
@@ -160,7 +160,7 @@ func (q *Quality) StacksApartNS() int64 {
 	return (q.SpanNS - q.IdleNS) / q.Stacks
 }
 
-// Lacks says in a sentence what a kind of figure lacks. It is empty if the figure has its least quality.
+// Lacks returns a sentence about what a kind of figure lacks. It is empty if the figure has its least quality.
 func (q *Quality) Lacks(f Figure) string {
 	least := &LeastQualities[f]
 	busyNS := q.SpanNS - q.IdleNS

@@ -2,21 +2,21 @@ package sampler
 
 import "slices"
 
-// ThreadID names a Ruby thread for the whole life of a ddtop process. It is given once and never again, because the
-// addresses, tids and Thread objects of Ruby threads are re-used. The first one is 1; 0 means "no thread".
+// ThreadID identifies a Ruby thread for the whole life of a ddtop process. It is given once, because Ruby reuses the
+// addresses, tids and Thread objects of threads. The first one is 1. Zero means "no thread".
 type ThreadID uint32
 
 // RactorID is Ruby's own ractor number (rb_ractor_t.pub.id): 1 is the main ractor. Releases before 3.0 have none and
 // report everything under 1.
 type RactorID uint32
 
-// Depth says what a tick read.
+// Depth is what a tick reads.
 type Depth uint8
 
 const (
 	// LockTick read the scheduler, the thread status words and the stack of each GVL owner only.
 	LockTick Depth = iota
-	// StackTick read what a lock tick reads and the stacks of all threads.
+	// StackTick reads what a lock tick reads, and the stacks of all threads.
 	StackTick
 )
 
@@ -34,11 +34,11 @@ const (
 	Killed Status = 3
 )
 
-// String gives the word used in dumps: run, sleep, sleep_forever, dead.
+// String returns the word used in dumps: run, sleep, sleep_forever, dead.
 func (s Status) String() string { return wordOf(s, "unknown", "run", "sleep", "sleep_forever", "dead") }
 
-// ThreadBits say where a thread is in the scheduler, in the same terms for all releases, which keep it in different
-// places (docs/internals/threads.md#the-gvl-and-its-queue).
+// ThreadBits are the place of a thread in the scheduler, in the same terms for all releases, which keep it in
+// different places (docs/internals/threads.md#the-gvl-and-its-queue).
 type ThreadBits uint16
 
 const (
@@ -47,14 +47,14 @@ const (
 	// BitLinked: the thread is proven to run. From 3.3 on its running_threads node is linked. Before 3.3 there is no
 	// such node: the owner field named it at the start or at the end of the read.
 	BitLinked
-	// BitBlockingRegion: rb_thread_t.blocking_region_buffer is set: from the start of a region without the GVL until
-	// the GVL is held again, so also while queueing for it afterwards.
+	// BitBlockingRegion means that rb_thread_t.blocking_region_buffer is set. It is set from the start of a region
+	// without the GVL until the GVL is held again, so also during the queueing afterwards.
 	BitBlockingRegion
 	// BitUnmounted: an M:N thread without a native thread (rb_thread_t.nt is NULL).
 	BitUnmounted
 	// BitMain: the VM's main thread.
 	BitMain
-	// BitInferred: who waits was inferred, not read (2.5 has a count of waiters and no list).
+	// BitInferred means that the waiting was inferred, not read (2.5 has a count of waiters and no list).
 	BitInferred
 	// BitStarting: listed, but its native thread has not run yet, so it has no stack and no tid.
 	BitStarting
@@ -67,15 +67,15 @@ const (
 	// BitBarrier: of several ractors one has asked the others to stop, and not all have (barrier_waiting of
 	// rb_vm_struct.ractor.sync, from 3.3 on of .sched: rb_vm_barrier). Threads that the owner field names have it.
 	BitBarrier
-	// BitRootFiber: the main thread runs the fiber that it began with, whose outermost frame is the program's. No
-	// thread has the bit if that cannot be read (2.5), or if a thread other than the main one forked the process.
+	// BitRootFiber means that the main thread runs its first fiber, whose outermost frame is the program's. No thread
+	// has the bit if that cannot be read (2.5), or if a thread other than the main one forked the process.
 	BitRootFiber
 )
 
-// BlockKind says what the target's memory names as the thing that a thread which has released the GVL waits for.
+// BlockKind is the kind of object in the target's memory that a thread which has released the GVL waits for.
 type BlockKind uint8
 
-// The kinds of Blocked. BlockNone means that memory names nothing: the kernel's view has to say.
+// The kinds of Blocked. BlockNone means that memory names no object. Then the kernel's view decides.
 const (
 	BlockNone BlockKind = iota
 	BlockMutex
@@ -92,7 +92,7 @@ const (
 	BlockSelect
 )
 
-// Blocked is what memory says about why a thread that has released the GVL does not run.
+// Blocked is the reason in memory why a thread that has released the GVL does not run.
 type Blocked struct {
 	Kind BlockKind
 	// Object is the address of the Mutex, Monitor, Queue, ConditionVariable, Thread or IO object. It is zero if there
@@ -123,8 +123,8 @@ type Kernel struct {
 	// CPUNS and RunDelayNS are the thread's time on a CPU and its time runnable without one, since its start
 	// (/proc/PID/task/TID/schedstat fields 1 and 2).
 	CPUNS, RunDelayNS int64
-	// Turns is how often the thread was given a CPU since its start (schedstat field 3), read with CPUNS. It is zero if
-	// not known. While it stays the same the thread has not moved.
+	// Turns is how often the thread got a CPU since its start (schedstat field 3), read with CPUNS. It is zero if not
+	// known. While it stays the same the thread has not moved.
 	Turns int64
 	// Syscall is the name of the system call that the native thread sleeps in. It is SyscallRunning if the thread is
 	// runnable or on a CPU, and SyscallNone if it sleeps outside a system call (a page fault, say). It is empty if not
@@ -132,17 +132,17 @@ type Kernel struct {
 	Syscall string
 	// FD is the descriptor it waits for, or the first of several. It is -1 if there is none.
 	FD int32
-	// FDs is how many descriptors a poll or select waits for; 0 or 1 for others.
+	// FDs is the number of descriptors that a poll or select waits for. It is 0 or 1 for others.
 	FDs int32
-	// Peer describes what FD leads to.
+	// Peer is the other end of FD.
 	Peer PeerID
 	// Child is the pid that wait4 or waitid waits for. It is -1 for any child, and zero for none.
 	Child int32
 	// Listens is set if the thread waits on the TCP connection FD, but not for an answer: data came long after this
 	// end last sent some, or this end never sent any. It is checked at most once per second.
 	Listens bool
-	// Rechecked: the memory was read once more after the kernel had answered and the thread still held the GVL.
-	// Without it a sleeping owner proves nothing.
+	// Rechecked is true if memory was read again after the kernel's answer, and the thread still held the GVL.
+	// Otherwise a sleeping owner proves nothing.
 	Rechecked bool
 }
 
@@ -150,10 +150,10 @@ type Kernel struct {
 const (
 	SyscallRunning = "(running)"
 	SyscallNone    = "(none)"
-	// SyscallStopped: the thread is stopped by a signal or a debugger, wherever it was. Told of holders of the GVL
-	// only.
+	// SyscallStopped means that a signal or a debugger has stopped the thread, wherever it was. It is used only for
+	// holders of the GVL.
 	SyscallStopped = "(stopped)"
-	// SyscallFrozen: the thread's cgroup is frozen. Told of holders of the GVL only.
+	// SyscallFrozen means that the thread's cgroup is frozen. It is used only for holders of the GVL.
 	SyscallFrozen = "(frozen)"
 	// SyscallEnded: the native thread has ended, by pthread_exit, and Ruby does not know. The kernel keeps only the
 	// first thread of a process listed then.
@@ -170,12 +170,13 @@ const (
 type StackQuality uint8
 
 const (
-	// StackFresh: the stack was read in this sample. Or the thread waits and was read less than 50 ms ago: a stack tick
-	// of a live process of more than 32 threads reads such threads in turn. Without it Stack is the last one known.
+	// StackFresh means that the stack was read in this sample. It can also mean that the thread waits and was read
+	// less than 50 ms ago, because a stack tick of a live process of more than 32 threads reads such threads in turn.
+	// Without it Stack is the last known one.
 	StackFresh StackQuality = 1 << iota
 	// StackPartial: the frames changed while they were read; only the outer part that two copies agree on is kept.
 	StackPartial
-	// StackFailed: no stack could be read (memory gone, two copies of different fibers).
+	// StackFailed means that no stack could be read (memory gone, two copies of different fibers).
 	StackFailed
 	// StackTruncated: the stack is deeper than the limit and was cut in the middle; Omitted frames are missing.
 	StackTruncated
@@ -249,8 +250,8 @@ type GC struct {
 	// Allocated is the number of objects allocated since the process started, exact at this instant on every release.
 	// From 3.4 on objects moved by compaction count too (GCDetail.Moved).
 	Allocated uint64
-	// Pair is what was allocated just before the GVL owner's stack was read. It is the zero value if that cannot be
-	// told (no owner, several running ractors, ZJIT of 4.1), or if none was taken, as in most samples above 2.5 kHz.
+	// Pair is the allocations just before the GVL owner's stack was read. It is the zero value if they are not known
+	// (no owner, several running ractors, ZJIT of 4.1), or if no pair was taken, as in most samples above 2.5 kHz.
 	Pair AllocPair
 }
 
@@ -262,35 +263,35 @@ type Proc struct {
 	UserNS, SystemNS int64
 	RSSBytes         int64
 	MajorFaults      int64
-	// ThrottledNS, ThrottledPeriods and Periods come from the process's cgroup; all 0 where it has no CPU limit.
+	// ThrottledNS, ThrottledPeriods and Periods come from the process's cgroup. All are 0 if it has no CPU limit.
 	ThrottledNS, ThrottledPeriods, Periods int64
-	// SwapBytes is what of the process's memory is swapped out (VmSwap).
+	// SwapBytes is the process's swapped memory (VmSwap).
 	SwapBytes int64
-	// Pressure is how long tasks stood still for lack of something.
+	// Pressure is how long tasks stood still because they lacked something.
 	Pressure Pressure
-	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)): of what it shares with
-	// others, as the workers of a forking server do, its part. It is read every ten seconds or less often. It is zero
-	// if not known.
+	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)). It includes only the
+	// process's part of shared memory, which the workers of a forking server have. It is read every ten seconds or
+	// less often. It is zero if not known.
 	PSSBytes int64
-	// Switches is how often a thread of the process was given a CPU since the attach (task/TID/schedstat): its context
-	// switches. What a thread did between the last reading, once a second, and its end is missing.
+	// Switches is how often a thread of the process got a CPU since the attach (task/TID/schedstat): its context
+	// switches. The switches of a thread between the last reading, once per second, and its end are missing.
 	Switches int64
-	// Stopped: a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process; the state of its main thread is T or t
-	// (/proc/PID/stat, proc(5)). Nothing runs then, and whatever waits waits for that.
+	// Stopped is true if a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process. The state of its main
+	// thread is T or t (/proc/PID/stat, proc(5)). Nothing runs then, and all waits last until it continues.
 	Stopped bool
-	// Frozen: the process's cgroup, or a parent of it, is frozen (docker pause, systemctl freeze). Nothing runs then
-	// either.
+	// Frozen is true if the process's cgroup, or a parent of it, is frozen (docker pause, systemctl freeze). Nothing
+	// runs then either.
 	Frozen bool
 }
 
-// Halted reports whether all threads of the process stand still because something outside of it holds them.
+// Halted reports whether something outside the process stops all of its threads.
 func (p *Proc) Halted() bool { return p.Stopped || p.Frozen }
 
-// PressureSource says whose stalls a Pressure counts.
+// PressureSource names the tasks whose stalls a Pressure counts.
 type PressureSource uint8
 
-// The sources of Pressure. PressureNone: the kernel does not count them (no PSI), or a recording of before they were
-// kept.
+// The sources of Pressure. PressureNone means that the kernel does not count stalls (no PSI), or that the recording
+// is too old to have them.
 const (
 	PressureNone PressureSource = iota
 	PressureCgroup

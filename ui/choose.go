@@ -21,17 +21,17 @@ import (
 // Candidate is a process that can be chosen.
 type Candidate struct {
 	PID, PPID, Threads int
-	// CPU is the CPU time taken so far, Started when the process began (zero: not known).
+	// CPU is the CPU time used so far. Started is when the process began. It is zero if it is not known.
 	CPU     time.Duration
 	Started time.Time
 	// Ruby is the release; "" when the process can't be read, and Why says why then.
 	Ruby, User, Why string
-	// Title is the program's name, Command its command line; "" where that is not to be shown.
+	// Title is the program's name, Command its command line. Command is empty if it must not be shown.
 	Title, Command string
 }
 
-// Matches reports whether a process is meant by what was typed: each word is in its PID, its name or its command line,
-// in upper or lower case.
+// Matches reports whether the typed text means a process: each word is in its PID, its name or its command line, in
+// upper or lower case.
 func (c *Candidate) Matches(typed string) bool {
 	text := strings.ToLower(strconv.Itoa(c.PID) + " " + c.Title + " " + c.Command)
 	for _, word := range strings.Fields(strings.ToLower(typed)) {
@@ -42,27 +42,27 @@ func (c *Candidate) Matches(typed string) bool {
 	return true
 }
 
-// Choosing is what a list of processes to choose from is made of.
+// Choosing has the inputs of a list of processes to choose from.
 type Choosing struct {
 	// List returns the processes in the order of their PIDs. It is called again and again while the list is shown.
 	List func(context.Context) ([]Candidate, error)
-	// First is what List returned at first.
+	// First is the first result of List.
 	First []Candidate
-	// Filter is what is typed already.
+	// Filter is the text typed so far.
 	Filter string
-	// Verb is what enter does, in a word of the footer: "attach".
+	// Verb is a word of the footer for the key enter: "attach".
 	Verb string
 }
 
-// Choice is what was chosen: a process, and with Children those below it, too.
+// Choice is the chosen process, and with Children also the processes below it.
 type Choice struct {
 	PID      int
 	Children bool
 }
 
 const (
-	// listFirst is when the list is made a second time, so that there is a CPU share; listEvery is the time between two
-	// later ones, and listRest that it rests for at least so many times what making it took.
+	// listFirst is when the list is made a second time, so that there is a CPU share. listEvery is the interval
+	// between later ones. listRest is the least pause after making one, as a multiple of the time it took.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
@@ -103,8 +103,8 @@ type chooser struct {
 	cursor int // the PID of the row that has it
 	all    []Candidate
 	filter []rune
-	// before is each process's CPU time, by PID, at the time of the list before; share what it took of one CPU since
-	// then.
+	// before is each process's CPU time, by PID, in the list before. share is the share of one CPU that it has used
+	// since.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // what List failed with
@@ -116,7 +116,8 @@ type chooser struct {
 	lastPress mousePress
 }
 
-// cpuTime is the CPU time of a process at a time, and the share of one CPU that it took until then; -1: not known.
+// cpuTime is the CPU time of a process at a time, and the share of one CPU that it used until then. The share is -1
+// if it is not known.
 type cpuTime struct {
 	started time.Time
 	at      time.Time
@@ -172,7 +173,7 @@ func (m *chooser) listIn(wait time.Duration) tea.Cmd {
 	}
 }
 
-// setList takes over a list.
+// setList replaces the list.
 func (m *chooser) setList(l []Candidate) {
 	now := m.now()
 	next := make(map[int]cpuTime, len(l))
@@ -188,7 +189,7 @@ func (m *chooser) setList(l []Candidate) {
 	m.arrange()
 }
 
-// arrange makes the rows: each process that the filter leaves is followed by those below it.
+// arrange makes the rows. Each process that passes the filter is followed by the processes below it.
 func (m *chooser) arrange() {
 	left := make(map[int]*candidateRow)
 	var order []*candidateRow
@@ -268,7 +269,8 @@ func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// key takes a key. What is no other is typed; q leaves while nothing is, so that a name with a q can be.
+// key handles a key. A key without another meaning is typed. q quits while nothing is typed, so that a name can
+// contain a q.
 func (m *chooser) key(msg tea.KeyPressMsg) tea.Cmd {
 	key := msg.String()
 	switch key {
@@ -313,7 +315,7 @@ func (m *chooser) key(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// put puts what was typed or pasted behind the filter.
+// put appends typed or pasted text to the filter.
 func (m *chooser) put(text string) {
 	for _, r := range text {
 		if unicode.IsPrint(r) && len(m.filter) < maxPrompt && (r != '/' && r != ' ' || len(m.filter) > 0) {
@@ -323,7 +325,7 @@ func (m *chooser) put(text string) {
 	m.arrange()
 }
 
-// choose takes the row that has the cursor.
+// choose chooses the row with the cursor.
 func (m *chooser) choose(children bool) tea.Cmd {
 	i := m.table.Index()
 	if i < 0 || children && m.table.Rows[i].below == 0 {

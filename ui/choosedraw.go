@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Columns of the list, with the two spaces behind them. Those that come last go first where there is no room.
+// Columns of the list, with the two spaces behind them. Without room, the last ones are left out first.
 const (
 	pidColumn     = 9
 	cpuColumn     = 8
@@ -18,7 +18,7 @@ const (
 	ageColumn     = 8
 	rubyColumn    = 8
 	userColumn    = 11
-	// leastCommand is what the command line needs to be of use.
+	// leastCommand is the least useful width of the command line.
 	leastCommand = 32
 )
 
@@ -30,7 +30,7 @@ func (m *chooser) draw() {
 	m.drawn++
 }
 
-// paint draws into the area: what is typed, the rows, what is to be said of the one with the cursor, the keys.
+// paint draws the typed text, the rows, the details of the row with the cursor, and the keys.
 func (m *chooser) paint(a canvas.Area) {
 	t := &m.Theme
 	if a.W < 20 || a.H < 6 {
@@ -81,7 +81,7 @@ type candidateColumn struct {
 	text  func(r *candidateRow) string
 }
 
-// columns are those that have room on a screen so wide.
+// columns returns the columns that have room in a screen of width w.
 func (m *chooser) columns(w int) []candidateColumn {
 	all := []candidateColumn{
 		{"PID", pidColumn, true, func(r *candidateRow) string { return strconv.Itoa(r.PID) }},
@@ -111,7 +111,7 @@ func (m *chooser) columns(w int) []candidateColumn {
 	}})
 }
 
-// shareText is a share of one CPU; -1: not known yet.
+// shareText returns the text of a share of one CPU. -1 means that it is not known yet.
 func shareText(share float64) string {
 	if share < 0 {
 		return "–"
@@ -119,7 +119,7 @@ func shareText(share float64) string {
 	return units.RoundPercent(share)
 }
 
-// age is how long a process has been there.
+// age returns how long a process has been running.
 func age(started, now time.Time) string {
 	if started.IsZero() {
 		return "–"
@@ -165,8 +165,8 @@ func (m *chooser) drawRow(a canvas.Area, r *candidateRow, columns []candidateCol
 	}
 }
 
-// drawDetail draws what there is to say of the row with the cursor: why it can't be read, or all of a command line that
-// is cut.
+// drawDetail draws the details of the row with the cursor: why the process cannot be read, or the complete command
+// line if the row cuts it.
 func (m *chooser) drawDetail(a canvas.Area) {
 	t := &m.Theme
 	if m.failed != nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// copyText puts a text into the clipboard of the person's terminal (OSC 52). tmux takes it itself (set-clipboard on) or
-// hands it on to the terminal around it (allow-passthrough), and by default it does neither: so its own command is
-// used, too.
+// copyText puts a text into the clipboard of the user's terminal (OSC 52). tmux accepts it itself (set-clipboard on)
+// or passes it on to the terminal around it (allow-passthrough). By default it does neither, so copyText also runs
+// tmux's own command.
 func copyText(sc *scene.Scene, text string) tea.Cmd {
 	if !sc.Opt.Tmux {
 		return tea.SetClipboard(text)
@@ -31,7 +31,8 @@ func copyText(sc *scene.Scene, text string) tea.Cmd {
 	return tea.Batch(tea.SetClipboard(text), tea.Raw(ansi.TmuxPassthrough(ansi.SetSystemClipboard(text))), loadBuffer(text))
 }
 
-// copyPath copies the path of a file that was written; redacted its name alone, because what is copied gets pasted.
+// copyPath copies the path of a written file. In a redacted view it copies only the name, because users paste it
+// elsewhere.
 func copyPath(sc *scene.Scene, path string) tea.Cmd {
 	if sc.Opt.Redactor != nil {
 		path = filepath.Base(path)
@@ -39,7 +40,7 @@ func copyPath(sc *scene.Scene, path string) tea.Cmd {
 	return copyText(sc, path)
 }
 
-// tmuxWithin is how long tmux has to take a text.
+// tmuxWithin is how long tmux may take to accept a text.
 const tmuxWithin = 5 * time.Second
 
 // loadBuffer puts a text into tmux's buffer and, from 3.2 on, by it into the clipboard of the terminal around it.
@@ -58,7 +59,7 @@ func loadBuffer(text string) tea.Cmd {
 	}
 }
 
-// yank copies the stack of what is selected, or the summary when nothing is.
+// yank copies the stack of the selection, or the summary if nothing is selected.
 func yank(m *Model) tea.Cmd {
 	title, stack := selectedStack(m)
 	if len(stack) == 0 {
@@ -68,7 +69,7 @@ func yank(m *Model) tea.Cmd {
 	return copyText(&m.Scene, title+"\n  "+strings.Join(stack, "\n  ")+"\n")
 }
 
-// yankSummary copies what is wrong, who is to blame and what the threads do, as Markdown for a chat.
+// yankSummary copies what is wrong, its cause and what the threads do, as Markdown for a chat.
 func yankSummary(m *Model) tea.Cmd {
 	if m.LastNS == 0 {
 		m.message.Fail("nothing to copy yet: no sample has come")
@@ -80,7 +81,7 @@ func yankSummary(m *Model) tea.Cmd {
 }
 
 const (
-	// maxBlamed and maxListed bound the places and threads of a summary: what a chat shows without a click.
+	// maxBlamed and maxListed bound the places and threads of a summary, which should fit a chat without a click.
 	maxBlamed = 5
 	maxListed = 20
 	// muchRun is the share of its time for which a member of a group has to have held the GVL to be listed by itself.
@@ -154,8 +155,8 @@ const (
 	maxHot = 8
 )
 
-// hotPath says where most time goes, in the measure and with the filters of the flamegraph: from the thread that has
-// most into each callee that has half of its caller's time; "" where there is none.
+// hotPath returns the path with most time, by the measure and the filters of the flamegraph. It leads from the thread
+// with most time into each callee that has half of its caller's time. It is empty if there is none.
 func hotPath(m *Model) string {
 	if !hasFlame(m) { // what there is is as old as the last look at it
 		buildFlame(m, true)
@@ -193,8 +194,8 @@ func hotPath(m *Model) string {
 	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(style.Share(n.Total, t.Root.Total)), style.MetricName(t.Metric), strings.Join(path, " → "), where)
 }
 
-// blamedPlaces lists the places that held the GVL while others waited, as view 6 does, those charged most first; none where fewer
-// than a twentieth of a thread waited on average, which is nobody's trouble.
+// blamedPlaces lists the places that held the GVL while others waited, as view 6 does, the largest first. It lists
+// none if less than a twentieth of a thread waited on average, because that harms no thread.
 func blamedPlaces(sc *scene.Scene) []string {
 	b := widget.BlameOf(&sc.Weights, sc.Dict)
 	if b.WaitNS < (sc.Weights.ToNS-sc.Weights.FromNS)/20 {
@@ -211,11 +212,11 @@ func blamedPlaces(sc *scene.Scene) []string {
 	return out
 }
 
-// markup is where < or & could begin a tag or an entity: "<1 %" is none.
+// markup matches < or & where they could begin a tag or an entity. "<1 %" does not match.
 var markup = regexp.MustCompile(`[<&]([A-Za-z/!?#])`)
 
-// markdown keeps a text from being taken for Markdown or HTML, from ending its line or its cell, and from calling
-// anybody (@here). What can't be taken for a tag stays, for a chat shows "&lt;" as it is.
+// markdown protects a text from being read as Markdown or HTML, from ending its line or its cell, and from notifying
+// users (@here). Text that cannot be a tag stays, because a chat shows "&lt;" unchanged.
 func markdown(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "~", `\~`,
 		"@", "&#64;").
@@ -228,8 +229,8 @@ func markdown(s string) string {
 // maxSummaryEndpoints bounds the routes of a summary.
 const maxSummaryEndpoints = 8
 
-// servedSummary writes the routes of the time shown, those with most time first, for a summary in Markdown; nothing
-// without any.
+// servedSummary writes the routes of the time shown, the largest first, for a summary in Markdown. It writes nothing
+// if there are none.
 func servedSummary(s *scene.Served, b *strings.Builder) {
 	list := s.Endpoints[:min(len(s.Endpoints), maxSummaryEndpoints)]
 	if len(list) == 0 {

@@ -14,13 +14,13 @@ import (
 // exactTimeout bounds how long switching exact mode on may take; it takes about 40 ms.
 const exactTimeout = 30 * time.Second
 
-// exactKey is what the key E does: it switches exact mode on, having asked, and off.
+// exactKey is the key E. It switches exact mode on, after a question, and off.
 type exactKey struct {
-	// agreed: somebody wants breakpoints in the process's code, by an answer or by the command line.
+	// agreed is true if the user has allowed breakpoints in the process's code, by an answer or by the command line.
 	agreed bool
-	// busy is what is being done: "on" or "off"; "": nothing.
+	// busy is the change under way: "on" or "off". It is empty if there is none.
 	busy string
-	// saidEnded is what it ended by that the screen has said.
+	// saidEnded is the last reason for which exact mode ended that the screen has shown.
 	saidEnded string
 }
 
@@ -38,8 +38,7 @@ var exactQuestion = []string{
 	"put breakpoints into the process's code?",
 }
 
-// update takes over how exact mode is doing and says when it has ended itself. It reports whether the picture changes
-// by that.
+// update reads the state of exact mode and reports if it has ended itself. It returns true if the picture changes.
 func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Exact == nil {
 		return false
@@ -106,7 +105,7 @@ func (k *exactKey) begin(m *Model) tea.Cmd {
 	}
 }
 
-// done says what came of it.
+// done shows the result.
 func (k *exactKey) done(msg exactMsg, sc *scene.Scene, say *scene.Message) {
 	k.busy = ""
 	k.update(sc, say)

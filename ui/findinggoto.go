@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// allFindings are those of the screen's head: of the process that is shown, on view 8 of all.
+// allFindings returns the findings in the screen's head: those of the shown process, in view 8 those of all.
 func allFindings(m *Model) scene.Findings {
 	if m.Page == scene.PageProcesses {
 		return m.fleet.page.Worst(&m.Scene)
@@ -23,7 +23,7 @@ func allFindings(m *Model) scene.Findings {
 	return m.Findings
 }
 
-// moveFinding selects another finding. One that is longer than the screen is scrolled through first.
+// moveFinding selects another finding. It first scrolls through a finding that is longer than the screen.
 func moveFinding(m *Model, by widget.Step) tea.Cmd {
 	o, v := &m.over, allFindings(m)
 	if len(v.List) == 0 {
@@ -41,10 +41,10 @@ func moveFinding(m *Model, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// origin is what was on the screen when somebody went to what a finding or a route is about: esc comes back to it.
+// origin is the screen before the user followed a finding or a route. esc returns to it.
 type origin struct {
-	of *scene.Member // whose screen it was; nil: there is one process
-	// to is the page that the finding led to. On any other the way back is forgotten.
+	of *scene.Member // the process of that screen; nil if there is only one
+	// to is the page that the finding led to. On any other page the way back is dropped.
 	to         scene.PageID
 	page       scene.PageID
 	threadFrom scene.PageID
@@ -56,8 +56,8 @@ type origin struct {
 	selected   flamegraph.Path
 }
 
-// goToFinding shows what a finding is about: the lock that threads wait for, the culprit's thread, or the line of code
-// in the flamegraph.
+// goToFinding shows the subject of a finding: the lock that threads wait for, the culprit's thread, or the line of
+// code in the flamegraph.
 func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 	v := allFindings(m)
 	i := v.Index(id)
@@ -82,7 +82,7 @@ func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 	return cmd
 }
 
-// originOf is what is on the screen.
+// originOf returns the present screen as an origin.
 func originOf(m *Model) origin {
 	o := origin{page: m.Page, threadFrom: m.ThreadFrom, over: m.over, selection: *m.Selection, focus: m.Focus,
 		look: m.Flame.FlameLook, zoom: m.Flame.Zoom, selected: m.Flame.Selected}
@@ -92,7 +92,7 @@ func originOf(m *Model) origin {
 	return o
 }
 
-// goTo opens the page that shows what a finding is about.
+// goTo opens the page that shows the subject of a finding.
 func goTo(m *Model, f *findings.Finding) tea.Cmd {
 	if f.Object != 0 {
 		for _, l := range account.Locks(m.States) {
@@ -124,7 +124,7 @@ func openLock(m *Model, l *account.Contended) tea.Cmd {
 	return m.Open(scene.PageLocks)
 }
 
-// openCode looks a function up in the flamegraph of all threads.
+// openCode finds a function in the flamegraph of all threads.
 func openCode(m *Model, label string) tea.Cmd {
 	m.Flame.Search = regexp.MustCompile("^" + regexp.QuoteMeta(label) + "$")
 	m.Flame.Sought = m.Flame.Search
@@ -145,10 +145,10 @@ func codeOf(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return p.Method
 }
 
-// cameFrom reports whether esc leads back to where a finding or a route was chosen.
+// cameFrom reports whether esc returns to the place where a finding or a route was followed.
 func cameFrom(m *Model) bool { return m.came != nil && m.came.to == m.Page }
 
-// comeBack shows again what was on the screen when a finding or a route was chosen.
+// comeBack returns to the screen on which a finding or a route was followed.
 func comeBack(m *Model) tea.Cmd {
 	c := m.came
 	m.came = nil
@@ -167,7 +167,7 @@ func comeBack(m *Model) tea.Cmd {
 	return to.fetch()
 }
 
-// backKeys lead back from what a finding or a route is about.
+// backKeys return from the subject of a finding or a route.
 func backKeys() scene.KeyMap {
 	return scene.KeyMap{Title: "from a finding or a route", Bindings: []scene.Binding{
 		{Keys: []string{"esc", "backspace"}, Show: "esc", Short: "back", Always: true, Help: "back to where it was chosen",

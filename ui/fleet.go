@@ -18,21 +18,22 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// maxEndedShown is how many processes that have ended are kept to look at, with their history; the oldest go first.
+// maxEndedShown is the number of ended processes that are kept with their history. The oldest are dropped first.
 const maxEndedShown = 16
 
-// fleet is the screen over several processes. Each has a Store and a Model of its own; the one shown gets the messages.
+// fleet is the screen for several processes. Each has a Store and a Model of its own. The shown one gets the
+// messages.
 type fleet struct {
 	opt   scene.Options
 	group sampler.Group
 	page  *processes.Page
 	shown *scene.Member
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	members []*scene.Member
 	// models are the screens of the processes that were opened.
 	models map[*scene.Member]*Model
-	// presenting: directories are hidden, those of the processes that are not shown and of those to come included.
+	// presenting is true if directories are hidden, also for processes that are not shown and for later ones.
 	presenting bool
 	joined     int
 	err        error // of a Source that could not be shown
@@ -44,7 +45,7 @@ func newFleet(o scene.Options) *fleet {
 	return f
 }
 
-// join takes a process in; the returned member is nil when it can't be.
+// join adds a process. The returned member is nil if it cannot be added.
 func (f *fleet) join(src sampler.Source) *scene.Member {
 	store, err := newStore(src, f.opt)
 	f.mu.Lock()
@@ -67,7 +68,7 @@ func (f *fleet) join(src sampler.Source) *scene.Member {
 	return m
 }
 
-// parentOf is the PID of the process that a Source's process was found below; 0: not known.
+// parentOf returns the PID of the process above a Source's process. It is zero if it is not known.
 func parentOf(g sampler.Group, src sampler.Source) int {
 	if g == nil {
 		return 0
@@ -91,8 +92,7 @@ func (f *fleet) present(on bool) {
 	}
 }
 
-// forgetEnded drops the oldest of too many processes that have ended, but not the one that is shown. The caller holds
-// mu.
+// forgetEnded drops the oldest of too many ended processes, but not the shown one. The caller holds mu.
 func (f *fleet) forgetEnded() {
 	ended := 0
 	for _, m := range f.members {
@@ -121,7 +121,7 @@ func (f *fleet) model(of *scene.Member) *Model {
 // screen returns the screen that is shown.
 func (f *fleet) screen() *Model { return f.model(f.shown) }
 
-// Relatives returns the processes that are known, sampled or not, and how many more there were.
+// Relatives returns the known processes, sampled or not, and the number of further ones.
 func (f *fleet) Relatives() (list []sampler.Relative, forgotten int) { return f.group.Relatives() }
 
 // List returns the processes, each followed by those below it.
@@ -133,7 +133,7 @@ func (f *fleet) List() []*scene.Member {
 	return out
 }
 
-// open makes the process one that is shown, with the same view of the same moment.
+// open shows a process, with the same view of the same moment.
 func (f *fleet) open(to *scene.Member) error {
 	from := f.shown
 	if to == from {
@@ -169,7 +169,7 @@ func attach(m *Model, f *fleet) {
 	setKeys(m, scene.Offers{Processes: true, Requests: m.Offers.Requests})
 }
 
-// takeOver takes over what the person chose on another process's screen.
+// takeOver copies the user's choices from another process's screen.
 func takeOver(m, from *Model) {
 	m.Width, m.Height, m.Colors = from.Width, from.Height, from.Colors.Copied()
 	if m.Page = from.Page; m.Page == scene.PageThread { // of the other process
@@ -213,13 +213,13 @@ func (f *fleet) which(m *Model) (number, of int) {
 	return slices.IndexFunc(list, func(x *scene.Member) bool { return f.model(x) == m }) + 1, len(list)
 }
 
-// memberMsg brings back to a process's screen what a command of it found out, whichever is shown by then.
+// memberMsg brings the result of a command back to the process's screen that ran it, whichever is shown by then.
 type memberMsg struct {
 	to  *scene.Member
 	msg tea.Msg
 }
 
-// address makes the results of a command come back to the process whose screen asked for them.
+// address makes the results of a command return to the process whose screen ran it.
 func address(to *scene.Member, cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
@@ -314,7 +314,7 @@ func (f *fleet) showFirst(ctx context.Context, first <-chan *scene.Member) error
 	}
 }
 
-// longestRecording is how much history recordings need that are looked at together; 0 where none is known.
+// longestRecording returns the history that several recordings need. It is zero if none is known.
 func longestRecording(g sampler.Group) time.Duration {
 	var longest time.Duration
 	list, _ := g.Relatives()

@@ -11,10 +11,10 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// maxMessageRows is how many rows a message may take, over what is above the last rows.
+// maxMessageRows bounds the rows of a message, which covers the rows above the last ones.
 const maxMessageRows = 4
 
-// drawFooter draws the last rows: what is selected (or what the last key has to say), and the keys.
+// drawFooter draws the last rows: the selection or the message of the last key, and the keys.
 func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 	r := &m.Regions
 	row := a.Row(r.Footer)
@@ -50,8 +50,8 @@ func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 	drawDetail(m, left, t)
 }
 
-// drawKeys draws the keys that matter here, as many as fit, and returns the columns they take: those that lead on from
-// anywhere always, the others in their order. On a row of their own they begin on the left.
+// drawKeys draws the relevant keys, as many as fit, and returns the columns they take. Keys that lead elsewhere are
+// always drawn, the others in their order. On a row of their own they begin on the left.
 func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	type hint struct {
 		key, word string

@@ -7,10 +7,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// groundWithin is how long a terminal that was asked for its background has to answer, over a slow connection, too.
+// groundWithin is how long a terminal may take to report its background, also over a slow connection.
 const groundWithin = time.Second
 
-// noGroundMsg comes when that time is over.
+// noGroundMsg arrives when that time has passed.
 type noGroundMsg struct{}
 
 // askGround asks the terminal for its background.

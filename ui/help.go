@@ -19,8 +19,8 @@ var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gv
 // twoHelpColumns is the width of the help from which on it has two columns.
 const twoHelpColumns = 110
 
-// drawHelp draws the legend and all keys over the screen, in two columns where there is room, and last what else there
-// is to tell; scroll skips lines. It returns the scroll that there is room for.
+// drawHelp draws the legend and all keys over the screen, in two columns if there is room, and at the end the map
+// last. scroll skips lines. It returns the scroll that there is room for.
 func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
 	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
@@ -59,7 +59,8 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.Key
 	return widget.DrawOverlay(a, t, " keys and signs ", lines, scroll)
 }
 
-// helpText is a line of text broken into as many as it needs; the first begins where before says, the others under it.
+// helpText returns a line of text, broken into as many lines as needed. The first one begins behind the text drawn by
+// before, the others under it.
 func helpText(text string, x, w int, t *style.Theme, before func(a canvas.Area)) []widget.OverlayLine {
 	const most = 4
 	broken, _ := style.Wrap(text, w-x, most)

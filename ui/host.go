@@ -21,7 +21,7 @@ func (m *Model) Store() *store.Store { return m.store }
 // Message returns the line at the bottom.
 func (m *Model) Message() *scene.Message { return &m.message }
 
-// Refresh takes over what the Store holds and draws it.
+// Refresh reads the Store and draws.
 func (m *Model) Refresh() { loadScene(m, true) }
 
 // Draw makes the picture from what the Model holds.
@@ -40,13 +40,13 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 	return m.fetch()
 }
 
-// Leave remembers what is on the screen, so that esc leads back to it.
+// Leave remembers the present screen, so that esc returns to it.
 func (m *Model) Leave() (arrived func()) {
 	from := originOf(m)
 	return func() { from.to, m.came = m.Page, &from }
 }
 
-// GoToFinding shows what a finding is about.
+// GoToFinding shows the subject of a finding.
 func (m *Model) GoToFinding(id scene.FindingID) tea.Cmd { return goToFinding(m, id) }
 
 // ShowFindings lists all findings over the screen.

@@ -13,10 +13,10 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// modifiers stand before a key's name in this order (uv.Key.Keystroke).
+// modifiers are before a key's name in this order (uv.Key.Keystroke).
 var modifiers = [...]string{"ctrl", "alt", "shift", "meta", "hyper", "super"}
 
-// otherNames are what else people call keys and modifiers.
+// otherNames are common other names of keys and modifiers.
 var otherNames = map[string]string{"escape": "esc", "return": "enter", "spacebar": "space", "pageup": "pgup", "pagedown": "pgdown", "pgdn": "pgdown",
 	"del": "delete", "ins": "insert", "control": "ctrl", "option": "alt", "command": "super", "cmd": "super"}
 
@@ -58,7 +58,7 @@ func isSent(key string) bool {
 	return !modified || n == len(base) && unicode.ToLower(r) == r // with a modifier it is the key's own character: ctrl+shift+f
 }
 
-// checkName says what is wrong with the name of a key that no terminal sends.
+// checkName returns an error for the name of a key that no terminal sends.
 func checkName(key string) error {
 	if isSent(key) {
 		return nil
@@ -69,7 +69,7 @@ func checkName(key string) error {
 	return fmt.Errorf("no terminal sends a key %q: it is a character such as \"f\", or a name such as \"f5\", \"pgup\" or \"enter\", with \"ctrl+\", \"alt+\" or \"shift+\" before it", key)
 }
 
-// maxNearest is how many names are proposed for a wrong one.
+// maxNearest bounds the names that are proposed for a wrong one.
 const maxNearest = 3
 
 // nearestKeys returns the names of keys that a wrong one comes nearest to; none when it is like no name.

@@ -15,12 +15,12 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// on makes what a Model does of a key what a Host does.
+// on turns an action on a Model into an action on a Host.
 func on(do func(m *Model) tea.Cmd) func(scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return do(h.(*Model)) }
 }
 
-// onlyIf is on for when a key does something.
+// onlyIf is on for the condition of a key.
 func onlyIf(when func(m *Model) bool) func(scene.Host) bool {
 	return func(h scene.Host) bool { return when(h.(*Model)) }
 }
@@ -74,7 +74,7 @@ func globalKeys(o scene.Offers) scene.KeyMap {
 	return k
 }
 
-// weightKeys work wherever the flamegraph is on the screen.
+// weightKeys work in every view with the flamegraph.
 func weightKeys() scene.KeyMap {
 	k := scene.KeyMap{Title: "flamegraph: what it shows", Bindings: []scene.Binding{
 		{Keys: []string{"/"}, Show: "/", Short: "find", Help: "find frames by a regular expression over method and file names; threads that match by name, or ran them, stay listed",
@@ -97,7 +97,7 @@ func weightKeys() scene.KeyMap {
 	return k
 }
 
-// searchKeys work in views that are lists of threads or functions: what does not match is not listed.
+// searchKeys work in views that are lists of threads or functions. Rows that do not match are not listed.
 func searchKeys() scene.KeyMap {
 	return scene.KeyMap{Title: "search", Bindings: []scene.Binding{
 		{Keys: []string{"/"}, Show: "/", Short: "find", Help: "list what matches a regular expression: names of threads, functions, files",
@@ -110,7 +110,7 @@ func searchKeys() scene.KeyMap {
 	}}
 }
 
-// belowKeys lead to the processes below the one that is shown.
+// belowKeys lead to the processes below the shown one.
 func belowKeys() scene.KeyMap {
 	return scene.KeyMap{Title: "processes below", Bindings: []scene.Binding{
 		{Keys: []string{"tab"}, Show: "tab", Short: "watch them", Always: true,
@@ -140,7 +140,7 @@ func shapeKeys() []scene.Binding {
 	}
 }
 
-// ofSelected does something with the selected function. A row of frames is none.
+// ofSelected runs do if a function is selected. A row of several frames is no function.
 func ofSelected(m *Model, do func(*widget.Flame)) {
 	if n := m.Flame.SelNode; n != nil && n.Kind == flamegraph.RunNode {
 		m.message.Say("these are many frames: enter opens the row")
@@ -204,9 +204,9 @@ func nextMatch(m *Model, d int) {
 	m.Refresh()
 }
 
-// CheckKey reports whether a key, by the name that Bubble Tea gives it ("f", "ctrl+f", "f5"), can be made to do what
-// another does ("space"): a terminal has to send the one, and the other has to do something in one of the views. ctrl+c
-// always quits.
+// CheckKey returns an error if a key cannot get the meaning of another. The first ("f", "ctrl+f", "f5", by Bubble
+// Tea's name) must be one that a terminal sends. The other ("space") must do something in some view. ctrl+c always
+// quits.
 func CheckKey(key, does string) error {
 	if key == "" || key == "ctrl+c" {
 		return fmt.Errorf("the key %q can't be given another meaning", key)
@@ -242,9 +242,9 @@ func aliasHelp(m *Model) scene.KeyMap {
 	return k
 }
 
-// compare goes on from comparing with nothing to the other recording, if there is one, to the time before the last
-// mark, if there is one, to the time shown now, and back to nothing. The time span is as long as the one shown,
-// which { and } change.
+// compare changes the base of the comparison: nothing, the other recording if there is one, the time before the last
+// mark if there is one, the time shown now, and nothing again. The time span is as long as the one shown, which { and
+// } change.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

@@ -17,27 +17,27 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadingAfter is how long work before the screen may take until there is a picture of it: most takes a moment, and a
-// picture that comes and goes is a flicker.
+// loadingAfter is how long work before the screen may take before a picture of it appears. Most work is shorter, and
+// a brief picture would flicker.
 const loadingAfter = 250 * time.Millisecond
 
 // ErrCancelled is returned by Load when the person did not want to wait.
 var ErrCancelled = errors.New("it was cancelled before there was anything to show")
 
-// Progress is how far some work is.
+// Progress is the progress of some work.
 type Progress struct {
-	// What is being read: a file's path, say.
+	// What names what is being read, for example a file's path.
 	What string
-	// Done of Total are read, in bytes or what Unit says; a Total of 0: nobody knows.
+	// Done of Total are read, in bytes or in Unit. Total is zero if it is not known.
 	Done, Total int64
-	// Unit names what is counted; "" for bytes.
+	// Unit names the counted unit. It is empty for bytes.
 	Unit string
 }
 
 // Load does the work that comes before Run: attaching to a process, opening a file. If it takes longer than a moment,
-// the terminal shows title and how far it is. The person can cancel it with esc, q or ctrl-c. Then its ctx ends, and
-// Load returns ErrCancelled without waiting for it, because not all work can be interrupted. What it returns after that
-// is closed. work may tell its progress as often as it likes, and after Load has returned.
+// the terminal shows title and the progress. The user can cancel it with esc, q or ctrl-c. Then its ctx ends, and
+// Load returns ErrCancelled without waiting for it, because not all work can be interrupted. A later result is
+// closed. work may report its progress as often as it likes, also after Load has returned.
 func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error
@@ -82,7 +82,7 @@ func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work 
 	return none, errors.Join(context.Cause(ctx), err)
 }
 
-// loading is the picture of work that goes on.
+// loading is the picture of work in progress.
 type loading struct {
 	ctx       context.Context
 	opt       scene.Options
@@ -145,7 +145,7 @@ func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // maxLoadingBar is the widest the bar becomes.
 const maxLoadingBar = 60
 
-// picture draws what is being done, the bar, and how to cancel it.
+// picture draws the name of the work, the bar, and how to cancel it.
 func (m *loading) picture() (g *canvas.Grid, number int) {
 	m.mu.Lock()
 	p := m.now

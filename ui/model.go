@@ -13,26 +13,26 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store, gives keys, clicks and
-// messages to the owners of what they change, and has the views drawn. View draws from the Model alone.
+// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store, passes keys, clicks
+// and messages to the owners of the state that they change, and lets the views draw. View draws from the Model alone.
 type Model struct {
 	scene.Scene
 	*widget.Parts
 	store *store.Store
-	fleet *fleet // nil: there is one process only
+	fleet *fleet // nil if there is only one process
 	keys  scene.KeyMap
-	// weightKeys work where the flamegraph is on the screen.
+	// weightKeys work in views with the flamegraph.
 	weightKeys scene.KeyMap
 	searchKeys scene.KeyMap
 	pages      map[scene.PageID]page.Page
-	// came is where somebody was before a finding led to the page that is shown; nil: none did. backKeys lead there.
+	// came is the screen before a finding led to the shown page. It is nil if none did. backKeys lead there.
 	came     *origin
 	backKeys scene.KeyMap
-	// overKeys work while something lies over the screen, front are those of keys that do then.
+	// overKeys work while an overlay is open. front are the ones that work first then.
 	overKeys [widget.NumOverlays]scene.KeyMap
 	front    scene.KeyMap
 
-	// belowKeys work while there are processes below the one shown. toBelow: one of them was pressed.
+	// belowKeys work while there are processes below the shown one. toBelow is true after one of them was pressed.
 	belowKeys scene.KeyMap
 	toBelow   bool
 
@@ -95,14 +95,14 @@ func (m *Model) Init() tea.Cmd {
 }
 
 const (
-	// firstTick is when the first picture follows that of a start, which shows no samples. The next ones take a quarter
-	// longer each, up to Options.Repaint: what is known is shown at once, and it is not much.
+	// firstTick is the time from the first picture, which shows no samples, to the second. Each later interval is a
+	// quarter longer, up to Options.Repaint. So the first data appears at once, while there is little of it.
 	firstTick = 20 * time.Millisecond
-	// restAfter: a picture that took so long is followed by so many times that without one, up to longestRest. The
-	// machine has something else to do.
+	// restAfter is the drawing time of a picture after which there is a pause. The pause is a multiple of that time,
+	// up to longestRest, because the machine has other work.
 	restAfter   = 20
 	longestRest = 2 * time.Second
-	// idleTick is the time between two ticks while the process is idle, unless something stirs.
+	// idleTick is the time between two ticks while the process is idle, unless there is news.
 	idleTick = time.Second
 )
 
@@ -123,7 +123,7 @@ func (m *Model) tick() tea.Cmd {
 	}
 }
 
-// Update takes keys, sizes and ticks. It does no I/O.
+// Update handles keys, sizes and ticks. It does no I/O.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:

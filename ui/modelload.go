@@ -12,12 +12,12 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// idleEachNS is how old the picture of an idle process may be: one tick in four is drawn.
+// idleEachNS is the largest age of the picture of an idle process, in ns. One tick in four is drawn.
 const idleEachNS = int64(900e6)
 
-// tickOn is refresh at a tick. Where nothing runs or waits, so that the clock has slowed down, one picture a second is
-// enough. Where no sample came since the last one there is a last full picture and then none, so that a recording at
-// its end, a target that has ended and one that is stopped cost nothing.
+// tickOn is refresh at a tick. If nothing runs or waits, so that the clock has slowed down, it draws one picture per
+// second. If no sample came since the last tick, it draws one last complete picture and then none. So a recording at
+// its end, an ended target and a stopped one cost nothing.
 func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()
@@ -38,7 +38,7 @@ func tickOn(m *Model) {
 	}
 }
 
-// loadScene is Refresh; without force, parts that change slowly may stay as they are.
+// loadScene is Refresh. Without force, slowly changing parts may stay unchanged.
 func loadScene(m *Model, force bool) {
 	if m.Frozen && !force { // only the newest sample moves on
 		m.Source = m.store.State()
@@ -145,7 +145,7 @@ func loadScene(m *Model, force bool) {
 	m.Draw()
 }
 
-// recall takes what every thread did at the moment that is shown from the history.
+// recall reads from the history what every thread did at the shown moment.
 func recall(m *Model) {
 	sample, states, err := m.store.Moment(m.AtNS)
 	if err != nil {

@@ -16,7 +16,7 @@ func draw(m *Model) {
 	m.drawn++
 }
 
-// fitTerminal leaves out of a picture what its terminal does not show.
+// fitTerminal removes from a picture what its terminal cannot show.
 func fitTerminal(g *canvas.Grid, o *scene.Options, c *style.Colors) {
 	if o.ASCII {
 		g.ToASCII()
@@ -60,7 +60,7 @@ func paint(m *Model) {
 	drawOver(m)
 }
 
-// head is what the first line is drawn from.
+// head returns the contents of the first line.
 func head(m *Model) widget.Head {
 	h := widget.Head{Process: m.Shareable(), State: m.ShowableState(m.Source), Live: !m.Frozen, AtNS: m.AtNS, BehindNS: m.LastNS - m.AtNS,
 		NowNS: m.LastNS, WindowNS: m.WindowNS, SpanNS: m.AtNS - max(m.FromNS, m.OldestNS), StepNS: m.StepNS(),
@@ -72,7 +72,7 @@ func head(m *Model) widget.Head {
 	return h
 }
 
-// loaded returns which share of a recording has been read; 1 where nothing is being read in.
+// loaded returns the share of a recording that has been read. It is 1 if none is being read.
 func loaded(m *Model) float64 {
 	r, ok := m.store.Src.(interface {
 		Span() (firstNS, lastNS int64)

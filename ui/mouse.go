@@ -10,12 +10,12 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// mouseEach is the least time between two movements of the mouse or its wheel that are looked at: a trackpad sends
-// hundreds a second, each of which would cost a picture.
+// mouseEach is the least time between two handled movements of the mouse or its wheel. A trackpad sends hundreds per
+// second, and each would cost a picture.
 const mouseEach = 15 * time.Millisecond
 
-// mouseFilter returns a filter for tea.WithFilter that leaves out movements that come too close on each other. Presses
-// and releases always pass: a drag ends where the button was let go.
+// mouseFilter returns a filter for tea.WithFilter that drops movements that follow each other too closely. Presses
+// and releases always pass, because a drag ends where the button is released.
 func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 	var last time.Time
 	return func(_ tea.Model, msg tea.Msg) tea.Msg {
@@ -79,7 +79,7 @@ func mouse(m *Model, msg tea.MouseMsg) tea.Cmd {
 	return nil
 }
 
-// clickOver takes an event of the mouse while something lies over the screen: a click beside that closes it.
+// clickOver handles a mouse event while an overlay is open. A click beside the overlay closes it.
 func clickOver(m *Model, msg tea.MouseMsg) tea.Cmd {
 	at := msg.Mouse()
 	if _, ok := msg.(tea.MouseClickMsg); !ok || at.Button != tea.MouseLeft {
@@ -100,7 +100,7 @@ func onAxis(m *Model, x, y int) bool {
 	return ok && scene.Inside(p.AxisArea(pageArea(m), &m.Scene), x, y)
 }
 
-// click does what was clicked does: rows and frames are selected, and a double click on them is enter.
+// click does the action of a click. Rows and frames are selected, and a double click on them is enter.
 func click(m *Model, x, y int) tea.Cmd {
 	cmd, hit := pressAt(m, x, y)
 	// The rows with the views' names and the keys do what they name with the first click.
@@ -121,7 +121,7 @@ func click(m *Model, x, y int) tea.Cmd {
 	return tea.Batch(cmd, also)
 }
 
-// wheel zooms the time where time is drawn, and scrolls everywhere else.
+// wheel zooms on views with a time axis, and scrolls on the others.
 func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	d, key := 1, "down"
 	switch msg.Button {
@@ -160,7 +160,7 @@ func showRange(m *Model, d *scene.Drag) {
 	m.Refresh()
 }
 
-// pressAt does what a click at a place of the screen does, if anything: what was drawn last is on top.
+// pressAt does the action of a click at a place, if there is one. The zone drawn last is on top.
 func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
 	for i := len(m.Zones) - 1; i >= 0; i-- {
 		if z := &m.Zones[i]; scene.Inside(z.At, x, y) {
@@ -175,13 +175,13 @@ func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
 // doubleEach is the longest time between the two presses of a double click.
 const doubleEach = 400 * time.Millisecond
 
-// mousePress is where and when the mouse was pressed last.
+// mousePress is the place and the time of the last press.
 type mousePress struct {
 	x, y int
 	at   time.Time
 }
 
-// doubled notes a press and reports whether it is the second of a double click.
+// doubled adds a press and reports whether it is the second of a double click.
 func (p *mousePress) doubled(x, y int, now time.Time) bool {
 	since := now.Sub(p.at)
 	if p.x == x && p.y == y && !p.at.IsZero() && since >= 0 && since <= doubleEach {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// overlayKeys are the keys that work while something lies over the screen, by what that is.
+// overlayKeys returns the keys that work while an overlay is open, by overlay.
 func overlayKeys() (out [widget.NumOverlays]scene.KeyMap) {
 	closes := on(func(m *Model) tea.Cmd { m.over = widget.Overlay{}; return nil })
 	scroll := func(h scene.Host, by widget.Step) tea.Cmd {
@@ -31,7 +31,7 @@ func overlayKeys() (out [widget.NumOverlays]scene.KeyMap) {
 // overKeys are the other keys that do not close what lies over the screen at once.
 var overKeys = []string{"?", "!", "q", "ctrl+c", "ctrl+l", "ctrl+z"}
 
-// overArea is where what lies over the screen is drawn: over the rows between the first and the last.
+// overArea returns the area of overlays: the rows between the first and the last.
 func overArea(m *Model) canvas.Area {
 	a := m.grid.Area()
 	if m.Width >= widget.MaxOverlay+widget.LeastBeside {
@@ -40,7 +40,7 @@ func overArea(m *Model) canvas.Area {
 	return a.Sub(0, 1, m.Width, m.Height-2)
 }
 
-// drawOver draws the overlay that is open. Of what was drawn before, only the keys in the last row answer clicks then.
+// drawOver draws the open overlay. Of the earlier zones, only the keys in the last row then answer clicks.
 func drawOver(m *Model) {
 	if m.over.What == widget.NoOverlay {
 		return

@@ -39,12 +39,12 @@ var views = []page.View{
 	waits.View,
 }
 
-// tabs are the views that a digit leads to.
+// tabs returns the views with a digit as their key.
 func tabs(o scene.Offers) []page.View {
 	return slices.DeleteFunc(slices.Clone(views), func(v page.View) bool { return v.Key == "" || v.Offered != nil && !v.Offered(o) })
 }
 
-// tabKeys are the keys that lead to the views.
+// tabKeys returns the keys that lead to the views.
 func tabKeys(o scene.Offers) []scene.Binding {
 	tabs := tabs(o)
 	out := make([]scene.Binding, 0, len(tabs))
@@ -73,7 +73,7 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 // current is the page that fills the screen.
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
-// fetch returns the command that fetches what the page lacks; nil when it lacks nothing.
+// fetch returns the command that reads the page's missing data. It is nil if none is missing.
 func (m *Model) fetch() tea.Cmd {
 	if p, ok := m.current().(page.Fetching); ok {
 		return p.Fetch(m)
@@ -84,7 +84,7 @@ func (m *Model) fetch() tea.Cmd {
 // hasFlame reports whether the flamegraph is on the screen.
 func hasFlame(m *Model) bool { return m.Page == scene.PageLive || m.Page == scene.PageFlame }
 
-// maps are the keys that work now, those of the view first.
+// maps returns the working keys, the view's first.
 func (m *Model) maps() []*scene.KeyMap {
 	if m.over.What != widget.NoOverlay {
 		return []*scene.KeyMap{&m.overKeys[m.over.What], &m.front}
@@ -115,14 +115,13 @@ func mapsBeside(m *Model, id scene.PageID) []*scene.KeyMap {
 	return nil
 }
 
-// setKeys gives the keys that work everywhere.
+// setKeys sets the keys that work everywhere.
 func setKeys(m *Model, o scene.Offers) {
 	m.Offers, m.keys = o, globalKeys(o)
 	m.front.Bindings = slices.DeleteFunc(slices.Clone(m.keys.Bindings), func(b scene.Binding) bool { return !slices.Contains(overKeys, b.Keys[0]) })
 }
 
-// helpMaps are the keys that the help explains: those of what is on the screen, without what another of its keys takes
-// the place of.
+// helpMaps returns the keys that the help explains: the present screen's, without keys that another one replaces.
 func helpMaps(m *Model) []scene.KeyMap {
 	own := m.current().Keys(&m.Scene, true)
 	maps := own
@@ -198,7 +197,7 @@ func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	a.Put(x, 0, " "+canvas.Cut(style.FitParts(p.About(&m.Scene), a.W-x-3), a.W-x-3)+" ", t.Plain())
 }
 
-// binding returns what a key does now; nil: nothing.
+// binding returns the present meaning of a key. It is nil if it has none.
 func (m *Model) binding(key string) *scene.Binding {
 	for _, k := range m.maps() {
 		if b := k.Find(key); b != nil {

@@ -25,32 +25,33 @@ type painted interface {
 	picture() (g *canvas.Grid, number int)
 }
 
-// painter writes the pictures of a program to its terminal, each as what changed, as soon as there is one. All else
-// stays Bubble Tea's: it gets a View without content, switches the terminal's modes (its alternate screen, keys, the
-// mouse, the title) and asks it. What it writes comes through the painter, which learns from it when the terminal is
-// the program's.
+// painter writes the pictures of a program to its terminal, each as its changes, as soon as there is one. Bubble Tea
+// does everything else: it gets a View without content, switches the terminal's modes (its alternate screen, keys,
+// the mouse, the title) and asks the terminal questions. Its output passes through the painter, which thereby knows
+// when the terminal is the program's.
 type painter struct {
 	out  io.Writer
-	wake chan struct{} // something below may have to be written
+	wake chan struct{} // signals that a field below may have to be written
 
-	mu     sync.Mutex // guards what follows, and is never held while something is written
+	mu     sync.Mutex // guards the following fields, and is never held during a write
 	next   *canvas.Grid
 	news   bool                           // next was not written
-	colors *func(color.Color) color.Color // for SetColors, once; nil: nothing new
-	// profiled: it is known which colours the terminal has, of which Bubble Tea tells every program.
+	colors *func(color.Color) color.Color // for SetColors, once; nil if there is nothing new
+	// profiled is true if the terminal's colours are known. Bubble Tea reports them to every program.
 	profiled bool
 	// synchronized: the terminal can show a picture at once.
 	synchronized bool
-	asked        string // what is to be written besides pictures
+	asked        string // further bytes to write, besides pictures
 
-	writing  sync.Mutex // is held while something is written; guards what follows
+	writing  sync.Mutex // is held during a write; guards the following fields
 	terminal canvas.Terminal
 	shown    *canvas.Grid
-	// entered: the terminal is in its alternate screen. left: Bubble Tea has given it back, and takes it again itself.
+	// entered is true if the terminal is in its alternate screen. left is true if Bubble Tea has given it back, and
+	// will take it again itself.
 	entered, left bool
 }
 
-// leastBetween is the shortest time between two pictures on the terminal, where keys are held down for one.
+// leastBetween is the shortest time between two pictures on the terminal while a key is held down.
 const leastBetween = 50 * time.Millisecond
 
 // newProgram returns a program of Bubble Tea on a terminal (nil: standard output), and the painter that runs it.
@@ -146,8 +147,7 @@ func (p *painter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// paint takes a picture, which it copies. It waits for nobody: where the terminal is slow the newest picture comes
-// next.
+// paint copies a picture and schedules it. It never waits. If the terminal is slow, the newest picture comes next.
 func (p *painter) paint(g *canvas.Grid) {
 	p.mu.Lock()
 	p.next.Copy(g)
@@ -156,7 +156,7 @@ func (p *painter) paint(g *canvas.Grid) {
 	p.again()
 }
 
-// again has the painter look whether there is something to write.
+// again makes the painter check whether there is something to write.
 func (p *painter) again() {
 	select {
 	case p.wake <- struct{}{}:
@@ -223,7 +223,7 @@ func (p *painter) show() bool {
 	return true
 }
 
-// leave gives the terminal back where Bubble Tea ended before it had taken it.
+// leave gives the terminal back if Bubble Tea ended before it had taken it.
 func (p *painter) leave() {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -234,8 +234,8 @@ func (p *painter) leave() {
 	p.left = true
 }
 
-// writeMsg is written to the terminal at once. What Bubble Tea is told to write waits for its clock. (As a string it
-// would be taken for the terminal's answer: see tornAnswers.)
+// writeMsg is written to the terminal at once. Other output of Bubble Tea waits for its clock. (A string would be
+// taken for the terminal's answer: see tornAnswers.)
 type writeMsg struct{ text string }
 
 // modeChanged takes over what Bubble Tea found out about the terminal, and what is to be written to it.
@@ -258,7 +258,7 @@ func (p *painter) modeChanged(msg tea.Msg) {
 	}
 }
 
-// painting is what Bubble Tea runs: the program, whose pictures go to the painter.
+// painting is the program that Bubble Tea runs. Its pictures go to the painter.
 type painting struct {
 	painted
 	p      *painter
@@ -274,8 +274,8 @@ func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// giveBack gives the terminal back before Bubble Tea says that the program panicked: where it has not taken the
-// terminal yet it would say so on the alternate screen, which goes.
+// giveBack gives the terminal back before Bubble Tea prints the program's panic. If Bubble Tea had not taken the
+// terminal yet, the text would be on the alternate screen, which disappears.
 func (m *painting) giveBack() {
 	if r := recover(); r != nil {
 		m.p.leave()

@@ -30,9 +30,8 @@ var pictureKeys = map[string]rune{"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc
 	"down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace, "pgup": tea.KeyPgUp,
 	"pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace}
 
-// TakePicture plays a Source (a recording, as a rule) to its end, presses keys, and returns what the screen shows then:
-// what it showed live at that moment. Keys are single characters or the names that Bubble Tea gives keys ("down",
-// "enter"). No terminal is needed.
+// TakePicture plays a Source (usually a recording) to its end, presses keys, and returns the screen, as it was live
+// at that moment. Keys are single characters or Bubble Tea's names ("down", "enter"). No terminal is needed.
 func TakePicture(ctx context.Context, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	if o.Source == nil {
 		return Picture{}, ErrNoSource
@@ -48,7 +47,7 @@ func TakePicture(ctx context.Context, o scene.Options, width, height int, keys .
 	return pictureOf(store, o, width, height, keys...)
 }
 
-// pictureOf is what a screen over the store shows after the keys.
+// pictureOf returns the screen of the store after the keys.
 func pictureOf(s *store.Store, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	m, err := NewModel(s, o)
 	if err != nil {
@@ -63,7 +62,7 @@ func pictureOf(s *store.Store, o scene.Options, width, height int, keys ...strin
 	return taken(m), nil
 }
 
-// taken is what the screen shows.
+// taken returns the present screen.
 func taken(m *Model) Picture {
 	o := screenOptions(&m.Theme, m.Process.Name())
 	return Picture{Screen: picturedCells(m), Terminal: m.grid.String(!m.Opt.NoColor), Options: o}
@@ -121,7 +120,7 @@ func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []C
 	return Picture{Screen: pictured(&m.grid, o.NoColor), Terminal: m.grid.String(!o.NoColor), Options: screenOptions(&theme, "list")}, nil
 }
 
-// settle runs a command of a page, and those that it leads to: what they read is in the picture.
+// settle runs a command of a page, and the commands that follow from it, so that their data is in the picture.
 func settle(m *Model, cmd tea.Cmd) {
 	if cmd == nil {
 		return

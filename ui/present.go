@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// shownKeys is how many key presses stand in the corner of a presentation.
+// shownKeys is the number of key presses in the corner of a presentation.
 const shownKeys = 5
 
 // present begins or ends the presentation: larger spacing, no directory names, and key presses in a corner.

@@ -17,23 +17,24 @@ import (
 // maxPrompt bounds what can be typed.
 const maxPrompt = 200
 
-// prompt is a line in which something is typed.
+// prompt is a line for typing text.
 type prompt struct {
 	label string
 	text  []rune
 	err   string        // why the text can't be used
-	hint  func() string // what the keys do, and what came of the text so far
-	typed func()        // after every change of the text; nil: it is looked at when it is done
+	hint  func() string // what the keys do, and the result of the text so far
+	typed func()        // called after every change of the text; nil if only the finished text counts
 	done  func(text string)
 	left  func()
-	// yes: a question is asked instead, in the first of the forms that has room, and nothing is typed but y or n.
+	// yes is set if the prompt is a question. It is asked in the first form that has room, and the only answers are y
+	// and n.
 	yes   func() tea.Cmd
 	forms []string
-	// cmd is what the answer leads to.
+	// cmd is the command of the answer.
 	cmd tea.Cmd
 }
 
-// key takes a key and reports whether the line stays open.
+// key handles a key and reports whether the line stays open.
 func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	if p.yes != nil {
 		return p.answer(msg.String())
@@ -62,7 +63,7 @@ func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	return true
 }
 
-// answer takes a key as the answer to a question and reports whether it stays open.
+// answer handles a key as the answer to a question and reports whether the question stays open.
 func (p *prompt) answer(key string) bool {
 	switch key {
 	case "y", "Y", "shift+y":
@@ -75,7 +76,7 @@ func (p *prompt) answer(key string) bool {
 	return false
 }
 
-// put puts what was typed or pasted behind the text.
+// put appends typed or pasted text.
 func (p *prompt) put(text string) {
 	if p.yes != nil {
 		return // what is pasted is no answer
@@ -111,7 +112,7 @@ func (p *prompt) draw(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// foundText is how much the search has found, in what the view shows.
+// foundText returns the number of search results in the view.
 func foundText(m *Model) string {
 	if p, ok := m.current().(page.Counted); ok {
 		return p.Found()
@@ -129,7 +130,7 @@ func endSearch(m *Model) {
 	m.Refresh()
 }
 
-// openSearch opens the line for a search. What is shown follows with every letter.
+// openSearch opens the line for a search. The view follows every letter.
 func openSearch(m *Model) {
 	v, before := &m.Flame, m.Flame.Search
 	p := &prompt{label: "/", left: func() { v.Search = before }}

@@ -14,18 +14,18 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// recordKey is what the key W does: it begins a recording, and ends the one that goes on.
+// recordKey is the key W. It begins a recording, and ends the current one.
 type recordKey struct {
-	on bool // a recording goes on
-	// lost is how many samples it lacked at the last picture.
+	on bool // a recording is in progress
+	// lost is the number of missing samples at the last picture.
 	lost uint64
-	// with says what of the names its file holds, which is decided when it is begun.
+	// with describes the names in its file, which is decided at its begin.
 	with  string
 	busy  bool // its file is being opened or closed
-	again bool // the key was pressed meanwhile
+	again bool // the key was pressed again meanwhile
 }
 
-// failing reports why the recording that goes on can't be written any more.
+// failing reports why the current recording cannot be written.
 func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 	if r.RecLost > k.lost && k.on {
 		say.Fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.RecLost))))
@@ -37,7 +37,7 @@ func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 	}
 }
 
-// renamed says what becomes of the recording that goes on when names are hidden or shown again.
+// renamed reports the effect on the current recording when names are hidden or shown again.
 func (k *recordKey) renamed(say *scene.Message) {
 	if k.on {
 		say.Say("the recording goes on as it was begun" + cmp.Or(k.with, ", with all names"))
@@ -48,12 +48,12 @@ func (k *recordKey) renamed(say *scene.Message) {
 type recordingMsg struct {
 	path  string
 	bytes int64
-	// lost is how many samples the disk was too slow for.
+	// lost is the number of samples that the slow disk missed.
 	lost uint64
 	err  error
 }
 
-// press begins a recording of what the scene shows now and of all that comes, or ends the one that goes on.
+// press begins a recording of the present scene and of everything after it, or ends the current one.
 func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) tea.Cmd {
 	if k.busy { // the file of the last press is still being opened or closed: this press waits for it
 		k.again = !k.again
@@ -87,7 +87,7 @@ func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) 
 	}
 }
 
-// done shows where the recording goes, or is.
+// done shows the path of the recording.
 func (k *recordKey) done(msg recordingMsg, of *store.Store, sc *scene.Scene, say *scene.Message) tea.Cmd {
 	again := k.again
 	k.busy, k.again = false, false

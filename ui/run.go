@@ -74,8 +74,8 @@ func Run(ctx context.Context, o scene.Options) error {
 	return errors.Join(err, recErr)
 }
 
-// modesPerSecond is how often Bubble Tea looks whether there is something to write to the terminal, which are no
-// pictures: each look wakes up Go's scheduler, which costs more than it does.
+// modesPerSecond is how often Bubble Tea checks for output other than pictures. Each check wakes up Go's scheduler,
+// which costs more than the check.
 const modesPerSecond = 4
 
 // show runs the program on the terminal until it ends.
@@ -100,11 +100,11 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 	return fmt.Errorf("the screen stopped: %w", err)
 }
 
-// unreadFor is how long the end of a screen waits for its terminal to take what is being written.
+// unreadFor is how long the end of a screen waits for its terminal to accept the current output.
 const unreadFor = time.Second
 
-// leaveUnread lets a screen end whose terminal nobody reads any more, a connection that hangs: what it was told to
-// write last would hold it forever. It begins when ctx ends, and is done when the screen has been left.
+// leaveUnread lets a screen end if its terminal accepts no output, as with a connection that hangs. Otherwise the
+// last write would hold it forever. It begins when ctx ends, and is done when the screen has been left.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout
@@ -132,7 +132,7 @@ func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	}
 }
 
-// ErrNothingToCompare is returned for a recording without two samples: nothing can be compared with it.
+// ErrNothingToCompare is returned for a recording without two samples.
 var ErrNothingToCompare = errors.New("there is nothing in it to compare with")
 
 // LoadAgainst reads a recording, the last MaxHistory of it, to compare with. name is what the screen calls it.

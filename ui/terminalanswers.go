@@ -27,7 +27,7 @@ type tornAnswers struct {
 	start  time.Time
 	escape time.Time // when esc was pressed last
 	last   time.Time // when a piece came last
-	answer []byte    // what there is of it; nil: none is being put together
+	answer []byte    // the parts so far, or nil between answers
 }
 
 func newTornAnswers(now func() time.Time) *tornAnswers { return &tornAnswers{now: now, start: now()} }

@@ -10,9 +10,9 @@ import (
 // newField ends the words on a field that only the first table has.
 const newField = " is new"
 
-// Differences lists, in words, what two tables say differently of the structs, fields and constants that both have.
-// For a struct of both it also lists the fields that only one of them has, except those that depend on which JITs are
-// built in.
+// Differences lists, in words, the structs, fields and constants that both tables have with different values. For a
+// struct of both it also lists the fields that only one of them has, except those that depend on which JITs are built
+// in.
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -43,8 +43,8 @@ func Differences(a, b *Table) []string {
 	return out
 }
 
-// Conflict reports whether two tables differ in anything that both speak of, or a lacks a field of a struct that both
-// have: whether reading what b knows leads elsewhere with a.
+// Conflict reports whether a reader that knows b would read other places with a. So it is true if a field or constant
+// of both differs, or if a lacks a field of a struct that both have.
 func Conflict(a, b *Table) bool {
 	return slices.ContainsFunc(Differences(a, b), func(d string) bool { return !strings.HasSuffix(d, newField) })
 }

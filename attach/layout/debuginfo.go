@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// errNoDebugInfo is returned for an ELF file without DWARF, or whose DWARF can't be read.
+// errNoDebugInfo is returned for an ELF file without readable DWARF.
 var errNoDebugInfo = errors.New("no debug information")
 
-// Limits of what is read of debug information: the file belongs to the process's owner. A libruby with all its units
-// and a JIT in Rust has about 30 MB of what is read here, in 800 units of 3 million entries, with 300 kB of
-// abbreviations. That takes a second or two. Together they keep ddtop below 512 MiB.
+// Limits of reading debug information, because the file belongs to the process's owner. A libruby with all its units
+// and a JIT in Rust has about 30 MB of such information, in 800 units of 3 million entries, with 300 kB of
+// abbreviations. Reading it takes a second or two. Together the limits keep ddtop below 512 MiB.
 const (
 	maxDebugBytes   = 96 << 20 // of all sections that are read, decompressed
 	maxDebugEntries = 1 << 24
@@ -28,11 +28,11 @@ const (
 	maxAbbrevBytes = 4 << 20
 	// maxAttributes bounds the attributes of one entry. Compilers write 20.
 	maxAttributes = 256
-	// maxDebugString is where longer strings are cut, in bytes: debug/dwarf copies each with every entry that names
-	// it. What a table is made of has names of about 40 bytes.
+	// maxDebugString is the length at which strings are cut, in bytes. debug/dwarf copies a string with every entry
+	// that names it. The names in a table have about 40 bytes.
 	maxDebugString = 4096
-	// maxVarint is how many bytes the longest LEB128 number has. debug/dwarf does not move on at one that its unit's
-	// end cuts: it would be read again for each attribute that follows.
+	// maxVarint is the length of the longest LEB128 number, in bytes. debug/dwarf does not advance at a number that
+	// the end of its unit cuts, and would read it again for each following attribute.
 	maxVarint = 10
 	// maxDebugTime bounds the reading and the making of a table, each.
 	maxDebugTime = 2 * time.Minute
@@ -41,13 +41,13 @@ const (
 // DebugInfo is the debug information of one ELF file.
 type DebugInfo struct {
 	data *dwarf.Data
-	// units are where the units' first entries are.
+	// units are the places of the units' first entries.
 	units []dwarf.Offset
 }
 
 // ReadDebugInfo reads the DWARF of an ELF file, compressed (SHF_COMPRESSED, zlib or zstd) or not. The error is
-// errNoDebugInfo if there is none, or more of it than any Ruby has, or the context's if it ends meanwhile. Sections
-// .zdebug_*, in which binutils compressed before 2.26, and split DWARF (.dwo) are not read.
+// errNoDebugInfo if there is none, or more of it than any Ruby has. It is the context's error if that ends meanwhile.
+// Sections .zdebug_*, which binutils made before 2.26, and split DWARF (.dwo) are not read.
 func ReadDebugInfo(ctx context.Context, f *elf.File) (*DebugInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
 	defer cancel()
@@ -77,7 +77,7 @@ var (
 )
 
 // readSections reads the sections that entries need, the first of each name. elf.File.DWARF would read all of them,
-// whatever their size, and the relocations of each, which no linked file has.
+// whatever their size, and their relocations, which no linked file has.
 func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
 	names := []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets",
 		".debug_addr", ".debug_rnglists"}
@@ -115,7 +115,7 @@ func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
 	return out, nil
 }
 
-// readAll fills b, and looks at the context now and then.
+// readAll fills b, and checks the context now and then.
 func readAll(ctx context.Context, r io.Reader, b []byte) error {
 	const chunk = 1 << 20
 	for len(b) > 0 {
@@ -214,7 +214,7 @@ func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder)
 // abbreviations walks the abbreviation tables of all units.
 type abbreviations struct {
 	data []byte
-	// seen are the offsets of those walked, bytes their sizes' sum.
+	// seen are the offsets of the visited abbreviations, bytes the sum of their sizes.
 	seen  map[uint64]bool
 	bytes int
 }

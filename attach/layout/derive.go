@@ -14,8 +14,8 @@ import (
 // ErrIncomplete is returned for debug information that lacks what every CRuby has.
 var ErrIncomplete = errors.New("the debug information is not that of a Ruby VM")
 
-// rubySources are the translation units whose structs a table needs; what they include (vm_insnhelper.c,
-// thread_pthread.c, thread_sync.c …) is part of them. The others are looked at when something is still missing then.
+// rubySources are the translation units whose structs a table needs. Files that they include (vm_insnhelper.c,
+// thread_pthread.c, thread_sync.c …) are part of them. Other units are read if something is still missing then.
 var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c iseq.c class.c shape.c variable.c proc.c
 	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
 	process.c vm_backtrace.c eval.c array.c`)
@@ -24,11 +24,11 @@ var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c
 // They are taken from the nearest known release.
 var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache"}
 
-// essential are the structs without which nothing can be read.
+// essential are the structs that ddtop cannot do without.
 var essential = []string{"rb_vm_struct", "rb_thread_struct", "rb_execution_context_struct", "rb_control_frame_struct",
 	"rb_iseq_constant_body", "RClass"}
 
-// DeriveOptions say what a table is derived for.
+// DeriveOptions describe the target of a derived table.
 type DeriveOptions struct {
 	// Release is the text of ruby_version, "4.1.0"; Machine "x86_64" or "aarch64".
 	Release, Machine string
@@ -42,15 +42,15 @@ type DeriveOptions struct {
 // Derived is a table made from debug information.
 type Derived struct {
 	Table *Table
-	// Borrowed lists the constants and structs that were taken from Base, sorted; their values are as likely as the two
-	// releases are near.
+	// Borrowed lists the constants and structs that were taken from Base, sorted. They are right if the two releases
+	// are similar.
 	Borrowed []string
-	// Units is how many translation units were read, of Total.
+	// Units is the number of translation units that were read, of Total.
 	Units, Total int
 }
 
-// Derive makes a table from the debug information of a libruby or a static ruby. ErrIncomplete where essential structs
-// are not in it; the context's error where it ends meanwhile.
+// Derive makes a table from the debug information of a libruby or a static ruby. The error is ErrIncomplete if
+// essential structs are missing, or the context's error.
 func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, error) {
 	known, err := knownNames()
 	if err != nil {
@@ -102,7 +102,7 @@ func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions)
 	return d, nil
 }
 
-// borrow takes what debug information doesn't hold from a table of the same machine.
+// borrow takes what the debug information lacks from a table of the same machine.
 func (d *Derived) borrow(base *Table) {
 	if base == nil || base.Machine != d.Table.Machine {
 		return
@@ -129,7 +129,7 @@ func (d *Derived) borrow(base *Table) {
 	slices.Sort(d.Borrowed)
 }
 
-// unit is one translation unit; name is "" where it is none of rubySources.
+// unit is one translation unit. Its name is empty if it is none of rubySources.
 type unit struct {
 	at   dwarf.Offset
 	name string
@@ -148,8 +148,8 @@ type scan struct {
 	constants        map[string]int64
 }
 
-// next reads the next entry, within the limits. An entry has no more attributes than maxAttributes, each of
-// maxDebugString bytes or part of the unit.
+// next reads the next entry within the limits. An entry has at most maxAttributes attributes. Each has at most
+// maxDebugString bytes, or is part of the unit.
 func (s *scan) next() (*dwarf.Entry, error) {
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx)
@@ -164,7 +164,7 @@ func (s *scan) next() (*dwarf.Entry, error) {
 	return e, nil
 }
 
-// skip goes to the entry after e's children. Reader.SkipChildren does so too, by recursion without a limit.
+// skip goes to the entry after e's children. Reader.SkipChildren does the same by recursion without a limit.
 func (s *scan) skip(e *dwarf.Entry) error {
 	if !e.Children {
 		return nil
@@ -211,7 +211,8 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	return out, nil
 }
 
-// visit reads the units that Ruby's structs are in, and the others if that leaves something out that the base has.
+// visit reads the units that define Ruby's structs. It reads the other units if something is missing that the base
+// has.
 func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	done := 0
 	for _, first := range []bool{true, false} {

@@ -10,19 +10,20 @@ const (
 	maxTypeDepth  = 64
 	maxFieldDepth = 32
 	maxMembers    = 4096
-	// maxLookedAt bounds the members looked at in all: structs that contain each other never end. Ruby's are 3,000.
+	// maxLookedAt bounds the members that are read in all, because structs that contain each other never end. Ruby's
+	// are 3,000.
 	maxLookedAt = 1 << 17
 	// maxTypes bounds the types that are remembered. Ruby's are some thousands.
 	maxTypes = 1 << 18
 	// maxTypedefs bounds the typedefs of one unit with a wanted name: about ten.
 	maxTypedefs = 1 << 12
-	// maxDebugName is where names are cut, in bytes.
+	// maxDebugName is the length at which names are cut, in bytes.
 	maxDebugName = 256
 )
 
-// typeInfo is what is used of a type, seen through its typedefs and qualifiers.
+// typeInfo has the used properties of a type, without its typedefs and qualifiers.
 type typeInfo struct {
-	// size is in bytes; members says that at is a struct or union whose members are known.
+	// size is in bytes. members is true if at is a struct or union with known members.
 	size    int
 	members bool
 	at      dwarf.Offset
@@ -31,8 +32,8 @@ type typeInfo struct {
 type member struct {
 	name string
 	kind dwarf.Offset
-	// offset is in bytes from the start of the struct. bits is not 0 for a bit field: bitAt is its lowest bit, counted
-	// from there.
+	// offset is in bytes from the start of the struct. bits is not 0 for a bit field. bitAt is its lowest bit,
+	// counted from there.
 	offset      int
 	bits, bitAt int
 }
@@ -50,8 +51,8 @@ func (s *scan) addStruct(t *Table, name string, at dwarf.Offset) error {
 	return s.addFields(t, name, "", info.at, 0, 0)
 }
 
-// addFields adds the members of the struct at an offset of the debug information. Members without a name are looked
-// through: in C theirs belong to the outer struct.
+// addFields adds the members of the struct at an offset of the debug information. In C the members of a member
+// without a name belong to the outer struct, so they are added, too.
 func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, base, depth int) error {
 	if depth > maxFieldDepth {
 		return fmt.Errorf("%w: structs nested deeper than %d", errNoDebugInfo, maxFieldDepth)
@@ -164,8 +165,8 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 	return out, nil
 }
 
-// readMember reads a member's place. A bit field in the old description (DWARF 2 and 3: DW_AT_bit_offset, from the most
-// significant bit of its word) whose word has no size of its own leaves bitAt negative, for fromTop.
+// readMember reads a member's place. In DWARF 2 and 3, DW_AT_bit_offset counts a bit field from the most significant
+// bit of its word. If that word has no size of its own, bitAt is negative, and fromTop corrects it.
 func readMember(e *dwarf.Entry) (member, bool) {
 	var m member
 	m.name = nameOf(e)
@@ -222,7 +223,7 @@ func (m *member) fromTop(size int) {
 	m.bitAt = max(0, 8*m.offset+8*size-top-m.bits)
 }
 
-// plusConst reads the one expression that compilers use for a member's place: DW_OP_plus_uconst N (0x23).
+// plusConst reads the only expression that compilers use for a member's place: DW_OP_plus_uconst N (0x23).
 func plusConst(b []byte) (int, bool) {
 	const opPlusConst = 0x23
 	if len(b) < 2 || b[0] != opPlusConst {

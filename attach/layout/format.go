@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// tableFormat names the form; a number that goes up when its meaning changes.
+// tableFormat names the format. Its number changes when the meaning of a table changes.
 const tableFormat = "ddtop layout 1"
 
-// Limits of a table: what is beyond them is not a table of ours.
+// Limits of a table. A larger one was not written by ddtop.
 const (
 	maxText   = 8 << 20 // bytes; a table has some 8 kB
 	maxFields = 1 << 16
@@ -113,8 +113,8 @@ func comma(i int) string {
 	return ","
 }
 
-// ParseJSON reads what WriteJSON wrote. errFormat is returned for text that is something else, or that places a field
-// where none can be.
+// ParseJSON reads the format of WriteJSON. The error is errFormat for other text, or for a field in an impossible
+// place.
 func ParseJSON(text []byte) (*Table, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%w: %d bytes of JSON", errFormat, len(text))

@@ -10,9 +10,10 @@ import (
 
 // Field is the place of a struct field.
 type Field struct {
-	// Offset and Size are in bytes. A bit field has those of the word that holds it.
+	// Offset and Size are in bytes. For a bit field they describe the word that holds it.
 	Offset, Size int
-	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest); 0: no bit field.
+	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest). BitSize is zero if
+	// it is no bit field.
 	BitOffset, BitSize int
 }
 

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// jmpBufField is the field whose size shows a table's configuration.
+// jmpBufField is the field whose size shows the configuration of a table.
 const jmpBufField = "rb_context_struct.jmpbuf"
 
-// names are what a table holds: that which ddtop reads, of whatever release.
+// names are the names in tables: everything that ddtop reads of any release.
 type names struct {
 	structs, fields, constants map[string]bool
 	// inside are the fields, by struct and path, that hold others of fields.
@@ -51,7 +51,7 @@ func (n *names) addTable(t *Table) {
 	}
 }
 
-// addField adds a field, "struct.path.to.field", and what it is inside of.
+// addField adds a field, "struct.path.to.field", and the structs and fields around it.
 func (n *names) addField(field string) {
 	n.fields[field] = true
 	n.structs[structOf(field)] = true
@@ -60,10 +60,10 @@ func (n *names) addField(field string) {
 	}
 }
 
-// sameAs gives structs that debug information may have under two names the one that they have in tables.
+// sameAs maps the second name that a struct may have in debug information to its name in tables.
 var sameAs = map[string]string{"rb_shape_t": "rb_shape", "rb_box_t": "rb_box_struct"}
 
-// structName returns the name that a struct or typedef has in tables; ok is false for one that is in none.
+// structName returns the name of a struct or typedef in tables. ok is false if no table has it.
 func (n *names) structName(name string) (table string, ok bool) {
 	if to, other := sameAs[name]; other {
 		name = to
@@ -71,8 +71,8 @@ func (n *names) structName(name string) (table string, ok bool) {
 	return name, n.structs[name]
 }
 
-// optional reports whether a build of the same release may lack a field that a table has: where code that a JIT has
-// compiled begins.
+// optional reports whether a build of the same release may lack a field of a table. These are the fields for compiled
+// code of a JIT.
 func optional(field string) bool {
 	return field == "rb_iseq_constant_body.jit_func" || field == "rb_iseq_constant_body.jit_entry"
 }

@@ -20,12 +20,12 @@ var ErrUnknownRelease = errors.New("no layout is known for this Ruby")
 
 // Match says how well the chosen table fits.
 type Match struct {
-	// Exact: the table was made for this very release and configuration. Otherwise it is the nearest known release's
-	// of the same series, and the caller verifies it on the target before trusting it.
+	// Exact is true if the table was made for this very release and configuration. Otherwise it is the table of the
+	// nearest known release of the same series, and the caller verifies it on the target before trusting it.
 	Exact bool
 	// Made is the newest release that the table is known to hold for.
 	Made string
-	// Note says, in words for the user, what is not exact; "" when Exact.
+	// Note tells the user what is not exact. It is empty if Exact is true.
 	Note string
 }
 
@@ -82,9 +82,10 @@ func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	return t, m, nil
 }
 
-// Nearest returns the table of the known release nearest to version on a machine, of whatever series: the newest one
-// not newer than it, else the oldest. It is not a layout for that version, only the base to derive one from. release
-// names what it was made from. ErrUnknownRelease where nothing is known of the machine, or version is none.
+// Nearest returns the table of the known release nearest to version on a machine, of any series: the newest one that
+// is not newer, else the oldest. It is only the base to derive a layout from, not a layout for that version. release
+// is the release of the table. The error is ErrUnknownRelease if no table of the machine is known, or if version is
+// no version.
 func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, err error) {
 	index, want, err := readIndexFor(version)
 	if err != nil {
@@ -104,7 +105,7 @@ func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, er
 	return t, best.release, err
 }
 
-// readIndexFor returns the index, and a version to look for.
+// readIndexFor returns the index and the parsed version.
 func readIndexFor(version string) (index []entry, want [3]int, err error) {
 	if want, err = parseVersion(version); err != nil {
 		return nil, want, fmt.Errorf("%w: %q is not a version of Ruby", ErrUnknownRelease, version)
@@ -126,7 +127,7 @@ func Releases() ([]Release, error) {
 	return out, nil
 }
 
-// configuration is what Ruby's tags and fibers hold (Table.JmpBuf).
+// configuration is a choice of the build about Ruby's tags and fibers (Table.JmpBuf).
 type configuration int
 
 const (
@@ -189,7 +190,7 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 	return index, nil
 })
 
-// table reads the table of a configuration, or of the other one where only that is known.
+// table reads the table of a configuration, or of the other configuration if only that is known.
 func (e *entry) table(jmpBuf bool) (*Table, error) {
 	want := configurationOf(jmpBuf)
 	file := cmp.Or(e.files[want], e.files[1-want])

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// Limits of what is read of a file to find calls in its code. libruby has 4 MB of code and 3 MB of relocations.
+// Limits of the search for calls in the code of a file. libruby has 4 MB of code and 3 MB of relocations.
 const (
 	// MaxCode bounds the code of all sections together, in bytes: sections can overlap.
 	MaxCode = 32 << 20
 	// maxSlotRelocations bounds the relocations of all sections together, in bytes.
 	maxSlotRelocations = 64 << 20
-	// MaxSlots bounds the words that get the address of one of the functions that are asked for.
+	// MaxSlots bounds the words that hold the address of one of the wanted functions.
 	MaxSlots = 1 << 10
 )
 
 // CodeSection is machine code of a file.
 type CodeSection struct {
 	Bytes []byte
-	// Addr is where the file places the code; the module's Bias is not in it.
+	// Addr is the address of the code in the file, without the module's Bias.
 	Addr uint64
 	// Linkers marks the linker's stubs, which jump to functions of other files (.plt).
 	Linkers bool
@@ -102,7 +102,7 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	return slots, nil
 }
 
-// errNoFile is returned where a module was read from memory because its file can't be opened.
+// errNoFile is returned for a module that was read from memory because its file cannot be opened.
 var errNoFile = errors.New("its file can't be opened")
 
 // plainSection is the content of a section of at most limit bytes that is part of the program in memory. Such a section
@@ -117,7 +117,7 @@ func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
 	return io.NewSectionReader(s, 0, int64(s.Size)), nil
 }
 
-// numbers returns the numbers of the symbols with a name, whether they are defined or not: at most maxSameName.
+// numbers returns the numbers of the symbols with a name, defined or not. It returns at most maxSameName.
 func (t *symbolTable) numbers(name string) ([]uint32, error) {
 	if t == nil {
 		return nil, nil

@@ -13,13 +13,13 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// DebugFolder is where distributions install separate debug files (gdb's "Debugging Information in Separate Files").
+// DebugFolder is the folder of separate debug files (gdb's "Debugging Information in Separate Files").
 const DebugFolder = "/usr/lib/debug"
 
 // MaxMappedFile is the largest program or library that is opened, in bytes. Each part that is read has its own limit.
 const MaxMappedFile = 1 << 40
 
-// MaxDebugFile is the largest separate debug file, in bytes. It also limits what is read of all candidates together to
+// MaxDebugFile bounds a separate debug file, in bytes. It also bounds what is read of all candidates together to
 // compute their checksums. Ruby's debug files have up to 60 MB.
 const MaxDebugFile = 512 << 20
 
@@ -29,15 +29,15 @@ var ErrNoDebugFile = errors.New("no debug information")
 // DebugFile is the ELF file that holds a module's debug information: the module's own, or a separate one.
 type DebugFile struct {
 	ELF *elf.File
-	// Path is where it was found; Separate says that it is another file than the module's.
+	// Path is the path of the file. Separate is true if it is not the module's own file.
 	Path     string
 	Separate bool
 	symbols  *symbolTable
 }
 
-// DebugFile finds the file with the module's DWARF: its own, else the separate one that its build id or .gnu_debuglink
-// names, below the target's root and below ours. It is read at the first call and closed with the module.
-// errNoDebugFile if there is none.
+// DebugFile finds the file with the module's DWARF: its own file, else the separate one that its build id or
+// .gnu_debuglink names, below the target's root or ours. The first call reads it. It is closed with the module. The
+// error is errNoDebugFile if there is none.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
 		return &DebugFile{ELF: m.File, Path: m.Path}, nil
@@ -115,7 +115,7 @@ func (m *Module) rootsOr() []DebugRoot {
 	return m.Roots
 }
 
-// debugPaths lists where below a root a separate debug file may be.
+// debugPaths lists the paths of a separate debug file below a root.
 func (m *Module) debugPaths(link string) []string {
 	var out []string
 	if len(m.BuildID) > 2 {
@@ -156,7 +156,7 @@ func (m *Module) DebugLink() (name string, crc uint32, ok bool) {
 	return name, binary.LittleEndian.Uint32(b[at:]), true
 }
 
-// sameChecksum reports whether a file has a checksum. What it reads is taken from the budget, in bytes.
+// sameChecksum reports whether a file has a checksum. It subtracts the bytes it reads from the budget.
 func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	size := f.Info().Size()
 	if *budget -= size; *budget < 0 {
@@ -169,7 +169,8 @@ func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	return sum.Sum32() == want
 }
 
-// BuildIDOfSections reads the build id where program headers lead nowhere, as in a debug file.
+// BuildIDOfSections reads the build id by the sections of a file whose program headers are not usable, as in a debug
+// file.
 func BuildIDOfSections(f *elf.File) string {
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOTE {
@@ -194,7 +195,8 @@ func machineNumber(name string) elf.Machine {
 	return elf.EM_NONE
 }
 
-// OpenFile opens an ELF file that no process has mapped, as if at address 0: a libruby, a ruby, or their debug file.
+// OpenFile opens an ELF file that no process has mapped, as if at address 0. The file is a libruby, a ruby, or a
+// debug file.
 func OpenFile(path string) (*Module, error) {
 	f, err := safefile.Open(path, MaxMappedFile)
 	if err != nil {

@@ -20,9 +20,9 @@ const (
 // errELFLimit is returned for an ELF file that claims more than any program or library has.
 var errELFLimit = errors.New("it is not an ELF file of a usual size")
 
-// OpenELF reads an ELF file's headers, within limits that are checked before anything is read. debug/elf reads what the
-// headers claim, decompresses what they call compressed, and repeats a section's name for each header that has it. The
-// file may change while it is read: what was checked is what debug/elf gets.
+// OpenELF reads an ELF file's headers, within limits that it checks before it reads anything else. debug/elf reads
+// what the headers claim, decompresses sections that they call compressed, and repeats a section's name for each
+// header that has it. The file may change meanwhile, so debug/elf gets the checked bytes.
 func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	var head elf.Header64
 	const size, segment, section = 64, 56, 64 // of the header, a program header, a section header
@@ -113,7 +113,7 @@ func (c *checkedFile) ReadAt(buf []byte, off int64) (int, error) {
 	return n, err
 }
 
-// sectionData reads a section's content of at most limit bytes, decompressed where it is compressed.
+// sectionData reads at most limit bytes of a section's content. It decompresses a compressed section.
 func sectionData(s *elf.Section, limit uint64) ([]byte, error) {
 	if s.Size > limit || s.Type == elf.SHT_NOBITS {
 		return nil, fmt.Errorf("%w: section %s has %d bytes, and %d are the most", errELFLimit, s.Name, s.Size, limit)

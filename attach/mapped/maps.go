@@ -12,11 +12,11 @@ const MaxMappings = 1 << 18
 
 // Mapping is one line of /proc/PID/maps.
 type Mapping struct {
-	// Start and End are the first address and the one after the last.
+	// Start is the first address, End is the address behind the last.
 	Start, End Address
 	// Read, Write, Exec and Shared are the permissions.
 	Read, Write, Exec, Shared bool
-	// Offset is where in the file the mapping begins, in bytes.
+	// Offset is the place in the file at which the mapping begins, in bytes.
 	Offset uint64
 	// Device is "major:minor" in hexadecimal; Inode the file's number, 0 for memory without a file.
 	Device string

@@ -13,7 +13,7 @@ type Address uint64
 // String prints the address in hexadecimal.
 func (a Address) String() string { return fmt.Sprintf("0x%x", uint64(a)) }
 
-// Range is one piece of a batched read.
+// Range is one range of a batched read.
 type Range struct {
 	Addr Address
 	// Buf receives the bytes; its length is how many are wanted.
@@ -22,18 +22,17 @@ type Range struct {
 	Failed bool
 }
 
-// Memory reads a target's memory: of a live process, of a core file, or what a test has set.
+// Memory reads the memory of a target: a live process, a core file, or a test.
 type Memory interface {
 	// Read fills buf from addr, all of it or an error (*ReadError).
 	Read(addr Address, buf []byte) error
-	// ReadBatch fills the ranges in order, with as few system calls as their number allows (1,024 ranges a call). A
-	// range that can't be read is marked Failed and does not stop the ones after it. The error is for what makes all
-	// further reading pointless: the target is gone (ErrGone) or has become unreadable. It returns the number of
-	// system calls made.
+	// ReadBatch fills the ranges in order, with 1,024 ranges per system call. A range that cannot be read is marked
+	// as Failed. The ranges after it are still read. It returns an error if further reading is pointless, because the
+	// target is gone (ErrGone) or has become unreadable. calls is the number of system calls.
 	ReadBatch(ranges []Range) (calls int, err error)
 }
 
-// ReadError says what could not be read.
+// ReadError names the range that could not be read.
 type ReadError struct {
 	PID  int
 	Addr Address
@@ -46,5 +45,5 @@ func (e *ReadError) Error() string {
 	return fmt.Sprintf("reading %d bytes at %s of process %d: %v", e.Want, e.Addr, e.PID, e.Err)
 }
 
-// Unwrap gives the kernel's answer.
+// Unwrap returns the kernel's answer.
 func (e *ReadError) Unwrap() error { return e.Err }

@@ -8,19 +8,20 @@ import (
 	"io"
 )
 
-// Limits of what is taken from an ELF file's picture in memory.
+// Limits of reading an ELF file's image from memory.
 const (
 	maxDynamicEntries = 4096
 	maxHashBuckets    = 1 << 22
 	maxHashChain      = 1 << 12
 )
 
-// ErrNoModule is returned where a target's memory holds no readable ELF picture.
+// ErrNoModule is returned if a target's memory holds no readable ELF image.
 var ErrNoModule = errors.New("no ELF file in memory there")
 
-// NewModuleFromMemory makes a Module out of the picture that the dynamic linker works with, for a file that can't be
-// opened any more: replaced by an upgrade, or in a mount namespace that we can't look into. start is where the mapping
-// with the file's first byte begins. Exported and undefined symbols are known, and those of a separate debug file.
+// NewModuleFromMemory makes a Module from the memory that the dynamic linker uses. It is for a file that cannot be
+// opened: an upgrade has replaced it, or it is in a mount namespace that ddtop cannot enter. start is the start of
+// the mapping with the file's first byte. Exported and undefined symbols are known, and the symbols of a separate
+// debug file.
 func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error) {
 	fail := func(what string, err error) (*Module, error) {
 		return nil, fmt.Errorf("%s at %v: %s: %w", path, start, what, err)
@@ -74,7 +75,7 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 	return m, nil
 }
 
-// dynamicTable is what is used of a dynamic section; addresses are the process's.
+// dynamicTable has the used entries of a dynamic section. Its addresses are in the process.
 type dynamicTable struct {
 	symbols, strings, gnuHash, hash Address
 	stringsSize                     uint64
@@ -133,8 +134,8 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	return nil
 }
 
-// symbolCount finds out how many symbols there are, which only the hash tables tell: the old one says it, in the GNU
-// one it is one more than the last symbol of the last chain.
+// symbolCount finds the number of symbols, which only the hash tables show. The old table has it. In the GNU table it
+// is one more than the last symbol of the last chain.
 func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if d.hash != 0 {
 		var head [8]byte

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// Span is a piece of a target's address space.
+// Span is a range of a target's address space.
 type Span struct{ Start, End Address }
 
 // Len is the span's length in bytes.
@@ -21,24 +21,24 @@ func (s Span) Len() int { return int(s.End - s.Start) }
 // Symbol is a named place in a target's memory.
 type Symbol struct {
 	Name string
-	// Addr is where it is in the running process; for a thread-local variable it is its offset in the module's block.
+	// Addr is the address in the running process. For a thread-local variable it is the offset in the module's block.
 	Addr Address
-	// Size is in bytes; 0 where the file doesn't say.
+	// Size is in bytes. It is zero if the file does not give it.
 	Size uint64
 	// TLS marks thread-local variables. Exported symbols are in .dynsym, which strip keeps.
 	TLS, Exported bool
 }
 
-// Module is an ELF file as it is mapped into a target. Symbols are read when they are first asked for. It may be used
-// from any goroutine.
+// Module is an ELF file as it is mapped into a target. Symbols are read when they are first needed. Any goroutine may
+// use it.
 type Module struct {
 	// Path is the file's path, as the mappings show it; Deleted says that it was removed or replaced since.
 	Path    string
 	Deleted bool
-	// Machine is "x86_64", "aarch64", or another machine's name in the words of the ELF specification. It is the
-	// target's, which under an emulator is another one than ours.
+	// Machine is "x86_64", "aarch64", or another machine's name in the ELF specification. It is the target's machine.
+	// Under an emulator that differs from ours.
 	Machine string
-	// Bias is what is added to an address in the file to get the one in the process: 0 for a program that is not
+	// Bias is added to an address in the file to get the one in the process. It is zero for a program that is not
 	// position-independent.
 	Bias Address
 	// BuildID is the linker's id in hexadecimal; "" when the file has none.
@@ -51,7 +51,7 @@ type Module struct {
 	File    *elf.File
 	content io.ReaderAt
 	closer  io.Closer
-	// mapped are the mappings of the file; nil for one that no process has mapped.
+	// mapped are the mappings of the file. It is nil if no process has mapped it.
 	mapped []Mapping
 	// Roots are the folders with separate debug files. If nil, it is "/". chroot is the target's root if that is a
 	// folder of ours.
@@ -123,7 +123,7 @@ func (m *Module) readNeeded() error {
 	return nil
 }
 
-// MachineName is what Linux calls a machine, as uname -m.
+// MachineName returns Linux's name of a machine, as uname -m prints it.
 func MachineName(m elf.Machine) string {
 	switch m {
 	case elf.EM_X86_64:
@@ -201,7 +201,7 @@ func (m *Module) Symbol(name string) (s Symbol, ok bool) {
 	return Symbol{}, false
 }
 
-// find looks for a name in one of the module's tables. The caller holds m.mu.
+// find searches for a name in one of the module's tables. The caller holds m.mu.
 func (m *Module) find(t *symbolTable, name string) found {
 	key := askedFor{t, name}
 	out, ok := m.asked[key]
@@ -278,11 +278,11 @@ func (m *Module) JmpBuf() bool {
 	return plain || checked
 }
 
-// Writable lists the spans of the process that hold the file's variables (.data, .bss and what the linker puts beside
-// them). Their addresses are the process's.
+// Writable lists the spans of the process that hold the file's variables (.data, .bss and neighbouring sections).
+// Their addresses are in the process.
 func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
 
-// NewMappedModule reads an ELF file that the given mappings are of. The Module takes over closer, which may be nil.
+// NewMappedModule reads an ELF file by its mappings. The Module takes over closer, which may be nil.
 func NewMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Closer) (*Module, error) {
 	m, err := NewModule(path, file, 0, closer)
 	if err != nil {
@@ -311,8 +311,8 @@ func (m *Module) moveTo(bias Address) {
 // errNoBias is returned when none of the mappings is one of the file's segments.
 var errNoBias = errors.New("no mapping belongs to a segment of the file")
 
-// LoadBias computes where a file is mapped: the start of the mapping that has a segment's offset, less that segment's
-// address, both rounded down to a page.
+// LoadBias computes where a file is mapped. It is the start of the mapping with a segment's offset, less that
+// segment's address, both rounded down to a page.
 func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	for _, p := range progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The exported variables by which a CRuby is known. Version and description are in .dynsym of every release from 2.5
-// on, stripped or not (docs/internals/threads.md#finding-the-vm).
+// The exported variables that identify a CRuby. Version and description are in .dynsym of every release from 2.5 on,
+// stripped or not (docs/internals/threads.md#finding-the-vm).
 const (
 	SymbolVersion     = "ruby_version"
 	symbolDescription = "ruby_description"
@@ -26,9 +26,9 @@ const maxVersionText = 256
 // ErrNotRuby: the process is not a CRuby process.
 var ErrNotRuby = errors.New("not a CRuby process")
 
-// RubyVersion reads the release (ruby_version, "3.4.11"; head says "4.1.0") and the line that `ruby -v` prints
-// (ruby_description: as compiled, without +YJIT and whatever else depends on how it was started) from the memory of a
-// process with this module. ErrNotRuby where the module has no such symbols.
+// RubyVersion reads the release and the description from the memory of a process with this module. The release is
+// ruby_version, "3.4.11" ("4.1.0" on head). The description is ruby_description, the line that `ruby -v` prints, as
+// compiled: without +YJIT and other options of the start. The error is ErrNotRuby if the module has no such symbols.
 func (m *Module) RubyVersion(mem Memory) (version, description string, err error) {
 	v, ok := m.Symbol(SymbolVersion)
 	if !ok {
@@ -48,8 +48,8 @@ func (m *Module) RubyVersion(mem Memory) (version, description string, err error
 	return version, description, nil
 }
 
-// FileVersion reads the release out of the module's file, without a process. ErrNotRuby where the file has no
-// ruby_version; an error where it has no content, as a debug file.
+// FileVersion reads the release from the module's file, without a process. The error is ErrNotRuby if the file has no
+// ruby_version. It also fails if the file has no content, as a debug file.
 func (m *Module) FileVersion() (string, error) {
 	v, ok := m.Symbol(SymbolVersion)
 	if !ok {
@@ -118,18 +118,18 @@ func (f ForeignProgram) Describe() (what, help string) {
 	return fmt.Sprintf("it runs %s", f.Exe), "Give the PID of the Ruby process itself, not of the shell or supervisor that started it; `ddtop ps` lists them."
 }
 
-// maxRubies bounds the files with a Ruby that are looked at in one process.
+// maxRubies bounds the files with a Ruby that are examined in one process.
 const maxRubies = 16
 
-// Image is a file as it is mapped once. A path can have several: a file that was replaced and loaded again, and one
-// that is loaded into two namespaces of the dynamic linker (dlmopen(3)).
+// Image is a file as it is mapped once. A path can have several images. A file may have been replaced and loaded
+// again, or loaded into two namespaces of the dynamic linker (dlmopen(3)).
 type Image struct {
 	Path     string
 	Mappings []Mapping
 }
 
-// MappedImages lists the files that are mapped, in the order of their addresses. Each begins with a mapping of the
-// file's beginning, where it has one.
+// MappedImages lists the files that are mapped, in the order of their addresses. An image begins with the mapping of
+// the file's beginning, if there is one.
 func MappedImages(mappings []Mapping) []Image {
 	type file struct {
 		path, device string
@@ -219,9 +219,9 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 	return nil, program, refused
 }
 
-// classesOfRuby are exported variables that hold a class or module once Ruby has been initialized, on every release. A
-// program that refers to one has the variable in its own memory (a copy relocation), and the library's stays 0: so
-// there are several.
+// classesOfRuby are exported variables that hold a class or module once Ruby has been initialized, on every release.
+// If a program refers to one, it has the variable in its own memory (a copy relocation), and the library's stays 0.
+// So several are tried.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
 // Runs reports whether the VM of a module has started and ruby_cleanup has not ended it. It is true if that is unknown.
@@ -236,7 +236,7 @@ func (m *Module) Runs(mem Memory) bool {
 }
 
 // RunningWord returns the address of a word that is not 0 while the module's VM runs. It is the pointer to the VM if
-// that is exported (ruby_vm_destruct in vm.c sets it to 0), and a class otherwise.
+// that is exported (ruby_vm_destruct in vm.c sets it to 0), otherwise a class.
 func (m *Module) RunningWord(mem Memory) (at Address, ok bool) {
 	isSet := func(s Symbol) bool {
 		var word [8]byte
@@ -266,7 +266,7 @@ func MappedFiles(mappings []Mapping) []string {
 	return out
 }
 
-// keepWorse keeps the error that says more: one that is not just "this is not Ruby".
+// keepWorse returns the more specific error. "This is not Ruby" is the least specific one.
 func keepWorse(old, err error) error {
 	if old == nil || errors.Is(old, ErrNotRuby) && !errors.Is(err, ErrNotRuby) {
 		return err

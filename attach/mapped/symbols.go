@@ -14,24 +14,24 @@ const (
 	MaxSymbolNames = 64 << 20
 	// maxSymbolName bounds a symbol's name, in bytes.
 	maxSymbolName = 4096
-	// maxSameName is how many places in the names a name may end: linkers let names share their ends.
+	// maxSameName bounds the places of a name in the string table. Linkers let names share their ends.
 	maxSameName = 64
-	// searchPiece is how much of a table is looked at in one go, in bytes: a multiple of a symbol's size.
+	// searchPiece is the number of bytes of a table that are searched at once. It is a multiple of a symbol's size.
 	searchPiece = elf.Sym64Size << 11
 )
 
-// symbolTable is a table of symbols with their names. It is searched where it is, piece by piece: a stranger's table
-// can be of any size up to the limits, and a few symbols of it are asked for.
+// symbolTable is a table of symbols with their names. It is searched in place, part by part, because only a few
+// symbols are needed and an unknown file's table can have any size up to the limits.
 type symbolTable struct {
 	symbols, names *io.SectionReader
 	// versions has two bytes a symbol (.gnu.version). It is nil if they have none.
 	versions *io.SectionReader
 }
 
-// hiddenVersion marks a symbol that only those get who ask for its version: an old one (VERSYM_HIDDEN).
+// hiddenVersion marks a symbol that is found only by its version, because it is an old one (VERSYM_HIDDEN).
 const hiddenVersion = 1 << 15
 
-// newSymbolTable makes a table of what is in a file, or in a target's memory; nil where it is beyond the limits.
+// newSymbolTable returns a table in a file or in a target's memory. It returns nil if the table exceeds the limits.
 func newSymbolTable(in io.ReaderAt, symbols, symbolsSize, names, namesSize uint64) *symbolTable {
 	if symbolsSize > MaxSymbols*elf.Sym64Size || namesSize > MaxSymbolNames {
 		return nil
@@ -57,7 +57,7 @@ func symbolsOf(f *elf.File, kind elf.SectionType) *symbolTable {
 	return t
 }
 
-// hidden reports whether the symbol of a number is one that only those get who ask for its version.
+// hidden reports whether the symbol of a number is found only by its version.
 func (t *symbolTable) hidden(number int64) bool {
 	var b [2]byte
 	if t.versions == nil {
@@ -67,13 +67,14 @@ func (t *symbolTable) hidden(number int64) bool {
 	return err == nil && binary.LittleEndian.Uint16(b[:])&hiddenVersion != 0
 }
 
-// found is what a table says of a name.
+// found is a table's entry for a name.
 type found struct {
 	symbol             elf.Symbol
 	defined, undefined bool
 }
 
-// find looks for a name. Of several definitions it takes the default version's, else the first. A nil table has none.
+// find searches for a name. Of several definitions it takes the one of the default version, else the first. A nil
+// table has none.
 func (t *symbolTable) find(name string) (out found, err error) {
 	if t == nil || name == "" || len(name) > maxSymbolName {
 		return out, nil
@@ -106,7 +107,8 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	return out, err
 }
 
-// nameOffsets finds where in the names a name is. The end of a longer one counts, as symbols may use it so.
+// nameOffsets finds the places of a name in the string table. The end of a longer name counts, because symbols may
+// use it.
 func (t *symbolTable) nameOffsets(name string) (map[uint32]bool, error) {
 	out := make(map[uint32]bool)
 	want := append([]byte(name), 0)
@@ -140,8 +142,8 @@ func (t *symbolTable) nameAt(at uint64) string {
 	return string(name)
 }
 
-// pieces calls look with one piece after the other until it returns false. Each begins with as many bytes of the one
-// before as overlap says; off is where it begins.
+// pieces calls look with one part after the other until look returns false. Each part repeats the last overlap bytes
+// of the one before. off is the place of the part.
 func pieces(in *io.SectionReader, size, overlap int, look func(b []byte, off int64) bool) error {
 	buf := make([]byte, min(int64(size+overlap), in.Size()))
 	for off := int64(0); off < in.Size(); off += int64(size) {

@@ -9,36 +9,38 @@ import (
 )
 
 const (
-	// maxRelocations bounds the relocations of all sections of a module, which can overlap, and maxTLSRelocations the
-	// thread-local variables' among them, which take longer: tracers have a dozen.
+	// maxRelocations bounds the relocations of all sections of a module, which can overlap. maxTLSRelocations bounds
+	// the ones of thread-local variables, which take longer. Tracers have a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS bounds a variable's distance from the thread pointer, in bytes, and maxTLSModules the numbers of
 	// modules.
 	maxStaticTLS, maxTLSModules = 1 << 30, 1 << 16
 )
 
-// ErrNoThreadLocal is returned if no module has the thread-local variable, or it is unknown where threads have it.
+// ErrNoThreadLocal is returned if no module has the thread-local variable, or if its place in threads is unknown.
 var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached")
 
-// ThreadLocal says where threads have a thread-local variable (docs/internals/context.md#thread-local-variables).
+// ThreadLocal is the place of a thread-local variable in each thread
+// (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
-	// Module is 0 if each thread has it at offset from its thread pointer. Else the variable is at offset in the block
-	// that the thread's vector has for the module, once the thread has used it. The vector must be of generation at
-	// least.
+	// Module is zero if the variable is at offset from the thread pointer. Otherwise it is at offset in the block
+	// that the thread's vector has for the module, once the thread has used it. The vector must have at least the
+	// given generation.
 	Module, generation uint64
 	offset             int64
 }
 
-// The ways to a thread-local variable in the machine code of a module, by its relocations
-// (x86-64 psABI, "Relocation Types").
+// The ways in which a module's machine code finds a thread-local variable, by its relocations (x86-64 psABI,
+// "Relocation Types").
 const (
 	relocModule     = elf.R_X86_64_DTPMOD64
 	relocOffset     = elf.R_X86_64_TPOFF64
 	relocDescriptor = elf.R_X86_64_TLSDESC
 )
 
-// ThreadLocal finds where threads have a thread-local variable that the module defines: by what the dynamic linker has
-// put where the module's own code looks. program: it is the program itself. vectors: threads have glibc's vectors.
+// ThreadLocal finds the place of a thread-local variable that the module defines. It reads the words that the dynamic
+// linker has prepared for the module's own code. program is true if the module is the program itself. vectors is true
+// if threads have glibc's vectors.
 func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
 	fail := func(format string, args ...any) (ThreadLocal, error) {
 		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
@@ -95,7 +97,8 @@ func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (Th
 	return fail("its code does not use %s", name)
 }
 
-// relocated reads what the dynamic linker has made of a relocation; is: it says where threads have the variable.
+// relocated reads the dynamic linker's result for a relocation. is is true if the result gives the place of the
+// variable.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
 	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
 		return v, false, nil // another variable
@@ -148,7 +151,7 @@ func (m *Module) isSymbol(number uint32, name string) bool {
 	return m.dynamic.nameAt(uint64(binary.LittleEndian.Uint32(b[:]))) == name
 }
 
-// ownThreadLocal is where threads have a variable of the program itself, whose code has the distance in it: the
+// ownThreadLocal returns the place of a variable of the program itself, whose code contains the distance. The
 // program's block is the first one below the thread pointer (x86-64 psABI, "TLS", variant II).
 func (m *Module) ownThreadLocal(value uint64) (ThreadLocal, error) {
 	for _, p := range m.File.Progs {
@@ -179,15 +182,15 @@ func (m *Module) HasThreadLocals() bool {
 	return false
 }
 
-// Word is a word of a target's memory, and what it is to be.
+// Word is a word of a target's memory with its expected value.
 type Word struct {
 	Addr  Address
 	Value uint64
 }
 
 // Locate finds the variable of the thread with a thread pointer (x86-64: its fs base, which is its pthread_t). via,
-// which has room for two, gets the words that led there: while they are the same, so is the place. at is 0 where the
-// thread has no such variable yet. calls is the number of system calls made.
+// which has room for two, gets the words that led there. While they stay the same, so does the place. at is zero if
+// the thread has no such variable yet. calls is the number of system calls made.
 func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
 	if v.Module == 0 {
 		return thread + Address(v.offset), via, 0, nil

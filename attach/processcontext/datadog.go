@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// tracerInfoKeys are the attributes that the names in the file of Datadog's tracers stand for. Read-only.
+// tracerInfoKeys maps names in the file of Datadog's tracers to attributes. Read-only.
 var tracerInfoKeys = map[string]string{
 	"service_name": keyService, "service_env": keyEnv, "service_version": keyVersion, "runtime_id": keyRuntimeID, "hostname": keyHost,
 	"container_id": keyContainer, "tracer_version": keyTracerVer, "tracer_language": keyTracerLang, "process_tags": keyTags,
 }
 
-// parseTracerInfo decodes the file of Datadog's tracers: a map of MessagePack. What it does not know it passes over; an
-// error says that the bytes are no such map.
+// parseTracerInfo decodes the file of Datadog's tracers, a map of MessagePack. It skips unknown entries. An error
+// means that the bytes are no such map.
 func parseTracerInfo(b []byte) (Context, error) {
 	p := packed{b}
 	n, ok := p.mapSize()
@@ -39,7 +39,7 @@ func parseTracerInfo(b []byte) (Context, error) {
 	return c, nil
 }
 
-// packed is what is left to decode of MessagePack (msgpack.org, specification).
+// packed is the undecoded rest of MessagePack (msgpack.org, specification).
 type packed struct{ b []byte }
 
 func (p *packed) take(n uint64) (b []byte, ok bool) {
@@ -85,7 +85,7 @@ func (p *packed) mapSize() (n uint64, ok bool) {
 	return n, ok && n <= uint64(len(p.b))/2
 }
 
-// text returns the next value where it is text, and passes over it where it is another one, whatever that holds.
+// text returns the next value if it is text. Otherwise it skips the value, with all that it holds.
 func (p *packed) text() (text string, isText, ok bool) {
 	if len(p.b) > 0 {
 		size, is := uint64(0), true
@@ -111,7 +111,7 @@ func (p *packed) text() (text string, isText, ok bool) {
 	return "", false, p.skip()
 }
 
-// skip passes over one value. What is in it comes next: it counts how many values are still to come.
+// skip skips one value. The contents of a value follow it, so skip counts the values that are still to come.
 func (p *packed) skip() bool {
 	for left := uint64(1); left > 0; left-- {
 		kind, ok := p.number(1)

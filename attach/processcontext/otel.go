@@ -12,9 +12,10 @@ import (
 const (
 	// headerSize is the size, in bytes, of what the mapping begins with; mappingVersion the version that is read.
 	headerSize, mappingVersion = 32, 2
-	// maxPayload bounds what the header refers to, in bytes: Datadog's gem writes no more.
+	// maxPayload bounds the payload of the header, in bytes. Datadog's gem writes no more.
 	maxPayload = 1 << 20
-	// readTries is how often it is read if it changes meanwhile, maxMapped how many mappings of the name are read.
+	// readTries bounds the readings of a payload that changes meanwhile. maxMapped bounds the mappings of the name
+	// that are read.
 	readTries, maxMapped = 5, 4
 )
 
@@ -55,8 +56,8 @@ func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 	return Context{}, nil
 }
 
-// readAt reads the process context at an address. Its writer changes it without waiting for readers: what was read
-// counts where the header is the same behind it.
+// readAt reads the process context at an address. Its writer changes it without waiting for readers. So the result
+// counts only if the header is still the same afterwards.
 func readAt(mem mapped.Memory, at mapped.Address) (Context, error) {
 	var before, after [headerSize]byte
 	for range readTries {
@@ -108,8 +109,8 @@ const (
 	arrayValue                        = 1
 )
 
-// parseProcessContext decodes the payload of a process context. What it does not know it passes over; an error says
-// that the bytes are no message.
+// parseProcessContext decodes the payload of a process context. It skips unknown fields. An error means that the
+// bytes are no message.
 func parseProcessContext(payload []byte) (Context, error) {
 	c := Context{Source: OpenTelemetry}
 	err := eachField(payload, func(number int, message []byte) error {
@@ -132,7 +133,7 @@ func parseProcessContext(payload []byte) (Context, error) {
 	return c, nil
 }
 
-// pair takes over an attribute.
+// pair adds an attribute.
 func (c *Context) pair(message []byte) error {
 	var key string
 	var value []byte
@@ -161,7 +162,7 @@ func (c *Context) pair(message []byte) error {
 	})
 }
 
-// texts decodes an ArrayValue of names. One that is no text keeps its place, as "".
+// texts decodes an ArrayValue of names. A value that is no text becomes "", so that the others keep their numbers.
 func texts(array []byte) (out []string, err error) {
 	err = eachField(array, func(number int, value []byte) error {
 		if number != arrayValue || len(out) >= maxKeys {
@@ -180,8 +181,7 @@ func texts(array []byte) (out []string, err error) {
 	return out, err
 }
 
-// eachField calls f with the fields of a message whose values are bytes, and passes over the others. f's error ends
-// it.
+// eachField calls f with the fields of a message whose values are bytes, and skips the others. An error of f ends it.
 func eachField(message []byte, f func(number int, value []byte) error) error {
 	const varint, eight, bytes, four = 0, 1, 2, 5 // kinds of values (protobuf.dev/programming-guides/encoding)
 	for len(message) > 0 {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxText bounds a name or value, in bytes: a longer one is left out.
+	// maxText bounds a name or value, in bytes. A longer one is left out.
 	maxText = 512
-	// maxAttributes bounds the attributes that are taken, and maxKeys the names of threads' attributes, whose numbers
-	// are of one byte.
+	// maxAttributes bounds the attributes. maxKeys bounds the names of threads' attributes, whose numbers have one
+	// byte.
 	maxAttributes, maxKeys = 128, 256
 	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
 	maxTracerInfo = 64 << 10
 )
 
-// Context is what a process publishes of itself. The zero value: nothing. All texts are UTF-8 without control
-// characters, of at most 512 bytes; "" is what it does not say.
+// Context is what a process publishes about itself. The zero value means that it publishes nothing. All texts are
+// UTF-8 without control characters, of at most 512 bytes. A missing text is "".
 type Context struct {
 	// Service is service.name, Env deployment.environment.name, Version service.version.
 	Service, Env, Version string
@@ -33,17 +33,19 @@ type Context struct {
 	RuntimeID string
 	// Host is host.name, ContainerID container.id: as the process sees them.
 	Host, ContainerID string
-	// Tracer is what has published it (telemetry.sdk.name), in TracerVersion, for TracerLanguage.
+	// Tracer is the library that has published it (telemetry.sdk.name), in TracerVersion, for TracerLanguage.
 	Tracer, TracerVersion, TracerLanguage string
 	// Tags are Datadog's process tags, "name:value" each.
 	Tags []string
-	// Attributes are all that have text as their value, those above included, in the order of their names.
+	// Attributes are all attributes with a text as their value, in the order of their names. They include the ones
+	// above.
 	Attributes []Attribute
-	// Threads says how threads publish their spans; the zero value where they don't.
+	// Threads says how threads publish their spans. It is the zero value if they do not.
 	Threads ThreadSchema
-	// Source is where it was found.
+	// Source is the place where it was found.
 	Source Source
-	// PublishedNS tells one publication of a process from the next: CLOCK_BOOTTIME in ns. It is zero if unknown.
+	// PublishedNS distinguishes one publication of a process from the next: CLOCK_BOOTTIME in ns. It is zero if
+	// unknown.
 	PublishedNS uint64
 }
 
@@ -57,12 +59,12 @@ type ThreadSchema struct {
 	Keys    []string
 }
 
-// Source is where a Context was found.
+// Source is a place where a Context can be found.
 type Source uint8
 
 // The sources of a Context.
 const (
-	// None: nothing was found.
+	// None means that nothing was found.
 	None Source = iota
 	// OpenTelemetry is the mapping OTEL_CTX.
 	OpenTelemetry
@@ -70,7 +72,7 @@ const (
 	Datadog
 )
 
-// String names what was read.
+// String names the source.
 func (s Source) String() string {
 	switch s {
 	case OpenTelemetry:
@@ -81,13 +83,13 @@ func (s Source) String() string {
 	return "none"
 }
 
-// errNot is returned for bytes that are not what they should be.
+// errNot is returned for bytes that have another format than expected.
 var errNot = errors.New("it can't be understood")
 
-// Read reads what a process publishes; the zero Context if that is nothing, or can't be understood. It lists the
-// process's mappings and descriptors, which takes a millisecond or more for large programs: call it every ten seconds
-// at most, for a program publishes anew when it is configured, and after a fork. An error says that the process can no
-// longer be read: attach.ErrGone, attach.ErrPermission or the kernel's.
+// Read reads what a process publishes. It returns the zero Context if that is nothing, or has an unknown format. It
+// lists the process's mappings and descriptors, which takes a millisecond or more for large programs. Call it every
+// ten seconds at most, because a program publishes again only when it is configured, and after a fork. An error means
+// that the process cannot be read: attach.ErrGone, attach.ErrPermission or the kernel's.
 func Read(p *attach.Process) (Context, error) {
 	mappings, err := p.Maps()
 	if err != nil {
@@ -103,8 +105,8 @@ func Read(p *attach.Process) (Context, error) {
 // tracerInfoFile begins the name of the file of Datadog's tracers.
 const tracerInfoFile = "datadog-tracer-info-"
 
-// readTracerInfo reads the last file of Datadog's tracers that is the process's own. In a forked process that has not
-// configured its tracer anew there is its parent's: all but the runtime-id holds for it too.
+// readTracerInfo reads the last file of Datadog's tracers that belongs to the process. A forked process that has not
+// configured its tracer again has its parent's file. All of it but the runtime-id is right for the child, too.
 func readTracerInfo(p *attach.Process) (Context, error) {
 	files, err := p.MemoryFiles(tracerInfoFile, maxTracerInfo)
 	if err != nil {
@@ -150,7 +152,7 @@ const (
 	keyThreadNames = "threadlocal.attribute_key_map"
 )
 
-// set takes over an attribute whose value is text. Of several of one name the last counts.
+// set adds an attribute whose value is text. The last of several attributes with one name counts.
 func (c *Context) set(key, value string) {
 	if key = clean(key); key == "" || value == "" {
 		return
@@ -196,7 +198,7 @@ func (c *Context) set(key, value string) {
 	}
 }
 
-// setTags takes over Datadog's process tags, "name:value,name:value".
+// setTags adds Datadog's process tags, "name:value,name:value".
 func (c *Context) setTags(value string) {
 	c.Tags = nil
 	for tag := range strings.SplitSeq(value, ",") {
@@ -207,7 +209,7 @@ func (c *Context) setTags(value string) {
 	}
 }
 
-// clean returns a text as it may be shown; "" for one that is too long, or no text.
+// clean returns a text that may be displayed. It returns "" if the text is too long, or no text.
 func clean(s string) string {
 	if len(s) > maxText || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {
 		return ""

@@ -22,12 +22,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCompared is how many functions each table of WriteDifference lists: those that differ most.
+// maxCompared bounds the functions in each table of WriteDifference, the largest differences first.
 const maxCompared = 20
 
 // Comparable is one of two measurements that are compared: weights of one metric by stack and state.
 type Comparable struct {
-	// About says what it is, in a line.
+	// About describes it in a line.
 	About string
 	// DurationNS is the elapsed time that was measured.
 	DurationNS int64
@@ -67,7 +67,7 @@ var sampleTypes = map[flamegraph.Metric][]string{
 	flamegraph.Samples: {"samples", "cpu-samples"}, flamegraph.Allocations: {"alloc-objects", "alloc-samples"},
 }
 
-// CompareProfile makes a pprof profile comparable: ddtop's, Datadog's, or another one that has the metric.
+// CompareProfile makes a pprof profile comparable. It may be ddtop's, Datadog's, or another one with the metric.
 func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, error) {
 	at := -1
 	for _, name := range sampleTypes[metric] {
@@ -134,8 +134,8 @@ func (c comparison) add(of int, name string, v float64) {
 	c[name][of] += v
 }
 
-// sorted are the names with the largest difference first. Time without a stack comes last: its difference depends on
-// what could be read.
+// sorted returns the names, the largest difference first. Time without a stack comes last, because its difference
+// depends on which stacks could be read.
 func (c comparison) sorted() []string {
 	size := func(name string) float64 { return math.Abs(c[name][1] - c[name][0]) }
 	last := func(name string) int {
@@ -149,7 +149,7 @@ func (c comparison) sorted() []string {
 	})
 }
 
-// idleState reports whether functions are not told of time in a state: as in the flamegraph, of elapsed time.
+// idleState reports whether time in a state is left out of functions, as in the flamegraph of elapsed time.
 func idleState(state string, metric flamegraph.Metric) bool {
 	s, ok := gvl.ParseState(state)
 	return metric == flamegraph.Wall && ok && s.Idle()

@@ -16,25 +16,25 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Limits of a page of a difference; what they leave out is said on it. All that is made of them is a few MB.
+// Limits of a page of a difference. The page reports what they leave out. Its data has a few MB.
 const (
-	// maxDiffStacks is how many stacks it has: the heaviest in either. maxDiffNodes is how many nodes their tree has.
+	// maxDiffStacks bounds its stacks: the heaviest in either. maxDiffNodes bounds the nodes of their tree.
 	maxDiffStacks = 20_000
 	maxDiffNodes  = 60_000
-	// maxDiffFunctions is how many functions it lists, with the largest differences. maxDiffNames is how many are
-	// summed up one by one.
+	// maxDiffFunctions bounds the listed functions, the largest differences first. maxDiffNames bounds the functions
+	// that are summed up singly.
 	maxDiffFunctions = 500
 	maxDiffNames     = 100_000
-	// maxDiffNameBytes is how much text the names in the flamegraph are.
+	// maxDiffNameBytes bounds the text of the names in the flamegraph.
 	maxDiffNameBytes = 1 << 20
 )
 
-// otherFunctions stands for the functions past maxDiffNames.
+// otherFunctions represents the functions past maxDiffNames.
 const otherFunctions = "(other functions)"
 
 var differenceScripts = []string{"states.js", "base.js", "flame.js", "diff.js"}
 
-// differenceData is what the script of the page reads. All values are per second of elapsed time: µs if the metric is a
+// differenceData is the input of the page's script. All values are per second of elapsed time: µs if the metric is a
 // time, else thousandths.
 type differenceData struct {
 	A       string     `json:"a"`
@@ -82,7 +82,7 @@ type differenceBuilder struct {
 	names  map[string]int // of the page's list
 	states map[string]int
 	tree   page.Tree
-	// nameBytes is how much text there is in names.
+	// nameBytes is the size of the text of names.
 	nameBytes int
 }
 
@@ -217,7 +217,8 @@ func (d *differenceBuilder) name(s string) int {
 	return i
 }
 
-// stack adds a stack to the page, and reports whether there was room for all of it; else it ends where that ended.
+// stack adds a stack to the page, and reports whether there was room for all of it. Otherwise the stack ends where
+// the room ended.
 func (d *differenceBuilder) stack(s *comparedStack) (whole bool) {
 	at := -1
 	whole = true
@@ -239,7 +240,7 @@ func (d *differenceBuilder) stack(s *comparedStack) (whole bool) {
 	return whole
 }
 
-// comparedFunction is a function itself and with what it calls, in A and B.
+// comparedFunction is the weight of a function itself and with its callees, in A and B.
 type comparedFunction struct{ own, all [2]int64 }
 
 func (f *comparedFunction) delta() int64 {
@@ -247,7 +248,7 @@ func (f *comparedFunction) delta() int64 {
 	return max(size(f.own), size(f.all))
 }
 
-// functions sums up all stacks by function, and lists those that differ most.
+// functions sums up all stacks by function, and lists those with the largest differences.
 func (d *differenceBuilder) functions() {
 	sums := make(map[string]*comparedFunction)
 	of := func(name string) *comparedFunction {

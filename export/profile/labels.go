@@ -27,11 +27,11 @@ const (
 	labelSpan     = "span id"
 	labelRootSpan = "local root span id"
 	labelTrace    = "trace id" // 32 digits of hexadecimal
-	// labelEnd is when the time of a sample ended, in ns since 1970: a number.
+	// labelEnd is the end of a sample, in ns since 1970, as a number.
 	labelEnd = "end_timestamp_ns"
 )
 
-// Labels whose values are Datadog's words, not ddtop's.
+// Labels with Datadog's words as their values.
 const (
 	LabelState    = "state"
 	LabelEvent    = "event"
@@ -57,7 +57,7 @@ var (
 	}
 )
 
-// gcLabels adds what is known of a collection from its reason (flamegraph.Key.GC). The reason 0 adds nothing.
+// gcLabels adds the known facts of a collection from its reason (flamegraph.Key.GC). The reason 0 adds nothing.
 func gcLabels(s *profile.Sample, reason uint16) {
 	s.Label[LabelEvent] = []string{EventGC}
 	if reason == 0 {

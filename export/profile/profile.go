@@ -18,14 +18,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Measured is what the exports of profiles are made from: weights per thread, stack and state over an interval.
+// Measured is the input of the exports of profiles: weights per thread, stack and state over an interval.
 type Measured struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
 	Weights *flamegraph.Snapshot
-	// Served is what the EndpointIDs of Weights stand for. Without it, no requests and jobs are written.
+	// Served is the meaning of the EndpointIDs of Weights. Without it, no requests and jobs are written.
 	Served []flamegraph.Served
-	// Trace is what happened in the order of time; nil where no format needs it.
+	// Trace has the events in the order of time. It is nil if no format needs it.
 	Trace *trace.Trace
 	// Timeline has the weights in the order of time. Without it, profiles have sums alone.
 	Timeline *Timeline
@@ -42,9 +42,9 @@ func (m Measured) Marked() Measured {
 	return m
 }
 
-// Ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. Entries
-// that differ only in the request or job are one, unless served. Entries that differ only in why a collection began are
-// one, unless reasons.
+// Ordered returns the entries with weight in a fixed order, so that the same measurement gives the same bytes. If
+// served is false, entries that differ only in the request or job are one. If reasons is false, entries that differ
+// only in why a collection began are one.
 func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
 	for _, e := range m.Weights.Entries {
@@ -72,7 +72,7 @@ func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 	return out[:n]
 }
 
-// OnlyEndpoints leaves the weights of requests and jobs alone whose route or class match says yes to.
+// OnlyEndpoints keeps only the weights of requests and jobs whose route or class match accepts.
 func (m *Measured) OnlyEndpoints(match func(name string) bool) {
 	other := func(k flamegraph.Key) bool {
 		at := int(k.Endpoint)
@@ -92,7 +92,7 @@ func (m *Measured) OnlyEndpoints(match func(name string) bool) {
 // errTooFew means that too few allocations were seen to say which code makes them: measure for longer.
 var errTooFew = errors.New("too few allocations were seen")
 
-// Enough fails when a metric can't be told from what was measured.
+// Enough returns an error if the measurement is not enough for a metric.
 func (m Measured) Enough(metric flamegraph.Metric) error {
 	if a := m.Weights.Allocations(); metric == flamegraph.Allocations && !a.Enough() {
 		return fmt.Errorf("allocations of pid %d: %w: %d objects were allocated, in %d instants of reading a stack, and %d are needed; measure for longer, or with a higher --lock-rate",
@@ -192,7 +192,7 @@ type lineKey struct {
 type profileBuilder struct {
 	m         Measured
 	p         *profile.Profile
-	mapping   *profile.Mapping // of the program's own code: the first one is a profile's main program
+	mapping   *profile.Mapping // of the program's own code; the first is a profile's main program
 	mappings  map[string]*profile.Mapping
 	functions map[flamegraph.FuncKey]*profile.Function
 	locations map[sampler.FrameID]*profile.Location
@@ -200,12 +200,12 @@ type profileBuilder struct {
 	labels    map[sampler.ThreadID]threadLabels
 	frames    []sampler.FrameID
 	starts    map[sampler.ThreadID]string // where threads without a name were started
-	gc        *profile.Location           // what collecting returned; nil: nothing yet
-	// objects gives the objects allocated of each entry. It is nil if too few of them were seen.
+	gc        *profile.Location           // the result of collecting; nil if there is none yet
+	// objects returns the objects allocated by each entry. It is nil if too few of them were seen.
 	objects func(flamegraph.Weights) int64
 }
 
-// Places of a sample's values; those of objects come last, where there are any.
+// Places of a sample's values. The values of objects come last, if there are any.
 const (
 	valueWall = iota
 	valueCPU
@@ -300,7 +300,7 @@ func (b *profileBuilder) at(f sampler.Frame, m *profile.Mapping) *profile.Locati
 	return l
 }
 
-// mappingOf returns the mapping that stands for a frame's origin.
+// mappingOf returns the mapping for a frame's origin.
 func (b *profileBuilder) mappingOf(f sampler.Frame) *profile.Mapping {
 	var name string
 	switch f.Origin {

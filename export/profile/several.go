@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// labelPID is the label of a pprof sample that says which process it is of, where a profile holds several.
+// labelPID is the label of a pprof sample for its process, if a profile holds several.
 const labelPID = "pid"
 
 // Profiles returns one pprof profile of several processes, whose samples have labelPID. Its time is from the first

@@ -22,7 +22,7 @@ type speedscopeFile struct {
 	Active   int    `json:"activeProfileIndex"`
 	Name     string `json:"name"`
 	Exporter string `json:"exporter"`
-	// busiest is how much of the active profile's weight is work.
+	// busiest is the part of the active profile's weight that is work.
 	busiest int64
 }
 

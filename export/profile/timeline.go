@@ -23,9 +23,10 @@ type Timeline struct {
 	list []stretch
 	// last is the place in list of each thread's latest interval.
 	last map[sampler.ThreadID]int32
-	// early is what was charged without elapsed time to keys without a recent interval. It belongs to their next one.
+	// early has the weights that were charged without elapsed time to keys without a recent interval. They belong to
+	// their next interval.
 	early map[flamegraph.Key]flamegraph.Weights
-	// rest is what came when there was no room for more intervals.
+	// rest has the weights that came when there was no room for more intervals.
 	rest  map[flamegraph.Key]flamegraph.Weights
 	limit int
 	// cutNS is since when there was no room, lastNS the time of the latest charge, in ns of CLOCK_MONOTONIC. Each is 0
@@ -33,7 +34,7 @@ type Timeline struct {
 	cutNS, lastNS int64
 }
 
-// stretch is what was charged to a key up to endNS. before is the place of the thread's previous one, or −1.
+// stretch is the weights charged to a key up to endNS. before is the place of the thread's previous one, or −1.
 type stretch struct {
 	flamegraph.Entry
 	endNS  int64
@@ -52,7 +53,7 @@ func NewTimeline() *Timeline {
 // is 0 if everything is there.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
-// Add takes weights from a Collector: elapsed time is that before atNS.
+// Add adds weights from a Collector. Elapsed time ends at atNS.
 func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	t.lastNS = max(t.lastNS, atNS)
 	at, known := t.last[k.Thread]

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Limits of a picture of the screen, in cells: what lies outside is left out.
+// Limits of a picture of the screen, in cells. Cells outside are left out.
 const (
 	maxScreenWidth  = 1000
 	maxScreenHeight = 500
 )
 
-// Screen is what a screen shows.
+// Screen is the content of a screen.
 type Screen struct {
 	// Rows are the cells of each row, Width of them.
 	Rows  [][]ScreenCell
@@ -25,14 +25,14 @@ type Screen struct {
 
 // ScreenCell is one cell.
 type ScreenCell struct {
-	// Text is what is shown there, a grapheme; "" and " " are a blank.
+	// Text is the grapheme of the cell. "" and " " are a blank.
 	Text string
-	// Width is in cells; 0 for the right half of a wide one.
+	// Width is in cells. It is zero for the right half of a wide one.
 	Width int
 	Style ScreenStyle
 }
 
-// ScreenStyle is how a cell is drawn.
+// ScreenStyle is the style of a cell.
 type ScreenStyle struct {
 	// FG and BG are #rrggbb; "" for the terminal's own colour.
 	FG, BG                                  string
@@ -127,8 +127,8 @@ func (p *painter) backgrounds(row []ScreenCell, y int) {
 	}
 }
 
-// texts draws a row: runs of one style, each with the width of its cells. Wide graphemes and block elements are drawn
-// apart.
+// texts draws a row as runs of one style, each with the width of its cells. Wide graphemes and block elements are
+// drawn singly.
 func (p *painter) texts(row []ScreenCell, y int) {
 	for x := 0; x < len(row); {
 		c := row[x]

@@ -31,7 +31,8 @@ const (
 // maxSnapshotNames bounds the numbers tried when a snapshot of the same second exists.
 const maxSnapshotNames = 100
 
-// Snapshot is what the snapshot key saves. A part that is nil (or a Screen without rows) is left out of the folder.
+// Snapshot is the data that the snapshot key saves. A part that is nil (or a Screen without rows) is left out of the
+// folder.
 type Snapshot struct {
 	// Program and PID name the folder, together with At.
 	Program string
@@ -44,15 +45,15 @@ type Snapshot struct {
 	SVGTitle string
 	// SVGColors are its colours, as on the screen. nil means the usual ones.
 	SVGColors *flamegraph.SVGColors
-	// Summary says in Markdown what is wrong, who is to blame and what the threads do.
+	// Summary is a text in Markdown: what is wrong, its cause and what the threads do.
 	Summary string
-	// Screen is what the screen showed.
+	// Screen is the content of the screen.
 	Screen        Screen
 	ScreenOptions ScreenOptions
 	// Recording writes the history as a recording.
 	Recording func(io.Writer) error
-	// Made is called with what was just made and the folder it is in: the snapshot's folder, then its files. It may be
-	// nil.
+	// Made is called with each new file and the folder it is in: first the snapshot's folder, then its files. It may
+	// be nil.
 	Made func(folder *os.Root, made *os.File)
 }
 

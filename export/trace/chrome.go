@@ -56,7 +56,7 @@ type chromeArgs struct {
 	At   string `json:"at,omitempty"`
 	In   string `json:"in,omitempty"`
 	What string `json:"what,omitempty"`
-	// Begin and End are who held the GVL when the wait began and last before it ended.
+	// Begin is the holder of the GVL when the wait began, End the last one before it ended.
 	Begin    string        `json:"held_at_begin_by,omitempty"`
 	End      string        `json:"held_at_end_by,omitempty"`
 	Handover *chromeMicros `json:"hand_over_us,omitempty"`
@@ -121,7 +121,7 @@ func WriteChrome(w io.Writer, list []*Trace) error {
 	return cmp.Or(out.err, out.w.Flush())
 }
 
-// chromeWriter writes JSON as it comes. After the first error it writes nothing.
+// chromeWriter writes JSON in order. After the first error it writes nothing.
 type chromeWriter struct {
 	w     *bufio.Writer
 	first bool // of a list
@@ -134,7 +134,7 @@ func (o *chromeWriter) text(s string) {
 	}
 }
 
-// begin writes what comes before a list.
+// begin writes the text before a list.
 func (o *chromeWriter) begin(s string) {
 	o.text(s)
 	o.first = true
@@ -249,7 +249,7 @@ func (c *chromeProcess) write() {
 
 func lockTID(r sampler.RactorID) int { return chromeLockTID + int(r)%chromeTIDs }
 
-// holder is the name of a thread that held the GVL; of 0: of one that no sample listed.
+// holder returns the name of a thread that held the GVL. The name for 0 is that of unlisted threads.
 func (c *chromeProcess) holder(id sampler.ThreadID) string {
 	if id == 0 {
 		return "a thread that lived too short"
@@ -321,7 +321,7 @@ func (c *chromeProcess) slice(tid int, name, category, color string, fromNS, toN
 	c.add(e)
 }
 
-// where names the innermost frame of a stack.
+// where returns the innermost frame of a stack.
 func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 	if _, id := c.dict.Stack(stack); id != 0 {
 		f := c.dict.Frame(id)
@@ -361,7 +361,7 @@ func (c *chromeProcess) counters() {
 	rate("allocations", "objects/s", t.objects, 1e9)
 }
 
-// marks adds the begin of collections, what is known exactly, and the notes.
+// marks adds the begin of collections, the exactly known time, and the notes.
 func (c *chromeProcess) marks() {
 	for _, g := range c.t.cycles.List {
 		name, args := "major GC", map[string]any{"by": sampler.GCTrigger(g.Reason)}

@@ -262,7 +262,7 @@ func firefoxMetaOf(list []*Trace, start time.Time) firefoxMeta {
 	return m
 }
 
-// comments says what is missing.
+// comments returns notes about missing data.
 func (t *Trace) comments() []string {
 	if t.CutNS == 0 {
 		return nil

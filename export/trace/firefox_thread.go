@@ -28,7 +28,7 @@ type firefoxBuilder struct {
 
 // firefoxStackKey is a node: the caller's and the frame.
 type firefoxStackKey struct {
-	prefix, frame int // prefix -1: none
+	prefix, frame int // prefix is -1 if there is none
 }
 
 type firefoxFrameKey struct {
@@ -162,8 +162,8 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	return n
 }
 
-// marker adds what a thread waited for. w is the exact wait around it, if that is known. Running and idling are not
-// markers: the samples show them.
+// marker adds a thread's wait. w is the exact wait around it, if that is known. Running and idling are not markers,
+// because the samples show them.
 func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	var kind string
 	switch e.state {

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalsVersion is the version of the lines, which are a contract (docs/reference/jsonl.md). It changes when a
+// intervalsVersion is the version of the lines, which are a contract (docs/reference/jsonl.md). It changes if a
 // reader of the old lines could not read the new ones.
 const intervalsVersion = 1
 
@@ -56,7 +56,8 @@ type (
 		Path  string          `json:"path"`
 		Line  int32           `json:"line"`
 		C     bool            `json:"c"`
-		// Uncertain: the frame or its line can't be trusted. UncertainLine: only its line can't.
+		// Uncertain is true if the frame or its line cannot be trusted. UncertainLine is true if only its line
+		// cannot.
 		Uncertain     bool    `json:"uncertain"`
 		UncertainLine bool    `json:"uncertain_line"`
 		Origin        string  `json:"origin"`
@@ -73,7 +74,7 @@ type (
 		State  string           `json:"state"`
 		From   int64            `json:"begin_ns"`
 		To     int64            `json:"end_ns"`
-		// Resolution is how exactly the begin is known, in ns. It is 0 if the begin is exact.
+		// Resolution is the uncertainty of the begin, in ns. It is 0 if the begin is exact.
 		Resolution int64               `json:"resolution_ns"`
 		Stack      *sampler.StackID    `json:"stack"`
 		Detail     map[string]any      `json:"detail"`
@@ -81,11 +82,11 @@ type (
 	}
 	intervalsWait struct {
 		Type string `json:"type"` // wait
-		// Thread is null for one that no sample listed.
+		// Thread is null for a thread that no sample listed.
 		Thread *sampler.ThreadID `json:"thread"`
 		From   int64             `json:"begin_ns"`
 		To     int64             `json:"end_ns"`
-		// Least and Most are bounds of its length; Most is null where it can be longer than what samples saw of it.
+		// Least and Most are bounds of its length. Most is null if the wait can be longer than the sampled part.
 		Least int64   `json:"least_ns"`
 		Most  *int64  `json:"most_ns"`
 		After *string `json:"after"`
@@ -96,7 +97,7 @@ type (
 		NoCPU    *int64            `json:"no_cpu_ns"`
 		First    *sampler.ThreadID `json:"first_holder"`
 		Last     *sampler.ThreadID `json:"last_holder"`
-		// Stack is the one that it ended with; null where that is not known.
+		// Stack is the stack at its end. It is null if that is not known.
 		Stack *sampler.StackID `json:"stack"`
 	}
 	intervalsGVL struct {
@@ -130,7 +131,7 @@ type (
 		To      int64  `json:"end_ns"`
 		Samples uint64 `json:"samples"`
 		Lost    uint64 `json:"lost"`
-		// NotSampled is how long nothing is known of: time in which all threads are unknown.
+		// NotSampled is the length of the unknown time, in which all threads are unknown.
 		NotSampled int64   `json:"not_sampled_ns"`
 		Reason     *string `json:"reason"`
 	}
@@ -151,7 +152,7 @@ type Intervals struct {
 	frames  map[sampler.FrameID]struct{}
 	stacks  map[sampler.StackID]struct{}
 	buf     []sampler.FrameID
-	// held is who held each ractor's GVL, not written yet: what goes on is one line.
+	// held is the unwritten holder of each ractor's GVL. A hold is one line.
 	held map[sampler.RactorID]gvl.LockInterval
 	gc   gvl.GCInterval // not written yet
 
@@ -174,7 +175,7 @@ func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sample
 	return x
 }
 
-// Err is why no more lines can be written, or nil.
+// Err returns why no more lines can be written, or nil.
 func (x *Intervals) Err() error { return x.err }
 
 func (x *Intervals) put(line any) {
@@ -225,7 +226,7 @@ func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	return &id
 }
 
-// Lock takes who holds a GVL, and writes who held it before, when that is another one.
+// Lock adds the holder of a GVL. If it is a new one, Lock writes the previous one.
 func (x *Intervals) Lock(i *gvl.LockInterval) {
 	before, ok := x.held[i.Ractor]
 	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Turn == i.Turn && before.Waiters == i.Waiters &&
@@ -258,7 +259,7 @@ func (x *Intervals) gvl(i *gvl.LockInterval) {
 	x.put(line)
 }
 
-// Collecting takes time of the collector, and writes what was before, when that was something else.
+// Collecting adds time of the collector. If it differs, it writes the time before.
 func (x *Intervals) Collecting(i *gvl.GCInterval) {
 	if x.gc.ToNS == i.FromNS && x.gc.Stack == i.Stack && x.gc.Mode == i.Mode {
 		x.gc.ToNS = i.ToNS
@@ -306,7 +307,7 @@ func (x *Intervals) Finish(reason string) error {
 	return x.err
 }
 
-// thread writes what is known of a thread, when it was not written yet or is something else by now.
+// thread writes a thread's data, if it was not written yet or has changed.
 func (x *Intervals) thread(id sampler.ThreadID) {
 	info, _ := x.dict.Thread(id)
 	info.ID, info.FirstSeenNS, info.GoneNS = id, 0, 0

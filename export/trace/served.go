@@ -35,7 +35,7 @@ func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 	}
 }
 
-// servedName is what a request or job is called, as it is known at the end.
+// servedName returns the name of a request or job, as it is known at the end.
 func servedName(dict *sampler.Dictionary, s *servedSpan) string {
 	w := dict.Work(s.work)
 	if w.Endpoint == "" {

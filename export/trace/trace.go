@@ -37,7 +37,7 @@ type Trace struct {
 	texts   []string // by number; 0 is ""
 	entries int
 	slots   map[int]*traceThread
-	// locks is who held the GVL of each ractor, in the order of time.
+	// locks has the holders of each ractor's GVL, in the order of time.
 	locks map[sampler.RactorID][]lockSpan
 
 	waiting []tracePoint
@@ -52,7 +52,7 @@ type Trace struct {
 	firstNS, lastNS int64
 	// CutNS is the time from which nothing is kept because there is too much. It is 0 if everything is there.
 	CutNS int64
-	// Notes are what the user noted.
+	// Notes are the user's notes.
 	Notes []sampler.Note
 }
 
@@ -61,7 +61,7 @@ type tracePoint struct{ atNS, value int64 }
 
 type traceStretch struct{ fromNS, toNS int64 }
 
-// traceWait is a wait for the GVL whose both ends are known exactly.
+// traceWait is a wait for the GVL with exactly known ends.
 type traceWait struct {
 	fromNS, toNS        int64
 	handoverNS, noCPUNS int64
@@ -78,7 +78,7 @@ type Cycle struct {
 // Cycles lists the collections that samples saw begin.
 type Cycles struct {
 	List []Cycle
-	// Left is how many are not listed.
+	// Left is the number of unlisted collections.
 	Left  uint64
 	count uint64
 	known bool
@@ -116,7 +116,7 @@ type traceThread struct {
 	words  [gvl.NumStates]uint32
 	waits  []traceWait
 	served []servedSpan
-	// endedNS is when it was listed no more.
+	// endedNS is when the thread was last listed.
 	endedNS int64
 }
 
@@ -130,7 +130,7 @@ func New(p sampler.Process, d *sampler.Dictionary) *Trace {
 	}
 }
 
-// Tick takes what a sample counts.
+// Tick adds a sample.
 func (t *Trace) Tick(k *gvl.Tick) {
 	if t.firstNS == 0 {
 		t.firstNS = k.TimeNS
@@ -163,7 +163,7 @@ func (t *Trace) Interval(i *gvl.Interval) {
 	t.addSpan(th, traceSpan{fromNS: i.FromNS, toNS: i.ToNS, stack: i.Stack, state: i.State, words: t.describe(th, i)})
 }
 
-// Waited takes a wait of which all is known.
+// Waited adds a wait with exactly known ends.
 func (t *Trace) Waited(w *gvl.Wait) {
 	if w.Exact && w.Thread != 0 && t.room(w.FromNS) { // one that no sample listed has no row
 		th := t.thread(w.Thread)
@@ -171,7 +171,7 @@ func (t *Trace) Waited(w *gvl.Wait) {
 	}
 }
 
-// Ended notes when a thread was listed no more.
+// Ended notes that a thread is not listed from a time on.
 func (t *Trace) Ended(slot int, atNS int64) {
 	if th := t.slots[slot]; th != nil {
 		th.endedNS = atNS
@@ -188,7 +188,7 @@ func (t *Trace) known(fromNS, toNS int64) {
 	}
 }
 
-// Lock takes who held a GVL.
+// Lock adds the holder of a GVL.
 func (t *Trace) Lock(i *gvl.LockInterval) {
 	if i.Thread == 0 && !i.Unlisted.Holds {
 		return
@@ -265,7 +265,7 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	return n
 }
 
-// Add takes a thread's CPU time from a Collector.
+// Add adds a thread's CPU time from a Collector.
 func (t *Trace) Add(_ int64, k flamegraph.Key, w flamegraph.Weights) {
 	if w.CPUNS > 0 {
 		t.thread(k.Thread).addCPU(k, w.CPUNS)

@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGoneThreads is how many ended threads an Account keeps apart. Later ones are summed into their ractor and counted
-// in Stat.ThreadsOmitted.
+// maxGoneThreads is the number of ended threads that an Account keeps apart. Later ones are summed into their ractor
+// and counted in Stat.ThreadsOmitted.
 const maxGoneThreads = 10_000
 
-// threadTotals is what is settled of one thread, or of several together.
+// threadTotals is the settled time of one thread, or of several together.
 type threadTotals struct {
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -72,7 +72,7 @@ type Account struct {
 	// the time that has.
 	sampledNS, sampledSteps int64
 	quality                 sampler.Quality
-	exactNS                 int64 // of which every one is
+	exactNS                 int64 // the part with exact changes
 	firstReads, lastRead    sampler.Reads
 	self, switches          Meter
 	pauses                  pauseTotals

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxStatClasses is how many classes a Stat names.
+// MaxStatClasses limits the classes that a Stat names.
 const MaxStatClasses = 30
 
 // AllocOf is the estimate for the time between two samples' Classes. earlier is nil for the attach.

@@ -66,7 +66,7 @@ type blameKey struct {
 	kind   gvl.State
 }
 
-// unlistedHolder stands for all threads that no sample listed.
+// unlistedHolder represents all threads that no sample listed.
 var unlistedHolder = blameKey{kind: gvl.NumStates}
 
 type blameSum struct {
@@ -110,13 +110,14 @@ type Blame struct {
 	run    blameBucket
 	recent []blameBucket
 	second int64 // the newest
-	// charges counts them. window caches a sum of recent seconds: the findings ask for it again and again.
+	// charges counts the charges. window caches a sum of recent seconds, because the findings ask for it again and
+	// again.
 	charges uint64
 	window  blameWindow
 	groups  map[blameKey]blameGroup // of the report being made
 }
 
-// blameWindow is the sum of the seconds from first to last, after so many charges.
+// blameWindow is the sum of the seconds from first to last, computed after the given number of charges.
 type blameWindow struct {
 	first, last int64
 	charges     uint64

@@ -2,7 +2,7 @@ package account
 
 import "github.com/ddtop/ddtop/sampler"
 
-// OtherEndpoints stands for the endpoints beyond those that EndedCounts keeps apart.
+// OtherEndpoints represents the endpoints beyond those that EndedCounts keeps apart.
 const OtherEndpoints = "(other)"
 
 // EndedCounts counts the requests and jobs that end, by the endpoint that was known last. It counts the same as
@@ -27,7 +27,8 @@ type servedBy struct {
 // countedRequest is a request in progress.
 type countedRequest struct {
 	work sampler.Work
-	// seenNS is when a thread last worked for it, round the reading. readings counts later readings.
+	// seenNS is when a thread last worked for it. round is the number of that reading. readings counts later
+	// readings.
 	seenNS   int64
 	round    uint64
 	readings int
@@ -41,7 +42,7 @@ func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
 	}
 }
 
-// Feed takes the next sample. Only samples that read stacks show what threads work for.
+// Feed adds the next sample. Only samples that read stacks show what threads work for.
 func (c *EndedCounts) Feed(s *sampler.Sample) {
 	if s.Depth != sampler.StackTick {
 		return
@@ -105,7 +106,8 @@ func (c *EndedCounts) count(endpoint string) {
 	c.counts[endpoint]++
 }
 
-// Take returns how many have ended since the last call, by endpoint. It is nil if none has. The caller owns the map.
+// Take returns the number of ended requests since the last call, by endpoint. It is nil if none has ended. The caller
+// owns the map.
 func (c *EndedCounts) Take() map[string]int64 {
 	if len(c.counts) == 0 {
 		return nil

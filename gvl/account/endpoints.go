@@ -20,7 +20,7 @@ const (
 	maxRequestSeconds = 64
 )
 
-// endpointKey tells endpoints apart.
+// endpointKey distinguishes endpoints.
 type endpointKey struct {
 	kind  sampler.WorkKind
 	name  string
@@ -123,7 +123,7 @@ func (c requestCharge) bySecond(fn func(second int64, part *requestCharge)) {
 	}
 }
 
-// secondOf returns what is kept of a second of a request.
+// secondOf returns the sums of one second of a request.
 func (r *Requests) secondOf(q *openRequest, second int64) *endpointSecond {
 	if len(q.seconds) >= maxRequestSeconds {
 		n := maxRequestSeconds / 2
@@ -139,7 +139,7 @@ func (r *Requests) secondOf(q *openRequest, second int64) *endpointSecond {
 	return &q.seconds[i]
 }
 
-// endpointSum is what is added up of an endpoint.
+// endpointSum is the sum for one endpoint.
 type endpointSum struct {
 	endpointSecond
 	ended, running int
@@ -203,7 +203,7 @@ func (t *endpointTable) sum(k endpointKey, limit int) *endpointSum {
 	return s
 }
 
-// endpointSums is what requests are charged to: their endpoints, over the run and by the second.
+// endpointSums are the sums of endpoints that requests are charged to, over the run and by the second.
 type endpointSums struct {
 	run    endpointTable
 	recent []endpointTable

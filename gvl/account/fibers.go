@@ -6,29 +6,30 @@ import (
 )
 
 const (
-	// lackingLooks is how many readings of the fibers that wait must lack a request until it has ended: its fiber may
-	// have run in one of them. cutLooks is the same for readings that may lack more.
+	// lackingLooks is the number of readings of the waiting fibers without a request after which it has ended. One is
+	// not enough, because the request's fiber may have run then. cutLooks is the number for incomplete readings.
 	lackingLooks, cutLooks = 2, 4
-	// staleNS is for how long, in ns, a fiber counts as waiting without a reading: there are none while fibers cannot
-	// be read.
+	// staleNS is how long a fiber counts as waiting without a reading, in ns. There are no readings while fibers
+	// cannot be read.
 	staleNS = int64(60e9)
-	// lookBehindNS is how far after its sample's time a reading may end, in ns: it goes on while its tick does.
+	// lookBehindNS is how long after its sample's time a reading may end, in ns. It ends with its tick.
 	lookBehindNS = int64(10e6)
 )
 
-// fiberLooks is what Requests knows of the readings of fibers that wait.
+// fiberLooks is what Requests knows of the readings of waiting fibers.
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
-	// switches are the threads of which a fiber once waited for a request: what they leave may wait, until they end.
+	// switches are the threads of which a fiber once waited for a request. Until such a thread ends, a request that
+	// it leaves may be waiting.
 	switches map[sampler.ThreadID]bool
 }
 
-// fiberWait is what is known of the fiber that waits for a request while no thread works for it.
+// fiberWait is the state of the fiber that waits for a request while no thread works for the request.
 type fiberWait struct {
 	// freeNS is until when the request's time is charged. From then on its fiber waits, if it does.
 	freeNS int64
-	// look is the number of the last reading that had the fiber, lacking how many have not since.
+	// look is the number of the last reading with the fiber, lacking the number of readings without it since.
 	look, lacking int
 }
 
@@ -44,7 +45,7 @@ func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
 	return r.looks.last, max(r.nowNS-r.looks.last.AtNS, 0)
 }
 
-// lookAt takes a reading of the fibers that wait.
+// lookAt adds a reading of the waiting fibers.
 func (r *Requests) lookAt(look *sampler.Fibers) {
 	l := &r.looks
 	if l.last = look; look == nil {

@@ -17,7 +17,7 @@ const maxOpenLines = 1000
 
 const maxLineRactors = 256
 
-// LineSums is what is known of the time of a line.
+// LineSums are the sums of a line's period.
 type LineSums struct {
 	startNS, endNS int64
 	NS             [gvl.NumStates]int64
@@ -31,7 +31,7 @@ type LineSums struct {
 	// exactNS is the time of which every change of the GVL is known.
 	exactNS int64
 	Quality sampler.Quality
-	last    *lineEnd // at the last sample in it; nil: there was none
+	last    *lineEnd // at the last sample in it; nil if there was none
 }
 
 type RactorNS struct {
@@ -70,8 +70,8 @@ type Lines struct {
 	open   []LineSums // in the order of time, without a gap
 	// settled is until when the time of each slot is known. It is zero if the slot has no thread.
 	settled []int64
-	before  *lineEnd   // at the end of the last line told; nil: none was
-	gc      sampler.GC // as it was last read: in some samples it can't be
+	before  *lineEnd   // at the end of the last line reported; nil if there was none
+	gc      sampler.GC // the last reading; some samples lack it
 	lastNS  int64
 }
 

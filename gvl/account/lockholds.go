@@ -12,11 +12,11 @@ const (
 	maxHolds = 1 << 16
 	// maxHeldLocks bounds the locks that are watched at a time.
 	maxHeldLocks = 1024
-	// manyThreads is the number of threads from which on a stack tick reads waiting threads in turn. turnNS bounds the
-	// age of what it knows of one then (sampler.StackFresh).
+	// manyThreads is the number of threads above which stack ticks read waiting threads in turn. turnNS bounds the
+	// age of a thread's state then (sampler.StackFresh).
 	manyThreads = 32
 	turnNS      = int64(50e6)
-	// forgetLockNS is for how long a lock is remembered that no thread waits for.
+	// forgetLockNS is how long a lock is remembered while no thread waits for it, in ns.
 	forgetLockNS = int64(10e9)
 )
 
@@ -54,11 +54,11 @@ type LockHolds struct {
 // openHold is the hold of a lock that is going on.
 type openHold struct {
 	LockHold
-	// lastNS is when it was read last, freeNS the first sample after that without it, or zero.
+	// lastNS is when it was last read. freeNS is the first later sample without it, or zero.
 	lastNS, freeNS int64
 	sureNS         int64              // the first sample since which it is known to be one hold
 	waiters        []sampler.ThreadID // at lastNS
-	left           bool               // one of them was seen elsewhere since
+	left           bool               // a thread of it was seen elsewhere since
 	tick           uint64
 	// next is the thread that seems to hold it since nextNS, though that may have been read long before.
 	next   sampler.ThreadID
@@ -125,7 +125,8 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 	}
 }
 
-// see takes all threads that wait for one lock. fresh is set if the holder was read, up to stale ns before.
+// see adds all threads that wait for one lock. fresh is true if the holder was read. The reading is at most stale ns
+// old.
 func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64) {
 	object, holder, agree := waiters[0].object, sampler.ThreadID(0), true
 	for i := range waiters {
@@ -210,13 +211,13 @@ type LockUse struct {
 	// perhaps counts the holds with LockHold.Perhaps.
 	perhaps int64
 	// HeldNow is how long the holder Now has had the lock at the end of the period. It is a lower bound if the hold
-	// began before a thread waited, or may be several. It is zero if it is not known.
+	// began before a thread waited, or if it may be several holds. It is zero if it is not known.
 	HeldNow gvl.Bounded
-	Now     sampler.ThreadID // 0: nobody, or it is not known
+	Now     sampler.ThreadID // zero if there is none, or it is not known
 }
 
-// Told returns the lengths that shares of the holds did not exceed. shares must grow. If some holds may be several in a
-// row, all lengths are lower bounds, and zero if nothing is known.
+// Told returns the lengths that the given shares of the holds did not exceed. shares must be in ascending order. If
+// some holds may be several in a row, all lengths are lower bounds. They are zero if nothing is known.
 func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	if u.perhaps > 0 {
 		return u.Held.Least(shares...)

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Contended is something that threads wait for at one instant: a Mutex or Monitor with its holder, or a Queue,
+// Contended is an object for which threads wait at one instant: a Mutex or Monitor with its holder, or a Queue,
 // SizedQueue, ConditionVariable, thread to join or Ractor.
 type Contended struct {
 	// Kind is as in Detail.Kind. Object is the address, and 0 for a joined thread.
@@ -20,7 +20,7 @@ type Contended struct {
 	// Holder is the thread that holds the lock, or that is joined. It is zero if there is none or it is not known: a
 	// lock is free for a moment while it changes hands.
 	Holder sampler.ThreadID
-	// HolderState is what the holder does, and HolderStack where.
+	// HolderState is the state of the holder, HolderStack its stack.
 	HolderState gvl.State
 	HolderStack sampler.StackID
 	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of that wait,

@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// QualityMeter adds up what figures rest on since the stream began. It is a Consumer.
+// QualityMeter adds up the samples that figures are computed from since the stream began. It is a Consumer.
 type QualityMeter struct {
 	gvl.Ignore
 	sampler.Quality

@@ -12,7 +12,7 @@ type PeerNS struct {
 }
 
 type Request struct {
-	// Work is what was known of it last.
+	// Work is the last known work.
 	Work   sampler.Work
 	Thread sampler.ThreadID
 	// FromNS and ToNS are the begin and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of the
@@ -70,7 +70,7 @@ type Endpoint struct {
 	Kind  sampler.WorkKind
 	Name  string
 	Other bool
-	// Ended is how many were seen to end, Running how many go on.
+	// Ended is the number of requests that were seen to end, Running the number in progress.
 	Ended, Running int
 	// Durations are the lengths of the requests that were seen to begin and to end. LongestNS is the longest of all. It
 	// is a lower bound if LongestAtLeast is set.

@@ -9,17 +9,19 @@ import (
 )
 
 const (
-	// maxOpenRequests bounds the requests and jobs in progress that are kept apart. The time of more is "other".
+	// maxOpenRequests bounds the requests and jobs in progress that are kept apart. The time of the others is
+	// "other".
 	maxOpenRequests = 4096
 	// maxEndedRequests bounds the ended requests that are remembered, the last ones: 5 MB.
 	maxEndedRequests = 1 << 14
 	// maxRequestPeers bounds the peers of one request or endpoint, maxSumPeers the peers among which they are found.
 	maxRequestPeers, maxSumPeers = 6, 16
-	// leftReadings is how many readings of stacks, and leftNS how long, must lack a request until it has ended: a
-	// reading can fail.
+	// leftReadings is the number of readings of stacks, and leftNS the time, without a request after which it has
+	// ended. One is not enough, because a reading can fail.
 	leftReadings = 3
 	leftNS       = int64(100e6)
-	// suspendedNS is how long a request whose fiber gave way to another one may be missing until it has ended.
+	// suspendedNS is how long a request whose fiber gave way to another one may be missing before it counts as ended,
+	// in ns.
 	suspendedNS = int64(10e9)
 )
 
@@ -33,14 +35,14 @@ type Requests struct {
 	stream  *stream.Stream
 	open    map[sampler.WorkNumber]*openRequest
 	slots   []requestSlot  // by Interval.Slot
-	leaving []*openRequest // no thread works for them, which may be their end
+	leaving []*openRequest // no thread works for them, so they may have ended
 	holder  requestSlot    // of the last LockInterval
 	spare   [][]endpointSecond
 	looks   fiberLooks
 
 	ended     endedRequests
 	endpoints endpointSums
-	// none is what threads did for nobody.
+	// none is the time of threads that worked for no request.
 	none           endpointSecond
 	leftOut        uint64
 	started        bool
@@ -61,8 +63,8 @@ type requestSlot struct {
 // openRequest is a request in progress.
 type openRequest struct {
 	Request
-	threads int // that work for it
-	// readNS is when it was last seen, awayNS when the last thread left it, readings how many there were since.
+	threads int // the number of threads that work for it
+	// readNS is when it was last seen, awayNS when the last thread left it. readings counts the readings since.
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
@@ -72,7 +74,7 @@ type openRequest struct {
 	leaving        bool // it is in Requests.leaving
 	wait           fiberWait
 	peers          peerSums
-	// seconds are what no endpoint has been charged with, in order.
+	// seconds are the sums that no endpoint has been charged with, in order.
 	seconds []endpointSecond
 }
 
@@ -139,7 +141,7 @@ func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
 	return c
 }
 
-// charge adds to a request. s is what its thread works for by the last sample, or nil.
+// charge adds to a request. s is its thread's work by the last sample, or nil.
 func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
 	if id == 0 {
 		r.none.add(&c, c.toNS-c.fromNS)
@@ -236,7 +238,7 @@ func (r *Requests) leave(q *openRequest, atNS int64) {
 	}
 }
 
-// Tick takes over what threads work for.
+// Tick updates what threads work for.
 func (r *Requests) Tick(k *gvl.Tick) {
 	if !r.started {
 		r.started, r.firstNS = true, k.ToNS
@@ -280,7 +282,7 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	}
 }
 
-// move lets a thread work for what a sample shows.
+// move sets a thread's work to the work that a sample shows.
 func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	id := t.Serving.Work
 	if q := s.q; q != nil && !q.done {
@@ -331,7 +333,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	s.q = q
 }
 
-// gone reports whether a request that its thread left is settled: it is back, or it has ended.
+// gone reports whether the fate of a request that its thread left is known: it is back, or it has ended.
 func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	if q.threads > 0 {
 		q.leaving = false
@@ -359,8 +361,8 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	return true
 }
 
-// hasLeft reports whether a request has ended that so many readings of stacks have lacked for so long. fiber is set if
-// it was on a fiber that can be resumed.
+// hasLeft reports whether a request has ended, by the number of readings of stacks without it and the time since.
+// fiber is true if it was on a fiber that can be resumed.
 func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	if fiber {
 		return awayNS > suspendedNS

@@ -111,7 +111,7 @@ func (r *Requests) Last(atNS int64) *Request {
 	return &x
 }
 
-// Of returns those that a thread worked for between two times and that are remembered, in the order of their begin.
+// Of returns the remembered requests that a thread worked for between two times, in the order of their begin.
 func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
 	var out []Request
 	in := func(q *Request) {

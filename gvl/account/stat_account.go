@@ -220,7 +220,7 @@ func (a *Account) statProcess(s *report.Stat) {
 // Alloc returns what was allocated in the stream, by class.
 func (a *Account) Alloc() report.StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }
 
-// pressureOf is the growth between two readings, or nothing if they are not of the same tasks.
+// pressureOf returns the growth between two readings. It is empty if they are of different tasks.
 func pressureOf(first, last *sampler.Pressure) report.StatPressure {
 	if first.Source != last.Source {
 		return report.StatPressure{Source: sampler.PressureNone.String()}

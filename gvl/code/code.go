@@ -22,7 +22,7 @@ func Method(label string) string {
 }
 
 const (
-	// MaxNear is how far out a method written in Ruby is looked for.
+	// MaxNear bounds the search outward for a method written in Ruby, in frames.
 	MaxNear = 32
 	// MaxFrames bounds the frames of a stack that count.
 	MaxFrames = 200
@@ -112,7 +112,8 @@ func Join(own, library, c string) string {
 	return outer + " → " + inner
 }
 
-// primitives begin the names of C functions in which every library waits: they do not say for what.
+// primitives are the beginnings of the names of C functions in which every library waits. They do not show the
+// purpose of the wait.
 var primitives = []string{
 	"IO#", "IO.", "Kernel#", "Thread", "Monitor#", "Process.", "BasicSocket#", "Socket", "TCPSocket", "UNIXSocket",
 	"UDPSocket", "OpenSSL::SSL::SSLSocket#",

@@ -40,7 +40,7 @@ type advice struct {
 	below, alone bool
 }
 
-// leading are the rules whose advice comes first: what they lack, the whole machine lacks.
+// leading are the rules whose advice comes first, because they are about a lack of the whole machine.
 var leading = []string{ruleStarved, "memory_stall"}
 
 // plan chooses the advice of findings, in their order, so that no two contradict each other. A finding whose first
@@ -158,7 +158,7 @@ func routeHogAdvice() []advice {
 	}
 }
 
-// stuckAdvice is for a holder. known is set if its innermost frame is known, c if that is a C function.
+// stuckAdvice is the advice for a holder. known is true if its innermost frame is known, c if that is a C function.
 func stuckAdvice(known, c bool) []advice {
 	switch {
 	case !known:

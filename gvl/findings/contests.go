@@ -53,8 +53,8 @@ func (c *contests) find(object uint64) *contest {
 	return nil
 }
 
-// look takes the waiting threads of a sample. If pauses is set, each sample stops the program, so turns on a CPU say
-// nothing.
+// look adds the waiting threads of a sample. If pauses is true, each sample stops the program, so turns on a CPU
+// prove nothing.
 func (c *contests) look(now int64, s *sampler.Sample, states []gvl.ThreadState, pauses bool) {
 	c.sample++
 	if s.Depth != sampler.StackTick {
@@ -125,8 +125,8 @@ func (c *contests) starved(x *contest, ts *gvl.ThreadState) bool {
 // elsewhere for a hundredth of the time once in 20 times.
 const starvedSamples = 300
 
-// winner is the thread with the lock in most samples of the window, its part of the samples with a holder, and how
-// often at least others were woken in vain. looks counts the samples with a waiting thread.
+// winner returns the thread with the lock in most samples of the window, and its part of the samples with a holder.
+// vain is how often at least other threads were woken in vain. looks counts the samples with a waiting thread.
 func (x *contest) winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

@@ -33,7 +33,7 @@ type second struct {
 	self account.Meter
 }
 
-// counts is what is added up of a second, or of a window.
+// counts are the sums of a second, or of a window.
 type counts struct {
 	sampledNS int64
 	quality   sampler.Quality
@@ -77,7 +77,7 @@ func (c *counts) add(o *counts) {
 	}
 }
 
-// watch is what the collector remembers of a thread.
+// watch is the collector's memory of a thread.
 type watch struct {
 	id      sampler.ThreadID
 	slot    int
@@ -91,7 +91,7 @@ type watch struct {
 	stackNS int64 // since when the stack is the same
 	// moved is set if it was seen with another stack before, or came back to this one.
 	moved bool
-	// listens is set if it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
+	// listens is true if it is at a connection on which it waits for no answer (sampler.Kernel.Listens).
 	listens bool
 	// began is set if the begin of its state was seen.
 	began bool
@@ -110,7 +110,7 @@ type watch struct {
 type turn struct {
 	ractor sampler.RactorID
 	hold   hold
-	fromNS int64 // from the first waiter; 0: nobody waits
+	fromNS int64 // from the first waiter; zero if no thread waits
 	delay0 int64
 	// cpu0 is the holder's CPU time at fromNS, read at cpuAt0.
 	cpu0, cpuAt0 int64
@@ -118,7 +118,7 @@ type turn struct {
 	counted      bool
 	countNS      int64
 	waiters      int64
-	holderAt     int // index in the sample; -1: none
+	holderAt     int // index in the sample; -1 if there is none
 	// head is the first in the queue, or zero. moved is set if a waiting thread has another stack than before.
 	head  sampler.ThreadID
 	moved bool
@@ -162,7 +162,8 @@ type collector struct {
 	gcLast           pause
 	counts           [threadCounts]threadCount
 	self             account.Meter
-	// startNS is when the program began, bootNS until when it counts as starting, CLOCK_MONOTONIC in ns.
+	// startNS is when the program began. bootNS is when it ceases to count as starting. Both are CLOCK_MONOTONIC in
+	// ns.
 	startNS, bootNS int64
 }
 
@@ -375,10 +376,10 @@ func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
 }
 
-// maxTakers bounds the queues whose takers are known. Past it all are found anew.
+// maxTakers bounds the queues with known takers. Past it all are found again.
 const maxTakers = 256
 
-// takes notes a thread that waits to take from a SizedQueue.
+// takes records a thread that waits to take from a SizedQueue.
 func (c *collector) takes(w *watch, ts *gvl.ThreadState) {
 	d := &ts.Detail
 	if ts.State != gvl.Parked || d.Kind != "SizedQueue" || d.Object == 0 || strings.HasSuffix(innermostLabel(c.dict, w.stack), "#push") {

@@ -16,7 +16,7 @@ import (
 // dimCall's id is a peer group above two buckets of a Histogram: of the shortest length and of the longest.
 const callBucketBits = 16
 
-// callCell is n calls whose length lies between two buckets of a Histogram.
+// callCell counts calls whose length is between two buckets of a Histogram.
 type callCell struct {
 	shortest, longest uint16
 	n                 int64

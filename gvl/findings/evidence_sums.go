@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// dim says what a sum is about.
+// dim is the subject of a sum.
 type dim uint8
 
 const (
-	dimThread       dim = iota // id: thread, and its ractor; by state, idle apart
+	dimThread       dim = iota // id is a thread and its ractor; by state, with idle time apart
 	dimPeer                    // id: peer group; busy io
 	dimLock                    // id: object
 	dimFlag                    // id: stack flag; busy time (pool waits count as busy)
@@ -44,7 +44,7 @@ const (
 // maxSums bounds the sums of a second: 20,000 threads need three each. Past it all are added up together.
 const maxSums = 1 << 16
 
-// tally is what the intervals of a listed thread say.
+// tally are the sums of the intervals of a listed thread.
 type tally struct {
 	// last is not added up yet. Intervals that are alike extend it.
 	last gvl.Interval
@@ -225,7 +225,7 @@ func (c *collector) bySecond(fromNS, toNS int64, fn func(b *second, ns int64)) {
 	}
 }
 
-// secondAt returns what is kept of a second, or nil if it is too old.
+// secondAt returns the sums of a second, or nil if it is too old.
 func (c *collector) secondAt(sec int64) *second {
 	b := &c.ring[sec%int64(len(c.ring))]
 	switch {

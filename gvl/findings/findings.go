@@ -56,7 +56,7 @@ type Finding struct {
 	// Explains is the share, 0 to 1, of the threads' busy time (all time but rest) in the last ten seconds that the
 	// finding accounts for, with the waiting of threads that it kept waiting.
 	Explains float64
-	// Evidence is what the figures rest on: the samples of ten seconds.
+	// Evidence is the samples behind the figures, of ten seconds.
 	Evidence sampler.Quality
 	// plan chooses Next from advice. steady is Explains in steps of explainsBand.
 	advice []advice
@@ -81,13 +81,13 @@ const (
 	// thresholds.
 	trailNS    = 4e9
 	endedShare = .2
-	// recentNS is for how long an ended finding is shown.
+	// recentNS is how long an ended finding is shown, in ns.
 	recentNS = 30e9
 	// evaluateNS is the interval between two evaluations of the rules.
 	evaluateNS = 250e6
 	// raiseNS is how long a condition must hold before its finding is raised, unless the rule has a time of its own.
 	raiseNS = 3e9
-	// raiseSoonNS is the same for rules whose condition is a mean over some time.
+	// raiseSoonNS is raiseNS for rules whose condition is a mean over some time.
 	raiseSoonNS = 200e6
 	// clearNS is how long a condition must be well under its thresholds before the finding goes.
 	clearNS = 5e9
@@ -97,15 +97,15 @@ const (
 	bootNS = 5e9
 	// maxBootNS is the longest such time, for a program that loads code.
 	maxBootNS = 30e9
-	// loadingShare is the part of a second in which a thread loads code, or waits for the GVL to do so, from which on
-	// the program is loading. The start is over when it has not been loading for loadedNS.
+	// loadingShare is the part of a second of loading code, or waiting for the GVL to do so, from which on the
+	// program is loading. The start ends when the program has not been loading for loadedNS.
 	loadingShare = .2
 	loadedNS     = 2e9
 	// minWindowNS is the least sampled time of a window for rules.
 	minWindowNS = 500e6
 )
 
-// hit is what a rule says about a window.
+// hit is the result of a rule for a window.
 type hit struct {
 	// score is the measured value in units of its threshold, the smallest of several conditions. The rule is true from
 	// 1 on.
@@ -113,18 +113,20 @@ type hit struct {
 	severity Severity
 	// The rest is filled if the score is at least 1. tense marks the words that differ between present and past.
 	title, text, next string
-	// advice is several things to do, of which plan chooses the first that fits. It is empty if next always fits.
+	// advice is a list of alternatives. plan chooses the first that fits. It is empty if next always fits.
 	advice  []advice
 	threads []sampler.ThreadID
 	stack   sampler.StackID
 	peer    sampler.PeerID
 	object  uint64
-	// endpoint is the one with most of it, or "".
+	// endpoint is the endpoint with the largest part of it, or "".
 	endpoint string
-	// explains is the time of threads in the window that this costs, in ns: its own, and the waiting of others for it.
+	// explains is the time that this costs the threads of the window, in ns: its own time, and the time that others
+	// waited for it.
 	explains int64
-	// tell adds to text what takes long to find: the culprit's code. It is called for a reader, and at the next
-	// evaluation at the latest, while the window is about the same.
+	// tell adds the parts of text that are expensive to find, such as the culprit's code. It is called before a
+	// reader sees the finding. The latest time is the next evaluation, because the window must still be about the
+	// same.
 	tell func(*hit)
 }
 
@@ -137,11 +139,11 @@ func (h hit) inTense() hit {
 	return h
 }
 
-// rank says which findings lead: a standstill first, and of equal severity causes before symptoms.
+// rank is the order of findings: a standstill first, and of equal severity causes before symptoms.
 type rank uint8
 
 const (
-	// rankStandstill: nothing goes on before this ends.
+	// rankStandstill is for findings that stop everything until they end.
 	rankStandstill rank = iota
 	rankCause
 	// rankSymptom: usually there is a cause.
@@ -221,7 +223,7 @@ var rules = [...]rule{
 // ruleState is the state of a rule.
 type ruleState struct {
 	raised bool
-	trueNS int64 // since when the condition holds; 0: it does not
+	trueNS int64 // since when the condition is true; zero if it is not
 	lowNS  int64 // since when it is well under its thresholds
 	// sureNS is the last time that the window's last seconds matched. endedNS is when they stopped matching, though the
 	// whole window may still match. It is zero while the finding is active.
@@ -250,7 +252,7 @@ type Findings struct {
 	nextNS int64
 	// win is the last seconds, late the part of them after the program's start, trail the last few.
 	win, late, trail window
-	past             []Finding // as they were at their worst, before they were told
+	past             []Finding // at their worst, before tell
 }
 
 // New returns Findings of a stream of the target p, whose IDs point into dict. b and q must be of the same stream. If r
@@ -301,8 +303,8 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	}
 }
 
-// Early reports whether the program was starting until shortly before the newest sample. Then a missing finding means
-// nothing.
+// Early reports whether the program was starting until shortly before the newest sample. Then the absence of a
+// finding means nothing.
 func (f *Findings) Early() bool {
 	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
 }
@@ -373,7 +375,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	}
 }
 
-// trails finds out whether a condition has ended that the whole window, with the given score, may still show.
+// trails reports whether a condition has ended although the whole window, with the given score, may still show it.
 func (f *Findings) trails(i int, now int64, score float64) {
 	st := &f.states[i]
 	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {
@@ -387,7 +389,7 @@ func (f *Findings) trails(i int, now int64, score float64) {
 	}
 }
 
-// ended is the ended finding of a rule, as it was at its worst.
+// ended returns the ended finding of a rule, at its worst.
 func (st *ruleState) ended() Finding {
 	w := st.worst
 	w.UntilNS = st.endedNS

@@ -22,7 +22,7 @@ type gateID uint32
 
 type gateKey struct{ label, path string }
 
-// stackGates says in which methods a stack may wait, and inside which it is.
+// stackGates are the methods of a stack in which it may wait, and those it is inside of.
 type stackGates struct {
 	// near are methods that no code further in calls back, the innermost first.
 	near []gateID
@@ -34,36 +34,36 @@ const (
 	// maxNear limits how many methods around a wait can be its gate: checkout within with, within a helper of the
 	// program's own.
 	maxNear = 6
-	// maxThrough limits how many methods a stack can be inside: helpers that take blocks lie between, too.
+	// maxThrough limits how many methods a stack can be inside. Helpers that take blocks are among them.
 	maxThrough = 48
 	// maxGates limits the methods that are followed at a time.
 	maxGates = 16
 	// gateLookNS is the interval at which waiting threads and threads inside are counted.
 	gateLookNS = 100e6
-	// gateLooks is how many counts the window has.
+	// gateLooks is the number of counts in the window.
 	gateLooks = findingsWindowNS / gateLookNS
 )
 
-// How a gate is told from the method in which workers wait for jobs.
+// The thresholds that distinguish a gate from the method in which workers wait for jobs.
 const (
-	// gateMinLooks is how many counts must have a waiting thread.
+	// gateMinLooks is the least number of counts with a waiting thread.
 	gateMinLooks = 20
-	// gateChanges is how often the threads inside must have changed.
+	// gateChanges is the least number of changes of the threads inside.
 	gateChanges = 3
 	// gateFewer is the part of the counts that may have fewer inside than there is room for: a woken thread without a
 	// CPU is not inside yet. gateFewerSeen is that part if threads have left the method for good. A worker's loop is
 	// never left.
 	gateFewer, gateFewerSeen = .02, .15
-	// gateLeft is how often a thread must have left it.
+	// gateLeft is the least number of times that a thread left it.
 	gateLeft = 3
-	// gateVain is how often a waiting thread must have been woken in vain: something was put back, and another thread
-	// was faster. A thread that waits for a job is not woken while there is none.
+	// gateVain is the least number of times that a waiting thread was woken in vain: something was put back, and
+	// another thread was faster. A thread that waits for a job is not woken while there is none.
 	gateVain = 5
-	// gateMore is the part of the counts that may have more inside: threads on their way in or out.
+	// gateMore is the part of the counts that may have more threads inside, on their way in or out.
 	gateMore = .25
 )
 
-// gateLook is one count of the threads that wait and of those inside.
+// gateLook is one count of the threads that wait and of the threads inside.
 type gateLook struct {
 	atNS            int64
 	waiting, inside int32
@@ -76,7 +76,7 @@ type gateLook struct {
 // lastWait is when a waiting thread last had a CPU, and when its wait would have ended by itself (ThreadState).
 type lastWait struct{ movedNS, deadlineNS int64 }
 
-// gate is what is known of one method.
+// gate is the state of one method.
 type gate struct {
 	id    gateID
 	looks [gateLooks]gateLook
@@ -100,7 +100,7 @@ type gates struct {
 	stacks map[sampler.StackID]stackGates
 	list   []*gate
 	nextNS int64
-	// open is how many of the list are gates.
+	// open is the number of gates in the list.
 	open int
 }
 

@@ -10,7 +10,7 @@ const (
 	// minutes.
 	memoryPointNS = 3e9
 	memoryPoints  = 61
-	// memoryStep is by which part of itself the memory must grow from one note to the next but one.
+	// memoryStep is the least part of itself by which the memory must grow from one note to the next but one.
 	memoryStep = .01
 	// memoryStepMax is enough of a step for large programs, in bytes.
 	memoryStepMax = 8 << 20
@@ -32,9 +32,9 @@ type memoryPoint struct {
 type growth struct {
 	points [memoryPoints]memoryPoint
 	n      int // how many were noted since the attach
-	// level is the note after the last full collection, before the one before it, and first the one since which each
-	// was higher than the one before. atNS is zero if there is none. If full collections are rare, only these notes
-	// show growth.
+	// level is the note after the last full collection, before the one before that. first is the note since which
+	// each was higher than the one before. atNS is zero if there is none. If full collections are rare, only these
+	// notes show growth.
 	level, before, first memoryPoint
 }
 

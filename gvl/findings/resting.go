@@ -5,11 +5,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Resting tells work in input and output from a server's wait for the next client. It is not safe for concurrent use.
+// Resting distinguishes work in input and output from a server's wait for the next client. It is not safe for
+// concurrent use.
 type Resting struct {
 	dict    *sampler.Dictionary
 	classes *stackClasses
-	// gates are those of the findings of the same stream, or nil.
+	// gates are the gates of the findings of the same stream, or nil.
 	gates *gates
 }
 

@@ -194,8 +194,8 @@ func ownerOf(label string) string {
 	return ""
 }
 
-// soleIn is the one thread outside of requests and jobs that has a method of a class on its stack and does not wait for
-// the same queue. It is zero if there is none, or if there are several.
+// soleIn returns the only thread outside of requests and jobs that has a method of a class on its stack and does not
+// wait for the same queue. It is zero if there is none, or if there are several.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {

@@ -14,7 +14,7 @@ const (
 	maxToldStatement = 120
 )
 
-// then adds a function to tell.
+// then adds a function that completes the text before a reader sees it (hit.tell).
 func (h *hit) then(tell func(*hit)) {
 	before := h.tell
 	h.tell = func(h *hit) {

@@ -41,7 +41,7 @@ type workers struct {
 	io, lock int64
 }
 
-// pools sorts the threads by pool. Threads that listen are left out: their waiting is their work.
+// pools sorts the threads by pool. Threads that listen are left out, because waiting is their work.
 func (w *window) pools() map[string]*workers {
 	pools := make(map[string]*workers)
 	for i := range w.states {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// growsMuch is growth, in bytes, that counts whatever part of the memory it is.
+// growsMuch is growth, in bytes, that counts for a memory of any size.
 const growsMuch = 512 << 20
 
 // evalMemoryGrows: the process's memory grows without a pause, and full collections do not end that.

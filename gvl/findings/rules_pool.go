@@ -109,7 +109,7 @@ func (w *window) gatePlace(g *gate, stack sampler.StackID) string {
 	return w.place(stack)
 }
 
-// maxInside is how many of those inside a gate are named.
+// maxInside limits the named threads inside a gate.
 const maxInside = 2
 
 // gateInside names the threads that have been inside for longest, and what they do.

@@ -17,7 +17,7 @@ const (
 	flagPool
 	// flagDB: in a database adapter.
 	flagDB
-	// flagRedis: in a Redis client. flagLog: in a logger. flagRequire: loads code.
+	// flagRedis is for a Redis client, flagLog for a logger, flagRequire for loading code.
 	flagRedis
 	flagLog
 	flagRequire
@@ -27,16 +27,16 @@ const (
 	flagServer
 	// flagGCStart: the program itself asked for the collection.
 	flagGCStart
-	// flagChild: waits for what a program that it started prints.
+	// flagChild is for waiting for the output of a program that it started.
 	flagChild
-	// flagServing: works for a request or a job, by what was read of it (sampler.Serving): no stack says it.
+	// flagServing is for working on a request or a job, by the work that was read (sampler.Serving). No stack shows
+	// it.
 	flagServing
 )
 
-// innerFrames is how many of the innermost frames tell what a thread waits for; markers of whole stacks count at any
-// depth up to maxClassFrames.
 const (
-	// innerFrames is how many of the innermost frames show what a thread waits for.
+	// innerFrames is the number of innermost frames that show what a thread waits for. Markers of whole stacks count
+	// at any depth up to maxClassFrames.
 	innerFrames = 6
 	// maxClasses bounds the stacks whose flags are kept.
 	maxClasses = 1 << 16
@@ -103,7 +103,7 @@ var regexLabels = map[string]bool{
 // stackClasses classifies stacks. It remembers the marks of frames and the flags of stacks.
 type stackClasses struct {
 	dict   *sampler.Dictionary
-	frames map[sampler.FrameID]frameMarks // IDs are never given again: a slice would grow forever
+	frames map[sampler.FrameID]frameMarks // not a slice, because IDs are never reused and it would grow forever
 	stacks map[sampler.StackID]stackFlags
 }
 

@@ -19,7 +19,7 @@ const (
 	tenseWait  = tenseBegins + "wait" + tensePast + "waited" + tenseEnds
 	tenseAre   = tenseBegins + "are" + tensePast + "were" + tenseEnds
 	tenseSpend = tenseBegins + "spend" + tensePast + "spent" + tenseEnds
-	// tenseNow leads from a text's figures to what threads do at the moment.
+	// tenseNow separates a text's figures from its part about the present moment.
 	tenseNow = tenseBegins + "now" + tensePast + "last" + tenseEnds
 )
 

@@ -14,7 +14,7 @@ const (
 	// it.
 	blindNS        = 30e6
 	blindIntervals = 3
-	// readSlackNS is how long after a sample its counters can be read, in ns.
+	// readSlackNS is the longest time after a sample at which its counters can be read, in ns.
 	readSlackNS = 5e6
 )
 

@@ -5,7 +5,8 @@ import "github.com/ddtop/ddtop/sampler"
 const (
 	// usualShare is the part of its time at one stack from which on that is a thread's usual one.
 	usualShare = .9
-	// usualWait is how many of http_slow's waits a reader has waited at its usual stack before. No call takes so long.
+	// usualWait is the least time that a reader has waited at its usual stack before, as a multiple of http_slow's
+	// waits. No call takes so long.
 	usualWait = 2
 )
 

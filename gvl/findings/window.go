@@ -11,12 +11,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sums is time by state, idle time apart.
+// sums is time by state, with idle time apart.
 type sums struct {
 	ns   [gvl.NumStates]int64
 	idle int64
 	busy int64
-	// cpu is the time on a CPU, as far as the counters were read.
+	// cpu is the time on a CPU, if the counters were read.
 	cpu int64
 }
 
@@ -59,7 +59,7 @@ type past struct {
 	firstSelf       account.Meter
 }
 
-// window is what the rules see: the last seconds, the sample at their end, and other accounts of the same time.
+// window is the input of the rules: the last seconds, the sample at their end, and other accounts of the same time.
 type window struct {
 	moment
 	past
@@ -254,8 +254,8 @@ func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 // ofBusy is ns by the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters is time as a holder of the GVL together with the waiting for it, as if the waiting were spread evenly
-// over all holds.
+// withWaiters returns time as a holder of the GVL together with the time that others waited for it, as if the waiting
+// were spread evenly over all holds.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
@@ -265,7 +265,7 @@ func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total
 
 func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }
 
-// watch is what the collector remembers of a thread, or nil if it is not listed.
+// watch returns the collector's memory of a thread, or nil if the thread is not listed.
 func (w *moment) watch(id sampler.ThreadID) *watch {
 	if i, ok := w.threadOf[id]; ok {
 		return &w.ev.threads[w.ev.slots[i]]
@@ -291,7 +291,7 @@ func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
 	return code + " (" + join(w.name(id), at) + ")"
 }
 
-// join puts a comma between two texts, where there are two.
+// join puts a comma between two texts if neither is empty.
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

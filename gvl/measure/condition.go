@@ -10,24 +10,24 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// figureUnit is what a figure is written in.
+// figureUnit is the unit in which a figure is written.
 type figureUnit uint8
 
 const (
 	figureTime   figureUnit = iota // ns; written 200ms, 1.5s
-	figureShare                    // 0 to 1; written 90% or 0.9
+	figureShare                    // 0 to 1, written 90% or 0.9
 	figureCPU                      // CPUs; written 150% or 1.5
 	figureNumber                   // written 3 or 1.5
 	figureBytes                    // written 2GB, 500MB
 )
 
-// figure is something that is measured all the time and can be compared with a limit.
+// figure is a measured quantity that can be compared with a limit.
 type figure struct {
 	name, about string
 	unit        figureUnit
-	// of is the figure of a period, limit what it is compared with. ok is false if there is no figure.
+	// of returns the figure of a period. limit is the limit to compare with. ok is false if there is no figure.
 	of func(w *figures, limit float64) (value float64, ok bool)
-	// told writes the figure. If it is nil, the figure is written in its unit.
+	// told formats the figure. If it is nil, the figure is formatted by its unit.
 	told func(w *figures, limit float64) string
 }
 
@@ -65,7 +65,7 @@ var allFigures = [...]figure{
 type Figure struct {
 	Name  string
 	About string
-	// Like is a limit as it is written.
+	// Like is an example of a limit.
 	Like string
 }
 
@@ -83,13 +83,13 @@ var comparisons = []string{">=", "<=", ">", "<"}
 // anyFinding is the condition that any finding is at least a warning.
 const anyFinding = "any"
 
-// Condition is something that a Watch waits for: a finding, or a figure beyond a limit.
+// Condition is a condition that a Watch waits for: a finding, or a figure beyond a limit.
 type Condition struct {
 	text    string
 	finding string // the rule's ID; "": no finding
 	any     bool
 	figure  *figure
-	above   bool // the figure has to be above the limit, else below
+	above   bool // true if the figure must be above the limit, false for below
 	equal   bool // or on it
 	limit   float64
 }
@@ -148,7 +148,7 @@ func ParseCondition(text string) (Condition, error) {
 	return Condition{}, fmt.Errorf("%q compares with none of %s", text, strings.Join(comparisons, " "))
 }
 
-// noCondition says what there is, and first what was probably meant.
+// noCondition returns an error that lists the conditions. It begins with the one that was probably meant.
 func noCondition(word string) error {
 	ids := findings.RuleIDs()
 	var names []string

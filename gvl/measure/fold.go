@@ -58,7 +58,7 @@ func (f *Fold) Feed(s *sampler.Sample) []gvl.ThreadState {
 	return f.states
 }
 
-// View is what Read gives access to. It is valid only during the call.
+// View is the data that Read passes on. It is valid only during the call.
 type View struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary

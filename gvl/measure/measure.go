@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Measure is all that `ddtop stat` needs of a stream, behind one Feed. It is not safe for concurrent use.
+// Measure computes everything that `ddtop stat` prints, with one Feed. It is not safe for concurrent use.
 type Measure struct {
 	dict     *sampler.Dictionary
 	class    *gvl.Classifier
@@ -56,7 +56,7 @@ func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class
 // Alloc returns what was allocated in the stream, by class.
 func (m *Measure) Alloc() report.StatAlloc { return m.account.Alloc() }
 
-// Findings returns what was wrong in the stream: see Findings.Raised.
+// Findings returns the findings of the stream. See Findings.Raised.
 func (m *Measure) Findings() []report.StatFinding {
 	out := []report.StatFinding{}
 	for _, f := range m.findings.Raised() {
@@ -74,8 +74,8 @@ func (m *Measure) Findings() []report.StatFinding {
 	return out
 }
 
-// Stat returns the totals so far with findings, blame and the longest waits. waitNS hides shorter waits from that list
-// only.
+// Stat returns the totals so far with findings, blame and the longest waits. waitNS hides shorter waits from the list
+// of waits only.
 func (m *Measure) Stat(waitNS int64) report.Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()

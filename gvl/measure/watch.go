@@ -17,7 +17,7 @@ const (
 	checkNS = 1_000_000_000
 	// MinOverNS and MaxOverNS bound the past that figures are of, in ns.
 	MinOverNS, MaxOverNS = checkNS, 300 * checkNS
-	// maxLookbackNS bounds how long before its effect a cause is looked for.
+	// maxLookbackNS bounds the search for a cause before its effect, in ns.
 	maxLookbackNS = 600 * checkNS
 	// knownShare is the part of that past which must be known. Otherwise there are no figures.
 	knownShare = .5
@@ -28,7 +28,7 @@ type Cause struct {
 	Condition Condition
 	// Text says with which figure, or the finding's title and text.
 	Text string
-	// FromNS is the begin of the past in which it came true, CLOCK_MONOTONIC in ns. The cause can lie after it.
+	// FromNS is the begin of the period in which it became true, CLOCK_MONOTONIC in ns. The cause can be after it.
 	FromNS int64
 }
 
@@ -39,7 +39,7 @@ type Verdict struct {
 	// Causes are the conditions that hold. A figure that held in the last check holds until it is well on the other
 	// side of its limit.
 	Causes []Cause
-	// Findings are all findings, whether a condition asks for them or not.
+	// Findings are all findings, including those that no condition names.
 	Findings []findings.Finding
 }
 
@@ -64,8 +64,8 @@ type watchLine struct {
 	sums *account.LineSums
 }
 
-// NewWatch returns a Watch for the target p, whose samples' IDs point into dict. overNS is the past that figures are
-// of, in whole seconds. If r is nil, the rules have their default limits.
+// NewWatch returns a Watch for the target p, whose samples' IDs point into dict. overNS is the length of the period
+// of each figure, in whole seconds. If r is nil, the rules have their default limits.
 func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, overNS int64, conditions []Condition) *Watch {
 	if r == nil {
 		r = findings.NewRules()
@@ -76,8 +76,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS is how long before the newest sample a cause can lie. Callers that record causes must keep samples for so
-// long.
+// LookbackNS is the longest time between a cause and the newest sample, in ns. Callers that record causes must keep
+// samples for so long.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -99,7 +99,8 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS is how long before the past of a figure a cause can lie: what ended in that past had begun earlier.
+// agoNS is the longest time between a cause and the period of a figure, in ns. What ended in that period had begun
+// earlier.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0
@@ -172,12 +173,12 @@ func (w *Watch) judge(nowNS int64) Verdict {
 	return v
 }
 
-// figures is what happened in a period, for conditions.
+// figures are the events of a period, for conditions.
 type figures struct {
 	watch          *Watch
 	below          bool // the condition asks whether the figure is below its limit
 	fromNS, toNS   int64
-	ns             int64 // that was looked at
+	ns             int64 // the time that was sampled
 	states         [gvl.NumStates]int64
 	heldNS         []account.RactorNS
 	gcNS           int64
@@ -249,8 +250,8 @@ func stateFigure(s gvl.State) func(*figures, float64) (float64, bool) {
 // shares reports whether shares of time have their least quality.
 func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
 
-// waitsWith are the waits for the GVL that ended, and those in progress that are known to be longer than the limit: a
-// wait that blocks all threads for a minute must count before it ends.
+// waitsWith returns the waits for the GVL that ended, and the ones in progress that are known to be longer than the
+// limit. A wait that blocks all threads for a minute must count before it ends.
 func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	l := f.waits.Clone()
 	f.watch.stream.Waiting(func(w *gvl.Wait) {
@@ -261,8 +262,8 @@ func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	return l
 }
 
-// waitFigure is a quantile of the waits by what is known of each: the lower bound for >, the upper bound for <.
-// waitTold writes it.
+// waitFigure is a quantile of the waits. It uses the lower bound of each wait for >, the upper bound for <. waitTold
+// formats it.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)

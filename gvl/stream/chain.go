@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxChainParts bounds the holders that a Chain keeps apart. The time behind more is ChainSum.OtherNS.
+// maxChainParts bounds the holders that a Chain keeps apart. The time of the others is ChainSum.OtherNS.
 const maxChainParts = 1024
 
 // ChainPart is the time of a wait in which one thread held the GVL in one way, in one method.
@@ -18,7 +18,7 @@ type ChainPart struct {
 	// State is how it held the GVL: Running, GC or Stalled.
 	State gvl.State
 	// Method is the innermost Ruby method of the holder's stack, with the C function that it called, as in
-	// "Report#build → JSON.generate". It is empty if no stack is known. Stack is the one with most of the time.
+	// "Report#build → JSON.generate". It is empty if no stack is known. Stack is the stack with most of the time.
 	Method string
 	Stack  sampler.StackID
 	NS     int64
@@ -74,7 +74,7 @@ func NewChain(s *Stream, w *gvl.Wait, dict *sampler.Dictionary) *Chain {
 	return c
 }
 
-// Lock takes the part of an interval that lies within the wait.
+// Lock adds the part of an interval that is within the wait.
 func (c *Chain) Lock(i *gvl.LockInterval) {
 	from, to := max(i.FromNS, c.toldNS), min(i.ToNS, c.wait.ToNS)
 	if i.Ractor != c.ractor || to <= from {

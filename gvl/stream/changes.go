@@ -54,7 +54,7 @@ type shownHolder struct {
 type gvlWait struct {
 	// exact is set if its begin is known, and all changes since.
 	exact bool
-	// chosenNS is when the thread was chosen, or zero. For noCPUNS the thread was without a CPU.
+	// chosenNS is when the thread was chosen, or zero. noCPUNS is its time without a CPU.
 	fromNS, chosenNS, noCPUNS int64
 	// first held the GVL when it began.
 	first sampler.ThreadID
@@ -65,7 +65,7 @@ func (w *gvlWait) lacked(ns int64) {
 	w.noCPUNS = min(w.noCPUNS, 1<<61) + min(max(ns, 0), 1<<61)
 }
 
-// changes takes the changes of the sample being fed, if they can be used.
+// changes applies the changes of the current sample, if they can be used.
 func (m *mainGVL) changes() {
 	st, c := &m.s.step, &m.s.sample.Changes
 	known := usable(m.s.sample)
@@ -88,13 +88,13 @@ func (m *mainGVL) changes() {
 	m.replay(c)
 }
 
-// usable reports whether the changes of a sample can be used. For a process that is held from outside, they say that
-// threads wait for the GVL, but nothing can give it to them.
+// usable reports whether the changes of a sample can be used. In a process that is stopped from outside, threads seem
+// to wait for the GVL, but no thread can give it to them.
 func usable(x *sampler.Sample) bool {
 	return !x.Proc.Halted() && x.Changes.Known() && len(x.Changes.List) <= sampler.MaxChanges
 }
 
-// precedes reports whether what is known goes up to where changes begin.
+// precedes reports whether the known time ends exactly where changes begin.
 func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
 
 // tellsAll reports whether a sample has all changes since the last one, however long ago that was.
@@ -129,8 +129,7 @@ func (m *mainGVL) lose() {
 	}
 }
 
-// correct takes the states of threads at the end of a step that is not cut from changes, and corrects the sample's
-// states.
+// correct sets the states of threads at the end of a step without usable changes, and corrects the sample's states.
 func (m *mainGVL) correct(c *sampler.Changes) {
 	now, holder := make(map[sampler.ThreadID]sampler.GVLState), sampler.ThreadID(0)
 	for i := range c.List {
@@ -252,7 +251,7 @@ func (m *mainGVL) shownState() (gvl.State, gvl.Detail) {
 	return ts.State, ts.Detail
 }
 
-// showHolder takes over the stack of the holder in the sample.
+// showHolder sets the holder's stack to the one in the sample.
 func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	t := &m.s.sample.Threads[m.shown.index]
 	i.Stack, i.Serving = m.s.states[m.shown.index].Stack, t.Serving
@@ -262,13 +261,13 @@ func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	i.Turn = i.Stack
 }
 
-// shows reports whether the hold before a change of the list is the one that the sample shows.
+// shows reports whether the hold before a change in the list is the one in the sample.
 func (m *mainGVL) shows(e *exact, c *sampler.Changes, before int) bool {
 	last := m.shown.lastChange
 	return e == m.shown.holder && last < before && (last < 0 || c.List[last].State == sampler.GVLHeld)
 }
 
-// replay goes through the changes of a step.
+// replay applies the changes of a step.
 func (m *mainGVL) replay(c *sampler.Changes) {
 	st := &m.s.step
 	now, middle := st.fromNS, false
@@ -292,7 +291,7 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	}
 }
 
-// middle is the middle of a step, where the state of the holder by samples changes.
+// middle applies the middle of a step, where the state of the holder by samples changes.
 func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	h := m.holder
 	if h == nil {
@@ -434,8 +433,8 @@ func (m *mainGVL) letGo(e *exact, at int64) {
 	}
 }
 
-// oust takes the GVL from its holder if another thread has it: the change was not seen. by is nil for a thread that no
-// sample listed.
+// oust takes the GVL from its holder, because another thread has it and the change was not seen. by is nil for a
+// thread that no sample listed.
 func (m *mainGVL) oust(by *exact, at int64) {
 	if h := m.holder; h != nil && h != by {
 		h.stepNS = m.s.step.lengthNS()

@@ -8,8 +8,8 @@ import (
 const (
 	// maxUnlisted bounds the threads without a sample whose waits are followed at a time.
 	maxUnlisted = 1 << 12
-	// unlistedSteps is for how many steps a thread can wait without a sample that lists it. Then its end must have been
-	// missed.
+	// unlistedSteps is how many steps a thread can wait without a sample that lists it. After them, its end must have
+	// been missed.
 	unlistedSteps = 3
 )
 

@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxIdleLocks is how many ractors are remembered whose GVL no thread holds or waits for.
+// maxIdleLocks is the number of remembered ractors whose GVL no thread holds or waits for.
 const maxIdleLocks = 64
 
-// lockLane is one ractor's GVL: who holds it and how many wait, since now.FromNS.
+// lockLane is one ractor's GVL: its holder and the number of waiting threads, since now.FromNS.
 type lockLane struct {
 	now gvl.LockInterval
 	// next is filled while a sample is read.
@@ -50,7 +50,7 @@ func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
 // byChanges reports whether changes move a lane.
 func (s *Stream) byChanges(l *lockLane) bool { return s.main.live && l.now.Ractor == MainRactor }
 
-// moveLocks takes over what the sample showed.
+// moveLocks applies the owners and queues in the sample.
 func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	for i := range s.locks {
 		l := &s.locks[i]

@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	// gapFactor times the expected interval between samples is a gap, in which nothing is known.
+	// gapFactor is the length of a gap, as a multiple of the expected interval between samples. Nothing is known
+	// about a gap.
 	gapFactor = 10
 	// minGapNS is the shortest gap. On a busy machine a tick that is late by some ms is normal, and the half-and-half
 	// rule still holds.
@@ -20,7 +21,7 @@ const (
 	// The kernel is asked at stack ticks at the latest.
 	backNS         = 1e9
 	backStackTicks = 3
-	// defaultLockRate stands in for an unknown rate, in Hz.
+	// defaultLockRate replaces an unknown rate, in Hz.
 	defaultLockRate = 1000
 )
 
@@ -29,7 +30,7 @@ type Reach struct {
 	// GapNS is the longest interval between two samples in which states are known. In a longer one they are Unknown.
 	// SlowGapNS is the same for intervals with a Sample.Slow at either end.
 	GapNS, SlowGapNS int64
-	// BackNS is how far back an answer of the kernel decides what was Unknown without it.
+	// BackNS is how far back an answer of the kernel decides time that was Unknown without it, in ns.
 	BackNS int64
 }
 
@@ -55,7 +56,7 @@ type step struct {
 // lengthNS is the step's length in ns. It is never zero, which would mean that a time is known exactly.
 func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
 
-// beginNS is when a thread began that is new in this sample, or that goes on after a gap.
+// beginNS is when a thread began that is new in this sample, or that continues after a gap.
 func (s *step) beginNS() int64 {
 	if s.gap {
 		return s.toNS
@@ -63,7 +64,7 @@ func (s *step) beginNS() int64 {
 	return s.midNS
 }
 
-// endNS is when a thread ended that this sample lacks.
+// endNS is when a thread ended that is missing in this sample.
 func (s *step) endNS() int64 {
 	if s.gap {
 		return s.fromNS
@@ -101,7 +102,7 @@ func IntervalNS(p sampler.Process) int64 {
 	return int64(1e9 / rate)
 }
 
-// next takes the time of a sample. A sample out of order makes an empty step.
+// next adds the time of a sample. A sample out of order makes an empty step.
 func (t *stepper) next(s *sampler.Sample) step {
 	now := gvl.TimeOf(s)
 	t.reach = t.usual

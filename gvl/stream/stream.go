@@ -15,7 +15,7 @@ const (
 	maxUntold = 128
 	// maxUntoldMixed bounds them together with later time.
 	maxUntoldMixed = 4096
-	// openState stands for a state that is not known yet. No Consumer sees it.
+	// openState marks a state that is not known yet. No Consumer sees it.
 	openState = gvl.NumStates
 )
 
@@ -57,18 +57,18 @@ type Stream struct {
 	states  []gvl.ThreadState
 	stopped bool
 	free    []int
-	used    int // slots given so far
+	used    int // the number of used slots
 	out     gvl.Interval
-	// wait is handed out, open goes on.
+	// wait is passed to consumers. open is the wait in progress.
 	wait, open gvl.Wait
 	// late are the waits of threads that consumers do not know yet.
 	late    []gvl.Wait
 	spare   []buffers // of threads that have ended
 	kept    int       // the segments of all threads
 	locks   []lockLane
-	lock    int // the one found last
+	lock    int // index of the last match
 	outLock gvl.LockInterval
-	gc      gvl.GCInterval // what goes on while during
+	gc      gvl.GCInterval // the time in progress, while during is true
 	outGC   gvl.GCInterval
 	during  bool
 	missing int64
@@ -206,7 +206,7 @@ func (s *Stream) handOutLate() {
 	}
 }
 
-// Waiting calls fn with each wait that goes on.
+// Waiting calls fn with each wait in progress.
 func (s *Stream) Waiting(fn func(*gvl.Wait)) {
 	for _, rec := range s.table.ByID {
 		if w, ok := rec.V.waits(); ok {

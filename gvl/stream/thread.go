@@ -5,11 +5,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// segment is time in one state. The state is openState while it is not known yet.
+// segment is time in one state. The state is openState while it is not known.
 type segment struct {
 	fromNS, toNS, stepNS int64
 	state                gvl.State
-	// exact: the edges are those of changes, or lie within such.
+	// exact is true if the edges come from changes, or are between such edges.
 	exact  bool
 	detail gvl.Detail
 	// stack is the segment's own stack, by a change. It is zero if the readings around the segment decide.
@@ -24,18 +24,19 @@ type look struct {
 
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is time with one reading whose state is not known yet, or that comes after such time.
+// untold is time with one reading whose state is not known yet, or that follows such time.
 type untold struct {
 	segment
 	// look is the last reading, in stackState.
 	look
 }
 
-// thread is a listed thread: what it does now, and its time that is not handed out yet. Its tracker decides when it
-// does something else.
+// thread is a listed thread: what it does now, and its time that was not passed to consumers yet. Its tracker decides
+// when it does something else.
 type thread struct {
-	// Each sample compares these, so they come first, in one line of the CPU's cache. state goes on since runNS. kind
-	// is the kind of waiting. open is set if the state is not known yet.
+	// The next fields come first because each sample compares them. They are in one line of the CPU's
+	// cache. state is in progress since runNS. kind is the kind of waiting. open is true if the state is not known
+	// yet.
 	by    tracker
 	s     *Stream
 	id    sampler.ThreadID
@@ -57,15 +58,15 @@ type thread struct {
 	detail   gvl.Detail
 	// stepNS is the length of the step in which the state was seen to begin.
 	stepNS int64
-	// stateNS is since when it is in the state, whatever it waits for. waitNS is since when it waits for the GVL, and
-	// before what it did until then.
+	// stateNS is since when it is in the state, whatever it waits for. waitNS is since when it waits for the GVL.
+	// before is what it did until then.
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
 	// fromNS is until when segments reach.
 	fromNS int64
 	buffers
-	// look is what was read last, in stackState.
+	// look is the last reading, in stackState.
 	look
 	stackState gvl.State
 	// looks are the last readings in each place, while changes are known.
@@ -130,7 +131,7 @@ func (r *thread) goOn(state gvl.State, d *gvl.Detail, atNS, stepNS int64) {
 	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, stepNS
 }
 
-// now is the state of the segment that goes on.
+// now is the state of the segment in progress.
 func (r *thread) now() gvl.State {
 	if r.open {
 		return openState
@@ -168,7 +169,7 @@ func (s *Stream) handOutWait() {
 	}
 }
 
-// fill sets w to the wait that goes on.
+// fill sets w to the wait in progress.
 func (r *thread) fill(w *gvl.Wait, atNS, byNS int64) {
 	*w = gvl.Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before.threadState(r), Slot: r.slot}
 	r.by.wait(w)
@@ -220,7 +221,7 @@ func (g *segment) stackOr(of look) sampler.StackID {
 	return of.stack
 }
 
-// cut ends the segment that goes on, and begins the next one.
+// cut ends the segment in progress, and begins the next one.
 func (r *thread) cut(atNS int64) {
 	if atNS <= r.fromNS {
 		return
@@ -233,7 +234,7 @@ func (r *thread) cut(atNS int64) {
 	r.fromNS = atNS
 }
 
-// tell ends an open run: the state of its time is known now, or never will be.
+// tell ends an open run, because the state of its time is known now, or never will be.
 func (r *thread) tell(state gvl.State) {
 	if !r.open {
 		return
@@ -295,7 +296,7 @@ func (r *thread) handOut(g *segment, of look, fromNS, toNS int64) {
 	}
 }
 
-// hold keeps time whose state is not known yet, and what comes after it.
+// hold keeps time whose state is not known yet, and the time after it.
 func (r *thread) hold(u *untold) {
 	n := len(r.untold)
 	if n > 0 {

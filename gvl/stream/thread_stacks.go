@@ -5,9 +5,9 @@ import (
 )
 
 const (
-	// lookNS is for how long a stack stands for time without a reading.
+	// lookNS is how long a stack is valid for time without a reading, in ns.
 	lookNS = 5e9
-	// keptSegments is the number of segments whose memory a thread keeps. More is given back if it was not needed for
+	// keptSegments is the number of segments whose memory a thread keeps. More is freed if it was not needed for
 	// shrinkReadings readings.
 	keptSegments, shrinkReadings = 4 * maxSegments, 64
 	numPlaces                    = gvl.PlaceReleased + 1
@@ -53,7 +53,7 @@ func (r *thread) read(now look, atNS int64) {
 	r.look, r.stackState = now, state
 }
 
-// split gives the part of a segment before mid to one reading, the rest to another one.
+// split gives the part of a segment before mid to one reading, the rest to another.
 func (r *thread) split(g *segment, a, b look, mid int64) {
 	at := min(max(mid, g.fromNS), g.toNS)
 	r.settle(g, a, g.fromNS, at)
@@ -93,7 +93,7 @@ func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	return of
 }
 
-// release gives all segments to the last stack known.
+// release gives all segments to the last known stack.
 func (r *thread) release() {
 	for i := range r.segments {
 		g, of := &r.segments[i], r.look
@@ -111,7 +111,7 @@ func (r *thread) clear() {
 	r.segments = r.segments[:0]
 }
 
-// shrink gives back memory for segments that is not needed.
+// shrink frees memory for segments that is not needed.
 func (r *thread) shrink() {
 	if cap(r.segments) <= keptSegments {
 		return

@@ -5,13 +5,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tracker finds out what a thread does and since when, and has the thread's time cut there.
+// tracker finds out what a thread does and since when, and cuts the thread's time there.
 type tracker interface {
-	// sample takes a sample of the thread, at the end of Stream.step.
+	// sample adds a sample of the thread, at the end of Stream.step.
 	sample(ts *gvl.ThreadState, t *sampler.Thread)
-	// goneNS is when a thread ended that the sample lacks.
+	// goneNS is when a thread ended that is missing in the sample.
 	goneNS() int64
-	// wait adds what is known of the wait that the thread is in.
+	// wait adds what is known of the thread's present wait.
 	wait(w *gvl.Wait)
 	// room reports whether the thread may keep more than maxSegments segments.
 	room() bool
@@ -54,7 +54,7 @@ func (s *Stream) readsStack(t *sampler.Thread) bool {
 	return s.sample.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0
 }
 
-// advance takes a thread's state over, from the middle of the step on if it is another one.
+// advance sets a thread's state. A new state begins in the middle of the step.
 func (r *thread) advance(ts *gvl.ThreadState) {
 	st := &r.s.step
 	if r.open && st.fromNS-r.runNS > r.s.steps.reach.BackNS {
@@ -82,8 +82,8 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 	}
 }
 
-// waitsAgain takes a sample of a wait that the last sample saw, too. If the thread is known to have had the GVL in
-// between, the wait is another one.
+// waitsAgain adds a sample of a wait that was also in the last sample. If the thread is known to have had the GVL in
+// between, the wait is a new one.
 func (r *thread) waitsAgain(ts *gvl.ThreadState) {
 	if ts.Span.ByNS > r.span.ByNS && r.span.ByNS != 0 {
 		at := min(max(ts.SinceNS, r.fromNS, r.waitNS), r.s.step.toNS)

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxPeers bounds the descriptors whose peers are remembered. peerNS is for how long a peer is believed, in ns:
-	// later the descriptor can lead elsewhere.
+	// maxPeers bounds the descriptors with remembered peers. peerNS is how long a peer is believed, in ns. Later the
+	// descriptor can lead elsewhere.
 	maxPeers, peerNS = 1024, 2e9
 )
 
@@ -17,11 +17,11 @@ type lastPeer struct {
 	atNS int64
 }
 
-// kernelNotes is what a Stream needs to use sampler.Doing.
+// kernelNotes is the data that a Stream needs to use sampler.Doing.
 type kernelNotes struct {
 	class *gvl.Classifier
 	peers map[int32]lastPeer
-	// left is when threads came back to where they wait for work, for at most maxPeers threads.
+	// left is when threads came back to the place where they wait for work, for at most maxPeers threads.
 	left map[sampler.ThreadID]int64
 }
 
@@ -39,7 +39,7 @@ func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
 	k.peers[d.FD] = lastPeer{d.Peer, atNS}
 }
 
-// does takes what a thread does from a time on, in its place at the GVL.
+// does applies what a thread does from a time on, in its place at the GVL.
 func (e *exact) does(d *sampler.Doing, at int64) {
 	switch placeOf(e.state) {
 	case gvl.PlaceHeld:
@@ -116,7 +116,7 @@ func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }
 
-// LeftWork returns when a thread came back to where it waits for work. It is zero if that is not known.
+// LeftWork returns when a thread came back to the place where it waits for work. It is zero if that is not known.
 func (s *Stream) LeftWork(id sampler.ThreadID) int64 {
 	return s.notes.left[id]
 }

@@ -9,10 +9,11 @@ const (
 	// maxExactSegments bounds the changes of one thread that are remembered between two readings of its stack if all
 	// are known, maxKept the changes of all threads: 20 MB. Past it maxSegments holds.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
-	// maxAgainst samples in a row of a thread without a change, over againstNS at least, must contradict changes before
-	// these are no longer believed. One sample can, because it is read some µs from its time. All can while a thread
-	// has no CPU that lost it between changing the scheduler and giving the mutex back, where the change is recorded.
-	// With a limit on the process's CPU time that is a tenth of a second and more.
+	// maxAgainst is the number of samples in a row without a change that must contradict a thread's changes before
+	// they are not believed. They must span againstNS at least. A single sample can contradict them, because it is
+	// read some µs from its time. All samples can while a thread has no CPU that lost it between changing the
+	// scheduler and giving the mutex back, where the change is recorded. With a limit on the process's CPU time that
+	// is a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
 	// yieldNS is the longest time without the GVL, until it is in the queue, of a thread that lets others run after its
 	// time slice.
@@ -29,7 +30,7 @@ type exact struct {
 	// begun is set if its time began by a change, before any sample listed it. seen is set if a sample has seen it in
 	// its present time without the GVL.
 	begun, seen bool
-	// told is set if the kernel has noted what it does in its place.
+	// told is true if the kernel has reported what it does in its place.
 	told bool
 	// against counts the samples in a row that contradict gvl, up to maxAgainst, since againstNS.
 	against   uint8
@@ -71,7 +72,7 @@ func (e *exact) wait(w *gvl.Wait) {
 	}
 }
 
-// sample takes the sample at the end of a step, after the changes.
+// sample adds the sample at the end of a step, after the changes.
 func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.endedNS = 0
 	if e.fresh && !e.begun {
@@ -88,7 +89,7 @@ func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.fresh = false
 }
 
-// read takes a reading of the stack, and remembers the thread's place.
+// read adds a reading of the stack, and remembers the thread's place.
 func (e *exact) read(now look, atNS int64) {
 	e.cut(atNS)
 	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
@@ -114,7 +115,7 @@ func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.arrive(is, at, false)
 }
 
-// compare takes a sample of a thread whose changes until then are known.
+// compare checks a sample of a thread whose changes until then are known.
 func (e *exact) compare(ts *gvl.ThreadState) {
 	step := &e.s.step
 	own, is := placeOf(e.state), placeOf(ts.State)
@@ -163,7 +164,7 @@ func (e *exact) turnTo(ts *gvl.ThreadState, was, is gvl.Place) {
 	}
 }
 
-// seeReleased takes from a sample why a thread has released the GVL.
+// seeReleased reads from a sample why a thread has released the GVL.
 func (e *exact) seeReleased(ts *gvl.ThreadState) {
 	if ts.State == gvl.IO {
 		e.s.notes.notePeer(&ts.Detail, ts.AtNS)
@@ -217,7 +218,7 @@ func (e *exact) beginAt(at int64) {
 	e.goOn(gvl.Unknown, &notAsked, at, 0)
 }
 
-// waitedWith takes the stack with which a wait ended. The thread had it since it gave the GVL away.
+// waitedWith sets the stack of an ended wait. The thread had it since it gave the GVL away.
 func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.cut(at)
 	for i := len(e.segments) - 1; i >= 0 && placeOf(e.segments[i].state) != gvl.PlaceHeld; i-- {
@@ -226,8 +227,9 @@ func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.waitStack = stack
 }
 
-// enter brings a thread into a state by a change. sure is set if it is known not to have been in it before. seen is set
-// if the thread holds the GVL until the sample at the end of the step, which then says all of it.
+// enter brings a thread into a state by a change. sure is set if the thread is known to have been in another state
+// before. seen is set if the thread holds the GVL until the sample at the end of the step. Then that sample decides
+// what it does.
 func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	r := e.thread
 	was, is := placeOf(r.state), placeTo(to)
@@ -285,7 +287,7 @@ func placeTo(g sampler.GVLState) gvl.Place {
 	return gvl.PlaceReleased
 }
 
-// stays takes a change that leaves the thread in its place.
+// stays applies a change that leaves the thread in its place.
 func (e *exact) stays(to sampler.GVLState, at int64) {
 	switch to {
 	case sampler.GVLHeld:
@@ -304,8 +306,8 @@ func (e *exact) stays(to sampler.GVLState, at int64) {
 	e.gvl, e.known, e.against = to, true, 0
 }
 
-// yields reports whether a thread that comes into the queue had released the GVL for nothing: it had a whole time slice
-// and is on its way into the queue. No sample saw that.
+// yields reports whether a thread that enters the queue had released the GVL only because its time slice ended. No
+// sample saw that.
 func (e *exact) yields(at int64) bool {
 	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= gvl.TimeSliceNS/2
 }

@@ -10,8 +10,8 @@ import (
 const (
 	// UnitsPerColumn is the resolution of a kept column: 2 µs of 100 ms.
 	UnitsPerColumn = 50_000
-	// chunkColumns is how many columns are stored together. A chunk whose columns are all one state takes a few words:
-	// idle threads cost almost nothing.
+	// chunkColumns is the number of columns stored together. A chunk whose columns are all one state takes a few
+	// words, so idle threads cost almost nothing.
 	chunkColumns = 64
 )
 
@@ -45,8 +45,8 @@ type row struct {
 	lane *ractorLane
 	// listed is set if the thread is in the last sample, active if it has an open column.
 	listed, active bool
-	// settled is the column until which the thread's time is settled. now is the last sample's column, as it stands.
-	// Columns between them are stored now, and again when they are settled.
+	// settled is the column up to which the thread's time is settled. now is the last sample's column in its present
+	// state. Columns between them are stored now, and again when they are settled.
 	settled, now openColumn
 
 	chunks            []chunk
@@ -66,7 +66,7 @@ func newRow(id sampler.ThreadID, columns int) *row {
 	return r
 }
 
-// store keeps a column, instead of what was kept of it before.
+// store stores a column, in place of its earlier content.
 func (r *row) store(o *openColumn, columnNS int64) {
 	var sum int64
 	dominant := gvl.Unknown

@@ -17,7 +17,7 @@ type procLane struct {
 	last sampler.Proc
 }
 
-// column returns a column to add to. If a later one has taken its place, the result is thrown away.
+// column returns a column to add to. If a later column has taken its place, the result is thrown away.
 func (p *procLane) column(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
 	switch {

@@ -18,7 +18,7 @@ type RowCells struct {
 	startNS int64 // the Timeline's
 }
 
-// UpdateRows is AppendRows with what is final taken from the last call with the same RowCells. The result is valid
+// UpdateRows is AppendRows that reuses the final cells of the last call with the same RowCells. The result is valid
 // until the next call.
 func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	t.sync()

@@ -131,7 +131,7 @@ func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS 
 // stretch is a period as columns: whole ones, and parts of others.
 type stretch struct {
 	// The whole ones are first to end-1.
-	first, end int64 // the whole ones: end is the one after the last
+	first, end int64 // the whole ones; end is behind the last
 	parts      [2]columnPart
 	n          int // of parts
 }

@@ -14,17 +14,19 @@ import (
 const (
 	// defaultColumnNS is the length of one kept column.
 	defaultColumnNS = 100e6
-	// defaultColumns is how many are kept: ten minutes.
+	// defaultColumns is the number of kept columns: ten minutes.
 	defaultColumns = 6000
-	// maxColumnNS and maxColumns are the largest that New takes.
+	// maxColumnNS and maxColumns are the largest values that New accepts.
 	maxColumnNS = 3600e9
 	maxColumns  = 1 << 20
-	// maxTimelineRactors is how many ractors have their own lanes. Later ones share the lane of ractor 0.
+	// maxTimelineRactors is the number of ractors with their own lanes. Later ones share the lane of ractor 0.
 	maxTimelineRactors = 128
-	// maxTimelineThreads is how many threads have rows, ended ones included. Others are counted, and are in the lanes.
+	// maxTimelineThreads is the number of threads with rows, ended ones included. Others are counted, and are in the
+	// lanes.
 	maxTimelineThreads = 4096
-	// MaxTimelineBytes bounds the memory of all columns: 500 threads that change their states all the time, for ten
-	// minutes. Past it the oldest columns are given up, and Range says from when on all are there.
+	// MaxTimelineBytes bounds the memory of all columns. It is enough for 500 threads that change their states all
+	// the time, for ten minutes. Past it the oldest columns are dropped, and Range returns the begin of the complete
+	// ones.
 	MaxTimelineBytes = 64 << 20
 )
 
@@ -45,7 +47,7 @@ type Timeline struct {
 
 	startNS, lastNS int64
 	col             int64 // the open column
-	syncedNS        int64 // up to when rows have what is not settled
+	syncedNS        int64 // the time up to which rows have unsettled time
 	proc            procLane
 	ractors         []*ractorLane
 	stretches       []stretch // of AppendRows
@@ -95,7 +97,7 @@ func (t *Timeline) Ended(slot int, _ int64) {
 	r.lane.listed--
 }
 
-// Tick moves on to the time of a sample. In the steady state it allocates nothing.
+// Tick advances to the time of a sample. In the steady state it allocates nothing.
 func (t *Timeline) Tick(k *gvl.Tick) {
 	if k.First {
 		t.startNS, t.col = k.ToNS, k.ToNS/t.columnNS
@@ -157,7 +159,7 @@ func (t *Timeline) advance() {
 	}
 }
 
-// sync gives the columns the threads' unsettled time, as it stands now.
+// sync writes the threads' unsettled time, as it is now, into the columns.
 func (t *Timeline) sync() {
 	t.stream.SettleLocks()
 	if t.syncedNS == t.lastNS {
@@ -189,7 +191,7 @@ func (t *Timeline) evict() {
 	}
 }
 
-// giveUp gives up the columns of the oldest chunk if all columns take too much. It returns false if they do not.
+// giveUp drops the columns of the oldest chunk if all columns take too much. It returns false if they do not.
 func (t *Timeline) giveUp() bool {
 	held, oldest := 0, int64(math.MaxInt64)
 	for _, r := range t.rows {

@@ -101,7 +101,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// takes refuses any other number of arguments than n. what says what they are.
+// takes refuses any other number of arguments than n. what names the arguments.
 func takes(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -111,8 +111,9 @@ func takes(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// memoryAim is the memory of its own, in bytes, beyond which ddtop collects garbage more often. What is kept of a
-// process is mostly below it (docs/internals/reading.md has the limits); half as much again would be garbage.
+// memoryAim is ddtop's own memory, in bytes, beyond which it collects garbage more often. The data of a process
+// usually stays below it (docs/internals/reading.md has the limits). Without the aim, garbage would add half as much
+// again.
 const memoryAim = 400 << 20
 
 // boundMemory sets memoryAim, unless the environment has another one.

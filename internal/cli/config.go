@@ -24,7 +24,7 @@ import (
 // configKeys are the flags that the file of settings can hold, by the flag's name.
 var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exact.CostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
 
-// keysTable is the table of the file that gives keys of the screen further names.
+// keysTable is the table of the file that gives additional names to keys of the screen.
 const keysTable = "keys"
 
 // findingsTable is the table of the file that changes the rules of findings.
@@ -33,8 +33,8 @@ const findingsTable = "findings"
 // maxConfig bounds the file of settings, in bytes.
 const maxConfig = 1 << 20
 
-// configPath is where a user's settings are: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config; "" where
-// neither is known.
+// configPath returns the path of a user's settings: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config. It
+// is empty if neither is known.
 func configPath() string {
 	folder := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(folder) {
@@ -47,7 +47,7 @@ func configPath() string {
 	return filepath.Join(folder, "ddtop", "config.toml")
 }
 
-// configError is what is wrong in a file of settings. The line is zero if it is none in particular.
+// configError is an error in a file of settings. The line is zero if it is about no single line.
 type configError struct {
 	path string
 	line int
@@ -63,8 +63,8 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// configure takes what the file of settings says where no flag was given: flags beat the file. A file that is not there
-// says nothing. It is read for screens only: what a script gets depends on its flags alone.
+// configure applies the file of settings where no flag was given, because flags come first. A missing file is no
+// error. Only screens read the file, so that scripts depend on their flags alone.
 func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	path := configPath()
 	if !std.Terminal || path == "" {
@@ -84,7 +84,7 @@ func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	return nil
 }
 
-// apply takes the settings of a file.
+// apply applies the settings of a file.
 func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 	var settings map[string]any
 	if _, err := toml.Decode(text, &settings); err != nil {
@@ -151,7 +151,7 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 	return nil
 }
 
-// applyKeys takes the table of keys.
+// applyKeys applies the table of keys.
 func (f *screenFlags) applyKeys(path, text string, table map[string]any) error {
 	f.keys = make(map[string]string, len(table))
 	for _, key := range slices.Sorted(maps.Keys(table)) {
@@ -169,7 +169,7 @@ func (f *screenFlags) applyKeys(path, text string, table map[string]any) error {
 	return nil
 }
 
-// applyFindings takes the table of findings: gvl_hog = "off", gvl_hog.wait = "50ms".
+// applyFindings applies the table of findings: gvl_hog = "off", gvl_hog.wait = "50ms".
 func (f *screenFlags) applyFindings(path, text string, table map[string]any) error {
 	set := func(rule, key string, value any) error {
 		switch value.(type) {
@@ -199,8 +199,8 @@ func (f *screenFlags) applyFindings(path, text string, table map[string]any) err
 	return nil
 }
 
-// lineOf returns the line, from 1, on which a table of the file sets a name. It is zero if it is written in another
-// way than "name = value".
+// lineOf returns the line, from 1, on which a table of the file sets a name. It is zero if the line has another form
+// than "name = value".
 func lineOf(text, table, name string) int {
 	sets := regexp.MustCompile(`^\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[.=]`)
 	header := regexp.MustCompile(`^\s*\[+\s*["']?([^]"']*)`)

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// demoPhase is how long a phase of the workload lasts before a screen.
+	// demoPhase is the length of a phase of the workload with a screen.
 	demoPhase = 20 * time.Second
 	// demoPhaseWithoutScreen lets all phases pass within demoMeasure.
 	demoPhaseWithoutScreen = 1300 * time.Millisecond
-	// demoMeasure is how long is measured without a terminal.
+	// demoMeasure is how long ddtop measures without a terminal.
 	demoMeasure = 10 * time.Second
 )
 
@@ -66,7 +66,7 @@ thread dump.`,
 	return cmd
 }
 
-// findRuby is the Ruby named, or the one found.
+// findRuby returns the named Ruby, or the one found.
 func (f *demoFlags) findRuby(ctx context.Context) (workload.Ruby, error) {
 	if f.ruby != "" {
 		return workload.AskRuby(ctx, f.ruby)

@@ -34,19 +34,19 @@ import (
 // doctorMeasures is how long doctor measures a process.
 const doctorMeasures = 2 * time.Second
 
-// What came of a check, in the words of the JSON.
+// Results of a check, in the words of the JSON.
 const (
 	checkGood  = "ok"
 	checkWrong = "wrong"
-	checkNote  = "note" // nothing to be right or wrong
+	checkNote  = "note" // neither right nor wrong
 )
 
-// check is one thing that was looked at. The field names are a contract.
+// check is one result of doctor. The field names are a contract.
 type check struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 	Text  string `json:"text"`
-	// Remedy is what mends it, a sentence; "" when nothing is wrong or nothing does.
+	// Remedy is a sentence about the remedy. It is empty if nothing is wrong or there is none.
 	Remedy string `json:"remedy,omitempty"`
 }
 
@@ -106,7 +106,7 @@ func (d *doctor) wrong(name string, err error) {
 // textOf is an error without what --redact leaves out.
 func (d *doctor) textOf(err error) string { return flamegraph.Printable(d.names.Redactor().Error(err)) }
 
-// verdict adds the verdict, the last check: what came of all others, in one line. The error is nil if nothing is wrong.
+// verdict adds the last check, which sums up all others in one line. The error is nil if nothing is wrong.
 func (d *doctor) verdict() error {
 	var first *check
 	n, of := 0, len(d.checks)
@@ -135,7 +135,7 @@ func (d *doctor) verdict() error {
 	return failed
 }
 
-// doctorError says how many checks failed; the text of the first stands in the report. Its exit code is exitFailed.
+// doctorError reports how many checks failed. The text of the first is in the report. Its exit code is exitFailed.
 type doctorError struct {
 	failed, of int
 	first      error
@@ -143,7 +143,8 @@ type doctorError struct {
 
 func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks failed", e.failed, e.of) }
 
-// Unwrap is the first failure: for it ddtop offers to run as root. It is nil if no check failed with an error.
+// Unwrap returns the first failure, for which ddtop may offer to run as root. It is nil if no check failed with an
+// error.
 func (e *doctorError) Unwrap() error { return e.first }
 
 func (d *doctor) write(w io.Writer) error {
@@ -236,9 +237,9 @@ func (d *doctor) examineRights(r attach.Rights) {
 	d.say(checkNote, "container", "", "%s; seccomp filter: %s", where, yes(r.Filtered))
 }
 
-// ptraceRemedy says what lets ddtop read processes if Yama restricts that, kernel.yama.ptrace_scope is 1 or 2, and
-// CAP_SYS_PTRACE is missing. In places without root and without a way to give capabilities, what the program itself
-// can do helps, if Yama is at 1.
+// ptraceRemedy returns the remedy if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
+// CAP_SYS_PTRACE is missing. Where there is no root and no way to give capabilities, a change of the program itself
+// helps, if Yama is at 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {
@@ -251,7 +252,7 @@ func ptraceRemedy(r attach.Rights) string {
 		"or have it call prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY) and run ddtop as the same user."
 }
 
-// examineProc says what of /proc is there.
+// examineProc checks the contents of /proc.
 func (d *doctor) examineProc(r attach.Rights) {
 	switch {
 	case r.HidesProcesses && !r.Ptrace:
@@ -370,10 +371,10 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	return pid
 }
 
-// examineTime is how long a process may take to be read and measured, which takes two seconds on a machine at rest.
+// examineTime bounds the reading and measuring of a process. It takes two seconds on a machine at rest.
 const examineTime = time.Minute
 
-// examineTarget reads and measures a process. possible: the machine allows probes in it.
+// examineTarget reads and measures a process. possible is true if the machine allows probes in it.
 func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -458,8 +459,8 @@ func (d *doctor) examineContext(src *live.Source) {
 // achievedEnough is the part of a rate asked for from which on it counts as achieved.
 const achievedEnough = 0.8
 
-// examineRates says which rates were achieved, and what they are too low for. Rates that are well below those asked for
-// are not well, unless the process is idle: then fewer samples say as much.
+// examineRates reports the achieved rates, and the figures for which they are too low. Rates well below the requested
+// ones are a fault, unless the process is idle. Then fewer samples have the same information.
 func (d *doctor) examineRates(s *report.Stat, cost string) {
 	state, remedy, short := checkGood, "", ""
 	lock, stack := s.Rate.Lock, s.Rate.Stack

@@ -109,11 +109,11 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 	return d.WriteText(std.Results(ctx))
 }
 
-// keepEvery is how often a sample of a measurement is kept, in case that there is none after it.
+// keepEvery is the interval at which a sample of a measurement is kept, in case that there is none after it.
 const keepEvery = 250 * time.Millisecond
 
-// make measures for the length of time, if any, and takes the dump of the instant after that. note says why it measured
-// for less, "" when it did not.
+// make measures for the given length, if any, and takes the dump of the instant after that. note is the reason if it
+// measured for less. It is empty if it did not.
 func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, note string, err error) {
 	m := measure.New(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
@@ -170,7 +170,7 @@ func addFibers(ctx context.Context, d *export.Dump, src interface {
 	}
 }
 
-// coreFlags are the flags of `ddtop dump` that take a core file in place of a process.
+// coreFlags are the flags of `ddtop dump` for a core file instead of a process.
 type coreFlags struct {
 	core  string
 	files []string
@@ -228,8 +228,8 @@ func (f *coreFlags) dump(ctx context.Context, rules *findings.Rules, std run.Str
 	return d.WriteText(std.Results(ctx))
 }
 
-// layoutProgress says on standard error how far the reading of debug information is, when an unknown Ruby needs that
-// and it takes long. It goes there whatever the command's streams are: they may be a screen's.
+// layoutProgress reports the progress of reading debug information on standard error, if an unknown Ruby needs that
+// and it takes long. It does not use the command's streams, because they may be a screen's.
 func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {

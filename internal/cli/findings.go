@@ -9,12 +9,12 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
-// judgement is how a measurement is judged: by which rules, and which waits are listed.
+// judgement has the rules for judging a measurement, and the threshold for listed waits.
 type judgement struct {
 	rules *findings.Rules
 	// wait is the shortest wait that is listed.
 	wait flags.Duration
-	// endpoint says which requests and jobs are told of.
+	// endpoint selects the reported requests and jobs.
 	endpoint flags.Endpoint
 }
 
@@ -38,19 +38,19 @@ func addWait(cmd *cobra.Command, wait *flags.Duration) {
 // screenRules are the rules of a screen's findings: as the file of settings has them, changed by flags.
 type screenRules struct {
 	rules *findings.Rules
-	// given are the flags' settings, which beat the file's.
+	// given are the flags' settings, which come before the file's.
 	given []string
 }
 
 func newScreenRules() *screenRules { return &screenRules{rules: findings.NewRules()} }
 
-// flag takes one of the flags'.
+// flag applies a setting of a flag.
 func (s *screenRules) flag(text string) error {
 	s.given = append(s.given, text)
 	return s.rules.Set(text)
 }
 
-// setting takes one of the file's. What flags say still holds.
+// setting applies a setting of the file. Flags still come first.
 func (s *screenRules) setting(text string) error {
 	if err := s.rules.Set(text); err != nil {
 		return err

@@ -27,22 +27,23 @@ import (
 
 const collapsedFormat = "collapsed"
 
-// recordingFormat is ddtop's own format, which is written while it is measured.
+// recordingFormat is ddtop's own format, which is written during the measurement.
 const recordingFormat = "ddtop"
 
 type format struct {
 	name, about string
 	binary      bool // no text for a terminal
-	// timed: it shows all threads by time, and nothing of one request.
+	// timed is true if the format shows all threads by time, and nothing of a single request.
 	timed bool
-	// ends and begins are ends and begins of file names of the format. json: names may end in .json, too.
+	// ends and begins are the ends and begins of the format's file names. json is true if names may end in .json,
+	// too.
 	ends   []string
 	begins string
 	json   bool
 	writer
 }
 
-// A writer makes a file of what is measured. Each format has one; formats of a comparison have none.
+// A writer makes a file of a measurement. Each format has one. Formats of a comparison have none.
 type writer interface {
 	// write measures a process, or reads a recording, and writes the file.
 	write(ctx context.Context, src sampler.Source, j *job) error
@@ -60,7 +61,7 @@ type job struct {
 	allFrames bool
 	stamped   bool // samples with times (pprofFlags)
 	endpoint  *flags.Endpoint
-	rules     *findings.Rules // of the findings; nil: as they are
+	rules     *findings.Rules // of the findings; nil for the defaults
 	notes     []sampler.Note  // of a recording
 	// noted is called with why the measurement of a process ended early, "" when it did not.
 	noted func(note string)
@@ -79,7 +80,7 @@ func (oneProcess) writeGroup(context.Context, sampler.Group, *job) error {
 	return errors.New("a file of this format holds one process")
 }
 
-// profileFormats are the formats that are made of weights, and those that show what happened; the first is the default.
+// profileFormats returns the formats made of weights, and the ones in the order of time. The first is the default.
 func profileFormats() []format {
 	return []format{
 		{
@@ -135,7 +136,7 @@ func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) er
 	}
 }
 
-// profileOf writes what was weighed by thread, stack and state.
+// profileOf writes the weights by thread, stack and state.
 type profileOf struct {
 	run.Needs
 	// one writes one process, make several into one file.
@@ -143,7 +144,7 @@ type profileOf struct {
 	make func(w io.Writer, list []profile.Measured, metric flamegraph.Metric) error
 }
 
-// measure gathers weights, and what the format needs beside.
+// measure gathers the weights, and further data that the format needs.
 func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (profile.Measured, string, error) {
 	n := p.Needs
 	n.Stamps = j.stamped
@@ -213,8 +214,8 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncidents(w, list) })
 }
 
-// checkEndpoint refuses --endpoint for what has no part that belongs to a request: the order of time of all threads,
-// the whole recording, and objects, of which only the sum is exact.
+// checkEndpoint refuses --endpoint for formats and metrics that have no part for a request: the order of time of all
+// threads, the whole recording, and objects, of which only the sum is exact.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:
@@ -274,22 +275,22 @@ func addFormat(cmd *cobra.Command, name *string, usual string) {
 	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, if the name of the file does not choose it")
 }
 
-// endsOfAny are ends of names that stand for no format: a file with such a name may be in any.
+// endsOfAny are ends of names that mean no format. A file with such a name may have any.
 var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", ".tmp"}
 
 // endsOfText are the endings of files of text.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
-// tellsAnother reports whether the end of a file's name stands for a format that ddtop does not write: it has letters,
-// and is not one of any. Text has ends of its own.
+// tellsAnother reports whether the end of a file's name means a format that ddtop does not write. It has letters, and
+// is not in endsOfAny. Text has ends of its own.
 func tellsAnother(name string, binary bool) bool {
 	end := filepath.Ext(name)
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
 }
 
-// formatOf is the format that a file is written in: the one asked for, else the one that its name stands for, else the
-// usual one, which is what asked holds. It refuses a name that stands for another format than was asked for: programs
-// that open the file by its name would call it broken.
+// formatOf returns the format of a file: the requested one, else the one by the file's name, else the default, which
+// asked holds. It refuses a name that means another format than the requested one, because programs that open the
+// file by its name would call it broken.
 func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
 	f, err := formatNamed(asked, formats)
 	if err != nil {
@@ -333,7 +334,7 @@ func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format
 
 const pprofFormat = "pprof"
 
-// pprofFlags say what a pprof profile holds.
+// pprofFlags select the contents of a pprof profile.
 type pprofFlags struct {
 	timeline bool
 }
@@ -369,7 +370,7 @@ func (f *allFramesFlag) checkAllFrames(format string) error {
 	return nil
 }
 
-// checkOwn refuses --own for a format that it says nothing of.
+// checkOwn refuses --own for a format without such marks.
 func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	if f.own && !slices.Contains(formats, format) {
 		return flags.Usagef("--own is of %s, not of %s", strings.Join(formats, " and "), format)
@@ -377,7 +378,7 @@ func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	return nil
 }
 
-// onlyEndpoints keeps the weights of what --endpoint names. It fails if none of those seen is named.
+// onlyEndpoints keeps the weights of the endpoints in --endpoint. It fails if none of them was seen.
 func onlyEndpoints(f *flags.Endpoint, m *profile.Measured) error {
 	match := f.Match()
 	if match == nil {
@@ -412,10 +413,10 @@ func seenEndpoints(f *flags.Endpoint, m *measure.Measure) error {
 	return foundEndpoint(f, seen)
 }
 
-// maxNearNames is how many names are listed that are near to one that was not found.
+// maxNearNames limits the listed names that are similar to one that was not found.
 const maxNearNames = 5
 
-// foundEndpoint fails if --endpoint names none of what was seen, and lists the names that are most like it.
+// foundEndpoint fails if --endpoint names none of the seen endpoints, and lists the most similar names.
 func foundEndpoint(f *flags.Endpoint, seen []string) error {
 	seen = slices.DeleteFunc(slices.Clone(seen), func(name string) bool { return name == "" })
 	if slices.ContainsFunc(seen, f.Match()) {
@@ -435,7 +436,7 @@ func foundEndpoint(f *flags.Endpoint, seen []string) error {
 	return fmt.Errorf("--endpoint %s matches none of the %s that were seen; nearest: %s", f, units.Plural(len(seen), "route or class", "routes and classes"), strings.Join(near, ", "))
 }
 
-// likeness is how many pairs of letters that follow each other two texts share.
+// likeness counts the pairs of consecutive letters that two texts share.
 func likeness(x, y string) int {
 	pairs := func(s string) map[string]bool {
 		out := make(map[string]bool)

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// habits are words that other profilers have as commands, with what does the same here. %s stands for the process.
-// Read-only.
+// habits maps words that are commands of other profilers to the same command here. %s is the process. Read-only.
 var habits = map[string]string{
 	"attach":     `"ddtop %s" opens the screen`,
 	"top":        `"ddtop %s" opens the screen; press 5 there for the functions`,
@@ -27,8 +26,8 @@ var sameHabit = map[string]string{
 	"live": "attach", "connect": "attach", "open": "attach",
 }
 
-// habit returns what does the same as a command of another profiler. It returns "" if typed does not begin
-// with such a word.
+// habit returns ddtop's form of a command of another profiler. It returns "" if typed does not begin with such a
+// word.
 func habit(typed string) string {
 	word, process, _ := strings.Cut(typed, " ")
 	if !isTypable(strings.ReplaceAll(process, " ", "")) {

@@ -54,7 +54,7 @@ func writeOverview(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// addHelp gives ddtop its overview, and a command help that knows the topic "flags" and refuses what it does not know.
+// addHelp adds ddtop's overview, and a command help that knows the topic "flags" and refuses unknown topics.
 func addHelp(root *cobra.Command) {
 	whole := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -98,7 +98,7 @@ func addHelp(root *cobra.Command) {
 
 const flagsTopic = "flags"
 
-// helpTopics returns the words that ddtop help takes.
+// helpTopics returns the words that ddtop help accepts.
 func helpTopics(root *cobra.Command) []string {
 	names := []string{flagsTopic}
 	for _, c := range root.Commands() {

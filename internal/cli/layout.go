@@ -16,10 +16,11 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// progressAfter is how long reading debug information may take before it is said that it goes on, and how often.
+// progressAfter is how long reading debug information may take before ddtop reports its progress. It is also the
+// interval of the reports.
 const progressAfter = time.Second
 
-// maxShownDifferences is how many differences from the built-in table are printed.
+// maxShownDifferences limits the printed differences from the built-in table.
 const maxShownDifferences = 20
 
 func newLayout(std run.Streams) *cobra.Command {

@@ -23,9 +23,9 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// find finds out which process a command is about: by -p, by the words behind the command's name, which are PIDs or a
-// part of a process's name, or at a terminal from a list. Where none matches the words, nothing says whether that was a
-// name.
+// find finds the process of a command: by -p, by the words behind the command's name, or from a list at a terminal.
+// The words are PIDs or a part of a process's name. If no process matches them, it is unknown whether they were meant
+// as a name.
 func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look listLook) error {
 	given := cmd.Flags().Changed("pid")
 	switch {
@@ -90,7 +90,7 @@ func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.
 	std.Say("process %d: %s%s", c.PID, run.ShortName(nameOf(c, std.Redact.Redactor())), why)
 }
 
-// nameOf is what people call a process of a list.
+// nameOf returns the displayed name of a process of a list.
 func nameOf(c attach.Candidate, names *redact.Redactor) string {
 	return strings.Join(strings.Fields(names.Program(c.Title)+" "+c.Part+" "+c.Now), " ")
 }
@@ -108,7 +108,8 @@ func below(list []attach.Candidate, pid int) int {
 	return len(family) - 1
 }
 
-// isCluster reports whether several processes that a name stands for are one service: all are below one of them.
+// isCluster reports whether several processes with a matching name are one service, because all are below one of
+// them.
 func isCluster(found []attach.Candidate) bool { return len(found) > 1 && len(roots(found)) == 1 }
 
 // arePIDs reports whether words are PIDs, such as 17 or 17,18.
@@ -118,8 +119,8 @@ func arePIDs(words []string) bool {
 	})
 }
 
-// matching are the processes that are meant by what was typed: those with all of its words in their names, in upper or
-// lower case, or, where there is none, in their command lines.
+// matching returns the processes that the typed words mean. Their names contain all of the words, in upper or lower
+// case. If there are none, their command lines do.
 func matching(list []attach.Candidate, typed string) []attach.Candidate {
 	words := strings.Fields(strings.ToLower(typed))
 	having := func(text func(attach.Candidate) string) []attach.Candidate {
@@ -135,7 +136,7 @@ func matching(list []attach.Candidate, typed string) []attach.Candidate {
 	return found
 }
 
-// roots are those processes of a list that are below no other of it.
+// roots returns the processes of a list that are not below another one.
 func roots(list []attach.Candidate) []attach.Candidate {
 	parents := make(map[int]int, len(list))
 	for _, c := range list {
@@ -151,7 +152,7 @@ func roots(list []attach.Candidate) []attach.Candidate {
 type noMatchError struct {
 	typed   string
 	command *cobra.Command
-	unread  int // processes whose names did not come in time
+	unread  int // processes whose names could not be read in time
 }
 
 // countUnread counts the processes of a list whose names could not be read in time.
@@ -164,7 +165,7 @@ func countUnread(list []attach.Candidate) (n int) {
 	return n
 }
 
-// Error names the command that was probably meant, where words stand in the place of one.
+// Error names the command that was probably meant, if the words are in the place of a command.
 func (e *noMatchError) Error() string {
 	if e.unread > 0 {
 		return fmt.Sprintf("no Ruby process has %q in its name or command line, of those whose names could be read; %d did not answer in time: "+
@@ -184,7 +185,7 @@ func (e *noMatchError) Error() string {
 		"\"ddtop ps\" the processes, \"ddtop -- %s\" starts a program", e.typed, e.typed)
 }
 
-// Unwrap makes it wrong use where it may have been meant as a command, else a process that there is not.
+// Unwrap returns wrong use if the words may be meant as a command, otherwise a missing process.
 func (e *noMatchError) Unwrap() error {
 	if e.command.HasParent() {
 		return attach.ErrNoProcess
@@ -194,15 +195,15 @@ func (e *noMatchError) Unwrap() error {
 
 const maxCompletion = 32
 
-// isTypable reports whether a shell takes a name for a word, whatever a process calls itself: what a shell completes
-// stands on its command line unquoted, to be run by the next press of enter.
+// isTypable reports whether a shell reads a name as one word. A process can choose any name, and a completed name is
+// unquoted on the command line, where the next press of enter runs it.
 func isTypable(name string) bool {
 	return name != "" && len(name) <= maxCompletion && name[0] != '-' &&
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
 }
 
-// completePIDs offers the PIDs of the Ruby processes, with their names, where a command takes one; behind "--" and the
-// name of a program to start, files.
+// completePIDs offers the PIDs of the Ruby processes, with their names, where a command expects one. Behind "--" and
+// the name of a program to start, it offers files.
 func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	// While completing, cobra puts another "--" behind what was typed.
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash < len(args) {
@@ -228,20 +229,20 @@ func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 // errNotChosen is returned when the user chose none.
 var errNotChosen = errors.New("no process was chosen")
 
-// listLook is how the list of processes looks, by the flags and settings of the screen.
+// listLook is the appearance of the list of processes, by the flags and settings of the screen.
 type listLook struct {
 	options ui.Options
-	// verb is what is done with the process that is chosen, in a word.
+	// verb is a word for the action on the chosen process.
 	verb string
 }
 
-// plainLook is that of a command without a screen.
+// plainLook returns the appearance for a command without a screen.
 func plainLook(verb string, std run.Streams) listLook {
 	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
 }
 
-// choose lets one of several processes be chosen from a list that shows at first those found, by the words typed.
-// Without a terminal it fails with a usage error that says what to do and lists them.
+// choose lets the user choose one process from a list. At first it shows the processes found by the typed words.
+// Without a terminal it returns a usage error with the list and advice.
 func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std run.Streams, look listLook) error {
 	typed := strings.Join(words, " ")
 	if len(list) == 0 {
@@ -279,7 +280,7 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 	return t.checkPID()
 }
 
-// maxListed is how many processes an error lists.
+// maxListed limits the processes that an error lists.
 const maxListed = 16
 
 // listed are processes in words: "17 puma, 18 puma (below 17)".
@@ -298,7 +299,7 @@ func listed(found []attach.Candidate, names *redact.Redactor) string {
 	return strings.Join(words, ", ")
 }
 
-// allOf says how all processes found are looked at: together with the one that they are below.
+// allOf returns the advice to select all found processes by the process above them.
 func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
 	if top := roots(found); len(top) < len(found) {
 		return ", or all together (" + cmd.CommandPath() + " " + typed + " --children)"
@@ -323,7 +324,8 @@ func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate 
 	return out
 }
 
-// matchFlag is a flag's value: a regular expression on the titles of the processes to follow; "": none are looked for.
+// matchFlag is a flag's value: a regular expression for the titles of the processes to follow. If it is empty, none
+// are searched.
 type matchFlag string
 
 func (m *matchFlag) addMatch(cmd *cobra.Command) {
@@ -336,7 +338,7 @@ func (m *matchFlag) String() string { return string(*m) }
 // Type is the word for the value in help texts.
 func (m *matchFlag) Type() string { return "REGEXP" }
 
-// Set takes an expression. One that is given after another one means the processes of either.
+// Set parses an expression. Processes that match any of several expressions are followed.
 func (m *matchFlag) Set(text string) error {
 	if _, err := regexp.Compile(text); err != nil {
 		return fmt.Errorf("%q is no regular expression: %w", text, err)
@@ -350,14 +352,15 @@ func (m *matchFlag) Set(text string) error {
 	return nil
 }
 
-// userFlag is a flag's value: whose processes --match may find, a name or a number; "": everybody's.
+// userFlag is a flag's value: the user, as a name or a number, whose processes --match may find. If it is empty, it
+// may find all.
 type userFlag string
 
 func (u *userFlag) addUser(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(u), "user", "", "with --match: only processes of this user, by `NAME` or number")
 }
 
-// only returns what tells the user's processes; nil: everybody's are meant.
+// only returns a test for the user's processes. It is nil for all users.
 func (u userFlag) only() (func(pid int) bool, error) {
 	if u == "" {
 		return nil, nil
@@ -378,7 +381,7 @@ func (u userFlag) only() (func(pid int) bool, error) {
 	}, nil
 }
 
-// finder returns what looks for processes that match; nil: none are looked for. It says if there is none now.
+// finder returns a search for processes that match. It is nil if none are searched. It reports if there is none now.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {

@@ -35,19 +35,21 @@ type psProcess struct {
 	// Readable says that ddtop may read the process; WhyNot is a sentence, null when it may.
 	Readable bool    `json:"readable"`
 	WhyNot   *string `json:"why_not"`
-	// Answered: the kernel answered about the process in time. What did not answer is listed by its name or program.
+	// Answered is true if the kernel answered about the process in time. A silent process is listed by its name or
+	// program.
 	Answered bool `json:"answered"`
-	// Name is what people call the process, "puma w0". Worker is its number, null for what is no worker with a number.
+	// Name is the displayed name of the process, "puma w0". Worker is its number. It is null if it is no worker with
+	// a number.
 	Name   string `json:"name"`
 	Worker *int   `json:"worker"`
-	// CPU is the CPU time that it took while it was listed, in CPUs; null if it could not be told.
+	// CPU is its CPU time during the listing, in CPUs. It is null if it is not known.
 	CPU *float64 `json:"cpu"`
 	// RSSBytes is its resident memory, null if the kernel did not say.
 	RSSBytes *int64 `json:"rss_bytes"`
 	// Title is the program's name alone. Args is the whole command line, only with --args: it can hold secrets.
 	Title string   `json:"title"`
 	Args  []string `json:"args,omitempty"`
-	// depth is how many processes of the list it is below.
+	// depth is the number of processes of the list above it.
 	depth int
 }
 
@@ -86,7 +88,7 @@ a second. It is listed if its name or its program is a Ruby's.`,
 	return cmd
 }
 
-// psOf describes the processes of a list as a tree, with the CPU time that they take in psSpan.
+// psOf describes the processes of a list as a tree, with their CPU time during psSpan.
 func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact.Redactor) []psProcess {
 	ps := describeAll(list, args, names)
 	select {
@@ -171,8 +173,8 @@ func describeAll(list []attach.Candidate, args bool, names *redact.Redactor) []p
 	return ps
 }
 
-// writePs prints a table, a row a process, and below it why those can't be read that can't: a sentence, once for all that it
-// is true of.
+// writePs prints a table with a row for each process. Below it are the reasons why some cannot be read, as a sentence
+// for each reason.
 func writePs(w io.Writer, ps []psProcess) error {
 	var rows, text strings.Builder
 	tab := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
@@ -210,7 +212,7 @@ func writePs(w io.Writer, ps []psProcess) error {
 	return err
 }
 
-// maxDepth is how far a process is indented at most, in levels.
+// maxDepth is the deepest indentation of a process, in levels.
 const maxDepth = 8
 
 func psRow(p psProcess) string {

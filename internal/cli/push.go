@@ -34,10 +34,10 @@ import (
 )
 
 const (
-	// defaultPeriod is how long a profile is if no flag says so; most engines expect that.
+	// defaultPeriod is the length of a profile if no flag sets it. Most destinations expect it.
 	defaultPeriod = time.Minute
-	// defaultSpool is what the spool of one destination may take on disk, and maxInMemory in memory, in bytes;
-	// maxSpooled how many profiles it may hold.
+	// defaultSpool bounds the spool of one destination on disk, and maxInMemory in memory, in bytes. maxSpooled
+	// bounds the profiles that it may hold.
 	defaultSpool = 256e6
 	maxInMemory  = 64e6
 	maxSpooled   = 100_000
@@ -206,7 +206,7 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 	return errors.Join(f.checkRates(), f.checkExact(cmd, false))
 }
 
-// logExact logs how exact mode goes.
+// logExact logs the state of exact mode.
 func logExact(log *slog.Logger) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {
@@ -302,7 +302,8 @@ func destinationOf(text string) (push.Destination, error) {
 	return d, nil
 }
 
-// spoolName is the name of a destination's folder in the spool: it says which it is, and differs for each URL.
+// spoolName returns the name of a destination's folder in the spool. It shows the destination, and differs for each
+// URL.
 func spoolName(d push.Destination) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -313,7 +314,7 @@ func spoolName(d push.Destination) string {
 	return fmt.Sprintf("%.40s-%x", name, sha256.Sum256([]byte(d.String())))[:min(len(name), 40)+9]
 }
 
-// listen listens where --status asks for. The listener is nil if there is no --status.
+// listen listens at the address of --status. The listener is nil if there is no --status.
 func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err error) {
 	if f.status == "" {
 		return nil, false, nil

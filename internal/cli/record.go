@@ -237,8 +237,8 @@ func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) erro
 	return err
 }
 
-// writeIntervals measures for a length of time, or reads a whole recording, and writes what happened meanwhile. note
-// says why it ended early, "" when it did not.
+// writeIntervals measures for a length of time, or reads a whole recording, and writes the events of that time. note
+// is the reason if it ended early. It is empty if it did not.
 func writeIntervals(ctx context.Context, src sampler.Source, length time.Duration, notes []sampler.Note, out run.Output, std run.Streams) (note string, err error) {
 	giveUp, released := run.Patience(ctx)
 	defer released()
@@ -284,7 +284,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	return note, nil
 }
 
-// firstOf is the first of errors that were joined: what comes after it is of the same cause.
+// firstOf returns the first of joined errors. The following ones have the same cause.
 func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]

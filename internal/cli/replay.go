@@ -77,7 +77,7 @@ func loadAgainst(ctx context.Context, screen *screenFlags, path string, std run.
 	return x, errors.Join(err, list.Close())
 }
 
-// openRecording opens a file and says what of it can't be read.
+// openRecording opens a file and reports the part that cannot be read.
 func openRecording(path string, std run.Streams) (*recording.Reader, error) {
 	r, err := recording.Open(path)
 	if err != nil {
@@ -89,7 +89,8 @@ func openRecording(path string, std run.Streams) (*recording.Reader, error) {
 	return r, nil
 }
 
-// sayDamage says what of a recording can't be read, and returns it; "" when all can.
+// sayDamage reports the part of a recording that cannot be read, and returns it. It is empty if everything can be
+// read.
 func sayDamage(r *recording.Reader, std run.Streams) string {
 	damage := r.Damage()
 	if damage == nil {
@@ -109,7 +110,7 @@ func (r recordings) Follow(_ context.Context, join func(sampler.Source)) error {
 	return sampler.ErrEnded
 }
 
-// Done does nothing: the history of a recording is read again from its file.
+// Done does nothing, because the history of a recording is read again from its file.
 func (r recordings) Done(sampler.Source) {}
 
 // Relatives are the processes recorded. A recording does not have which process forked which.
@@ -130,7 +131,7 @@ func (r recordings) Close() error {
 	return errors.Join(errs...)
 }
 
-// loadRecordings opens recordings, with a picture of how far it is if that takes long. It reports no damage yet.
+// loadRecordings opens recordings. If that takes long, it shows the progress. It reports no damage yet.
 func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, std run.Streams) (recordings, error) {
 	title := "opening " + filepath.Base(paths[0])
 	if len(paths) > 1 {

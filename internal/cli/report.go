@@ -27,14 +27,14 @@ type reportFlags struct {
 	pprofFlags
 }
 
-// Formats of `ddtop report` beside the profiles.
+// Formats of `ddtop report` that are no profiles.
 const (
 	reportStat = "stat"
 	reportDump = "dump"
 )
 
-// dumpLeadNS is how much of a recording's end is read for a dump: what a thread did before says more about a state that
-// lasts than one sample does.
+// dumpLeadNS is the part of a recording's end that is read for a dump, in ns. A thread's earlier samples show more
+// about a lasting state than a single sample does.
 const dumpLeadNS = int64(5 * time.Second)
 
 // reportFormats are all formats of `ddtop report`. f may be nil for their names.

@@ -89,7 +89,7 @@ func newRoot(std run.Streams) *cobra.Command {
 	return cmd
 }
 
-// rootArgs refuses a "--" with nothing behind it, or words before it.
+// rootArgs refuses a "--" with nothing behind it, and words before it.
 func rootArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) == 0:

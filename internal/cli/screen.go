@@ -46,7 +46,7 @@ func newScreenFlags(std run.Streams) screenFlags {
 	}
 }
 
-// judgement judges a measurement which is made instead of a screen.
+// judgement returns the judgement of a measurement that replaces the screen.
 func (f *screenFlags) judgement() judgement { return judgement{rules: f.findings.rules, wait: f.wait} }
 
 func (f *screenFlags) add(cmd *cobra.Command) {
@@ -78,9 +78,9 @@ func (f *screenFlags) check() error {
 // snapshotsHere is the folder that snapshots are saved in when none is named.
 const snapshotsHere = "."
 
-// checkSnapshots refuses a folder that snapshots can't be saved in, before there is something to save. The folder is
-// made when it is needed: what must be there is a folder above it, and one that can be written to. The working folder
-// may be any: it is not the user's wish.
+// checkSnapshots refuses a folder that snapshots cannot be saved in, before the first snapshot. The folder itself is
+// made later. A folder above it must exist and be writable. The working folder is not checked, because the user has
+// not chosen it.
 func checkSnapshots(folder string) error {
 	switch folder {
 	case snapshotsHere:
@@ -107,7 +107,7 @@ func checkSnapshots(folder string) error {
 	return os.Remove(probe)
 }
 
-// shown is what the screen needs to know of its source.
+// shown is what the screen knows of its source.
 type shown struct {
 	// notice is shown at the bottom until the first key; "" for none.
 	notice string
@@ -128,7 +128,7 @@ func (f *screenFlags) show(ctx context.Context, src sampler.Source, std run.Stre
 	return ui.Run(ctx, o)
 }
 
-// showProcess attaches to a process, and runs the screen on it. what says what is waited for meanwhile.
+// showProcess attaches to a process, and runs the screen on it. what names what it waits for meanwhile.
 func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, std run.Streams) error {
 	src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
 		return t.openTelling(ctx, tellUnits(tell))
@@ -174,13 +174,13 @@ func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
 	}
 }
 
-// saidLater keeps what is to be said while a screen is there until it is gone.
+// saidLater keeps messages during a screen until it has closed.
 type saidLater struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-// maxSaidLater bounds what is kept.
+// maxSaidLater bounds the kept messages.
 const maxSaidLater = 20
 
 func (l *saidLater) add(format string, args ...any) {

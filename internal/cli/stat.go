@@ -97,7 +97,7 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 	return stat, note, exact.Fill(&stat, src)
 }
 
-// headEvery is how many lines of text a heading stands over.
+// headEvery is the number of lines of text below a heading.
 const headEvery = 20
 
 type lineFlags struct{ interval flags.Duration }
@@ -111,7 +111,7 @@ func (f *lineFlags) addLines(cmd *cobra.Command) {
 	cmd.Flags().Lookup("interval").DefValue = ""
 }
 
-// given reports whether lines are asked for. What lines don't have is refused then.
+// given reports whether lines are wanted. It refuses flags that lines do not have.
 func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, error) {
 	if !cmd.Flags().Changed("interval") {
 		return false, nil
@@ -130,7 +130,7 @@ func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, err
 // linePrinter prints the lines of one process or several, while they are measured.
 type linePrinter struct{ *run.Printer[report.TimedLine] }
 
-// printLines begins to print. failed is called when nothing more can be written.
+// printLines begins to print. It calls failed when nothing more can be written.
 func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
 	n := 0
 	return linePrinter{run.Print(func(l report.TimedLine) error {

@@ -68,8 +68,8 @@ func positionals(args []string, cmd *cobra.Command) []int {
 	return at
 }
 
-// kept are the variables of the environment that decide how the screen looks and where the settings are. sudo would
-// leave them out.
+// kept are environment variables that decide the appearance of the screen and the place of the settings. sudo
+// would remove them.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE"}
 
 // nameCommand puts the very command into an error that says how root may read or follow a process; nil if root may
@@ -150,8 +150,8 @@ func shellWords(args []string) string {
 // maxAnswer is the longest answer read, in bytes.
 const maxAnswer = 256
 
-// readAnswer reads one line. A terminal gives a line a read, and no more is read than that: what is typed after the
-// answer is for the screen. When ctx ends first, the read goes on; ddtop exits then.
+// readAnswer reads one line. A terminal returns one line per read, and readAnswer reads no more, because later input
+// is for the screen. If ctx ends first, the read continues in the background, and ddtop exits.
 func readAnswer(ctx context.Context, r io.Reader) (string, error) {
 	type result struct {
 		text string

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Limits of the rates in Hz. Above 10 kHz a tick no longer fits between two others; stacks are read at most as often as
+// Limits of the rates in Hz. Above 10 kHz a tick does not fit between two others. Stacks are read at most as often as
 // the lock.
 const (
 	defaultStackRate = 100.0
@@ -22,9 +22,9 @@ const (
 	minRate          = 0.1
 )
 
-// target names the processes to look at and the rates.
+// target names the processes of a command and the rates.
 type target struct {
-	// pids are those named; pid is the first.
+	// pids are the named ones. pid is the first.
 	pids      flags.PIDs
 	pid       int
 	children  bool
@@ -36,13 +36,13 @@ type target struct {
 	figuresOf time.Duration
 	exact     exact.Flags
 	source    sourceFlag
-	// values: paths, arguments, literals and messages are read, unless names are left out.
+	// values is true if paths, arguments, literals and messages are read, unless names are left out.
 	values bool
-	// noRequests: whom threads work for is not read. What reading it costs is measured so.
+	// noRequests is true if the work of threads is not read. It serves to measure the cost of that reading.
 	noRequests bool
-	// names are what is left out of what the processes say.
+	// names are the names that are left out of output.
 	names *flags.Redaction
-	// own is which code is the program's own, beyond what is found out.
+	// own selects the program's own code, in addition to the detected code.
 	ownCode *flags.OwnCode
 }
 
@@ -63,13 +63,13 @@ func addValues(cmd *cobra.Command, on *bool) {
 	cmd.Flags().BoolVar(on, "values", false, "also read paths, arguments, literals and messages; not with --redact")
 }
 
-// attaching are the options of attaching. progress is told how far the reading of debug information is.
+// attaching returns the options for attaching. progress receives the progress of reading debug information.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
 	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: t.overhead.Share, OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
 		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), OwnCode: t.ownCode.Rules(), Progress: progress}
 }
 
-// several reports whether more than one process is, or may come to be, looked at.
+// several reports whether the command is about more than one process, now or later.
 func (t *target) several() bool { return t.children || len(t.pids) > 1 }
 
 func (t *target) addRates(cmd *cobra.Command) {
@@ -79,7 +79,7 @@ func (t *target) addRates(cmd *cobra.Command) {
 	t.source.addTo(cmd)
 }
 
-// checkPID checks the PIDs named, or the one that was found in another way.
+// checkPID checks the named PIDs, or the one that was found otherwise.
 func (t *target) checkPID() error {
 	if len(t.pids) == 0 {
 		t.pids = flags.PIDs{t.pid}
@@ -110,10 +110,10 @@ func (t *target) checkRates() error {
 	return t.checkSource()
 }
 
-// defaultMeasure is how long stat and record measure when nothing else is asked for.
+// defaultMeasure is how long stat and record measure by default.
 const defaultMeasure = 10 * time.Second
 
-// measurement is what stat and record have in common: a target, and a length of time.
+// measurement is common to stat and record: a target, and a length of time.
 type measurement struct {
 	target
 	length flags.Duration
@@ -131,7 +131,7 @@ func (m *measurement) addFlags(cmd *cobra.Command) {
 	cmd.Flags().VarP(&m.length, "duration", "d", "how long to measure: 10s, 1m30s, or a number of seconds")
 }
 
-// check looks at the flags, and then for the process that is named.
+// check checks the flags, and then finds the named process.
 func (m *measurement) check(cmd *cobra.Command, words []string, std run.Streams) error {
 	if err := errors.Join(m.checkRates(), m.checkExact(cmd, false)); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (m *measurement) check(cmd *cobra.Command, words []string, std run.Streams)
 	return m.find(cmd, words, std, plainLook(cmd.Name(), std))
 }
 
-// open attaches to the process, follows it exactly where that is asked for, and says on standard error when that takes long.
+// open attaches to the process and follows it exactly if requested. It reports on standard error if that takes long.
 func (t *target) open(ctx context.Context) (*live.Source, error) {
 	return t.openTelling(ctx, layoutProgress(t.names))
 }
@@ -159,8 +159,9 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 	return src, nil
 }
 
-// openGroup attaches to the processes named and, with --children, to those below them. pending: what was named has just
-// been started, so that no Ruby need be there yet. Which processes are not followed exactly that were to be is said.
+// openGroup attaches to the named processes and, with --children, to the processes below them. pending is true if the
+// named process has just been started, so that no Ruby need be there yet. It reports the processes that could not be
+// followed exactly.
 func (t *target) openGroup(ctx context.Context, pending bool, say func(format string, args ...any)) (exact.Group, error) {
 	return t.openGroupTelling(ctx, pending, say, layoutProgress(t.names))
 }
@@ -183,13 +184,13 @@ keeps breakpoints in the process's memory, in the code of libruby. If they cost 
 its CPU time, ddtop removes them, reports that, and goes on sampling. --exact needs root or capabilities, and a kernel
 and a Ruby that support it. "ddtop doctor" checks that. See docs/reference/exact.md.`
 
-// addExact adds --exact, and what it means to the command's help.
+// addExact adds --exact, and its description to the command's help.
 func (t *target) addExact(cmd *cobra.Command) {
 	t.exact.AddTo(cmd)
 	cmd.Long += "\n" + exactHelp
 }
 
-// checkExact refuses what does not go together. A screen can switch exact mode on later, by a key: later is true there.
+// checkExact refuses contradicting flags. later is true for a screen, which can switch exact mode on by a key.
 func (t *target) checkExact(cmd *cobra.Command, later bool) error {
 	switch {
 	case !t.exact.On && !later && cmd.Flags().Changed(exact.CostFlag):
@@ -205,12 +206,12 @@ func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 	return &exact.Switch{Src: src, Flags: t.exact, Paused: t.pause}
 }
 
-// defaultOverhead is the share of one CPU that ddtop takes at most, where nothing else is asked for: what a machine that is full
-// does not notice.
+// defaultOverhead is the default limit of ddtop's CPU time, as a share of one CPU. A full machine does not notice it.
 const defaultOverhead = 0.03
 
-// mostOverhead is what ddtop takes instead if the default is not enough for the least quality of its figures (sampler.LeastQualities): twice
-// as much is what a full machine leaves to reading ten stacks of a Rails worker a second. A share that was asked for holds in any case.
+// mostOverhead is the limit instead of the default if the default is not enough for the least quality of figures
+// (sampler.LeastQualities). A full machine leaves twice as much for reading ten stacks of a Rails worker per second.
+// A requested share is never exceeded.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {
@@ -219,7 +220,8 @@ func (t *target) addOverhead(cmd *cobra.Command) {
 		"the most that ddtop takes of one CPU, or off; unless given, up to 6%")
 }
 
-// overheadMost is the share that may be taken for the least quality of figures. It is zero if the share asked for holds in any case.
+// overheadMost returns the share that may be used for the least quality of figures. It is zero if the requested share
+// must not be exceeded.
 func (t *target) overheadMost() float64 {
 	if t.overhead.Asked {
 		return 0
@@ -236,7 +238,7 @@ them, but epoll_wait and a few others fail with EINTR. --pause is refused while 
 ddtop is killed, the process goes on. --pause does not help with Ruby 2.5 to 2.7, and 3.1 with YJIT: they publish a
 frame before it is filled.`
 
-// addPause adds --pause, and what it means to the command's help.
+// addPause adds --pause, and its description to the command's help.
 func (t *target) addPause(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for at most about 5 ms")
 	cmd.Long += "\n" + pauseHelp
@@ -269,7 +271,7 @@ func (f *sourceFlag) Set(text string) error {
 	return err
 }
 
-// from says how it is learned what threads do. Exact mode tells more than thread switches.
+// from returns the source of the threads' states. Exact mode shows more than thread switches.
 func (t *target) from() live.From {
 	if t.source.from == live.FromAuto && t.exact.On {
 		return live.FromPolling
@@ -277,7 +279,7 @@ func (t *target) from() live.From {
 	return t.source.from
 }
 
-// checkSource refuses what does not go together.
+// checkSource refuses contradicting flags.
 func (t *target) checkSource() error {
 	if from := t.source.from; (from == live.FromSwitches || from == live.FromMoved) && t.pause {
 		return flags.Usagef("--source %s does not go with --pause, whose stops would be in all that it says", from)

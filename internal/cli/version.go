@@ -40,7 +40,7 @@ func versionText() string {
 	return fmt.Sprintf("ddtop %s%s, %s, %s/%s", Version, source, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// pseudoVersion is how Go names a commit without a tag: a time in UTC, then the commit's first twelve digits.
+// pseudoVersion matches Go's name of a commit without a tag: a time in UTC, then the commit's first twelve digits.
 var pseudoVersion = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
 
 // sourceOf says what the binary was built from: the commit with its date, or the module's version if Go recorded no

@@ -28,7 +28,8 @@ const (
 	defaultLongest = 10 * time.Minute
 	defaultKeep    = 100
 	defaultKept    = 1e9
-	// maxBefore bounds what is kept in memory, minKept the size of all recordings, in bytes, and maxKeep their number.
+	// maxBefore bounds the time kept in memory. minKept is the least limit for the size of all recordings, in bytes.
+	// maxKeep is the largest limit for their number.
 	maxBefore = 10 * time.Minute
 	minKept   = 1e6
 	maxKeep   = 10_000
@@ -67,7 +68,7 @@ func (f *whenFlags) add(text string) error {
 	return err
 }
 
-// whenOnly are the flags that --when alone has, and notWhen those that it has not.
+// whenOnly are the flags that only --when has, and notWhen the ones that it does not have.
 var (
 	whenOnly = []string{"before", "after", "over", "longest", "keep", "size", "match", "finding", "json"}
 	notWhen  = []string{"metric", "own", "endpoint", "timeline"}
@@ -101,7 +102,7 @@ func whenHelp() string {
 	return b.String()
 }
 
-// given reports whether --when is; flags that don't go together are refused.
+// given reports whether --when was given. It refuses contradicting flags.
 func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
 	if len(f.Conditions) == 0 {
 		for _, name := range whenOnly {

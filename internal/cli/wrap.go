@@ -61,7 +61,8 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 	return exit
 }
 
-// measureBackground measures the Ruby that the program left behind, until it or ctx ends; false: there is none.
+// measureBackground measures the Ruby that the program left behind, until it or ctx ends. It returns false if there
+// is none.
 func measureBackground(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams, again bool) (found bool, err error) {
 	t := f.target
 	src, err := c.OpenBackground(ctx, t.attaching(layoutProgress(t.names)))
@@ -76,8 +77,8 @@ func measureBackground(ctx context.Context, c *program.Command, f *rootFlags, st
 	return true, f.printStat(ctx, src, std, again)
 }
 
-// measureCommand measures one VM of the program from its start to its end, and prints the table, apart from
-// one before it.
+// measureCommand measures one VM of the program from its start to its end, and prints the table. again separates it
+// from the table before.
 func measureCommand(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams, again bool) error {
 	t := f.target
 	src, err := c.Attach(ctx, t.attaching(layoutProgress(t.names)), &t.exact)
@@ -88,7 +89,7 @@ func measureCommand(ctx context.Context, c *program.Command, f *rootFlags, std r
 	return f.printStat(ctx, src, std, again)
 }
 
-// printStat measures a process until it or ctx ends, and prints the table, apart from one before it.
+// printStat measures a process until it or ctx ends, and prints the table. again separates it from the table before.
 func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std run.Streams, again bool) error {
 	stat, _, err := measureStat(ctx, src, run.Unlimited, f.judgement())
 	if errors.Is(err, run.ErrNothing) {
@@ -170,7 +171,8 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.St
 	return exit
 }
 
-// showBackground shows the Ruby that the program left as it ended while it was looked at, or before; none is no error.
+// showBackground shows the Ruby that the program left behind when it ended, during the screen or before. It is no
+// error if there is none.
 func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std run.Streams) error {
 	if !c.InBackground.Load() && c.Shown {
 		return nil // the user has quit the screen

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Locate finds where a path leads, by links too. As root it follows no link that another user has made, who could have
-// it point to what is root's. The user who started ddtop by sudo is excepted.
+// Locate finds the place of a path, and follows its links. As root it follows no link of another user, who could
+// point it to root's files. Links of the user who started ddtop by sudo are followed.
 func Locate(path string) (*Destination, error) {
 	fail := func(err error) (*Destination, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
 	at, err := walkFull(path, noStrangersLink)
@@ -45,8 +45,7 @@ func noStrangersLink(st *unix.Stat_t) error {
 	return nil
 }
 
-// MakeFolder opens a folder, and makes it (0700) with those above it that are missing. It follows the links that Locate
-// does.
+// MakeFolder opens a folder. It makes missing ones on the path (0700). It follows the links that Locate follows.
 func MakeFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -60,8 +59,8 @@ func MakeFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes what is missing. visit is called as walk says. found may be nil; it
-// is called for the folder itself or, before anything is made, for the innermost one that there is.
+// makeBelow opens a folder below a root, and makes missing ones. visit is called as in walk. found may be nil. It is
+// called for the folder itself or, before anything is made, for the innermost existing one.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

@@ -24,7 +24,7 @@ type Root struct {
 	gate *Gate
 }
 
-// OpenRoot takes a folder as a root. Links that lead out of it are refused.
+// OpenRoot opens a folder as a root. Links that lead out of it are refused.
 func OpenRoot(path string, _ *Rights, gate *Gate) (*Root, error) {
 	dir, err := os.OpenRoot(path)
 	if err != nil {
@@ -75,7 +75,7 @@ func opened(name string, info os.FileInfo, limit int64, gate *Gate, open func() 
 // OwnFolder opens a folder into which ddtop writes unattended, and makes it if it is missing.
 func OwnFolder(path string) (*os.Root, error) { return MakeFolder(path) }
 
-// MakeFolder opens a folder, and makes it (0700) with those above it that are missing.
+// MakeFolder opens a folder. It makes missing ones on the path (0700).
 func MakeFolder(path string) (*os.Root, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func MakeFolder(path string) (*os.Root, error) {
 	return os.OpenRoot(path)
 }
 
-// Locate finds where a path leads, by links too.
+// Locate finds the place of a path, and follows its links.
 func Locate(path string) (*Destination, error) {
 	full := path
 	if end, err := filepath.EvalSymlinks(path); err == nil {
@@ -110,7 +110,7 @@ func ReadTrusted(path string, limit int64) ([]byte, error) {
 	return content, errors.Join(err, f.Close())
 }
 
-// WriteTrusted writes a file whole, or not at all, that ReadTrusted will read.
+// WriteTrusted writes a file that ReadTrusted accepts, completely or not at all.
 func WriteTrusted(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -43,7 +43,7 @@ func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// OwnFile says why a file is not one that ddtop has written: ErrNotRegular or ErrUntrusted.
+// OwnFile returns why ddtop has not written a file: ErrNotRegular or ErrUntrusted.
 func OwnFile(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -61,8 +61,8 @@ func OwnFile(info fs.FileInfo) error {
 	return nil
 }
 
-// trusted reports whether a user is root, the one that ddtop runs as, or the one who started ddtop by sudo or pkexec.
-// Those commands set the variables; any other user who can has root's rights already.
+// trusted reports whether a user is root, ddtop's own user, or the one who started ddtop by sudo or pkexec. Those
+// commands set the variables. Any other user who can set them has root's rights already.
 func trusted(uid int) bool {
 	if uid == 0 || uid == os.Geteuid() {
 		return true

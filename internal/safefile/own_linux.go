@@ -47,7 +47,7 @@ func OwnFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// walkToFolder goes to a folder that is there. Its error is fs.ErrNotExist if it is not.
+// walkToFolder goes to an existing folder. Its error is fs.ErrNotExist if it does not exist.
 func walkToFolder(root int, full string) (location, error) {
 	// visit is a step behind: own looks at the end of the way, of which it asks more.
 	var before error
@@ -97,11 +97,11 @@ func own(at *location) error {
 		ErrUntrusted, st.Mode&0o7777)
 }
 
-// sharedFolders are for all users of a machine, also when they are empty. Closing one breaks other programs. Only
+// sharedFolders belong to all users of a machine, even if they are empty. Closing one breaks other programs. Only
 // tests change it.
 var sharedFolders = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/shm", "/run/lock", "/run/user", "/var/lock", "/var/crash"}
 
-// isShared reports whether a folder is one of sharedFolders, by whatever path.
+// isShared reports whether a folder is one of sharedFolders, by any path.
 func isShared(name string) bool {
 	is, err := os.Stat(name)
 	if err != nil {

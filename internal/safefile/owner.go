@@ -63,8 +63,8 @@ func handOverFolder(folder *os.Root, name string) {
 	HandOver(folder, made)
 }
 
-// starter is the user, other than root, who started ddtop by sudo or pkexec, and that user's group, -1 if unknown.
-// Those commands set the variables; any other user who can has root's rights already.
+// starter returns the user, other than root, who started ddtop by sudo or pkexec, and that user's group, or -1 if it
+// is unknown. Those commands set the variables. Any other user who can set them has root's rights already.
 func starter() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false

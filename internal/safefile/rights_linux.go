@@ -15,8 +15,8 @@ type Rights struct {
 	// UID and GID are its ids for files (fsuid, fsgid), Groups its supplementary groups; all as in our user namespace.
 	UID, GID int
 	Groups   []int
-	// Capabilities are its effective ones (CapEff of /proc/PID/status), 0 where it lives in another user namespace:
-	// there they say nothing about the files of ours.
+	// Capabilities are its effective ones (CapEff of /proc/PID/status). They are zero if it is in another user
+	// namespace, where they say nothing about our files.
 	Capabilities uint64
 }
 
@@ -26,8 +26,8 @@ var errRights = errors.New("taking the rights of its user is not allowed")
 // readers are the capabilities with which a file's mode does not count (capabilities(7)).
 const readers = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
 
-// do calls f with the rights, nil for our own. It takes over the goroutine's thread, and leaves it locked when the
-// thread can't be given its own rights back: it then ends with the goroutine.
+// do calls f with the rights. nil means our own. It uses the goroutine's thread. If the thread cannot get its own
+// rights back, it stays locked and ends with the goroutine.
 func (r *Rights) do(f func() error) error {
 	if r == nil {
 		return f()
@@ -83,7 +83,7 @@ func (r *Rights) take() (giveBack func() error, err error) {
 	return giveBack, want.set()
 }
 
-// set makes these the thread's rights and looks whether they are.
+// set gives the thread these rights, and checks that it has them.
 func (t *threadRights) set() error {
 	now, err := currentRights()
 	if err != nil {
@@ -128,8 +128,8 @@ func sameGroups(a, b []int) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// may reports whether the rights include one of a file's (4 read, 1 search) by its mode. It decides instead of the
-// kernel where we may not take the rights: access lists that say less than the mode don't count.
+// may reports whether the rights include a right of a file (4 read, 1 search) by its mode. It decides instead of the
+// kernel if ddtop may not take the rights. Access lists that allow less than the mode do not count.
 func (r *Rights) may(st *unix.Stat_t, right uint32) bool {
 	switch {
 	case r == nil || r.Capabilities&readers != 0:

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a folder that is the whole world of the paths opened below it: a process's root directory. A link or a ".."
-// leads no further out than to it. Close closes it.
+// Root is a folder that bounds all paths opened below it, such as a process's root directory. A link or a ".." leads
+// no further out than to it. Close closes it.
 type Root struct {
 	dir    int // O_PATH
 	name   string
@@ -21,8 +21,8 @@ type Root struct {
 	old bool
 }
 
-// OpenRoot takes a folder as a root. path is one of ours: it is followed as it is, also where it is a link of /proc.
-// Files below it are opened with the rights, nil for our own; gate is shared by all that the same stranger may hang.
+// OpenRoot opens a folder as a root. path is one of ours. It is followed even if it is a link of /proc. Files below
+// it are opened with the rights. nil means our own. All roots of one owner who could make reads hang share a gate.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
@@ -77,7 +77,7 @@ func (r *Root) open(path, name string, limit int64, asked *Rights) (*File, error
 	return reopen(fd, name, limit, r.gate)
 }
 
-// find returns a descriptor of what is at a path, whatever it is, without opening it for anything (O_PATH).
+// find returns a descriptor for a path, without opening the file for reading or writing (O_PATH).
 func (r *Root) find(path string, asked *Rights) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for range tries {
@@ -115,8 +115,8 @@ func (r *Root) find(path string, asked *Rights) (int, error) {
 	return at.file, nil
 }
 
-// OpenLink opens the regular file that a link of /proc leads to, such as /proc/PID/map_files/…, with our own rights: it
-// is no path, and its target may be deleted.
+// OpenLink opens the regular file behind a link of /proc, such as /proc/PID/map_files/…, with our own rights. The
+// link is no path, and its target may be deleted.
 func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, error) {
 	full := folder.Name() + "/" + name
 	return within(gate, full, func() (*File, error) {
@@ -139,8 +139,8 @@ func Open(path string, limit int64) (*File, error) {
 	return reopen(fd, path, limit, nil)
 }
 
-// reopen opens for reading what an O_PATH descriptor refers to, when that is a regular file of at most limit bytes.
-// Whatever takes the place of its name meanwhile, it is this very file.
+// reopen opens the file of an O_PATH descriptor for reading, if it is a regular file of at most limit bytes. It is
+// this very file, even if another file gets its name meanwhile.
 func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	fail := func(err error) (*File, error) { return nil, fmt.Errorf("%s: %w", name, err) }
 	var st unix.Stat_t

@@ -17,7 +17,8 @@ import (
 
 // Errors of opening and reading; they are wrapped, with the file's name.
 var (
-	// ErrNotRegular: it is a folder, a pipe, a socket or a device, or a file that the kernel makes up (/proc, /sys).
+	// ErrNotRegular means that it is a folder, a pipe, a socket or a device, or a file that the kernel makes up
+	// (/proc, /sys).
 	ErrNotRegular = errors.New("it is not a regular file")
 	// ErrTooLarge: it has more bytes than were allowed.
 	ErrTooLarge = errors.New("it is too large")
@@ -27,10 +28,10 @@ var (
 	ErrUntrusted = errors.New("somebody else could have written it")
 )
 
-// Patience is how long one opening, or one piece of reading, may take. A disk that is busy answers within it.
+// patience is how long one opening, or one read, may take. A busy disk answers within it.
 const patience = 5 * time.Second
 
-// maxHung is how many calls of one Gate may hang: each holds a thread until its file system answers.
+// maxHung bounds the calls of one Gate that hang, because each holds a thread until its file system answers.
 const maxHung = 4
 
 // Gate bounds how long, and how often, callers wait for files. Its zero value is ready; it is for any goroutine.
@@ -40,7 +41,7 @@ type Gate struct {
 	hung atomic.Int32
 }
 
-// within runs f on a goroutine of its own and waits for it while the gate allows. What comes later goes to late.
+// within runs f on a goroutine of its own and waits for it while the gate allows. late receives a later result.
 func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
@@ -83,22 +84,22 @@ type File struct {
 	file *os.File
 	name string
 	info os.FileInfo
-	gate *Gate // nil: reading may take as long as it takes
+	gate *Gate // nil if reading may take any time
 }
 
-// Name is the path by which it was found.
+// Name returns the path by which it was found.
 func (f *File) Name() string { return f.name }
 
-// Info is what the kernel said of it when it was opened.
+// Info returns the kernel's information from the opening.
 func (f *File) Info() os.FileInfo { return f.info }
 
 // Close closes it.
 func (f *File) Close() error { return f.file.Close() }
 
-// maxPiece is how much is read in one go, in bytes: what a read that hangs keeps.
+// maxPiece bounds one read, in bytes. A read that hangs keeps this much memory.
 const maxPiece = 1 << 20
 
-// ReadAt reads as io.ReaderAt says. errHung when a piece takes longer than the gate allows.
+// ReadAt implements io.ReaderAt. It returns errHung if a read takes longer than the gate allows.
 func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
 	if f.gate == nil {
 		return f.file.ReadAt(buf, off)
@@ -122,7 +123,7 @@ func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// ReadAll reads the file whole, no more than limit bytes of it (it may have grown since it was opened).
+// ReadAll reads the complete file, but at most limit bytes of it, because it may have grown since it was opened.
 func (f *File) ReadAll(limit int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, 0, limit))
 }

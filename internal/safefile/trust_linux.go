@@ -55,8 +55,8 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 	return p.Write(write)
 }
 
-// trustedInode says why something on the way to a file can't be trusted. Where ddtop is not root, a group that may
-// write is its owner's decision, and often a group of one.
+// trustedInode returns why something on the way to a file cannot be trusted. If ddtop is not root, a group that may
+// write is its owner's decision, and often a group of one user.
 func trustedInode(st *unix.Stat_t) error {
 	kind := st.Mode & unix.S_IFMT
 	if !trusted(int(st.Uid)) {

@@ -16,8 +16,8 @@ const (
 	maxDepth = 256
 )
 
-// location is where a path leads: file is an O_PATH descriptor of what is there, -1 where nothing does (but its
-// folder). dir is one of the folder that it is in (of itself, for a folder), name its name there ("." for a folder).
+// location is the place of a path. file is an O_PATH descriptor of the file, or -1 if only its folder exists. dir is
+// a descriptor of its folder (of itself, for a folder), name its name there ("." for a folder).
 type location struct {
 	dir, file int
 	name      string
@@ -147,7 +147,7 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location
 	return location{dir: dir, file: file, name: ".", st: st}, nil
 }
 
-// names splits a path. Empty names are left out; a slash at the end says that a folder is wanted, as a "." does.
+// names splits a path. Empty names are left out. A slash at the end requires a folder, as "." does.
 func names(path string) []string {
 	var out []string
 	for name := range strings.SplitSeq(path, "/") {

@@ -19,16 +19,16 @@ import (
 // errNoReader is returned for a named pipe that no program has opened to read.
 var errNoReader = errors.New("no program reads from this pipe")
 
-// Destination is where a file is to be written: a folder that is open, so that it can't be exchanged, and a name.
+// Destination is the place of a file to write: an open folder, so that it cannot be exchanged, and a name.
 type Destination struct {
 	dir  *os.Root
 	name string
-	// Path is the name that the user gave. Info is what is there, nil for nothing.
+	// Path is the name that the user gave. Info describes the existing file. It is nil if there is none.
 	Path string
 	Info fs.FileInfo
 }
 
-// At is a file's place in an open folder, which Close closes. What has the name already is replaced: a link is not
+// At returns a file's place in an open folder, which Close closes. An existing file is replaced: a link is not
 // followed, and a pipe is not written into. path is the folder's path and the name.
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
@@ -37,7 +37,7 @@ func At(folder *os.Root, path string) *Destination {
 // Close closes the folder.
 func (p *Destination) Close() error { return p.dir.Close() }
 
-// Special reports whether there is something that is to be written into as it is: a pipe, a device.
+// Special reports whether the destination is written into directly, because it is a pipe or a device.
 func (p *Destination) Special() bool { return p.Info != nil && !p.Info.Mode().IsRegular() }
 
 // Pending is a file that is being written under another name.
@@ -50,7 +50,7 @@ type Pending struct {
 // nameTries bounds the names tried for a file of its own.
 const nameTries = 100
 
-// Begin begins a file for the destination, of mode 0600. What is there stays until Commit.
+// Begin begins a file for the destination, of mode 0600. The existing file stays until Commit.
 func (p *Destination) Begin() (*Pending, error) {
 	for range nameTries {
 		f, err := p.create(fmt.Sprintf(".%s-%08x", p.name, rand.Uint32()))
@@ -61,8 +61,8 @@ func (p *Destination) Begin() (*Pending, error) {
 	return nil, fmt.Errorf("%s can't be written: no free name beside it", p.Path)
 }
 
-// BeginBeside begins a file beside the destination, named after it with an ending, which can be found when ddtop is
-// killed: such a file of an earlier run is replaced. What is at the destination stays until Commit.
+// BeginBeside begins a file beside the destination, with an ending added to its name. If ddtop is killed, users can
+// find this file. It replaces such a file of an earlier run. The file at the destination stays until Commit.
 func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	name := p.name + ending
 	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -82,9 +82,9 @@ func (p *Destination) create(name string) (*Pending, error) {
 	return &Pending{f, p, name}, nil
 }
 
-// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver); fs.ErrExist
-// when there is something. Its errors call it by path: the folder's own would have a descriptor's number for the
-// folder's name.
+// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver). The error
+// is fs.ErrExist if the name is taken. Its errors contain path. The folder's own errors would contain a descriptor's
+// number.
 func Create(folder *os.Root, name, path string) (*os.File, error) {
 	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -99,7 +99,7 @@ func Create(folder *os.Root, name, path string) (*os.File, error) {
 	return duplicate(made, path)
 }
 
-// duplicate returns a descriptor of its own for an open file, whose errors call it by path.
+// duplicate returns a second descriptor for an open file. Its errors contain path.
 func duplicate(f *os.File, path string) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -114,10 +114,11 @@ func duplicate(f *os.File, path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// Path is where the file is while it is not committed.
+// Path returns the path of the file before Commit.
 func (f *Pending) Path() string { return filepath.Join(filepath.Dir(f.to.Path), f.name) }
 
-// Commit moves the file to its destination. On an error what was there stays, and the file stays where it is.
+// Commit moves the file to its destination. After an error the existing file stays, and the new file stays where it
+// is.
 func (f *Pending) Commit() error {
 	err := errors.Join(f.Sync(), f.File.Close())
 	if err == nil && f.name != f.to.name {
@@ -132,8 +133,9 @@ func (f *Pending) Commit() error {
 // Abort removes the file.
 func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.to.dir.Remove(f.name)) }
 
-// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete: all of it is
-// there, or what was before. What is not a regular file is written into as it is. Nothing is written when write fails.
+// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete. Either the
+// complete file or the earlier one is there. A destination that is not a regular file is written into directly.
+// Nothing is written if write fails.
 func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
 	p, err := Locate(path)
 	if err != nil {
@@ -180,7 +182,7 @@ func (p *Destination) Write(write func(io.Writer) error) error {
 	return nil
 }
 
-// readerEvery is how often a pipe is looked at for a reader.
+// readerEvery is the interval at which a pipe is checked for a reader.
 const readerEvery = 20 * time.Millisecond
 
 // Waiting says how long to wait for a program that reads from a named pipe: until GiveUp is closed, or forever if it
@@ -190,7 +192,8 @@ type Waiting struct {
 	Begins func()
 }
 
-// OpenSpecial opens what is not a regular file for writing, as it is; a named pipe when a program reads from it.
+// OpenSpecial opens a destination that is not a regular file for writing. It waits until a program reads from a named
+// pipe.
 func (p *Destination) OpenSpecial(wait Waiting) (*os.File, error) {
 	if p.Info.IsDir() {
 		return nil, fmt.Errorf("%s can't be written: it is a folder: give the name of a file", p.Path)

@@ -26,8 +26,8 @@ func Duration(ns int64) string {
 	return LongDuration(time.Duration(ns))
 }
 
-// ProseDuration writes ns within a sentence: like Duration, without zeros at the end ("2 s"), in µs at least, and "5 min",
-// "2h05m" or "2 h". What is negative is "0 ms".
+// ProseDuration writes ns within a sentence: like Duration, but without zeros at the end ("2 s"), with µs as the
+// smallest unit, and "5 min", "2h05m" or "2 h". A negative value is "0 ms".
 func ProseDuration(ns int64) string {
 	if ns < 0 {
 		return "0 ms"
@@ -47,7 +47,7 @@ func ProseDuration(ns int64) string {
 	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
 }
 
-// Weight writes ns that are compared with each other, as those of a flame graph: like Duration, in seconds however many.
+// Weight writes ns for comparison, as in a flame graph: like Duration, but long times stay in seconds.
 func Weight(ns int64) string {
 	switch {
 	case ns < 0:
@@ -96,8 +96,8 @@ func LongDuration(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
 }
 
-// Percent writes a share (0 to 1) as whole percents: "98 %". What is there but rounds to nothing is "<1 %", and what is
-// short of everything is never "100 %". NaN, a share of nothing, is "– %".
+// Percent writes a share (0 to 1) as whole percents: "98 %". A positive share that rounds to nothing is "<1 %". A
+// share below 1 is never "100 %". NaN, a share of nothing, is "– %".
 func Percent(share float64) string { return WholePercent(share) + " %" }
 
 // WholePercent is Percent without the sign.
@@ -115,10 +115,10 @@ func WholePercent(share float64) string {
 	return strconv.Itoa(int(math.Round(share * 100)))
 }
 
-// RoundPercent writes a share as whole percents within a sentence, rounded and no more: "0 %" may be almost nothing.
+// RoundPercent writes a share as rounded whole percents within a sentence. "0 %" may be almost nothing.
 func RoundPercent(share float64) string { return strconv.Itoa(int(math.Round(share*100))) + " %" }
 
-// FinePercent writes a small share with a decimal: "0.4 %"; what rounds to nothing is "<0.1 %".
+// FinePercent writes a small share with a decimal: "0.4 %". A positive share that rounds to nothing is "<0.1 %".
 func FinePercent(share float64) string {
 	switch {
 	case share <= 0:
@@ -155,7 +155,7 @@ func FineBytes(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// Number writes v with at most so many decimals, without zeros at the end.
+// Number writes v with at most the given number of decimals, without zeros at the end.
 func Number(v float64, decimals int) string {
 	s := strconv.FormatFloat(v, 'f', decimals, 64)
 	if strings.ContainsRune(s, '.') {
@@ -177,7 +177,7 @@ func Count(n int64) string {
 	return s
 }
 
-// Plural writes how many of something there are: "1 thread waits", "3 threads wait".
+// Plural writes a number with its noun: "1 thread waits", "3 threads wait".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

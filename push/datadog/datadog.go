@@ -26,12 +26,11 @@ import (
 )
 
 const (
-	// agentPort is the port on which agents listen, agentPath where they take profiles, and intakePath where Datadog
-	// does.
+	// agentPort is the port of agents. agentPath is their path for profiles, intakePath is Datadog's.
 	agentPort  = "8126"
 	agentPath  = "/profiling/v1/input"
 	intakePath = "/api/v2/profile"
-	// origin is who sends, to Datadog.
+	// origin is the sender's name for Datadog.
 	origin = "ddtop"
 	// timeFormat is event.json's.
 	timeFormat = "2006-01-02T15:04:05.000000000Z"
@@ -43,7 +42,7 @@ const (
 	metricsName    = "metrics.json"
 )
 
-// sites are Datadog's, whose profiles go to the host below with intakeHost before its name.
+// sites are Datadog's sites. Their profiles go to the host of the site with intakeHost before its name.
 var sites = map[string]bool{
 	"datadoghq.com": true, "us3.datadoghq.com": true, "us5.datadoghq.com": true, "datadoghq.eu": true, "ap1.datadoghq.com": true,
 	"ap2.datadoghq.com": true, "ddog-gov.com": true,
@@ -57,9 +56,9 @@ const intakeHost = "intake.profile."
 
 // Intake is a push.Destination.
 type Intake struct {
-	name    string // the URL that was given
-	to      string // where it is sent
-	key     string // DD_API_KEY; "" for an agent, which has its own
+	name    string // the given URL
+	to      string // the URL that payloads are sent to
+	key     string // DD_API_KEY; empty for an agent, which has its own
 	version string
 	web     *push.Web
 }
@@ -67,9 +66,9 @@ type Intake struct {
 // errNoKey is returned for Datadog itself without a key.
 var errNoKey = errors.New("to send without an agent the environment has to have DD_API_KEY")
 
-// New returns the destination of a URL: datadog://HOST:8126 is an agent, unix:///PATH one that listens on a socket, and
-// datadog+https://datadoghq.eu (a site, or its host intake.profile.datadoghq.eu) Datadog itself, with a key. version is
-// ddtop's.
+// New returns the destination of a URL. datadog://HOST:8126 is an agent, unix:///PATH an agent that listens on a
+// socket. datadog+https://datadoghq.eu (a site, or its host intake.profile.datadoghq.eu) is Datadog itself, with a
+// key. version is ddtop's.
 func New(u *url.URL, key, version string) (*Intake, error) {
 	d := &Intake{version: version}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -122,7 +121,7 @@ type event struct {
 	End         string   `json:"end"`
 	Family      string   `json:"family"`
 	Version     string   `json:"version"`
-	// EndpointCounts is null where no request ended.
+	// EndpointCounts is null if no request ended.
 	EndpointCounts map[string]int64 `json:"endpoint_counts"`
 	Internal       map[string]any   `json:"internal"`
 	Info           map[string]any   `json:"info"`
@@ -179,7 +178,7 @@ func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 	return payload, nil
 }
 
-// infoOf is what the original's Info has that can be seen from outside.
+// infoOf returns the part of the original's Info that can be seen from outside.
 func (d *Intake) infoOf(p *push.Period) map[string]any {
 	part := func(pairs ...string) map[string]any {
 		out := make(map[string]any)
@@ -224,7 +223,7 @@ func tagsOf(p *push.Period) string {
 	return strings.Join(append(all, "profile_seq:"+strconv.Itoa(p.Seq)), ",")
 }
 
-// total is the sum of a sample type; 0 where the profile has none of that name.
+// total is the sum of a sample type. It is zero if the profile has none of that name.
 func total(p *profile.Profile, name string) (sum int64) {
 	for i, t := range p.SampleType {
 		if t.Type == name {
@@ -236,7 +235,8 @@ func total(p *profile.Profile, name string) (sum int64) {
 	return sum
 }
 
-// Send posts a payload. Of the payload's headers it takes those that Encode makes: a spool's file may be a stranger's.
+// Send posts a payload. Of the payload's headers it uses only the ones that Encode makes, because another user may
+// have written the spool's file.
 func (d *Intake) Send(ctx context.Context, p *push.Payload) error {
 	if kind, _, err := mime.ParseMediaType(p.ContentType); err != nil || kind != "multipart/form-data" {
 		return &push.RefusedError{Err: fmt.Errorf("its type is %q, which is none of ddtop's for Datadog", p.ContentType)}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// provenance is code-provenance.json: which files are whose.
+// provenance is code-provenance.json: the libraries of files.
 type provenance struct {
 	V1 []library `json:"v1"`
 }
@@ -24,7 +24,7 @@ type library struct {
 // stdlibMapping is the mapping of the standard library's code.
 const stdlibMapping = "ruby stdlib"
 
-// provenanceOf tells the libraries of a profile's functions, by ddtop's names of mappings: "gem rack 2.2.7", "ruby
+// provenanceOf returns the libraries of a profile's functions, by ddtop's names of mappings: "gem rack 2.2.7", "ruby
 // stdlib".
 func provenanceOf(p *profile.Profile, ruby string) provenance {
 	libraries := make(map[string]*library) // by the mapping
@@ -74,7 +74,7 @@ func gemOf(mapping string) (name, version string, ok bool) {
 	return words[1], words[2], true
 }
 
-// upTo is a path up to a folder in it, without the slash at its end; "" where it is not in it.
+// upTo returns a path up to a folder in it, without the slash at its end. It is empty if the folder is not in it.
 func upTo(file, folder string) string {
 	if i := strings.LastIndex(file, folder); i >= 0 {
 		return file[:i+len(folder)-1]
@@ -82,7 +82,8 @@ func upTo(file, folder string) string {
 	return ""
 }
 
-// stdlibOf is the folder of the standard library that a file is in, .../lib/ruby/3.4.0; "" where it is in none.
+// stdlibOf returns the folder of the standard library that contains a file, .../lib/ruby/3.4.0. It is empty if none
+// does.
 func stdlibOf(file string) string {
 	i := strings.LastIndex(file, "/ruby/")
 	if i < 0 {

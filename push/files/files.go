@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// defaultAge and defaultBytes are how long files are kept, and how much of them, where the URL does not say.
+	// defaultAge and defaultBytes limit the age and the size of the kept files, if the URL does not.
 	defaultAge   = 7 * 24 * time.Hour
 	defaultBytes = 1 << 30
-	// listEvery is how often the folder is read anew: another program may remove files, too.
+	// listEvery is the interval at which the folder is read again, because other programs may remove files, too.
 	listEvery = time.Hour
-	// maxListed bounds the files that are looked at.
+	// maxListed bounds the files that are read.
 	maxListed = 1 << 20
 )
 
-// ours matches the names that this package gives: PROGRAM-PID-TIME.pb.gz. What is called otherwise is never touched.
+// ours matches this package's names: PROGRAM-PID-TIME.pb.gz. Other files are never touched.
 var ours = regexp.MustCompile(`^` + safefile.DatePattern + `\.pb\.gz$`)
 
 // unfinished matches the names of files that were being written when ddtop was killed.
@@ -52,8 +52,8 @@ type Folder struct {
 }
 
 // New returns the destination of a URL file:///FOLDER, with max-age and max-size as its parameters:
-// file:///var/profiles?max-age=48h& max-size=500MB. The folder is made if it is not there.
-// It has to be ddtop's own (safefile.OwnFolder).
+// file:///var/profiles?max-age=48h&max-size=500MB. It makes a missing folder. The folder must be ddtop's own
+// (safefile.OwnFolder).
 func New(u *url.URL) (*Folder, error) {
 	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.User != nil {
 		return nil, fmt.Errorf("a folder is named by its whole path, as in file:///var/profiles")
@@ -85,7 +85,7 @@ func New(u *url.URL) (*Folder, error) {
 // String is the URL.
 func (d *Folder) String() string { return "file://" + d.path }
 
-// Encode takes the pprof file as it is.
+// Encode returns the pprof file unchanged.
 func (d *Folder) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{Body: p.Pprof}, nil
 }
@@ -95,7 +95,7 @@ func nameOf(p *push.Payload) string {
 	return safefile.DatedName(p.Title, p.PID, p.From) + ".pb.gz"
 }
 
-// Send writes a file, and removes those that are too old or too much.
+// Send writes a file, and removes files that are too old or too large in total.
 func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +130,7 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	return nil
 }
 
-// list reads which files there are, and removes what was never finished.
+// list reads the names of the files, and removes unfinished ones.
 func (d *Folder) list(folder *os.Root, now time.Time) error {
 	d.bytes, d.listedAt = 0, now
 	err := safefile.Names(folder, maxListed, unfinished.MatchString, func(name string, info fs.FileInfo) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// table is a list of ProfilesDictionary: encoded messages, each there once. The first is the one that stands for none.
+// table is a list of ProfilesDictionary: encoded messages, each there once. The first one means none.
 type table struct {
 	list [][]byte
 	ids  map[string]int32
@@ -33,7 +33,7 @@ func (t *table) index(message []byte) int32 {
 type dictionary struct {
 	mappings, locations, functions, links, strings, attributes, stacks *table
 
-	// What is known already of the pprof profile, by its IDs.
+	// The known parts of the pprof profile, by its IDs.
 	location map[uint64]int32
 	function map[uint64]int32
 	mapping  map[uint64]int32

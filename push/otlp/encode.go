@@ -46,7 +46,7 @@ const (
 	sampleValues     protobuf.Field = 4
 )
 
-// scope is who made the profile.
+// scope is the maker of the profile.
 const scope = "github.com/ddtop/ddtop"
 
 // twice are sample types that have the values of another one, for Datadog's views.
@@ -120,8 +120,8 @@ func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	return out
 }
 
-// labels are the labels of a pprof sample that are attributes here, with their names: OpenTelemetry's, and ddtop's own
-// where it has none. Datadog's "state" says less than "ddtop state".
+// labels are the labels of a pprof sample that become attributes, with their names: OpenTelemetry's, and ddtop's own
+// if it has none. "state" is left out, because "ddtop state" has more detail.
 var labels = []struct{ label, attribute string }{
 	{"thread name", "thread.name"}, {"ddtop state", "ddtop.state"}, {"trace endpoint", "ddtop.endpoint"}, {"ractor", "ddtop.ractor"},
 	{"origin", "ddtop.origin"}, {"gem", "ddtop.gem"}, {"gc type", "ddtop.gc.type"}, {"gc cause", "ddtop.gc.cause"}, {"gc reason", "ddtop.gc.reason"},
@@ -152,8 +152,8 @@ var resources = map[string]string{
 	"git.repository_url": "vcs.repository.url.full", "git.commit.sha": "vcs.ref.head.revision",
 }
 
-// resourceOf is the Resource. Its attributes have their names with them: as places in the dictionary, which newer
-// servers take too, older ones don't know them.
+// resourceOf returns the Resource. Its attributes have their names with them. Newer servers also accept places in the
+// dictionary, but older ones do not.
 func resourceOf(p *push.Period) []byte {
 	var b []byte
 	seen := make(map[string]bool)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// httpPath and grpcProcedure are where profiles are taken, httpPort and grpcPort the ports if none is named.
+	// httpPath and grpcProcedure are the paths for profiles, httpPort and grpcPort the ports if the URL has none.
 	httpPath      = "/v1development/profiles"
 	grpcProcedure = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 	httpPort      = "4318"
@@ -80,7 +80,7 @@ func New(u *url.URL, headers, own string) (*Collector, error) {
 	return d, nil
 }
 
-// parseHeaders parses "name=value,name=value", with %xx for what is special, as OpenTelemetry has it.
+// parseHeaders parses "name=value,name=value", with %xx for special characters, as OpenTelemetry does.
 func parseHeaders(text string) (http.Header, error) {
 	out := make(http.Header)
 	for pair := range strings.SplitSeq(text, ",") {
@@ -133,7 +133,7 @@ func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 	return d.partial(answer)
 }
 
-// noProfiles is what may be wrong with a server that has never heard of profiles.
+// noProfiles is a hint for a server that does not know profiles.
 const noProfiles = "it takes no profiles by OTLP: a collector needs --feature-gates=service.profilesSupport and a pipeline \"profiles\" with the receiver otlp"
 
 func explain(err error) error {
@@ -169,10 +169,10 @@ const (
 	partialMessage  protobuf.Field = 2
 )
 
-// maxMessage bounds what is logged of a server's message, in bytes.
+// maxMessage bounds the logged part of a server's message, in bytes.
 const maxMessage = 200
 
-// partial is what an answer says of profiles that were not taken. They are not to be sent again.
+// partial returns an error for the profiles that a server refused in an answer. They must not be sent again.
 func (d *Collector) partial(answer []byte) error {
 	rejected, message := uint64(0), ""
 	var inner error

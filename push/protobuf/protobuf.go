@@ -23,8 +23,8 @@ func appendTag(b []byte, f Field, wire uint64) []byte {
 	return binary.AppendUvarint(b, uint64(f)<<3|wire)
 }
 
-// AppendInt appends a field of type int32, int64, uint32, uint64 or bool; nothing for 0, which is what a field is that
-// is not there.
+// AppendInt appends a field of type int32, int64, uint32, uint64 or bool. It appends nothing for 0, because a missing
+// field is 0.
 func AppendInt(b []byte, f Field, v int64) []byte {
 	if v == 0 {
 		return b
@@ -32,7 +32,7 @@ func AppendInt(b []byte, f Field, v int64) []byte {
 	return binary.AppendUvarint(appendTag(b, f, wireVarint), uint64(v))
 }
 
-// AppendFixed64 appends a field of type fixed64; nothing for 0.
+// AppendFixed64 appends a field of type fixed64. It appends nothing for 0.
 func AppendFixed64(b []byte, f Field, v uint64) []byte {
 	if v == 0 {
 		return b
@@ -46,7 +46,7 @@ func AppendBytes[T []byte | string](b []byte, f Field, v T) []byte {
 	return append(b, v...)
 }
 
-// AppendInts appends a packed list of int32 or int64; nothing for an empty one.
+// AppendInts appends a packed list of int32 or int64. It appends nothing for an empty list.
 func AppendInts[T int32 | int64](b []byte, f Field, list []T) []byte {
 	if len(list) == 0 {
 		return b
@@ -61,8 +61,7 @@ func AppendInts[T int32 | int64](b []byte, f Field, list []T) []byte {
 // ErrMessage is returned for bytes that are no message.
 var ErrMessage = errors.New("this is no message of Protocol Buffers")
 
-// Each calls do with each field of a message: with the number of one that is a number, or the bytes of one that is
-// bytes, a string or a message.
+// Each calls do with each field of a message. number is set for a number, data for bytes, a string or a message.
 func Each(b []byte, do func(f Field, number uint64, data []byte)) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)

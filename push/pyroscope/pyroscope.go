@@ -26,7 +26,7 @@ const (
 	profileName = "ruby"
 	// contentType is the type of every request.
 	contentType = "application/proto"
-	// maxLabels bounds the labels of a profile, those that are always there included: a server refuses more than 30.
+	// maxLabels bounds the labels of a profile, including the fixed ones. A server refuses more than 30.
 	maxLabels = 28
 	port      = "4040"
 )
@@ -103,7 +103,8 @@ func (d *Server) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{ContentType: contentType, Body: protobuf.AppendBytes(nil, fieldSeries, series)}, nil
 }
 
-// labelsOf are a profile's labels in the order of their names. Tags whose names a label can't have get those with "_".
+// labelsOf returns a profile's labels in the order of their names. "_" replaces characters that a label's name cannot
+// have.
 func labelsOf(p *push.Period) push.Tags {
 	service := cmp.Or(p.Tags.Get("service"), p.Process.Title, "ruby")
 	session := fmt.Sprintf("%.8x", sha256.Sum256([]byte(p.Tags.Get("runtime-id"))))
@@ -119,8 +120,8 @@ func labelsOf(p *push.Period) push.Tags {
 	return labels
 }
 
-// labelName makes a label's name of a tag's: letters, digits and "_", and no "__" at its beginning, which is the
-// server's.
+// labelName makes a label's name from a tag's: letters, digits and "_". It does not begin with "__", which is
+// reserved for the server.
 func labelName(key string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

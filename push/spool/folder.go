@@ -26,15 +26,15 @@ const (
 	// ending is for complete files, unfinished for files that are being written.
 	ending     = ".spooled"
 	unfinished = ".tmp"
-	// marked is added to the name of an entry for the file with what was noted of it.
+	// marked is added to the name of an entry for the file with its mark.
 	marked = ".mark"
 	// lockName is the file that is locked while a Queue is open.
 	lockName = "lock"
-	// maxFile bounds what is read of one file, in bytes, and maxFiles the files that are listed.
+	// maxFile bounds the part of one file that is read, in bytes. maxFiles bounds the files that are listed.
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
-	// maxNumber bounds the numbers of entries, which are times in ns: the year 2100 is below, and more numbers are
-	// above than are ever given.
+	// maxNumber bounds the numbers of entries, which are times in ns. It is after the year 2100, and leaves more
+	// numbers above than are ever used.
 	maxNumber = 1 << 62
 )
 
@@ -42,27 +42,27 @@ const (
 type folder struct {
 	path string
 
-	mu   sync.Mutex // guards what follows, and is not held while the disk is waited for
+	mu   sync.Mutex // guards the following fields, and is not held during waits for the disk
 	dir  *os.Root
 	lock *os.File
-	made int64 // how often it was gone and has been made anew
+	made int64 // how often it was gone and was made again
 }
 
-// root is the folder as it is open now.
+// root returns the presently open folder.
 func (f *folder) root() *os.Root {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dir
 }
 
-// remade is how often the folder was gone and has been made anew.
+// remade returns how often the folder was gone and was made again.
 func (f *folder) remade() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.made
 }
 
-// remake makes the folder anew if it was removed, or another one is in its place. The error is openFolder's, or
+// remake makes the folder again if it was removed, or if another one is in its place. The error is openFolder's, or
 // errThere.
 func (f *folder) remake() error {
 	old := f.root()
@@ -85,13 +85,13 @@ func (f *folder) remake() error {
 	return nil
 }
 
-// errThere: the folder is where it was.
+// errThere means that the folder is still in its place.
 var errThere = errors.New("the folder is there")
 
 // nameOf is the name of the entry with a number: names are in the order of the numbers.
 func nameOf(number int64) string { return fmt.Sprintf("%020d%s", number, ending) }
 
-// numberOf is the number in an entry's name, -1 for what is none.
+// numberOf returns the number in an entry's name. It is -1 for another name.
 func numberOf(name string) int64 {
 	digits, ok := strings.CutSuffix(name, ending)
 	if !ok || len(digits) != 20 {
@@ -104,7 +104,7 @@ func numberOf(name string) int64 {
 	return n
 }
 
-// openFolder opens a folder, and makes it where it is missing.
+// openFolder opens a folder. It makes a missing one.
 func openFolder(path string) (_ *folder, err error) {
 	dir, err := safefile.OwnFolder(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func openFolder(path string) (_ *folder, err error) {
 	return f, nil
 }
 
-// list returns the entries, oldest first, and removes what was never finished.
+// list returns the entries, oldest first, and removes unfinished files.
 func (f *folder) list() ([]entry, error) {
 	d, err := f.dir.Open(".")
 	if err != nil {
@@ -182,7 +182,7 @@ func (f *folder) list() ([]entry, error) {
 	return out, nil
 }
 
-// writeMark keeps what was noted of an entry in a file beside it.
+// writeMark stores the mark of an entry in a file beside it.
 func (f *folder) writeMark(name string, m Mark) error {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -191,7 +191,7 @@ func (f *folder) writeMark(name string, m Mark) error {
 	return f.writeTo(f.root(), name+marked, data)
 }
 
-// readMark reads what was noted of an entry. What cannot be read is as if nothing had been noted.
+// readMark reads the mark of an entry. It returns an empty one if that cannot be read.
 func (f *folder) readMark(name string) Mark {
 	var m Mark
 	data, err := f.read(name + marked)
@@ -215,8 +215,8 @@ func header(data []byte) string {
 	return fmt.Sprintf("%s%016x %08x\n", magic, len(data), crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// write makes a file that is complete, or not there: also after a crash of the machine. A folder that is gone is made
-// anew.
+// write makes a file completely or not at all, even if the machine crashes. If the folder is gone, write makes it
+// again.
 func (f *folder) write(name string, data []byte) error {
 	err := f.writeTo(f.root(), name, data)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -45,23 +45,23 @@ var (
 	ErrInUse = errors.New("another ddtop push uses this spool")
 )
 
-// store is where entries are kept by name.
+// store keeps entries by name.
 type store interface {
 	write(name string, data []byte) error
-	// read returns errDamaged for what is not as it was written.
+	// read returns errDamaged if the content differs from what was written.
 	read(name string) ([]byte, error)
 	remove(name string) error
-	// writeMark keeps what was noted of an entry, until that is removed.
+	// writeMark stores the mark of an entry, until the entry is removed.
 	writeMark(name string, m Mark) error
-	// remade is how often its folder was made anew.
+	// remade returns how often its folder was made again.
 	remade() int64
 	close() error
 }
 
-// errDamaged: a file is not what was written.
+// errDamaged means that a file differs from what was written.
 var errDamaged = errors.New("it is damaged")
 
-// entry is one thing to be sent. Names are in the order of their making.
+// entry is one item to send. The order of names is the order of creation.
 type entry struct {
 	name string
 	size int64
@@ -70,27 +70,27 @@ type entry struct {
 	mark Mark
 }
 
-// Mark is what the sender notes of an entry. The tries that failed, and the time until which the entry is set aside,
-// outlive ddtop with an entry on disk. The rest is of this run.
+// Mark is the sender's notes about an entry. For an entry on disk, the number of failed tries and the time until
+// which it is set aside outlive ddtop. The rest belongs to this run.
 type Mark struct {
-	// Group is whose entry it is. It is empty while the entry has not been read.
+	// Group is the entry's group. It is empty while the entry has not been read.
 	Group string `json:"-"`
-	// Failed is how many tries to send it failed. Blamed is how many of these failed although others were sent since
-	// the try before.
+	// Failed is the number of failed tries to send it. Blamed is the number of those before which others were sent
+	// since the previous try.
 	Failed int `json:"failed"`
 	Blamed int `json:"blamed"`
-	// SentBefore is how many entries had been sent at the last try.
+	// SentBefore is the number of sent entries at the last try.
 	SentBefore int64 `json:"-"`
 	// Until is when it may be tried again. It is zero while the entry keeps its turn.
 	Until time.Time `json:"until"`
-	// Held is set while it waits because others of its group are not taken.
+	// Held is true while it waits because others of its group are not accepted.
 	Held bool `json:"-"`
 }
 
 // maxUntil bounds for how long an entry of an earlier run stays set aside: the clock may have been set back since.
 const maxUntil = time.Hour
 
-// kept returns what of a mark outlives ddtop.
+// kept returns the part of a mark that outlives ddtop.
 func (m Mark) kept() Mark { return Mark{Failed: m.Failed, Blamed: m.Blamed, Until: m.Until.Round(0)} }
 
 // aside reports whether others go before the entry.
@@ -100,11 +100,11 @@ func (m Mark) aside() bool { return m.Held || !m.Until.IsZero() }
 // waiting for the disk.
 type Queue struct {
 	limits Limits
-	store  store // nil: all is in memory
+	store  store // nil if all is in memory
 
 	mu      sync.Mutex
 	entries []entry // oldest first
-	taken   string  // the name of the one that Next gave out last, which is not dropped meanwhile
+	taken   string  // the last result of Next, which is not dropped meanwhile
 	stats   Stats
 	last    int64 // number of the newest name
 }
@@ -170,7 +170,7 @@ func (q *Queue) Put(now time.Time, data []byte) error {
 	return failed
 }
 
-// write writes an entry to the store. Of a disk that is full the oldest entries are taken away.
+// write writes an entry to the store. If the disk is full, it removes the oldest entries.
 func (q *Queue) write(name string, data []byte) error {
 	for {
 		err := q.store.write(name, data)
@@ -187,8 +187,8 @@ func (q *Queue) write(name string, data []byte) error {
 	}
 }
 
-// makeRoom drops the oldest until so many more fit. The error is of a file that could not be removed: it is not sent
-// unless ddtop is started again.
+// makeRoom drops the oldest entries until count more with size bytes fit. It returns an error for a file that could
+// not be removed. Such a file is only sent if ddtop is started again.
 func (q *Queue) makeRoom(count int, size int64) error {
 	var errs []error
 	for {
@@ -208,8 +208,8 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop takes the oldest entry that may go out of the list, and counts it: the oldest of those that are set aside, if
-// there are any. The one that is being sent stays.
+// drop removes the oldest entry that may accepts from the list, and counts it. Entries that are set aside come first.
+// The one that is being sent stays.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -267,9 +267,9 @@ func (q *Queue) Oldest() (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// Next returns the oldest entry that may be sent now, its name for Remove and Note, and what was noted of it. The name
-// is empty if there is none. The entry is not dropped until it is removed, Next is called again, or Return is. Files
-// that are not what was written are passed over, removed and counted. The error is of a file that cannot be read now.
+// Next returns the oldest entry that may be sent now, its name for Remove and Note, and its mark. The name is empty
+// if there is none. The entry is not dropped until it is removed, or Next or Return is called. Damaged files are
+// skipped, removed and counted. It returns an error for a file that cannot be read now.
 func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {
 	for {
 		e, ok := q.take(may)
@@ -309,15 +309,15 @@ func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
 	return entry{}, false
 }
 
-// Return lets the entry that Next returned be dropped: sending it is over.
+// Return ends the sending of the entry that Next returned, so that it may be dropped.
 func (q *Queue) Return() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken = ""
 }
 
-// Note notes something of an entry, if it is still there. The error is of a disk that does not keep it beyond the end
-// of ddtop.
+// Note stores the mark of an entry, if the entry is still there. It returns an error if the disk does not keep the
+// mark.
 func (q *Queue) Note(name string, m Mark) error {
 	if !q.note(name, m) {
 		return nil
@@ -325,7 +325,7 @@ func (q *Queue) Note(name string, m Mark) error {
 	return q.store.writeMark(name, m.kept())
 }
 
-// note is Note in memory. It reports whether the disk is to keep what was noted.
+// note is Note in memory. keep is true if the disk must store the mark.
 func (q *Queue) note(name string, m Mark) (keep bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -346,7 +346,7 @@ func (q *Queue) note(name string, m Mark) (keep bool) {
 	return keep
 }
 
-// Remove takes an entry out: it has been sent, or never can be. One that is not there is no error.
+// Remove removes an entry, because it was sent, or never can be. A missing entry is no error.
 func (q *Queue) Remove(name string) error {
 	q.mu.Lock()
 	onDisk := false
@@ -378,7 +378,7 @@ func (q *Queue) Stats() Stats {
 	return s
 }
 
-// Close lets go of the folder. What is in it stays.
+// Close closes the folder. Its contents stay.
 func (q *Queue) Close() error {
 	if q.store == nil {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// table is a listener with a limit on open connections. If all places are taken, the connection that has been open
-// the longest loses its place to a new one, first among those that have not sent their request. A client with a
-// whole request gets its answer, however many others hold connections open. New connections wait in the kernel's
-// queue while those that are open are young.
+// table is a listener with a limit on open connections. If all places are used, a new connection gets the place of
+// the one that has been open the longest. Connections that have not sent their request go first. A client with a
+// complete request gets its answer, however many others hold connections open. New connections wait in the kernel's
+// queue while the open ones are young.
 type table struct {
 	net.Listener
 	closed chan struct{}
@@ -34,7 +34,7 @@ func newTable(l net.Listener) *table {
 	return &table{Listener: l, closed: make(chan struct{}), freed: make(chan struct{}, 1)}
 }
 
-// Accept waits for a connection, and for a place for it. It returns an error of the listener as it is.
+// Accept waits for a connection, and for a place for it. It returns an error of the listener unchanged.
 func (t *table) Accept() (net.Conn, error) {
 	c, err := t.Listener.Accept()
 	if err != nil {
@@ -59,8 +59,8 @@ func (t *table) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives a connection a place, and closes the connection that had it. If all have a right to theirs, ok is
-// false and wait is the time until one has not.
+// enter gives a connection a place, and closes the connection that had it. If all places are protected, ok is false,
+// and wait is the time until one is not.
 func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +77,8 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// victim is the place of the connection that goes first, and the time for which it may still stay: the oldest that
-// has not sent its request, or the oldest that is being answered. The caller holds mu.
+// victim returns the place of the connection that goes first, and the time for which it may still stay. It is the
+// oldest that has not sent its request, or the oldest that is being answered. The caller holds mu.
 func (t *table) victim() (at int, wait time.Duration) {
 	wait = answerGrace
 	for _, kind := range []struct {

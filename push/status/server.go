@@ -17,13 +17,13 @@ import (
 const (
 	// maxConnections bounds the connections that are open at a time. Each takes a descriptor and about 10 kB.
 	maxConnections = 64
-	// grace is how long a connection keeps its place though others wait for one. A request on the same machine comes
-	// within it, and one that has waited in the kernel's queue is there already. A full queue of 4,096 connections is
-	// empty after some three seconds. answerGrace is the same for a connection that is being answered. 64 slow clients
-	// give way to 200 others a second.
+	// grace is how long a connection keeps its place while others wait for one. A request on the same machine arrives
+	// within it. After a wait in the kernel's queue, the request has arrived already. A full queue of 4,096
+	// connections is empty after about three seconds. answerGrace applies to a connection that is being answered. 64
+	// slow clients give way to 200 others per second.
 	grace       = 50 * time.Millisecond
 	answerGrace = 300 * time.Millisecond
-	// maxAtOnce bounds the requests whose figures are made at a time. Others are told to come again.
+	// maxAtOnce bounds the requests that are answered at a time. Others are told to try again.
 	maxAtOnce = 8
 	// headerPatience is how long a request may take to arrive.
 	headerPatience = 2 * time.Second
@@ -33,8 +33,8 @@ const (
 	maxHeader = 16 << 10
 )
 
-// ParseAddress makes an address to listen at of "9464", ":9464" or "HOST:9464". Where no host is named it is the
-// loopback's; loopback reports whether none but this machine can connect to it.
+// ParseAddress makes an address to listen at from "9464", ":9464" or "HOST:9464". The default host is the loopback.
+// loopback is true if only this machine can connect to the address.
 func ParseAddress(text string) (address string, loopback bool, err error) {
 	host, port := "", text
 	if _, numErr := strconv.ParseUint(text, 10, 16); numErr != nil {
@@ -64,9 +64,9 @@ type Server struct {
 	done   chan struct{}
 }
 
-// Serve answers at a listener, which it closes at its end, until Close. figures is called for each request, from any
-// goroutine. Where loopback, a request has to name the machine by localhost or an address: a page of the web that has
-// its own name lead here reads nothing.
+// Serve answers at a listener until Close, and closes it then. It calls figures for each request, from any goroutine.
+// If loopback is true, a request must name the machine by localhost or an address. So a web page whose own name leads
+// here reads nothing.
 func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	places := make(chan struct{}, maxAtOnce)
 	mux := http.NewServeMux()
@@ -121,7 +121,7 @@ func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	return s
 }
 
-// Close ends it; what is being answered has until ctx ends.
+// Close ends the server. Current answers may take until ctx ends.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
 	if err != nil {
@@ -142,8 +142,8 @@ func namesLoopback(host string) bool {
 	return err == nil
 }
 
-// writeHealth says that it works, and how each destination is: one that fails is no reason to start ddtop anew, which
-// keeps what it could not send.
+// writeHealth reports that ddtop works, and the state of each destination. A failing destination is no reason to
+// restart ddtop, which keeps what it could not send.
 func writeHealth(w io.Writer, f *Figures) error {
 	if _, err := fmt.Fprintf(w, "ok\nfollowing %d processes\n", f.Processes); err != nil {
 		return err

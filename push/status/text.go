@@ -41,7 +41,7 @@ type Resting struct {
 // A Service holds the figures of the processes of one service, including ended ones.
 type Service struct {
 	Name string
-	// Processes is how many are followed now.
+	// Processes is the number of processes that are followed now.
 	Processes int
 	// ObservedNS is the measured time. HeldNS is the time in which a thread held the GVL, summed over ractors.
 	// WaitingNS is the waiting time of all threads. GCNS is the time of garbage collection.
@@ -75,12 +75,12 @@ func Bucket(ns int64) int {
 
 type page struct{ b strings.Builder }
 
-// metric begins one: its name, its kind (counter, gauge, histogram) and what it says.
+// metric begins a metric: its name, its kind (counter, gauge, histogram) and its description.
 func (p *page) metric(name, kind, help string) {
 	fmt.Fprintf(&p.b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 }
 
-// value adds a line; labels are names and values in turn.
+// value adds a line. labels has names and values alternately.
 func (p *page) value(name string, v float64, labels ...string) {
 	p.b.WriteString(name)
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -96,7 +96,7 @@ func (p *page) value(name string, v float64, labels ...string) {
 	p.b.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
 }
 
-// escaped is a label's value as the format wants it. Whatever a program calls itself is UTF-8 then.
+// escaped returns a label's value as the format requires it. It makes any program's name UTF-8.
 func escaped(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(strings.ToValidUTF8(text, "\ufffd"))
 }
@@ -165,7 +165,7 @@ func (p *page) destinations(all []push.Stats) {
 	}
 }
 
-// p99 is the name of the one figure of services that takes a least number of samples.
+// p99 is the name of the only figure of services that needs a least number of samples.
 const p99 = "ddtop_gvl_wait_p99_seconds"
 
 func (p *page) services(all []Service) {

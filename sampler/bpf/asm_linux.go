@@ -2,7 +2,7 @@ package bpf
 
 import "github.com/cilium/ebpf/asm"
 
-// NoWakeup has a ring not wake its reader, who looks by itself (BPF_RB_NO_WAKEUP).
+// NoWakeup keeps a ring from waking its reader, which polls (BPF_RB_NO_WAKEUP).
 const NoWakeup = 1
 
 // ReadTo reads from the address of the current process in R3 to a place on the program's stack. R0 is not 0 if that

@@ -2,9 +2,9 @@ package bpf
 
 import "errors"
 
-// Why a program cannot be loaded. Each error that is one of them says what was tried and what mends it.
+// Reasons why a program cannot be loaded. An error that wraps one of them names what was tried and what helps.
 var (
-	// ErrKernel: the kernel is too old, was built without what is needed, or is locked down.
+	// ErrKernel means that the kernel is too old, was built without a needed option, or is locked down.
 	ErrKernel = errors.New("this kernel cannot run ddtop's programs")
 	// ErrRights: ddtop lacks the rights to load programs.
 	ErrRights = errors.New("no permission to load programs into the kernel")

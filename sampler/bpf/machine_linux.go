@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what decides whether programs can be loaded. It is read once, so that tests can say what it is.
+// Machine has the facts that decide whether programs can be loaded. They are read once, so that tests can set them.
 type Machine struct {
 	Release, Arch string
 	// Effective are the capabilities that ddtop has (CapEff of /proc/self/status).
 	Effective uint64
-	// BTF: the kernel says where it keeps its fields (/sys/kernel/btf/vmlinux).
+	// BTF is true if the kernel describes its types (/sys/kernel/btf/vmlinux).
 	BTF bool
 	// Lockdown is the content of /sys/kernel/security/lockdown, empty if there is none.
 	Lockdown string
@@ -30,7 +30,7 @@ type Machine struct {
 // firstNamespace is the inode of the kernel's first PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h).
 const firstNamespace = 0xeffffffc
 
-// The capabilities that are asked for, by their numbers (capabilities(7)).
+// The numbers of the capabilities that are checked (capabilities(7)).
 const (
 	capSysAdmin = 21
 	capPerfmon  = 38
@@ -95,8 +95,8 @@ func (m *Machine) Before(major, minor int) (bool, error) {
 	return a < major || a == major && b < minor, nil
 }
 
-// Check says why programs cannot be loaded that need a release of the kernel at least. It returns nil if nothing speaks
-// against it. Reading the target's memory is a matter of other rights.
+// Check returns why programs cannot be loaded that need at least a release of the kernel. It returns nil if they can.
+// Reading the target's memory needs other rights.
 func (m *Machine) Check(major, minor int) error {
 	old, err := m.Before(major, minor)
 	switch {
@@ -132,7 +132,7 @@ func (m *Machine) Check(major, minor int) error {
 	return nil
 }
 
-// Explain says what a refusal by the kernel means.
+// Explain describes the meaning of a refusal by the kernel.
 func Explain(doing string, err error) error {
 	switch {
 	case err == nil:

@@ -41,8 +41,8 @@ func NewRing(m *ebpf.Map) (*Ring, error) {
 	return &Ring{consumer: consumer, producer: producer, data: producer[page:], size: uint64(size)}, nil
 }
 
-// Read calls emit with what was submitted since the last time, up to the first entry that still is not. What it is
-// given is valid during the call.
+// Read calls emit with the entries submitted since the last call, up to the first unfinished one. The bytes are valid
+// during the call.
 func (r *Ring) Read(emit func([]byte) error) error {
 	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
 	from := atomic.LoadUint64(at)

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxFrames and maxValues are how many bytes are copied at most of a stack's control frames and of its values. Of
-	// a larger stack nothing is copied: frames have 56 or 64 bytes, 256 of them. valueSlack is how many more bytes of
-	// the values are copied than the stack pointer says: a JIT's can be old.
+	// maxFrames and maxValues bound the copied bytes of a stack's control frames and of its values. A larger stack is
+	// not copied. Frames have 56 or 64 bytes, so there are 256 of them. valueSlack is the number of bytes of values
+	// copied beyond the stack pointer, because a JIT's can be stale.
 	maxFrames, maxValues, valueSlack = 16 << 10, 24 << 10, 512
 	// maxStackSize bounds the size of a VM's stack that is believed, in words of 8 bytes: 1 GB.
 	maxStackSize = 1 << 27
@@ -28,30 +28,30 @@ const (
 	stackFrames // bytes
 	stackValues
 	stackHead
-	// StackSize is what a copy takes in its ring, in bytes.
+	// StackSize is the size of a copy in its ring, in bytes.
 	StackSize = stackHead + maxFrames + maxValues
 
 	stackTGID, stackRunning = stackTID + 4, stackFrames + 4
 )
 
-// The first words of rb_execution_context_t, ContextSize bytes of them, and where a control frame has its stack pointer
+// The first ContextSize bytes of rb_execution_context_t, and the place of the stack pointer in a control frame
 // (vm_core.h, Ruby 2.6 to 4.0).
 const (
 	contextStack, contextWords, contextCFP, ContextSize = 0, 8, 16, 24
 	frameSP                                             = 8
 )
 
-// StackPlaces are the ring for copies of stacks, and places on a program's stack. NS and TID, and TGID if it is not 0,
-// go into the copy. At the others is room for a ContextSize, and for a word each.
+// StackPlaces are the ring for copies of stacks, and places on a program's stack. The copy gets NS and TID, and TGID
+// if it is not 0. The other places have room for a ContextSize, and for a word each.
 type StackPlaces struct {
 	Ring                                       int
 	NS, TID, TGID, Context, SP, Frames, Values int16
-	// Running: the thread was interrupted while it ran, which is noted in the copy.
+	// Running is true if the thread was interrupted while it ran. The copy records it.
 	Running bool
 }
 
-// CopyStack copies the Ruby stack of the current thread, whose execution context is at the address in R3. Where that
-// cannot be it jumps to a label; else it comes there by itself. It does not keep R6 and R8.
+// CopyStack copies the Ruby stack of the current thread, whose execution context is at the address in R3. If it
+// cannot, it jumps to the label or. It does not keep R6 and R8.
 func CopyStack(at StackPlaces, or string) asm.Instructions {
 	var ins asm.Instructions
 	ins = append(ins, ReadTo(at.Context, ContextSize)...)
@@ -136,13 +136,13 @@ type Stack struct {
 	TID, TGID int32
 	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
 	Low, End, CFP attach.Address
-	// Frames is what is from CFP to End, Values from Low on.
+	// Frames has the bytes from CFP to End, Values from Low on.
 	Frames, Values []byte
 	// Running: the thread was interrupted while it ran.
 	Running bool
 }
 
-// DecodeStack makes a Stack of what a program has put into the ring. It is valid while that is.
+// DecodeStack makes a Stack of the bytes that a program has put into the ring. It is valid while they are.
 func DecodeStack(b []byte) (Stack, error) {
 	if len(b) < StackSize {
 		return Stack{}, fmt.Errorf("a stack of %d bytes, not %d", len(b), StackSize)

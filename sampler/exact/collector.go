@@ -21,31 +21,33 @@ type listed struct {
 // NewList returns a List of no threads, with room for some.
 func NewList(room int) *List { return &List{make(map[uint64]listed, room)} }
 
-// Add adds a thread, before the List is given away. tid is 0 while it has no native thread.
+// Add adds a thread. It must be called before the List is published. tid is 0 while the thread has no native thread.
 func (l *List) Add(address uint64, id sampler.ThreadID, tid int32) {
 	l.byAddress[address] = listed{id, tid}
 }
 
-// Collector makes the Changes of samples from what a Machine tells (Watch). It is for one goroutine.
+// Collector makes the Changes of samples from the reports of a Machine (Watch). One goroutine uses it.
 type Collector struct {
-	// queue are the changes after doneNS, in order of time, of which head have been taken.
+	// queue are the changes after doneNS, in order of time. The first head of them have been taken.
 	queue []Change
-	// lives are the threads as they are at doneNS.
+	// lives are the states of the threads at doneNS.
 	lives map[uint64]*life
-	// doneNS is until when changes have been taken or dropped.
+	// doneNS is the time up to which changes have been taken or dropped.
 	doneNS int64
-	// fresh: the next Changes begin anew. lost is sampler.Reads.Lost of the last sample.
+	// fresh is true if the next Changes begin with the state of each thread. lost is sampler.Reads.Lost of the last
+	// sample.
 	fresh bool
 	lost  uint64
 	// list is the list of the last sample. unnamed is the number of lives without a ThreadID.
 	list    *List
 	unnamed int
-	// out is what was handed out last, of whose it is; ended are the lives that ended meanwhile.
+	// out are the changes of the last sample, of the threads that they belong to. ended are the lives that ended
+	// meanwhile.
 	out   []sampler.Change
 	of    []*life
 	ended []*life
 	spare []*life
-	// started are the threads that this sample has shown to be those that the last one listed without a native thread.
+	// started are the threads that got a native thread between the last sample and this one.
 	started map[sampler.ThreadID]bool
 }
 
@@ -68,7 +70,7 @@ func NewCollector(fromNS int64) *Collector {
 	}
 }
 
-// Changed takes a change, in order of time.
+// Changed adds a change. Changes come in order of time.
 func (c *Collector) Changed(x *Change) {
 	if len(c.queue) >= maxQueued {
 		c.take(len(c.queue), c.queue[len(c.queue)-1].AtNS, false)
@@ -109,7 +111,7 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	c.forget()
 }
 
-// begin empties out, and puts the states of all threads there when it is to begin anew.
+// begin empties out. If fresh is true, it puts the states of all threads there.
 func (c *Collector) begin() {
 	c.out, c.of = c.out[:0], c.of[:0]
 	if !c.fresh {
@@ -126,13 +128,14 @@ func (c *Collector) begin() {
 	}
 }
 
-// forget gives back what has ended.
+// forget frees what belongs to ended threads.
 func (c *Collector) forget() {
 	c.spare = append(c.spare, c.ended...)
 	c.ended = c.ended[:0]
 }
 
-// take takes the first changes off the queue, into the states, and into out if tell.
+// take removes the first n changes from the queue and applies them to the states. If tell is true, it also adds them
+// to out.
 func (c *Collector) take(n int, untilNS int64, tell bool) {
 	for i := range c.queue[:n] {
 		x := &c.queue[i]

@@ -2,18 +2,17 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// SlackNS is how much earlier or later, in ns, a thread may have held the GVL that sampling saw holding it: what
-// sampling reads it reads within some time, of which it tells the middle.
+// SlackNS is the tolerance in ns between the time of a sample and the time at which its thread held the GVL by the
+// records. A sample is read over some time, and AtNS is the middle.
 const SlackNS = 1_000_000
 
-// staleNS is the time in which sampling may mistake the next thread, which has its memory, for a thread that has ended,
-// in ns.
+// staleNS is how long sampling may mistake a new thread for an ended one whose memory it has, in ns.
 const staleNS = 1_000_000_000
 
-// sameLookNS is how long looks at one thread count as one, in ns.
+// sameLookNS is the time in which repeated samples of one thread count as one, in ns.
 const sameLookNS = 1_000_000_000
 
-// maxPast is how many turns are kept for comparison, half a second's of the busiest load that was seen.
+// maxPast is the number of holds kept for comparison. It is half a second of the busiest load that was measured.
 const maxPast = 1 << 15
 
 // turn is an interval in which a thread held the GVL, CLOCK_MONOTONIC in ns.
@@ -22,10 +21,10 @@ type turn struct {
 	fromNS, toNS int64
 }
 
-// past keeps the last turns that are over, in order of their ends.
+// past keeps the last ended holds, in order of their ends.
 type past struct {
 	turns []turn
-	next  int // the oldest one, once all room is taken
+	next  int // the oldest one, once the list is full
 }
 
 func (p *past) add(t turn) {
@@ -40,9 +39,9 @@ func (p *past) add(t turn) {
 // at returns the turn of a number, the oldest one's is 0.
 func (p *past) at(n int) *turn { return &p.turns[(p.next+n)%len(p.turns)] }
 
-// Compare takes what sampling saw: that a thread held the GVL at a time. All records up to SlackNS after it must have
-// been fed. Compare leaves out times that are too long ago or doubtful. It also leaves out a number whose thread has
-// just ended.
+// Compare checks a sample: that a thread held the GVL at a time. All records up to SlackNS after it must have been
+// fed. Compare skips times that are too long ago or doubtful. It also skips the number of a thread that has just
+// ended.
 func (m *Machine) Compare(tid int32, atNS int64) {
 	from, to := atNS-SlackNS, atNS+SlackNS
 	if from < m.doubt || len(m.past.turns) == maxPast && m.past.at(0).toNS > from {
@@ -79,8 +78,8 @@ type look struct {
 	agreed bool
 }
 
-// count counts a comparison, but once for all looks at the same turn: a thread that lost its CPU just before its record
-// is made is seen so many times.
+// count counts a comparison. It counts all samples of the same hold once. A thread that lost its CPU just before
+// its record is made is sampled many times.
 func (m *Machine) count(tid int32, atNS int64, agreed bool) {
 	if l := &m.looked; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameLookNS {
 		return

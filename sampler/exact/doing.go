@@ -2,8 +2,8 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Does says what a native thread does in the state that it is in, from a time on, CLOCK_MONOTONIC in ns. It is called
-// in order of time with Feed.
+// Does records what a native thread does in its present state from a time on, CLOCK_MONOTONIC in ns. Call it in order
+// of time with Feed.
 func (m *Machine) Does(tid int32, ns int64, d sampler.Doing) {
 	t := m.threads[tid]
 	if t == nil || t.state != sampler.GVLHeld && t.state != sampler.GVLReleased {

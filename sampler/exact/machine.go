@@ -11,7 +11,7 @@ import (
 const maxThreads = 20000
 
 // Machine makes changes of records. It follows one scheduler whose threads have native threads of their own (no M:N
-// threads). It is for one goroutine.
+// threads). One goroutine uses it.
 type Machine struct {
 	changed func(*Change)
 	threads map[int32]*thread
@@ -22,11 +22,11 @@ type Machine struct {
 	holder *thread
 	checks Checks
 	lastNS int64
-	// passedNS is until when all was told.
+	// passedNS is the time up to which all changes have been reported.
 	passedNS int64
 	past     past
 	looked   look // the last comparison that counted
-	// endedNS is when a thread ended last. It is zero if none has.
+	// endedNS is when the last thread ended. It is zero if none has.
 	endedNS int64
 	doubt   int64 // until then changes may be missing, CLOCK_MONOTONIC in ns
 	spare   []*thread
@@ -38,8 +38,8 @@ type Machine struct {
 type Checks struct {
 	// Records counts all records, Untracked the records of threads beyond the limit.
 	Records, Untracked uint64
-	// Runs is how often a thread got the GVL, Unclosed how often it did while another one was not known to have given
-	// it away: a record was missing.
+	// Runs is how often a thread got the GVL. Unclosed is how often it got the GVL while another one was not known to
+	// have given it away, because a record was missing.
 	Runs, Unclosed uint64
 	// Agreed and Disagreed count the turns in which sampling saw a thread hold the GVL that did by the records too, and
 	// that did not.
@@ -51,11 +51,11 @@ type thread struct {
 	life    uint64
 	tid     int32
 	address uint64
-	// state is GVLGone before the first one is known, since is when it began.
+	// state is GVLGone before the first state is known. since is when the state began.
 	state sampler.GVLState
 	since int64
-	// delay is DelayNS of its last record; began is it at the state's begin. proven: there was a record of its own;
-	// own: one that says itself whose it is.
+	// delay is DelayNS of the thread's last record, began is its value when the state began. proven is true if there
+	// was a record of the thread. own is true if such a record names the thread itself.
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
@@ -69,7 +69,7 @@ func NewMachine(changed func(*Change)) *Machine {
 	return &Machine{changed: changed, threads: make(map[int32]*thread), of: make(map[uint64]int32)}
 }
 
-// Change is a change of what a thread has to do with the GVL.
+// Change is a change of a thread's state toward the GVL.
 type Change struct {
 	// AtNS is CLOCK_MONOTONIC in ns.
 	AtNS int64
@@ -86,11 +86,11 @@ type Change struct {
 	Doing          sampler.Doing
 }
 
-// Passed says that all was told of until a time, CLOCK_MONOTONIC in ns: a record of before that comes after all is
-// taken to be of just after it.
+// Passed sets the time up to which all changes have been reported, CLOCK_MONOTONIC in ns. A later record of an
+// earlier time counts as just after it.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
-// tell reports a change of a thread. r is the record of a thread that gets the GVL, and nil for other changes.
+// tell reports a change of a thread. r is the record of a thread that gets the GVL. It is nil for other changes.
 func (m *Machine) tell(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool, r *Record) {
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
 	if r != nil {
@@ -99,10 +99,11 @@ func (m *Machine) tell(t *thread, state sampler.GVLState, now, noCPU int64, doub
 	m.changed(&m.change)
 }
 
-// Checks returns what was checked so far.
+// Checks returns the results of all checks so far.
 func (m *Machine) Checks() Checks { return m.checks }
 
-// Feed takes a record. They come in order of time; one that does not is taken to be of the time of the last one.
+// Feed adds a record. Records come in order of time. A record that does not counts as one of the time of the last
+// record.
 func (m *Machine) Feed(r *Record) {
 	now := max(r.NS, m.lastNS, m.passedNS+1)
 	m.lastNS = now
@@ -147,9 +148,9 @@ func (m *Machine) Feed(r *Record) {
 	}
 }
 
-// firstOf returns the rb_thread_t of a record that names none. Up to Ruby 3.2 a native thread has had the GVL before
-// its thread-local storage names its rb_thread_t. That is the one that it was listed with, or the owner if no other
-// native thread has it. It returns zero if there is none.
+// firstOf returns the rb_thread_t of a record that names none. Up to Ruby 3.2 a native thread has the GVL before its
+// thread-local storage names its rb_thread_t. The rb_thread_t is the one listed for that native thread, or the owner
+// if no other native thread has it. firstOf returns zero if there is none.
 func (m *Machine) firstOf(r *Record) uint64 {
 	if t := m.threads[r.TID]; t != nil {
 		if t.own {
@@ -163,7 +164,7 @@ func (m *Machine) firstOf(r *Record) uint64 {
 	return r.Owner
 }
 
-// note keeps what a record says of its thread beside the state.
+// note stores a record's facts about its thread, except the state.
 func (m *Machine) note(t *thread, r *Record) {
 	if r.Kind != Began {
 		t.proven = true
@@ -207,7 +208,7 @@ func (m *Machine) find(r *Record, now int64) *thread {
 	return t
 }
 
-// others learns from a record about other threads than its own: who has been put into the queue, and who was chosen.
+// others applies a record to other threads than its own: the thread put into the queue, and the chosen one.
 func (m *Machine) others(r *Record, now int64) {
 	if r.Before33 {
 		return // each one queues, and takes the GVL, by itself
@@ -287,7 +288,7 @@ func (m *Machine) end(t *thread, now int64) {
 	m.spare = append(m.spare, t)
 }
 
-// Lost says that records are missing until a time: all intervals that reach into what came before are doubtful.
+// Lost reports that records are missing until a time. All intervals that reach back before it are doubtful.
 func (m *Machine) Lost(untilNS int64) {
 	m.doubt = max(m.doubt, untilNS)
 	for _, t := range m.threads {
@@ -295,7 +296,7 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends, at a time, the doubtful threads that have ended, as alive reports: the records of their ends were lost.
+// Gone ends, at a time, the doubtful threads that have ended by alive, because the records of their ends were lost.
 // All records up to that time must have been fed.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)

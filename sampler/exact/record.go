@@ -2,20 +2,21 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Kind says where a record was made.
+// Kind is the place at which a record was made.
 type Kind uint8
 
 const (
-	// Unlocked: a thread is about to give the scheduler's mutex back.
+	// Unlocked means that a thread is about to give the scheduler's mutex back.
 	Unlocked Kind = iota + 1
-	// Slept: a thread is about to give the mutex back and to sleep until it is signalled.
+	// Slept means that a thread is about to give the mutex back and to sleep until it is signalled.
 	Slept
 	// Signalled: a thread wakes another one, and does not own the GVL. No lock need be held: only what the record says
 	// of the thread itself counts.
 	Signalled
 	// Exited: the native thread ends.
 	Exited
-	// Began is made by reading memory once, when the probes have been put in: what a thread's state is until it moves.
+	// Began means that the record was made by reading memory once, after the probes were put in. It has the thread's
+	// state until the thread's first move.
 	Began
 )
 
@@ -26,15 +27,16 @@ type Record struct {
 	NS   int64
 	TID  int32
 	Kind Kind
-	// Queued: the thread is in the queue for the GVL. Linked: it is in the list of running threads. Up to Ruby 3.2
-	// (Before33) Queued means that it is about to sleep until it may have the GVL, and Linked and Last mean nothing.
+	// Queued is true if the thread is in the queue for the GVL, Linked if it is in the list of running threads. Up to
+	// Ruby 3.2 (Before33) Queued means that it is about to sleep until it may have the GVL, and Linked and Last mean
+	// nothing.
 	Queued, Linked, Before33 bool
 	// Thread is the address of its rb_thread_t. It is zero if the thread is not one of Ruby's (the timer thread). Owner
 	// is the thread that owns the GVL, Last the last one in the queue. They are zero if there is none.
 	Thread, Owner, Last uint64
-	// DelayNS is for how long the native thread has been runnable without a CPU since its start, in ns.
+	// DelayNS is how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64
-	// Stack and Resumes are as in sampler.Change, for the record of a wait's end. They are zero if not known.
+	// Stack and Resumes are as in sampler.Change. Only the record of a wait's end has them. They are zero if not known.
 	Stack, Resumes sampler.StackID
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxCgroupDepth bounds the levels of a cgroup path that are looked at.
+// maxCgroupDepth bounds the levels of a cgroup path that are read.
 const maxCgroupDepth = 16
 
 // cgroup reads the CPU throttling of the cgroups that a process is in, of hierarchy v2 or v1.
@@ -47,8 +47,8 @@ func (c *cgroup) close() {
 	c.fd = noFD
 }
 
-// read returns the throttling of the innermost level that has had a CPU limit, else zeros: a level without one counts
-// no periods. It follows a process that was moved to another cgroup.
+// read returns the throttling of the innermost level that has had a CPU limit. It returns zeros if there is none,
+// because a level without a limit counts no periods. It follows a process that was moved to another cgroup.
 func (c *cgroup) read(buf []byte) (throttling, error) {
 	if c.fd < 0 {
 		return throttling{}, nil
@@ -73,7 +73,7 @@ func (c *cgroup) read(buf []byte) (throttling, error) {
 	return throttling{}, nil
 }
 
-// moved opens the cpu.stat files of a new cgroup path and of its ancestors, whose limits hold too.
+// moved opens the cpu.stat files of a new cgroup path and of its ancestors, whose limits apply too.
 func (c *cgroup) moved(text string) {
 	for _, l := range c.levels {
 		closeFD(l.fd)

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Children returns the PIDs of a process's child processes in ascending order, zombies included
-// (/proc/PID/task/*/children, of every thread since the one that forked need not be the main one). Where the kernel
-// does not have that file (it needs CONFIG_PROC_CHILDREN) it looks through all processes for their parent.
+// Children returns the PIDs of a process's child processes in ascending order, zombies included. It reads
+// /proc/PID/task/*/children of every thread, since any thread can have forked. If the kernel does not have that file
+// (it needs CONFIG_PROC_CHILDREN) it searches all processes for their parent.
 func Children(pid int) ([]int, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -65,7 +65,7 @@ func parsePIDs(b []byte) []int {
 	return out
 }
 
-// childrenByParent looks through all processes.
+// childrenByParent searches all processes for their parent.
 func childrenByParent(pid int) ([]int, error) {
 	all, err := processes()
 	if err != nil {
@@ -91,10 +91,10 @@ type Identity struct {
 	PID, Parent int
 	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot: with PID it identifies a re-used PID.
 	StartTicks uint64
-	// Ended: all its threads have ended. It is a zombie.
+	// Ended is true if all its threads have ended. It is then a zombie.
 	Ended bool
-	// Comm is the kernel's name of it, 15 bytes at most. Exe is the path of the file it runs, as its own mount
-	// namespace has it: exec changes it. "" if reading it is not permitted, and for kernel threads.
+	// Comm is the kernel's name of it, 15 bytes at most. Exe is the path of its program in its own mount namespace.
+	// exec changes it. Exe is empty if ddtop may not read it, and for kernel threads.
 	Comm, Exe string
 }
 

@@ -69,7 +69,7 @@ func cpuLimitOf(dir string, v2 bool) (CPULimit, bool) {
 	return parseCPULimit(l, fields)
 }
 
-// parseCPULimit takes quota and period, in µs: without a limit the quota is "max" in v2 and -1 in v1.
+// parseCPULimit reads quota and period, in µs. Without a limit the quota is "max" in v2 and -1 in v1.
 func parseCPULimit(l CPULimit, fields []string) (CPULimit, bool) {
 	if len(fields) != 2 {
 		return l, false
@@ -86,7 +86,7 @@ func parseCPULimit(l CPULimit, fields []string) (CPULimit, bool) {
 	return l, true
 }
 
-// onlineCPUs is how many CPUs the machine has: other tasks of a cgroup may use those that ddtop may not.
+// onlineCPUs returns the number of CPUs of the machine. Other tasks of a cgroup may use CPUs that ddtop may not use.
 func onlineCPUs() int {
 	b, err := readFile("/sys/devices/system/cpu/online")
 	if err != nil {

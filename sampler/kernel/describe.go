@@ -10,18 +10,18 @@ import (
 const (
 	// maxPollFDs bounds the entries of a poll's array that are read; FDs still counts all that were asked for.
 	maxPollFDs = 1024
-	// maxSelectFDs bounds the descriptors of a select whose bits are read, in bits.
+	// maxSelectFDs bounds the descriptors of a select whose bits are read.
 	maxSelectFDs = 1 << 16
-	// maxPollPeers bounds the descriptors of one poll or select that are looked up to find the one to name.
+	// maxPollPeers bounds the descriptors of one poll or select that are resolved to find the one to name.
 	maxPollPeers = 16
 )
 
-// pollScratch is room for what poll and select point at, kept from call to call.
+// pollScratch is the buffer for the arguments of poll and select, kept from call to call.
 type pollScratch struct {
 	bytes [3 * maxSelectFDs / 8]byte
 }
 
-// How a system call's arguments name what it waits for.
+// The ways in which a system call's arguments name what it waits for.
 type callKind uint8
 
 const (
@@ -34,8 +34,8 @@ const (
 	kindWaitID
 )
 
-// callKinds holds the calls that can keep a thread asleep and whose arguments say on what. The names are from both
-// machines' tables.
+// callKinds holds the calls that can keep a thread asleep and whose arguments show what it waits for. The names are
+// from both machines' tables.
 var callKinds = func() map[string]callKind {
 	m := map[string]callKind{
 		"connect": kindConnect,
@@ -58,16 +58,16 @@ var callKinds = func() map[string]callKind {
 	return m
 }()
 
-// Describe fills k's Syscall, FD, FDs, Peer and Child from what Call returned; the times and Rechecked are the
-// caller's. What poll, select and connect point at is read from mem, which may be nil.
+// Describe fills k's Syscall, FD, FDs, Peer and Child from the result of Call. The caller sets the times and
+// Rechecked. The data behind pointers of poll, select and connect is read from mem, which may be nil.
 //
 // Of several descriptors FD is the first that is not an eventfd, because a poll on eventfds alone is a sleep and not
-// I/O: up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
-// (docs/internals/threads.md#what-a-thread-waits-for). Only when all are eventfds is FD one of them, and Peer's kind
-// then PeerEventFD. FDs counts all.
+// I/O. Up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
+// (docs/internals/threads.md#what-a-thread-waits-for). If all are eventfds, FD is one of them, and Peer's kind is
+// PeerEventFD. FDs counts all.
 //
-// The descriptor is looked up later than the call was read: when the thread has gone on since, it may have been closed
-// (Peer is 0 then) or lead elsewhere.
+// The descriptor is resolved later than the call was read. If the thread has moved on since, the descriptor may have
+// been closed (Peer is 0 then) or lead elsewhere.
 func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.Name, -1, 0, 0, 0
 	switch callKinds[c.Name] {
@@ -90,15 +90,15 @@ func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	}
 }
 
-// DescribeFD fills k with a descriptor that the target's own memory names, for a thread that has no native thread to
-// ask about (M:N, 3.3 and later): its Ruby waits for it on the thread's behalf. Syscall is "".
+// DescribeFD fills k with a descriptor that the target's own memory names. It is for a thread without a native thread
+// (M:N, 3.3 and later), because Ruby waits for the descriptor on its behalf. Syscall is "".
 func (t *Tasks) DescribeFD(k *sampler.Kernel, fd int32) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = "", -1, 0, 0, 0
 	t.describeFD(k, fd)
 }
 
-// Listens reports whether the connection that was last described as k's is one on which the process waits for what the
-// other end sends of its own accord; false for what is no TCP connection, and where that can't be told.
+// Listens reports whether the process waits, on the connection last described in k, for data that the other end sends
+// of its own accord. It returns false for other descriptors, and if it is not known.
 func (t *Tasks) Listens(k *sampler.Kernel) bool {
 	return k.FD >= 0 && k.FDs <= 1 && t.peers.isTCP(k.FD) && t.peers.sock.listens(k.FD)
 }
@@ -127,7 +127,7 @@ func (t *Tasks) describeConnect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	}
 }
 
-// maxSockaddr is sizeof(struct sockaddr_storage), the largest address the kernel takes.
+// maxSockaddr is sizeof(struct sockaddr_storage), the largest address that the kernel accepts.
 const maxSockaddr = 128
 
 func (t *Tasks) describePoll(k *sampler.Kernel, c Call, mem attach.Memory) {

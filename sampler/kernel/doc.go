@@ -20,7 +20,7 @@ import (
 var (
 	// ErrGone: the thread or process has ended, or the descriptor was closed, while or before it was read.
 	ErrGone = errors.New("it has ended")
-	// errPermission: the kernel does not let us look.
+	// errPermission means that the kernel does not permit the reading.
 	errPermission = errors.New("not permitted")
 	// ErrUnsupported: this system is not Linux, or its kernel does not have the file or call.
 	ErrUnsupported = errors.New("not supported here")
@@ -28,7 +28,7 @@ var (
 	errFormat = errors.New("unexpected contents")
 )
 
-// Error says what was tried, on which file, and what the kernel answered. errors.Is matches ErrGone, errPermission,
+// Error names what was tried, the file, and the kernel's answer. errors.Is matches ErrGone, errPermission,
 // ErrUnsupported or errFormat as well as the kernel's own error number.
 type Error struct {
 	// Op is the attempt: "open", "read", "readlink", "pidfd_open".
@@ -39,7 +39,7 @@ type Error struct {
 	Err error
 }
 
-// Error names the file, the kernel's answer and, where something can be done, what.
+// Error names the file, the kernel's answer and, if there is one, a remedy.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err)
 	if errors.Is(e, errPermission) {
@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap gives the kernel's answer.
+// Unwrap returns the kernel's answer.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is sorts the kernel's error numbers into this package's sentinel errors.

@@ -16,9 +16,10 @@ type freezer struct {
 	// hidden: a hierarchy that can freeze the process is not mounted here, so its main thread's place in the kernel
 	// says it.
 	hidden bool
-	// partly: freezing was asked for and not all of the cgroup is frozen, when all files were looked at last.
+	// partly is true if, in the last reading of all files, freezing was requested and not all of the cgroup was
+	// frozen.
 	partly bool
-	// wchan is /proc/PID/wchan, noFD where it can't be read; stat is /proc/PID/stat. The ProcReader opens both.
+	// wchan is /proc/PID/wchan, or noFD if it cannot be read. stat is /proc/PID/stat. The ProcReader opens both.
 	wchan, stat int
 }
 
@@ -44,8 +45,8 @@ var (
 // (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
-// frozenInPlace are how the functions begin that v1 freezes a thread in since Linux 6.1, where it slept already
-// (TASK_FREEZABLE). The thread is then in state D, which these sleeps are in for no other reason.
+// frozenInPlace are the beginnings of the names of functions in which v1 freezes a sleeping thread where it is, since
+// Linux 6.1 (TASK_FREEZABLE). The thread is then in state D, which these sleeps have for no other reason.
 var frozenInPlace = [...]string{"futex_", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "unix_stream_"}
 
 func (f *freezer) close() {
@@ -111,8 +112,8 @@ func (f *freezer) add(name string, yes [][]byte, whole bool) bool {
 	return true
 }
 
-// frozen reports whether the process is frozen, or about to be. all also looks at what takes a file for each level:
-// whether freezing was asked for.
+// frozen reports whether the process is frozen, or about to be. If all is true it also reads the files that show
+// whether freezing was requested, one for each level.
 func (f *freezer) frozen(all bool, buf []byte) bool {
 	all = all || f.partly
 	f.partly = false
@@ -132,7 +133,7 @@ func (f *freezer) frozen(all bool, buf []byte) bool {
 	return f.byPlace(buf)
 }
 
-// byPlace reports whether the main thread sleeps where frozen threads do.
+// byPlace reports whether the main thread sleeps in a function for frozen threads.
 func (f *freezer) byPlace(buf []byte) bool {
 	n, err := pread(f.wchan, buf)
 	if err != nil {

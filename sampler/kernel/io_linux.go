@@ -10,8 +10,8 @@ import (
 // noFD stands for "no descriptor open".
 const noFD = -1
 
-// openDir opens a directory to look things up in. Held open it names the same process forever: once that process is
-// gone look-ups fail, even when its PID is used again.
+// openDir opens a directory. The descriptor belongs to the same process forever. Once that process is gone, opening
+// files in it fails, even if its PID is used again.
 func openDir(path string) (int, error) { return openWith(noFD, path, unix.O_DIRECTORY) }
 
 // openAt opens a file below a directory for reading.
@@ -59,7 +59,7 @@ func readlinkAt(dir int, name []byte, buf []byte) (int, error) {
 	return int(n), nil
 }
 
-// fileType returns the S_IFMT part of a file's mode and its device numbers (major 0 for what is not a device). It does
+// fileType returns the S_IFMT part of a file's mode and its device numbers (major is 0 if it is no device). It does
 // not ask a network file system's server, which could hang.
 func fileType(dir int, name string) (mode uint32, major uint32, err error) {
 	var st unix.Statx_t
@@ -67,7 +67,7 @@ func fileType(dir int, name string) (mode uint32, major uint32, err error) {
 	return uint32(st.Mode) & unix.S_IFMT, st.Rdev_major, err
 }
 
-// openFileLimit is how many descriptors this process may have open.
+// openFileLimit returns the number of descriptors that ddtop may have open.
 func openFileLimit() int {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// maxListeners bounds the addresses of this machine whose listeners are remembered.
+	// maxListeners bounds the addresses of this machine with a remembered listener.
 	maxListeners = 256
 	// linksPerLook is after how many descriptors the search asks whether it is still wanted: under a millisecond.
 	linksPerLook = 256
-	// maxListenerLinks bounds the descriptors of all processes that are looked at for listening sockets in one search,
-	// each 3 µs: the processes with the lowest PIDs first.
+	// maxListenerLinks bounds the descriptors of all processes that one search for listening sockets reads. Each
+	// takes 3 µs. The processes with the lowest PIDs come first.
 	maxListenerLinks = 1 << 16
-	// listenerNS is how old the word on a listener may be when a new connection to it has it searched for again.
+	// listenerNS is the age in ns from which a listener is searched again when a new connection leads to it.
 	listenerNS = 30e9
 )
 
-// listeners are the programs of this machine that the target's connections lead to. They are searched for beside the
-// sampling (ResolveSockets); peers.mu guards them.
+// listeners are the programs of this machine that the target's connections lead to. The search runs beside the
+// sampling (ResolveSockets). peers.mu guards them.
 type listeners struct {
 	known  map[netip.AddrPort]listenerAt
 	wanted map[netip.AddrPort]struct{}
 }
 
-// listenerAt is who listened at an address at a time, CLOCK_MONOTONIC in ns.
+// listenerAt is the process that listened at an address at a time, CLOCK_MONOTONIC in ns.
 type listenerAt struct {
 	holder
 	atNS int64
@@ -43,8 +43,8 @@ type holder struct {
 	name string
 }
 
-// withListener adds to a connection within the machine who listens at its other end, if that is known, and has it
-// searched for if not. The caller does not hold mu.
+// withListener adds to a connection within the machine the program that listens at its other end. If that is not
+// known, it requests a search. The caller does not hold mu.
 func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	if found.Kind != sampler.PeerTCP {
 		return found
@@ -67,7 +67,7 @@ func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	return found
 }
 
-// want has who listens at an address searched for. The caller holds mu.
+// want requests a search for the listener at an address. The caller holds mu.
 func (l *listeners) want(at netip.AddrPort) {
 	if len(l.wanted) >= maxListeners {
 		return
@@ -78,7 +78,7 @@ func (l *listeners) want(at netip.AddrPort) {
 	l.wanted[at] = struct{}{}
 }
 
-// know keeps who listens where, and has connections described anew if that has changed. The caller holds mu.
+// know stores the listeners of addresses. If one has changed, connections are described again. The caller holds mu.
 func (p *peers) know(who map[netip.AddrPort]holder) {
 	if len(who) == 0 {
 		return
@@ -102,10 +102,10 @@ func (p *peers) know(who map[netip.AddrPort]holder) {
 	}
 }
 
-// findListeners searches for the listeners at wanted addresses: the sockets in the target's network namespace, their
-// processes by the descriptors that may be looked at. Of several processes that share a socket, a server's workers,
-// the one with the lowest PID is named. A holder of the last time is looked at first. It returns nil when ctx has
-// ended before.
+// findListeners searches for the listeners at wanted addresses: the sockets in the target's network namespace, and
+// their processes by the readable descriptors. If several processes share a socket, as a server's workers do, it
+// names the one with the lowest PID. Processes that held a socket last time are searched first. It returns nil if ctx
+// ends first.
 func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]holder {
 	out := make(map[netip.AddrPort]holder, len(wanted))
 	for w := range wanted {
@@ -205,8 +205,8 @@ func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string
 // socketLink is the text of the link of a socket's descriptor.
 func socketLink(inode uint64) string { return "socket:[" + strconv.FormatUint(inode, 10) + "]" }
 
-// likelyHolders lists all processes: those that last listened at one of some addresses first, then in the order of
-// their PIDs.
+// likelyHolders lists all processes. The ones that last listened at one of some addresses come first, the others in
+// the order of their PIDs.
 func (p *peers) likelyHolders(wanted map[netip.AddrPort]struct{}) []int {
 	all, _ := processes() // without a list nobody is found
 	var first []int
@@ -222,7 +222,8 @@ func (p *peers) likelyHolders(wanted map[netip.AddrPort]struct{}) []int {
 	return append(first, all...)
 }
 
-// descriptors lists no more than limit of a process's; none where it has ended, or may not be looked at.
+// descriptors lists at most limit descriptors of a process. It lists none if the process has ended or may not be
+// read.
 func descriptors(pid, limit int) []string {
 	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -233,7 +234,7 @@ func descriptors(pid, limit int) []string {
 	return names
 }
 
-// programName is how a process is named as a listener, "ruby (pid 12)"; "" when it has ended.
+// programName returns a process's name as a listener, "ruby (pid 12)". It is empty if the process has ended.
 func programName(pid int) string {
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

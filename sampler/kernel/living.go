@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// livingRestNS is the least time between two searches for a task that lives: closed descriptors look like a task that
-// has ended.
+// livingRestNS is the least time between two searches for a living task, in ns. Closed descriptors look like a task
+// that has ended.
 const livingRestNS = 100e6
 
 // living is the folder in /proc of a task that has the memory, the descriptors and the cgroup of its process:
@@ -29,7 +29,7 @@ func newLiving(pid, dir int) *living {
 	return l
 }
 
-// open opens a file of the folder. If the task of the folder has ended, open goes over to another one.
+// open opens a file of the folder. If the task of the folder has ended, open switches to another one.
 func (l *living) open(name string) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *living) at() int {
 	return l.dir
 }
 
-// move goes over to the folder of another task if this one has ended. The caller holds mu, or is the folder's only
+// move switches to the folder of another task if this one has ended. The caller holds mu, or is the folder's only
 // user.
 func (l *living) move() bool {
 	var buf [1024]byte
@@ -96,8 +96,8 @@ func (l *living) close() {
 	l.fd = noFD
 }
 
-// Exhausted reports whether an error says that ddtop, or the machine, has no descriptors or no memory left. It says
-// nothing about what was asked for.
+// Exhausted reports whether an error means that ddtop, or the machine, has no descriptors or no memory left. Such an
+// error says nothing about the target.
 func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -2,16 +2,17 @@ package kernel
 
 import "errors"
 
-// ErrMoves: the kernel does not tell ddtop when the threads of the process get and lose a CPU. The message says why.
+// ErrMoves means that the kernel does not report when the threads of the process get and lose a CPU. The message
+// gives the reason.
 var ErrMoves = errors.New("perf")
 
-// MoveKind says what a thread did.
+// MoveKind is what a thread did.
 type MoveKind uint8
 
 const (
 	// MoveIn: the thread gets a CPU.
 	MoveIn MoveKind = iota
-	// MoveOut: the thread goes to sleep. MovePreempted: it loses its CPU and remains runnable.
+	// MoveOut means that the thread goes to sleep. MovePreempted means that it loses its CPU and remains runnable.
 	MoveOut
 	MovePreempted
 	// MoveStarted: the thread makes another one, Move.Child.

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// leastMovePages is how many pages of events a thread has room for at least, 256 events each page. It is what the
-	// kernel gives where it gives no more memory (perf_event_mlock_kb).
+	// leastMovePages is the least room of a thread's events, in pages of 256 events each. The thread gets this much
+	// if the kernel gives no more memory (perf_event_mlock_kb).
 	leastMovePages = 1
-	// mostMovePages is how many it has at most: a thread that switches 10,000 times a second fills them in 0.2 s, which
-	// ddtop may be late on a full machine.
+	// mostMovePages is the most room of a thread's events, in pages. A thread that switches 10,000 times per second
+	// fills it in 0.2 s. ddtop may be that late on a full machine.
 	mostMovePages = 16
 	// moveWatermark is beyond all rings: no event wakes ddtop.
 	moveWatermark = 1 << 30
@@ -39,7 +39,7 @@ type Moves struct {
 	lost  uint64
 }
 
-// moveRing is where the kernel puts the events of one thread.
+// moveRing is the memory into which the kernel writes the events of one thread.
 type moveRing struct {
 	fd  int
 	mem []byte
@@ -61,7 +61,7 @@ func (m *Moves) Close() {
 // Follows reports whether a thread is followed.
 func (m *Moves) Follows(tid int32) bool { return m.rings[tid] != nil }
 
-// Len is how many threads are followed.
+// Len is the number of followed threads.
 func (m *Moves) Len() int { return len(m.rings) }
 
 // Follow begins to follow a thread. The error is ErrGone if it has ended, else ErrMoves.
@@ -95,7 +95,7 @@ func (m *Moves) Follow(tid int32) error {
 	return nil
 }
 
-// mapMoves maps a ring of so many pages of events, or of the fewest if the kernel gives no more memory.
+// mapMoves maps a ring with a number of pages, or with the fewest if the kernel gives no more memory.
 func mapMoves(fd, pages int) (mem []byte, err error) {
 	for {
 		mem, err = unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -106,7 +106,7 @@ func mapMoves(fd, pages int) (mem []byte, err error) {
 	}
 }
 
-// grow gives a thread whose events had no room as much as one may have.
+// grow gives a thread that lost events the largest room.
 func (m *Moves) grow(tid int32, r *moveRing) {
 	if len(r.mem) > mostMovePages*os.Getpagesize() {
 		return
@@ -121,8 +121,8 @@ func (m *Moves) grow(tid int32, r *moveRing) {
 	r.mem = mem
 }
 
-// pagesFor is how many pages of events one more thread than n has room for, a power of two: about 2 MB for 32 threads
-// and for 128.
+// pagesFor returns the room of one more thread beside n, a power of two of pages. It is about 2 MB for 32 threads and
+// for 128.
 func pagesFor(n int) int {
 	switch {
 	case n < 32:
@@ -180,8 +180,8 @@ func (m *Moves) Forget(tid int32) {
 	closeFD(r.fd)
 }
 
-// Read calls take with the events of all threads since the last call, each thread's in their order. Threads that have
-// ended are no longer followed. It returns how many events had no room since the start.
+// Read calls take with the events of all threads since the last call, each thread's in their order. It ends following
+// threads that have ended. lost is the number of events that had no room since the start.
 func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 	for tid, r := range m.rings {
 		ended := false
@@ -202,7 +202,7 @@ func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 
 func (r *moveRing) word(at int) *uint64 { return (*uint64)(unsafe.Pointer(&r.mem[at])) }
 
-// read takes what the kernel has put into the ring.
+// read takes the events that the kernel has put into the ring.
 func (r *moveRing) read(take func(e *Move)) (lost uint64) {
 	data := r.mem[os.Getpagesize():]
 	head, tail := atomic.LoadUint64(r.word(ringHead)), atomic.LoadUint64(r.word(ringTail))

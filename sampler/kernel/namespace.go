@@ -24,8 +24,8 @@ type Namespace struct {
 	buf      [4096]byte
 }
 
-// OpenNamespace looks whether a process is in another PID namespace than ddtop. Its errors are *Error: ErrGone when
-// there is no such process.
+// OpenNamespace finds out whether a process is in another PID namespace than ddtop. Its errors are *Error. The error
+// is ErrGone if there is no such process.
 func OpenNamespace(pid int) (*Namespace, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -49,7 +49,7 @@ func OpenNamespace(pid int) (*Namespace, error) {
 	return n, nil
 }
 
-// Close closes what is kept open.
+// Close closes the descriptors.
 func (n *Namespace) Close() error {
 	closeFD(n.dir)
 	n.dir = noFD
@@ -59,8 +59,8 @@ func (n *Namespace) Close() error {
 // translatesNothing reports whether the process's tids need no translation.
 func (n *Namespace) translatesNothing() bool { return n.identity }
 
-// Host returns ddtop's tid for the one that the process stores. ok is false when no thread has it. A new tid costs a
-// search of the threads, at most every 20 ms. If nothing needs translation, Host returns tid without asking whether
+// Host returns ddtop's tid for the tid that the process stores. ok is false if no thread has it. A new tid needs a
+// search of the threads, at most every 20 ms. If nothing needs translation, Host returns tid without checking that
 // such a thread exists.
 func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	if n.identity {
@@ -82,8 +82,8 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	return host, ok
 }
 
-// Has reports whether the process has a thread with a tid as it stores it. It asks the kernel each time; known: it
-// answered.
+// Has reports whether the process has a thread with a tid as the process stores it. It asks the kernel each time.
+// known is true if the kernel answered.
 func (n *Namespace) Has(tid int32) (has, known bool) {
 	if !n.identity {
 		if n.refresh() != nil {
@@ -100,8 +100,8 @@ func (n *Namespace) Has(tid int32) (has, known bool) {
 	return false, errors.Is(err, fs.ErrNotExist)
 }
 
-// forget drops what is known of one of ddtop's tids, once reading it has given ErrGone: the process may use the same
-// number for another thread.
+// forget drops one of ddtop's tids after reading it gave ErrGone, because the process may use the same number for
+// another thread.
 func (n *Namespace) forget(host int32) {
 	if in, ok := n.inner[host]; ok {
 		delete(n.inner, host)
@@ -109,7 +109,7 @@ func (n *Namespace) forget(host int32) {
 	}
 }
 
-// refresh reads the threads that are new and drops those that are gone.
+// refresh adds new threads and drops ended ones.
 func (n *Namespace) refresh() error {
 	path := fmt.Sprintf("/proc/%d/task", n.pid)
 	tids, err := listNumbers(n.dir, "task", path, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// SinceBoot is 0: no process can be identified here.
+// SinceBoot returns 0 on this system.
 func SinceBoot() time.Duration { return 0 }
 
 const noFD = -1

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// unwrapErrno takes the kernel's error number out of a library's error, so that a path isn't named twice.
+// unwrapErrno returns the kernel's error number in a library's error, so that a path is not named twice.
 func unwrapErrno(err error) error {
 	var e syscall.Errno
 	if errors.As(err, &e) {
@@ -105,7 +105,7 @@ func parseSchedstat(b []byte) (c CPU, ok bool) {
 	return c, true
 }
 
-// What a task/TID/syscall file says besides a number.
+// The contents of a task/TID/syscall file that are no number.
 const (
 	callRunning = -1 // "running": on a CPU or runnable
 	callNone    = -2 // "-1 sp pc": blocked outside a system call
@@ -179,7 +179,7 @@ type processStat struct {
 	residentPage int64  // 24
 }
 
-// ended reports whether the task has ended and only its number is left.
+// ended reports whether the task has ended and only its number remains.
 func (s *processStat) ended() bool { return s.state == 'Z' || s.state == 'X' }
 
 func parseStat(b []byte) (s processStat, ok bool) {
@@ -219,7 +219,8 @@ func parseStat(b []byte) (s processStat, ok bool) {
 	return s, true
 }
 
-// field returns the text after "name:" in a file of such lines (status, fdinfo), without blanks around it.
+// field returns the text after "name:" in a file with a line for each field (status, fdinfo), without blanks around
+// it.
 func field(b []byte, name string) ([]byte, bool) {
 	for line := range bytes.Lines(b) {
 		if key, value, ok := bytes.Cut(line, []byte(":")); ok && string(key) == name {
@@ -229,7 +230,7 @@ func field(b []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// memoryField returns a field "N kB" of a file of such lines (status, smaps_rollup), in bytes.
+// memoryField returns a field "N kB" of a file with a line for each field (status, smaps_rollup), in bytes.
 func memoryField(b []byte, name string) (int64, bool) {
 	_, rest, ok := bytes.Cut(b, []byte("\n"+name+":"))
 	kB, _, isNumber := takeUint(skipSpaces(rest))

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxCachedFDs bounds the descriptors whose peer is remembered; past it all are forgotten.
+	// maxCachedFDs bounds the descriptors with a remembered peer. Past it all are dropped.
 	maxCachedFDs = 8192
 	// maxExactPeers bounds the peers in the Dictionary that are distinguished by both ends' ports. Past it,
 	// connections lose the port that the kernel chose, so that a server with many short connections doesn't fill it.
@@ -24,17 +24,18 @@ const (
 	maxLink = 4096
 )
 
-// peer is what is remembered of a descriptor.
+// peer is the remembered target of a descriptor.
 type peer struct {
 	// link is the text of /proc/PID/fd/N: the same text is the same file, socket or pipe.
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind
-	// unsettled: a socket without another end, or whose ends the kernel did not say; the next search asks again.
+	// unsettled is true for a socket without another end, or with ends that the kernel did not report. The next
+	// search asks again.
 	unsettled bool
 }
 
-// peers finds out what descriptors lead to.
+// peers resolves descriptors.
 type peers struct {
 	pid   int
 	proc  *living
@@ -47,7 +48,7 @@ type peers struct {
 	// mu guards what ResolveSockets shares with the sampling goroutine. It is never held over a system call.
 	mu    sync.Mutex
 	byFD  map[int32]peer
-	named map[sampler.Peer]sampler.PeerID // those in the Dictionary
+	named map[sampler.Peer]sampler.PeerID // the ones in the Dictionary
 	// generation is the Dictionary's that byFD is of.
 	generation sampler.Generation
 	table      socketTable
@@ -89,8 +90,8 @@ func (p *peers) close() {
 	p.sock.close()
 }
 
-// lookup returns a descriptor's peer; 0 when the descriptor is not open or may not be looked at. In the steady state
-// it costs one readlink (2.7 µs) and allocates nothing.
+// lookup returns a descriptor's peer. It is zero if the descriptor is not open or may not be read. A known descriptor
+// costs one readlink (2.7 µs) and allocates nothing.
 func (p *peers) lookup(fd int32) (sampler.PeerID, sampler.PeerKind) {
 	link, ok := p.readLink(fd)
 	if !ok {
@@ -111,7 +112,7 @@ func (p *peers) lookup(fd int32) (sampler.PeerID, sampler.PeerKind) {
 	return p.remember(fd, string(link), found, !settled), found.Kind
 }
 
-// isTCP reports whether a descriptor that was looked up is a TCP connection.
+// isTCP reports whether a resolved descriptor is a TCP connection.
 func (p *peers) isTCP(fd int32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +132,7 @@ func (p *peers) remember(fd int32, link string, found sampler.Peer, unsettled bo
 	return id
 }
 
-// intern gives a peer its ID, making it less exact once there are many.
+// intern gives a peer its ID. If there are many peers, it makes the peer less exact.
 func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	if _, ok := p.named[found]; !ok {
 		if len(p.named) >= maxExactPeers {
@@ -146,8 +147,8 @@ func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	return id
 }
 
-// renew forgets, when the Dictionary has begun another generation, what it may evict, and what it has evicted: there is
-// room for as many others then. The caller holds mu.
+// renew runs when the Dictionary has begun another generation. It drops the peers that the Dictionary may evict or
+// has evicted, which makes room for as many others. The caller holds mu.
 func (p *peers) renew() {
 	g := p.dict.Generation()
 	if g == p.generation {
@@ -178,7 +179,7 @@ func (p *peers) readLink(fd int32) ([]byte, bool) {
 	return p.link[:n], true
 }
 
-// follow goes over to the descriptors of another task if this one has ended, and reports whether it did.
+// follow switches to the descriptors of another task if this one has ended, and reports whether it did.
 func (p *peers) follow() bool {
 	if !p.proc.moved() {
 		return false
@@ -193,7 +194,7 @@ func (p *peers) follow() bool {
 	return true
 }
 
-// describe finds out what a descriptor leads to. settled is false when it should be asked again next time.
+// describe resolves a descriptor. settled is false if the next call should ask again.
 func (p *peers) describe(fd int32, link []byte) (found sampler.Peer, settled bool) {
 	text := strings.ToValidUTF8(string(link), "\uFFFD")
 	if inode, ok := socketInode(link); ok {
@@ -214,7 +215,7 @@ func (p *peers) describe(fd int32, link []byte) (found sampler.Peer, settled boo
 	return sampler.Peer{Kind: p.linkKind(fd, link), Path: text}, true
 }
 
-// linkKind returns the kind of what is not a socket from the text of its link (proc_pid_fd(5)).
+// linkKind returns the kind of a descriptor that is no socket, from the text of its link (proc_pid_fd(5)).
 func (p *peers) linkKind(fd int32, link []byte) sampler.PeerKind {
 	has := func(prefix string) bool { return bytes.HasPrefix(link, []byte(prefix)) }
 	switch {
@@ -265,7 +266,7 @@ func socketInode(link []byte) (uint64, bool) {
 	return n, ok && string(rest) == "]"
 }
 
-// connecting names a socket by the address that connect(2) was given.
+// connecting names a socket by the address in the arguments of connect(2).
 func (p *peers) connecting(fd int32, sockaddr []byte) (sampler.PeerID, bool) {
 	link, ok := p.readLink(fd)
 	if !ok {
@@ -278,7 +279,7 @@ func (p *peers) connecting(fd int32, sockaddr []byte) (sampler.PeerID, bool) {
 	return p.remember(fd, string(link), found, true), true
 }
 
-// pidOfPidfd returns the process a pidfd stands for, 0 when it can't be told (fdinfo's Pid, pidfd_open(2)).
+// pidOfPidfd returns the process of a pidfd, or zero if it is not known (fdinfo's Pid, pidfd_open(2)).
 func (p *peers) pidOfPidfd(fd int32) int32 {
 	if fd < 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 // pressureNames are the resources that the kernel accounts stalls of (Documentation/accounting/psi.rst).
 var pressureNames = [...]string{"cpu", "memory", "io"}
 
-// pressure reads how long tasks stood still for lack of CPU, memory or I/O (PSI). It reads the process's own cgroup if
-// that is known, which takes hierarchy v2, else the whole machine.
+// pressure reads how long tasks stood still because they lacked CPU, memory or I/O (PSI). It reads the process's own
+// cgroup if that is known, which needs hierarchy v2. Otherwise it reads the whole machine.
 type pressure struct {
 	fds    [len(pressureNames)]int
 	source sampler.PressureSource
@@ -103,8 +103,8 @@ func unifiedCgroup(mounts []cgroupMount, text string) (string, bool) {
 	return "", false
 }
 
-// parsePressure reads the totals of a pressure file, which are in µs there, in ns: lines of "some" and "full", each
-// with avg10=, avg60=, avg300= and total=.
+// parsePressure returns the totals of a pressure file, in ns. The file has lines of "some" and "full", each with
+// avg10=, avg60=, avg300= and total= in µs.
 func parsePressure(b []byte) (some, full int64) {
 	for line := range bytes.Lines(b) {
 		kind, rest, _ := bytes.Cut(line, []byte(" "))

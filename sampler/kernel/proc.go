@@ -48,7 +48,7 @@ func OpenProc(pid int) (*ProcReader, error) {
 	return p, nil
 }
 
-// open opens the files of a task that lives, in place of those that are open.
+// open opens the files of a living task in place of the open ones.
 func (p *ProcReader) open() error {
 	for _, f := range []struct {
 		name string
@@ -153,7 +153,7 @@ func (p *ProcReader) errorOf(file string, err error) error {
 	return &Error{"read", fmt.Sprintf("/proc/%d/%s", p.pid, file), err}
 }
 
-// parseStatm reads the first two fields of statm: all pages, and those that are resident.
+// parseStatm reads the first two fields of statm: all pages, and the resident ones.
 func parseStatm(b []byte) (size, resident int64, ok bool) {
 	all, b, ok := takeUint(b)
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// SelfCPU returns ddtop's own CPU time since it started, user and system, in ns: CLOCK_PROCESS_CPUTIME_ID, which the
-// kernel brings up to date when it is asked (clock_gettime(2)). It costs less than a microsecond.
+// SelfCPU returns ddtop's own CPU time since it started, user and system, in ns. It reads CLOCK_PROCESS_CPUTIME_ID,
+// which the kernel updates for each call (clock_gettime(2)). It costs less than a microsecond.
 func SelfCPU() (int64, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {

@@ -24,14 +24,14 @@ var services = map[uint16]string{
 	27017: "MongoDB", 27018: "MongoDB", 27019: "MongoDB", 33060: "MySQL", 50051: "gRPC",
 }
 
-// unixServices names the programs that listen on unix sockets whose file name holds a word.
+// unixServices maps a word in a unix socket's file name to the program that listens there.
 var unixServices = []struct{ word, service string }{
 	{".s.PGSQL.", "PostgreSQL"}, {"mysql", "MySQL"}, {"mariadb", "MySQL"}, {"redis", "Redis"}, {"memcached", "memcached"},
 	{"mongodb", "MongoDB"}, {"pgbouncer", "PgBouncer"}, {"docker", "Docker"}, {"nscd", "name service"},
 	{"apm.socket", "Datadog agent"}, {"dsd.socket", "Datadog agent"}, {"journal", "journald"}, {"syslog", "syslog"},
 }
 
-// ephemeralFirst is where the ports begin that the kernel gives to connections (ip_local_port_range's default).
+// ephemeralFirst is the first port that the kernel gives to connections (ip_local_port_range's default).
 const ephemeralFirst = 32768
 
 // serviceOf names the service of an address; "" for none.

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// rollupEveryNS is how often proportional memory is read at most. While the kernel adds it up it walks all of the
-	// process's pages and holds its mmap lock for reading, which delays a thread of it that maps or unmaps memory: 0.24
-	// ms at 14 MB, 1.4 ms at 250 MB. So it is asked seldom, and of a large process less often still.
+	// rollupEveryNS is the least interval between two readings of proportional memory, in ns. While the kernel
+	// computes it, it walks all of the process's pages and holds its mmap lock for reading. This delays a thread that
+	// maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
 	rollupEveryNS = 10e9
 	// rollupRest times as long as a reading took, none follows: they take a thousandth of the time at most.
 	rollupRest = 1000
 	// switchesRest is the same for counting context switches, at about 7 µs a thread: half a percent of the time at
 	// most.
 	switchesRest = 200
-	// maxSwitchTasks bounds the threads whose context switches are counted: the oldest ones.
+	// maxSwitchTasks bounds the threads whose context switches are counted. The oldest threads are counted.
 	maxSwitchTasks = 2000
 )
 
@@ -28,13 +28,13 @@ type SlowCounts struct {
 	// PSSBytes is the proportional memory last read, in bytes (Pss of smaps_rollup, Linux 4.14 and later). It is zero
 	// if unknown.
 	PSSBytes int64
-	// Switches is how often the process's threads were given a CPU since the first Read (the third field of
+	// Switches is how often the kernel gave the process's threads a CPU since the first Read (the third field of
 	// task/TID/schedstat, Documentation/scheduler/sched-stats.rst).
 	Switches int64
 }
 
-// Slow reads what of a process's counters takes milliseconds and more: a walk over all of its pages, and a file of each
-// thread. It is for one goroutine, not the one that samples.
+// Slow reads counters of a process that take milliseconds and more: a walk over all of its pages, and a file of each
+// thread. One goroutine uses it, but not the one that samples.
 type Slow struct {
 	pid, dir int // dir is /proc/PID
 	proc     *living
@@ -68,8 +68,8 @@ func (s *Slow) Close() error {
 	return nil
 }
 
-// Read reads what has rested for long enough and returns all as it was read last. nowNS is CLOCK_MONOTONIC. It is to be
-// called once a second. What has ended, or can't be read, stays what it was.
+// Read reads the counters that have rested long enough, and returns all of them. nowNS is CLOCK_MONOTONIC. Call it
+// once per second. A counter keeps its value if its process has ended or it cannot be read.
 func (s *Slow) Read(nowNS int64) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
 }
@@ -81,7 +81,7 @@ type rollup struct {
 	pss    int64
 }
 
-// open tolerates a kernel without the file, or without the permission to read it: nothing is known then.
+// open accepts a kernel without the file, and a missing permission. Then the counter is not known.
 func (r *rollup) open(proc *living) error {
 	fd, err := proc.open("smaps_rollup")
 	if err != nil {
@@ -131,12 +131,12 @@ func (r *rollup) read(pid int, nowNS int64, proc *living) int64 {
 	return r.pss
 }
 
-// switches adds up how often the threads of a process were given a CPU. The kernel counts by thread, and forgets those
-// that have ended.
+// switches adds up how often the threads of a process got a CPU. The kernel counts by thread, and drops the count of
+// ended threads.
 type switches struct {
 	total  int64
 	nextNS int64
-	// last is what was read of each thread; seen is the other one's memory.
+	// last is the last count of each thread. seen is the spare map.
 	last, seen map[int32]int64
 }
 

@@ -30,7 +30,7 @@ const (
 	statesAll                             uint32 = 0xffffffff &^ (1<<6 | 1<<12)
 )
 
-// diagPatience is how long, in s, the kernel may take for one part of an answer.
+// diagPatience is how long the kernel may take for one part of an answer, in s.
 const diagPatience = 2
 
 // maxDiagParts bounds the parts of one list of sockets: about 64 KB each, 400,000 sockets.
@@ -43,10 +43,11 @@ type sockDiag struct {
 	buf []byte
 }
 
-// errNoSuchSocket: no socket is as it was asked for.
+// errNoSuchSocket means that no socket matches the request.
 var errNoSuchSocket = errors.New("no such socket")
 
-// openSockDiag asks about the network namespace of a process. Another namespace than ddtop's takes CAP_SYS_ADMIN.
+// openSockDiag opens a connection that asks about the network namespace of a process. Another namespace than ddtop's
+// needs CAP_SYS_ADMIN.
 func openSockDiag(proc *living) (*sockDiag, error) {
 	ns, err := proc.open("ns/net")
 	if err != nil {
@@ -90,8 +91,8 @@ func diagSocket() (int, error) {
 
 func (d *sockDiag) close() { closeFD(d.fd) }
 
-// listener returns the inode of the TCP socket that a connection to an address leads to. The kernel looks it up as it
-// does for a packet, so the number of sockets does not matter. It is zero if no socket listens there.
+// listener returns the inode of the TCP socket to which a connection to an address leads. The kernel searches for it
+// as for a packet, so the number of sockets does not matter. It is zero if no socket listens there.
 func (d *sockDiag) listener(at netip.AddrPort) (inode uint64, err error) {
 	request := inetRequest(familyOf(at.Addr()), unix.IPPROTO_TCP)
 	id := request[inetIDAt:]
@@ -123,7 +124,7 @@ func inetRequest(family, protocol byte) []byte {
 	return b
 }
 
-// named finds wanted sockets by their inodes: Unix sockets one by one, the others in lists of all that there are.
+// named finds wanted sockets by their inodes. It asks for Unix sockets one by one, and for lists of all others.
 func (d *sockDiag) named(wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	for inode := range wanted {
 		request := make([]byte, unixRequestSize)
@@ -208,7 +209,7 @@ func unixAnswer(answer []byte, inode uint64) (sampler.Peer, bool) {
 	return p, true
 }
 
-// ask sends a request, and calls take for each answer. list: all sockets that match it are wanted, not one.
+// ask sends a request, and calls take for each answer. list is true if all sockets that match it are wanted, not one.
 func (d *sockDiag) ask(request []byte, list bool, take func(answer []byte)) error {
 	d.seq++
 	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(request))
@@ -239,7 +240,7 @@ func (d *sockDiag) ask(request []byte, list bool, take func(answer []byte)) erro
 	return fmt.Errorf("%w: more than %d parts", errFormat, maxDiagParts)
 }
 
-// part reads one datagram of an answer. over: it is the last one.
+// part reads one datagram of an answer. over is true for the last one.
 func (d *sockDiag) part(b []byte, list bool, take func(answer []byte)) (over bool, err error) {
 	for len(b) >= unix.NLMSG_HDRLEN {
 		size := int(binary.NativeEndian.Uint32(b))

@@ -34,8 +34,8 @@ func openSocketAsker(pid int) (socketAsker, error) {
 // pidfdThread is PIDFD_THREAD of pidfd_open(2): the number may be any thread's (Linux 6.9).
 const pidfdThread = unix.O_EXCL
 
-// askThrough has the descriptors of a task asked for, once the first thread has ended and has none. An older kernel
-// takes the first thread's pidfd alone: sockets then are named from the tables of /proc/PID/net.
+// askThrough uses the descriptors of another task after the first thread has ended. An older kernel accepts only the
+// first thread's pidfd. Then sockets are named by the tables of /proc/PID/net.
 func (s *socketAsker) askThrough(tid int) {
 	if s.pidfd < 0 {
 		return
@@ -69,12 +69,13 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	return askSocket(own)
 }
 
-// streamMS is how long after this end last sent something incoming data no longer counts as an answer, in ms.
+// streamMS is the time after this end last sent data, in ms, after which incoming data does not count as an answer.
 const streamMS = 5000
 
-// listens reports whether this end of a TCP connection waits for what the other sends of its own accord: data came
-// streamMS or more after this end had last sent some, or this end never sent any. The kernel keeps both times for each
-// connection (tcp_info's tcpi_last_data_sent and tcpi_last_data_recv; data_segs_in and data_segs_out since Linux 4.6).
+// listens reports whether this end of a TCP connection waits for data that the other end sends of its own accord. It
+// does if data came streamMS or more after this end had last sent some, or if this end never sent any. The kernel
+// keeps both times for each connection (tcp_info's tcpi_last_data_sent and tcpi_last_data_recv; data_segs_in and
+// data_segs_out since Linux 4.6).
 func (s *socketAsker) listens(fd int32) bool {
 	if s.refused != nil {
 		return false

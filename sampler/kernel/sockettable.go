@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// minTableIntervalNS is the least time between two searches for sockets: one can cost milliseconds of the
+	// minTableIntervalNS is the least time between two searches for sockets, in ns. One can cost milliseconds of the
 	// kernel's time, as it walks the whole hash table of connections.
 	minTableIntervalNS = 5e9
-	// tableCostFactor keeps the reads below a hundredth of the time where a table is huge.
+	// tableCostFactor keeps the searches below a hundredth of the time if a table is huge.
 	tableCostFactor = 100
-	// maxTableBytes bounds what is read of one table (about 400,000 connections).
+	// maxTableBytes bounds what is read of one table (about 400,000 connections), in bytes.
 	maxTableBytes = 64 << 20
 	// maxWanted bounds the sockets that wait to be named.
 	maxWanted = 4096
-	// absentNS is for how long a socket that a search did not find is not searched for again.
+	// absentNS is how long a socket that a search did not find is not searched again, in ns.
 	absentNS = 30e9
-	// unnamedNS is for how long a socket is known without another end, before it is searched for again.
+	// unnamedNS is how long a socket without a known other end is not searched again, in ns.
 	unnamedNS = 5e9
 )
 
@@ -36,14 +36,14 @@ type socketTable struct {
 	noDiag bool
 }
 
-// tableEntry is what a search said of a socket. It is believed until untilNS, for ever if that is zero.
+// tableEntry is the result of a search for a socket. It is valid until untilNS, or forever if that is zero.
 type tableEntry struct {
 	peer    sampler.Peer
 	found   bool
 	untilNS int64
 }
 
-// fromTable returns what the tables said of a socket, and asks for it to be looked for where they said nothing yet.
+// fromTable returns the result of the last search for a socket. If there is none, it requests a search.
 func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,12 +54,12 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 	return known.peer, known.found
 }
 
-// ResolveSockets names the sockets that Describe could not. It asks the kernel for the sockets of the target's network
-// namespace (sock_diag(7)) or, if ddtop may not, reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. That can
-// cost milliseconds: call it from another goroutine than the sampling one, as often as you like. It searches at most
-// every 5 s, less often if there are many sockets, and only when a socket or the listener at its other end waits to be
-// named. It returns how many it has named; nowNS is CLOCK_MONOTONIC. When ctx ends, so does the search for listeners;
-// the next call begins it anew.
+// ResolveSockets names the sockets that Describe could not name. It asks the kernel for the sockets of the target's
+// network namespace (sock_diag(7)) or, if ddtop may not, reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}.
+// That can cost milliseconds, so call it from another goroutine than the sampling one, as often as you like. It
+// searches at most every 5 s, less often if there are many sockets, and only if a socket or the listener at its other
+// end needs a name. It returns how many it has named. nowNS is CLOCK_MONOTONIC. The end of ctx ends the search for
+// listeners. The next call begins it again.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
 }
@@ -120,7 +120,7 @@ func (p *peers) diag() *sockDiag {
 	return d
 }
 
-// keep remembers what a search that ended at a time has found of the sockets that it was for.
+// keep stores the results of a search for some sockets that ended at atNS.
 func (t *socketTable) keep(wanted map[uint64]struct{}, found map[uint64]sampler.Peer, atNS int64) {
 	if t.byInode == nil || len(t.byInode)+len(wanted) > maxWanted {
 		t.byInode = make(map[uint64]tableEntry, len(wanted))
@@ -152,7 +152,7 @@ var socketTables = []table{
 	{"unix", parseUnix},
 }
 
-// readTable goes through one table line by line. A table that doesn't exist (no IPv6) is empty.
+// readTable reads one table line by line. A table that does not exist (no IPv6) is empty.
 func (p *peers) readTable(tab table, wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	path := fmt.Sprintf("/proc/%d/net/%s", p.pid, tab.name)
 	fd, err := p.proc.open("net/" + tab.name)
@@ -182,7 +182,7 @@ func (p *peers) readTable(tab table, wanted map[uint64]struct{}, found map[uint6
 	return &Error{"read", path, fmt.Errorf("%w: more than %d bytes", errFormat, maxTableBytes)}
 }
 
-// lines takes the whole lines out of b and returns the rest.
+// lines reads the complete lines of b and returns the rest.
 func (tab *table) lines(b []byte, wanted map[uint64]struct{}, found map[uint64]sampler.Peer) []byte {
 	for {
 		i := bytes.IndexByte(b, '\n')
@@ -256,8 +256,8 @@ func parseTableAddr(b []byte) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(portNumber)), true
 }
 
-// parseUnix reads a line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". The path is the socket's own:
-// the table doesn't say who is at the other end.
+// parseUnix reads a line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". The path is the socket's
+// own. The table does not show the other end.
 func parseUnix(line []byte) (uint64, sampler.Peer, bool) {
 	const (
 		fieldFlags, fieldInode = 3, 6

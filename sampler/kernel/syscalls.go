@@ -61,7 +61,7 @@ var ownCalls = sync.OnceValue(func() []string {
 	return syscallNames(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH])
 })
 
-// maxSyscalls bounds the system call numbers for which a name is kept: those of the table, and unnamed ones.
+// maxSyscalls bounds the system call numbers with a kept name, in the table or unnamed.
 const maxSyscalls = 4096
 
 type namer struct {
@@ -80,8 +80,8 @@ func newNamer(machine string, foreign bool) *namer {
 	return n
 }
 
-// name returns the name of a system call; "syscall_NR" for one that has none here: newer than the table, or of a
-// 32-bit program, whose numbers mean other calls.
+// name returns the name of a system call, or "syscall_NR" if it has none here. Such a call is newer than the table,
+// or belongs to a 32-bit program, whose numbers mean other calls.
 func (n *namer) name(nr int64) string {
 	if nr >= 0 && nr < int64(len(n.names)) && n.names[nr] != "" {
 		return n.names[nr]

@@ -14,10 +14,11 @@ import (
 // open, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
 const maxOpenFiles = 3000
 
-// idleUses times the limit is after how many reads of other files a kept one counts as no longer needed.
+// idleUses is the number of reads of other files, as a multiple of the limit, after which a kept file counts as
+// unused.
 const idleUses = 64
 
-// Call is what a thread does in the kernel.
+// Call is a thread's place in the kernel.
 type Call struct {
 	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait"). It is
 	// "syscall_NR" for a number without a name, sampler.SyscallRunning for a thread that runs or is runnable,
@@ -93,7 +94,7 @@ func OpenTasks(pid int, dict *sampler.Dictionary) (*Tasks, error) {
 	return t, nil
 }
 
-// Close closes everything that is kept open. It is not to be called while ResolveSockets runs.
+// Close closes all descriptors. The caller must not call it while ResolveSockets runs.
 func (t *Tasks) Close() error {
 	for t.list.next != &t.list {
 		t.drop(t.list.next)
@@ -104,13 +105,13 @@ func (t *Tasks) Close() error {
 	return nil
 }
 
-// CPU is what the kernel counts of a thread's time since its start (task/TID/schedstat). While the thread runs the
-// first two move now and then only, so that standing still proves nothing; Turns has counted the run by then.
+// CPU has the kernel's counts of a thread's time since its start (task/TID/schedstat). While the thread runs, the
+// first two change only now and then, so an unchanged value proves nothing. Turns has counted the run by then.
 type CPU struct {
-	// RanNS is its time on a CPU, which moves with the kernel's tick (1 to 10 ms apart) while it runs; DelayNS its time
-	// runnable without one, which moves when a wait for a CPU ends. In ns.
+	// RanNS is its time on a CPU. It changes with the kernel's tick (1 to 10 ms apart) while the thread runs. DelayNS
+	// is its time runnable without a CPU. It changes when a wait for a CPU ends. Both are in ns.
 	RanNS, DelayNS int64
-	// Turns is how often it was given a CPU.
+	// Turns is how often the thread got a CPU.
 	Turns int64
 }
 
@@ -189,8 +190,7 @@ func (t *Tasks) Comm(tid int32) (string, error) {
 	return string(b), nil
 }
 
-// Forget closes what is kept open for a thread. Threads that ended and are no longer asked for are also dropped once
-// the room is needed.
+// Forget closes the files of a thread. Files of ended threads are also closed once their room is needed.
 func (t *Tasks) Forget(tid int32) {
 	files := t.tasks[tid]
 	if files == nil {
@@ -204,8 +204,8 @@ func (t *Tasks) Forget(tid int32) {
 	delete(t.tasks, tid)
 }
 
-// read returns a task's file, in t.buf. A descriptor that is open belongs to the thread it was opened for even when
-// its tid is used again: reading then gives ESRCH, and the file is opened once more.
+// read returns the content of a task's file, in t.buf. An open descriptor belongs to its thread even if the tid is
+// used again. Reading it then gives ESRCH, and the file is opened once more.
 func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	t.uses++
 	if files := t.tasks[tid]; files != nil && files[which] != nil {
@@ -235,8 +235,8 @@ func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	return t.buf[:n], nil
 }
 
-// missing distinguishes a thread that is gone from a kernel that does not have the file (schedstat needs
-// CONFIG_SCHED_INFO, syscall needs CONFIG_HAVE_ARCH_TRACEHOOK).
+// missing distinguishes a thread that is gone from a kernel without the file (schedstat needs CONFIG_SCHED_INFO,
+// syscall needs CONFIG_HAVE_ARCH_TRACEHOOK).
 func (t *Tasks) missing(tid int32, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -249,9 +249,9 @@ func (t *Tasks) missing(tid int32, err error) error {
 	return ErrUnsupported
 }
 
-// keep keeps a file open if there is room, or room can be made by closing one that has not been used for so long that
-// its thread is likely gone. A program with more threads than there is room for so keeps the files of some of them
-// open, rather than closing each one just before it is needed.
+// keep keeps a file open if there is room. It can make room by closing a file that was not used for so long that its
+// thread is likely gone. If a program has more threads than there is room, some of their files stay open. The
+// alternative would be to close each file just before it is needed.
 func (t *Tasks) keep(fd int, tid int32, which uint8) {
 	if t.open >= t.maxOpen {
 		oldest := t.list.prev

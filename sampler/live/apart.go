@@ -14,9 +14,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// letGoAfter is how long a read of the target is waited for after its caller has given up. A tick takes milliseconds.
-// But a read of memory lasts until the target's page is there, which may be never (userfaultfd(2), FUSE, swap on a
-// disk that hangs), and no signal ends it but the one that ends ddtop.
+// letGoAfter is how long apart waits for a read of the target after its caller has given up. A tick takes
+// milliseconds. But a read of memory lasts until the target's page is present, which may be never (userfaultfd(2),
+// FUSE, swap on a disk that hangs). Only the signal that ends ddtop ends such a read.
 const letGoAfter = 500 * time.Millisecond
 
 // NoAnswer returns an attach.ErrNoAnswer for a question that was not answered. err says why ddtop stops waiting, or is
@@ -38,7 +38,7 @@ type outcome struct {
 // lane lets one work at a time be done for a process, on an OS thread of its own.
 type lane struct {
 	pid int
-	// working holds a token while something is done, left says that it was left to itself.
+	// working holds a token while work runs. left is true if the work was abandoned.
 	working chan struct{}
 	left    atomic.Bool
 }
@@ -58,9 +58,9 @@ func (l *lane) close(end func() error) error {
 	return end()
 }
 
-// apart calls work on an OS thread of its own and returns what it returns. When ctx has ended and work has not within
-// letGoAfter, apart returns NoAnswer without it: leave, which may be nil, is called before that. Only one
-// work runs at a time: while an earlier one has not returned, apart returns NoAnswer at once.
+// apart runs work on an OS thread of its own and returns its error. If work has not returned within letGoAfter of the
+// end of ctx, apart abandons it and returns NoAnswer. Before that it calls leave, which may be nil. Only one work
+// runs at a time. While an earlier one has not returned, apart returns NoAnswer at once.
 func (l *lane) apart(ctx context.Context, work func() error, leave func()) error {
 	select {
 	case l.working <- struct{}{}:
@@ -105,7 +105,7 @@ func (l *lane) apart(ctx context.Context, work func() error, leave func()) error
 	return end.err
 }
 
-// result is apart for work that returns a value. drop, which may be nil, takes a value that comes too late.
+// result is apart for work that returns a value. drop, which may be nil, receives a value that comes too late.
 func result[T any](ctx context.Context, l *lane, work func() (T, error), drop func(T)) (T, error) {
 	type returned struct {
 		v   T
@@ -167,7 +167,7 @@ func (d *door) emit(to func(*sampler.Sample), x *sampler.Sample) {
 	}
 }
 
-// close waits for the sample on its way, and lets no other through.
+// close waits for the current sample, and lets no further one through.
 func (d *door) close() {
 	d.mu.Lock()
 	d.shut = true

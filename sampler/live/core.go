@@ -17,10 +17,10 @@ import (
 // coreNS is the time of a core file's sample. CLOCK_MONOTONIC of the dump is not in a core.
 const coreNS = 1
 
-// coreTries is how often a core is read. The sizes of stacks are known from the second time on.
+// coreTries bounds the readings of a core. The sizes of stacks are known from the second one on.
 const coreTries = 3
 
-// Core is a Source of the one sample that a core file holds. It has only what Ruby's memory says.
+// Core is a Source of the single sample in a core file. The sample has only Ruby's memory.
 type Core struct {
 	core   *attach.Core
 	module *attach.Module
@@ -31,8 +31,8 @@ type Core struct {
 	reader *ruby.Reader
 }
 
-// OpenCore finds the Ruby VM in a core file. files say where the mapped files are. It uses only MaxDepth, Dictionary
-// and Progress of opts.
+// OpenCore finds the Ruby VM in a core file. files gives the places of the mapped files. Of opts it uses only
+// MaxDepth, Dictionary and Progress.
 func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 // Process describes the process that was dumped; AttachedAt is when the core was written.
 func (c *Core) Process() sampler.Process { return c.info }
 
-// Dictionary is what the IDs of the sample point into.
+// Dictionary returns the dictionary of the sample's IDs.
 func (c *Core) Dictionary() *sampler.Dictionary { return c.own.View(c.names.View(c.dict)) }
 
 // Missing is the number of bytes by which the core was cut short.
@@ -136,7 +136,7 @@ func (c *Core) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	return sampler.ErrEnded
 }
 
-// End says that there is nothing more.
+// End reports that there is nothing more.
 func (c *Core) End() (sampler.End, bool) {
 	return sampler.End{AtNS: coreNS, Reason: "was dumped into a core file"}, true
 }

@@ -14,14 +14,14 @@ type delivery struct {
 	mode     *exactMode
 	switched *switchMode
 	emit     func(*sampler.Sample)
-	// first is called with the first sample, and is nil afterwards. It starts what takes long.
+	// first is called with the first sample. It starts slow work. Afterwards it is nil.
 	first func()
 	// from follows the process now, or is nil. switches does so by thread switches.
 	from     *exactRun
 	switches *switchRun
 }
 
-// fetch takes what has been recorded.
+// fetch reads the new records.
 func (d *delivery) fetch() {
 	if d.from = d.mode.now.Load(); d.from != nil {
 		d.from.look()
@@ -74,7 +74,7 @@ func (d *delivery) deliver(s *handed) {
 	d.emit(&s.Sample)
 }
 
-// listing is the last list of threads that samples were given.
+// listing is the last list of threads for samples.
 type listing struct {
 	list *exact.List
 	// number is the reader's, incomplete: threads had no native thread as yet.
@@ -82,7 +82,7 @@ type listing struct {
 	incomplete bool
 }
 
-// listThreads keeps the list of threads up to date while changes are known by addresses. It is the clock's.
+// listThreads updates the list of threads while changes are known by addresses. The clock calls it.
 func (s *sampling) listThreads(wanted bool) {
 	l := &s.listing
 	if !wanted {

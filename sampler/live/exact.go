@@ -9,7 +9,7 @@ import (
 // DefaultExactCost is the share of its own CPU time that the probes of exact mode may cost a process.
 const DefaultExactCost = 0.03
 
-// ErrExact: the process is one whose GVL can't be followed exactly.
+// ErrExact means that the GVL of the process cannot be followed exactly.
 var ErrExact = errors.New("exact mode can't follow this process")
 
 // ExactOptions say how the GVL is to be followed.
@@ -27,13 +27,14 @@ type ExactOptions struct {
 type ExactReport struct {
 	// FromNS and ToNS are between when the GVL was followed, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
-	// Hits is how often a thread came past a probe, Lost how many records had no room.
+	// Hits is how often a thread hit a probe. Lost is how many records had no room.
 	Hits, Lost uint64
 	// CostNS is the estimated time for which probes held up threads. CPUNS is the process's CPU time, with CostNS.
 	// HitNS is the cost of one hit.
 	CostNS, CPUNS, HitNS int64
 	Checks               exact.Checks
-	// Ended says why it ended before it was to, a clause; "" if it did not. Wrong: what was seen is not to be trusted.
+	// Ended is a clause with the reason why exact mode ended by itself. It is empty if it did not. Wrong is true if
+	// its results cannot be trusted.
 	Ended string
 	Wrong bool
 }

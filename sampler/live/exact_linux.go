@@ -25,15 +25,16 @@ const (
 	// exactBehindNS is how long records wait for earlier ones, in ns. A thread can lose its CPU before it writes its
 	// record.
 	exactBehindNS = 5_000_000
-	// The cost is looked at every costEveryNS at most, over the last costSpanNS at least, and maxSpans looks at most.
+	// The cost is checked at most every costEveryNS, over at least the last costSpanNS, and at most maxSpans spans.
 	costEveryNS, costSpanNS, maxSpans = 200_000_000, 1_000_000_000, 8
-	// freeCost is the share of a CPU that the probes may always cost. Wake-ups of a mostly idle process are expensive.
+	// freeCost is the share of a CPU that the probes may always cost. Wake-ups of a mostly idle process are
+	// expensive.
 	freeCost = 0.001
-	// maxSeen bounds what sampling saw and is still to be compared; what is beyond is not.
+	// maxSeen bounds the sampled holders that wait for comparison. Others are not compared.
 	maxSeen = 1 << 14
-	// checkFrom is the number of turns that is enough for a check. wrongFrom is the share of seen turns that may not
-	// fit, unclosedFrom the share that may have no end. On a full machine some fit badly, because a thread lost its
-	// CPU before its record.
+	// checkFrom is the number of holds that is enough for a check. wrongFrom is the limit of the share of sampled
+	// holds that do not fit. unclosedFrom is the limit of the share without an end. On a full machine some do not
+	// fit, because a thread lost its CPU before its record.
 	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
 	// movesProve is how often sampling must see the GVL change hands without any record. One change can be seen too
 	// early.
@@ -47,7 +48,7 @@ type exactRun struct {
 	source *Source
 	clock  int32 // of the process's CPU time
 	max    float64
-	// fromNS is from when it is followed, toNS until when, CLOCK_MONOTONIC in ns. toNS is zero while it goes on.
+	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero while it is on.
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is until when all records were handed on, lookedNS when that was done last.
@@ -56,7 +57,7 @@ type exactRun struct {
 	quit chan struct{} // closed with toNS
 	done chan struct{} // closed when the probes are out
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	probes *probe.Probes
 	to     *exact.Machine
 	// changes makes the changes of samples; changed counts them.
@@ -71,31 +72,31 @@ type exactRun struct {
 	pending []pendingRecord
 	stacks  *waitStacks
 	counts  probe.Counts
-	lostNS  int64 // until when some were lost, and it was not looked yet which threads are gone; 0: none were
+	lostNS  int64 // the time up to which records were lost, until ended threads are checked; zero if none were lost
 	beganNS int64 // CPU time of the process at the start
 	spans   []costSpan
 	witness
 }
 
-// pendingRecord is a record; stack has the one that it is of a wait's end with, until that is named.
+// pendingRecord is a record. If it is the record of a wait's end, stack is the wait's stack until it has a name.
 type pendingRecord struct {
 	exact.Record
 	stack *waitStack
 }
 
-// seen is what sampling saw: who held the GVL at a time.
+// seen is a sample's evidence: the holder of the GVL at a time.
 type seen struct {
 	tid  int32
 	atNS int64
 }
 
-// costSpan is what was counted at an instant.
+// costSpan is the counters at an instant.
 type costSpan struct{ atNS, costNS, cpuNS int64 }
 
 // cpuClock is the clock of a process's CPU time (clock_getcpuclockid(3)).
 func cpuClock(pid int) int32 { return int32(^pid<<3 | 2) }
 
-// cpu is the CPU time that the process has taken, in ns.
+// cpu returns the CPU time that the process has used, in ns.
 func (x *exactRun) cpu() (int64, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(x.clock, &ts); err != nil {
@@ -108,13 +109,14 @@ func (x *exactRun) cpu() (int64, error) {
 type witness struct {
 	seen    []seen // in order of time
 	ractors bool   // there were several
-	// owner held the GVL in the last sample that could tell. moved counts changes of the owner.
+	// owner is the holder of the GVL in the last sample with a known holder. moved counts changes of the owner.
 	owner     sampler.ThreadID
 	ownerSeen bool
 	moved     int
 }
 
-// saw takes a sample, some time after it was taken, in order of time. on: what happens now is followed, since fromNS.
+// saw adds a sample, some time after it was taken, in order of time. on is true if the GVL is followed now, since
+// fromNS.
 func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 	if len(s.Ractors) > 1 {
 		x.ractors = true
@@ -154,7 +156,7 @@ func (x *exactRun) behind(ns int64) int64 {
 	return max(ns+exactBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample for whose time behind returns 0, and compares it with them.
+// fill adds the changes to a sample for whose time behind returns 0, and compares the sample with them.
 func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -172,7 +174,7 @@ func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	x.saw(s, x.on(), x.fromNS)
 }
 
-// run watches over the probes until it is stopped or the process ends, and takes them out.
+// run checks the probes until it is stopped or the process ends. Then it removes them.
 func (x *exactRun) run() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -192,7 +194,7 @@ func (x *exactRun) run() {
 	x.finish()
 }
 
-// look drains the ring, hands on complete records, and ends the run at a limit. It is for any goroutine.
+// look drains the ring, passes complete records on, and ends the run at a limit. Any goroutine may call it.
 func (x *exactRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -237,7 +239,7 @@ func (x *exactRun) drain(now int64) error {
 	return nil
 }
 
-// stacked adds a stack to its record, one of the last. It drops a stack whose record was lost.
+// stacked adds a stack to its record, which is one of the last. It drops a stack whose record was lost.
 func (x *exactRun) stacked(s *takenStack) {
 	for i := len(x.pending) - 1; i >= 0 && x.pending[i].NS >= s.ns-exactBehindNS; i-- {
 		if r := &x.pending[i]; r.NS == s.ns && r.TID == s.tid && r.Kind == exact.Unlocked {
@@ -247,7 +249,7 @@ func (x *exactRun) stacked(s *takenStack) {
 	}
 }
 
-// feed hands on the records of until a time, or until the first one whose stack is still to be named.
+// feed passes on the records up to a time, or up to the first one whose stack has no name yet.
 func (x *exactRun) feed(untilNS int64) {
 	untilNS = rounded(untilNS)
 	byTime := func(a, b pendingRecord) int { return cmp.Compare(a.NS, b.NS) }
@@ -284,7 +286,7 @@ func (x *exactRun) feed(untilNS int64) {
 	}
 }
 
-// forgetGone ends the threads whose end records were lost. Otherwise they would wait, or hold the GVL, for ever.
+// forgetGone ends the threads whose end records were lost. Otherwise they would wait, or hold the GVL, forever.
 func (x *exactRun) forgetGone(atNS int64) {
 	x.lostNS = 0
 	tids, err := x.source.proc.TIDs(nil)
@@ -297,13 +299,13 @@ func (x *exactRun) forgetGone(atNS int64) {
 	})
 }
 
-// changeUnit is what the times of changes are whole multiples of, in ns (sampler.Change).
+// changeUnit is the unit of the times of changes, in ns (sampler.Change).
 const changeUnit = 100
 
-// rounded is a time in the unit that changes come in: two records of one thread lie further apart.
+// rounded rounds a time down to the unit of changes. Two records of one thread are further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// compare compares what sampling saw since a time with the records handed on so far.
+// compare compares the sampled holders since a time with the records passed on so far.
 func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	n := 0
 	for ; n < len(x.seen) && x.seen[n].atNS+exact.SlackNS <= fedNS; n++ {
@@ -314,14 +316,14 @@ func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	x.seen = slices.Delete(x.seen, 0, n)
 }
 
-// fits reports whether records agree with each other and with what sampling saw, given at least so many turns.
+// fits reports whether records agree with each other and with samples, if there are at least turns holds.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
 	return (seen < turns || float64(c.Disagreed) <= wrongFrom*float64(seen)) && (c.Runs < turns || float64(c.Unclosed) <= unclosedFrom*float64(c.Runs))
 }
 
-// movedUnseen reports whether sampling saw the GVL change hands so many times while no record came.
+// movedUnseen reports whether sampling saw the GVL change hands times times while no record came.
 func (x *exactRun) movedUnseen(times int) bool {
 	return x.moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }
@@ -359,7 +361,7 @@ func (x *exactRun) limit(now int64) {
 	}
 }
 
-// cost is what the probes cost over the last second or less, and the CPU time without them, in ns.
+// cost returns the cost of the probes over the last second or less, and the CPU time without it, in ns.
 func (x *exactRun) cost() (span, cost, own int64) {
 	if len(x.spans) == 0 {
 		return 0, 0, 0
@@ -377,7 +379,7 @@ func (x *exactRun) end(why string) {
 	x.endAt(pace.Monotonic(), why, false)
 }
 
-// endAt ends the run unless it has ended. Later records are half seen and not believed. run takes the probes out.
+// endAt ends the run unless it has ended. Later records are incomplete and not used. run removes the probes.
 func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	if !x.on() {
 		return
@@ -388,7 +390,7 @@ func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	close(x.quit)
 }
 
-// finish takes the probes out, which takes some tenths of a second, and hands on the rest.
+// finish removes the probes, which takes some tenths of a second, and passes on the rest.
 func (x *exactRun) finish() {
 	defer close(x.done)
 	detached := x.probes.Detach()
@@ -427,7 +429,7 @@ func (x *exactRun) status() sampler.ExactStatus {
 	return st
 }
 
-// close takes the probes out, if they still are in, and says how it went.
+// close removes the probes if they are still there, and returns the report.
 func (x *exactRun) close() (ExactReport, error) {
 	x.mu.Lock()
 	x.endAt(pace.Monotonic(), "", false)

@@ -11,7 +11,7 @@ import (
 // untried processor.
 func TryExact(untried bool) error { return probe.Try(untried) }
 
-// CheckExact says why exact mode cannot follow the process, without putting anything into it. Errors are those of
+// CheckExact returns why exact mode cannot follow the process, without putting anything into it. Errors are those of
 // Exact.
 func (s *Source) CheckExact(ctx context.Context) error {
 	s.exact.mu.Lock()

@@ -9,7 +9,7 @@ import (
 // exactMode is whether the changes of the GVL are followed for samples.
 type exactMode struct {
 	mode[exactRun, *exactRun]
-	// options are those it was switched on with last.
+	// options are the last options with which it was switched on.
 	options ExactOptions
 }
 
@@ -31,7 +31,7 @@ func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, err
 	}
 }
 
-// parkExact takes the probes out, and keeps them out until resume is called: a stopped ddtop can't check their cost.
+// parkExact removes the probes until resume is called, because a stopped ddtop cannot check their cost.
 func (s *Source) parkExact() (resume func()) {
 	m := &s.exact
 	on, ok := m.park()
@@ -46,7 +46,7 @@ func (s *Source) parkExact() (resume func()) {
 	}
 }
 
-// EndExact takes the probes out, which takes some tenths of a second. The report is empty if exact mode never was on.
+// EndExact removes the probes, which takes some tenths of a second. The report is empty if exact mode never was on.
 func (s *Source) EndExact() (ExactReport, error) {
 	s.exact.mu.Lock()
 	defer s.exact.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Source) EndExact() (ExactReport, error) {
 	return ExactReport{}, nil
 }
 
-// ExactStatus says how exact mode stands. It is for any goroutine.
+// ExactStatus returns the state of exact mode. Any goroutine may call it.
 func (s *Source) ExactStatus() sampler.ExactStatus {
 	if x := s.exact.now.Load(); x != nil {
 		return x.status()

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// delaysAtOnce is for how many threads it is asked at once how long they had no CPU, while the clock waits.
+	// delaysAtOnce is the number of threads whose time without a CPU is read at once, while the clock waits.
 	delaysAtOnce = 256
 	// fewSharers is how many processes may each have a ring of full size.
 	fewSharers = 4
@@ -38,7 +38,7 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 	return result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _ = x.stop() })
 }
 
-// exactPlaces finds what probes look at and where to put them. libc means in the C library.
+// exactPlaces finds the memory that probes read and the places of the probes. libc selects the C library.
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	defer attach.Recovered(s.proc.PID(), &err)
 	if err = s.ownThreads(ctx, ErrExact); err != nil {
@@ -146,7 +146,7 @@ func (s *Source) readThreadsOnce(then func() error) error {
 	return then()
 }
 
-// probeCode finds where to put the probes. The kernel places none if the first thread has ended (Linux 6.18).
+// probeCode finds the places of the probes. The kernel places none if the first thread has ended (Linux 6.18).
 func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	if s.proc.FirstEnded() {
 		return probe.Code{}, fmt.Errorf("process %d: %w: its first thread has ended, by whose memory the kernel places them", s.info.PID, probe.ErrNotPlaced)
@@ -181,7 +181,7 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	return err
 }
 
-// eachState calls fn with each thread's state now, the GVL's owner, and its time without a CPU so far.
+// eachState calls fn with each thread's present state, the GVL's owner, and its time without a CPU so far.
 func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
 	err := s.readThreads(ctx, func() (err error) {

@@ -13,7 +13,7 @@ import (
 const (
 	// maxUnnamed bounds the stacks that wait for a name, about 5 MB. Beyond it a wait has the stack that sampling saw.
 	maxUnnamed = 256
-	// namedAtOnce is how many of them the clock names in a tick: 20 to 100 µs each.
+	// namedAtOnce is the number of stacks that the clock names in a tick. Each takes 20 to 100 µs.
 	namedAtOnce = 24
 	// nameWithinNS is how long records wait for the name of a stack, in ns. The clock names some every 10 to 100 ms.
 	nameWithinNS = 300_000_000
@@ -29,7 +29,7 @@ type waitStack struct {
 	copied  ruby.CopiedStack
 	memory  []byte // of copied
 	takenNS int64
-	// before is the name of its last sighting, which may no longer hold.
+	// before is its last name, which may be outdated.
 	before stackName
 	// named is set when the clock has set name.
 	named atomic.Bool
@@ -37,7 +37,7 @@ type waitStack struct {
 }
 
 type stackName struct {
-	// id is 0 where it could not be told. resumes is id without the C functions at its inner end.
+	// id is 0 if the name is unknown. resumes is id without the C functions at its inner end.
 	id, resumes sampler.StackID
 	proof       ruby.StackProof
 	// partly: names that belong to it could not be read, and may be the next time.
@@ -46,17 +46,17 @@ type stackName struct {
 	revision uint64
 }
 
-// waitStacks give names to stacks. One goroutine asks for names, the clock gives them, and neither waits.
+// waitStacks names stacks. One goroutine requests names, the clock gives them, and neither waits.
 type waitStacks struct {
 	seed  maphash.Seed
 	names map[uint64]stackName
 	key   []byte
 	spare []*waitStack
-	// taken are the stacks of the drain under way. ended: no more stacks are named.
+	// taken are the stacks of the current drain. ended is true if no more stacks are named.
 	taken []takenStack
 	ended bool
-	// toName goes to the clock. revision counts the times at which proofs may be void. over means that there is no
-	// clock.
+	// toName goes to the clock. revision counts the times at which proofs may become void. over means that there is
+	// no clock.
 	toName   chan *waitStack
 	revision atomic.Uint64
 	over     atomic.Bool
@@ -76,7 +76,7 @@ type takenStack struct {
 	unnamed *waitStack
 }
 
-// each calls fn with the stacks that were taken since the last time.
+// each calls fn with the stacks that were taken since the last call.
 func (w *waitStacks) each(fn func(*takenStack)) {
 	for i := range w.taken {
 		fn(&w.taken[i])
@@ -85,14 +85,14 @@ func (w *waitStacks) each(fn func(*takenStack)) {
 	w.taken = w.taken[:0]
 }
 
-// take takes a stack. running: its thread was interrupted while it ran.
+// take adds a stack. running is true if its thread was interrupted while it ran.
 func (w *waitStacks) take(r *ruby.Reader, s *probe.Stack, running bool, nowNS int64) {
 	x := takenStack{ns: s.NS, tid: s.TID}
 	x.name, x.unnamed = w.find(r, s, running, nowNS)
 	w.taken = append(w.taken, x)
 }
 
-// find returns the name of a stack where it is known, else what asks the clock for it.
+// find returns the name of a stack if it is known, else the request for it.
 func (w *waitStacks) find(r *ruby.Reader, s *probe.Stack, running bool, nowNS int64) (stackName, *waitStack) {
 	copied := ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, Running: running}
 	w.key = r.CopiedKey(&copied, w.key[:0])
@@ -142,7 +142,7 @@ func (w *waitStacks) nameOf(x *waitStack) stackName {
 	return x.name
 }
 
-// give names what waits for it. It is the clock's, between two readings.
+// give names the requested stacks. The clock calls it between two readings.
 func (w *waitStacks) give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 	w.over.Store(false)
 	if now := r.Revision(); now != w.last {
@@ -170,7 +170,8 @@ func (w *waitStacks) give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64)
 	}
 }
 
-// resumes is a stack without the C functions at its inner end: the code that goes on when they return.
+// resumes returns a stack without the C functions at its inner end, which is the code that continues when they
+// return.
 func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	for range maxCInARow {
 		if id == 0 {
@@ -188,8 +189,8 @@ func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 // maxCInARow bounds the C functions at the inner end of a stack.
 const maxCInARow = 64
 
-// nameStacks names stacks of waits. It is the clock's, between two readings.
+// nameStacks names stacks of waits. The clock calls it between two readings.
 func (x *exactRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
-// withoutClock has records not wait for it until it names stacks again.
+// withoutClock lets records continue without names until the clock names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.over.Store(true) }

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// failingAfterNS is how long ticks must fail before Failing says so. A busy list of threads fails some.
+	// failingAfterNS is how long ticks must fail before Failing reports it. A busy list of threads makes some ticks
+	// fail.
 	failingAfterNS = 1e9
-	// failedRestNS is the least time between two ticks then: each one costs the same as one that succeeds.
+	// failedRestNS is the least time between two ticks then, because each costs as much as one that succeeds.
 	failedRestNS = 100e6
 	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process. Other failures
 	// can pass.
@@ -22,8 +23,9 @@ const (
 
 // failing keeps for how long all ticks have failed. Its methods may be called from any goroutine.
 type failing struct {
-	mu      sync.Mutex
-	sinceNS int64 // the first failed tick since the last that succeeded, CLOCK_MONOTONIC in ns; 0: the last one succeeded
+	mu sync.Mutex
+	// the first failed tick since the last success, CLOCK_MONOTONIC in ns; zero if the last one succeeded
+	sinceNS int64
 	err     error
 }
 
@@ -57,7 +59,7 @@ func (s *sampling) Failing() (sinceNS int64, err error) {
 	return s.failing.sinceNS, s.failing.err
 }
 
-// retry notes a tick that failed, and says whether Run gives up.
+// retry notes a failed tick, and decides whether Run gives up.
 func (s *sampling) retry(c *pace.Clock, now int64, err error) error {
 	if errors.Is(err, attach.ErrGone) { // but it lives
 		err = errNoMemory

@@ -42,9 +42,9 @@ func (g *Group) noPlace(r *relative) string {
 	return why
 }
 
-// makeWay gives processes the places of others if all places are taken: the user with the most places gives the one
-// that was held longest to a user with fewer, until no user could have one more without having as many as the one who
-// gives. Processes that were named keep theirs. A place is free once its Source is Done. n is how many are sampled.
+// makeWay moves places between users if all places are used. The user with the most places gives the oldest one to a
+// user with fewer. It stops when another place would make the receiver equal to the giver. Named processes keep
+// theirs. A place is free once its Source is Done. n is the number of sampled processes.
 func (g *Group) makeWay(living []*relative, n int) {
 	if g.opts.Find == nil || n < g.places {
 		return
@@ -86,8 +86,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 	}
 }
 
-// chooseLeaving returns which processes give up their places. taken counts each user's places, free those without a
-// user.
+// chooseLeaving returns the processes that give up their places. taken counts each user's places, free the places
+// without a user.
 func chooseLeaving(wanting, held []*relative, taken map[int]int, free int) (leaving []*relative) {
 	slices.SortStableFunc(held, func(a, b *relative) int { return a.heldSince.Compare(b.heldSince) })
 	taken = maps.Clone(taken)
@@ -114,8 +114,8 @@ func chooseLeaving(wanting, held []*relative, taken map[int]int, free int) (leav
 	return leaving
 }
 
-// forgetFor forgets a process that is not sampled, of the user who has the most of the living ones, if the user of r
-// has fewer. It returns the living processes that are left. What was forgotten is found again once there is room.
+// forgetFor drops an unsampled process of the user with the most living ones, if the user of r has fewer. It returns
+// the remaining living processes. A dropped process is found again once there is room.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)
@@ -139,7 +139,7 @@ func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	return slices.Delete(living, most, most+1)
 }
 
-// readUser reads once whose a process is.
+// readUser reads the user of a process, once.
 func (r *relative) readUser() {
 	if r.userRead {
 		return

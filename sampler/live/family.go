@@ -12,8 +12,8 @@ import (
 // that get an error should wait before they ask again.
 func (s *subject) Family() (sampler.Family, error) { return s.family(s.proc.Title()) }
 
-// family reads the title of the process, and looks for those below it that run the same program. A process with workers
-// of its own name below it is their master.
+// family reads the title of the process, and finds the processes below it that run the same program. A process with
+// workers of its own name below it is their master.
 func (s *subject) family(title string) (f sampler.Family, err error) {
 	if f.Part, f.Now, err = s.proc.Part(); err != nil {
 		return f, err

@@ -7,15 +7,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// Fibers looks for suspended fibers (ruby.Reader.SuspendedFibers). Call it after Once in the same goroutine. Fibers
-// may have run on since Once.
+// Fibers finds suspended fibers (ruby.Reader.SuspendedFibers). Call it after Once in the same goroutine. Fibers may
+// have run since Once.
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
 	return result(ctx, &s.reading, func() (sampler.Fibers, error) { return s.reader.SuspendedFibers(ctx) }, nil)
 }
 
-// Fibers looks for the fibers that are suspended, as the core file has them. It is to be called after Once.
+// Fibers finds the suspended fibers in the core file. Call it after Once.
 func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	return c.reader.SuspendedFibers(ctx)
 }

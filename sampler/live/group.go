@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MaxProcesses is how many processes of a Group are sampled at a time.
+	// MaxProcesses bounds the processes of a Group that are sampled at a time.
 	MaxProcesses = 64
 	// groupStackRate and groupLockRate are shared by the processes of a Group, in Hz: past four processes each is read
 	// more rarely than asked for, so that the cost does not grow with their number. One process may use more, if asked
@@ -27,13 +27,13 @@ const (
 type GroupOptions struct {
 	// Options hold for each process; each gets these rates while the budget lasts.
 	Options
-	// Children follows the processes below those named, present and future, at any depth.
+	// Children selects the processes below the named ones, present and future, at any depth.
 	Children bool
 	// Pending does not ask that a Ruby is found at once: the program has just been started.
 	Pending bool
-	// Find returns further processes that are followed as if they had been named, without those that are known. It is
-	// called every second, by one goroutine at a time. With it nothing has to be there yet, and a Group never ends by
-	// itself. If it is nil, only the named ones are followed.
+	// Find returns further processes that are followed like named ones, without the known ones. One goroutine at a
+	// time calls it every second. With Find, no process must exist at first, and a Group never ends by itself. If it
+	// is nil, only the named processes are followed.
 	Find func(known func(pid int) bool) []int
 	// LetGo has Done drop a Source altogether, with the 300 KB that it has learned.
 	LetGo bool
@@ -43,27 +43,28 @@ type GroupOptions struct {
 type Group struct {
 	opts  GroupOptions
 	roots []int
-	// places is how many processes are sampled at a time, MaxProcesses.
+	// places is the number of processes sampled at a time, MaxProcesses.
 	places int
 	room   *sampler.Room
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	list      []*relative
 	forgotten int
 	closed    bool
-	waiting   []*relative // those whose Source was not handed to join yet
-	// foundAt is when Find was called last. Of the goroutine that looks, as findAfter and unsettled.
+	waiting   []*relative // the ones whose Source was not passed to join yet
+	// foundAt is when Find was called last. It belongs to the searching goroutine, as do findAfter and unsettled.
 	foundAt time.Time
-	// findAfter is how long after that it is called again at the earliest.
+	// findAfter is the least time after foundAt until the next call.
 	findAfter time.Duration
-	// unsettled is how long until all processes that the last search skipped are old enough. Zero means none.
+	// unsettled is the time until all processes that the last search skipped are old enough. Zero means none.
 	unsettled time.Duration
-	// unseen: one of roots could not be looked at yet. Of the goroutine that looks.
+	// unseen is true if one of roots could not be read yet. It belongs to the searching goroutine.
 	unseen bool
 }
 
-// OpenGroup attaches to processes, and with Children to those below them. It fails with Open's error when one that was
-// named can't be read. With Children one that is not a Ruby is not an error if there is a Ruby below it.
+// OpenGroup attaches to processes, and with Children to the processes below them. It fails with Open's error if a
+// named process cannot be read. With Children a named process that is not a Ruby is no error if there is a Ruby below
+// it.
 func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	return nil, errors.Join(why, g.Close())
 }
 
-// errNoRubyBelow is returned when neither the processes named nor those below them are Ruby.
+// errNoRubyBelow is returned if neither the named processes nor those below them are Ruby.
 var errNoRubyBelow = errors.New("there is no Ruby among the processes")
 
 // openRoots attaches to the processes that were named.
@@ -134,7 +135,7 @@ func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*Source,
 	return Open(ctx, pid, opts)
 }
 
-// adopt makes a process one that is sampled.
+// adopt makes a process a sampled one.
 func (g *Group) adopt(r *relative, src *Source) {
 	p := src.Process()
 	g.mu.Lock()
@@ -145,7 +146,7 @@ func (g *Group) adopt(r *relative, src *Source) {
 	g.waiting = append(g.waiting, r)
 }
 
-// Follow hands each Source to join, and looks for more processes and for those that have ended. See sampler.Group.
+// Follow passes each Source to join, and searches for new and ended processes. See sampler.Group.
 func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
 	next := time.NewTimer(lookEvery)
 	defer next.Stop()
@@ -186,7 +187,7 @@ func (g *Group) over() bool {
 	return len(g.waiting) == 0
 }
 
-// sources are those of living processes.
+// sources returns the Sources of living processes.
 func (g *Group) sources() []*Source {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -212,7 +213,7 @@ func (g *Group) share() {
 	}
 }
 
-// Done closes a Source that nothing more is wanted of.
+// Done closes a Source that is not needed.
 func (g *Group) Done(src sampler.Source) {
 	g.mu.Lock()
 	var found *Source
@@ -239,7 +240,7 @@ func (g *Group) Done(src sampler.Source) {
 	}
 }
 
-// Relatives are the processes met so far. See sampler.Group.
+// Relatives returns the processes met so far. See sampler.Group.
 func (g *Group) Relatives() ([]sampler.Relative, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -272,5 +273,5 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// byPID orders what a search found, so that the order does not depend on the tree's.
+// byPID orders the results of a search, so that the order does not depend on the tree's.
 func byPID(a, b *relative) int { return cmp.Compare(a.PID, b.PID) }

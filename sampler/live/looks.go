@@ -1,13 +1,13 @@
 package live
 
 const (
-	// workEveryNS is how often records are fetched to see which threads begin something, in ns.
+	// workEveryNS is the interval at which records are fetched to find threads that begin something, in ns.
 	workEveryNS = 12_000_000
-	// slowWorkEveryNS is the same while nothing runs or waits.
+	// slowWorkEveryNS is workEveryNS while nothing runs or waits.
 	slowWorkEveryNS = 50_000_000
-	// maxBeginning bounds the threads that are looked at in one tick because they have begun something.
+	// maxBeginning bounds the threads that are read in one tick because they have begun something.
 	maxBeginning = 64
-	// workCostShare is the part of the budget that such looks take between two ticks, workSaveNS for how long it is
+	// workCostShare is the part of the budget for such readings between two ticks. workSaveNS bounds how long it is
 	// saved up, in ns.
 	workCostShare, workSaveNS = 0.4, 200_000_000
 )
@@ -18,7 +18,7 @@ type lookCredit struct {
 	atNS int64
 }
 
-// may reports whether there is time for a glance. share is the share of a CPU that ddtop may take. Zero means no
+// may reports whether there is time for a glance. share is the share of a CPU that ddtop may use. Zero means no
 // limit.
 func (c *lookCredit) may(now int64, share float64) bool {
 	c.ns = min(c.ns+float64(now-c.atNS)*share*workCostShare, workSaveNS*share)
@@ -28,9 +28,9 @@ func (c *lookCredit) may(now int64, share float64) bool {
 
 func (c *lookCredit) spend(ns int64) { c.ns -= float64(ns) }
 
-// Constants of followAgain. A process whose threads switched too often is followed again when they have switched less
-// often than againShare of what is possible for againNS, in ns. That doubles, up to mostAgainNS, each time that it was
-// too often again within steadyNS.
+// Constants of followAgain. A process whose threads switched too often is followed again after they have switched
+// less often than againShare of the possible rate for againNS, in ns. That time doubles, up to mostAgainNS, if they
+// switch too often again within steadyNS.
 const (
 	againShare                     = 0.8
 	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
@@ -40,9 +40,10 @@ const (
 // ns.
 type followAgain struct {
 	of *switchRun // the last one that ended
-	// waitNS is for how long they must switch less often, highNS when they last did not, or when following ended.
+	// waitNS is how long the threads must switch less often. highNS is when they last did not, or when following
+	// ended.
 	waitNS, highNS int64
-	// atNS is when the switches were counted last.
+	// atNS is when the switches were last counted.
 	atNS, switches int64
 }
 
@@ -55,7 +56,7 @@ func (f *followAgain) ended(now, lastedNS int64) {
 	f.highNS, f.atNS = now, 0
 }
 
-// is reports whether it is time. switches is how often threads have switched so far, most how often they may a second.
+// is reports whether it is time. switches is the number of switches so far, most the number allowed per second.
 func (f *followAgain) is(now, switches int64, most float64) bool {
 	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
 		return now-f.highNS >= f.waitNS // they were not counted again
@@ -67,5 +68,5 @@ func (f *followAgain) is(now, switches int64, most float64) bool {
 	return now-f.highNS >= f.waitNS
 }
 
-// countedNS is for how long the count of switches may stand still because it was not read again, in ns.
+// countedNS is how long the count of switches may stay the same because it was not read again, in ns.
 const countedNS = 5_000_000_000

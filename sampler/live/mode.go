@@ -13,11 +13,12 @@ import (
 type mode[T any, F follower[T]] struct {
 	// now follows the process, or did last. It is nil before the first.
 	now atomic.Pointer[T]
-	// opening is where following begins. mu guards switching on and off, and closed: it is over for good.
+	// opening runs the beginning of following. mu guards switching on and off, and closed, which is true after the
+	// final end.
 	opening lane
 	mu      sync.Mutex
 	closed  bool
-	// closing is closed before mu is taken for that. It ends what is just beginning.
+	// closing is closed before mu is locked for the final end. It ends a beginning that is under way.
 	closing   chan struct{}
 	closeOnce sync.Once
 }
@@ -53,7 +54,7 @@ func (m *mode[T, F]) stop() error {
 	return nil
 }
 
-// close ends it for good, and calls then when nothing more is done of it.
+// close ends it finally, and calls then when nothing more is done.
 func (m *mode[T, F]) close(then func() error) error {
 	m.closeOnce.Do(func() { close(m.closing) })
 	m.mu.Lock()
@@ -94,7 +95,7 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 	return err
 }
 
-// parkPatience is how long park waits for what is just beginning, or ending.
+// parkPatience is how long park waits for a beginning or an end that is under way.
 const parkPatience = 30 * time.Second
 
 // park ends it and leaves mu locked, so that it can't be switched on until the caller unlocks mu. It reports whether

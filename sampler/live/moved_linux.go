@@ -20,25 +20,27 @@ import (
 )
 
 const (
-	// glanceLateNS is how late the clock's look may be, in ns, before who takes the records has one.
+	// glanceLateNS is how late the clock's glance may be, in ns, before the goroutine that takes the records makes
+	// one.
 	glanceLateNS = 60_000_000
-	// wholeGlance is up to how many threads a look reads all that another thread may have put into the queue (3.3 and later); of more, one
-	// in glanceTurns of those that have not moved.
+	// wholeGlance is the number of threads up to which a glance reads everything that another thread may have put
+	// into the queue (3.3 and later). Of more threads it reads one in glanceTurns of those that have not moved.
 	wholeGlance, glanceTurns = 64, 8
-	// delaysPerLook is of how many threads it is asked at a look for how long they had no CPU, 2 µs each. Of more it is asked in turn.
+	// delaysPerLook is the number of threads whose time without a CPU a glance reads, 2 µs each. More threads are
+	// read in turn.
 	delaysPerLook = 8
-	// maxMovedRecords bounds the records that wait to be taken, some 20 MB.
+	// maxMovedRecords bounds the records that wait to be taken, about 20 MB.
 	maxMovedRecords = 1 << 17
-	// followsAtOnce bounds the threads that a look begins to follow, some 20 µs each.
+	// followsAtOnce bounds the threads that a glance begins to follow, about 20 µs each.
 	followsAtOnce = 256
 )
 
-// movedFeed makes records of when threads moved and of looks at memory (switches.Movements).
+// movedFeed makes records of the threads' moves and of glances at memory (switches.Movements).
 type movedFeed struct {
 	source    *Source
 	scheduler ruby.Scheduler
 
-	// atNS is the time of the last look, beforeNS that of the one before it.
+	// atNS is the time of the last glance, beforeNS of the one before.
 	atNS, beforeNS atomic.Int64
 
 	mu     sync.Mutex
@@ -49,7 +51,7 @@ type movedFeed struct {
 	place  map[int32]int
 	// started are threads that others have made, and that are not followed yet.
 	started []int32
-	from    int // where a rb_thread_t has the words that are read
+	from    int // place in an rb_thread_t of the words that are read
 	ranges  []attach.Range
 	words   [2][8]byte
 	asked   []int
@@ -69,7 +71,7 @@ type movedThread struct {
 	buf  []byte
 }
 
-// openMoved has the kernel tell when the process's threads move. The reader has listed them.
+// openMoved makes the kernel report when the process's threads move. The reader has listed them.
 func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*movedFeed, error) {
 	if bpf.ClockMoved() {
 		return nil, fmt.Errorf("process %d: %w: ddtop runs in a time namespace, in which the times of the kernel's events would be wrong",
@@ -86,7 +88,7 @@ func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*mov
 	return f, nil
 }
 
-// take takes over which threads there are, and begins to follow those that are new, most of them at once. It is the clock's.
+// take updates the list of threads, and begins to follow new ones, but no more than most at once. The clock calls it.
 func (f *movedFeed) take(most int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +130,7 @@ func (f *movedFeed) takeList(most int) error {
 	return nil
 }
 
-// follow begins to follow a thread. One that has ended is none.
+// follow begins to follow a thread. It ignores one that has ended.
 func (f *movedFeed) follow(tid int32) error {
 	if f.moves.Follows(tid) {
 		return nil
@@ -146,10 +148,10 @@ func (f *movedFeed) follow(tid int32) error {
 	return nil
 }
 
-// moveLateNS is how much later than another event of the same time the kernel may hand one on, in ns.
+// moveLateNS is how much later than another event of the same time the kernel may deliver an event, in ns.
 const moveLateNS = 1_000_000
 
-// catchUp takes what the kernel has told since the last call.
+// catchUp takes the kernel's events since the last call.
 func (f *movedFeed) catchUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,8 +172,8 @@ func (f *movedFeed) keep(r *switches.Record) {
 	f.records = append(f.records, *r)
 }
 
-// look looks at the threads. It is the clock's, which alone may begin to follow threads and ask the kernel for their counters. It reports
-// whether any thread does something.
+// look makes a glance at the threads. Only the clock calls it, because only the clock may begin to follow threads and
+// read their counters. It reports whether any thread does something.
 func (f *movedFeed) look() (busy bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,13 +279,13 @@ func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 	return true
 }
 
-// glances reports whether the clock is to look at threads between two samples.
+// glances reports whether the clock must make glances at threads between two samples.
 func (x *switchRun) glances() bool { return x.moved != nil }
 
-// catchUp takes what the kernel has told. It is the clock's.
+// catchUp takes the kernel's events. The clock calls it.
 func (x *switchRun) catchUp() { x.moved.catchUp() }
 
-// glance has a look at the threads. It is the clock's. It reports whether any thread does something.
+// glance makes a glance at the threads. The clock calls it. It reports whether any thread does something.
 func (x *switchRun) glance() (busy bool) { return x.moved.look() }
 
 // knownNS is until when all is known.

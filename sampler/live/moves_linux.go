@@ -2,10 +2,10 @@ package live
 
 import "sync/atomic"
 
-// movesSlots is how many threads are told apart whose moves are kept. Threads that share one are read once too often.
+// movesSlots is the number of slots for the moves of threads. Threads that share a slot are read once too often.
 const movesSlots = 1 << 12
 
-// lostNS is for how long all threads count as having moved after records were lost, in ns.
+// lostNS is how long all threads count as moved after records were lost, in ns.
 const lostNS = 1_000_000_000
 
 // moves says when threads moved last, by the records of their switches. It is for any goroutine.

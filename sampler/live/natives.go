@@ -13,13 +13,13 @@ type NativeThread struct {
 	TID int32
 	// Name is the kernel's, at most 15 bytes (task/TID/comm), as Options.Redactor leaves it.
 	Name string
-	// CPUNS is its time on a CPU since it started, in ns; 0 where the kernel does not count it (no schedstat).
+	// CPUNS is its time on a CPU since it started, in ns. It is zero if the kernel does not count it (no schedstat).
 	CPUNS int64
 }
 
 // NativeThreads lists all native threads of the process, Ruby's and others, oldest first. Threads that end meanwhile
-// are left out. It costs about 20 µs a thread and must not be called while Run or Once runs. Its errors are kernel's,
-// and attach.ErrNoAnswer.
+// are left out. It costs about 20 µs for each thread. It must not be called while Run or Once runs. Its errors are
+// kernel's, and attach.ErrNoAnswer.
 func (s *Source) NativeThreads() ([]NativeThread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), onceLimit)
 	defer cancel()

@@ -14,9 +14,9 @@ import (
 // onceLimit is how long Once tries.
 const onceLimit = 10 * time.Second
 
-// Once takes one complete sample: all stacks, and the kernel's word on every thread. It tries again, for a moment, when
-// threads come and go or a stack could not be read whole. The error is attach.ErrNoAnswer when reading does not come
-// back, within some ten seconds or half a second of the end of ctx.
+// Once takes one complete sample: all stacks, and the kernel's answer about every thread. It retries for a moment if
+// threads come and go or a stack could not be read completely. The error is attach.ErrNoAnswer if reading does not
+// return within about ten seconds, or half a second after the end of ctx.
 func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -28,7 +28,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	return nil, err
 }
 
-// stopWith has the end of ctx end the tick under way. The returned function undoes it.
+// stopWith makes the end of ctx end the current tick. The returned function undoes this.
 func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	s.reader.Resume()
 	stopped := make(chan struct{})
@@ -43,7 +43,7 @@ func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	}
 }
 
-// once puts the best sample so far into best. The error is for the case that there was none.
+// once stores the best sample so far in best. The error is for the case that there is none.
 func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
 	const tries = 20
 	defer s.tickBegan.Store(0)

@@ -31,15 +31,16 @@ const (
 // bootWait is how long Open waits for a Ruby that is still booting.
 const bootWait = 5 * time.Second
 
-// bootPoll is how often it is looked then.
+// bootPoll is the interval between two tries to find a Ruby that is still booting.
 const bootPoll = 20 * time.Millisecond
 
 // maxExecs bounds the programs that a process may become by exec while it is opened, as chroot, env and ruby.
 const maxExecs = 8
 
-// Options of Open. The zero value of a field takes the default.
+// Options of Open. The zero value of a field selects the default.
 type Options struct {
-	// StackRate is how often all stacks are read, in Hz; LockRate how often the scheduler is, in Hz, up to 10,000.
+	// StackRate is how often all stacks are read, in Hz. LockRate is how often the scheduler is read, in Hz, up to
+	// 10,000.
 	StackRate, LockRate float64
 	// Overhead is the share of one CPU that ddtop may take, at most 1. Zero means no limit. The Sources of a Group
 	// share it.
@@ -51,23 +52,23 @@ type Options struct {
 	Window time.Duration
 	// MaxDepth is the number of frames kept of a stack.
 	MaxDepth int
-	// BootWait is how long a Ruby that is still booting is waited for.
+	// BootWait is how long Open waits for a Ruby that is still booting.
 	BootWait time.Duration
 	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not cure releases that
 	// publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). When the process is our own child it may be waited
 	// for only once it has ended (see attach.NewPauser).
 	Pause bool
-	// Dictionary takes what is interned; nil makes a new one.
+	// Dictionary interns the names. If it is nil, Open makes a new one.
 	Dictionary *sampler.Dictionary
 	// From says how it is learned what threads do.
 	From From
-	// Redactor leaves out of all that the Source hands out what can name somebody; nil: nothing is left out.
+	// Redactor removes identifying names from everything that the Source returns. If it is nil, nothing is removed.
 	Redactor *redact.Redactor
 	// Values also reads paths with their query, arguments, literals and messages, unless there is a Redactor.
 	Values bool
-	// NoRequests leaves out for whom threads work: what reading it costs is measured so.
+	// NoRequests leaves out the work of threads. It serves to measure the cost of reading it.
 	NoRequests bool
-	// OwnCode says which code is the program's own beyond what its paths say; nil: nothing beyond.
+	// OwnCode selects the program's own code in addition to the paths. It is nil if there is no addition.
 	OwnCode *own.Code
 	// procs is shared by the Sources of a Group; nil makes a new one.
 	procs *pace.Processors
@@ -255,7 +256,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	return nil
 }
 
-// findVM finds the VM in the first Ruby that has one, and closes the others. The error is that of the first.
+// findVM finds the VM in the first Ruby that has one, and closes the others. The error is the first Ruby's.
 func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
 	look := func(m *attach.Module, still bool) (err error) {
 		if version, description, err = m.RubyVersion(s.proc); err != nil {
@@ -284,7 +285,7 @@ func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Opti
 	return rubies[0], version, description, found, nil
 }
 
-// openProcess opens a process, waiting for one that is between fork and exec.
+// openProcess opens a process. It waits for a process that is between fork and exec.
 func openProcess(ctx context.Context, pid int, wait time.Duration) (*attach.Process, error) {
 	deadline := time.Now().Add(wait)
 	for {
@@ -300,7 +301,7 @@ func openProcess(ctx context.Context, pid int, wait time.Duration) (*attach.Proc
 	}
 }
 
-// waitForRuby finds the Rubies of a process, waiting for one that is just starting.
+// waitForRuby finds the Rubies of a process. It waits for a Ruby that is just starting.
 func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) ([]*attach.Module, error) {
 	deadline := time.Now().Add(wait)
 	for {
@@ -342,7 +343,7 @@ func (s *subject) describe(pid int, version, description string, found ruby.Foun
 	return info
 }
 
-// hostTID translates a stored tid into ours, and refuses one that is not a task of the process.
+// hostTID translates a stored tid into ours. ok is false if it is not a task of the process.
 func (s *subject) hostTID(stored int32) (int32, bool) {
 	host, ok := s.spaces.Host(stored)
 	if !ok {

@@ -2,8 +2,8 @@ package live
 
 import "time"
 
-// Park prepares for ddtop being stopped. It takes out probes, ends following by thread switches, and lets no tick
-// begin until resume is called. It does not wait for a tick that hangs. It may be called from any goroutine.
+// Park prepares for a stop of ddtop. It removes probes, ends following by thread switches, and lets no tick begin
+// until resume is called. It does not wait for a tick that hangs. Any goroutine may call it.
 func (s *Source) Park() (resume func()) {
 	resumed := both(s.parkExact(), s.parkSwitches())
 	for deadline := time.Now().Add(letGoAfter); !s.ticking.TryLock(); time.Sleep(time.Millisecond) {

@@ -14,7 +14,8 @@ import (
 // PauseLimit bounds how long the target stands still for one sample. The rest is read while it runs, as a cut sample.
 const PauseLimit = 5 * time.Millisecond
 
-// pauseRest is how many times as long the target runs as it stood still, so that it loses a tenth of its time at most.
+// pauseRest is the least time that the target runs after a pause, as a multiple of the pause. So it loses at most a
+// tenth of its time.
 const pauseRest = 9
 
 // pauses stops the target while its stacks are read.
@@ -24,7 +25,7 @@ type pauses struct {
 		Read(sampler.Depth, *sampler.Sample) error
 		Reads() *sampler.Reads
 	}
-	// sample is what read fills, err what it returned.
+	// sample is filled by read. err is the error of read.
 	sample *sampler.Sample
 	err    error
 	read   func()
@@ -60,7 +61,7 @@ func newPauses(p *attach.Process, s *Source) (*pauses, error) {
 	return z, nil
 }
 
-// stacks reads all stacks while the target stands still. What is new to the reader should have been read before.
+// stacks reads all stacks while the target stands still. New code should have been read before.
 func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)

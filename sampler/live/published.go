@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 )
 
-// The intervals between looks at what the process publishes double from publishedFirst to publishedMost.
+// The intervals between readings of what the process publishes double from publishedFirst to publishedMost.
 const publishedFirst, publishedMost = 10 * time.Second, 80 * time.Second
 
 // threadContext is the variable in which threads publish their spans (docs/internals/context.md#a-threads-span).
@@ -16,15 +16,16 @@ const threadContext = "otel_thread_ctx_v1"
 
 // published is what is known of what the process publishes for each thread.
 type published struct {
-	// after is when to ask again, every how long after the last time.
+	// after is when to read again, every the interval.
 	after time.Time
 	every time.Duration
-	// found: the reader knows where threads publish, as the context of atNS says.
+	// found is true if the reader knows where threads publish, by the context of atNS.
 	found bool
 	atNS  uint64
 }
 
-// findPublished looks whether threads publish spans, and tells the reader. It searches only if the process says so.
+// findPublished finds out whether threads publish spans, and tells the reader. It searches only if the process
+// announces it.
 func (s *subject) findPublished(mappings []attach.Mapping) {
 	p := &s.published
 	p.every = min(max(2*p.every, publishedFirst), publishedMost)

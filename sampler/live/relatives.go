@@ -15,24 +15,26 @@ import (
 )
 
 const (
-	// lookEvery is how often ddtop searches for processes that have come, ended or called exec. If a search takes more
-	// than a part in lookRest of the time, it is rarer, but each longestRest: it asks the kernel for the children of
-	// each thread of each process, which for fifty workers was a quarter of all that ddtop took.
+	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. If a
+	// search takes more than one part in lookRest of the time, the interval is longer, up to longestRest. A search
+	// asks the kernel for the children of each thread of each process. For fifty workers that was a quarter of
+	// ddtop's CPU time.
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
-	// findEvery is how often processes are asked for that were not named (GroupOptions.Find).
+	// findEvery is the interval at which unnamed processes are searched (GroupOptions.Find).
 	findEvery = time.Second
-	// findRest times what it took is how long it is not asked again, up to longestFindRest: a hundredth of the time.
+	// findRest is the least pause after such a search, as a multiple of its length, up to longestFindRest. So
+	// searches take a hundredth of the time.
 	findRest        = 100
 	longestFindRest = 10 * time.Second
 	// settleTime is how old a process must be. A younger one may be a copy of its parent that is about to call exec.
 	settleTime = 100 * time.Millisecond
-	// maxTries is how often ddtop tries a process that can't be read, once a search: it may be booting.
+	// maxTries bounds the tries of an unreadable process, one in each search, because it may be booting.
 	maxTries = 20
-	// silentRest is how long a process that did not answer is left alone. Each question costs a thread.
+	// silentRest is how long a silent process is left alone. Each question costs a thread.
 	silentRest = 10 * time.Second
-	// maxTracked bounds the living processes that are looked at, Ruby or not, and maxEnded those kept after their end.
+	// maxTracked bounds the followed living processes, Ruby or not. maxEnded bounds those kept after their end.
 	maxTracked = 1024
 	maxEnded   = 256
 )
@@ -49,20 +51,20 @@ type relative struct {
 	exe   string
 	tries int
 	err   error
-	// doubted: it could not be looked at or read, and Why says so.
+	// doubted is true if the process could not be read. Why has the reason.
 	doubted bool
-	// user is whose it is, once userRead.
+	// user is the process's user, if userRead is true.
 	user     int
 	userRead bool
-	// silentAt is when it did not answer last.
+	// silentAt is when it last did not answer.
 	silentAt time.Time
 	// named: it was named when the Group was opened, so that it keeps its place.
 	named bool
-	// heldSince is when it got its place. leaving: its Source was told to end. yielded: it gave its place to another
-	// user.
+	// heldSince is when it got its place. leaving is true if its Source was told to end. yielded is true if it gave
+	// its place to another user.
 	heldSince        time.Time
 	leaving, yielded bool
-	// done: its Source is closed. Where src is not kept beyond that, ending is how it ended, if it ended.
+	// done is true if its Source is closed. If src is not kept beyond that, ending is its end, if it ended.
 	done   bool
 	ending sampler.End
 	ended  bool
@@ -113,7 +115,7 @@ func belowMayBeRuby(err error) bool {
 	return errors.Is(err, attach.ErrNotRuby) || errors.Is(err, attach.ErrNotLoaded) || errors.Is(err, layout.ErrUnknownRelease)
 }
 
-// look brings the list up to date: ends and execs first, then new processes, then those that may be sampled now.
+// look updates the list: ends and execs first, then new processes, then the ones that may be sampled now.
 func (g *Group) look(ctx context.Context) {
 	living := g.lookForEnds()
 	living = g.lookForNew(living)
@@ -195,7 +197,7 @@ func (g *Group) lookForEnds() []*relative {
 	return living
 }
 
-// doubt notes whether a process could be looked at and read. err is why it could not be looked at.
+// doubt notes whether a process could be read. err is the reason if not.
 func (g *Group) doubt(r *relative, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -226,7 +228,7 @@ func (g *Group) sampled(r *relative) bool {
 	return r.src != nil || r.done
 }
 
-// endOf says how what a process's Source samples has ended, if it has.
+// endOf returns the end of the process that a Source samples, if it has ended.
 func (g *Group) endOf(r *relative) (sampler.End, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -236,7 +238,7 @@ func (g *Group) endOf(r *relative) (sampler.End, bool) {
 	return r.ending, r.ended
 }
 
-// alive are the processes whose end has not been seen.
+// alive returns the processes that are not known to have ended.
 func (g *Group) alive() []*relative {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -271,7 +273,7 @@ func (g *Group) end(r *relative, why string) {
 	}
 }
 
-// forgettable: it has ended, and nobody uses its Source.
+// forgettable reports whether the process has ended and its Source is not used.
 func (r *relative) forgettable() bool { return !r.EndedAt.IsZero() && (r.src == nil || r.done) }
 
 func (g *Group) add(r *relative) {
@@ -364,7 +366,7 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 	return living
 }
 
-// met reports whether a process that was named has been seen before: it is not looked for again when it has ended.
+// met reports whether a named process has been seen before. It is not searched again after its end.
 func (g *Group) met(pid int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// checkNS is how often ddtop asks whether the process has replaced itself by exec.
+// checkNS is the interval at which ddtop asks whether the process has replaced itself by exec, in ns.
 const checkNS = 1_000_000_000
 
 // reuseNS is the shortest time, in ns, in which a PID can be reused: a PID namespace may have 300 PIDs only.
@@ -42,7 +42,7 @@ type Source struct {
 	exact exactMode
 	// switches is whether it is followed by thread switches.
 	switches switchMode
-	// beginning are threads that have begun something, and are to be looked at. It is the clock's, as looks is.
+	// beginning are threads that have begun something, and must be read. It belongs to the clock, as looks does.
 	beginning []ruby.Entered
 	looks     lookCredit
 
@@ -67,7 +67,7 @@ type subject struct {
 	names  *redact.Redactor
 	reader *ruby.Reader
 	spaces *kernel.Namespace
-	// published is of beside's goroutine while that runs.
+	// published belongs to the goroutine of beside while that runs.
 	published published
 }
 
@@ -77,9 +77,9 @@ type sampling struct {
 	view   *kernelview.View
 	tasks  *kernel.Tasks
 	counts *kernel.ProcReader
-	// pauses stops the target for stack ticks; nil: it is not stopped.
+	// pauses stops the target for stack ticks. It is nil if the target is not stopped.
 	pauses *pauses
-	// priority is what the kernel says of the sampling thread.
+	// priority is the sampling thread's priority by the kernel.
 	priority sampler.Priority
 	rates    pace.Rates
 	procs    *pace.Processors
@@ -87,7 +87,7 @@ type sampling struct {
 	press    pace.Press // of Run
 
 	slow *kernel.Slow
-	// slowNow is what was read of slow last; nil: nothing yet.
+	// slowNow is the last reading of slow. It is nil if there was none yet.
 	slowNow atomic.Pointer[kernel.SlowCounts]
 
 	lastProc, lastSelf, lastCheck int64
@@ -101,7 +101,7 @@ type sampling struct {
 	// reading is the lane of all reads. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or zero.
 	reading   lane
 	tickBegan atomic.Int64
-	// ticking is held while the reader is in use; running: Run has begun, whose end ends reads.
+	// ticking is held while the reader is in use. running is true after Run has begun. The end of Run ends reads.
 	ticking sync.Mutex
 	running atomic.Bool
 	// listing is the clock's.
@@ -115,7 +115,7 @@ type sampling struct {
 // Process describes the target.
 func (s *subject) Process() sampler.Process { return s.info }
 
-// Dictionary is what the IDs of the samples point into.
+// Dictionary returns the dictionary of the samples' IDs.
 func (s *subject) Dictionary() *sampler.Dictionary { return s.shown }
 
 // End says how the target ended.
@@ -128,13 +128,13 @@ func (s *Source) End() (sampler.End, bool) {
 // leave has Run end with ErrGaveWay.
 func (s *Source) leave() { s.leftOnce.Do(func() { close(s.left) }) }
 
-// ReadFile reads a file at a path as the process has it, with the process's rights, up to limit bytes. It can take
+// ReadFile reads a file at a path as the process sees it, with the process's rights, up to limit bytes. It can take
 // seconds.
 func (s *subject) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	return s.proc.ReadFile(path, limit)
 }
 
-// Published is what the process publishes of itself now: see processcontext.Read. It is for any goroutine.
+// Published returns what the process publishes about itself now. See processcontext.Read. Any goroutine may call it.
 func (s *subject) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
 
 // Environment returns the process's variables with wanted names (attach.Process.Environment). It is for any goroutine.
@@ -401,7 +401,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 }
 
-// note tells the clock whether anything runs, waits or collects garbage, and the budget how fast the clock is by that.
+// note tells the clock whether anything runs, waits or collects garbage, and the budget the resulting speed of the
+// clock.
 func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	slow := c.Slow
 	c.Note(now, busy)

@@ -12,7 +12,8 @@ import (
 type SwitchReport struct {
 	// FromNS and ToNS are between when it was followed, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
-	// Records is how many intervals on a CPU were recorded, Lost how many had no room, Failed how many words could not be read.
+	// Records is the number of recorded intervals on a CPU. Lost is the number that had no room. Failed is the number
+	// of words that could not be read.
 	Records, Lost, Failed uint64
 	// BusyNS is how long the kernel took to make them, in ns.
 	BusyNS int64
@@ -24,7 +25,7 @@ type SwitchReport struct {
 // switchMode is whether the process is followed by thread switches.
 type switchMode struct {
 	mode[switchRun, *switchRun]
-	// from is what is wanted, why the reason that it is not on.
+	// from is the wanted source. why is the reason if it is not on.
 	from From
 	why  atomic.Pointer[string]
 }
@@ -50,7 +51,7 @@ func (s *Source) EndSwitches() (SwitchReport, error) {
 	return SwitchReport{}, nil
 }
 
-// SwitchStatus says how following by thread switches stands. It is for any goroutine.
+// SwitchStatus returns the state of following by thread switches. Any goroutine may call it.
 func (s *Source) SwitchStatus() sampler.SwitchStatus {
 	var st sampler.SwitchStatus
 	if x := s.switches.now.Load(); x != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// switchBehindNS is how long changes wait for earlier ones, in ns: what a thread did since it got its CPU is known when it loses it, or at
-// the next tick of the CPU's clock, which can be late on a virtual machine.
+// switchBehindNS is how long changes wait for earlier ones, in ns. A thread's activity since it got its CPU is known
+// when it loses it, or at the next tick of the CPU's clock. That tick can be late on a virtual machine.
 const switchBehindNS = tracer.ClockNS + 15_000_000
 
 const (
@@ -34,7 +34,7 @@ const (
 // leastFetch is the shortest time between two looks for records, in ns.
 const leastFetch = 20e6
 
-// switchFeed is where records of a process come from: a *tracer.Feed, or a *movedFeed.
+// switchFeed is the source of a process's records: a *tracer.Feed, or a *movedFeed.
 type switchFeed interface {
 	Drain(emit func(*switches.Record)) error
 	DrainStacks(emit func(*bpf.Stack)) error
@@ -45,7 +45,7 @@ type switchFeed interface {
 // switchRun follows the GVL of a process by thread switches, beside the sampling.
 type switchRun struct {
 	source *Source
-	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero while it goes on.
+	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero while it is on.
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is until when all changes were handed on, lookedNS when that was done last.
@@ -58,7 +58,7 @@ type switchRun struct {
 	// moves says when threads moved last.
 	moves moves
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the following fields
 	feed switchFeed
 	// moved is feed, if records are made of moves. It is nil if programs in the kernel make them.
 	moved   *movedFeed
@@ -71,8 +71,8 @@ type switchRun struct {
 	taken  map[instant]takenStack
 	counts tracer.Counts
 	witness
-	// countedNS is when counts was read, spanNS when spanCounts was. busy is what the kernel took in the last busySpanNS, as a share of a CPU,
-	// and rate how many records a second it made.
+	// countedNS is when counts was read, spanNS when spanCounts was. busy is the kernel's cost in the last
+	// busySpanNS, as a share of a CPU. rate is the number of records per second.
 	countedNS, spanNS int64
 	spanCounts        tracer.Counts
 	busy, rate        float64
@@ -144,7 +144,7 @@ func (s *Source) openTracer(scheduler *ruby.Scheduler) (*tracer.Feed, error) {
 	})
 }
 
-// statusBits says where a field of a word's bits is in the word.
+// statusBits returns the place of a bit field within its word.
 func statusBits(f layout.Field) (shift, bits uint) {
 	if f.BitSize == 0 {
 		return 0, uint(8 * f.Size)
@@ -234,7 +234,7 @@ func (x *switchRun) run() {
 	x.finish()
 }
 
-// look takes what the ring has, and hands on what no earlier change can come before any more. It is for any goroutine.
+// look drains the ring, and passes on changes before which no other change can still come. Any goroutine may call it.
 func (x *switchRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -258,9 +258,10 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
-// whoMoved fetches records and returns what says when threads moved, and which have begun something. It returns nil if that is not known, as by a
-// movedFeed, which knows no frames and makes no records of some moves. It is the clock's, which waits for nobody: if another goroutine fetches
-// records just now, it may have no CPU.
+// whoMoved fetches records and returns a function for the times of threads' moves, and the threads that have begun
+// something. It returns nil if these are not known. A movedFeed does not know them, because it reads no frames and
+// makes no records of some moves. The clock calls it. The clock does not wait for another goroutine that fetches
+// records just now, because that one may have no CPU.
 func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
 		return nil, nil
@@ -273,7 +274,7 @@ func (x *switchRun) whoMoved() (ruby.Moves, []ruby.Entered) {
 	return x.moves.last, x.works.take()
 }
 
-// sampled takes what a sample says of for whom threads work. It is the clock's.
+// sampled applies the work of threads in a sample. The clock calls it.
 func (x *switchRun) sampled(s *sampler.Sample) {
 	if x.moved == nil && x.on() && x.mu.TryLock() {
 		x.works.saw(s)
@@ -377,13 +378,13 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	return name.id, name.resumes
 }
 
-// nameStacks names stacks. It is the clock's, between two readings.
+// nameStacks names stacks. The clock calls it between two readings.
 func (x *switchRun) nameStacks() { x.stacks.give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
-// withoutClock has changes no longer wait for it, until it names stacks again.
+// withoutClock lets changes continue without names until the clock names stacks again.
 func (x *switchRun) withoutClock() { x.stacks.over.Store(true) }
 
-// judge ends it when what it says cannot be true.
+// judge ends it if its results cannot be true.
 func (x *switchRun) judge() {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
@@ -434,7 +435,7 @@ func (x *switchRun) finish() {
 	x.closed = true
 }
 
-// close ends it, waits until nothing more is done, and says how it went.
+// close ends it, waits until nothing more is done, and returns the report.
 func (x *switchRun) close() (SwitchReport, error) {
 	x.end("")
 	<-x.done
@@ -452,7 +453,7 @@ func (x *switchRun) stop() error {
 	return err
 }
 
-// status says how it stands.
+// status returns its state.
 func (x *switchRun) status() sampler.SwitchStatus {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -462,9 +463,9 @@ func (x *switchRun) status() sampler.SwitchStatus {
 	}
 }
 
-// MaySwitch says why thread switches cannot be followed on this machine, as far as ddtop knows without a try.
+// MaySwitch returns why thread switches cannot be followed on this machine, as ddtop knows without trying.
 func MaySwitch() error { return tracer.Check() }
 
-// CheckSwitches says why thread switches cannot be followed on this machine with the rights that ddtop has. It loads the programs and
-// removes them again. It returns nil if nothing speaks against it. The error is bpf.ErrKernel or bpf.ErrRights.
+// CheckSwitches returns why thread switches cannot be followed on this machine with ddtop's rights. It loads the
+// programs and removes them again. It returns nil if they can. The error is bpf.ErrKernel or bpf.ErrRights.
 func CheckSwitches() error { return tracer.Try() }

@@ -19,23 +19,24 @@ const (
 	FromAuto From = "auto"
 	// FromSwitches uses thread switches soon after the first sample, or falls back to polling (SwitchStatus).
 	FromSwitches From = "switches"
-	// FromMoved is by when the kernel says that threads got and lost a CPU, and a look at memory in between. It needs no privilege for
-	// processes of the same user. It falls back as FromSwitches does.
+	// FromMoved uses the kernel's reports of threads that get and lose a CPU, and readings of memory in between. It
+	// needs no privilege for processes of the same user. It falls back as FromSwitches does.
 	FromMoved From = "moved"
-	// FromPolling is by reading memory again and again. So is the zero value.
+	// FromPolling reads memory again and again. The zero value means the same.
 	FromPolling From = "polling"
 )
 
-// switchTries is how often it is tried to follow a process by its thread switches, switchAgain what lies between.
+// switchTries is the number of tries to follow a process by its thread switches. switchAgain is the pause between
+// them.
 const (
 	switchTries = 3
 	switchAgain = 2 * time.Second
 )
 
-// errPauses: what switches tell of a process that is stopped for samples is of the stops.
+// errPauses means that the process is stopped for samples, so that switches would show the stops.
 var errPauses = errors.New("the process is stopped for samples (--pause)")
 
-// errSwitches: the process is one whose threads cannot be followed.
+// errSwitches means that the process's threads cannot be followed one by one.
 var errSwitches = errors.New("its threads cannot be followed one by one")
 
 // ParseFrom reads a From.
@@ -47,10 +48,10 @@ func ParseFrom(text string) (From, error) {
 	return "", fmt.Errorf("%q is not one of auto, switches, moved and polling", text)
 }
 
-// followed reports whether the kernel is to tell of each thread in any case.
+// followed reports whether the kernel's reports of each thread are required.
 func (f From) followed() bool { return f == FromSwitches || f == FromMoved }
 
-// check refuses FromSwitches where the machine does not allow it.
+// check returns an error for FromSwitches if the machine does not allow it.
 func (f From) check() error {
 	if f != FromSwitches {
 		return nil
@@ -107,7 +108,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	}
 }
 
-// followAgain begins anew to follow a process whose threads had switched too often, until ctx ends.
+// followAgain resumes following a process whose threads had switched too often, until ctx ends.
 func (s *Source) followAgain(ctx context.Context) {
 	tick := time.NewTicker(switchAgain)
 	defer tick.Stop()
@@ -133,7 +134,7 @@ func (m *switchMode) refused(err error) {
 	m.why.Store(&why)
 }
 
-// parkSwitches ends following until resume is called: nobody would take the records while ddtop is stopped.
+// parkSwitches ends following until resume is called, because records are not taken while ddtop is stopped.
 func (s *Source) parkSwitches() (resume func()) {
 	m := &s.switches
 	on, ok := m.park()

@@ -7,34 +7,35 @@ import (
 )
 
 const (
-	// maxMisses is how many looks in a row at a thread may find no work, before it is only looked at once in missNS.
+	// maxMisses is the number of consecutive readings of a thread without work after which it is only read once in
+	// missNS.
 	maxMisses, missNS = 4, 1_000_000_000
 	// maxWorks bounds the threads that are followed so.
 	maxWorks = 4096
 )
 
-// works finds threads that begin, and end, what they work for: by how deep in their stacks they are when they lose
-// their CPU. A thread of a server waits for work in a certain frame, and works further in.
+// works finds threads that begin or end work, by how deep in their stacks they are when they lose their CPU. A thread
+// of a server waits for work in a certain frame, and works further in.
 type works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
 }
 
-// working is what is known of a thread.
+// working is the state of a thread.
 type working struct {
-	// idle is the frame in which it waited when it last was seen to work for nobody. It is zero if that was not seen.
+	// idle is the frame in which it waited when it was last seen without work. It is zero if that was not seen.
 	idle uint64
-	// cfp and ns are of its last record. asleep: it waited in the kernel then.
+	// cfp and ns are from its last record. asleep is true if it waited in the kernel then.
 	cfp    uint64
 	ns     int64
 	asleep bool
-	// deep: it has gone further in since it waited. looked: it was looked at because of that.
+	// deep is true if it has gone further in since it waited. looked is true if it was read because of that.
 	deep, looked bool
 	misses       int
 	lookedNS     int64
 }
 
-// note takes a record, and notes in it whether the thread has come back to where it waits for work.
+// note adds a record, and marks it if the thread has come back to the place where it waits for work.
 func (w *works) note(r *switches.Record) {
 	t := w.threads[r.TID]
 	switch {
@@ -66,7 +67,7 @@ func (w *works) note(r *switches.Record) {
 	t.cfp, t.ns, t.asleep = r.CFP, r.NS, asleep
 }
 
-// saw takes what a sample says of threads that have not moved since their last records.
+// saw adds a sample's evidence for threads that have not moved since their last records.
 func (w *works) saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
@@ -89,7 +90,7 @@ func (w *works) saw(s *sampler.Sample) {
 	}
 }
 
-// take returns the threads that have begun something since the last time. The slice is valid until the next record.
+// take returns the threads that have begun something since the last call. The slice is valid until the next record.
 func (w *works) take() []ruby.Entered {
 	list := w.entered
 	w.entered = w.entered[:0]

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Code says which code counts as the program's own, beyond what its place in the file system says. nil: nothing beyond. It may
-// be used by several goroutines.
+// Code selects the program's own code in addition to its place in the file system. A nil Code adds nothing. Several
+// goroutines may use it.
 type Code struct {
 	rules []rule
 
@@ -28,15 +28,15 @@ type rule struct {
 
 type key struct{ file, gem string }
 
-// maxKnown bounds the files of which it is kept what the rules say.
+// maxKnown bounds the files with a kept result of the rules.
 const maxKnown = 1 << 16
 
 // maxGlob bounds the length of a pattern.
 const maxGlob = 1000
 
-// New makes the rules of patterns, of which the last one that matches counts; nil of none. One with a slash is of paths: *
-// and ? stand for what is within a name, ** for anything, and a folder's pattern matches what is below it. One without is of a gem's
-// name. With ! before it the code is not own.
+// New makes the rules of patterns. The last one that matches counts. It returns nil for no patterns. A pattern with a
+// slash is for paths: * and ? match within a name, ** matches anything, and a folder's pattern matches everything
+// below it. A pattern without a slash is for a gem's name. With ! before it the code is not own.
 func New(globs []string) (*Code, error) {
 	if len(globs) == 0 {
 		return nil, nil
@@ -114,7 +114,7 @@ func (o *Code) judge(f sampler.Frame) sampler.Frame {
 	return f
 }
 
-// says is +1 for own code, -1 for other, 0 where no rule matches.
+// says returns +1 for own code, -1 for other code, 0 if no rule matches.
 func (o *Code) says(k key) (verdict int8) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,7 +142,8 @@ func (o *Code) says(k key) (verdict int8) {
 	return verdict
 }
 
-// View returns a Dictionary of the same entries whose Frame gives the Origin that the rules say; d itself when o is nil.
+// View returns a Dictionary of the same entries whose Frame has the Origin by the rules. It returns d itself if o is
+// nil.
 func (o *Code) View(d *sampler.Dictionary) *sampler.Dictionary {
 	if o == nil {
 		return d

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Bare returns a Process without what can name a person, a machine or a directory: command line, user, host, and the
+// Bare returns a Process without names of persons, machines or directories: without command line, user, host, and the
 // path in LayoutNote except for its last name.
 func Bare(p sampler.Process) sampler.Process {
 	p.CommandLine, p.User, p.Host = nil, "", ""
@@ -22,13 +22,12 @@ func Bare(p sampler.Process) sampler.Process {
 	return p
 }
 
-// rootedPath is a path that begins at the root, up to its last slash, in a sentence: it ends where no path is thought
-// to go on, so that one with blanks is taken whole.
+// rootedPath matches an absolute path in a sentence, up to its last slash. A path with blanks is matched completely.
 var rootedPath = regexp.MustCompile(`(^|[\s"'(=:])/(?:[^/:;,"'()\n][^:;,"'()\n]*/)?([^\s/])`)
 
-// BareText returns a sentence in which files have no directories: the paths that are given, whatever characters they
-// have (of one that ends with a slash nothing stays), and those that begin at the root. Of two paths in one clause what
-// is between them is lost.
+// BareText returns a sentence whose files have no directories. It treats the given paths, whatever characters they
+// have (nothing remains of one that ends with a slash), and absolute paths. If one clause has two paths, the text
+// between them is lost.
 func BareText(text string, paths ...string) string {
 	paths = slices.Clone(paths)
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) }) // none is cut short by a part of it
@@ -57,9 +56,9 @@ func withoutDirectories(path string) string {
 	return path[i+1:]
 }
 
-// HideDirectories makes a view of a Dictionary (see its View) give file names without their directories, which can name
-// a person, a customer or a machine. It also leaves out the values of requests, statements and exceptions. With false
-// the view gives everything again. Files of one name in several directories look the same then.
+// HideDirectories makes a view of a Dictionary (see its View) return file names without their directories, which can
+// name a person, a customer or a machine. It also leaves out the values of requests, statements and exceptions. With
+// false the view returns everything again. Files with one name in several directories look the same meanwhile.
 func HideDirectories(d *sampler.Dictionary, hide bool) {
 	if hide {
 		d.Hide(&bare)

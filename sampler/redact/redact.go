@@ -105,7 +105,7 @@ func partOnly(part string) string {
 	return ""
 }
 
-// programs are titles that say nothing of their owner.
+// programs are titles that do not identify their owner.
 var programs = []string{
 	"ruby", "irb", "rails", "rake", "rackup", "bundle", "bundler", "puma", "unicorn", "unicorn_rails", "falcon", "thin", "passenger",
 	"webrick", "sidekiq", "sidekiqswarm", "resque", "good_job", "solid_queue", "delayed_job", "shoryuken", "karafka", "racecar", "que",

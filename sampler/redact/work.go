@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// What stays of texts in a redacted view. They may come from a recording that anybody has written.
+// The texts that remain in a redacted view. They may come from a recording that anyone has written.
 var (
 	verbName   = regexp.MustCompile(`^[A-Z][A-Z_.-]{0,23}$`)
 	actionName = regexp.MustCompile(`^[\w:]+#[\w:?!]+$`)
@@ -47,7 +47,7 @@ func (r *Redactor) Statement(s string) string {
 	return upper + " " + r.numbered("statement", rest)
 }
 
-// sqlVerb is what a statement begins with that holds no secret but in literals.
+// sqlVerb matches the beginning of a statement that holds secrets only in literals.
 var sqlVerb = regexp.MustCompile(`^(?:SELECT|INSERT|UPDATE|DELETE|REPLACE|MERGE|WITH|VALUES|TABLE|BEGIN|START|COMMIT|END|ROLLBACK|SAVEPOINT|RELEASE|` +
 	`EXPLAIN|ANALYZE|DESCRIBE|TRUNCATE|LOCK|FETCH|CLOSE|DEALLOCATE|DROP|REFRESH|REINDEX|VACUUM)$`)
 
@@ -57,15 +57,15 @@ var (
 	asksKeys = regexp.MustCompile(`^[A-Z][A-Z_.]{0,23}(?: and \d+ more)?$`)
 )
 
-// literal is a literal of SQL, or what looks like one: in quotes, a bind or a number. Double quotes hold a name behind
-// a dot or in front of one, else it may be MySQL's string.
+// literal matches a literal of SQL, or text like one: in quotes, a bind or a number. Text in double quotes is a name
+// before or behind a dot. Otherwise it may be MySQL's string.
 var literal = regexp.MustCompile(`'(?:[^'\\]|'')*'|` + nameInDots.String() + `|"[^"\\]*"|\$\d+\b|\b\d[\w.]*`)
 
-// unclear is what can hide a literal's beginning or end, or says a secret outside of one.
+// unclear matches text that can hide a literal's beginning or end, or that contains a secret outside of one.
 var unclear = regexp.MustCompile("['\"`\\\\$#@:{}\\[\\]]|--|/\\*|;.|[^ -~]|(?i)\\b(?:exec|execute|identified|password *[^ =<>,.)])")
 
-// withoutLiterals removes the values from a statement that may have been read with them. It returns only the verb if
-// they cannot be told apart.
+// withoutLiterals removes the values from a statement that may contain them. If they cannot be recognized, it returns
+// only the verb.
 func withoutLiterals(s string) string {
 	if s == "" {
 		return ""
@@ -93,7 +93,7 @@ func withoutLiterals(s string) string {
 	return strings.TrimSpace(verb + " " + sampler.CutMark)
 }
 
-// nameInDots is what literal leaves in double quotes.
+// nameInDots matches names in double quotes that literal keeps.
 var nameInDots = regexp.MustCompile(`"[\w$]+"(?:\."[\w$]+")+|"[\w$]+"\.|\."[\w$]+"`)
 
 func sqlStatement(s string) bool {

@@ -11,7 +11,7 @@ const (
 	// torn, and in a loop two may be torn alike. Measured on two idle CPUs: one of 3,000 double reads on 4.0 with YJIT,
 	// one of about 2 million with the interpreter of 3.1.
 	moreCopies = 2
-	// restlessReads is for how many reads a stack counts as one of these after its copies have differed.
+	// restlessReads is the number of reads during which a stack counts as restless after its copies differed.
 	restlessReads = 64
 )
 
@@ -21,8 +21,8 @@ type stackCopy struct {
 	frames []byte
 }
 
-// stackArea says which frames are read: those of the VM stack [low, end) from cfp outward. Of a stack deeper than the
-// limit it has the inner innermost frames and the outer outermost ones. Otherwise outer is zero.
+// stackArea names the frames that are read. They are on the VM stack [low, end), from cfp outward. If the stack is
+// deeper than the limit, only the inner innermost and the outer outermost frames are read. Otherwise outer is zero.
 type stackArea struct {
 	low, end, cfp attach.Address
 	inner, outer  int
@@ -63,8 +63,8 @@ func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	return drop
 }
 
-// alike reports whether two copies of a stack are the same, context and frames: of a thread or fiber that does not run
-// nothing has changed between them, and nothing is to be dropped.
+// alike reports whether two copies of a stack have the same context and frames. The thread or fiber does not run, so
+// nothing may have changed between them.
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
 func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {

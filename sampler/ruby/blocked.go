@@ -24,7 +24,7 @@ const (
 	waitWrite   = 0x08
 )
 
-// blockedState is what memory said about why a thread does not run, and for which evidence it holds.
+// blockedState is the reason why a thread does not run, as memory gives it, and the evidence for it.
 type blockedState struct {
 	value sampler.Blocked
 	// The evidence: the stack, and the thread's own fields.
@@ -34,7 +34,7 @@ type blockedState struct {
 	region bool
 	nt     uint64
 	known  bool
-	// payload is the struct of the Mutex waited for, whose holder is read with each stack tick into holder.
+	// payload is the struct of the Mutex that the thread waits for. Each stack tick reads its holder into holder.
 	payload attach.Address
 	holder  [8]byte
 	read    bool // holder was read in the last stack tick
@@ -49,7 +49,7 @@ type blockReader struct {
 	mProcess, cRactor uint64
 }
 
-// forget drops what was known: the thread runs, or wants to.
+// forget drops the state, because the thread runs or wants to run.
 func (b *blockedState) forget() {
 	if b.known || b.value.FD != -1 {
 		*b = blockedState{value: sampler.Blocked{FD: -1}}
@@ -66,7 +66,8 @@ func (r *blockReader) planHolder(t *thread) {
 	}
 }
 
-// mutexOwnerField is where rb_mutex_struct names its owner: a fiber from 3.0 to 3.4, a thread before and after.
+// mutexOwnerField is the place of the owner in rb_mutex_struct. The owner is a fiber from 3.0 to 3.4, a thread before
+// and after.
 func (r *blockReader) mutexOwnerField() int {
 	if r.o.MutexFiber >= 0 {
 		return r.o.MutexFiber
@@ -74,9 +75,9 @@ func (r *blockReader) mutexOwnerField() int {
 	return r.o.MutexThread
 }
 
-// describeBlocked works out from a released thread's own fields and from the receivers of its innermost frames what it
-// waits for (docs/internals/threads.md#what-a-thread-waits-for). While the evidence stays the same only a mutex's
-// holder is looked at again.
+// describeBlocked finds out what a released thread waits for, from its own fields and the receivers of its innermost
+// frames (docs/internals/threads.md#what-a-thread-waits-for). While this evidence stays the same, only the holder of
+// a mutex is read again.
 func (r *blockReader) describeBlocked(t *thread) {
 	b := &t.blocked
 	status := sampler.Status(r.o.ThStatus.In(t.buf))
@@ -132,7 +133,7 @@ func parkedOnCondition(t *thread, types *[4]string, v *sampler.Blocked) bool {
 	return false
 }
 
-// monitorOf returns the Monitor whose mutex a thread waits for, 0 if it is a plain Mutex.
+// monitorOf returns the Monitor to which a mutex belongs. It returns zero if the thread waits for a plain Mutex.
 func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
 	if r.o.MonitorMutex < 0 {
 		return 0
@@ -204,9 +205,9 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 	return false
 }
 
-// inMethodOf reports whether the thread is in a method of the class, by the labels of its innermost frames: a receiver
-// alone does not say what a thread waits for. The block of a Ractor has the Ractor for its receiver, and a subclass of
-// Queue may have methods that sleep. True where the names are not known.
+// inMethodOf reports whether the labels of the innermost frames name a method of the class. A receiver alone is not
+// enough: the block of a Ractor has the Ractor as its receiver, and a subclass of Queue may have methods that sleep.
+// It returns true if the names are not known.
 func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	known := false
 	stack := t.stack.id
@@ -275,9 +276,9 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 // sleepers are the methods in which a thread sleeps and waits for no child. Read-only.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
-// childWait finds a thread among those that wait for child processes where no receiver tells it (2.6 to 3.2):
-// Kernel#system has the receiver that it was called on, and the thread of Process.detach has no frame. The many that
-// are in sleep are not looked up.
+// childWait finds out whether a thread waits for a child process although no receiver says so (2.6 to 3.2).
+// Kernel#system keeps the receiver that it was called on, and the thread of Process.detach has no frame. Threads in
+// sleep are not looked up, because there are many.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {
 		return false

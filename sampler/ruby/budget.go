@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// tickBudget is how long a tick may take, in ns: of what it has not read by then, threads' stacks, names and what they
-// wait for, it reads no more. The one that it is at is read to its end: a tenth of a second of a stack whose every name
-// is new. What was left out has its turn first in the next tick, and counts as a failed read.
+// tickBudget is the time that a tick may take, in ns. After it, the tick reads no further stacks, names and reasons
+// for waiting. The thread under way is read to its end, which takes up to a tenth of a second if every name is new.
+// The next tick begins with the threads that were left out. Each counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
 // maxWalkBudget bounds the time of a tick until it has walked the lists of ractors and threads, in ns. The first limit
@@ -22,30 +22,30 @@ var (
 	errLongWalk = errors.New("listing its threads takes too long")
 )
 
-// budget says when a tick is over.
+// budget decides when a tick must end.
 type budget struct {
 	endNS int64
 	// walkNS is the time for the walks of a tick, in ns, if that is more than tickBudget. walkEndNS is when the walks
 	// of this tick must end.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
-	// from is the place, among the threads of a tick, of the first thread whose stack is read. cut: this tick has left
-	// something out.
+	// from is the place, among the threads of a tick, of the first thread whose stack is read. cut is true if this
+	// tick has left something out.
 	from int
 	cut  bool
-	// spent: something was read or decoded since the clock was looked at.
+	// spent is true if something was read or decoded since the clock was read.
 	spent bool
 }
 
-// Stop ends the tick under way, within some reads of memory, and lets no other begin: they return an error. It may be
-// called from any goroutine.
+// Stop makes the tick under way return an error after its next few reads. Later ticks fail at once. Any goroutine may
+// call it.
 func (r *target) Stop() { r.budget.stopped.Store(true) }
 
-// Resume takes Stop back.
+// Resume undoes Stop.
 func (r *target) Resume() { r.budget.stopped.Store(false) }
 
-// Cut reports whether the last tick has used up its time: stacks, and of others who resumed their fibers and what they
-// wait for, can be missing in its sample. It belongs to who calls Read.
+// Cut reports whether the last tick has used up its time. Its sample may then lack stacks, the stacks of resuming
+// fibers, and what threads wait for. Only the goroutine that calls Read may call it.
 func (r *target) Cut() bool { return r.budget.cut }
 
 // begin starts the time of a tick.
@@ -55,7 +55,7 @@ func (r *target) begin() {
 	r.budget.walkEndNS = now + max(tickBudget, r.budget.walkNS)
 }
 
-// walkOver is the error of a walk over the lists that is to end: the tick was told to, or the walks' time is up.
+// walkOver returns an error if a walk over the lists must end, because of Stop or because its time is up.
 func (r *target) walkOver() error {
 	switch {
 	case r.budget.stopped.Load():
@@ -66,7 +66,7 @@ func (r *target) walkOver() error {
 	return nil
 }
 
-// over reports whether the tick has used up its time, or was told to end.
+// over reports whether the tick must end, because its time is up or because of Stop.
 func (r *target) over() bool {
 	r.budget.spent = false
 	if !r.budget.cut && (r.budget.stopped.Load() || r.now() > r.budget.endNS) {

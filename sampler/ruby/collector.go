@@ -11,13 +11,14 @@ import (
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread whose frames this tick's first call reads between the counters of objects. It is nil if
-	// there is none.
+	// around is the thread whose frames the first call of this tick reads between the counters of objects. It is nil
+	// if there is none.
 	around *thread
 }
 
-// bracket returns the thread before whose frames the counters are to be read: the only one that held a GVL at the last
-// tick. It is nil if there was none or several, whose allocations look the same, or if no pair is due.
+// bracket returns the thread whose frames are read between two readings of the counters: the only one that held a GVL
+// at the last tick. It is nil if no pair is due. It is also nil if no thread held a GVL, or if several did, because
+// their allocations cannot be told apart.
 func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
@@ -39,10 +40,10 @@ func (r *collector) bracket() *thread {
 	return found
 }
 
-// countsAround reports whether a second reading of a thread's frames needs the counters before them: if it holds the
-// GVL and the first call did not have them. If it did, that first difference counts, however often the frames are read
-// until two copies agree. They agree most easily while the target stands still, so the difference of the last reading
-// would underrate the code that makes most calls.
+// countsAround reports whether a repeated reading of a thread's frames needs the counters before them. It does if the
+// thread holds the GVL and the first call did not read them. If the first call did, its difference counts, however
+// often the frames are read until two copies agree. The copies agree most easily while the target stands still. So
+// the difference of the last reading would underrate the code that makes most calls.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false
@@ -107,9 +108,9 @@ func (r *collector) pair(depth sampler.Depth, s *sampler.Sample) {
 	}
 }
 
-// CountClasses looks at the objects that were allocated since the last call, and returns the estimate of all since the
-// first one. It is nil if that cannot be told, or nothing was seen yet. Call it right behind the Read that filled s, 10
-// to 100 times a second. It takes about 10 µs for each heap in use.
+// CountClasses samples the newest objects and returns the estimate of all allocations since the first call. It
+// returns nil if there is no estimate yet, or if there can be none. Call it after the Read that filled s, 10 to 100
+// times per second. It takes about 10 µs for each heap in use.
 func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	if r.gc == nil {
 		return nil

@@ -9,14 +9,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// CopiedStack is a stack that a BPF program has copied, of a thread that stood still meanwhile.
+// CopiedStack is a stack that a BPF program has copied while its thread stood still.
 type CopiedStack struct {
 	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
 	Low, End, CFP attach.Address
-	// Frames is what is from CFP to End, Values what is from Low on, up to the stack pointer of the innermost frame at
-	// least.
+	// Frames has the bytes from CFP to End. Values has the bytes from Low on, at least up to the stack pointer of the
+	// innermost frame.
 	Frames, Values []byte
-	// Running: the thread was interrupted while it ran Ruby. Its innermost frame can be one that is not filled yet.
+	// Running is true if the thread was interrupted while it ran Ruby. Its innermost frame may not be filled yet.
 	Running bool
 }
 
@@ -32,11 +32,11 @@ type StackProof struct {
 	generation sampler.Generation
 }
 
-// errNotFrames: what was copied can't be control frames.
+// errNotFrames means that the copied bytes cannot be control frames.
 var errNotFrames = errors.New("what was copied are no control frames")
 
-// Contexts says where an rb_thread_t has the pointer to its execution context, in bytes. ok: stacks that are copied can
-// be named. With ZJIT they can't: a part of its frames lies elsewhere.
+// Contexts returns the place in an rb_thread_t of the pointer to its execution context, in bytes. ok is true if
+// copied stacks can be named. With ZJIT they cannot, because parts of its frames are elsewhere.
 func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
 // CopiedKey appends to key what the name of a copied stack depends on. Stacks with equal keys have the same name while
@@ -61,8 +61,8 @@ func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	return key
 }
 
-// NameCopied names a copied stack; whole: nothing that belongs to the names could not be read. It is for the goroutine
-// that reads, between two calls of Read.
+// NameCopied names a copied stack. whole is true if everything that belongs to the names could be read. The goroutine
+// that reads calls it, between two calls of Read.
 func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.Code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {
@@ -85,7 +85,7 @@ func (r *copier) Holds(p StackProof) bool {
 // Revision is another one when a StackProof may have ceased to hold. It is for the goroutine that reads.
 func (r *copier) Revision() Revision { return Revision{r.dict.Generation(), r.dec.Generation()} }
 
-// Revision tells two times apart between which a StackProof may have ceased to hold.
+// Revision identifies a period in which no StackProof ceases to hold.
 type Revision struct {
 	dictionary sampler.Generation
 	code       uint64

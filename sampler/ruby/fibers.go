@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// fiberReader reads the stacks of fibers that do not run, and what they work for.
+// fiberReader reads the stacks of fibers that do not run, and the work of these fibers.
 type fiberReader struct {
 	*target
 	list    *threadList
@@ -16,7 +16,7 @@ type fiberReader struct {
 	links   []link // for readResumers
 }
 
-// fiberRead is what the stacks of fibers that do not run are read into (docs/internals/stacks.md#fibers).
+// fiberRead is the memory into which the stacks of fibers that do not run are read (docs/internals/stacks.md#fibers).
 type fiberRead struct {
 	owner  [8]byte
 	copies [2]stackCopy
@@ -116,7 +116,7 @@ func (f *fiberRead) planLinks(p *plan, k int, links []link) {
 	}
 }
 
-// leads reports whether all links said what they are to say, at both looks.
+// leads reports whether all links had their expected values in both readings.
 func (f *fiberRead) leads(links []link) bool {
 	for _, b := range f.links {
 		for i, l := range links {

@@ -17,7 +17,7 @@ const (
 // (rb_threadptr_root_fiber_setup of cont.c).
 type fiberSign struct {
 	nextNS int64
-	next   int // the place in Reader.order from which on threads are asked
+	next   int // next is the place in Reader.order of the next thread to read
 	ranges []attach.Range
 	words  [signBatch][8]byte
 }
@@ -62,8 +62,8 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	return false
 }
 
-// savedStackPointer is where a fiber keeps its saved stack pointer: the context stands behind the bits of the status on
-// all releases.
+// savedStackPointer returns the place in a fiber of its saved stack pointer. On all releases the context is behind
+// the bits of the status.
 func (r *waitingFibers) savedStackPointer() (offset int, ok bool) {
 	f := r.finder
 	if f == nil || !r.vm.Release.AtLeast(2, 6) {

@@ -15,14 +15,14 @@ type sampleMaker struct {
 	fibers   *fiberReader
 	blocking *blockReader
 	serving  *workReader
-	// filled are the threads of the Sample that the last tick filled, fresh those it called fresh in a lock tick;
-	// allFresh: it was a stack tick.
+	// filled are the threads of the Sample that the last tick filled. fresh are those that it marked as fresh in a
+	// lock tick. allFresh is true after a stack tick.
 	filled   []sampler.Thread
 	fresh    []*thread
 	allFresh bool
 }
 
-// forget drops what is known of the last Sample: the threads were listed again.
+// forget drops what is known of the last Sample, because the threads were listed again.
 func (r *sampleMaker) forget() { r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true }
 
 func (r *sampleMaker) fill(depth sampler.Depth, s *sampler.Sample) {
@@ -49,7 +49,7 @@ func (r *sampleMaker) fill(depth sampler.Depth, s *sampler.Sample) {
 	s.Reads = r.reads
 }
 
-// appendRactor grows the slice by one element whose Queue keeps its capacity.
+// appendRactor grows the slice by one element and keeps the capacity of that element's Queue.
 func appendRactor(list []sampler.Ractor) []sampler.Ractor {
 	if len(list) < cap(list) {
 		list = list[:len(list)+1]
@@ -88,7 +88,8 @@ func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore reports whether the threads of s are those that the last tick left there. A walk makes others of them.
+// filledBefore reports whether the threads of s are still the ones that the last tick left there. A new walk changes
+// them.
 func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
@@ -121,8 +122,8 @@ func (r *sampleMaker) noteFresh(depth sampler.Depth) {
 	}
 }
 
-// age takes the mark off the stacks that the last tick called fresh. In a stack tick those not read keep it: they were
-// looked at less than maxStackAgeNS ago, and have not taken part since.
+// age removes the mark of the stacks that the last tick marked as fresh. In a stack tick, stacks that were not read
+// keep the mark: they were read less than maxStackAgeNS ago, and their threads took no part in the scheduling since.
 func (r *sampleMaker) age(depth sampler.Depth) {
 	switch {
 	case depth == sampler.StackTick:

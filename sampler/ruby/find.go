@@ -17,7 +17,7 @@ type (
 	VM = rubyvm.VM
 	// FindOptions are options of Find.
 	FindOptions = rubyvm.FindOptions
-	// Found is a VM with what is to be said about its layout.
+	// Found is a VM and a note about its layout.
 	Found = rubyvm.Found
 )
 
@@ -28,11 +28,12 @@ var (
 	ErrLayout  = rubyvm.ErrLayout
 )
 
-// CacheFolder is where tables derived from debug information are kept between runs; "" where the user has no cache
+// CacheFolder returns the folder of tables derived from debug information. It is empty if the user has no cache
 // folder.
 func CacheFolder() string { return rubyvm.CacheFolder() }
 
-// maxVerifyTries is how often all threads are read until one read has no flaw: a busy process tears some.
+// maxVerifyTries bounds how often all threads are read until one read has no flaw. In a busy process some reads are
+// torn.
 const maxVerifyTries = 20
 
 // Find chooses the layout for a Ruby and locates its VM. It verifies a layout that was not made for this release on the

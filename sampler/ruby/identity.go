@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNameTries is how many stack ticks a thread's name is tried to be read before it is left empty until it changes.
+// maxNameTries is the number of stack ticks that try to read a thread's name. After them the name is empty until it
+// changes.
 const maxNameTries = 50
 
 // threadNamer reads the names and native threads of threads.
@@ -29,7 +30,7 @@ func newThreadNamer(tg *target, list *threadList, tids func(int32) (int32, bool)
 	return &threadNamer{target: tg, list: list, tids: tids, pthreadTID: -1}
 }
 
-// identify keeps a thread's native thread id and name up to date and tells the dictionary.
+// identify updates a thread's native thread id and name in the dictionary.
 func (r *threadNamer) identify(t *thread) {
 	changed := t.info.ID == 0
 	if tid := r.hostTID(t); tid != t.tid {
@@ -63,19 +64,19 @@ func (r *threadNamer) identify(t *thread) {
 	r.dict.SetThread(t.info)
 }
 
-// stillNamed reports whether a thread lives and has that name, read anew: nothing keeps the name of one that has ended,
-// and the String can be another by now.
+// stillNamed reads a thread again and reports whether it lives and still has that name. Nothing keeps the name of a
+// thread that has ended, so another String may be in its place.
 func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 	again := make([]byte, len(t.buf))
 	return r.mem.Read(t.addr, again) == nil && le64(again[r.o.ThSelf:]) == le64(t.buf[r.o.ThSelf:]) && le64(again[r.o.ThName:]) == name &&
 		sampler.Status(r.o.ThStatus.In(again)) != sampler.Killed
 }
 
-// hostTID finds the thread's native thread (docs/internals/threads.md#native-threads): in rb_native_thread from 3.2 on,
-// in rb_thread_t in 3.1, in libc's struct pthread before. The number is the target's own; translated to ours, and
-// refused if no such task exists. After a fork 3.1 and 3.2 keep the parent's tid: the one that libc keeps is right
-// there, too. Which thread is the main one says nothing about its tid: a program can have begun Ruby in any of its
-// threads.
+// hostTID finds the thread's native thread (docs/internals/threads.md#native-threads). From 3.2 on the number is in
+// rb_native_thread, in 3.1 in rb_thread_t, before in libc's struct pthread. It is the target's own number. It is
+// translated to ours, and refused if no such task exists. After a fork, 3.1 and 3.2 keep the parent's number. Then
+// the one in libc is right. The main thread's number cannot be guessed, because a program can start Ruby in any of
+// its threads.
 func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
@@ -117,7 +118,7 @@ func (r *threadNamer) hostTID(t *thread) int32 {
 	return r.tidOfPthread(r.pthreadOf(t))
 }
 
-// pthreadOf returns a thread's pthread_t, the address of libc's struct pthread; 0 if it is not known.
+// pthreadOf returns a thread's pthread_t, the address of libc's struct pthread. It returns zero if it is not known.
 func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 	if len(t.buf) == 0 {
 		return 0
@@ -130,12 +131,12 @@ func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 }
 
 const (
-	// pthreadSearch is how much of libc's struct pthread is searched for the tid, in bytes.
+	// pthreadSearch is the number of bytes of libc's struct pthread in which the tid is searched.
 	pthreadSearch = 2048
-	// maxPthreads bounds the threads in whose structs it is searched.
+	// maxPthreads bounds the threads whose structs are searched.
 	maxPthreads = 8
-	// pthreadRestNS is the least time between two searches that find nothing, in ns: each asks the kernel for each word
-	// that may be a tid.
+	// pthreadRestNS is the least time between two searches that find nothing, in ns. A search asks the kernel about
+	// each word that may be a tid.
 	pthreadRestNS = 100e6
 	// maxTID is the highest number that a task can have (PID_MAX_LIMIT, include/linux/threads.h).
 	maxTID = 1 << 22
@@ -174,10 +175,10 @@ func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 	return host, true
 }
 
-// findPthreadTID finds where libc keeps the tid in struct pthread: where each thread's has the id of a task, and no two
-// threads' the same one. That can be so of several places, because glibc has a 1 (multiple_threads) in every thread's,
-// which is a task in a container. Then it is one that is known of a C library. It returns the tid of the struct at
-// wanted; 0 if that is not certain.
+// findPthreadTID finds the place of the tid in struct pthread. Each thread must have the id of a task there, and no
+// two threads the same one. Several places can qualify: glibc has a 1 (multiple_threads) in every struct, which is a
+// task in a container. Then a place counts that is known of a C library. findPthreadTID returns the tid of the struct
+// at wanted, or zero if it is not certain.
 func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
@@ -227,8 +228,8 @@ func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	return only
 }
 
-// readPthread reads what is searched of a struct pthread, less where memory ends before: musl has the main thread's at
-// the end of its variables.
+// readPthread reads the searched part of a struct pthread. It reads less if memory ends before: musl has the main
+// thread's struct at the end of its variables.
 func (r *threadNamer) readPthread(at attach.Address) []byte {
 	const page = 4096
 	buf := make([]byte, pthreadSearch)

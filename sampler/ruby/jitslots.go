@@ -13,9 +13,11 @@ import (
 // the two copies of the frames, in the same call.
 
 const (
-	// slotGap is how far apart two slots, in bytes, are read as one range: a range costs as much as some KiB.
+	// slotGap is the largest distance of two slots that are read as one range, in bytes. A range costs as much as
+	// some KiB.
 	slotGap = 1024
-	// maxStaleSlot is how far from the innermost frame's slot an older frame's slot is believed, in bytes.
+	// maxStaleSlot bounds the distance from the innermost frame's slot at which an older frame's slot is believed, in
+	// bytes.
 	maxStaleSlot = 2048
 )
 
@@ -26,7 +28,7 @@ type slotSpan struct {
 	size int
 }
 
-// slotPlace is where a frame's slot is found in the buffers; span is -1 for a frame without one.
+// slotPlace is the place of a frame's slot in the buffers. span is -1 if the frame has none.
 type slotPlace struct{ span, off int }
 
 // slotCopy is one copy of the spans; first is the index of its first range in the batch.
@@ -43,17 +45,17 @@ type jitSlots struct {
 	places []slotPlace
 	spans  []slotSpan
 	size   int // of the buffers
-	// copies receive the spans: those with an even index before the frames, the others behind them. Each is as long as
-	// all spans together. taken counts them.
+	// copies receive the spans. Copies with an even index are read before the frames, the others behind them. Each is
+	// as long as all spans together. taken counts them.
 	copies [2 + moreCopies]slotCopy
 	taken  int
 	now    []attach.Address
-	// values are what the slots of the frames that were read last held, innermost first.
+	// values are the contents of the slots of the frames that were read last, innermost first.
 	values []attach.Address
 }
 
-// learn notes the slots of the next read. frames are all that were read, of which the outermost n bytes are in use:
-// what lies inward of them is what was there before, and often what comes next.
+// learn sets the slots of the next read. frames are all frames that were read. Only the outermost n bytes are in use.
+// The bytes inward of them are remains of earlier frames, and often come next.
 func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
@@ -129,7 +131,7 @@ func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 }
 
 // take finds the values of the slots of frames in a batch that was read. drop is the number of innermost frames whose
-// slot was not read or differs between copies. torn is true in the second case. The innermost frame's own slot may
+// slot was not read, or differs between copies. torn is true if one differs. The innermost frame's own slot may
 // change while it names the same code, because its pc moves on.
 func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = r.dec.JITSlots(frames, j.now[:0])
@@ -153,8 +155,8 @@ func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (dr
 	return 0, false
 }
 
-// value is what all copies of a slot hold. It is zero if they differ, or one could not be read. The innermost frame's
-// may differ while they name the same code.
+// value returns the content of a slot if all copies agree. It is zero if they differ, or if one could not be read.
+// The innermost frame's copies may differ while they name the same code.
 func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, innermost bool) (v attach.Address, read bool) {
 	for k := range j.copies[:j.taken] {
 		c := &j.copies[k]

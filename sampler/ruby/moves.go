@@ -2,19 +2,19 @@ package ruby
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Moves says when a native thread, by its id, last lost a CPU or was seen to have one, CLOCK_MONOTONIC in ns. A thread
-// that has just got a CPU can be missing from what it knows.
+// Moves returns when a native thread last lost a CPU or was seen to have one, CLOCK_MONOTONIC in ns. A thread that
+// has just got a CPU can be missing.
 type Moves func(tid int32) int64
 
-// stillNS is how long, in ns, what was read of a thread's stack is believed if the thread is not known to have moved:
-// other threads can change what the names of its frames rest on.
+// stillNS bounds how long a stack is believed if its thread is not known to have moved, in ns. Other threads can
+// change memory that the names of its frames depend on.
 const stillNS = 1_000_000_000
 
-// SetMoves has Read leave out the stacks of threads that have not moved since these were read. They count as fresh.
-// moves is nil if it is not known who has moved. It is for the goroutine that reads.
+// SetMoves makes Read leave out the stacks of threads that have not moved since their last reading. They count as
+// fresh. moves is nil if the movements are not known. The goroutine that reads calls it.
 func (r *Reader) SetMoves(moves Moves) { r.choice.moves = moves }
 
-// standsStill reports whether what was read of a thread's stack last is its stack still.
+// standsStill reports whether the last reading of a thread's stack is still right.
 func (r *selection) standsStill(t *thread) bool {
 	st := &t.stack
 	switch {
@@ -28,18 +28,18 @@ func (r *selection) standsStill(t *thread) bool {
 	return r.dec.Holds(st.proof)
 }
 
-// Entered is a thread that has begun something between two times, CLOCK_MONOTONIC in ns: before, it waited further out
-// in its stack.
+// Entered is a thread that has begun something between two times, CLOCK_MONOTONIC in ns. Before, it waited in an
+// outer frame of its stack.
 type Entered struct {
 	TID          int32
 	FromNS, ByNS int64
 }
 
-// LookAt has the next Read, of any depth, read the stacks of some threads, and what they work for. New work there has
-// begun between the times in Entered. It is for the goroutine that reads.
+// LookAt makes the next Read, of any depth, read the stacks of some threads and what they work for. New work there
+// has begun between the times in Entered. The goroutine that reads calls it.
 func (r *Reader) LookAt(list []Entered) { r.choice.entered = append(r.choice.entered[:0], list...) }
 
-// takeEntered notes which threads the tick under way is to look at.
+// takeEntered marks the threads that the current tick must read.
 func (r *selection) takeEntered() {
 	for _, t := range r.list.order {
 		t.entered = Entered{}
@@ -54,5 +54,5 @@ func (r *selection) takeEntered() {
 	r.lookAt, r.entered = len(r.entered) > 0, r.entered[:0]
 }
 
-// asked reports whether the tick under way is to look at a thread in any case.
+// asked reports whether the current tick must read a thread in any case.
 func (t *thread) asked() bool { return t.entered.TID != 0 }

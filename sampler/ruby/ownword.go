@@ -7,10 +7,10 @@ const (
 	// thread-local storage, in bytes below and above its thread pointer
 	// (docs/internals/context.md#thread-local-variables). On aarch64 all of it is above, up to aboveOnARM.
 	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
-	// pointerToSelf is where glibc's and musl's thread block has its own address (tcbhead_t.self on x86-64: 16; musl's
-	// struct pthread: 0).
+	// selfOfGlibc and selfOfMusl are the places of the thread block's own address on x86-64 (glibc's tcbhead_t.self:
+	// 16, musl's struct pthread: 0).
 	selfOfGlibc, selfOfMusl = 16, 0
-	// maxLearned bounds the threads whose storage is looked at.
+	// maxLearned bounds the threads whose storage is searched.
 	maxLearned = 64
 	// maxBlock bounds the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has about
 	// 1,800). maxBlocks bounds the threads that are searched for it.
@@ -25,12 +25,13 @@ type nativeWord struct {
 	// thread is its pthread_t: the address of the C library's block of it.
 	thread attach.Address
 	word   uint64
-	// main: it is the main thread, whose stack is elsewhere.
+	// main is true for the main thread, whose stack is elsewhere.
 	main bool
 }
 
-// nativeWords are the words of threads: pointers to their execution contexts; specific: to themselves. Of those that
-// have not begun, or can't be read, there are none. ok: each has a native thread of its own.
+// nativeWords returns, for each native thread, the word to search: the address of its execution context, or of the
+// thread itself if specific is true. Threads that have not begun or cannot be read have none. ok is true if each
+// thread has a native thread of its own.
 func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nativeWord, ok bool) {
 	for _, t := range threads[:min(len(threads), maxLearned)] {
 		native := r.native(t)
@@ -54,9 +55,9 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []nati
 	return words, true
 }
 
-// ownWord finds how far from its thread pointer each native thread has its word, in bytes. looked is the number of
-// threads with such a word anywhere. specific: the word is a value of pthread_getspecific, in the thread's block, not a
-// variable.
+// ownWord finds the distance from the thread pointer at which each native thread has its word, in bytes. looked is
+// the number of threads with such a word anywhere. specific is true if the word is a value of pthread_getspecific, in
+// the thread's block, and not a variable.
 func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, looked int, ok bool) {
 	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
 	isThread := func(thread attach.Address) bool {
@@ -110,8 +111,9 @@ func (r *scheduling) ownWord(threads []nativeWord, specific bool) (at int64, loo
 // votes say for how many threads a word was found at a distance from their thread pointer, in bytes.
 type votes map[int64]int
 
-// winner returns the distance at which most threads have the word. ok: at least least of them. Of several it returns
-// the one nearest to the thread pointer: the stack of the thread that began another has a copy of the word.
+// winner returns the distance at which most threads have the word. ok is true if at least least threads do. Of
+// several such distances it returns the one nearest to the thread pointer. The stack of the thread that began another
+// one has a copy of the word.
 func (v votes) winner(least int) (at int64, ok bool) {
 	best := 0
 	for to, n := range v {
@@ -122,7 +124,7 @@ func (v votes) winner(least int) (at int64, ok bool) {
 	return at, best >= least
 }
 
-// add adds where, between two distances from its thread pointer, a native thread's storage has a word.
+// add counts the distances, between from and to, at which a native thread's storage has the word.
 func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from, to int64) {
 	low, storage := readAround(mem, pointer, from, to)
 	for at := 0; at+8 <= len(storage); at += 8 {
@@ -132,9 +134,9 @@ func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from,
 	}
 }
 
-// readAround reads what can be read between two distances from an address, without a gap: what is above a thread's
-// block may not be mapped, nor what is far below. low is the distance at which it begins. from is 0 or less, to is 0 or
-// more.
+// readAround reads the memory between two distances from an address, as much as is readable without a gap. Memory
+// above a thread's block or far below it may not be mapped. low is the distance at which the result begins. from is 0
+// or less, to is 0 or more.
 func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low int64, read []byte) {
 	buf := make([]byte, to-from)
 	if mem.Read(pointer+attach.Address(from), buf) == nil {
@@ -166,8 +168,8 @@ func (r *scheduling) isMusl(thread attach.Address) bool {
 	return r.wordAt(thread+selfOfMusl) == uint64(thread)
 }
 
-// blockSize finds how large the C library's blocks of threads are on aarch64. The thread pointer is behind the block:
-// it is recognized by the thread's vector of modules, which has the address of the first one's variables.
+// blockSize finds the size of the C library's thread blocks on aarch64, where the thread pointer is behind the block.
+// The thread's vector of modules, which has the address of the first module's variables, identifies it.
 func (r *scheduling) blockSize(threads []nativeWord) (size int64, ok bool) {
 	found := make(votes)
 	threads = threads[:min(len(threads), maxBlocks)]
@@ -187,7 +189,7 @@ func (r *scheduling) blockSize(threads []nativeWord) (size int64, ok bool) {
 	return found.winner(max((len(threads)+1)/2, 1))
 }
 
-// endsBlock reports whether the thread pointer of a thread is so far behind the beginning of its block.
+// endsBlock reports whether a thread's block begins size bytes before its thread pointer.
 func (r *scheduling) endsBlock(thread attach.Address, size int64) bool {
 	pointer, musl := thread+attach.Address(size), r.isMusl(thread)
 	at := pointer

@@ -7,37 +7,37 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// plan is what one call reads of the target: the ranges, in the order in which they are read, and what each part of
-// them is for. To make one reads nothing, but where ractors count objects after a walk. What has come back is in the
-// buffers of the ranges.
+// plan is what one call reads of the target: the ranges in the order of reading, with the purpose of each part.
+// Making a plan reads nothing, except if ractors count objects after a walk. The results are in the buffers of the
+// ranges.
 type plan struct {
 	ranges []attach.Range
 	parts  []part
-	// needed is how many ranges, from the first one on, a tick can't do without.
+	// needed is the number of ranges at the front without which a tick fails.
 	needed int
 }
 
 // part is some of a plan's ranges, side by side.
 type part struct {
 	what purpose
-	// thread is whose. It is nil if it is for no thread.
+	// thread is the thread that the part belongs to. It is nil if it belongs to none.
 	thread *thread
-	// from is the index of the first one; the last one is in front of the next part.
+	// from is the index of its first range. The part ends where the next one begins.
 	from int
 }
 
-// purpose is what a part of a plan is for.
+// purpose is the use of a part of a plan.
 type purpose uint8
 
 const (
 	forSchedulers    purpose = iota // the list of ractors and the head of each, with its scheduler and its list of threads
 	forThreads                      // structs of threads
 	forOwners                       // the owners of the GVLs, once more
-	forHolder                       // who holds the Mutex that a thread waits for
+	forHolder                       // the holder of the Mutex that a thread waits for
 	forCounters                     // the collector's flags and counters
-	forCountersAgain                // the counters behind what they are charged to
+	forCountersAgain                // the counters, a second time
 	forStack                        // a thread's stack
-	forWork                         // what said for whom a thread works
+	forWork                         // the work of a thread
 	purposes
 )
 
@@ -64,7 +64,7 @@ func (p *plan) failed(from, to int) bool {
 	return false
 }
 
-// String says what is read, a line for each part.
+// String lists the parts of the plan, a line for each.
 func (p *plan) String() string {
 	var b strings.Builder
 	for i, x := range p.parts {

@@ -19,13 +19,14 @@ const (
 	maxFetched = 64
 )
 
-// queueOutcome is what following a queue has come to.
+// queueOutcome is the result of following a queue.
 type queueOutcome uint8
 
 const (
 	// queueFollowed: it is known again.
 	queueFollowed queueOutcome = iota
-	// queueMoved: what was read is no queue. It changed meanwhile, or before in another way than at its ends.
+	// queueMoved means that the result is no queue. It changed during the reading, or earlier and not only at its
+	// ends.
 	queueMoved
 	// queueLacksThread: threads have left it and were not read; they are noted as wanted.
 	queueLacksThread
@@ -33,27 +34,28 @@ const (
 
 // queue is a ractor's queue for the GVL.
 type queue struct {
-	// members are the threads of the last tick, in order. known: they are all of them.
+	// members are the threads of the last tick, in order. known is true if they are all of them.
 	members []*thread
 	known   bool
-	// next is the one that a tick is working out, from its front (lead) and its tail, which is noted from the end.
+	// next is the queue that the current tick builds, from its front (lead) and its tail, which is collected from the
+	// end.
 	next, tail []*thread
 	fetched    int
 }
 
-// gvlReader reads who owns the GVLs and who queues for them.
+// gvlReader reads the owners of the GVLs and the threads that queue for them.
 type gvlReader struct {
 	*target
 	list *threadList
-	// rest is for readRest.
+	// rest is the buffer of readRest.
 	rest []*thread
-	// currentEC is where 2.5 names the current execution context (ruby_current_execution_context_ptr); 0 on other
-	// releases. currentECBuf receives what it points to.
+	// currentEC is the place where 2.5 names the current execution context (ruby_current_execution_context_ptr). It
+	// is zero on other releases. currentECBuf receives its content.
 	currentEC    attach.Address
 	currentECBuf [8]byte
 }
 
-// forget drops what is known. The threads' places are the caller's to take back.
+// forget empties the queue. The caller resets the threads' places.
 func (q *queue) forget() {
 	q.members, q.known = q.members[:0], false
 }
@@ -70,12 +72,12 @@ func (r *gvlReader) queueNode(t *thread) attach.Address {
 	return t.addr + attach.Address(r.o.ThReadyNode)
 }
 
-// threadOfNode returns the thread of a node in a queue. It is nil if it is not a followed one.
+// threadOfNode returns the thread of a node in a queue. It is nil if ddtop does not follow that thread.
 func (r *threadList) threadOfNode(node attach.Address) *thread {
 	return r.threads[node-attach.Address(r.o.ThReadyNode)]
 }
 
-// walkQueue takes the queue from a tick that has read everybody.
+// walkQueue takes the queue from a tick that has read every thread.
 func (r *gvlReader) walkQueue(rc *ractor) {
 	q := &rc.queue
 	off := r.gvlOff(r.o.GVLQueue)
@@ -112,8 +114,8 @@ func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 	q.members, q.next, q.known = next, q.members, known
 }
 
-// followQueue works out into queue.next how the queue has gone on since the last tick, from its ends and the threads
-// that this tick has read. It reads a thread that is new at an end: the thread's links prove that it was there.
+// followQueue builds queue.next: the queue of the last tick with the changes at its ends, from the threads that this
+// tick has read. It reads a thread that is new at an end. The thread's links prove that it was there.
 func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
@@ -190,8 +192,8 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 	return -1, behind, true
 }
 
-// followFront goes from the first node inwards to the first member that is where it stood, and returns its place. Those
-// in front of it are put in queue.next. ok is false when there is none, or it can't be followed.
+// followFront goes from the first node inwards to the first member in its old place, and returns that place. It puts
+// the nodes in front of it into queue.next. ok is false if there is no such member, or the queue cannot be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -212,7 +214,7 @@ func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int
 	return 0, false
 }
 
-// followGone looks at the members that are in the queue no more: they have to be read.
+// followGone checks the members that have left the queue. They must have been read.
 func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	missing := false
 	for _, part := range parts {
@@ -233,12 +235,13 @@ func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	return queueFollowed
 }
 
-// hasLeft reports whether a member is known not to stand where it stood.
+// hasLeft reports whether a member is known to have left its place.
 func (r *gvlReader) hasLeft(t *thread) bool {
 	return t.met == r.list.ticks || t.readIn == r.list.ticks && !r.queued(t)
 }
 
-// inPlace reports whether a member is in its old place, behind those before it, unless it was not read.
+// inPlace reports whether a member is in its old place, behind the members before it. It assumes so if the member was
+// not read.
 func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.list.ticks {
 		return true
@@ -280,7 +283,7 @@ func (r *target) queued(t *thread) bool {
 	return r.era == sampler.EraSched || le64(t.buf[r.o.ThUnblockFunc:]) == 0
 }
 
-// linked: a removed node points at itself, a never used one is zero.
+// linked reports whether a node is in a list. A removed node points at itself, an unused one is zero.
 func linked(t *thread, off int) bool {
 	next := le64(t.buf[off:])
 	return next != 0 && next != uint64(t.addr)+uint64(off)

@@ -12,31 +12,31 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// Options of a Reader. The zero value of a field takes the default.
+// Options of a Reader. The zero value of a field selects the default.
 type Options struct {
 	// MaxDepth is the number of frames kept of a stack; deeper ones lose their middle.
 	MaxDepth int
-	// TIDs translates a native thread id of the target (in its own PID namespace) into ddtop's, and refuses one that is
-	// no task of the process. If it is nil the two are the same.
+	// TIDs translates a native thread id of the target (in its own PID namespace) into ddtop's. ok is false if no
+	// such task of the process exists. If TIDs is nil, the two are the same.
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
-	// Whole has every stack tick read every thread, those too that have not taken part in the scheduling for a while
-	// (see selective.go): for stops, whose samples are one instant of all threads.
+	// Whole makes every stack tick read every thread, also those that have taken no part in the scheduling for a
+	// while (see selective.go). It is for stops, whose samples are one instant of all threads.
 	Whole bool
 	// Values has what threads work for read with paths, arguments and literals (sampler.Work.Values).
 	Values bool
 	// NoRequests leaves out what threads work for.
 	NoRequests bool
-	// Now is CLOCK_MONOTONIC in ns; nil takes the time package's.
+	// Now returns CLOCK_MONOTONIC in ns. If it is nil, the time package's clock is used.
 	Now func() int64
-	// Frugal bounds what looking for requests and jobs takes (see serve.go): with a budget for all that ddtop takes.
+	// Frugal bounds the time of searches for requests and jobs (see serve.go). It is set if ddtop has a budget.
 	Frugal bool
 }
 
-// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. It is used by one goroutine. Its
-// parts read a subject each and keep what is known of it from tick to tick. A Reader decides what a tick reads, and in
-// which order.
+// Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. One goroutine uses it. Each of
+// its parts reads a subject and keeps what is known of it from tick to tick. A Reader decides what a tick reads, and
+// in which order.
 type Reader struct {
 	*target
 	*scheduling
@@ -62,8 +62,8 @@ type Exports interface {
 	Exported(name string) (attach.Symbol, bool)
 }
 
-// NewReader prepares the reading of a located VM, whose frames, stacks and threads are interned in dict. Errors name
-// the fields that the layout table lacks.
+// NewReader prepares the reading of a located VM. It interns frames, stacks and threads in dict. Errors name the
+// fields that the layout table lacks.
 func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts Options) (*Reader, error) {
 	o, dec := vm.Places, vm.NewDecoder(dict)
 	tg := &target{pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o, now: opts.Now}
@@ -108,7 +108,7 @@ func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts O
 	return r, nil
 }
 
-// newReader puts a Reader's parts together, which read nothing yet.
+// newReader assembles the parts of a Reader. It reads nothing.
 func newReader(tg *target, opts Options) *Reader {
 	list := newThreadList(tg)
 	gvl := &gvlReader{target: tg, list: list}
@@ -136,8 +136,8 @@ func newReader(tg *target, opts Options) *Reader {
 	}
 }
 
-// Share says that n processes are read at once, which divide the limits on threads, on copies of stacks and on what is
-// decoded (sampler.Share). It may be called from any goroutine; the next tick keeps to it.
+// Share sets the number of processes that divide the limits on threads, on copies of stacks and on decoded code
+// (sampler.Share). Any goroutine may call it. It applies from the next tick on.
 func (r *Reader) Share(n int) { r.sharers.Store(int32(n)) }
 
 // keepShare divides the limits when the number of processes has changed.
@@ -153,10 +153,10 @@ func (r *Reader) keepShare() {
 	r.list.order = nil // the threads are listed again, and with them the stacks counted
 }
 
-// SuspendedFibers searches the heap for fibers that are suspended or were never resumed, which no thread leads to, and
-// reads the stacks of the suspended ones. It reads all small objects, so it is for a dump and not for a tick. Call it
-// behind a Read. A fiber without references is among them until the collector has freed it. Errors are ctx's, or of
-// reading the list of the heap's pages, or say that this release's table does not lead to fibers.
+// SuspendedFibers searches the heap for fibers that no thread leads to, because they are suspended or were never
+// resumed, and reads the stacks of the suspended ones. It reads all small objects, so it is for a dump and not for a
+// tick. Call it after a Read. A fiber without references is included until the collector has freed it. Errors are
+// ctx's, or about reading the list of the heap's pages, or mean that this release's table does not lead to fibers.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// restingStack is the stack on which a thread waited the last time, kept while it runs. A thread mostly comes back to
-// the same pop of its queue or the same read of its socket. Then one copy of the frames is enough: what equals accepted
-// frames byte for byte needs no second copy and no decoding. A busy program has tens of threads a tick that have just
-// released the GVL.
+// restingStack is the stack on which a thread waited the last time, kept while it runs. Most threads come back to the
+// same pop of their queue or the same read of their socket. Then one copy of the frames is enough: frames that equal
+// accepted frames byte for byte need no second copy and no decoding. In a busy program tens of threads per tick have
+// just released the GVL.
 type restingStack struct {
 	keptStack
-	// asideIn is the Dictionary's generation in which it was put aside. In a later one its ID may be evicted.
+	// asideIn is the Dictionary's generation in which the stack was put aside. In a later one its ID may be evicted.
 	asideIn sampler.Generation
 }
 
@@ -26,8 +26,8 @@ func (r *stackReader) swapResting(s *stackState) {
 }
 
 // probe reports whether one copy of a thread's frames may be enough, because the thread waits in the same place as
-// before, and makes that the place to read. (The slots of ZJIT's frames are learned from the frames read last, which
-// were others.)
+// before. If so, it plans to read that place. (The slots of ZJIT's frames are learned from the frames that were read
+// last, which were others.)
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
@@ -42,8 +42,8 @@ func (r *stackReader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged reports whether frames that end at end are those kept, or those that rest, which are kept then. live: the
-// thread may be executing them.
+// unchanged reports whether the frames that end at end equal the kept ones, or the resting ones, which then become
+// the kept ones. live is true if the thread may be executing them.
 func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true
@@ -61,7 +61,7 @@ func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 	return o.rests && o.keptEC == s.ec && o.keptEnd == end && o.asideIn == r.dict.Generation()
 }
 
-// same reports whether frames are those kept, and still mean what they did. Where a JIT is on, the innermost one's line
+// same reports whether frames equal the kept ones and still mean the same. If a JIT is on, the innermost frame's line
 // depends on whether the thread executes it.
 func (r *stackReader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if live != s.live && r.dec.JITOn() && !s.topC[0] {

@@ -15,31 +15,32 @@ import (
 // ErrNoScheduler: the main ractor's scheduler is of a kind that can't be followed from record to record.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-// mutexSize is what is known of a pthread_mutex_t, in bytes: all that glibc and musl use of it, on x86_64 and on
-// aarch64, where glibc's has 8 more that mean nothing (struct_mutex.h, pthreadtypes-arch.h).
+// mutexSize is the number of bytes of a pthread_mutex_t that are compared. It is all that glibc and musl use, on
+// x86_64 and on aarch64, where glibc's has 8 more bytes without meaning (struct_mutex.h, pthreadtypes-arch.h).
 const mutexSize = 40
 
-// Scheduler says where the parts of the main ractor's scheduler are in the process's memory.
+// Scheduler has the places of the main ractor's scheduler in the process's memory.
 type Scheduler struct {
 	// Before33: it is of Ruby 2.6 to 3.2, which do not name the next thread to get the GVL (docs/reference/exact.md).
 	Before33 bool
 	// Lock is its mutex, Owner its pointer to the thread that owns the GVL, QueueTail the pointer to the last in the
 	// queue.
 	Lock, Owner, QueueTail attach.Address
-	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads,
-	// in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
+	// ReadyNode and RunningNode are the places in an rb_thread_t of its nodes in the queue and in the list of running
+	// threads, in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
 	ReadyNode, RunningNode int
 	// ExecutionContext is the distance from a native thread's thread pointer to its pointer to the execution context,
-	// in bytes. ThreadOfEC is where the context has the pointer to the rb_thread_t. It is -1 if ExecutionContext leads
-	// to the rb_thread_t itself (2.6 and 2.7).
+	// in bytes. ThreadOfEC is the place in the context of the pointer to the rb_thread_t. It is -1 if
+	// ExecutionContext leads to the rb_thread_t itself (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
 	// Region, Unblock, Status and Context are places in an rb_thread_t: its region without the GVL, the function that
 	// unblocks it, its status and its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
-	// Mutex is where it has the Mutex that it wants to lock. Collector is the address of the word with the collector's
-	// flags, and Collects where that says that the collector works. Collector is 0 if that is not known.
+	// Mutex is the place in an rb_thread_t of the Mutex that it wants to lock. Collector is the address of the word
+	// with the collector's flags. It is zero if it is not known. Collects is the field that is set while the
+	// collector works.
 	Mutex     int
 	Collector attach.Address
 	Collects  layout.Field
@@ -49,9 +50,9 @@ type Scheduler struct {
 type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
-	// Owner: the scheduler named it as the GVL's owner. Queued and Linked: it was in the queue, in the list of running
-	// threads. Up to 3.2 a thread that has given the GVL away at the end of its time slice, and will queue, is Queued
-	// too. Linked is Owner then.
+	// Owner is true if the scheduler named it as the GVL's owner. Queued is true if it was in the queue, Linked if it
+	// was in the list of running threads. Up to 3.2 Queued is also true for a thread that has given the GVL away at
+	// the end of its time slice and will queue, and Linked equals Owner.
 	Owner, Queued, Linked bool
 }
 
@@ -65,7 +66,7 @@ type scheduling struct {
 // ErrNoScheduler if the scheduler cannot be followed, or an error of reading.
 func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
-// UnprobedScheduler is Scheduler for who puts no breakpoints into the process.
+// UnprobedScheduler is Scheduler for callers that put no breakpoints into the process.
 func (r *scheduling) UnprobedScheduler() (Scheduler, error) { return r.scheduler(false) }
 
 func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
@@ -143,8 +144,8 @@ func isMutex(b *[mutexSize]byte) bool {
 	return glibc || musl
 }
 
-// SchedulerThreads reads the main ractor's threads as they are now. It is called after a Read, by the goroutine that
-// reads. Threads that have no native thread, or can't be read, are left out.
+// SchedulerThreads reads the main ractor's threads as they are now. The goroutine that reads calls it after a Read.
+// Threads that have no native thread or cannot be read are left out.
 func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	if len(r.list.ractors) == 0 {
 		return nil, nil
@@ -172,7 +173,7 @@ func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	return out, nil
 }
 
-// Span returns where an rb_thread_t has the words for Of, in bytes.
+// Span returns the range of an rb_thread_t that Of needs, in bytes.
 func (s *Scheduler) Span() (from, to int) {
 	const word = 8
 	ends := []int{s.ReadyNode + 2*word, s.Region + word, s.Unblock + word, s.Status.Offset + word}
@@ -183,8 +184,8 @@ func (s *Scheduler) Span() (from, to int) {
 	return from, slices.Max(ends)
 }
 
-// Of reads what a thread is from its rb_thread_t, b, of which the bytes of Span have been read. owner is the thread
-// that owns the GVL.
+// Of returns the state of a thread from its rb_thread_t, b, of which the bytes of Span have been read. owner is the
+// thread that owns the GVL.
 func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
 	in := func(node int) bool {
 		next := attach.Address(le64(b[node:]))
@@ -202,10 +203,9 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 	return is
 }
 
-// Listed calls each with the threads that the last Read listed, and their number, unless the caller knows the listing.
-// tid is 0 while a thread has no native one. Listed returns the listing's number, which is not 0. The goroutine that
-// reads calls it.
-// 0. It is called by the goroutine that reads.
+// Listed calls each with the threads that the last Read listed, and their number, unless the caller knows the
+// listing. tid is 0 while a thread has no native one. Listed returns the listing's number, which is not 0. The
+// goroutine that reads calls it.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n
@@ -217,8 +217,6 @@ func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, 
 }
 
 // forgetsMutex reports whether a release leaves mutexes as they are in a forked child (Ruby's Bug 21860: 3.4.0 to
-// 3.4.8). One that another thread held then is held for ever. A thread at a breakpoint during the fork often has a
+// 3.4.8). A mutex that another thread held then is held forever. A thread at a breakpoint during the fork often has a
 // mutex: of 183 forks 18 hung.
-// #21860: 3.4.0 to 3.4.8): one that another thread held then is held for ever. A thread that comes to a breakpoint
-// during the fork stands there until that is over, mostly with a mutex; of 183 forks 18 hung.
 func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }

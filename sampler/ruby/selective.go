@@ -17,12 +17,12 @@ const (
 	// selectiveAbove is the number of threads from which on lock ticks are selective: below, reading all costs as
 	// little.
 	selectiveAbove = 16
-	// turnsAbove is the number of threads from which on stack ticks look at threads that don't take part in turn.
+	// turnsAbove is the number of threads above which stack ticks read idle threads in turn.
 	turnsAbove = 32
-	// turns is in how many stack ticks each of them is looked at once.
+	// turns is the number of stack ticks in which each of them is read once.
 	turns = 4
-	// maxStackAgeNS is how old, in ns, what is known of a thread's stack may get: at low rates every stack tick looks
-	// at all.
+	// maxStackAgeNS bounds the age of what is known of a thread's stack, in ns. At low rates every stack tick reads
+	// all threads.
 	maxStackAgeNS = 50_000_000
 	// hotNS is how long every lock tick reads a thread after it took part in the scheduling, in ns. For warmNS every
 	// stack tick reads it, and every warmTurns-th lock tick.
@@ -47,7 +47,7 @@ type selection struct {
 	whole bool
 	// moves says when threads had a CPU last. It is nil if that is not known.
 	moves Moves
-	// entered are for the next Read, and lookAt: the one under way has some.
+	// entered are the threads of LookAt for the next Read. lookAt is true if the current one has some.
 	entered []Entered
 	lookAt  bool
 }
@@ -71,8 +71,8 @@ func (r *selection) maySelect(depth sampler.Depth) bool {
 	return len(r.list.order) > selectiveAbove
 }
 
-// tooLate reports whether a tick at nowNS comes so long after the one before that the middle of a queue may be another
-// one.
+// tooLate reports whether a tick at nowNS comes so long after the last one that the middle of a queue may have
+// changed.
 func (r *selection) tooLate(nowNS int64) bool {
 	if nowNS-r.list.tickNS <= selectiveGap {
 		return false
@@ -115,8 +115,8 @@ func (r *selection) peek() {
 	}
 }
 
-// planThreads adds the thread structs to the batch: all, or those that take part and, in a stack tick, those whose turn
-// it is.
+// planThreads adds the thread structs to the batch. It adds all of them, or the threads that take part and, in a
+// stack tick, the ones whose turn it is.
 func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
 	if depth == sampler.StackTick {
@@ -154,7 +154,7 @@ func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool
 	return stacks && r.dueAt(t, i, now)
 }
 
-// dueAt reports whether a stack tick has to look at a thread that does not take part in the scheduling.
+// dueAt reports whether a stack tick must read a thread that takes no part in the scheduling.
 func (r *selection) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
@@ -166,8 +166,8 @@ func (r *selection) turnOf(t *thread, i int, now int64) bool {
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue takes a ractor's queue from what a tick has read, and reports whether that was enough: every thread was
-// read that has to be.
+// takeQueue builds a ractor's queue from what a tick has read. It reports whether that was enough: every needed
+// thread was read.
 func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
 		return true
@@ -199,8 +199,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads a ractor's threads that this tick has not read, when its queue can't be followed: their own words say
-// whether they are in it. That is a little later than the rest, and drops nothing.
+// readRest reads a ractor's threads that this tick has not read, if its queue cannot be followed. Their own words
+// show whether they are in it. They are read a little later than the others, but no sample is lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
@@ -264,7 +264,7 @@ func (r *threadList) selectionIntact() bool {
 	return true
 }
 
-// listCount is how many threads a ractor says it has (32 bits; on 2.5, 64).
+// listCount returns the ractor's own count of its threads (32 bits; 64 on 2.5).
 func (r *threadList) listCount(rc *ractor) int {
 	off := r.o.VMLivingNum
 	if r.o.VMRactorSet >= 0 {

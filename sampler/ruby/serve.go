@@ -11,25 +11,27 @@ import (
 )
 
 const (
-	// workShare is the part of the reading time for new requests and jobs, one in so many. Each takes about 40 to 250
-	// µs. A server of hundreds a second would use up a small budget, and stacks would be read half as often.
+	// workShare is the part of the reading time for new requests and jobs: one in workShare. Each takes 40 to 250 µs.
+	// A server with hundreds per second would use up a small budget, and stacks would be read half as often.
 	workShare = 4
-	// workFloor is the part of all time, one in so many, in which they are looked for in any case: 0.15 % of a CPU, for
-	// all processes that are read at once.
+	// workFloor is the part of all time in which they are searched in any case: one in workFloor, 0.15 % of a CPU,
+	// for all processes that are read at once.
 	workFloor = 660
 )
 
-// ntPthread is how far before its tid a rb_native_thread has its pthread_t, in bytes (vm_core.h, 3.2 to 4.0).
+// ntPthread is the distance from the pthread_t of a rb_native_thread to its tid, in bytes (vm_core.h, 3.2 to 4.0).
 const ntPthread = 8
 
 // workReader reads what threads work for.
 type workReader struct {
 	*target
 	list *threadList
-	// leads is for findWork. lookNS and lookSinceNS are when what findWork looks at was read, as in work.Frames.
+	// leads is the buffer of findWork. lookNS and lookSinceNS are the times of the frames of findWork, as in
+	// work.Frames.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
-	// tracer finds the active spans of threads; published says where threads publish theirs, nil where they don't.
+	// tracer finds the active spans of threads. published is the place where threads publish theirs. It is nil if
+	// they do not.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
 	// finder finds what threads work for. With frugal it has a time limit for new requests. workedNS is when it was
@@ -45,21 +47,20 @@ type workReader struct {
 type servingState struct {
 	work work.State
 	span trace.State
-	// outer is what is known of fibers that have resumed the one that the thread runs, those looked at last in front:
-	// each has its own, else nothing would be known of any from tick to tick.
+	// outer is what is known of the fibers that have resumed the thread's running one, the latest first. Each fiber
+	// has its own entry. Otherwise they would overwrite each other in every tick.
 	outer []*work.State
-	// looks is how often the thread was looked at since its stack was read, up to stillLooks.
+	// looks is the number of searches since the thread's stack was read, up to stillLooks.
 	looks int
 }
 
-// stillLooks is how often a still thread is read: the first time may have been too short.
+// stillLooks is the number of searches for a thread that does not move. The first may have been too short.
 const stillLooks = 2
 
-// maxOuter bounds how many fibers that have resumed the one that a thread runs are known from tick to tick, a thread: 1
-// KB each.
+// maxOuter bounds the entries in outer of one thread. Each has 1 KB.
 const maxOuter = 8
 
-// outerOf returns what is known of a fiber, by its execution context.
+// outerOf returns the entry of a fiber, by its execution context.
 func (s *servingState) outerOf(ec attach.Address) *work.State {
 	i := slices.IndexFunc(s.outer, func(x *work.State) bool { return x.Of(ec) })
 	switch {
@@ -108,8 +109,7 @@ func (r *workReader) planWork(t *thread) {
 	}
 }
 
-// dropUnreadWork makes findWork read anew the work of threads for which the tick's call could not read all that
-// planWork has added.
+// dropUnreadWork makes findWork search again for threads whose memory from planWork was not read completely.
 func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
@@ -123,8 +123,8 @@ func (r *workReader) dropUnreadWork() {
 	}
 }
 
-// SetPublished says where threads publish their spans for readers outside: variable is their pointer to a record, keys
-// are the names of attributes by their numbers. It may be called from any goroutine.
+// SetPublished sets the place where threads publish their spans for readers outside. variable is their pointer to a
+// record, keys are the names of attributes by their numbers. Any goroutine may call it.
 func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
 	r.serving.published.Store(trace.NewPublished(variable, keys))
 }
@@ -144,8 +144,8 @@ func (r *target) native(t *thread) trace.Native {
 	return trace.Native{At: nt + attach.Address(r.o.NTTID) - ntPthread}
 }
 
-// findWork finds what the threads work for whose stacks this tick has read. The other results are as old as their
-// stacks. born is waitingFibers.born.
+// findWork finds the work of the threads whose stacks this tick has read. The results of the other threads are as old
+// as their stacks. born is waitingFibers.born.
 func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec attach.Address) int64) {
 	if r.noRequests {
 		return
@@ -214,8 +214,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork finds what a thread works for in the stack of a fiber that has resumed the running one, if that says
-// nothing. The stack was just read. links lead to it.
+// findOuterWork finds a thread's work in the stack of a fiber that has resumed the running one, if the running one
+// has none. The stack was just read. links lead to it.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {
@@ -227,7 +227,7 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 	}
 }
 
-// fiberServing finds what a fiber waits for whose stack was just read. links lead to it.
+// fiberServing finds the work of a waiting fiber whose stack was just read. links lead to it.
 func (r *fiberReader) fiberServing(ec attach.Address, links []link) sampler.Serving {
 	var s work.State
 	frames, ok := r.fiberFrames(ec, links)
@@ -242,7 +242,7 @@ func (r *fiberReader) fiberServing(ec attach.Address, links []link) sampler.Serv
 	return s.Serving()
 }
 
-// fiberFrames are the frames of the fiber whose stack was read last.
+// fiberFrames returns the frames of the fiber whose stack was read last.
 func (r *fiberReader) fiberFrames(ec attach.Address, links []link) (frames work.Frames, ok bool) {
 	c := &r.fiber.copies[0]
 	_, end, cfp, ok := r.window(c.ec[:])

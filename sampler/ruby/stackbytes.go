@@ -3,17 +3,17 @@ package ruby
 import "github.com/ddtop/ddtop/sampler/ruby/internal/code"
 
 const (
-	// maxStackBytes bounds the copies of stacks that are kept for all threads together, in bytes. Past it the depth to
-	// which stacks are read (defaultMaxDepth, as a rule) is halved, which shows as stacks whose middle was left out.
+	// maxStackBytes bounds the copies of stacks of all threads together, in bytes. Past it the number of frames read
+	// of a stack (by default defaultMaxDepth) is halved. The middle of deep stacks is then left out.
 	maxStackBytes = 64 << 20
-	// minDepth is the depth, in frames, below which it is not halved: of 20,000 threads that is about 200 MB.
+	// minDepth is the least number of frames read of a stack. With 20,000 threads it needs about 200 MB.
 	minDepth = 32
-	// valueBytes is how much of the values on a stack is read for a frame, in bytes, up to maxValues.
+	// valueBytes is the number of bytes of values read per frame, up to maxValues.
 	valueBytes = maxValues / defaultMaxDepth
 )
 
-// grow returns memory for n bytes of a thread's stack: b's own if it is large enough. If stacks take too much memory in
-// all, they are read less deep from now on.
+// grow returns memory for n bytes of a thread's stack. It returns b's own memory if that is large enough. If all
+// stacks together take too much memory, fewer frames are read of each from now on.
 func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
@@ -28,7 +28,7 @@ func (r *stackReader) grow(b []byte, n int) []byte {
 	return b2
 }
 
-// boundStacks keeps what stacks take within maxStackBytes. It is called between ticks.
+// boundStacks keeps the memory of stacks within maxStackBytes. It is called between ticks.
 func (r *stackReader) boundStacks() {
 	if r.shrink {
 		// What was read deeper than from now on is read again.
@@ -57,7 +57,7 @@ func (r *stackReader) countStacks() {
 	r.stackBytes, r.cutAt = sum, max(sum, r.maxStackBytes)
 }
 
-// deepenStacks lets stacks be read deeper when few threads are left.
+// deepenStacks lets more frames be read of each stack when few threads are left.
 func (r *stackReader) deepenStacks() {
 	r.countStacks()
 	if r.stackBytes < r.maxStackBytes/8 && r.maxDepth < r.fullDepth {

@@ -11,16 +11,16 @@ import (
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run: copies of the frames, about their last place and somewhat further in,
-	// with the context before each. Last comes the thread's own word for the fiber that it runs.
+	// stackMoving is for a thread that may run. The plan has copies of the frames, around their last place and
+	// somewhat further in, with the context before each. Last comes the thread's own word for the fiber that it runs.
 	stackMoving stackKind = iota
-	// stackStill is for a thread that has stood still: one copy, which counts when it equals what is kept.
+	// stackStill is for a thread that has stood still. One copy is enough if it equals the kept one.
 	stackStill
-	// stackResting is the same of the place where a thread that has just released the GVL waited before. Its context is
-	// read with it, since this is not the call that its own words were read in.
+	// stackResting is stackStill for the place where a thread that has just released the GVL waited before. The
+	// context is read again, because this is not the call that read the thread's own words.
 	stackResting
-	// stackExact are copies as for stackMoving of exactly the frames of the last context. It is for a stack that is too
-	// deep to be guessed or has outgrown each guess. Beyond the limit its middle is left out.
+	// stackExact makes copies of exactly the frames of the last context. It is for a stack that is too deep to guess,
+	// or that has outgrown each guess. Its middle is left out beyond the limit.
 	stackExact
 	stackKinds
 )
@@ -29,16 +29,15 @@ func (k stackKind) String() string {
 	return [stackKinds]string{"moving", "still", "resting", "exact"}[k]
 }
 
-// stackPlan is how a stack is read in one call.
+// stackPlan describes how one call reads a stack.
 type stackPlan struct {
 	kind stackKind
-	// area are the frames that are read. It has none where it is not known where they are: then the context is read
-	// alone.
+	// area are the frames that are read. It is empty if their place is not known. Then only the context is read.
 	area stackArea
-	// copies is how many copies are made of them, values how many bytes are read of the values on the stack, from its
-	// low end.
+	// copies is the number of copies of the frames. values is the number of bytes of values, from the stack's low
+	// end.
 	copies, values int
-	// bare: the context is read in this call already, beside the thread's struct.
+	// bare is true if this call already reads the context, next to the thread's struct.
 	bare bool
 	// at is the index of the first range in the plan of the call, or -1. size is the number of ranges. The slots of JIT
 	// frames, before and behind them, do not count.
@@ -55,7 +54,7 @@ func (p *stackPlan) String() string {
 		p.kind, p.copies, p.area.cfp, p.area.inner, p.area.outer, p.values, p.bare)
 }
 
-// decide makes p the plan of how a thread's stack is read next, from what is known of it
+// decide plans the next reading of a thread's stack, from what is known of it
 // (docs/internals/stacks.md#racing-reads).
 func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	s, fs := &t.stack, r.o.Code.FrameSize

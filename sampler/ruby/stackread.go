@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and
-// what follows there): measured on running processes.
+// Places that are the same on every release from 2.5 to head, and on both machines. They were measured on running
+// processes (docs/internals/stacks.md#control-frames and the following sections).
 const (
 	// rb_control_frame_t and struct zjit_jit_frame
 	frameSP, frameISeq, frameSelf, jitFrameISeq = code.FrameSP, code.FrameISeq, code.FrameSelf, code.JITFrameISeq
@@ -15,36 +15,39 @@ const (
 	ecVMStack, ecVMStackSize, ecCFP, ecSpan = 0, 8, 16, 24
 )
 
-// stackOutcome is what a reading of a stack has come to.
+// stackOutcome is the result of reading a stack.
 type stackOutcome uint8
 
 const (
-	// stackLost: the context could not be read; stackUnread: something behind it could not be.
+	// stackLost means that the context could not be read. stackUnread means that memory behind it could not be.
 	stackLost stackOutcome = iota
 	stackUnread
 	// stackNone: the thread has no stack: it has not started, or has ended.
 	stackNone
-	// stackUnseen: nothing is kept of this context, so its frames were not planned; stackGrown: they reach further in
-	// than was planned; stackDeep: they are more than a guess may cover. Now it is known where they are.
+	// stackUnseen means that nothing was known of this context, so its frames were not planned. stackGrown means that
+	// they reach further in than planned, stackDeep that they are more than a guess may cover. Now their place is
+	// known.
 	stackUnseen
 	stackGrown
 	stackDeep
 	// stackFound: the frames were read.
 	stackFound
-	// stackSame: they are those kept; stackChanged: they are others, and there is no second copy to believe them on.
+	// stackSame means that the frames equal the kept ones. stackChanged means that they differ, and there is no
+	// second copy to prove them.
 	stackSame
 	stackChanged
-	// stackSwitched: the thread had gone on to another fiber behind the copies.
+	// stackSwitched means that the thread switched to another fiber during the reading.
 	stackSwitched
-	// stackSlotless: some are JIT frames of which it was not known where they lie. Now it is.
+	// stackSlotless means that the place of some JIT frames was not known. Now it is.
 	stackSlotless
-	// stackTorn: the copies agree on no frame; stackPartly: on the outer ones; stackAgreed: on all.
+	// stackTorn means that the copies agree on no frame, stackPartly that they agree on the outer ones, stackAgreed
+	// that they agree on all.
 	stackTorn
 	stackPartly
 	stackAgreed
 )
 
-// window returns where the stack of an execution context lies. ok is false if it has none (not started, or ended) or if
+// window returns the place of an execution context's stack. ok is false if it has none (not started, or ended), or if
 // its numbers cannot be a stack's.
 func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	low = attach.Address(le64(ec[ecVMStack:]))
@@ -60,7 +63,7 @@ func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	return low, end, cfp, true
 }
 
-// locate says, by the plan of a reading and what has come back, where the frames are that the first context names.
+// locate returns the place of the frames that the first context names, from the plan of a reading and its results.
 func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome) {
 	p := &t.stack.plan
 	if p.kind == stackExact {
@@ -96,8 +99,8 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	return area, stackFound
 }
 
-// compare says what the frames found are to be believed on: what is kept, or copies that agree but for the drop
-// innermost frames.
+// compare finds the proof of the frames: they equal the kept ones, or the copies agree except for the drop innermost
+// frames.
 func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
 	frames := s.found(area, r.o.Code.FrameSize)
@@ -145,8 +148,8 @@ func (s *stackState) found(area *stackArea, frameSize int) []byte {
 	return all[len(all)-area.size()*frameSize:]
 }
 
-// finishStack takes what a planned read received. It is false when the stack is to be read again. A last reading is
-// not.
+// finishStack takes the results of a planned reading. It returns false if the stack must be read again, unless this
+// is the last reading.
 func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	s := &t.stack
 	s.next = stackMoving
@@ -200,8 +203,8 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	return r.decodeStack(t, &area, drop, running, last || exact) || last
 }
 
-// readExact reads a stack of which it is known by now where it is, at once and in a call of its own: it is large, and
-// how deep the next one may be depends on how much this one takes (Reader.grow).
+// readExact reads a stack whose place is known by now, at once and in a call of its own. It is large, and the depth
+// of the next stack may depend on its size (Reader.grow).
 func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {

@@ -9,24 +9,26 @@ import (
 
 // Named limits of reading stacks.
 const (
-	// defaultMaxDepth is how many frames of a stack are kept: deeper ones lose their middle.
+	// defaultMaxDepth is the number of frames kept of a stack. Deeper stacks lose their middle.
 	defaultMaxDepth = 2048
 	// maxStackWords refuses a VM stack size that can't be: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// reachReads is for how many readings, up to twice as many, a stack that changes is read as far in as it went once.
+	// reachReads is the number of readings, up to twice as many, during which a changing stack is read as far in as
+	// it once reached.
 	reachReads = 64
-	// maxReachFrames is how many frames further in than the last time it is read for that, or as many as there were.
+	// maxReachFrames bounds the additional frames that are read for that. They are also no more than the frames of
+	// the last time.
 	maxReachFrames = 128
-	// frameSlack is how many frames deeper than the last times a stack may have grown and still be read at once.
+	// frameSlack is the number of frames by which a stack may have grown and still be read at once.
 	frameSlack = 16
-	// valueSlack is how many bytes past the last known stack pointer are read: a JIT's sp can be stale.
+	// valueSlack is the number of bytes read past the last known stack pointer, because a JIT's sp can be stale.
 	valueSlack = 512
-	// maxValues bounds the value part of a VM stack that is read along; a decoder reads what it misses.
+	// maxValues bounds the value part of a VM stack that is read along. The decoder reads what it misses.
 	maxValues = 64 << 10
-	// maxStackTries is how often a stack that changed while it was read is tried before its outer part is taken.
+	// maxStackTries bounds the readings of a stack that changes. After them its outer part is taken.
 	maxStackTries = 3
-	// quietAfter is how many reads of a stack must be equal before one copy is read instead of two. It does not apply
-	// to a thread that holds the GVL.
+	// quietAfter is the number of equal readings of a stack after which one copy is read instead of two. It does not
+	// apply to a thread that holds the GVL.
 	quietAfter = 2
 	// maxFibers bounds the chain of fibers that resumed one another.
 	maxFibers = 64
@@ -36,15 +38,15 @@ const (
 type stackReader struct {
 	*target
 	list *threadList
-	// maxDepth is the number of frames read of a stack, fullDepth while there is room. stackBytes is the memory of all
-	// copies of stacks, up to maxStackBytes. Past cutAt maxDepth is halved. shrink: it was, and deeper copies are to be
-	// given back.
+	// maxDepth is the number of frames read of a stack, fullDepth its value while there is room. stackBytes is the
+	// memory of all copies of stacks, up to maxStackBytes. Past cutAt maxDepth is halved. shrink is true after that,
+	// until the larger copies are freed.
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
 	shrink                                      bool
 	// exact is the plan of readExact.
 	exact plan
-	// ways counts the stacks read in each way.
+	// ways counts the stacks by how they were read.
 	ways [ways]uint64
 
 	lastDecodeError error
@@ -59,20 +61,20 @@ func newStackReader(tg *target, list *threadList, maxDepth int) *stackReader {
 	return &stackReader{target: tg, list: list, maxDepth: maxDepth, fullDepth: maxDepth, maxStackBytes: maxStackBytes, cutAt: maxStackBytes}
 }
 
-// live reports whether the innermost frame's pc may be old in compiled code (code.Stack.Live). running: the thread may
-// hold the GVL.
+// live reports whether the innermost frame's pc may be stale in compiled code (code.Stack.Live). running is true if
+// the thread may hold the GVL.
 func (r *stackReader) live(running bool) bool { return running && !r.collecting }
 
 // stackVersion changes with each decoded stack of a thread.
 type stackVersion uint64
 
-// keptStack is what is kept of a stack that was read and decoded.
+// keptStack is a stack that was read and decoded.
 type keptStack struct {
 	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof says how long it means the same: other code can take the place of the code that it names, and names that
-	// could not be read may be readable later.
+	// proof says how long the decoded stack is valid. Other code can take the place of its code, and names that could
+	// not be read may become readable.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
@@ -84,8 +86,8 @@ type keptStack struct {
 	topC    [4]bool
 	// slots are the JIT frames of the control frames, for head's ZJIT.
 	slots []attach.Address
-	// rests: the thread neither had the GVL nor wanted it when this was accepted. live: it was decoded as a stack in
-	// execution (code.Stack.Live).
+	// rests is true if the thread neither had the GVL nor wanted it when the stack was accepted. live is true if it
+	// was decoded as a stack in execution (code.Stack.Live).
 	rests, live bool
 }
 
@@ -97,7 +99,7 @@ type stackState struct {
 
 	reach reach
 
-	// plan is how the stack was read the last time. next is the kind of the next reading in the same tick.
+	// plan is the last reading of the stack. next is the kind of the next reading in the same tick.
 	plan     stackPlan
 	next     stackKind
 	copies   [2 + moreCopies]stackCopy
@@ -108,25 +110,25 @@ type stackState struct {
 	keptStack
 	// resting is a stack on which the thread waited before.
 	resting restingStack
-	// fibers are the stacks of those that resumed the running fiber, when fibersOf was the stack's version.
+	// fibers are the stacks of the fibers that resumed the running one, when fibersOf was the stack's version.
 	fibers   []sampler.StackID
 	fibersOf stackVersion
 	quiet    int
 	version  stackVersion
-	// outer is what the last decoding made of the outer frames.
+	// outer is what the last decoding found out about the outer frames.
 	outer code.Kept
 	// jit is used for head's ZJIT alone.
 	jit jitSlots
 }
 
-// reach is how far a stack has reached lately: in the readings under way, which are reachReads at most, and in as many
-// before.
+// reach is how far in a stack has reached recently: in the current period of at most reachReads readings, and in the
+// one before.
 type reach struct {
 	innermost, sp [2]attach.Address // zero if nothing was read
 	reads         int
 }
 
-// note takes note of a reading: the places of the innermost frame and of its stack pointer.
+// note adds a reading: the places of the innermost frame and of its stack pointer.
 func (e *reach) note(cfp, sp attach.Address) {
 	if e.reads++; e.reads > reachReads {
 		e.reads = 1
@@ -138,7 +140,7 @@ func (e *reach) note(cfp, sp attach.Address) {
 	e.sp[0] = max(e.sp[0], sp)
 }
 
-// farthest returns how far it reached. It is zero if nothing was read.
+// farthest returns the farthest reach. It is zero if nothing was read.
 func (e *reach) farthest() (innermost, sp attach.Address) {
 	innermost = e.innermost[0]
 	if e.innermost[1] != 0 {
@@ -147,9 +149,9 @@ func (e *reach) farthest() (innermost, sp attach.Address) {
 	return innermost, max(e.sp[0], e.sp[1])
 }
 
-// grow returns memory for n bytes, b's own if it is large enough. The kernel has provided all its pages. A page fault
-// while a stack is copied takes as long as hundreds of calls of the target. It tears the first copies at the same
-// frame, and copies that are torn alike are believed (measured: 3 of 100,000 stacks of ever new memory).
+// grow returns memory for n bytes. It returns b's own memory if that is large enough. The kernel has provided all its
+// pages. A page fault during a copy would take as long as hundreds of calls of the target, and tear two copies at the
+// same frame. Copies that are torn alike are believed (measured: 3 of 100,000 stacks with new memory each time).
 func grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
@@ -166,7 +168,7 @@ func grow(b []byte, n int) []byte {
 
 func (r *target) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }
 
-// noteSP notes where the stack pointer of the innermost frame is, or may be: a JIT's can be stale.
+// noteSP notes the possible place of the innermost frame's stack pointer. A JIT's can be stale.
 func (s *stackState) noteSP(frames []byte) {
 	s.sp = attach.Address(le64(frames[frameSP:]))
 	if s.sp < s.low || s.sp > s.cfp {
@@ -174,8 +176,8 @@ func (s *stackState) noteSP(frames []byte) {
 	}
 }
 
-// decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID; false
-// when they could not be decoded. last: the stack is not read again.
+// decodeStack turns an area's frames without the drop innermost ones, which are not believed, into a StackID. It
+// returns false if they could not be decoded. last is true if the stack is not read again.
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]
@@ -241,7 +243,7 @@ func (r *stackReader) accept(t *thread, raw *code.Stack, how way) bool {
 	return true
 }
 
-// noteTop keeps the receivers of the innermost frames: they name what a blocked thread waits for.
+// noteTop keeps the receivers of the innermost frames, which show what a blocked thread waits for.
 func (s *stackState) noteTop(frames []byte, size int, d *code.Decoder) {
 	for i := range s.topSelf {
 		s.topSelf[i], s.topC[i] = 0, false

@@ -14,21 +14,22 @@ import (
 const (
 	// maxFiberSlot is the size of the largest slots that are read: a Fiber's object has 40 bytes.
 	maxFiberSlot = 80
-	// maxSuspended bounds the fibers, maxDataTypes the types of objects that are distinguished on the way to them.
+	// maxSuspended bounds the fibers. maxDataTypes bounds the types of objects that are distinguished during the
+	// search.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )
 
-// fiberType is what cont.c calls the type of a Fiber's object, on all releases.
+// fiberType is the name of the type of a Fiber's object in cont.c, on all releases.
 const fiberType = "fiber"
 
-// fiberFinder finds the fibers of a process by their objects: nothing else leads to a suspended one, of which threads,
-// schedulers and programs hold no common list.
+// fiberFinder finds the fibers of a process by their objects. A suspended fiber cannot be found otherwise, because
+// threads, schedulers and programs have no common list of fibers.
 type fiberFinder struct {
 	*target
 	fiberPlaces
 	types map[attach.Address]bool
-	// active are the fibers that run, and those that resumed them.
+	// active are the running fibers and the fibers that resumed them.
 	active map[attach.Address]bool
 	found  []attach.Address
 	cut    bool
@@ -86,8 +87,8 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	return out, nil
 }
 
-// thread notes which fibers of a thread are active, and its first one, which has no object until the program asks for
-// it.
+// thread notes the active fibers of a thread. It also notes the thread's first fiber, which has no object until the
+// program asks for it.
 func (f *fiberFinder) thread(t *thread) {
 	if t.stack.ec == 0 {
 		return
@@ -135,7 +136,7 @@ func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	return is
 }
 
-// read reads a fiber's stack. ok is false if it is not suspended, or no fiber.
+// read reads a fiber's stack. ok is false if the fiber is not suspended, or is no fiber.
 func (r *fiberReader) read(f *fiberPlaces, addr attach.Address) (out sampler.Fiber, ok bool) {
 	ec := r.contextOf(addr)
 	own := link{ec + attach.Address(r.o.ECFiber), addr}

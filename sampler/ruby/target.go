@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// target is the process being read, with what all parts of a Reader need: its VM, and the call and the time of the tick
-// under way.
+// target is the process being read, with everything that all parts of a Reader need: its VM, and the call and the
+// time of the current tick.
 type target struct {
 	pid    int
 	vm     *VM
@@ -23,9 +23,9 @@ type target struct {
 	gc     *gc.Reader // nil if the collector can't be read
 	reads  sampler.Reads
 	budget budget
-	// shared is by how many processes the limits are divided now.
+	// shared is the number of processes that divide the limits now.
 	shared int
-	// collecting: a thread collects garbage in the tick under way.
+	// collecting is true if a thread collects garbage in the current tick.
 	collecting bool
 	// plan is the plan of the tick's last call.
 	plan    plan
@@ -35,7 +35,7 @@ type target struct {
 // Era says which generation of scheduler the target has.
 func (r *target) Era() sampler.Era { return r.era }
 
-// Reads counts what happened to reads so far.
+// Reads returns the counts of reads and their failures so far.
 func (r *target) Reads() *sampler.Reads { return &r.reads }
 
 // le32 and le64 read the little-endian number that b starts with; the caller has checked the length.
@@ -68,8 +68,7 @@ func (r *target) fiberOf(context attach.Address) attach.Address {
 	return context - attach.Address(r.o.FiberSavedEC)
 }
 
-// firstFiber returns the fiber that a thread began with. It is zero if Ruby has made no struct for it yet, or keeps no
-// such word.
+// firstFiber returns a thread's first fiber. It is zero if Ruby has made no struct for it yet, or keeps no such word.
 func (r *target) firstFiber(t *thread) attach.Address {
 	if r.o.ThRootFiber < 0 {
 		return 0
@@ -77,8 +76,8 @@ func (r *target) firstFiber(t *thread) attach.Address {
 	return attach.Address(le64(t.buf[r.o.ThRootFiber:]))
 }
 
-// activeFibers returns the fiber that runs on a context, and those that have resumed it, outward. whole is false if one
-// of them could not be read, or there are more than maxFibers.
+// activeFibers returns the fiber that runs on a context, and the fibers that have resumed it, outward. whole is false
+// if one of them could not be read, or if there are more than maxFibers.
 func (r *target) activeFibers(context attach.Address) (fibers []attach.Address, whole bool) {
 	for fiber := r.fiberOf(context); fiber != 0; {
 		if fibers = append(fibers, fiber); len(fibers) > maxFibers {

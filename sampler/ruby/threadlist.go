@@ -12,18 +12,18 @@ import (
 
 // Named limits of the walks over the target's lists: memory that changes or is corrupt must not keep us forever.
 const (
-	// maxThreads bounds the threads that are followed in one process, in all its ractors together. Each list that goes
-	// on beyond counts as a failed read.
+	// maxThreads bounds the threads that are followed in one process, in all its ractors together. A longer list
+	// counts as a failed read.
 	maxThreads = 20000
-	// maxRactors is the most ractors that are followed in one process: the oldest, the main one among them. A list that
-	// goes on beyond is counted as a failed read.
+	// maxRactors bounds the ractors that are followed in one process. They are the oldest ones, the main one
+	// included. A longer list counts as a failed read.
 	maxRactors = 4096
 	// maxSegment and maxGap, in bytes, say when structs that lie close together are read as one range: a range costs
 	// about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
-	// fewPieces: a tick that reads less than this part of the threads, 1 of so many, sorts their structs instead of
-	// going through all.
+	// fewPieces is the part of the threads, one in fewPieces, below which a tick sorts the structs it reads instead
+	// of going through all structs.
 	fewPieces = 8
 )
 
@@ -33,15 +33,15 @@ var ErrListTorn = errors.New("the list of threads changed while it was read")
 
 var errNotMapped = errors.New("not mapped")
 
-// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, readNumber the calls of Read.
-// A Read may take several of both.
+// walkNumber counts the walks over the lists of threads, tickNumber the reads of memory, readNumber the calls of
+// Read. One Read may need several walks and reads of memory.
 type (
 	walkNumber uint64
 	tickNumber uint64
 	readNumber uint64
 )
 
-// threadList is the list of ractors and threads that are followed, and where their structs are read to.
+// threadList is the list of ractors and threads that are followed, with the buffers of their structs.
 type threadList struct {
 	*target
 	maxThreads, maxRactors int
@@ -53,24 +53,24 @@ type threadList struct {
 	walks   walkNumber
 	// vmHead is the head of the list of ractors, and their number, as a tick reads it; walkedHead as the last walk did.
 	vmHead, walkedHead [20]byte
-	// ractorsCut: the list goes on beyond maxRactors.
+	// ractorsCut is true if there are more than maxRactors.
 	ractorsCut bool
 
 	// pieces are the structs of all threads, by their addresses.
 	pieces []piece
-	// open is the piece at the beginning of the range under way in addPieces, openUntil its end. few are the pieces of
-	// a tick that reads few.
+	// open is the first piece of the current range in addPieces, openUntil the end of that range. few are the pieces
+	// of a tick that reads few.
 	open      *piece
 	openUntil int
 	few       []int
 
 	ticks  tickNumber
 	sample readNumber
-	// tickNS is when the last tick's memory was read, beganNS when the reading of the tick under way began.
+	// tickNS is when the last tick's memory was read. beganNS is when the current tick began to read.
 	tickNS, beganNS int64
 	// turn counts stack ticks.
 	turn uint
-	// read are the threads whose words the tick under way has read.
+	// read are the threads whose words the current tick has read.
 	read []*thread
 	// allRead: every thread was read since the segments were laid out.
 	allRead bool
@@ -84,14 +84,14 @@ func newThreadList(tg *target) *threadList {
 type ractor struct {
 	addr attach.Address
 	id   sampler.RactorID
-	// base is where buf starts: the block with the thread set and the scheduler.
+	// base is the address of buf: the block with the thread set and the scheduler.
 	base attach.Address
 	buf  []byte
 	// end receives the owner field once more at the end of the read.
 	end     [8]byte
 	end2    [8]byte // 2.5: the current execution context
 	threads []*thread
-	// cut: its list of threads goes on beyond maxThreads.
+	// cut is true if its list has more than maxThreads.
 	cut    bool
 	owners [2]*thread
 	queue  queue
@@ -123,7 +123,7 @@ type thread struct {
 
 	// index is the thread's place among all, among its place among its ractor's.
 	index, among int
-	// place is its place in the queue for the GVL. It is -1 if it is not in it, or not known to be.
+	// place is the thread's place in the queue for the GVL. It is -1 if it is not in it, or not known to be.
 	place int
 	// met is the tick in which followQueue met it in a new place. wanted is the number of the Read that must read it.
 	met    tickNumber
@@ -132,15 +132,15 @@ type thread struct {
 	// the scheduling, in ns.
 	readIn              tickNumber
 	hotUntil, warmUntil int64
-	// movedNS is when it was last seen to hold the GVL or to get into the queue, in ns.
+	// movedNS is when the thread was last seen to hold the GVL or to enter the queue, in ns.
 	movedNS int64
-	// stackNS is when the stack was looked at the last time in a stack tick, in ns.
+	// stackNS is when a stack tick last read the stack, in ns.
 	stackNS int64
-	// lookNS is when the stack was read last, in ns. still: the tick under way leaves it out, because the thread has
-	// not had a CPU since.
+	// lookNS is when the stack was last read, in ns. still is true if the current tick leaves it out, because the
+	// thread has had no CPU since.
 	lookNS int64
 	still  bool
-	// entered is the zero value unless the tick under way is to look at the thread.
+	// entered is the zero value unless the current tick must read the thread.
 	entered Entered
 	// wasActive: in the last tick the thread held the GVL or wanted it.
 	wasActive bool
@@ -161,8 +161,8 @@ type piece struct {
 	off, size int
 }
 
-// walkVM rebuilds the list of ractors and threads. It is run at the start and whenever a tick sees that the lists have
-// changed. When they change while they are walked, whole is false, and nothing is changed but what was newly found.
+// walkVM rebuilds the list of ractors and threads. It runs at the start and whenever a tick sees that the lists have
+// changed. If they change during the walk, whole is false. The known list then only grows by the new threads.
 func (r *threadList) walkVM() (whole bool, err error) {
 	r.walks++
 	var ractors []*ractor
@@ -245,8 +245,8 @@ func (r *threadList) listHead(rc *ractor) attach.Address {
 	return rc.addr + attach.Address(r.o.RactorSet)
 }
 
-// walkThreads follows a ractor's circular list, checking each link backwards and that each thread belongs to the VM, up
-// to a number of threads. whole is false when it changed meanwhile, or could not be read.
+// walkThreads follows a ractor's circular list, up to a number of threads. It checks each link backwards, and that
+// each thread belongs to the VM. whole is false if the list changed meanwhile, or could not be read.
 func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
 	var first [16]byte
@@ -299,7 +299,8 @@ func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thre
 	return &thread{addr: addr, id: r.lastID, ractor: rc, self: self, seq: r.walks, ecAt: attach.Address(le64(buf[r.o.ThEC:]))}
 }
 
-// adopt makes a complete walk the current state: numbers new threads, says goodbye to the gone ones, lays out segments.
+// adopt makes a complete walk the current state. It numbers new threads, releases the ones that are gone, and lays
+// out segments.
 func (r *threadList) adopt(ractors []*ractor, all []*thread) {
 	for addr, t := range r.threads {
 		if t.seq != r.walks {
@@ -333,7 +334,7 @@ func (r *threadList) gone(t *thread) {
 	}
 }
 
-// mainThread asks the VM for its main thread: after a fork it is the thread that forked.
+// mainThread reads the main thread from the VM. After a fork it is the thread that forked.
 func (r *threadList) mainThread() attach.Address {
 	main, ok := r.readWord(r.vm.Addr + attach.Address(r.o.VMMainThread))
 	if !ok {
@@ -342,7 +343,7 @@ func (r *threadList) mainThread() attach.Address {
 	return attach.Address(main)
 }
 
-// layoutSegments gives structs that lie close together a common buffer, so that neighbours can be read as one range
+// layoutSegments gives structs that are close together a common buffer, so that neighbours can be read as one range
 // (see addPieces).
 func (r *threadList) layoutSegments() {
 	r.pieces = r.pieces[:0]
@@ -379,8 +380,8 @@ func (r *threadList) layoutSegments() {
 	}
 }
 
-// addPieces adds the structs of the threads that this tick reads to the batch, and their execution contexts if ecs: one
-// range for those between which nothing else lies but a gap that is cheaper to copy than to leave out.
+// addPieces adds the structs of the threads that this tick reads to the batch, and their execution contexts if ecs is
+// true. Structs with a small gap between them become one range, if copying the gap is cheaper than a second range.
 func (r *threadList) addPieces(ecs bool) {
 	r.open, r.openUntil = nil, 0
 	if len(r.read) < len(r.order)/fewPieces {

@@ -16,24 +16,24 @@ const maxListTries = 6
 // maxReleased is how many threads' stacks are read in a lock tick because they have just released the GVL.
 const maxReleased = 64
 
-// tickOutcome is what one reading of a tick has come to where the target could be read.
+// tickOutcome is the result of one reading of a tick, if the target could be read.
 type tickOutcome uint8
 
 const (
 	// tickRead: the sample can be made.
 	tickRead tickOutcome = iota
-	// tickTorn: the lists of ractors and threads are not those known; they are to be walked again.
+	// tickTorn means that the lists of ractors and threads have changed and must be walked again.
 	tickTorn
-	// tickLacksThread: a thread takes part in the scheduling, or has just done so, that a selective tick has not read.
-	// It is noted as wanted.
+	// tickLacksThread means that a selective tick has not read a thread that takes part in the scheduling, or just
+	// did. The thread is noted as wanted.
 	tickLacksThread
-	// tickHeldUp: a selective tick was held up so long that all are to be read.
+	// tickHeldUp means that a selective tick was delayed so long that all threads must be read.
 	tickHeldUp
 )
 
-// Read takes one sample. The slices of s are re-used. An error is attach.ErrGone when the target is gone, ErrListTorn
-// when its threads came and went too fast for a consistent list (a failed tick: the next one may do), or what the
-// kernel said. Nothing in s holds then.
+// Read takes one sample. It reuses the slices of s. An error is attach.ErrGone if the target is gone, or the
+// kernel's. It is ErrListTorn if threads came and went too fast for a consistent list. Then the tick has failed, but
+// the next one may succeed. After an error s is not valid.
 func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	r.keepShare()
 	r.stacks.boundStacks()
@@ -82,7 +82,7 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	return r.failed(ErrListTorn)
 }
 
-// walk is walkVM, and decides how long the next tick's may take: twice while this one did, or was allowed to.
+// walk runs walkVM, and sets the time limit of the next tick's walk: twice the time of this one, or twice its limit.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
 	whole, err = r.list.walkVM()
@@ -201,8 +201,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 }
 
-// countBefore and countAfter plan the collector's counters, before and behind what the objects allocated meanwhile are
-// charged to.
+// countBefore and countAfter plan the collector's counters before and behind the memory that is charged with the
+// objects allocated in between.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -274,8 +274,8 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 	rc.owners[1] = find(le64(rc.end[:]), attach.Address(le64(rc.end2[:])))
 }
 
-// finishStacks takes the planned stacks. It reads those again that changed, were not planned but are wanted, or belong
-// to another fiber now.
+// finishStacks takes the results of the planned stacks. It reads stacks again if they changed, were not planned but
+// are wanted, or belong to another fiber now.
 func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
@@ -349,7 +349,8 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	}
 }
 
-// readAgain reads the stacks in r.retry with a call of their own, and leaves there those that are to be read once more.
+// readAgain reads the stacks in r.retry with a call of their own. It leaves those in r.retry that must be read once
+// more.
 func (r *Reader) readAgain(last bool) {
 	r.plan.reset()
 	bracketed := false

@@ -12,32 +12,33 @@ import (
 
 // Named limits of following the fibers that wait, for all processes that are read at once.
 const (
-	// waitingShare is the part of all time for reading known fibers, one in so many. searchShare is the part for
-	// searching the heap for more, and idleShare while there is none.
+	// waitingShare is the part of all time for reading known fibers: one in waitingShare. searchShare is the part for
+	// searching the heap for more, and idleShare that part while no fiber is known.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
-	// unsignedShare is idleShare while no thread has been seen to have switched fibers: what leads to a fiber then, if
-	// anything, is not known.
+	// unsignedShare is idleShare while no thread has been seen to switch fibers. Then it is not known whether
+	// anything leads to a fiber.
 	unsignedShare = 60_000
 	// waitingSavings bounds the time that is saved up, in ns, so that fibers show soon after the attach.
 	waitingSavings = int64(40e6)
-	// waitingSlice is how long, in ns, a tick looks at fibers at most, and a step more: they have about 0.5 ms.
+	// waitingSlice bounds the time of a tick for fibers, in ns, not counting one last step. Most need about 0.5 ms.
 	waitingSlice = int64(1_500_000)
-	// maxStepNS is what a step is taken to have cost at most, in ns: what took longer got no CPU.
+	// maxStepNS bounds the counted cost of a step, in ns. A longer step had no CPU.
 	maxStepNS = int64(3e6)
-	// waitingEveryNS and searchEveryNS are how often known fibers are looked at and the heap is searched, at most.
+	// waitingEveryNS and searchEveryNS are the least intervals between two readings of known fibers and between two
+	// searches of the heap, in ns.
 	waitingEveryNS, searchEveryNS = int64(50e6), int64(250e6)
-	// maxWaiting bounds the fibers that are followed, waitingBytes what is kept of their stacks.
+	// maxWaiting bounds the fibers that are followed, waitingBytes the memory kept for their stacks.
 	maxWaiting   = 4096
 	waitingBytes = 16 << 20
-	// waitingBatch is how many fibers are looked at in a call, searchBatch how many pages of the heap are.
+	// waitingBatch is the number of fibers read in a call, searchBatch the number of pages of the heap.
 	waitingBatch, searchBatch = 16, 8
 	// maxHotPages bounds the pages with fibers, which are searched first. hotBatch of them are searched before each
 	// round.
 	maxHotPages, hotBatch = 64, 16
 	// maxFilling bounds the pages that were being filled since the last round. They are searched before the next one.
 	maxFilling = 48
-	// maxScans bounds the pages of which it is remembered when they were searched, in each process; scanShift is the
-	// logarithm of the smallest page's size.
+	// maxScans bounds the pages with a remembered search time, in each process. scanShift is the logarithm of the
+	// smallest page's size.
 	maxScans, scanShift = 1 << 13, 14
 	// maxRootTasks bounds the requests of threads that are remembered, to know them again in a fiber that they have
 	// left behind.
@@ -60,14 +61,14 @@ func (a *allowance) earn(nowNS, share int64) {
 }
 
 // waitingFibers follows the fibers of a process that wait. A round reads all of them, over as many ticks as the
-// allowance takes, and is then published as one result.
+// allowance needs, and publishes one result.
 type waitingFibers struct {
 	*target
 	list    *threadList
 	stacks  *stackReader
 	serving *workReader
-	// finder tells fibers among the objects of a page. It is nil if this process's heap can't be read, or that was not
-	// tried yet.
+	// finder finds fibers among the objects of a page. It is nil if this process's heap cannot be read, or if that
+	// was not tried yet.
 	finder *fiberFinder
 	tried  bool
 	self   int
@@ -84,21 +85,22 @@ type waitingFibers struct {
 	sign     fiberSign
 
 	look, search allowance
-	// looking: a round is under way. It began at beganNS in generation, has fill pages of filling to search, has
-	// searched hot pages up to hotAt, and is at order[at]. It ends at order[until], which is -1 until it comes to them.
-	// Fibers met meanwhile wait for the next round, because a round that took them in would have no end under load.
+	// looking is true during a round. The round began at beganNS in generation, has fill pages of filling to search,
+	// has searched hot pages up to hotAt, and is at order[at]. It ends at order[until], which is -1 until it comes to
+	// them. Fibers met meanwhile wait for the next round, because under load a round that included them would never
+	// end.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
 	fill       int
 	hotAt, at  int
 	until      int
-	missed     bool // one that is known could not be read
+	missed     bool // a known fiber could not be read
 	nextNS     int64
 	out        []sampler.Fiber
 	published  *sampler.Fibers
 
-	// pages are the pages of the search under way, from page on. searched: one search is complete.
+	// pages are the pages of the current search, from page on. searched is true after one complete search.
 	pages        []attach.Address
 	page         int
 	pagesCut     bool
@@ -108,12 +110,12 @@ type waitingFibers struct {
 	hotFirst     int
 	// filling are pages that were being filled since they were searched last.
 	filling, nowFilling []attach.Address
-	// scans are when pages were searched last, by their addresses.
+	// scans are the times at which pages were last searched, by their addresses.
 	scans map[attach.Address]int64
 
-	// rootTasks are what threads work for in their first fibers, and did, by its Hash.
+	// rootTasks are the present and past tasks of threads' first fibers, by the task's Hash.
 	rootTasks map[uint64]work.TaskID
-	// byHash are the fibers that wait for what a Hash stands for.
+	// byHash are the waiting fibers by their task's Hash.
 	byHash map[uint64]*waitingFiber
 
 	plan   plan
@@ -122,7 +124,7 @@ type waitingFibers struct {
 	copies [2][]byte
 }
 
-// waitingSlot is what a fiber of a batch is read into.
+// waitingSlot is the buffer for a fiber of a batch.
 type waitingSlot struct {
 	heads    [2][]byte
 	frames   []byte
@@ -137,7 +139,7 @@ type waitingFiber struct {
 	number sampler.FiberNumber
 	thread *thread
 	head   fiberHead
-	// kept are the frames read last. stack is what they were decoded to in a generation.
+	// kept are the frames read last. stack is their decoded stack in a generation.
 	kept       []byte
 	stack      sampler.StackID
 	handlers   int
@@ -146,16 +148,16 @@ type waitingFiber struct {
 	state      work.State
 	// enumerates: it is an Enumerator's.
 	enumerates bool
-	// helps is what it works for within another fiber's request.
+	// helps is the task of another fiber that it works for.
 	helps work.TaskID
-	// bornNS is when it was not there yet. It is zero if not known.
+	// bornNS is a time at which it did not exist yet. It is zero if not known.
 	bornNS int64
-	// seenNS is when it was seen last, whatever it did.
+	// seenNS is when it was last seen in any state.
 	seenNS int64
 	gone   bool
 }
 
-// fiberHead are the words of a fiber's struct that say which it is, where it stands, and that it waits.
+// fiberHead has the words of a fiber's struct that identify it, give its place, and show that it waits.
 type fiberHead struct {
 	self, low, size, cfp, thread, fiber, prev, statusWord uint64
 	status                                                uint64
@@ -240,7 +242,7 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	return w.published
 }
 
-// noteThread has the fiber that a thread runs followed, and remembers what its first fiber works for.
+// noteThread makes the fiber that a thread runs a followed one, and remembers the work of its first fiber.
 func (w *waitingFibers) noteThread(t *thread) {
 	st := &t.stack
 	root := w.firstFiber(t)
@@ -276,8 +278,8 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
-// born returns a time at which a fiber's context, which a thread runs, served none of what is new to the thread, as in
-// work.Frames. It is zero if there is none is known.
+// born returns a time at which the context of a thread's fiber served none of the thread's new work, as in
+// work.Frames. It is zero if no such time is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	addr, root := w.fiberOf(ec), w.firstFiber(t)
 	if w.finder == nil || root == 0 || addr == root {
@@ -333,7 +335,7 @@ func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes += len(f.kept)
 }
 
-// lookOn goes on with the round under way, or begins one if it is time. more: there is more to do.
+// lookOn continues the current round, or begins one if it is time. more is true if there is more to do.
 func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	if !w.looking {
 		if nowNS < w.nextNS || len(w.known) == 0 && (w.published == nil || len(w.published.List) == 0) {
@@ -405,7 +407,8 @@ func (w *waitingFibers) searchFilling(nowNS int64) {
 	w.filling = slices.Delete(w.filling, 0, n)
 }
 
-// searchHot searches some pages on which there were fibers: a new one's object takes the place of one that was freed.
+// searchHot searches some pages on which there were fibers. A new fiber's object often takes the place of a freed
+// one.
 func (w *waitingFibers) searchHot(nowNS int64, n int) {
 	from := (w.hotFirst + w.hotAt) % len(w.hot)
 	to := min(from+min(searchBatch, n-w.hotAt), len(w.hot))
@@ -432,7 +435,7 @@ func (w *waitingFibers) searchHot(nowNS int64, n int) {
 	}
 }
 
-// searchPage looks for fibers on a page that was read no earlier than at nowNS, and reports whether there are any.
+// searchPage searches a page for fibers, and reports whether there are any. The page was read at nowNS or later.
 func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (any bool) {
 	f := w.finder
 	f.found = f.found[:0]
@@ -462,7 +465,7 @@ func (w *waitingFibers) roomForScans(nowNS int64) {
 	}
 }
 
-// searchOn goes on with the search of the heap, or begins one when it is time. more: there is more to do.
+// searchOn continues the search of the heap, or begins one if it is time. more is true if there is more to do.
 func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 	if w.page >= len(w.pages) {
 		if nowNS < w.nextSearchNS {
@@ -489,7 +492,7 @@ func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 	return true
 }
 
-// heat makes a page one of those that are searched first.
+// heat makes a page one of the pages that are searched first.
 func (w *waitingFibers) heat(header attach.Address) {
 	if len(w.hot) < maxHotPages && !slices.Contains(w.hot, header) {
 		w.hot = append(w.hot, header)

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// lookAt looks at some fibers, waitingBatch at most, in one call for those that stand where they stood. sinceNS is a
-// time at which nothing of them was read yet.
+// lookAt reads at most waitingBatch fibers, in one call for the fibers in their old places. sinceNS is a time before
+// any of them was read.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	p := &w.plan
 	p.reset()
@@ -50,7 +50,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	}
 }
 
-// take takes what was read of a fiber, and reads on.
+// take takes the results for a fiber, and reads further.
 func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	if w.plan.ranges[s.from].Failed {
 		w.drop(f)
@@ -96,8 +96,8 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	w.serve(f, sinceNS)
 }
 
-// isOf reports whether the object that a fiber's struct names still is that fiber's: memory that was given back says
-// for a while what it said.
+// isOf reports whether the object that a fiber's struct names still is that fiber's. Freed memory keeps its content
+// for a while.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
@@ -111,8 +111,8 @@ func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool 
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether a fiber is the one that its thread runs, or has resumed it. It reports true if that cannot be
-// told.
+// active reports whether a fiber is the one that its thread runs, or has resumed it. It reports true if that is not
+// known.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	if !ok {
@@ -122,8 +122,8 @@ func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	return !whole || slices.Contains(fibers, addr)
 }
 
-// readStack reads and decodes the stack of a fiber that waits: twice in one call, with its head before and behind. It
-// reports false if the stack could not be read, or the fiber goes on.
+// readStack reads and decodes the stack of a waiting fiber. It reads it twice in one call, with the fiber's head
+// before and behind. It returns false if the stack could not be read, or the fiber runs again.
 func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	w.keep(f, nil)
 	end := attach.Address(h.low) + attach.Address(h.size)*8
@@ -180,7 +180,7 @@ func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 	return f.C && strings.HasPrefix(f.Label, "Enumerator") && strings.HasSuffix(f.Label, "#each")
 }
 
-// serve finds what a fiber waits for, whose frames are kept, and adds it to the round's result.
+// serve finds the work of a waiting fiber whose frames are kept, and adds it to the round's result.
 func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	frames := f.kept
 	if len(frames) == 0 { // there is no room for them
@@ -207,7 +207,7 @@ func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	w.out = append(w.out, out)
 }
 
-// isHelper reports whether what a fiber works for is another fiber's work, which has the same object for it.
+// isHelper reports whether a fiber's work is the work of another fiber, which has the same object for it.
 func (w *waitingFibers) isHelper(f *waitingFiber, id *work.TaskID) bool {
 	if f.enumerates || f.helps.Hash() == id.Hash() && f.helps.Alike(id) {
 		return true

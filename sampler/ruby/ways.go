@@ -1,27 +1,27 @@
 package ruby
 
-// way is how a stack came to be read, and on what it is believed.
+// way is how a stack was read, and what proves it.
 type way int
 
 const (
-	// waySeen: an execution context was met of which nothing was kept; wayGrown: a stack reached further in than it was
-	// read. Both ask for another reading, whose way counts too.
+	// waySeen means that nothing was known of an execution context, wayGrown that a stack reached further in than it
+	// was read. Both need another reading, whose way counts too.
 	waySeen way = iota
 	wayGrown
-	// wayOnce: one copy that equals what was kept; wayResting: what was kept of where the thread waited before;
-	// waySame: the first of several copies.
+	// wayOnce means one copy that equals the kept stack. wayResting means that it equals the stack with which the
+	// thread waited before. waySame means that the first of several copies equals the kept stack.
 	wayOnce
 	wayResting
 	waySame
-	// wayTwice and wayMore: so many copies that agree.
+	// wayTwice and wayMore are the numbers of copies that agree.
 	wayTwice
 	wayMore
 	// wayDeep and wayCut: copies that agree, of a stackExact, whole or without the middle.
 	wayDeep
 	wayCut
-	// wayPart: only the outer frames are kept, those that the copies agree on.
+	// wayPart means that only the outer frames are kept, because the copies agree on those alone.
 	wayPart
-	// waySuffix: of those above that are no stack known, whose outer frames were not decoded again.
+	// waySuffix counts the stacks of wayTwice to wayPart whose outer frames were not decoded again.
 	waySuffix
 	// wayFiber: two copies of a fiber that does not run.
 	wayFiber
@@ -32,7 +32,7 @@ func (w way) String() string {
 	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "suffix", "fiber"}[w]
 }
 
-// sameWay is the way of a stack that equals the kept one, otherWay of one whose copies agree.
+// sameWay returns the way of a stack that equals the kept one, otherWay the way of one whose copies agree.
 func (p *stackPlan) sameWay() way {
 	switch {
 	case p.kind == stackResting:

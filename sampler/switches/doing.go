@@ -2,17 +2,18 @@ package switches
 
 import "github.com/ddtop/ddtop/sampler"
 
-// longNS is for how long a thread without the GVL must have had a CPU, in ns, for that time to count as native code.
-// Less is the way into a system call, or back.
+// longNS is how long a thread without the GVL must have had a CPU, in ns, for that time to count as native code. A
+// shorter time is the way into a system call, or back.
 const longNS = 50_000
 
-// selects are the system calls that wait for the descriptors of a set. Which is unknown: FDs is 1 if there are any.
+// selects are the system calls that wait for the descriptors of a set. The number is unknown, so FDs is 1 if there
+// are any.
 var selects = map[string]bool{"select": true, "pselect6": true}
 
 // polls are the system calls that wait for the descriptors of an array.
 var polls = map[string]bool{"poll": true, "ppoll": true}
 
-// sleeps is what a thread does that waits in the kernel.
+// sleeps returns what a thread does that waits in the kernel.
 func (r *Record) sleeps() sampler.Doing {
 	d := sampler.Doing{Kind: sampler.DoingSleeps, Syscall: r.Name, FD: -1, Status: r.Status, Region: r.Region, Mutex: r.Mutex, Left: r.Left}
 	switch {
@@ -37,7 +38,7 @@ func (m *Machine) woke(t *thread, r *Record) {
 	}
 }
 
-// does tells what a thread does in the state that it is in at the end of an interval on a CPU.
+// does reports what a thread does in its state at the end of an interval on a CPU.
 func (m *Machine) does(t *thread, r *Record) {
 	runs := sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: r.Status, Region: r.Region}
 	asleep := r.Asleep && r.Kind == Out

@@ -10,33 +10,33 @@ import (
 
 // Constants of the rules. The times are of an x86_64 server of 2024. Each is too short to matter in a share of time.
 const (
-	// backNS is how long a thread takes from its CPU to Ruby: the way back from the kernel, and the scheduler's mutex.
+	// backNS is the time that a thread needs from its CPU to Ruby: the way back from the kernel, and the scheduler's
+	// mutex.
 	backNS = 4_000
-	// leadNS is how long a thread takes from when it gives the GVL away, or queues for it, until it loses its CPU.
+	// leadNS is the time from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
-	// againNS is how long a thread takes at most that gave the GVL away and has it again, on the same CPU and without a
-	// sleep: a system call that does not wait.
+	// againNS bounds the time of a thread that gave the GVL away and has it again, on the same CPU and without a
+	// sleep, for a system call that does not wait.
 	againNS = 50_000
 	// exitNS is the time from when a thread gives the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
-	// unitNS is what the times of changes are whole multiples of (sampler.Change).
+	// unitNS is the unit of the times of changes (sampler.Change).
 	unitNS = 100
 	// maxThreads bounds the threads that are followed at once.
 	maxThreads = 20_000
-	// endedNS is for how long records of a native thread are not believed after its end, in ns: its last switch comes
-	// after that. No other thread has its number so soon.
+	// endedNS is how long records of a native thread are ignored after its end, in ns, because its last switch comes
+	// after that. No other thread gets its number so soon.
 	endedNS = 20_000_000
 	// maxEnded bounds the threads of which the end is known.
 	maxEnded = 4096
-	// maxHeld is how many changes wait for a name at most.
+	// maxHeld bounds the changes that wait for a name.
 	maxHeld = 1 << 13
-	// maxTurns is how many of the last turns with the GVL are kept, to see whether a thread can have had an unrecorded
-	// one.
+	// maxTurns is the number of kept holds of the GVL. They show whether a thread can have had an unrecorded one.
 	maxTurns = 16
 )
 
 // Machine makes states of records. It gives them to an exact.Machine, as if each change had been seen. It follows one
-// scheduler whose threads have native threads of their own (no M:N threads). It is for one goroutine.
+// scheduler whose threads have native threads of their own (no M:N threads). One goroutine uses it.
 type Machine struct {
 	to      *exact.Machine
 	threads map[int32]*thread
@@ -73,14 +73,14 @@ type thread struct {
 	atNS, sinceNS int64
 	// blocked: it waited in the kernel, and had not lost its CPU to another thread.
 	blocked bool
-	// stack is the one with which it waits for the GVL. It is nil if that was not copied.
+	// stack is the stack with which it waits for the GVL. It is nil if that was not copied.
 	stack Named
 	// joinedNS is when another thread put it into the queue. It is zero if none is known to have.
 	joinedNS    int64
 	cfp, pc, sp uint64
 	// delayNS is Record.DelayNS of its last record.
 	delayNS int64
-	// doing is what was told last of what it does in its state.
+	// doing is the last report of what it does in its state.
 	doing sampler.Doing
 }
 
@@ -97,7 +97,7 @@ func NewMachine(to *exact.Machine) *Machine {
 // Failed returns how many records lacked words that could not be read.
 func (m *Machine) Failed() uint64 { return m.failed }
 
-// Feed takes a record. They come in about the order of time.
+// Feed adds a record. Records come roughly in order of time.
 func (m *Machine) Feed(r *Record) {
 	if r.Failed > 0 {
 		m.failed++
@@ -181,7 +181,7 @@ func (m *Machine) Lost(ns int64) {
 	}
 }
 
-// unknown lets go of a thread of which nothing is known from a time on.
+// unknown drops a thread of which nothing is known from a time on.
 func (m *Machine) unknown(t *thread, at int64) {
 	m.leave(t, at)
 	m.forget(t)
@@ -196,7 +196,7 @@ func (m *Machine) forget(t *thread) {
 	}
 }
 
-// last finds what a thread did since it got its CPU for the last time: it ran Ruby, to its end.
+// last finds what a thread did since it got its CPU for the last time: it ran Ruby to its end.
 func (m *Machine) last(t *thread, r *Record) {
 	of := *r
 	of.Kind, of.Thread, of.DelayNS = Out, t.address, t.delayNS
@@ -277,9 +277,9 @@ func (m *Machine) interval(t *thread, r *Record) {
 	}
 }
 
-// joined notes which threads others have put into the queue. That was between the last record of the thread that holds
-// the GVL, which is who does so mostly, and now. Whether a thread was off its CPU then, and has not queued by itself,
-// is known when its next record comes.
+// joined notes the threads that others have put into the queue. This happened between now and the last record of the
+// GVL's holder, which usually does it. Whether a thread was off its CPU then, and has not queued by itself, is known
+// when its next record comes.
 func (m *Machine) joined(r *Record) {
 	at := r.NS
 	if h := m.holder; h != nil && h.atNS < r.NS {
@@ -393,8 +393,8 @@ func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	m.pending = append(m.pending, change{Record: x, stack: stack})
 }
 
-// Advance tells the exact.Machine all changes of until a time, in order, or of until the first one whose stack has no
-// name yet. It returns that time. What comes later is taken to be of after it.
+// Advance passes the exact.Machine all changes up to a time, in order, or up to the first one whose stack has no name
+// yet. It returns that time. Later changes count as after it.
 func (m *Machine) Advance(untilNS int64) int64 {
 	untilNS -= untilNS % unitNS
 	m.queue(untilNS)

@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// Constants of what is concluded from moves. Times are in ns.
+// Limits of the conclusions from moves. Times are in ns.
 const (
-	// briefNS is how long a thread that wakes up runs at most until it queues for the GVL.
+	// briefNS bounds how long a thread that wakes up runs until it queues for the GVL.
 	briefNS = 50_000
-	// ranNS is how long a thread runs at least that has run Ruby's code.
+	// ranNS is the least time that a thread runs that has run Ruby's code.
 	ranNS = 30_000
-	// sliceNS is how long after a thread woke up its next sleep is more likely the end of its time slice than its own
-	// wish, while others wait: the slice began with the thread's turn, or with the first wait for it.
+	// sliceNS is the time after a thread woke up from which its next sleep is more likely the end of its time slice
+	// than its own wish, while others wait. The slice began with the thread's hold, or with the first wait for it.
 	sliceNS = 5_000_000
-	// maxMoves bounds the events that wait for the next glance. Past it they are dropped, and what follows is in
+	// maxMoves bounds the events that wait for the next glance. Past it they are dropped, and the results are in
 	// doubt.
 	maxMoves = 1 << 18
-	// recentThreads is how many threads are found without a map. It is a power of two.
+	// recentThreads is the number of threads that are found without a map. It is a power of two.
 	recentThreads = 64
 )
 
-// MoveKind says what a thread did.
+// MoveKind is what a thread did.
 type MoveKind uint8
 
 const (
 	// Got: the thread gets a CPU.
 	Got MoveKind = iota
-	// Slept: the thread goes to sleep. Preempted: it loses its CPU and remains runnable.
+	// Slept means that the thread goes to sleep. Preempted means that it loses its CPU and remains runnable.
 	Slept
 	Preempted
 	// Ended: the native thread ends.
@@ -41,7 +41,7 @@ type Move struct {
 	Kind MoveKind
 }
 
-// Words are what Ruby's memory says of one thread at a glance, as in Record.
+// Words are the words of one thread in Ruby's memory at a glance, as in Record.
 type Words struct {
 	TID                              int32
 	Thread                           uint64
@@ -49,20 +49,20 @@ type Words struct {
 	DelayNS                          int64
 }
 
-// Glance is one look at memory, between two times.
+// Glance is one reading of memory, between two times.
 type Glance struct {
 	FromNS, ToNS int64
 	// Owner is the thread that owned the GVL at both times. Sure is false if that was not the same one.
 	Owner    uint64
 	Sure     bool
 	Before33 bool
-	// Threads are those that were looked at.
+	// Threads are the threads that were read.
 	Threads []Words
 }
 
-// Movements make Records of when threads moved, and of glances at memory: what a thread without a CPU does is what
-// memory says at any time before the thread moves. What a thread did that moved again before a glance is concluded from
-// its other moves and from those of the others. It is for one goroutine.
+// Movements make Records of the threads' moves, and of glances at memory. The activity of a thread without a CPU is
+// in memory at any time before the thread moves. If a thread moved again before a glance, its activity is concluded
+// from its other moves and from other threads' moves. One goroutine uses it.
 type Movements struct {
 	threads map[int32]*mover
 	// recent are some of threads, at the rest of their tid.
@@ -73,11 +73,11 @@ type Movements struct {
 	dropped bool
 	// changed: a thread has moved since the last glance, or did so during it.
 	changed bool
-	// Seen and Concluded count the sleeps at which there was a glance, and those at which there was none.
+	// Seen counts the sleeps with a glance, Concluded the ones without.
 	Seen, Concluded uint64
 	out             func(*Record)
 	before33        bool
-	// active counts the threads of Ruby's that have a CPU or want one, waiters those that wait for the GVL.
+	// active counts Ruby's threads that have a CPU or want one, waiters the ones that wait for the GVL.
 	active, waiters int
 	// holder was seen last to hold the GVL. It is nil if none was.
 	holder *mover
@@ -86,21 +86,22 @@ type Movements struct {
 type mover struct {
 	tid   int32
 	words Words
-	// moved is the round in which it was noted to have moved, or has moved within a glance.
+	// moved is the round in which it was marked as moved, or has moved within a glance.
 	moved uint64
 	is    state
 	on    bool
 	// preempted: it has no CPU and is runnable.
 	preempted bool
-	// inNS is when it got its CPU after its last sleep, gotNS when it got the one that it has, ranNS for how long it
-	// has had one since inNS, outNS when it lost it.
+	// inNS is when it got its CPU after its last sleep, gotNS when it got its present one. ranNS is its time on a CPU
+	// since inNS. outNS is when it lost it.
 	inNS, gotNS, ranNS, outNS int64
-	// firstNS is when it got a CPU first since it is known what it does. It is zero if it has got none since.
+	// firstNS is when it first got a CPU since its activity is known. It is zero if it has got none since.
 	firstNS int64
-	// gave: it has lost its CPU between giving the GVL away and its next sleep. went: it went to sleep soon after that.
+	// gave is true if it has lost its CPU between giving the GVL away and its next sleep. went is true if it went to
+	// sleep soon after that.
 	gave, went bool
-	// told: what it does off the CPU is known. busy: another thread had or wanted a CPU at outNS; queue: one waited
-	// for the GVL.
+	// told is true if its activity off the CPU is known. busy is true if another thread had or wanted a CPU at outNS,
+	// queue if one waited for the GVL.
 	told, busy, queue bool
 	// lookedNS is the last glance at it since it moved.
 	lookedNS int64
@@ -114,14 +115,14 @@ func NewMovements() *Movements {
 	return &Movements{threads: make(map[int32]*mover)}
 }
 
-// Begin has a thread followed that was there before, and says whether it had a CPU then or wanted one.
+// Begin starts to follow an existing thread. on is true if it has a CPU or wants one.
 func (m *Movements) Begin(tid int32, on bool) {
 	if t := m.thread(tid); t != nil && t.moves == 0 {
 		m.set(t, on, false)
 	}
 }
 
-// Moved takes an event. Those of one thread come in their order.
+// Moved adds an event. The events of one thread come in their order.
 func (m *Movements) Moved(e Move) {
 	if len(m.moves) >= maxMoves {
 		m.moves, m.dropped = m.moves[:0], true
@@ -137,13 +138,13 @@ func (m *Movements) Any() bool {
 // Busy reports whether a thread of Ruby's has a CPU or wants one, or waits for the GVL.
 func (m *Movements) Busy() bool { return m.active > 0 || m.waiters > 0 }
 
-// Wanted reports whether a glance has to look at a thread: it may have moved since the last one.
+// Wanted reports whether a glance must read a thread, because it may have moved since the last one.
 func (m *Movements) Wanted(tid int32) bool {
 	t := m.threads[tid]
 	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || t.moved == m.round
 }
 
-// Note says which threads have moved that are not taken yet, for Wanted.
+// Note marks the threads with untaken moves, for Wanted.
 func (m *Movements) Note() {
 	for i := range m.moves {
 		if t := m.thread(m.moves[i].TID); t != nil {
@@ -152,7 +153,7 @@ func (m *Movements) Note() {
 	}
 }
 
-// Forget lets go of a thread that is not there any more.
+// Forget drops a thread that has ended.
 func (m *Movements) Forget(tid int32) {
 	if t := m.threads[tid]; t != nil {
 		m.count(t, -1)
@@ -166,7 +167,7 @@ func (m *Movements) Forget(tid int32) {
 	}
 }
 
-// Pass takes the moves of until a time, and calls out as Look does. No move of before that comes later.
+// Pass applies the moves up to a time, and calls out as Look does. No earlier move comes later.
 func (m *Movements) Pass(untilNS int64, out func(*Record)) {
 	m.out = out
 	m.pass(untilNS)
@@ -186,7 +187,7 @@ func (m *Movements) pass(untilNS int64) {
 	m.moves = slices.Delete(m.moves, 0, n)
 }
 
-// Look takes a glance, and all moves until its end, and calls out with what follows from them, in about the order of
+// Look applies a glance, and all moves until its end, and calls out with the resulting records, roughly in order of
 // time. It reports whether moves were dropped since the last glance.
 func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	m.out, m.before33 = out, g.Before33
@@ -299,7 +300,7 @@ func (m *Movements) count(t *mover, n int) {
 	}
 }
 
-// conclude finds what a thread did in a sleep that nobody looked at, and that is over.
+// conclude finds what a thread did in an ended sleep without a glance.
 func (m *Movements) conclude(t *mover) {
 	if t.words.Thread == 0 {
 		return
@@ -375,7 +376,7 @@ func (m *Movements) glance(g *Glance) {
 	}
 }
 
-// record tells what a thread does.
+// record makes a record of what a thread does.
 func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64) {
 	in := t.inNS
 	if t.is != running {

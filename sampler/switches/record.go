@@ -10,9 +10,10 @@ const (
 	Out Kind = iota + 1
 	// Clock: the thread has had its CPU for a while, and keeps it.
 	Clock
-	// Exited: the native thread ends. Nothing is known of its memory.
+	// Exited means that the native thread ends. Its memory is not known.
 	Exited
-	// Began is made by reading memory once, at the start: what a thread's state is until it moves.
+	// Began means that the record was made by reading memory once, at the start. It has the thread's state until the
+	// thread's first move.
 	Began
 )
 
@@ -25,7 +26,7 @@ type Record struct {
 	NS, InNS, WokenNS int64
 	TID               int32
 	// Waker is the native thread that made it runnable. It is 0 if that is not known. WakerOwner is the GVL's owner
-	// then, where the waker is of the same process, and else 0.
+	// then, if the waker is of the same process, and else 0.
 	Waker      int32
 	WakerOwner uint64
 	// GaveNS is when the thread woke the next holder of the GVL within this interval. It is 0 if it did not.
@@ -35,17 +36,19 @@ type Record struct {
 	Thread, Owner, Last uint64
 	// Joined are threads that have joined the queue since the last record, if there is room, then zeros.
 	Joined [6]uint64
-	// Queued: the thread's node is in the queue. Linked: its node is in the list of running threads. Region: it is in
-	// code that gave the GVL away and will take it back. Runnable: Ruby's word for a thread that has or wants the GVL.
+	// Queued is true if the thread's node is in the queue, Linked if it is in the list of running threads. Region is
+	// true if it is in code that gave the GVL away and will take it back. Runnable is true if Ruby says that the
+	// thread has or wants the GVL.
 	Queued, Linked, Region, Runnable bool
-	// Before33: it is of Ruby up to 3.2, where Linked and Last say nothing.
+	// Before33 is true up to Ruby 3.2, where Linked and Last mean nothing.
 	Before33 bool
 	// Asleep: the thread waits in the kernel, and did not lose its CPU to another thread.
 	Asleep bool
 	// Syscall is the system call that the thread is in, with its arguments. It is -1 outside of one.
 	Syscall int64
 	Args    [3]uint64
-	// Name is the name of Syscall. Descriptor: its first argument is a descriptor. Whoever feeds the record sets them.
+	// Name is the name of Syscall. Descriptor is true if its first argument is a descriptor. The caller of Feed sets
+	// them.
 	Name       string
 	Descriptor bool
 	// FD is the first descriptor that a poll waits for. It is -1 of other calls.
@@ -53,13 +56,14 @@ type Record struct {
 	// Status is Ruby's own word on the thread, and Mutex the address of the Mutex that the thread wants to lock, or 0.
 	Status sampler.Status
 	Mutex  uint64
-	// Left is that of sampler.Doing. Whoever feeds the record sets it.
+	// Left is sampler.Doing's. The caller of Feed sets it.
 	Left bool
 	// Collects: the garbage collector works.
 	Collects bool
-	// OfMove: it was made of a move by a CPU's events, which say nothing of system calls, Status and the collector.
+	// OfMove is true if the record was made of a move by a CPU's events. They have no system calls, no Status and no
+	// state of the collector.
 	OfMove bool
-	// DelayNS is for how long the native thread has been runnable without a CPU since its start, in ns.
+	// DelayNS is how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64
 	// CFP, PC and SP are the innermost control frame's address, its place in the code, and its stack pointer.
 	CFP, PC, SP uint64
@@ -74,12 +78,11 @@ func (r *Record) SetStatus(word uint64) {
 	r.Runnable = r.Status == sampler.Runnable
 }
 
-// Named is a stack on its way to its name.
+// Named is a stack that waits for its name.
 type Named interface {
 	// Ready reports whether it has its name, or is not to be waited for any longer.
 	Ready() bool
-	// Name returns the name. It is asked for once. Resumes is as in sampler.Change. Both are 0 if the stack has no
-	// name.
+	// Name returns the name. It is called once. Resumes is as in sampler.Change. Both are 0 if the stack has no name.
 	Name() (stack, resumes sampler.StackID)
 }
 

@@ -24,48 +24,48 @@ type Page interface {
 	// Keys returns the keys of the view. Of a view with several parts these are the keys of the part with the focus, or
 	// of all parts.
 	Keys(sc *scene.Scene, all bool) []*scene.KeyMap
-	// Load takes what the view shows from the store, which is held meanwhile. What the scene holds for all views
-	// (threads, states, figures, weights) is loaded before.
+	// Load reads the view's data from the store, which is locked meanwhile. The scene's common data (threads, states,
+	// figures, weights) is loaded before.
 	Load(sc *scene.Scene, r *store.Reading)
-	// About says in the rule above the view what it shows.
+	// About returns the text for the rule above the view.
 	About(sc *scene.Scene) string
 	Draw(a canvas.Area, sc *scene.Scene)
-	// Detail describes what is selected. If name is empty, rest says how to select something.
+	// Detail describes the selection. If name is empty, rest explains how to select something.
 	Detail(sc *scene.Scene) (name, rest string)
-	// Stack returns what the clipboard gets: what is selected, and its frames, a line each, the innermost first as Ruby
-	// prints them. There are no lines if nothing is selected.
+	// Stack returns the text for the clipboard: the selection, and its frames, one per line, the innermost first as
+	// Ruby prints them. There are no lines if nothing is selected.
 	Stack(sc *scene.Scene) (title string, lines []string)
 }
 
-// Plain is what pages have in common that have one set of keys and no stack to copy.
+// Plain is the common part of pages with one set of keys and no stack to copy.
 type Plain struct{ KeyMap scene.KeyMap }
 
 func (p *Plain) Keys(*scene.Scene, bool) []*scene.KeyMap { return []*scene.KeyMap{&p.KeyMap} }
 
 func (p *Plain) Stack(*scene.Scene) (title string, lines []string) { return "", nil }
 
-// Fetching is a page that lacks something that takes a while to read. Fetch returns the command that reads it, or nil.
-// Fetched gets the messages of all such commands.
+// Fetching is a page with data that is read in the background. Fetch returns the command that reads it, or nil.
+// Fetched receives the messages of all such commands.
 type Fetching interface {
 	Fetch(h scene.Host) tea.Cmd
 	Fetched(h scene.Host, msg tea.Msg)
 }
 
-// Msg is a message for pages: what a command of theirs has read.
+// Msg is a message for pages: the result of one of their commands.
 type Msg interface{ ForPage() }
 
-// Timed is a page with a time axis, on which the mouse selects a part of the time. a is the screen under the rule above
-// the page, that of the live view all of it.
+// Timed is a page with a time axis, on which the mouse selects a part of the time. a is the screen under the rule
+// above the page. For the live view it is the whole screen.
 type Timed interface {
 	AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area
 }
 
-// Wheeled is a page in which the wheel can do something else than the arrow keys. done is false where it does not.
+// Wheeled is a page in which the wheel can act differently from the arrow keys. done is false if it does not.
 type Wheeled interface {
 	Wheel(h scene.Host, x, y, d int, onAxis bool) (cmd tea.Cmd, done bool)
 }
 
-// Counted is a page that says what a search has found in it.
+// Counted is a page that counts the results of a search.
 type Counted interface{ Found() string }
 
 // Named is a page that keeps names, which NamesChanged has it read again.

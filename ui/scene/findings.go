@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FindingID tells a finding from the others, from picture to picture: a process has one of each rule.
+// FindingID identifies a finding from picture to picture. A process has one finding of each rule.
 type FindingID struct {
-	Of   *Member // nil: the one that is shown
+	Of   *Member // nil for the shown process
 	Rule string
 }
 
@@ -40,7 +40,7 @@ func (f *Findings) Index(id FindingID) int {
 	return -1
 }
 
-// Findings says in plain words what is wrong, the cause first, and what to do where there is room.
+// Findings describes what is wrong in plain words, the cause first, with advice if there is room.
 type Findings struct {
 	List []findings.Finding
 	// Owners are the processes that they are about, one for each; nil: all are about the one that is shown.

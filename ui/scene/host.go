@@ -14,7 +14,7 @@ type Member struct {
 	// Number is its place in the order of joining, from 1 on. path are the numbers of the processes it descends from,
 	// the outermost first, and its own: the order in which a tree is read.
 	Number int
-	Parent int // PID; 0: not known
+	Parent int // PID; zero if not known
 	Path   []int
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Scene is what the picture is made from: what the last refresh took over from the Store, the time span that is
-// shown, and how the screen looks. Views get it to load, to draw and to describe; they change nothing in it, and what a
-// key or a click changes is the Model's to do. Only the zones they add to while they draw.
+// Scene is the input of a picture: the data of the last refresh, the shown time span, and the appearance of the screen.
+// Views use it to load, to draw and to describe. They do not change it, except for adding zones while they draw. The
+// Model handles the changes of keys and clicks.
 type Scene struct {
 	Span
 	style.Colors

@@ -18,7 +18,7 @@ type Span struct {
 	// OldestNS and LastNS are the edges of the history, 0 before the first sample; KeepNS is how long it can get.
 	OldestNS, LastNS, KeepNS int64
 
-	// Playing: the moment shown moves on as time goes by, speed times as fast (0: once).
+	// Playing is true if the shown moment advances with time, speed times as fast. If speed is zero, it is once.
 	Playing bool
 	speed   float64
 	played  time.Time // when it moved last; zero before the first time

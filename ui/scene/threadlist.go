@@ -36,7 +36,7 @@ type Selection struct {
 // Threads are the threads of the time shown, in Ruby's order.
 type Threads []Thread
 
-// Thread is a thread, and what it did in the time shown.
+// Thread is a thread, with what it did in the time shown.
 type Thread struct {
 	ID     sampler.ThreadID
 	Name   string

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Mark is what the head lines need of an instant: counters that only grow, so that any time span is the
-// difference of two marks, and what was found to be wrong then.
+// Mark has the head lines' data for an instant: counters that only grow, so that any time span is the difference of
+// two marks, and the findings of that instant.
 type Mark struct {
 	TimeNS   int64
 	GC       sampler.GC

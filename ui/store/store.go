@@ -44,7 +44,7 @@ type Store struct {
 	KeepNS  int64 // how much history is kept
 	History *recording.History
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	fold      *measure.Fold
 	rolling   *flamegraph.Rolling
 	collector *flamegraph.Collector
@@ -60,12 +60,12 @@ type Store struct {
 	unkept    uint64 // samples that the history did not take
 	stacks    StackReads
 	meters    meters
-	Rec       *Recorder // nil: nothing is recorded
-	ending    *Recorder // nil: no recording is being closed
+	Rec       *Recorder // nil if there is no recording
+	ending    *Recorder // nil if no recording is being closed
 	keeper    *sampler.Keeper
 	held      bool // what is shown can be older than the history: nothing is evicted
 
-	pendMu  sync.Mutex // guards what follows
+	pendMu  sync.Mutex // guards the following fields
 	pending []*sampler.Sample
 	// pendingThreads is how many threads these list in all.
 	pendingThreads int
@@ -73,7 +73,7 @@ type Store struct {
 
 	Stirred chan struct{} // see stir
 
-	endMu sync.Mutex // guards what follows
+	endMu sync.Mutex // guards the following fields
 	done  bool
 	err   error
 	end   sampler.End
@@ -338,7 +338,7 @@ func (s *Store) Stir() {
 	}
 }
 
-// Reading is what Read gives access to, during the call only.
+// Reading is the data that Read passes on. It is valid only during the call.
 type Reading struct {
 	*measure.View
 	Rolling *flamegraph.Rolling

@@ -20,8 +20,8 @@ const (
 	maxHolderStacks = 1 << 12
 )
 
-// waitLog counts finished waits for the GVL by length, a second at a time, so that a quantile over any span of the
-// history can be told.
+// waitLog counts finished waits for the GVL by length, for each second, so that a quantile over any span of the
+// history can be computed.
 type waitLog struct {
 	gvl.Ignore
 	slots []waitSlot

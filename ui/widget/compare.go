@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// baseKind is what the flamegraph is compared with.
+// baseKind is the base of the flamegraph's comparison.
 type baseKind uint8
 
 const (
@@ -65,7 +65,7 @@ func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
 	})
 }
 
-// change is by how much of the whole a function's own time changed.
+// change is the change of a function's own time, as a share of the whole.
 type change struct {
 	Label string
 	Share float64

@@ -35,7 +35,7 @@ func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
 
-// FlameLook is what a person chose of how flamegraphs look: of every process the same.
+// FlameLook is the user's choices for drawing flamegraphs, shared by all processes.
 type FlameLook struct {
 	Metric   flamegraph.Metric
 	ShowIdle bool
@@ -48,7 +48,7 @@ type FlameLook struct {
 	Sought *regexp.Regexp
 }
 
-// Listed is what rows of lists have to match; nil: all are listed.
+// Listed is the pattern for rows of lists. It is nil if all are listed.
 func (l *FlameLook) Listed() *regexp.Regexp {
 	if l.Search == l.Sought {
 		return nil
@@ -80,8 +80,8 @@ func (l *FlameLook) NextColouring() {
 	}
 }
 
-// Flame shows where the time goes. What is selected and zoomed into is kept as a path of functions, since the tree
-// is made again for every picture.
+// Flame shows where the time goes. The selection and the zoom are kept as a path of functions, since the tree is made
+// again for every picture.
 type Flame struct {
 	FlameLook
 	flameShape
@@ -89,8 +89,8 @@ type Flame struct {
 	flamePicture
 	Builder  *flamegraph.Builder
 	origins  map[sampler.FrameID]sampler.Origin
-	Endpoint flamegraph.EndpointID // of which it shows the time; 0: of all
-	Filter   string                // what is shown, when not all threads are
+	Endpoint flamegraph.EndpointID // shows only its time; zero for all
+	Filter   string                // describes the selected threads; empty for all
 	// Everything is what is shown otherwise; "": all threads.
 	Everything string
 }
@@ -102,7 +102,7 @@ type flameShape struct {
 	focused string
 }
 
-// flameBase is what a picture is compared with.
+// flameBase is the base of a picture's comparison.
 type flameBase struct {
 	// Base are the weights compared with, those of the time BaseWhen. It is nil if nothing is compared. Diff is the
 	// change of each node's share of the whole, diffSelf that of its own time. Changes are the functions whose own time
@@ -116,7 +116,7 @@ type flameBase struct {
 	Changes  []change
 }
 
-// flamePicture is what is drawn, the part of it that is shown, and what is selected in it.
+// flamePicture is the drawn tree, its visible part, and the selection.
 type flamePicture struct {
 	// Whole is the tree of all frames, Tree the one shown: Whole, or that of own.
 	Whole, Tree *flamegraph.Tree
@@ -212,11 +212,11 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	}
 }
 
-// holdDepthNS is for how long the screen keeps room for a depth that is not needed any more: it must not jump with
+// holdDepthNS is how long the screen keeps room for a depth that is not needed, in ns, so that it does not jump with
 // every deep call.
 const holdDepthNS = int64(10e9)
 
-// RowsWanted is the number of rows to make room for; 0: not known yet.
+// RowsWanted returns the number of rows to make room for. It is zero if it is not known yet.
 func (v *flamePicture) RowsWanted(nowNS int64) int {
 	n := len(v.Picture.Rows)
 	if n >= v.depth || nowNS-v.depthNS > holdDepthNS || nowNS < v.depthNS {

@@ -14,18 +14,18 @@ import (
 // when others come, go or change places.
 type keyed[K comparable] interface{ ID() K }
 
-// List is rows of which one has the cursor and some are on the screen.
+// List is a list of rows. One row has the cursor, and some are on the screen.
 type List[R keyed[K], K comparable] struct {
 	Rows []R
-	// Cursor names the row that it is on, which may be another's to hold, and several lists may share it. No row has it
-	// when there is none of that name: at first, and while the row that had it is not listed.
+	// Cursor is the key of the selected row. Several lists may share it, and another owner may hold it. No row has it
+	// if none has that key: at first, and while the row is not listed.
 	Cursor *K
-	At     int // where that row was last: the keys go on from there
+	At     int // the last place of that row, from which the keys continue
 	Top    int // first row on the screen
 	Height int // rows that the screen has room for
 }
 
-// Index is the row with the cursor; -1: none has it.
+// Index returns the row with the cursor. It is -1 if none has it.
 func (l *List[R, K]) Index() int {
 	return slices.IndexFunc(l.Rows, func(r R) bool { return r.ID() == *l.Cursor })
 }
@@ -54,7 +54,7 @@ func (l *List[R, K]) Move(by Step) {
 	*l.Cursor = l.Rows[l.At].ID()
 }
 
-// Settle puts the cursor on a row when none has it: on the one that has the place of the row that had it.
+// Settle puts the cursor on a row if none has it: the row at the last place.
 func (l *List[R, K]) Settle() {
 	if len(l.Rows) > 0 && l.Index() < 0 {
 		l.At = min(l.At, len(l.Rows)-1)
@@ -62,7 +62,7 @@ func (l *List[R, K]) Settle() {
 	}
 }
 
-// Reset takes the cursor away and goes back to the first row.
+// Reset removes the cursor and scrolls to the first row.
 func (l *List[R, K]) Reset() {
 	var none K
 	*l.Cursor, l.At, l.Top = none, 0, 0
@@ -80,7 +80,7 @@ func (l *List[R, K]) Scroll(height int) []R {
 	return l.Rows[l.Top:min(l.Top+height, len(l.Rows))]
 }
 
-// Hidden says how many rows are above and below those on the screen; "" when there are none.
+// Hidden returns the number of rows above and below the screen. It is empty if there are none.
 func (l *List[R, K]) Hidden() string { return hiddenText(l.Top, len(l.Rows)-l.Top-l.Height) }
 
 // hiddenText says how many rows are above and below those on the screen. It is empty if there are none.
@@ -98,8 +98,8 @@ func hiddenText(above, below int) string {
 	return s
 }
 
-// Draw draws the rows that there is room for, and makes clicks on them move the cursor; pressed is told of that, and of
-// the column of the row that was clicked.
+// Draw draws the rows that fit, and makes clicks on them move the cursor. pressed is called with the column of the
+// row that was clicked.
 func (l *List[R, K]) Draw(a canvas.Area, sc *scene.Scene, drawRow func(a canvas.Area, r R, selected bool),
 	pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	for y, r := range l.Scroll(a.H) {

@@ -9,12 +9,12 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Column is all there is to a column of a table: to add one is to add an entry.
+// Column describes a column of a table completely. To add a column is to add an entry.
 type Column[R any] struct {
 	Title string // over it
-	Short string // over it where title has no room; "": title is cut
-	// Width is how wide it is on a screen of so many columns: 0 where there is no room for it, rest for what the others
-	// leave.
+	Short string // shown if title has no room; if empty, title is cut
+	// Width returns the width on a screen of a number of columns. It is 0 if there is no room, and Rest for what the
+	// others leave.
 	Width func(screen int) int
 	// Widens, if set, says whether it takes a part of what the others leave besides its width.
 	Widens func(*scene.Scene) bool
@@ -22,9 +22,9 @@ type Column[R any] struct {
 	// first; if that is not enough, it goes itself.
 	Least, Drop int
 	Right       bool // it ends at its right edge
-	Tail        bool // it holds names of threads, which are cut by canvas.CutName
-	// Order names the order by this column; "": the table can't be sorted by it. compare is that order, what stands out
-	// first.
+	Tail        bool // true for names of threads, which canvas.CutName cuts
+	// Order names the order by this column. If it is empty, the table cannot be sorted by it. compare is that order,
+	// the most notable first.
 	Order   string
 	Compare func(x, y R) int
 	// Text is what is in it, and how; draw draws it instead, where a text won't do.
@@ -32,11 +32,11 @@ type Column[R any] struct {
 	Draw func(a canvas.Area, r R, sc *scene.Scene)
 	// Spans, if set, says of which rows it has the columns behind it as well.
 	Spans func(r R) bool
-	// Bare: the ground of the selected row is not put under it, because its own ground tells something.
+	// Bare keeps the ground of a selected row from this column, because its own ground has a meaning.
 	Bare bool
 }
 
-// Rest is the width of a column that takes what the others leave. Several share it.
+// Rest is the width of a column that takes what the others leave. Several columns share it.
 const Rest = -1
 
 // Wide is a width on screens of any size; then come pairs of a size from which on there is another one, and that.

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Now fills rows that the threads leave free with where they are: the stack of the selected one, or which stacks the
-// threads of a group, or all, are on at the moment shown.
+// Now fills free rows below the threads with their places: the stack of the selected one, or the stacks that the
+// threads of a group, or all, are on at the shown moment.
 type Now struct {
 	flame  *Flame // where it folds libraries, stacks do
 	atNS   int64

@@ -368,7 +368,7 @@ func identRune(n int) rune {
 	return rune(identGlyphs[n-1])
 }
 
-// Parts are what several views are made of. A page gets those that it shows.
+// Parts are the parts that several views consist of. A page gets the ones that it shows.
 type Parts struct {
 	Chosen   *scene.Selection
 	Timeline Timeline

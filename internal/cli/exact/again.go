@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// exactRest is for how long a process is only sampled after exact mode has ended itself. Each time that happens
-	// again it is twice as long, up to exactRestMost. Once exact mode has lasted for that long, it begins anew.
+	// exactRest is how long a process is only sampled after exact mode has ended itself. It doubles each time, up to
+	// exactRestMost. After exact mode has lasted for that long, it begins again.
 	exactRest     = time.Minute
 	exactRestMost = time.Hour
-	// exactLook is how often ddtop checks whether it has ended itself.
+	// exactLook is the interval at which ddtop checks whether exact mode has ended itself.
 	exactLook = time.Second
 )
 
-// exactAgain switches exact mode on again in a process that is followed for days: what made it too costly may be over.
-// If it is not to be trusted, or has become impossible, that is the end of it.
+// exactAgain switches exact mode on again in a process that is followed for days, because the reason of its cost may
+// be gone. It stops if the results cannot be trusted, or exact mode has become impossible.
 type exactAgain struct {
 	src   Source
 	flags *Flags
@@ -26,14 +26,14 @@ type exactAgain struct {
 	say func(what, why string)
 
 	mu    sync.Mutex
-	rest  time.Duration // the next one
+	rest  time.Duration // the length of the next pause
 	since time.Time     // when exact mode was first seen on
-	until time.Time     // when the rest is over; zero: there is none
+	until time.Time     // when the pause ends; zero if there is none
 	said  bool
-	over  bool // it is not switched on any more
+	over  bool // it is not switched on again
 }
 
-// step looks once, at a time.
+// step checks once, at a time.
 func (a *exactAgain) step(ctx context.Context, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

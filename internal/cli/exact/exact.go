@@ -44,7 +44,8 @@ func (f *Flags) options() live.ExactOptions {
 }
 
 // Untried reports whether exact mode is wanted on a processor like this one even if it has run on none yet: the
-// environment names it, in Go's words. No flag and no setting does, so that no user gets there by chance.
+// environment must name it, by Go's name. There is no flag and no setting for it, so that no user enables it by
+// chance.
 func Untried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
 
 // Source is a process that exact mode can follow: a *live.Source.
@@ -71,7 +72,7 @@ func (f *Flags) Begin(ctx context.Context, src Source) error {
 // Error is why exact mode is not possible.
 type Error struct {
 	err error
-	// Command is what root would run. It is "" if that would not help, or is unknown.
+	// Command is the command that root would run. It is empty if that would not help, or is unknown.
 	Command string
 }
 
@@ -85,13 +86,13 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// RootHelps reports whether sudo gives what is missing.
+// RootHelps reports whether sudo gives the missing right.
 func (e *Error) RootHelps() bool {
 	var missing *probe.MissingRights
 	return errors.As(e.err, &missing) && attach.OwnRights().CanBecomeRoot
 }
 
-// End takes the probes out of a process that was followed exactly, if they still are in.
+// End removes the probes from a process that was followed exactly, if they are still there.
 func End(src sampler.Source) error {
 	x, ok := src.(Source)
 	if !ok || x.ExactStatus().SinceNS == 0 {
@@ -101,7 +102,7 @@ func End(src sampler.Source) error {
 	return err
 }
 
-// Note says what of a process's exact mode did not go as it should, and why. It is "" if nothing.
+// Note returns the failure of a process's exact mode, and its reason. Both are empty if there is none.
 func Note(src sampler.Source) (what, why string) {
 	x, ok := src.(Source)
 	if !ok {

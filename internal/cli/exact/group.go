@@ -19,15 +19,15 @@ type Group interface {
 	Close() error
 }
 
-// Told is how a command says what becomes of exact mode: that a process is not followed exactly, and why; and a note on
-// one that was, or is.
+// Told is how a command reports the state of exact mode: that a process is not followed exactly, with the reason, and
+// a note on a process that was, or is.
 type Told struct {
 	Refused func(p sampler.Process, why error)
 	Note    func(p sampler.Process, text, why string)
 }
 
-// Probed is a group whose processes are followed exactly, each by itself, from when they are found until Done. One that
-// can't be is sampled.
+// Probed is a group whose processes are followed exactly, each by itself, from when they are found until Done. A
+// process that cannot be followed is sampled.
 type Probed struct {
 	*live.Group
 	flags Flags
@@ -98,7 +98,7 @@ func (g *Probed) Follow(ctx context.Context, join func(sampler.Source)) error {
 	})
 }
 
-// keep tries exact mode again where it has ended itself, until ctx ends.
+// keep tries exact mode again after it has ended itself, until ctx ends.
 func (g *Probed) keep(ctx context.Context) {
 	tick := time.NewTicker(exactLook)
 	defer tick.Stop()
@@ -127,7 +127,7 @@ func (g *Probed) followed() []*exactAgain {
 	return out
 }
 
-// Figures returns how it stands, for the status page.
+// Figures returns the state of exact mode, for the status page.
 func (g *Probed) Figures() *status.Exact {
 	out := new(status.Exact)
 	for _, a := range g.followed() {
@@ -141,7 +141,7 @@ func (g *Probed) Figures() *status.Exact {
 	return out
 }
 
-// Done takes the probes out.
+// Done removes the probes.
 func (g *Probed) Done(src sampler.Source) {
 	g.mu.Lock()
 	a := g.begun[src]

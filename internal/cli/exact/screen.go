@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Switch is how the screen switches exact mode of its process on and off.
+// Switch lets the screen switch exact mode of its process on and off.
 type Switch struct {
 	Src   Source
 	Flags Flags
@@ -26,13 +26,13 @@ func (s *Switch) Exact(ctx context.Context) error {
 	return s.Src.Exact(ctx, s.Flags.options())
 }
 
-// EndExact takes them out.
+// EndExact removes the probes.
 func (s *Switch) EndExact() error {
 	_, err := s.Src.EndExact()
 	return err
 }
 
-// SwitchStatus says how following by thread switches stands.
+// SwitchStatus returns the state of following by thread switches.
 func (s *Switch) SwitchStatus() sampler.SwitchStatus {
 	if from, ok := s.Src.(SwitchSource); ok {
 		return from.SwitchStatus()
@@ -40,7 +40,7 @@ func (s *Switch) SwitchStatus() sampler.SwitchStatus {
 	return sampler.SwitchStatus{}
 }
 
-// ExactStatus says how exact mode stands.
+// ExactStatus returns the state of exact mode.
 func (s *Switch) ExactStatus() sampler.ExactStatus { return s.Src.ExactStatus() }
 
 // SwitchSource is a process that can be followed by its thread switches: a *live.Source.

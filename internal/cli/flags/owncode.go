@@ -12,7 +12,7 @@ import (
 // OwnCode is the value of --own-code.
 type OwnCode struct {
 	globs []string
-	code  *own.Code // nil: no pattern was given
+	code  *own.Code // nil if no pattern was given
 }
 
 const (
@@ -45,7 +45,7 @@ func (o *OwnCode) Set(glob string) error {
 	return nil
 }
 
-// SetAll takes the value of the file of settings: a pattern, or a list of them.
+// SetAll sets the value from the file of settings: a pattern, or a list of them.
 func (o *OwnCode) SetAll(value any) error {
 	list, ok := value.([]any)
 	if !ok {
@@ -63,7 +63,7 @@ func (o *OwnCode) SetAll(value any) error {
 	return nil
 }
 
-// Rules are nil where no pattern was given.
+// Rules returns the rules. It is nil if no pattern was given.
 func (o *OwnCode) Rules() *own.Code {
 	if o == nil {
 		return nil

@@ -14,12 +14,12 @@ import (
 // Redaction is the value of --redact: one Redactor for all that a command reads, prints and writes, so that a name has
 // the same pseudonym everywhere.
 type Redaction struct {
-	names *redact.Redactor // nil: nothing is left out
+	names *redact.Redactor // nil if nothing is left out
 	// typed are the paths on the command line.
 	typed []string
 }
 
-// redactHelp is what --redact does, in the help of all commands that have it.
+// redactHelp is the help of --redact in all commands that have it.
 const redactHelp = "replace names, paths and other identifying data, for output that you share"
 
 // NewRedaction returns the redaction of a command line.
@@ -47,7 +47,7 @@ func (r *Redaction) String() string { return strconv.FormatBool(r.Redactor() != 
 // Type is the word of a switch.
 func (r *Redaction) Type() string { return "bool" }
 
-// Set takes "true", "false" and what else stands for them.
+// Set parses "true", "false" and their other forms.
 func (r *Redaction) Set(text string) error {
 	on, err := strconv.ParseBool(text)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Redaction) Set(text string) error {
 	return nil
 }
 
-// Redactor is nil where nothing is left out.
+// Redactor returns the redactor. It is nil if nothing is left out.
 func (r *Redaction) Redactor() *redact.Redactor {
 	if r == nil {
 		return nil
@@ -72,5 +72,5 @@ func (r *Redaction) Redactor() *redact.Redactor {
 // Text is a sentence that may name files.
 func (r *Redaction) Text(s string) string { return r.Redactor().Text(s) }
 
-// Program is the name of a program by its path, or what stands for it.
+// Program returns the name of a program by its path, or its pseudonym.
 func (r *Redaction) Program(path string) string { return r.Redactor().Program(filepath.Base(path)) }

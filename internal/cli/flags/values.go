@@ -100,7 +100,7 @@ const minOverhead, maxOverhead = 0.001, 1
 // Overhead is a flag's value: a share of one CPU, written "3%" or "3". It is zero for "off" and "0".
 type Overhead struct {
 	Share float64
-	// Asked says that the value was given.
+	// Asked is true if the value was given.
 	Asked bool
 }
 
@@ -129,7 +129,7 @@ func (o *Overhead) Set(text string) error {
 	return fmt.Errorf("it takes %g%% to %g%% of one CPU, or off", minOverhead*100, maxOverhead*100.0)
 }
 
-// Endpoint is the value of --endpoint: which routes and classes of jobs are told of.
+// Endpoint is the value of --endpoint, which selects the reported routes and classes of jobs.
 type Endpoint struct{ re *regexp.Regexp }
 
 // String is the expression.
@@ -143,7 +143,7 @@ func (f *Endpoint) String() string {
 // Type is the word for the value in help texts.
 func (f *Endpoint) Type() string { return "REGEXP" }
 
-// Set takes an expression; "" is none.
+// Set parses an expression. An empty one selects everything.
 func (f *Endpoint) Set(text string) error {
 	f.re = nil
 	if text == "" {
@@ -157,7 +157,7 @@ func (f *Endpoint) Set(text string) error {
 	return nil
 }
 
-// Match is nil where all are told of.
+// Match returns the test. It is nil if everything is selected.
 func (f *Endpoint) Match() func(name string) bool {
 	if f.re == nil {
 		return nil
@@ -172,7 +172,7 @@ type Each struct {
 	Add  func(text string) error
 }
 
-// String is the default, which is none.
+// String returns the default, which is none.
 func (Each) String() string { return "" }
 
 // Type is the word for the value in help texts.

@@ -19,20 +19,21 @@ const (
 	// program's VM is up.
 	firstLook   = 2 * time.Millisecond
 	slowestLook = 200 * time.Millisecond
-	// maxDescent is how many generations below the started program ddtop searches for a Ruby: a shell that starts
-	// bundle that starts the server.
+	// maxDescent is the number of generations below the started program in which ddtop searches for a Ruby. A shell
+	// may start bundle, which starts the server.
 	maxDescent = 8
-	// maxSiblings bounds how many processes of a generation are looked at.
+	// maxSiblings bounds the processes of a generation that are searched.
 	maxSiblings = 64
 )
 
-// ErrNoPidfd is returned for --pause on a kernel that can't report a child's end without its exit code being taken.
+// ErrNoPidfd is returned for --pause on a kernel that cannot report a child's end without collecting its exit code.
 var ErrNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
 
 // ErrEndedBefore is returned when a started program ended before it could be measured.
 var ErrEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
 
-// Attach waits until a Ruby VM is up in the program or below it, and opens it. x: follow it exactly.
+// Attach waits until a Ruby VM runs in the program or below it, and opens it. If x is not nil, it is followed
+// exactly.
 func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags) (*live.Source, error) {
 	if opts.Pause {
 		if !c.Pausable {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// backgroundWait is how long it is waited for a Ruby in what a program that has ended left behind: one that was
-	// started just before is still booting.
+	// backgroundWait is how long ddtop waits for a Ruby among the processes that an ended program left behind. One
+	// that was just started is still booting.
 	backgroundWait = 5 * time.Second
-	// reapEvery is how often the ends of adopted processes are taken note of.
+	// reapEvery is the interval at which ended adopted processes are collected.
 	reapEvery = time.Second
 )
 
 // errLeftNoRuby is returned for a program that ended well and left processes of which none is a readable Ruby.
 var errLeftNoRuby = errors.New("the program ended and left processes running, none of them a Ruby that ddtop can read")
 
-// Reap takes note of the ends of adopted processes until the returned function is called: they would stay zombies.
+// Reap collects ended adopted processes until the returned function is called. Otherwise they would stay zombies.
 func (c *Command) Reap() (stop func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	go run.Every(ctx, reapEvery, func(time.Time) { adopted(c.PID(), c.ownGroup) })
@@ -41,8 +41,8 @@ func (c *Command) LeftBehind() []int {
 	return adopted(c.PID(), c.ownGroup)
 }
 
-// OpenBackground opens the Ruby that the program, which has ended, left running in the background. It returns nil where
-// the program left nothing.
+// OpenBackground opens the Ruby that the ended program left running in the background. It returns nil if there is
+// none.
 func (c *Command) OpenBackground(ctx context.Context, opts live.Options) (*live.Source, error) {
 	end := time.Now().Add(backgroundWait)
 	for {
@@ -80,8 +80,8 @@ func SayBackground(std run.Streams, c *Command, src *live.Source) {
 		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }
 
-// adopted returns ddtop's living children but one, and takes the exit codes of those that have ended. If the program
-// has its own process group, children in ddtop's, which ddtop may have started, are left alone.
+// adopted returns ddtop's living children but one, and collects the exit codes of the ended ones. If the program has
+// its own process group, it leaves children in ddtop's group alone, because ddtop may have started them.
 func adopted(but int, ownGroup bool) []int {
 	children, err := kernel.Children(os.Getpid())
 	if err != nil {

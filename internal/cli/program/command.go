@@ -21,15 +21,17 @@ import (
 // Command is a program that ddtop started, as in `ddtop -- ruby app.rb`.
 type Command struct {
 	cmd *exec.Cmd
-	// Output is the file that the program writes to, "" when it writes to ddtop's own streams. file is that file: by
-	// its path it could be another by the time it is read, where the folder for temporary files is another user's.
+	// Output is the file that the program writes to. It is empty if the program writes to ddtop's own streams. file
+	// is that open file. Its path can lead to another file later, if the folder for temporary files belongs to
+	// another user.
 	Output string
 	file   *commandOutput
 	// ownGroup: the program is in a process group of its own, so that signals typed at the terminal don't reach it.
 	ownGroup bool
-	// pausable: we may trace the program, because no caller waits for it before it has ended.
+	// pausable is true if ddtop may trace the program, because no caller waits for it before it has ended.
 	Pausable bool
-	// inBackground: the program ended while it was looked at, and left processes running. shown: it has had a screen.
+	// inBackground is true if the program ended while ddtop watched it, and left processes running. shown is true if
+	// it has had a screen.
 	InBackground atomic.Bool
 	Shown        bool
 	// Done is closed when the program has ended and was waited for; err is then what Wait said.
@@ -83,8 +85,9 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 // PID is the program's process.
 func (c *Command) PID() int { return c.cmd.Process.Pid }
 
-// ForwardSignals hands the signals that ddtop gets on to the program until stop is called. Those that a terminal sends
-// to the whole group are left out when the program is in ddtop's own, because it gets them anyway.
+// ForwardSignals passes the signals that ddtop gets on to the program until stop is called. If the program is in
+// ddtop's group, it leaves out signals that a terminal sends to the whole group, because the program gets them
+// anyway.
 func (c *Command) ForwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	if c.ownGroup {
@@ -141,7 +144,7 @@ func (c *Command) Running() bool {
 	}
 }
 
-// NameOutput says where the program's output is, once the screen is gone.
+// NameOutput prints the place of the program's output after the screen has closed.
 func (c *Command) NameOutput(std run.Streams) {
 	if c.Output != "" {
 		std.Say("the output of %s is in %s%s", std.Redact.Program(c.cmd.Path), c.Output, c.file.about())
@@ -156,7 +159,7 @@ func (c *Command) CopyOutput(w io.Writer) error {
 	return nil
 }
 
-// Exit carries a started command's exit code to ddtop's own. It is not printed.
+// Exit passes a started command's exit code on as ddtop's own. It is not printed.
 type Exit struct{ Code int }
 
 func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code %d", e.Code) }
@@ -164,8 +167,8 @@ func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code 
 // pausable reports whether waitForEnd works for a child (from Linux 5.4 on).
 func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
 
-// waitForEnd waits until a child has ended, without asking for its exit code: while the same program traces the child,
-// that would take its stops for exits, as os/exec does. If the kernel can't wait so, it returns at once.
+// waitForEnd waits until a child has ended, without collecting its exit code. If ddtop also traces the child, os/exec
+// would mistake its stops for exits. If the kernel cannot wait so, it returns at once.
 func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }
 
 // waitReadable waits until a descriptor is readable: a pidfd is when its process has ended.

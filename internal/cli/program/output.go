@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// maxOutput is what the file with the output of a started Command may take, in bytes: the folder for temporary
-	// files is often in memory, and a program can write a log for days. keptOutput is what stays of it when it is cut.
+	// maxOutput bounds the file with the output of a started Command, in bytes. The folder for temporary files is
+	// often in memory, and a program can write a log for days. keptOutput is the part that remains after a cut.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
-	// outputEvery is how often ddtop checks the size of the file. A Command that writes fast has it checked more
-	// often, each leastOutputEvery at most, so that it grows by a fourth of maxOutput in between.
+	// outputEvery is the interval at which ddtop checks the size of the file. If a Command writes fast, the checks
+	// are more frequent, so that the file grows by at most a fourth of maxOutput in between. leastOutputEvery is the
+	// least interval.
 	outputEvery      = 250 * time.Millisecond
 	leastOutputEvery = 5 * time.Millisecond
 )
@@ -31,10 +32,10 @@ type commandOutput struct {
 	max, kept int64
 
 	mu sync.Mutex
-	// cut is how many bytes of its begin are gone, hole how many of them are still there as zeros: where a file system
-	// can't take out the begin of a file, it can at least give back the memory.
+	// cut is the number of bytes removed from its begin. hole is how many of them are still there as zeros. If a file
+	// system cannot remove the begin of a file, it can at least free the memory.
 	cut, hole int64
-	failed    error // why it could not be cut; nil: it could
+	failed    error // why it could not be cut; nil if it could
 }
 
 func newCommandOutput(f *os.File) (*commandOutput, error) {
@@ -45,7 +46,7 @@ func newCommandOutput(f *os.File) (*commandOutput, error) {
 	return &commandOutput{File: f, max: maxOutput, kept: keptOutput}, nil
 }
 
-// keepShort cuts the file whenever it takes too much, until the Command has ended.
+// keepShort cuts the file whenever it is too large, until the Command has ended.
 func (o *commandOutput) keepShort(done <-chan struct{}) {
 	var before int64
 	at, every := time.Now(), leastOutputEvery
@@ -64,7 +65,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook is the time until the next check of a file of at most so many bytes, which grew by so many in a time.
+// nextLook returns the time until the next check of a file of at most most bytes, which grew by grown bytes in a
+// time.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery
@@ -73,7 +75,7 @@ func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	return time.Duration(min(max(rest, float64(leastOutputEvery)), float64(outputEvery)))
 }
 
-// written is how many bytes the Command has written until now.
+// written returns the number of bytes that the Command has written so far.
 func (o *commandOutput) written() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,7 +86,7 @@ func (o *commandOutput) written() int64 {
 	return o.cut - o.hole + info.Size()
 }
 
-// shorten cuts the begin of the file if it takes too much. The Command may write meanwhile.
+// shorten cuts the begin of the file if it is too large. The Command may write meanwhile.
 func (o *commandOutput) shorten() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,7 +112,7 @@ func (o *commandOutput) shorten() {
 	}
 }
 
-// about says what of the output is gone; "" if all is there.
+// about describes the removed part of the output. It is empty if nothing was removed.
 func (o *commandOutput) about() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,7 +129,7 @@ func (o *commandOutput) about() string {
 	return text
 }
 
-// copyTo writes what is there, from the begin of a line on.
+// copyTo writes the remaining output, from the begin of a line on.
 func (o *commandOutput) copyTo(w io.Writer) error {
 	o.mu.Lock()
 	cut, hole := o.cut, o.hole

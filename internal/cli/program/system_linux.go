@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes ddtop the parent of what a program leaves behind when it ends (PR_SET_CHILD_SUBREAPER, prctl(2)). So
-// ddtop finds a program that goes into the background.
+// adopt makes ddtop the parent of processes that a program leaves behind when it ends (PR_SET_CHILD_SUBREAPER,
+// prctl(2)). So ddtop finds a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// removeBegin takes what is before to out of a file, which becomes shorter (fallocate(2): ext4 and xfs).
-// errors.ErrUnsupported if the file system can't, or has given back what is before hole, which it can't take out then.
+// removeBegin removes the part before to from a file, which becomes shorter (fallocate(2): ext4 and xfs). It returns
+// errors.ErrUnsupported if the file system cannot do it. It also does if the file system has freed the part before
+// hole, because it cannot remove that part then.
 func removeBegin(f *os.File, hole, to int64) error {
 	if hole > 0 {
 		return errors.ErrUnsupported
@@ -24,7 +25,7 @@ func removeBegin(f *os.File, hole, to int64) error {
 	return err
 }
 
-// punchHole gives back what is before to, where zeros are read then (fallocate(2): tmpfs, btrfs and others).
+// punchHole frees the part before to, which then reads as zeros (fallocate(2): tmpfs, btrfs and others).
 func punchHole(f *os.File, to int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to)
 }

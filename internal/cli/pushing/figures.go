@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxServices bounds the services that are told apart; those that come after are otherServices together.
+	// maxServices bounds the services that are kept apart. Later ones are otherServices together.
 	maxServices   = 64
 	otherServices = "(other)"
-	// rotateNS is how long waits count for the quantile, once to twice.
+	// rotateNS is how long waits count for the quantile, in ns. They count for one to two times as long.
 	rotateNS = int64(time.Minute)
 )
 
@@ -52,10 +52,10 @@ type serviceFigures struct {
 	live int
 }
 
-// service is what is known of one. Its figures are behind the lock of all.
+// service has the figures of a service. The lock of all services guards them.
 type service struct {
 	status.Service
-	// now are the waits since turnNS, before the minute's before, by what is known of each (gvl.Wait.SureNS).
+	// now are the waits since turnNS, before the waits of the minute before, by their known length (gvl.Wait.SureNS).
 	now, before gvl.Histogram
 	// qualityNow and qualityBefore are what these rest on.
 	qualityNow, qualityBefore sampler.Quality
@@ -76,12 +76,12 @@ func (s *service) ended() {
 	}
 }
 
-// forgetAfter is how long the figures of a service are told whose processes have all ended: for several scrapes, also
-// where these are minutes apart.
+// forgetAfter is how long a service is reported after all of its processes have ended. It covers several scrapes,
+// even if these are minutes apart.
 const forgetAfter = 15 * time.Minute
 
-// forget drops the services whose processes have all ended for so long and, if there is no room, the one that ended
-// first.
+// forget drops the services whose processes all ended longer than forgetAfter ago. If room is needed, it also drops
+// the one that ended first.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {
@@ -118,7 +118,7 @@ func (f *serviceFigures) of(name string) *service {
 	return s
 }
 
-// join counts a process of a service, and leave takes it away.
+// join counts a process of a service, and leave subtracts it.
 func (f *serviceFigures) join(name string) *processFigures {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *serviceFigures) join(name string) *processFigures {
 	return p
 }
 
-// read is what the status page shows; sorted by name.
+// read returns the figures for the status page, sorted by name.
 func (f *serviceFigures) read() (out []status.Service, processes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,8 +154,8 @@ type processFigures struct {
 	gvl.Ignore
 	all    *serviceFigures
 	of     *service
-	lastNS int64 // the last sample of the period; 0: there was none
-	// quality is what figures rest on since the process was found.
+	lastNS int64 // the last sample of the period; zero if there was none
+	// quality is the quality of figures since the process was found.
 	quality account.QualityMeter
 }
 
@@ -178,7 +178,7 @@ func (p *processFigures) leave() {
 	p.all.live--
 }
 
-// Interval takes an interval of a thread's time.
+// Interval adds an interval of a thread's time.
 func (p *processFigures) Interval(i *gvl.Interval) {
 	ns := i.ToNS - i.FromNS
 	p.all.mu.Lock()
@@ -191,7 +191,7 @@ func (p *processFigures) Interval(i *gvl.Interval) {
 	}
 }
 
-// Lock takes what threads that no sample listed had of a GVL: they have no intervals.
+// Lock adds the time that unlisted threads held a GVL, because they have no intervals.
 func (p *processFigures) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return
@@ -204,14 +204,14 @@ func (p *processFigures) Lock(i *gvl.LockInterval) {
 	}
 }
 
-// Collecting takes an interval of the collector's time.
+// Collecting adds an interval of the collector's time.
 func (p *processFigures) Collecting(i *gvl.GCInterval) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	p.of.GCNS += i.NS()
 }
 
-// Waited takes a wait that is over.
+// Waited adds an ended wait.
 func (p *processFigures) Waited(w *gvl.Wait) {
 	if w.InProgress {
 		return // it is told again, whole or from the next period on
@@ -225,7 +225,7 @@ func (p *processFigures) Waited(w *gvl.Wait) {
 	s.now.Add(w.SureNS())
 }
 
-// Tick takes a sample.
+// Tick adds a sample.
 func (p *processFigures) Tick(k *gvl.Tick) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// askEvery is how often a process is asked what it publishes of itself.
+	// askEvery is the interval at which ddtop reads what a process publishes about itself.
 	askEvery = time.Minute
 	// maxFinished bounds the profiles that wait to be encoded.
 	maxFinished = live.MaxProcesses
@@ -39,19 +39,19 @@ type Pushing struct {
 	// version is ddtop's.
 	version string
 
-	services *serviceFigures // nil: nobody asks for figures
-	// Exact says how exact mode stands. It is nil if it was not asked for.
+	services *serviceFigures // nil if figures are not wanted
+	// Exact returns the state of exact mode. It is nil if exact mode was not requested.
 	Exact func() *status.Exact
 
 	finished chan finishedPeriod
 	encoded  chan struct{} // closed when all have been handed over
-	joined   int           // processes so far
+	joined   int           // the number of processes so far
 }
 
 type finishedPeriod struct {
 	of *pushed
 	m  profile.Measured
-	// ended is how many requests and jobs ended in it, by route or class.
+	// ended is the number of ended requests and jobs, by route or class.
 	ended map[string]int64
 }
 
@@ -70,7 +70,7 @@ func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.
 	}
 }
 
-// Run follows the processes until ctx ends, or none can come back, and sends what was measured until then.
+// Run follows the processes until ctx ends, or no process can come back, and sends the measurements until then.
 func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)
@@ -164,15 +164,15 @@ func failure(ctx context.Context) error {
 	return nil
 }
 
-// service is what the process says that it is.
+// service returns the process's own name of its service.
 func (one *pushed) service() string { return one.tags.Load().Get("service") }
 
-// keepAsking makes the tags anew every minute: a process publishes more of itself once it is configured.
+// keepAsking renews the tags every minute, because a process publishes more about itself once it is configured.
 func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
 	run.Every(ctx, askEvery, func(time.Time) { one.describe(given) })
 }
 
-// describe makes the process's tags. What can't be read leaves them without.
+// describe makes the process's tags. Values that cannot be read are left out.
 func (one *pushed) describe(given push.Tags) {
 	info := one.src.Process()
 	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: one.version, Given: given}
@@ -197,7 +197,7 @@ func pushProcess(p sampler.Process) push.Process {
 	return push.Process{PID: p.PID, Title: flamegraph.Printable(p.Title), RubyVersion: p.RubyVersion, StartedAt: p.StartedAt}
 }
 
-// encode hands over what was measured, one after the other.
+// encode passes on the measurements, one after the other.
 func (p *Pushing) encode() {
 	defer close(p.encoded)
 	for f := range p.finished {

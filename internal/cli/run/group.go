@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// measuring is what measureGroup does with each process: it measures for the length of time and returns what came of
-// it, and a note why it ended early ("" when it did not).
+// measuring is the measurement of one process by measureGroup. It measures for the length of time. It returns the
+// result, and a note if it ended early.
 type measuring[T any] func(ctx context.Context, src sampler.Source, length time.Duration) (T, string, error)
 
-// MeasureGroup measures all processes of a group, those that come later for the rest of the time. What came of them is
-// in the order in which they were found. It reports a process that can't be measured; that is no error while there are
-// others.
+// MeasureGroup measures all processes of a group. Later processes are measured for the rest of the time. The results
+// are in the order in which the processes were found. It reports a process that cannot be measured, which is no error
+// if there are others.
 func MeasureGroup[T any](ctx context.Context, g sampler.Group, length time.Duration, std Streams, measure measuring[T]) ([]T, error) {
 	type result struct {
 		value T

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// nativeThreads distinguishes the native threads that Ruby does not know from those it does. It is used before and
-// after a measurement, because a recording has nothing of them.
+// nativeThreads separates the native threads that Ruby does not know from the others. It is used before and after a
+// measurement, because a recording does not contain them.
 type nativeThreads struct {
 	src    *live.Source
 	before map[int32]int64 // CPU time in ns
@@ -33,9 +33,9 @@ func WatchNative(src sampler.Source) nativeThreads {
 	return n
 }
 
-// Others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of Ruby's
-// threads in the measurement. A Ruby thread may have been started since its last sample: one more sample, taken after
-// the threads were listed, has it.
+// Others returns the threads that Ruby does not know, with the CPU time since watchNative. known are the tids of
+// Ruby's threads in the measurement. A Ruby thread may have been started since its last sample. So Others takes one
+// more sample after it has listed the threads.
 func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []report.StatNative {
 	if n.src == nil {
 		return nil
@@ -53,7 +53,7 @@ func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []repo
 	return UnknownOf(list, s, known, n.before)
 }
 
-// UnknownOf leaves out the threads of a sample that was taken after the list, and those known.
+// UnknownOf leaves out the known threads, and the threads of a sample that was taken after the list.
 func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []report.StatNative {
 	ruby := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Output is where a command writes a file: a path, or "-" for standard output.
+// Output is the place of a command's file: a path, or "-" for standard output.
 type Output string
 
 // Check refuses what would otherwise fail after the measurement.
@@ -65,8 +65,8 @@ func (o Output) Spare(paths ...string) error {
 	return nil
 }
 
-// descriptor returns the descriptor of ddtop's that a path such as /dev/stdout stands for. It is written to as it is
-// open: by its path the file that the shell has opened would be replaced by another.
+// descriptor returns ddtop's descriptor for a path such as /dev/stdout. ddtop writes to this open descriptor. If it
+// wrote by the path, it would replace the file that the shell has opened.
 func (o Output) descriptor() (fd int, ok bool) {
 	switch o {
 	case "/dev/stdout":
@@ -83,7 +83,7 @@ func (o Output) descriptor() (fd int, ok bool) {
 	return 0, false
 }
 
-// openDescriptor opens another descriptor of the same open file; closing it leaves the one of that number open.
+// openDescriptor opens another descriptor of the same open file. Closing it leaves the original one open.
 func (o Output) openDescriptor(fd int) (*os.File, error) {
 	own, err := syscall.Dup(fd)
 	if err != nil {
@@ -92,7 +92,7 @@ func (o Output) openDescriptor(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), string(o)), nil
 }
 
-// Write writes the whole file, or what it held before stays. It gives up a pipe without a reader a while after ctx has
+// Write writes the whole file, or leaves the earlier one. If a pipe has no reader, it gives up a while after ctx has
 // ended.
 func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
@@ -117,7 +117,7 @@ func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) er
 	return nil
 }
 
-// Partial is what is added to the name of a recording that is to replace a file, until it is complete.
+// Partial is added to the name of a recording that will replace a file, until it is complete.
 const Partial = ".partial"
 
 // streamed is a file that is written while it is measured.
@@ -127,13 +127,14 @@ type streamed struct {
 	Done func(complete bool) error
 	// there: the file is written at its own name, so that it is whole as soon as all was written.
 	There bool
-	// Kept says where the part is that is there when it does not become complete; "" for what is not a file.
+	// Kept describes the place of the part that remains if the file is not completed. It is empty if the destination
+	// is no file.
 	Kept string
 }
 
-// Stream opens the file for writing while it is measured: what is written stays, however ddtop ends. If there is a
-// file already, it stays too until the new one, which is beside it, is complete. For a pipe's reader it waits until
-// giveUp is closed.
+// Stream opens a file for writing during the measurement, so that its content remains however ddtop ends. If there is
+// an earlier file, it stays until the new one, which is beside it, is complete. For a pipe's reader Stream waits
+// until giveUp is closed.
 func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err error) {
 	if o == "-" {
 		return streamed{Writer: std.Out, Done: func(bool) error { return nil }}, nil
@@ -188,7 +189,7 @@ func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err err
 	return s, nil
 }
 
-// waiting says, of a pipe without a reader, that one is waited for.
+// waiting reports that ddtop waits for the reader of a pipe.
 func (o Output) waiting(giveUp <-chan struct{}, std Streams) safefile.Waiting {
 	return safefile.Waiting{GiveUp: giveUp, Begins: func() { std.Say("waiting for a program that reads %s", o) }}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// cutPatience is how long past its end a period waits for a sample at which nothing is counted by sample.
+// cutPatience is how long after its end a period waits for a sample at which nothing is counted by sample.
 const cutPatience = int64(time.Second)
 
-// periods cuts what is sampled of a process into one weighing after the other. No time is between two of them: the
-// sample at which one ends is the first of the next one.
+// periods cuts the samples of a process into consecutive weighings without gaps. The last sample of one is the first
+// of the next.
 type periods struct {
 	src      sampler.Source
 	needs    Needs
@@ -23,7 +23,7 @@ type periods struct {
 	ended    *account.EndedCounts
 	// done is called with each period, and how many requests and jobs ended in it by route or class, not to wait in.
 	done func(m profile.Measured, ended map[string]int64)
-	// Also gives what takes a period's intervals, too. It is nil if there is none.
+	// Also returns a further consumer of a period's intervals. It is nil if there is none.
 	Also func() gvl.Consumer
 
 	now            *weighing
@@ -31,7 +31,7 @@ type periods struct {
 	untilNS        int64
 }
 
-// NewPeriods cuts into periods of a length, the first of which is shorter: firstly of that.
+// NewPeriods cuts into periods of a length. The first one is shorter and ends after firstly.
 func NewPeriods(src sampler.Source, of Needs, length, firstly time.Duration, done func(profile.Measured, map[string]int64)) *periods {
 	return &periods{
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
@@ -42,7 +42,7 @@ func NewPeriods(src sampler.Source, of Needs, length, firstly time.Duration, don
 	}
 }
 
-// Feed takes the next sample.
+// Feed adds the next sample.
 func (p *periods) Feed(s *sampler.Sample) error {
 	p.keeper.Feed(s, false)
 	states := p.class.Classify(s)
@@ -77,7 +77,7 @@ func (p *periods) begin(s *sampler.Sample, states []gvl.ThreadState) (err error)
 	return nil
 }
 
-// Finish ends the period that goes on, if it has lasted any time.
+// Finish ends the current period, if it has any length.
 func (p *periods) Finish() {
 	if p.now == nil || p.lastNS == p.fromNS {
 		return

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// DiskPatience is how long a disk or a pipe's reader is waited for after the interrupt and the measurement's end.
+// DiskPatience is how long ddtop waits for a disk or a pipe's reader after the interrupt and the measurement's end.
 const DiskPatience = 1500 * time.Millisecond
 
-// Patience returns a channel that is closed when a disk, or the reader of a pipe, is no longer to be waited for: a
-// while after ctx has ended. released ends the watch.
+// Patience returns a channel that is closed a while after ctx has ended, when ddtop stops waiting for a disk or the
+// reader of a pipe. released ends the watch.
 func Patience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
 	return PatienceFor(ctx, DiskPatience)
 }
@@ -61,7 +61,7 @@ type Printer[T any] struct {
 // maxWaiting limits the values that wait for their reader. A reader that is a thousand lines late is not reading.
 const maxWaiting = 1000
 
-// Print begins to print. failed is called when nothing more can be written.
+// Print begins to print. It calls failed when nothing more can be written.
 func Print[T any](print func(T) error, failed func()) *Printer[T] {
 	values := make(chan T, maxWaiting)
 	p := &Printer[T]{values: values, done: make(chan error, 1)}
@@ -79,7 +79,7 @@ func Print[T any](print func(T) error, failed func()) *Printer[T] {
 	return p
 }
 
-// Add adds a value, which is lost if too many wait.
+// Add adds a value. The value is lost if too many wait.
 func (p *Printer[T]) Add(v T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

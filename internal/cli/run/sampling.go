@@ -18,8 +18,8 @@ const Unlimited = time.Duration(math.MaxInt64)
 // ErrNothing is returned when a measurement ended before its second sample: one alone has no duration.
 var ErrNothing = errors.New("it ended before anything was measured")
 
-// patience is for how much longer than asked a measurement waits for its second sample: on a starved machine the first
-// one can take longer than a short measurement.
+// patience is how much longer than requested a measurement waits for its second sample. On a starved machine the
+// first one can take longer than a short measurement.
 const patience = 10 * time.Second
 
 // SampleFor delivers the source's samples for the length of time from the first one on, or until ctx or the target
@@ -84,7 +84,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	return "", nil
 }
 
-// silence is how long the tick has lasted that a measurement ended without. It is zero if there is none.
+// silence returns how long the unfinished last tick of a measurement has lasted. It is zero if there is none.
 func silence(src sampler.Source) time.Duration {
 	if s, ok := src.(*live.Source); ok {
 		return s.Silent()
@@ -117,10 +117,10 @@ func TellFailures(ctx context.Context, src sampler.Source, say func(format strin
 	})
 }
 
-// LastLook is how long what follows an interrupted measurement may take: one look at the process.
+// LastLook bounds the last reading of the process after an interrupted measurement.
 const LastLook = time.Second
 
-// Afterwards is the context of what follows a measurement: it is still wanted when a signal has ended that, but not
+// Afterwards returns the context for the work after a measurement. After a signal, this work is still done, but not
 // waited for.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
@@ -141,10 +141,10 @@ func howItEnded(src sampler.Source) string {
 	return end.Reason
 }
 
-// WithinEnd is how long everything may take that comes after the signal to end.
+// WithinEnd bounds all work after the signal to end.
 const WithinEnd = 4500 * time.Millisecond
 
-// Ending is the context of what comes after the end of another one.
+// Ending returns the context for the work after the end of another context.
 func Ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), WithinEnd)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
-// Streams are what a command reads and writes.
+// Streams are the inputs and outputs of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -39,7 +39,7 @@ func Standard() Streams {
 
 // Chosen is which process was found by other words than its PID, so that ddtop can be started again for the same one.
 type Chosen struct {
-	Words    []string   // those it was found by
+	Words    []string   // the words by which it was found
 	PIDs     flags.PIDs // empty: the flags name it
 	Children bool
 }
@@ -49,7 +49,7 @@ func (s Streams) sentence(err error) string {
 	return flamegraph.Printable(OneLine(s.Redact.Redactor().Error(err)))
 }
 
-// SayErr says on standard error what went wrong, and what to do if ddtop can open no more files.
+// SayErr prints an error on standard error, with advice if ddtop has no descriptors left.
 func (s Streams) SayErr(err error) {
 	help := ""
 	if errors.Is(err, syscall.EMFILE) && !errors.Is(err, attach.ErrExhausted) {
@@ -63,6 +63,6 @@ func (s Streams) Say(format string, args ...any) {
 	fmt.Fprintf(s.Err, "ddtop: %s\n", s.Redact.Text(fmt.Sprintf(format, args...)))
 }
 
-// Results is standard output for what a command prints: it gives up a pipe without a reader a while after ctx has
+// Results returns standard output for a command's results. If a pipe has no reader, it gives up a while after ctx has
 // ended.
 func (s Streams) Results(ctx context.Context) io.Writer { return &patientWriter{ctx: ctx, to: s.Out} }

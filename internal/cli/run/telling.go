@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TellExact tells it in sentences.
+// TellExact returns a Told that prints sentences.
 func TellExact(say func(format string, args ...any)) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {
@@ -27,7 +27,7 @@ func SayNote(std Streams, note string) {
 	}
 }
 
-// SayNotes prints why the measurement of a process ended early, and what of its exact mode did not go as it should.
+// SayNotes prints why the measurement of a process ended early, and the failure of its exact mode if there was one.
 func SayNotes(std Streams, src sampler.Source, note string) {
 	SayNote(std, note)
 	if what, why := exact.Note(src); what != "" {
@@ -36,7 +36,7 @@ func SayNotes(std Streams, src sampler.Source, note string) {
 	SayBelow(std, src)
 }
 
-// SayBelow says that there are processes below the one that was measured, which were not.
+// SayBelow prints that processes below the measured one were not measured.
 func SayBelow(std Streams, src sampler.Source) {
 	live, ok := src.(interface {
 		Family() (sampler.Family, error)

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tellEvery is how often it is looked which processes can't be read, and unreadableFor for how long they must have been
-// there: one that is starting can't be read yet.
+// tellEvery is the interval at which unreadable processes are searched. unreadableFor is how long they must have been
+// there, because a starting process cannot be read yet.
 const (
 	tellEvery     = 2 * time.Second
 	unreadableFor = 10 * time.Second
@@ -19,7 +19,7 @@ type teller struct {
 	told map[toldKey]bool
 }
 
-// toldKey names a process of which it was said that it can't be read.
+// toldKey identifies a process that was reported as unreadable.
 type toldKey struct {
 	pid   int
 	start uint64
@@ -34,7 +34,7 @@ func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative
 	})
 }
 
-// tell says which processes can't be read that it has not said it of. What is no Ruby only has a name like one.
+// tell reports the unreadable processes, each once. It leaves out processes that only have a name like Ruby's.
 func (t *teller) tell(list []sampler.Relative, now time.Time) {
 	here := make(map[toldKey]bool, len(t.told))
 	for _, r := range list {

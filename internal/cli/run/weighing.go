@@ -22,15 +22,16 @@ type weighing struct {
 	stamps    *profile.Timeline
 }
 
-// Needs are what a format needs beside the weights.
+// Needs are the data that a format needs beside the weights.
 type Needs struct {
-	// trace: what happened in order. spans: for which span of a tracer. stamps: when each part of a weight was.
+	// Trace selects events in their order. Spans selects the tracer's spans. Stamps selects the times of the parts of
+	// weights.
 	Trace, Spans, Stamps bool
-	// Rest: the states tell work from rest, by findings.Resting.
+	// Rest makes the states distinguish work from rest, by findings.Resting.
 	Rest bool
 }
 
-// newWeighing returns a weighing with what a format needs.
+// newWeighing returns a weighing with the data that a format needs.
 func newWeighing(src sampler.Source, of Needs) (*weighing, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
@@ -72,7 +73,7 @@ func (w *weighing) finish() profile.Measured {
 	return profile.Measured{Process: w.src.Process(), Dict: w.src.Dictionary(), Weights: weights, Served: w.collector.Served(), Trace: w.trace, Timeline: w.stamps}
 }
 
-// MeasureProfile gathers weights per thread, stack and state, and what else is needed.
+// MeasureProfile gathers weights by thread, stack and state, and the other needed data.
 func MeasureProfile(ctx context.Context, src sampler.Source, length time.Duration, n Needs) (profile.Measured, string, error) {
 	w, err := newWeighing(src, n)
 	if err != nil {

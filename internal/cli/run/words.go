@@ -14,10 +14,10 @@ func OneLine(text string) string {
 	return strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(text))
 }
 
-// maxName is how many columns of a process's name are said: a process may call itself by 64 KB.
+// maxName bounds the printed part of a process's name, in columns, because a process may choose a name of 64 KB.
 const maxName = 64
 
-// ShortName is a process's name as it stands in a sentence: without control characters, and not too long.
+// ShortName returns a process's name for a sentence: without control characters, and not too long.
 func ShortName(name string) string { return ansi.Truncate(flamegraph.Printable(name), maxName, "…") }
 
 // IsAny reports whether an error is one of several.

@@ -12,8 +12,8 @@ import (
 // errUnread is returned when there is no reader.
 var errUnread = errors.New("nothing more could be written: nobody reads it")
 
-// patientWriter is a writer that gives up without a reader: a write that still waits some time after ctx has ended is
-// abandoned, and fails with errUnread. So do all after it.
+// patientWriter is a writer that gives up without a reader. A write that still waits some time after ctx has ended is
+// abandoned, and fails with errUnread. So do all later writes.
 type patientWriter struct {
 	ctx    context.Context
 	to     io.Writer
@@ -40,13 +40,14 @@ func (p *patientWriter) Write(b []byte) (n int, err error) {
 }
 
 const (
-	// asideChunk is what the writing goroutine gets at once, in bytes, and asideWaiting how many of them may wait.
+	// asideChunk is the size of the parts passed to the writing goroutine, in bytes. asideWaiting bounds the waiting
+	// parts.
 	asideChunk   = 64 << 10
 	asideWaiting = 64
 )
 
-// asideWriter writes on a goroutine of its own, so that a disk that is slow for a moment stops no sampling. When it is
-// slow for longer, Write waits for it until giveUp is closed; the sampling thread counts the samples that are lost
+// asideWriter writes on a goroutine of its own, so that a briefly slow disk stops no sampling. If the disk is slow
+// for longer, Write waits for it until giveUp is closed. The sampling thread counts the samples that are lost
 // meanwhile.
 type asideWriter struct {
 	GiveUp <-chan struct{}
@@ -57,7 +58,7 @@ type asideWriter struct {
 	err    error         // why, once failed is closed
 }
 
-// WriteAside returns a writer that hands what it gets to a goroutine of its own.
+// WriteAside returns a writer that writes on a goroutine of its own.
 func WriteAside(to io.Writer, giveUp <-chan struct{}) *asideWriter {
 	w := &asideWriter{GiveUp: giveUp, chunks: make(chan []byte, asideWaiting), done: make(chan error, 1), failed: make(chan struct{})}
 	go func() {
@@ -74,7 +75,7 @@ func WriteAside(to io.Writer, giveUp <-chan struct{}) *asideWriter {
 	return w
 }
 
-// Write takes what is to be written.
+// Write accepts data for writing.
 func (w *asideWriter) Write(b []byte) (int, error) {
 	w.chunk = append(w.chunk, b...)
 	if len(w.chunk) < asideChunk {
@@ -83,7 +84,7 @@ func (w *asideWriter) Write(b []byte) (int, error) {
 	return len(b), w.hand()
 }
 
-// hand hands over what has been collected.
+// hand passes the collected data on.
 func (w *asideWriter) hand() error {
 	select {
 	case <-w.failed:
@@ -96,7 +97,7 @@ func (w *asideWriter) hand() error {
 	}
 }
 
-// Close writes what is left.
+// Close writes the rest.
 func (w *asideWriter) Close() error {
 	err := w.hand()
 	close(w.chunks)

@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// spareBytes is how much of the limit has to be free for a recording to go on: more than what is written in one
-	// go.
+	// spareBytes is the part of the limit that must be free for a recording to continue. It is more than one write.
 	spareBytes = 256 << 10
-	// abandonAfter is after what silence of a disk the recording is given up, whose names can't be kept for longer.
+	// abandonAfter is how long a disk may be silent before the recording is abandoned, because its names cannot be
+	// kept for longer.
 	abandonAfter = 5 * time.Minute
 )
 
 // errAbandoned is returned for a recording whose disk has answered too late.
 var errAbandoned = fmt.Errorf("the disk has not answered for %v", abandonAfter)
 
-// incident writes the recording of an incident, from the history, on its own goroutine: the clock waits for no disk.
+// incident writes the recording of an incident from the history, on its own goroutine, so that the clock waits for no
+// disk.
 type incident struct {
 	of      *watched
 	cause   measure.Cause
@@ -76,8 +77,7 @@ func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, find
 // maxNoted bounds the findings in the note of an incident.
 const maxNoted = 5
 
-// write has it written up to a time; orders before that have not begun are part of it. Nothing may follow the last
-// order.
+// write orders the recording up to a time. It replaces orders that have not begun. Nothing may follow the last order.
 func (in *incident) write(o order) {
 	select {
 	case <-in.orders:
@@ -86,7 +86,7 @@ func (in *incident) write(o order) {
 	in.orders <- o
 }
 
-// busy is for how long the current order has taken. It is zero if there is none.
+// busy returns how long the current order has taken. It is zero if there is none.
 func (in *incident) busy() time.Duration {
 	since := in.busyNS.Load()
 	if since == 0 {
@@ -100,7 +100,7 @@ func (in *incident) run(note string) {
 	in.failed = in.record(note)
 }
 
-// record writes until the last order, or until something fails.
+// record writes until the last order, or until an error.
 func (in *incident) record(note string) (err error) {
 	in.busyNS.Store(int64(time.Since(in.started)) + 1)
 	defer in.busyNS.Store(0)

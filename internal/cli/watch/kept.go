@@ -20,41 +20,41 @@ import (
 )
 
 const (
-	// maxKeptListed bounds how many files of a folder are read, maxSameName those of one process, millisecond and
-	// reason.
+	// maxKeptListed bounds the files of a folder that are read. maxSameName bounds the files of one process,
+	// millisecond and reason.
 	maxKeptListed = 1 << 16
 	maxSameName   = 100
 )
 
-// keptName matches the names that are given here: PROGRAM-PID-TIME-REASON.ddtop. Other files are never touched.
+// keptName matches ddtop's names: PROGRAM-PID-TIME-REASON.ddtop. Other files are never touched.
 var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
 
 // Folder is a folder of recordings with limits. It has a goroutine for each process: each call may wait for the disk.
 type Folder struct {
 	path  string
 	count int   // recordings at most
-	bytes int64 // and bytes, with those that are being written
+	bytes int64 // total size, with files that are being written
 	// removed is called for each recording that is removed.
 	removed func(path string, size int64)
 
 	mu    sync.Mutex
 	seq   int
-	order map[string]int // those of this run, in the order of their incidents
+	order map[string]int // this run's, in the order of their incidents
 	open  map[string]bool
 }
 
-// NewFolder returns a folder of at most so many recordings and bytes.
+// NewFolder returns a folder with limits on the number of recordings and their size.
 func NewFolder(path string, count int, bytes int64) *Folder {
 	return &Folder{path: path, count: count, bytes: bytes}
 }
 
 type keptFile struct {
 	safefile.DatedFile
-	nth  int // of this run; 0: of an earlier one, or another one's
+	nth  int // number in this run; zero for an earlier run, or another ddtop
 	open bool
 }
 
-// Check makes the folder, and refuses one that can't be written to.
+// Check makes the folder, and returns an error if it cannot be written to.
 func (k *Folder) Check() error {
 	if info, err := os.Stat(k.path); err == nil && !info.IsDir() {
 		return flags.Usagef("%s is a file: with --when -o takes the folder of the recordings", k.path)
@@ -85,7 +85,7 @@ type keptRecording struct {
 	path   string
 }
 
-// begin begins a recording by a name without its end. The folder is made if somebody has removed it.
+// begin begins a recording by a name without its end. It makes the folder if it was removed.
 func (k *Folder) begin(base string) (*keptRecording, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -120,8 +120,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	return r, nil
 }
 
-// close ends the recording: as whole, under its name; else what there is of it stays beside that, or nothing where it
-// holds none of the samples. kept is where it is, "" for nowhere.
+// close ends the recording. If whole is true, it gets its name. Otherwise the partial file remains beside that name,
+// or nothing remains if some is false, because it holds no samples. kept is its path, or "".
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {
@@ -140,8 +140,8 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	return kept, err
 }
 
-// trim removes the oldest recordings until the limits hold, with some bytes to spare. The newest stays. enough is false
-// when they don't hold, since there is nothing left to remove: what is being written takes all.
+// trim removes the oldest recordings until the limits are kept, with some bytes to spare. The newest stays. enough is
+// false if the limits are still exceeded, because the current recording alone exceeds them.
 func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -190,7 +190,7 @@ func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// list reads which recordings there are, the oldest first: this run's in their order, whatever the clock said.
+// list lists the recordings, the oldest first. This run's are in their order, whatever the clock said.
 func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
 	if err != nil {

@@ -6,33 +6,34 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// trigger makes incidents of seconds in which a condition holds. An incident lasts until nothing has held for a while,
-// so that what comes and goes is one, and not longer than its limit: what goes on for hours is one recording of its
-// beginning, and the next begins when it has been over. Times are CLOCK_MONOTONIC in ns.
+// trigger makes incidents from seconds in which a condition holds. An incident lasts until no condition has held for
+// a while, so that repeated conditions are one incident. It does not exceed its limit. A condition that holds for
+// hours gives one recording of its beginning, and the next one begins after it has ended. Times are CLOCK_MONOTONIC
+// in ns.
 type trigger struct {
 	before, after, longest int64
 
 	active bool
 	cause  measure.Cause // the first one
-	// fromNS is where its recording begins, beganNS when it was seen, lastNS when no condition held first after one
-	// did, or now: when it was over lies before that.
+	// fromNS is the begin of its recording, beganNS when it was seen. lastNS is the first time without a condition
+	// after one held, or now. The incident ended before lastNS.
 	fromNS, beganNS, lastNS int64
 	held                    bool // a second ago
 	// spent: it lasts longer than the limit, and is waited for to end.
 	spent bool
 }
 
-// turn is what an incident does in a second.
+// turn is the change of an incident in a second.
 type turn uint8
 
 const (
 	turnNone  turn = iota
 	turnBegin      // one begins
-	turnEnd        // it is over
-	turnSpent      // it goes on, and its recording ends at the limit
+	turnEnd        // it has ended
+	turnSpent      // it continues, and its recording ends at the limit
 )
 
-// step takes what holds at a time.
+// step applies the causes at a time.
 func (t *trigger) step(nowNS int64, causes []measure.Cause) turn {
 	holds := len(causes) > 0
 	if holds || t.held {

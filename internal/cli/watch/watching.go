@@ -29,13 +29,13 @@ const (
 	// are wanted: while they are being written.
 	ringBytes = 64e6
 	ringSlack = 15 * time.Second
-	// retryAfter is how long after a recording could not be written another one is begun, of an incident that goes on.
+	// retryAfter is the time after a failed recording before another one of the same incident begins.
 	retryAfter = 10 * time.Second
-	// slowAfter is for how long a disk must not have answered to be said.
+	// slowAfter is how long a disk must be silent before ddtop reports it.
 	slowAfter = 5 * time.Second
 )
 
-// Options say what is recorded.
+// Options select what is recorded.
 type Options struct {
 	Conditions []measure.Condition
 	// Before and after are how much is recorded around an incident. over is the figures' past. longest limits a
@@ -66,13 +66,13 @@ type watched struct {
 	keeper  *sampler.Keeper
 	trigger trigger
 
-	now      *incident // that is being written; nil: none is
-	ofNow    bool      // it is of the incident that goes on
+	now      *incident // the current one; nil if there is none
+	ofNow    bool      // it belongs to the incident in progress
 	begun    bool      // that one has had a recording begun, or it was said why not
 	recorded bool      // that one needs no other recording
 	retryNS  int64
 	lastNS   int64
-	// lost is why no recording of the incident could be written so far. It is nil while one can still be whole.
+	// lost is why no recording of the incident could be written so far. It is nil while one can still be complete.
 	lost error
 }
 
@@ -101,7 +101,7 @@ func (w *watched) feed(s *sampler.Sample) {
 	}
 }
 
-// step takes what is seen in a second.
+// step applies the verdict of a second.
 func (w *watched) step(v measure.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
@@ -141,7 +141,7 @@ func (w *watched) step(v measure.Verdict) {
 	}
 }
 
-// reap looks how the recording is that is being written.
+// reap checks the state of the current recording.
 func (w *watched) reap(nowNS int64) {
 	if w.now == nil {
 		return
@@ -167,7 +167,7 @@ func (w *watched) reap(nowNS int64) {
 	w.now, w.ofNow = nil, false
 }
 
-// written notes that the disk takes recordings.
+// written notes that the disk accepts recordings.
 func (w *watched) written(in *incident) {
 	w.mu.Lock()
 	w.said = ""
@@ -231,7 +231,7 @@ func (w *watching) failure() error {
 	return w.unwritten
 }
 
-// sayOnce says what is not what was said last, unless something could be written meanwhile.
+// sayOnce reports a message that differs from the last one, or follows a successful write.
 func (w *watching) sayOnce(why, format string, args ...any) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,7 +243,7 @@ func (w *watching) sayOnce(why, format string, args ...any) bool {
 	return true
 }
 
-// finish closes the recording that goes on, as whole, and waits for it until giveUp is closed.
+// finish completes the current recording and waits for it until giveUp is closed.
 func (w *watched) finish(giveUp <-chan struct{}) {
 	defer w.countLost()
 	if w.now == nil {

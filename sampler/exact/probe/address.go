@@ -7,8 +7,8 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// maxEntryBytes bounds the distance from a function's entry at which a probe is put, in bytes. What is further lies
-// behind a branch.
+// maxEntryBytes bounds the distance of a probe from a function's entry, in bytes. Instructions further on are behind
+// a branch.
 const maxEntryBytes = 40
 
 // errNoPlace: the first instructions of a function have none that the kernel emulates.
@@ -62,10 +62,10 @@ func place(code []byte, needs argument) (int, error) {
 	return 0, errNoPlace
 }
 
-// emulated reports whether the kernel emulates an instruction that has a probe, going by its bytes as the kernel does
-// (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c): nop, push of a register, call, jmp and
-// jcc to an address relative to it. Prefixes other than the one of push r8 to r15 are left out: with some of them the
-// kernel refuses.
+// emulated reports whether the kernel emulates an instruction that has a probe. Like the kernel, it decides by the
+// bytes (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c): nop, push of a register, call,
+// jmp and jcc to a relative address. It accepts no prefix but the one of push r8 to r15, because the kernel refuses
+// some of them.
 func emulated(b []byte) bool {
 	switch {
 	case len(b) == 1:
@@ -82,8 +82,8 @@ func emulated(b []byte) bool {
 	return false
 }
 
-// harmless reports whether a call that passes an instruction goes on behind it, with the argument still in its place.
-// Only what functions begin with is known; anything else is not harmless.
+// harmless reports whether a call that passes an instruction continues behind it, with the argument still in its
+// place. It knows only the usual beginnings of functions.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true
 	switch in.Op {

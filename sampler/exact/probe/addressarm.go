@@ -7,7 +7,7 @@ import (
 	"golang.org/x/arch/arm64/arm64asm"
 )
 
-// maxEntryBytesARM is maxEntryBytes of aarch64, whose functions keep registers at their beginning, two in an
+// maxEntryBytesARM is maxEntryBytes of aarch64. Its functions save registers at their beginning, two with each
 // instruction of 4 bytes.
 const maxEntryBytesARM = 64
 
@@ -61,7 +61,7 @@ func isConditional(word uint32) bool { return word&0xff000010 == 0x54000000 }
 func isCompare(word uint32) bool     { return word&0x7e000000 == 0x34000000 }
 func isTest(word uint32) bool        { return word&0x7e000000 == 0x36000000 }
 
-// isHint reports whether an instruction is one of those that older processors take for nop: bti and paciasp are. None
+// isHint reports whether older processors treat an instruction as nop, as they do bti and paciasp. None of them
 // writes an argument.
 func isHint(word uint32) bool { return word&0xfffff01f == 0xd503201f }
 

@@ -20,23 +20,23 @@ import (
 // ringBytes is the size of the ring: about 115,000 records, a second of the busiest load that was seen.
 const ringBytes = 8 << 20
 
-// maxDrain bounds the records that one Drain takes: twice what the ring holds.
+// maxDrain bounds the records that one Drain takes. It is twice the size of the ring.
 const maxDrain = 2 * ringBytes / recordSize
 
-// Probes are the probes in a process. They are taken out by Close, and by the kernel when ddtop ends, however it ends:
-// they hang on descriptors. It is for one goroutine at a time; Detach goes with Drain, Counts and Stop.
+// Probes are the probes in a process. Close removes them. The kernel removes them when ddtop ends in any way, because
+// they hang on descriptors. One goroutine at a time uses them, but Detach may run beside Drain, Counts and Stop.
 type Probes struct {
 	target   Target
 	counters *ebpf.Map
 	ring     *ebpf.Map
 	reader   *ringbuf.Reader
 	stacks   stackMaps
-	// copied is nil where stacks are not copied.
+	// copied is nil if stacks are not copied.
 	copied   *bpf.Ring
 	programs []*ebpf.Program
 	links    []link.Link
 	record   ringbuf.Record
-	// HitNS is what a hit of a probe costs the process that is of another mutex, in ns, as measured at Attach.
+	// HitNS is the cost in ns to the process of a probe hit with another mutex, as measured at Attach.
 	HitNS int64
 }
 
@@ -47,7 +47,7 @@ func Check(untried bool) error {
 	return err
 }
 
-// checkMachine is Check. many: links of many probes may be used.
+// checkMachine is Check. many is true if links of many probes may be used.
 func checkMachine(untried bool) (many bool, err error) {
 	m, err := thisMachine(runtime.GOARCH)
 	if err != nil {
@@ -71,7 +71,8 @@ func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	return attachBy(mem, code, target, o)
 }
 
-// settings are what tests vary. many: by links of many probes, which CAP_PERFMON suffices for, else by perf events.
+// settings are what tests vary. many selects links of many probes, for which CAP_PERFMON is enough, instead of perf
+// events.
 type settings struct {
 	many      bool
 	ringBytes uint32
@@ -153,7 +154,7 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	return p, nil
 }
 
-// placesOfKernel finds where this kernel has what the programs read of a task.
+// placesOfKernel finds the places in this kernel of the fields of a task that the programs read.
 func placesOfKernel() (kernelPlaces, error) {
 	set, ok := instructionSetOf(runtime.GOARCH)
 	if !ok {
@@ -242,9 +243,9 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 	return nil
 }
 
-// DrainStacks hands out the stacks that were copied since the last call, at most as many as the ring holds. They are of
-// some of the waits that are over. The Drain before or after this call hands out the record of each. The Stack is valid
-// during the call.
+// DrainStacks hands out the stacks that were copied since the last call, at most as many as the ring holds. They
+// belong to some of the ended waits. The Drain before or after this call hands out the record of each. The Stack is
+// valid during the call.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
 		return nil
@@ -262,11 +263,11 @@ func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	return nil
 }
 
-// Counts are what the probes have counted since Attach.
+// Counts are the probes' counters since Attach.
 type Counts struct {
-	// Hits is how often a thread came past a probe, also with other mutexes; Lost how many records had no room.
+	// Hits is how often a thread hit a probe, also with other mutexes. Lost is how many records had no room.
 	Hits, Lost uint64
-	// BusyNS is how long threads were held up by making records, in ns.
+	// BusyNS is the time that threads spent on making records, in ns.
 	BusyNS int64
 }
 
@@ -274,12 +275,12 @@ type Counts struct {
 // The CPU time of processes grew by 1.3 to 1.4 times that at 5,000 to 50,000 turns a second (make bench-exact).
 const beside = 1.4
 
-// CostNS estimates how much longer the process's threads have taken for the probes, in ns.
+// CostNS estimates the time that the probes have cost the process's threads, in ns.
 func (p *Probes) CostNS(c Counts) int64 {
 	return int64(beside * float64(int64(c.Hits)*p.HitNS+c.BusyNS))
 }
 
-// Counts reads what was counted.
+// Counts reads the counters.
 func (p *Probes) Counts() (Counts, error) {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {
@@ -288,8 +289,8 @@ func (p *Probes) Counts() (Counts, error) {
 	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
 }
 
-// stop has the programs record nothing more: while probes are put in or taken out one after the other, what is recorded
-// is half of it.
+// stop makes the programs record nothing more. While probes are put in or removed one after the other, records would
+// be incomplete.
 func (p *Probes) stop() error {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {
@@ -299,7 +300,7 @@ func (p *Probes) stop() error {
 	return p.counters.Put(uint32(0), v)
 }
 
-// Stop has the programs record nothing more. What they have recorded can still be drained.
+// Stop makes the programs record nothing more. Existing records can still be drained.
 func (p *Probes) Stop() error {
 	if err := p.stop(); err != nil {
 		return fmt.Errorf("exact mode: stopping the programs: %w", err)
@@ -307,8 +308,8 @@ func (p *Probes) Stop() error {
 	return nil
 }
 
-// Detach takes the probes out of the process, which takes some ten milliseconds. What was recorded and counted can
-// still be read.
+// Detach removes the probes from the process, which takes about ten milliseconds. Records and counts can still be
+// read.
 func (p *Probes) Detach() error {
 	var errs []error
 	for _, l := range p.links {
@@ -322,7 +323,7 @@ func (p *Probes) Detach() error {
 	return errors.Join(errs...)
 }
 
-// Close takes the probes out and closes all.
+// Close removes the probes and closes everything.
 func (p *Probes) Close() error {
 	errs := []error{p.Detach()}
 	if p.reader != nil {

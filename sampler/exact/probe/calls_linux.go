@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Limits of what is found in a library's code. libruby calls the four functions at a few hundred places, through a stub
-// each.
+// Limits of the search in a library's code. libruby calls the four functions at a few hundred places, through a stub
+// for each.
 const (
 	maxCalls = 1 << 14
 	maxStubs = 1 << 10
@@ -18,9 +18,9 @@ const (
 // errManyCalls is returned for code in which more calls of a few functions were found than any library has.
 var errManyCalls = errors.New("too many calls of the C library's mutexes are in its code")
 
-// callsOf finds where a library's code calls the C library's functions, or jumps to them, at their addresses in the
-// process: a list for each of the functions. What looks like a call by chance, within another instruction, is among
-// them.
+// callsOf finds the places where a library's code calls the C library's functions or jumps to them, as addresses in
+// the process. It returns a list for each function. The lists can contain bytes within another instruction that look
+// like a call.
 func callsOf(module *attach.Module, functions []function, set instructionSet) ([][]attach.Address, error) {
 	names := make([]string, len(functions))
 	for i, f := range functions {
@@ -88,11 +88,11 @@ func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([]
 	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, 0, 1, 4, 5)
 }
 
-// findJumps finds the calls and jumps that a piece of code makes by some addresses.
+// findJumps finds the calls and jumps in a section of code to some addresses.
 type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
 
-// findCalls finds the calls of functions: with through by the slots that have their addresses, and with to by the
-// linker's stubs. A stub can begin so many bytes before its jump through a slot.
+// findCalls finds the calls of functions. through finds calls by the slots that have their addresses, to finds calls
+// of the linker's stubs. A stub can begin one of the before distances, in bytes, ahead of its jump through a slot.
 func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
 ) ([][]uint64, error) {
 	out := newCalls(functions)

@@ -14,7 +14,7 @@ func callsInARM(code []attach.CodeSection, slots map[uint64]int, functions int) 
 	return findCalls(code, slots, functions, loadsARM, jumpsARM, 4, 8)
 }
 
-// loadsARM finds where a slot is loaded into a register: adrp, ldr.
+// loadsARM finds the places where a slot is loaded into a register: adrp, ldr.
 func loadsARM(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
 	var pages [32]uint64 // by register
 	for i := 0; i+4 <= len(c.Bytes); i += 4 {
@@ -53,5 +53,5 @@ func jumpsARM(c *attach.CodeSection, stubs map[uint64]int, found func(at uint64,
 	}
 }
 
-// signed is a number of so many bits, the highest of which is its sign.
+// signed returns a number of n bits as a signed one.
 func signed(bits uint32, n int) int64 { return int64(bits) << (64 - n) >> (64 - n) }

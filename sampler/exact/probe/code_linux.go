@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// function is one that all that a scheduler does passes, or a part of it: as libruby calls it, and as the C library
-// does.
+// function is a function that every pass through the scheduler calls, or a part of these passes. It has libruby's
+// name and the C library's name.
 type function struct {
 	ruby, libc string
 	argument   argument
@@ -33,18 +33,17 @@ type site struct {
 	at     attach.Address
 }
 
-// codeFile is a file with code. open is a descriptor of the very file that attach has found to be mapped: a path could
-// lead elsewhere by now. Path is how the process calls the file.
+// codeFile is a file with code. open is a descriptor of the very file that attach has found to be mapped, because the
+// path could lead elsewhere by now. Path is the process's name of the file.
 type codeFile struct {
 	open *os.File
 	Path string
 }
 
-// path is what leads to the file, and to no other, while it is open. To look it up opens nothing.
+// path returns a path that leads to this very file, and to no other, while it is open.
 func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open.Fd()) }
 
-// Code says where probes are put: at which instructions of which files. Close closes the files; probes that are in
-// place stay.
+// Code is where probes are put: instructions in files. Close closes the files. Probes that are in place stay.
 type Code struct {
 	sites []site
 	files []*codeFile
@@ -82,14 +81,14 @@ func functions(before33 bool) []function {
 type CodeOptions struct {
 	// Before33: the Ruby is of 3.2 or before.
 	Before33 bool
-	// LibC has all probes put into the C library, also where libruby's own functions would do: so tests have that way
-	// everywhere.
+	// LibC puts all probes into the C library, even if libruby's own functions would do. Tests use it to cover that
+	// way everywhere.
 	LibC bool
 }
 
-// FindCode finds where to put the probes in a process, and reads it only. module is its file with Ruby's VM, mappings
-// are the process's. The error is ErrNoCode where no place is safe and cheap, and ErrTranslated besides where the CPU
-// does not run that code itself.
+// FindCode finds the places for the probes in a process. It only reads the process. module is its file with Ruby's
+// VM, mappings are the process's. The error is ErrNoCode if no place is safe and cheap. It is also ErrTranslated if
+// the CPU does not run that code itself.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
 	c, err := findCode(p, module, mappings, o, runtime.GOARCH)
 	if err == nil {
@@ -139,7 +138,7 @@ func (f *finder) close() {
 	}
 }
 
-// find returns what was found, also with an error: its files are open.
+// find returns its results even with an error, because their files are open.
 func (f *finder) find(before33 bool) (Code, error) {
 	functions := functions(before33)
 	own := f.wrappers(functions)
@@ -162,8 +161,8 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers reports for which of the functions libruby has its own that all of its code goes through. It reports false
-// if that cannot be told: the C library's functions always work.
+// wrappers reports for which of the functions libruby has its own function that all of its code calls. It reports
+// false if that is not known, because the C library's functions always work.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
@@ -226,12 +225,12 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	return s, nil
 }
 
-// maxInstruction is how long an instruction with a probe can be, in bytes, up to a whole number of breakpoints.
+// maxInstruction is the largest size of an instruction with a probe, in bytes, rounded up to whole breakpoints.
 const maxInstruction = 8
 
-// unchanged reports whether memory holds the bytes of the file, but for breakpoints. The kernel takes the instruction
-// that it emulates from the file: where something has patched the code in memory, a probe would make the process run
-// half of each.
+// unchanged reports whether memory holds the bytes of the file, except for breakpoints. The kernel takes the
+// instruction to emulate from the file. If the code in memory was patched, a probe would make the process run half of
+// each.
 func (f *finder) unchanged(at attach.Address, file []byte) error {
 	memory := make([]byte, len(file))
 	if err := f.p.Read(at, memory); err != nil {
@@ -266,8 +265,8 @@ func (f *finder) file(module *attach.Module) (*codeFile, error) {
 	return file, nil
 }
 
-// libraries are how the files begin that have the C library's functions, the first that has them counts: before glibc
-// 2.34 they are in a library of their own, from then on that one is empty.
+// libraries are the beginnings of the names of files that have the C library's functions. The first match counts:
+// before glibc 2.34 they are in a library of their own, which is empty since.
 var libraries = []string{"libpthread.so.", "libpthread-2.", "libc.so.", "libc-2.", "ld-musl-", "libc.musl-"}
 
 // findLibrary finds the C library's file with the functions: a shared one, or the executable.

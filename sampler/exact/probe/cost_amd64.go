@@ -1,7 +1,7 @@
 package probe
 
-// probed does nothing. It is here to have a probe: what a hit costs is measured on it.
+// probed does nothing. The cost of a hit is measured with a probe on it.
 func probed()
 
-// addressOfProbed is where probed is in memory.
+// addressOfProbed returns the address of probed in memory.
 func addressOfProbed() uintptr

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// costRounds times costCalls calls are timed; the fastest round counts: what else runs makes rounds slower, never
-	// faster.
+	// costCalls calls are timed in each of costRounds rounds. The fastest round counts, because other programs make
+	// rounds slower, never faster.
 	costRounds, costCalls = 20, 100
 	// otherLock is no address of a mutex.
 	otherLock = 1
 )
 
-// hitCost measures what a hit costs that is of another mutex, in ns: on a function of ddtop itself, with a probe as in
-// the target. It takes a millisecond or two.
+// hitCost measures the cost of a probe hit with another mutex, in ns. It puts a probe on a function of ddtop itself.
+// It takes a millisecond or two.
 func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	offset, err := fileOffset(addressOfProbed())
 	if err != nil {
@@ -85,7 +85,7 @@ func Try(untried bool) error {
 	return err
 }
 
-// timeCalls returns what a call of probed takes, in ns.
+// timeCalls returns the time of one call of probed, in ns.
 func timeCalls() int64 {
 	best := time.Duration(1 << 62)
 	for range costRounds {
@@ -98,7 +98,7 @@ func timeCalls() int64 {
 	return int64(best) / costCalls
 }
 
-// fileOffset is where in ddtop's own file an address of its code is.
+// fileOffset returns the place in ddtop's own file of an address of its code.
 func fileOffset(at uintptr) (uint64, error) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

@@ -2,8 +2,8 @@
 
 package probe
 
-// probed does nothing: exact mode is not for this kind of machine (machine.check).
+// probed does nothing. Exact mode does not support this kind of machine (machine.check).
 func probed() {}
 
-// addressOfProbed returns 0: there is nothing to measure.
+// addressOfProbed returns 0, because there is nothing to measure.
 func addressOfProbed() uintptr { return 0 }

@@ -2,26 +2,26 @@ package probe
 
 import "errors"
 
-// Why exact mode can't be. Errors that are one of them say what was tried and what mends it.
+// Reasons why exact mode is not possible. An error that wraps one of them names what was tried and what helps.
 var (
 	// ErrNoCode: the Ruby has no place for a probe that is safe and cheap, or is of a kind that is not known.
 	ErrNoCode = errors.New("exact mode can't watch this Ruby")
-	// ErrKernel: the kernel is too old, was built without what is needed, or is locked down.
+	// ErrKernel means that the kernel is too old, was built without a needed option, or is locked down.
 	ErrKernel = errors.New("exact mode can't be had from this kernel")
-	// ErrRights: ddtop may not do what is needed.
+	// ErrRights means that ddtop lacks a right.
 	ErrRights = errors.New("no permission for exact mode")
-	// ErrTranslated: something else than the CPU runs the process's code, or that could not be told. The code has no
-	// breakpoints then, and a translator copies those that the kernel puts there.
+	// ErrTranslated means that the CPU may not run the process's code itself. A translator's code has no breakpoints,
+	// or copies of the ones that the kernel puts into the original.
 	ErrTranslated = errors.New("its code may be run by a translator")
-	// ErrNotPlaced: the kernel has taken the probes, but the target's memory does not have them.
+	// ErrNotPlaced means that the kernel has accepted the probes, but the target's memory does not have them.
 	ErrNotPlaced = errors.New("the probes are not in the process's code")
 )
 
-// errPatched: something has changed the code in memory.
+// errPatched means that the code in memory was changed.
 var errPatched = errors.New("its code was patched while it runs")
 
-// MissingRights says which capabilities ddtop lacks for exact mode, and how to get them. It is an ErrRights; of those
-// it is the one that sudo mends.
+// MissingRights names the capabilities that ddtop lacks for exact mode, and how to get them. It is the kind of
+// ErrRights that sudo solves.
 type MissingRights struct {
 	// Lacks is a clause, "it lacks CAP_BPF", Help one, "run it with sudo".
 	Lacks, Help string

@@ -8,16 +8,16 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// instructionSet is what exact mode has to know of a kind of machine: all that is not the same on each.
+// instructionSet has all that differs between kinds of machines for exact mode.
 type instructionSet struct {
-	// goarch is Go's name for it (runtime.GOARCH), machine the name in attach.Module.Machine.
+	// goarch is Go's name of it (runtime.GOARCH), machine the name in attach.Module.Machine.
 	goarch, machine string
 	// untried: exact mode has run on no processor of this kind yet. It needs Target.Untried.
 	untried bool
-	// first and second are where the registers of a thread that hit a probe have a function's first and second
-	// argument, in bytes.
+	// first and second are the places of a function's first and second argument among the registers of a thread that
+	// hit the probe, in bytes.
 	first, second int16
-	// threadPointer are the members that lead from struct task_struct to the thread pointer as the task had it when it
+	// threadPointer are the members that lead from struct task_struct to the thread pointer at the time when the task
 	// last lost its CPU.
 	threadPointer []string
 	// breakpoint is what the kernel writes over the beginning of a probed instruction.
@@ -46,7 +46,6 @@ func x86() instructionSet {
 // arm64 has the general registers at the beginning of struct user_pt_regs, which is how programs of probes see struct
 // pt_regs (arch/arm64/include/uapi/asm/ptrace.h, bpf_perf_event.h). tpidr_el0 is in thread.uw (asm/processor.h). Its
 // breakpoint is "brk #5" (asm/brk-imm.h, UPROBES_BRK_IMM).
-// #5" as its breakpoint (asm/brk-imm.h, UPROBES_BRK_IMM).
 func arm64() instructionSet {
 	const brk = 0xd4200000 | 5<<5
 	return instructionSet{

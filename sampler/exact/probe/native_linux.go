@@ -18,10 +18,10 @@ import (
 // a thread that runs is seen in Ruby's own code, or never.
 
 const (
-	// nativePatience is how long checkThreads waits for a sign that the CPU runs the code itself, and nativeEvery the
+	// nativePatience is how long checkThreads waits for a sign that the CPU runs the code itself. nativeEvery is the
 	// time of one try. On a full machine a new process may get no CPU for a second.
 	nativePatience, nativeEvery = 5 * time.Second, 20 * time.Millisecond
-	// maxCallers bounds the threads that are looked at each time.
+	// maxCallers bounds the threads that are read in each try.
 	maxCallers = 4096
 )
 
@@ -33,18 +33,19 @@ var (
 	translatorEnds       = []string{"-amd64-linux", "-arm64-linux"}
 )
 
-// translatorFiles are how the libraries begin that translators bring into a process.
+// translatorFiles are the beginnings of the names of libraries that translators load into a process.
 var translatorFiles = []string{"vgpreload_", "libdynamorio.so", "libdrpreload.so", "libpinvm", "pinvm", "librrpreload.so", "librrpage", "rr_page", "frida-agent", "libfrida-gum"}
 
-// cLibraries are how the files of a C library begin, other than the loader: code that calls the kernel for all others.
+// cLibraries are the beginnings of the names of a C library's files, except the loader. Their code calls the kernel
+// for all others.
 var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl.so.", "libdl-2.", "libanl.so.", "libanl-2.", "libresolv.so.", "libresolv-2.", "libnsl.so.", "libnsl-2.")
 
-// loaders are how the files of the dynamic linker begin.
+// loaders are the beginnings of the names of the dynamic linker's files.
 var loaders = []string{"ld-linux", "ld-2.", "ld.so", "ld64.so"}
 
 // checkNative returns an error if the CPU may not run a process's code itself. It returns nil if a thread sleeps in a
-// call of the C library's or runs in Ruby's code, and none sleeps in a call made elsewhere. module is the file with
-// Ruby's VM. static: it has the C library in it.
+// call of the C library's or runs in Ruby's code, and no thread sleeps in a call made elsewhere. module is the file
+// with Ruby's VM. static is true if it contains the C library.
 func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	if err := knownTranslator(p, mappings); err != nil {
 		return err
@@ -121,25 +122,25 @@ func knownTranslator(p *attach.Process, mappings []attach.Mapping) error {
 	return nil
 }
 
-// callers tells which code of a process called the kernel.
+// callers finds the code of a process that called the kernel.
 type callers struct {
 	mappings []attach.Mapping
 	// program is the path of the program file. static is the path of a file with the C library in it, or "".
 	program, static string
 }
 
-// callerKind is what code called the kernel.
+// callerKind is the kind of code that called the kernel.
 type callerKind uint8
 
 const (
 	// noLibrary is code that no library of the process brings: the program itself, or memory without a file.
 	noLibrary callerKind = iota
-	// otherLibrary is a library that calls the kernel itself, as liburing and Go's libraries do: it proves nothing.
+	// otherLibrary is a library that calls the kernel itself, as liburing and Go's libraries do. It proves nothing.
 	otherLibrary
 	theCLibrary
 )
 
-// caller is code that called the kernel, and where it is, in words.
+// caller is code that called the kernel, with its place in words.
 type caller struct {
 	kind  callerKind
 	where string
@@ -163,8 +164,8 @@ func (c *callers) caller(at attach.Address) caller {
 	return caller{otherLibrary, m.Path}
 }
 
-// oneLibrary refuses a process with two C libraries, or with the code of one in two places: a translator can bring its
-// own, and calls made there prove nothing.
+// oneLibrary refuses a process with two C libraries, or with the code of one in two places. A translator can bring
+// its own, and calls made there prove nothing.
 func (c *callers) oneLibrary() error {
 	var first attach.Mapping
 	for _, m := range c.mappings {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// recordSize is what a record takes in the ring, in bytes. Its words are at the places below, from its beginning.
+// recordSize is the size of a record in the ring, in bytes. The words of a record are at the following places.
 const (
 	recordNS = 8 * iota
 	recordTID
@@ -23,31 +23,33 @@ const (
 	recordKind = recordTID + 4
 )
 
-// What the programs count, at its place in bytes in the one value of the map of counters.
+// The places of the programs' counters in the one value of the map of counters, in bytes.
 const (
 	countHits = 8 * iota
 	countLost
 	countBusyNS
-	countOff // not 0: nothing is to be recorded any more
+	countOff // not 0 means that nothing is recorded
 	// Since when, in ns, the copies of stacks are counted that countInSpan has.
 	countSpanNS
 	countInSpan
 	counters
 )
 
-// record is at this place of a program's stack, what is below it are single words.
+// record is the place of the record on a program's stack. The words below it are single ones.
 const (
 	onStack = -recordSize
 	wordAt  = onStack - 8
 )
 
-// A program takes about usualBusyNS. One that took more than maxBusyNS was interrupted, and counts as a usual one.
+// A program takes about usualBusyNS. A program that took more than maxBusyNS was interrupted, and counts as a usual
+// one.
 const maxBusyNS, usualBusyNS = 20_000, 1_000
 
-// noWakeup has the ring not wake its reader, who looks by itself (BPF_RB_NO_WAKEUP).
+// noWakeup keeps the ring from waking its reader, which polls (BPF_RB_NO_WAKEUP).
 const noWakeup = 1
 
-// kernelPlaces are where this kernel has what a program reads of a task, in bytes from the start of struct task_struct.
+// kernelPlaces are the places in this kernel of the fields of a task that a program reads, in bytes from the start of
+// struct task_struct.
 type kernelPlaces struct {
 	set instructionSet
 	// threadPointer is the task's, runDelay the time it was runnable without a CPU, in ns.
@@ -153,8 +155,8 @@ func (b *builder) program() asm.Instructions {
 	)
 }
 
-// readScheduler fills in what the scheduler says of the thread that hit the probe. Which rb_thread_t it is stands in
-// its thread-local storage: so there is nothing to keep up to date while threads come and go.
+// readScheduler reads the scheduler's state for the thread that hit the probe. The thread's rb_thread_t is in its
+// thread-local storage, so nothing must be updated while threads come and go.
 func (b *builder) readScheduler() asm.Instructions {
 	t := b.target
 	ins := asm.Instructions{
@@ -189,7 +191,7 @@ func (b *builder) readScheduler() asm.Instructions {
 	return append(ins, wordAtAddress(onStack+recordTail, t.QueueTail)...)
 }
 
-// decode makes a Record of what a program has put into the ring.
+// decode makes a Record of the bytes that a program has put into the ring.
 func (t *Target) decode(b []byte) (exact.Record, error) {
 	if len(b) < recordSize {
 		return exact.Record{}, fmt.Errorf("a record of %d bytes, not %d", len(b), recordSize)
@@ -212,5 +214,5 @@ func (t *Target) decode(b []byte) (exact.Record, error) {
 	return r, nil
 }
 
-// linked reports whether a list's node is in a list: one that is not points to itself, or nowhere.
+// linked reports whether a list's node is in a list. An unlinked node points to itself, or nowhere.
 func linked(next, node uint64) bool { return next != 0 && next != node }

@@ -11,12 +11,13 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Kernels from which on something is there.
+// The first kernels with a feature.
 var (
-	// leastKernel has bpf_get_current_task_btf, the last of what is needed to come.
+	// leastKernel has bpf_get_current_task_btf, the newest needed feature.
 	leastKernel = release{5, 11}
-	// manyKernel tells the process of a link of many probes from its threads ("bpf: Fix multi-uprobe PID filtering
-	// logic"): before it, such links are not used. They are what CAP_PERFMON suffices for.
+	// manyKernel is the first kernel in which a link of many probes distinguishes the process from its threads ("bpf:
+	// Fix multi-uprobe PID filtering logic"). ddtop does not use such links before it. CAP_PERFMON is enough for
+	// them.
 	manyKernel = release{6, 10}
 )
 
@@ -38,7 +39,7 @@ func parseRelease(s string) (release, error) {
 	return r, nil
 }
 
-// The capabilities that are asked for, by their numbers (capabilities(7)).
+// The numbers of the capabilities that are checked (capabilities(7)).
 const (
 	capSysPtrace = 19
 	capSysAdmin  = 21
@@ -46,17 +47,17 @@ const (
 	capBPF       = 39
 )
 
-// machine is what decides whether exact mode can be: read once, so that tests can say what it is.
+// machine has the facts that decide whether exact mode is possible. Tests can set them.
 type machine struct {
 	release string
 	arch    string
-	// untried: exact mode is wanted also where it has run on no processor yet.
+	// untried is true if exact mode is also wanted on machines where it has run on no processor yet.
 	untried bool
 	// effective are the capabilities that ddtop has (CapEff of /proc/self/status).
 	effective uint64
-	// granted are those that its file grants, or that it has without being root.
+	// granted are the capabilities that ddtop's file grants, or that ddtop has without being root.
 	granted uint64
-	// btf: the kernel says where it has what (/sys/kernel/btf/vmlinux).
+	// btf is true if the kernel describes its types (/sys/kernel/btf/vmlinux).
 	btf bool
 	// lockdown is the content of /sys/kernel/security/lockdown. It is empty if there is none.
 	lockdown string
@@ -100,8 +101,8 @@ func thisMachine(arch string) (machine, error) {
 	return m, nil
 }
 
-// check returns why exact mode cannot work on a machine, and what mends it. It returns nil if it can. many: links of
-// many probes may be used.
+// check returns why exact mode cannot work on a machine, and what helps. It returns nil if it can. many is true if
+// links of many probes may be used.
 func (m *machine) check() (many bool, err error) {
 	switch set, known := instructionSetOf(m.arch); {
 	case !known:
@@ -149,7 +150,7 @@ func (m *machine) check() (many bool, err error) {
 	return many, nil
 }
 
-// explain says what a refusal of the kernel means.
+// explain describes the meaning of a refusal of the kernel.
 func explain(doing string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):

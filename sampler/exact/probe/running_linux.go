@@ -15,16 +15,17 @@ import (
 )
 
 const (
-	// ipEveryNS is the interval at which the kernel notes where a running thread is, in ns of its CPU time. maxRunning
-	// bounds the threads that it does this for.
+	// ipEveryNS is the interval at which the kernel records the place of a running thread, in ns of its CPU time.
+	// maxRunning bounds the threads that it does this for.
 	ipEveryNS, maxRunning = 1_000_000, 8
-	// ipHead is where the first page of a perf event's memory says how much was written behind it (struct
+	// ipHead is the place in the first page of a perf event's memory of the number of bytes written behind it (struct
 	// perf_event_mmap_page, data_head).
 	ipHead = 1024
 )
 
-// whereRunning has the kernel note where native threads are while they run outside of it, for a time, and calls seen
-// with each place. It needs the rights that probes need: without them it sees nothing. Nothing is put into the process.
+// whereRunning makes the kernel record the places of native threads that run outside of it, for a time, and calls
+// seen with each place. It needs the rights that probes need. Without them it sees nothing. It puts nothing into the
+// process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent
 	for _, tid := range tids[:min(len(tids), maxRunning)] {
@@ -39,7 +40,7 @@ func whereRunning(tids []int32, during time.Duration, seen func(attach.Address))
 	}
 }
 
-// ipEvent is a perf event that notes where a thread runs (perf_event_open(2)).
+// ipEvent is a perf event that records where a thread runs (perf_event_open(2)).
 type ipEvent struct {
 	fd     int
 	memory []byte
@@ -60,7 +61,7 @@ func openIPEvent(tid int32) (*ipEvent, error) {
 	return &ipEvent{fd, memory}, nil
 }
 
-// each calls seen with what was noted, up to a page of it.
+// each calls seen with the recorded places, up to a page of them.
 func (e *ipEvent) each(seen func(attach.Address)) {
 	page := os.Getpagesize()
 	written := atomic.LoadUint64((*uint64)(unsafe.Pointer(&e.memory[ipHead])))

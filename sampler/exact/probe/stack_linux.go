@@ -8,15 +8,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// A thread that has waited for the GVL has the same control frames from when it gave the GVL away until it has it
-// again. So they are copied when a wait is over, and it is known that it was long enough to be worth it.
+// A thread that waits for the GVL has the same control frames from when it gave the GVL away until it has it again.
+// So they are copied at the end of a wait, when its length is known.
 const (
 	// maxLong copies are made in stackNS. Of these, waits shorter than longWaitNS may take maxStacks, and those shorter
 	// than shortWaitNS maxShort. This bounds the cost, about 3 µs for each. A wait counts from when the thread began to
 	// sleep, which with a Mutex or a Queue is when it gave the GVL away.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
-	// maxSleepers bounds the threads of which it is known when they began to sleep; of more it is those that did last.
+	// maxSleepers bounds the threads with a known time of falling asleep. The latest are kept.
 	maxSleepers = 1 << 14
 )
 
@@ -24,8 +24,8 @@ const (
 // largest size, and a stack.
 const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
-// Where a program keeps what belongs to a stack, on its own one, below wordAt: the first words of an execution context,
-// the stack pointer of the innermost frame, sizes, and a thread's number.
+// Places on a program's own stack, below wordAt, of the values that belong to a copied stack: the first words of an
+// execution context, the stack pointer of the innermost frame, sizes, and a thread's number.
 const (
 	contextAt = wordAt - bpf.ContextSize
 	spAt      = contextAt - 8
@@ -34,10 +34,10 @@ const (
 	keyAt     = valuesAt - 8
 )
 
-// stackMaps are what the programs need to copy stacks.
+// stackMaps are the maps that the programs need to copy stacks.
 type stackMaps struct {
-	// slept has when a native thread began to sleep in the scheduler last, until its stack has been copied; ring takes
-	// the copies.
+	// slept has the time when a native thread last began to sleep in the scheduler, until its stack has been copied.
+	// ring takes the copies.
 	slept, ring *ebpf.Map
 }
 

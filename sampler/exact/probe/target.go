@@ -1,28 +1,28 @@
 package probe
 
-// Target is the scheduler of a Ruby VM, and where its parts are in the process's memory.
+// Target is the scheduler of a Ruby VM, with the places of its parts in the process's memory.
 type Target struct {
-	// PID is the process's number, which is the same for ddtop and for the kernel.
+	// PID is the process's number, which must be the same for ddtop and for the kernel.
 	PID int
 	// Lock is the address of the scheduler's mutex, Owner of its pointer to the thread that owns the GVL. QueueTail is
 	// the address of the pointer to the last thread in the queue (the second word of the list's head).
 	Lock, Owner, QueueTail uint64
-	// ReadyNode and RunningNode are where an rb_thread_t has its nodes in the queue and in the list of running threads,
-	// in bytes.
+	// ReadyNode and RunningNode are the places in an rb_thread_t of its nodes in the queue and in the list of running
+	// threads, in bytes.
 	ReadyNode, RunningNode int
-	// Before33: it is of Ruby up to 3.2. Its queue and lists are not looked at.
+	// Before33 is true up to Ruby 3.2. Its queue and lists are not read.
 	Before33 bool
 	// ExecutionContext is the distance from a native thread's thread pointer to its pointer to the execution context,
-	// in bytes. ThreadOfEC is where the context has the pointer to the rb_thread_t. It is -1 if ExecutionContext leads
-	// to the rb_thread_t itself.
+	// in bytes. ThreadOfEC is the place in the context of the pointer to the rb_thread_t. It is -1 if
+	// ExecutionContext leads to the rb_thread_t itself.
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Stacks: the control frames of threads that have waited are wanted (Stack). ContextOfThread is where an
-	// rb_thread_t has the pointer to its execution context, in bytes.
+	// Stacks is true if the control frames of threads that have waited are copied (Stack). ContextOfThread is the
+	// place in an rb_thread_t of the pointer to its execution context, in bytes.
 	Stacks          bool
 	ContextOfThread int
 	// SmallRing: many processes are followed at once, each by an eighth of the ring that one has.
 	SmallRing bool
-	// Untried: exact mode is wanted also on a kind of processor on which it has not run yet.
+	// Untried is true if exact mode is also wanted on a kind of processor on which it has not run yet.
 	Untried bool
 }

@@ -13,8 +13,8 @@ import (
 
 // What the kernel keeps of a thread for the programs, in its task storage: these words.
 const (
-	// storedIn is when it got its CPU, storedWoken when it became runnable, by storedWaker; storedWakerOwner the GVL's
-	// owner then.
+	// storedIn is when it got its CPU. storedWoken is when storedWaker made it runnable. storedWakerOwner is the
+	// GVL's owner then.
 	storedIn = 8 * iota
 	storedWoken
 	storedWaker
@@ -49,8 +49,8 @@ const callPoll, callPpoll = 7, 271
 // deadBit is in the state of a task that ends (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
-// Of threads that wait for the GVL waitStacks stacks are copied in spanNS at most, and on the clock one every
-// clockStackNS: some 3 µs each, and more to name one that is new.
+// waitStacks bounds the copied stacks of threads that wait for the GVL in spanNS. On the clock one stack is copied
+// every clockStackNS. Each takes about 3 µs, and a new one needs a name as well.
 const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 
 // The first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
@@ -59,7 +59,8 @@ const (
 	framePC, frameSP        = 0, 8
 )
 
-// kernelPlaces are where this kernel has what the programs read, in bytes from the start of its struct.
+// kernelPlaces are the places in this kernel of the fields that the programs read, in bytes from the start of their
+// struct.
 type kernelPlaces struct {
 	tgid, pid, threadPointer, runDelay, state int16
 	// switchState: the tracepoint of switches has the state of the losing thread as an argument (Linux 5.18).
@@ -111,7 +112,7 @@ type builder struct {
 	targets, threads, ring, stacks int
 }
 
-// find looks up into R8 the target of a task's process, whose number is in a register, and jumps away if none.
+// find puts the target of a task's process, whose number is in a register, into R8. It jumps away if there is none.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -123,7 +124,7 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	}
 }
 
-// stored gets what is kept of a task, into R9, and jumps away if there is nothing. create: it is made if there is none.
+// stored puts the kept data of a task into R9. If there is none, it jumps away, or makes it if create is set.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -134,8 +135,8 @@ func (b *builder) stored(task asm.Register, create int32, or string) asm.Instruc
 	}
 }
 
-// switched runs at each thread switch: first for the thread that gets the CPU, of which only the time is noted, because
-// its memory is not there yet; then for the one that loses it.
+// switched runs at each thread switch. First it notes the time for the thread that gets the CPU, whose memory is not
+// there yet. Then it makes the record of the thread that loses the CPU.
 func (b *builder) switched() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord),
@@ -218,7 +219,7 @@ func read(to int16, size int32, n int) asm.Instructions {
 		asm.Mov.Imm(asm.R0, 0).WithSymbol(ok))
 }
 
-// record makes the record of a task. R6 is the task, which is the current one, R8 its target, R9 what is kept of it.
+// record makes the record of a task. R6 is the task, which is the current one, R8 its target, R9 its kept data.
 func (b *builder) record(kind switches.Kind) asm.Instructions {
 	k := &b.kernel
 	ins := append(noRecord(),
@@ -333,8 +334,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// copyStack copies the stack of a thread that has the GVL on the clock, or waits for it, as R9 says. R7 is the
-// rb_thread_t.
+// copyStack copies the stack of a thread that has the GVL at a tick of the clock, or waits for the GVL. R9 has the
+// thread's data, R7 the rb_thread_t.
 func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	const or = "stacked"
 	ins := asm.Instructions{
@@ -390,7 +391,7 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
-// woken runs when a thread is about to be made runnable, in whoever makes it so: it notes when that was, and whether
+// woken runs when a thread is about to become runnable, in the thread that wakes it. It notes the time, and whether
 // the waker has just given the GVL to it.
 func (b *builder) woken() asm.Instructions {
 	ins := asm.Instructions{

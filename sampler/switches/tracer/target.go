@@ -7,17 +7,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// Target is a process and where its Ruby keeps what the programs read.
+// Target is a process with the places of the data that the programs read.
 type Target struct {
-	// PID is the process's number, which is the same for ddtop and for the kernel.
+	// PID is the process's number, which must be the same for ddtop and for the kernel.
 	PID int
 	// Before33: it is of Ruby up to 3.2.
 	Before33 bool
 	// Owner is the address of the pointer to the GVL's owner, QueueTail of the pointer to the last in the queue.
 	Owner, QueueTail uint64
-	// ExecutionContext is how far from a native thread's thread pointer the pointer to its execution context is, in
-	// bytes. ThreadOfEC is the offset in it of the pointer to the rb_thread_t. It is -1 if the rb_thread_t itself is
-	// at ExecutionContext.
+	// ExecutionContext is the distance from a native thread's thread pointer to the pointer to its execution context,
+	// in bytes. ThreadOfEC is the offset in it of the pointer to the rb_thread_t. It is -1 if the rb_thread_t itself
+	// is at ExecutionContext.
 	ExecutionContext int64
 	ThreadOfEC       int
 	// Offsets in an rb_thread_t, in bytes: its nodes in the queue and in the list of running threads, its region
@@ -29,9 +29,10 @@ type Target struct {
 	Mutex                       int
 	Collector                   uint64
 	CollectsShift, CollectsBits uint
-	// StatusShift and StatusBits are where the status is in its word.
+	// StatusShift and StatusBits are the place of the status in its word.
 	StatusShift, StatusBits uint
-	// Stacks: the Ruby stacks of threads that have the GVL on the clock, and of some that wait for it, are wanted.
+	// Stacks is true if the Ruby stacks of threads that have the GVL on the clock, and of some that wait for it, are
+	// copied.
 	Stacks bool
 }
 
@@ -56,7 +57,7 @@ const (
 	// Since when, in ns, the copies of stacks of threads that wait are counted that targetInSpan has.
 	targetSpanNS
 	targetInSpan
-	// targetClockNS is when the stack of a thread was copied on the clock last.
+	// targetClockNS is when a thread's stack was last copied on the clock.
 	targetClockNS
 	targetRecords
 	targetLost
@@ -140,7 +141,7 @@ const maxJoined = (recordSize - recordQueue) / 8
 // come with them: waits for a futex have TASK_FREEZABLE.
 const asleepBits = 1 | 2
 
-// decode makes a Record of what a program has put into the ring.
+// decode makes a Record of the bytes that a program has put into the ring.
 func (t *Target) decode(b []byte, r *switches.Record) error {
 	if len(b) < recordSize {
 		return fmt.Errorf("a record of %d bytes, not %d", len(b), recordSize)
@@ -182,5 +183,5 @@ func (t *Target) decode(b []byte, r *switches.Record) error {
 	return nil
 }
 
-// linked reports whether a list's node is in a list: one that is not points to itself, or nowhere.
+// linked reports whether a list's node is in a list. An unlinked node points to itself, or nowhere.
 func linked(next, node uint64) bool { return next != 0 && next != node }

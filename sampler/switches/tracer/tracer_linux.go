@@ -28,11 +28,11 @@ const (
 	// maxTargets bounds the processes that are followed at once.
 	maxTargets = 4096
 	// clockHz is how often a thread that keeps its CPU makes a record. It is no divisor of the kernel's own ticks. A
-	// tick costs each CPU of the machine some 2 µs.
+	// tick costs each CPU of the machine about 2 µs.
 	clockHz = 99
 	// ClockNS is the longest time on a CPU between two records, in ns: a tick of clockHz, and the next one.
 	ClockNS = 1_000_000_000 / clockHz
-	// ringRecords is how many records the ring holds, of all processes.
+	// ringRecords is the number of records in the ring, of all processes.
 	ringRecords = ringBytes / (recordSize + 8)
 	// leastMajor.leastMinor is the first kernel with bpf_task_pt_regs.
 	leastMajor, leastMinor = 5, 15
@@ -47,13 +47,13 @@ type Tracer struct {
 	ring     *bpf.Ring
 	stackMap *ebpf.Map
 	stacks   *bpf.Ring
-	programs map[string]*ebpf.Program // by what they are attached to
+	programs map[string]*ebpf.Program // by the event that they are attached to
 	links    []link.Link
 	clocks   []int
 	feeds    map[uint32]*Feed
 }
 
-// license is what programs have to say of themselves, to be allowed to read memory.
+// license is the license that programs must state to be allowed to read memory.
 const license = "Dual MIT/GPL"
 
 // shared is the Tracer of all Feeds, and how many there are.
@@ -67,16 +67,17 @@ var shared struct {
 type Feed struct {
 	t      *Tracer
 	target Target
-	// pending are records that another process's Feed took from the ring. dropped counts those without room.
+	// pending are records that another process's Feed took from the ring. dropped counts the ones without room.
 	pending []switches.Record
 	// pendingStacks are copies that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
 	dropped       uint64
 }
 
-// Counts are what the programs have counted of a process.
+// Counts are the programs' counters for a process.
 type Counts struct {
-	// Records counts all, Lost those that the ring had no room for, Failed the words of memory that could not be read.
+	// Records counts all records, Lost the ones without room in the ring, Failed the words of memory that could not
+	// be read.
 	Records, Lost, Failed uint64
 	// BusyNS is how long making records took, in ns.
 	BusyNS int64
@@ -84,8 +85,8 @@ type Counts struct {
 	Room int
 }
 
-// Check says why threads cannot be followed on this machine with the rights that ddtop has. It returns nil if nothing
-// speaks against it. The error is bpf.ErrKernel or bpf.ErrRights.
+// Check returns why threads cannot be followed on this machine with ddtop's rights. It returns nil if they can. The
+// error is bpf.ErrKernel or bpf.ErrRights.
 func Check() error {
 	m, err := bpf.ThisMachine()
 	if err != nil {
@@ -101,8 +102,8 @@ func check(m *bpf.Machine) error {
 	return m.Check(leastMajor, leastMinor)
 }
 
-// Try loads the programs and removes them again: what the kernel, a container or a security module forbids shows then.
-// The errors are those of Follow.
+// Try loads the programs and removes them again. This shows what the kernel, a container or a security module
+// forbids. The errors are those of Follow.
 func Try() error {
 	shared.Lock()
 	defer shared.Unlock()
@@ -230,7 +231,8 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	return nil
 }
 
-// room is how many records of each process may wait to be taken: as many of all as the ring holds.
+// room returns the number of records of each process that may wait to be taken. All processes together have the
+// ring's size.
 func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 
 // Counts reads what was counted.
@@ -308,7 +310,7 @@ func open() (_ *Tracer, err error) {
 	return t, t.startClocks(t.programs[clock])
 }
 
-// storedType describes what is kept of a thread, as maps of that kind need it.
+// storedType describes the kept data of a thread, as maps of that kind need it.
 func storedType() btf.Type {
 	word := &btf.Int{Name: "unsigned long", Size: 8}
 	s := &btf.Struct{Name: "ddtop_stored", Size: storedSize}

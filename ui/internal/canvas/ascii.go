@@ -1,6 +1,6 @@
 package canvas
 
-// plain are the ASCII characters for what the screen is drawn with, for terminals and fonts that lack it.
+// plain maps the screen's characters to ASCII, for terminals and fonts that lack them.
 var plain = map[rune]rune{
 	'│': '|', '─': '-', '╭': '+', '╮': '+', '╰': '+', '╯': '+', '▌': '|', '·': '.', '…': '~', '⋯': '~', '–': '-',
 	'×': 'x', '≥': '>', '←': '<', '→': '>', '↑': '^', '↓': 'v', '▸': '>', '▾': 'v', '▲': '^', '▼': 'v', '●': '*', '■': '#',
@@ -8,8 +8,8 @@ var plain = map[rune]rune{
 	'▁': '_', '▂': '.', '▃': ',', '▄': '-', '▅': '=', '▆': '+', '▇': '*',
 }
 
-// ToASCII replaces every character outside ASCII: signs by those that come nearest, all else by a question mark for
-// each column.
+// ToASCII replaces every character outside ASCII: signs by the most similar ones, others by a question mark for each
+// column.
 func (g *Grid) ToASCII() {
 	for i := range g.cells {
 		c := &g.cells[i]

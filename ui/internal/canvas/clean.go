@@ -44,12 +44,12 @@ func slowWidth(s string) int {
 	return n
 }
 
-// Clean makes a string from anywhere (a thread can be called anything) safe to draw: control characters become their
-// Unicode pictures (␛ for ESC), invalid UTF-8 becomes U+FFFD, and everything whose width terminals disagree about or
-// that reorders text is dropped: format characters (bidi overrides, joiners, zero-width spaces), variation selectors,
-// tags and skin tones; regional indicators become the letters they stand for. Combining marks stay, at most three on a
-// base character, and never without one. What is left measures the same rune by rune and cluster by cluster, since
-// terminals do either (mode 2027): the rest of a cluster that does not is dropped.
+// Clean makes any string, such as a thread's name, safe to draw. Control characters become their Unicode pictures (␛
+// for ESC), and invalid UTF-8 becomes U+FFFD. It drops everything that reorders text, or whose width differs between
+// terminals: format characters (bidi overrides, joiners, zero-width spaces), variation selectors, tags and skin
+// tones. Regional indicators become letters. Combining marks stay, at most three on a base character. The result has
+// the same width rune by rune and cluster by cluster, since terminals do either (mode 2027). The rest of a cluster
+// that has not is dropped.
 func Clean(s string) string {
 	if isSimple(s) {
 		return s
@@ -73,7 +73,7 @@ func Clean(s string) string {
 	return Clean(b.String()) // what was dropped may have kept two clusters apart; each round is shorter
 }
 
-// firstThatAgrees returns a cluster's first rune, or nothing where even that is measured in two ways.
+// firstThatAgrees returns a cluster's first rune, or nothing if even that has two widths.
 func firstThatAgrees(cluster string) string {
 	_, n := utf8.DecodeRuneInString(cluster)
 	if first := cluster[:n]; n < len(cluster) && slowWidth(first) == ansi.StringWidth(first) {
@@ -117,8 +117,8 @@ func cleanRunes(s string) string {
 	return b.String()
 }
 
-// isSimple reports whether s holds only characters of one column each that nothing joins: what the screen itself is
-// drawn with. It is the short way for nearly all texts.
+// isSimple reports whether s holds only characters of one column each that nothing joins, such as the screen's own.
+// It is the fast path for most texts.
 func isSimple(s string) bool {
 	for _, r := range s {
 		switch {
@@ -133,7 +133,7 @@ func isSimple(s string) bool {
 	return true
 }
 
-// Cut shortens s to at most w columns; when something is cut, the last column is an ellipsis.
+// Cut shortens s to at most w columns. If something is cut, the last column is an ellipsis.
 func Cut(s string, w int) string {
 	s = Clean(s)
 	if w <= 0 {

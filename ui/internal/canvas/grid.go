@@ -2,7 +2,7 @@ package canvas
 
 // Cell is one column of one row.
 type Cell struct {
-	// Rune is what is there; 0 in the second column of a wide character.
+	// Rune is the character of the cell. It is zero in the second column of a wide character.
 	Rune rune
 	// Marks are combining characters on it.
 	Marks string
@@ -54,7 +54,7 @@ func (g *Grid) set(x, y int, c Cell) {
 	g.cells[i] = c
 }
 
-// Area is a rectangle of a grid: what is drawn outside it is cut off.
+// Area is a rectangle of a grid. Drawing outside it has no effect.
 type Area struct {
 	g          *Grid
 	X, Y, W, H int
@@ -139,7 +139,7 @@ func (a Area) Restyle(f func(Style) Style) {
 	a.RestyleRunes(func(_ rune, s Style) Style { return f(s) })
 }
 
-// RestyleRunes is Restyle for what depends on the rune, too.
+// RestyleRunes is Restyle for styles that also depend on the rune.
 func (a Area) RestyleRunes(f func(rune, Style) Style) {
 	for y := range a.H {
 		row := a.g.cells[(a.Y+y)*a.g.W+a.X:]
@@ -149,9 +149,9 @@ func (a Area) RestyleRunes(f func(rune, Style) Style) {
 	}
 }
 
-// String turns the grid into lines joined by \n, with SGR sequences where the style changes; every line starts and
-// ends in the terminal's own style. With color false colours are left out and attributes stay: that is what NO_COLOR
-// asks for.
+// String returns the grid as lines joined by
+// , with SGR sequences where the style changes. Every line starts and ends in the terminal's own style. If color is
+// false, it leaves out colours and keeps attributes, as NO_COLOR requires.
 func (g *Grid) String(color bool) string {
 	b := g.out[:0]
 	for y := range g.H {

@@ -38,7 +38,7 @@ func (c Color) RGBA() (r, g, b, a uint32) {
 	return color.RGBA{R: red, G: green, B: blue, A: 0xff}.RGBA()
 }
 
-// Mix returns the colour that lies at share (0 to 1) of the way from c to other.
+// Mix returns the colour between c and other at share (0 to 1) of the way.
 func (c Color) Mix(other Color, share float64) Color {
 	share = min(max(share, 0), 1)
 	r1, g1, b1 := c.Components()
@@ -98,8 +98,8 @@ const (
 	Reverse
 )
 
-// Style is how a cell looks: the part of a lipgloss.Style that a cell has, small and comparable, since a frame holds
-// thousands of them.
+// Style is the appearance of a cell: the part of a lipgloss.Style that a cell has. It is small and comparable, since a
+// frame holds thousands of them.
 type Style struct {
 	FG, BG Color
 	Attr   Attr
@@ -111,7 +111,7 @@ func (s Style) With(a Attr) Style { s.Attr |= a; return s }
 // Colorless returns the style with the terminal's own colours.
 func (s Style) Colorless() Style { return Style{Attr: s.Attr} }
 
-// Lipgloss returns the style as Lip Gloss's, which decides how a terminal is told of it.
+// Lipgloss returns the style as Lip Gloss's, which chooses the terminal's sequences.
 func (s Style) Lipgloss() lipgloss.Style {
 	l := lipgloss.NewStyle()
 	if s.FG.IsSet() {
@@ -138,7 +138,7 @@ func (s Style) Lipgloss() lipgloss.Style {
 	return l
 }
 
-// plain reports whether a blank cell of the style looks like nothing at all.
+// plain reports whether a blank cell of the style is invisible.
 func (s Style) plain(color bool) bool {
 	if s.Attr&(Reverse|Underline) != 0 {
 		return false
@@ -146,15 +146,15 @@ func (s Style) plain(color bool) bool {
 	return !color || !s.BG.IsSet()
 }
 
-// maxSequences bounds the sequences that are kept; past it they are asked for again.
+// maxSequences bounds the cached sequences. Past it all are dropped.
 const maxSequences = 1 << 14
 
-// sequences are Lip Gloss's parameters of SGR ("1", "38;2;0;158;115"), taken once for each foreground, background and
-// set of attributes: it renders a string in some microseconds, and a frame changes its style a thousand times.
+// sequences are Lip Gloss's parameters of SGR ("1", "38;2;0;158;115"), cached for each foreground, background and set
+// of attributes. Lip Gloss renders a string in some microseconds, and a frame changes its style a thousand times.
 type sequences struct {
 	known map[Style]string
-	// convert gives the terminal's colour for one, nil where it has none; it is nil where it shows every colour as it
-	// is.
+	// convert returns the terminal's colour for a colour, or nil if it has none. convert is nil if the terminal shows
+	// every colour unchanged.
 	convert func(color.Color) color.Color
 }
 
@@ -187,15 +187,15 @@ func (q *sequences) of(part Style) string {
 	return s
 }
 
-// parameters returns what is in the sequence with which Lip Gloss opens a style.
+// parameters returns the parameters of the sequence with which Lip Gloss opens a style.
 func parameters(l lipgloss.Style) string {
 	const text = "x"
 	opened, _, _ := strings.Cut(l.Render(text), text)
 	return strings.TrimSuffix(strings.TrimPrefix(opened, "\x1b["), "m")
 }
 
-// appendSGR writes the sequence that leads from one style to another: the parts that differ, after a reset where
-// something has to go.
+// appendSGR writes the sequence from one style to another: the differing parts, after a reset if an attribute must
+// end.
 func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
 	b = append(b, "\x1b["...)
 	start := len(b)

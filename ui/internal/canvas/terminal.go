@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Terminal knows what a terminal shows, and says how it comes to show something else. Bubble Tea's renderer reads a
-// picture's text, styles and widths out of a string again for every picture, which took three quarters of the CPU time
+// Terminal knows the content of a terminal, and returns the bytes that change it. Bubble Tea's renderer parses a
+// picture's text, styles and widths from a string again for every picture, which took three quarters of the CPU time
 // of drawing.
 type Terminal struct {
 	w, h  int
@@ -15,27 +15,28 @@ type Terminal struct {
 	out   []byte
 	sgr   sequences
 	pen   Style // while out is made
-	x, y  int   // of the cursor, while out is made; y is -1 where it is not known
+	x, y  int   // of the cursor, while out is made; y is -1 if it is not known
 }
 
-// SetColors says which of its colours a terminal has for one; nil: it shows every colour as it is.
+// SetColors sets the conversion to the terminal's colours. nil means that it shows every colour unchanged.
 func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 	t.sgr, t.known = sequences{convert: convert}, false
 }
 
-// Forget says that somebody else may have written to the terminal: the next Update writes every row.
+// Forget must be called if another program may have written to the terminal. The next Update writes every row.
 func (t *Terminal) Forget() { t.known = false }
 
-// The number of equal cells between two that differ which are written again: going past them takes as many bytes.
+// The number of equal cells between two different ones that are written again, because skipping them takes as many
+// bytes.
 const shortGap = 3
 
-// leastErased is how many blank cells at the end of a row are erased instead of written.
+// leastErased is the least number of blank cells at the end of a row that are erased instead of written.
 const leastErased = 4
 
-// Update returns what to write to the terminal, in raw mode, so that it shows the grid; nothing when it does. The bytes
-// are valid until the next call. They begin and end in the terminal's own style, and the cursor can be anywhere. Erased
-// are only cells in the terminal's own style: one without background colour erase (bce in terminfo; GNU screen's
-// default) erases in its own.
+// Update returns the bytes that make the terminal, in raw mode, show the grid. It returns nothing if it already does.
+// The bytes are valid until the next call. They begin and end in the terminal's own style, and the cursor can be
+// anywhere. Only cells in the terminal's own style are erased, because a terminal without background colour erase
+// (bce in terminfo; GNU screen's default) erases in its own.
 func (t *Terminal) Update(g *Grid) []byte {
 	t.out, t.pen = t.out[:0], Style{}
 	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {
@@ -89,8 +90,8 @@ func (t *Terminal) row(row, old []Cell, y int) {
 	}
 }
 
-// changed returns where the span of cells ends that is written from one on, which differs. It ends at the latest
-// where the rest of the row is erased.
+// changed returns the end of the span of cells that is written from from on. It ends at the latest where the rest of
+// the row is erased.
 func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	if end == from || len(row)-end < leastErased {
 		end = len(row)
@@ -130,7 +131,7 @@ func (t *Terminal) goTo(x, y int) {
 	t.x, t.y = x, y
 }
 
-// csi writes a control sequence with a number, which is left out when it is one.
+// csi writes a control sequence with a number. It leaves out the number 1.
 func (t *Terminal) csi(n int, final byte) {
 	t.out = append(t.out, "\x1b["...)
 	if n != 1 {
@@ -152,12 +153,12 @@ func (t *Terminal) turn(st Style) {
 	t.pen = st
 }
 
-// blankIn reports whether the cell is blank and looks the same in a style, whatever colour its text has.
+// blankIn reports whether the cell is blank and looks the same in a style, independent of the colour of its text.
 func (c *Cell) blankIn(st Style) bool {
 	return c.Rune == ' ' && c.Marks == "" && c.Style == Style{BG: st.BG} && st.Attr&(Underline|Reverse) == 0
 }
 
-// shows is the cell without what can't be seen of it: the colour of text that a blank does not have.
+// shows returns the cell without its invisible parts: a blank has no colour of text.
 func (c *Cell) shows() Cell {
 	if c.Rune != ' ' || c.Marks != "" || c.Style.Attr&(Underline|Reverse) != 0 {
 		return *c

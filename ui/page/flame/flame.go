@@ -19,7 +19,7 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the flamegraph over the whole screen: the one of the live view.
+// Page is the live view's flamegraph on the whole screen.
 type Page struct {
 	page.Plain
 	flame *widget.Flame

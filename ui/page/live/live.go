@@ -22,8 +22,8 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the timeline and the flamegraph together: what is selected in the one is what the other shows. It has the whole
-// screen under the head lines, with a time axis in place of the rule with the views' names.
+// Page is the timeline and the flamegraph together. Each shows the selection of the other. It has the whole screen
+// under the head lines, with a time axis in place of the rule with the views' names.
 type Page struct {
 	*widget.Parts
 	keyMaps [2]scene.KeyMap // by focus

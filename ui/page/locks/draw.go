@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// maxCyclesDrawn is how many deadlocks have a box of their own.
+// maxCyclesDrawn bounds the deadlocks with a box of their own.
 const maxCyclesDrawn = 3
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
@@ -60,10 +60,10 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// leastWaiters is the least height of the list of who waits for a lock, its head included.
+// leastWaiters is the least height of the list of threads that wait for a lock, with its head.
 const leastWaiters = 2
 
-// leastBlame is how many threads must have waited for the GVL on average for a table of who made them.
+// leastBlame is the least mean number of threads that waited for the GVL for which a table names the causes.
 const leastBlame = 0.01
 
 // blames reports whether there is blame to speak of.
@@ -71,7 +71,8 @@ func (p *Page) blames(sc *scene.Scene) bool {
 	return len(p.Places) > 0 && style.Share(p.WaitNS, sc.Weights.ToNS-sc.Weights.FromNS) >= leastBlame
 }
 
-// chosen is the lock whose waiters are listed: the selected one, otherwise the first that is held; nil: there is none.
+// chosen returns the lock whose waiters are listed: the selected one, otherwise the first held one. It is nil if
+// there is none.
 func (p *Page) chosen() *lockRow {
 	if i := p.Locks.Index(); i >= 0 {
 		return &p.Locks.Rows[i]
@@ -202,7 +203,7 @@ func (p *Page) drawLocks(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// holderIs says what a lock's holder does.
+// holderIs returns what a lock's holder does.
 func holderIs(s gvl.State) string {
 	if s == gvl.Waiting {
 		return "waiting for the GVL"

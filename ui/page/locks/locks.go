@@ -32,11 +32,11 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page shows deadlocks, what threads wait for, and whose code made others wait for the GVL.
+// Page shows deadlocks, the objects that threads wait for, and the code that made others wait for the GVL.
 type Page struct {
 	page.Plain
-	flame *widget.Flame // whose search its rows have to match
-	// Both are the rows of both tables, through which one cursor goes.
+	flame *widget.Flame // its search selects the rows
+	// Both are the rows of both tables, which share one cursor.
 	Both    widget.List[lockKey, lockKey]
 	Locks   widget.Table[lockRow, lockKey]
 	ByPlace widget.Table[placeRow, lockKey]
@@ -49,13 +49,13 @@ type Page struct {
 	placesOf widget.PlacesFrom
 }
 
-// lockKey names a row: a lock by what it is, or a place.
+// lockKey identifies a row: a lock, or a place.
 type lockKey struct {
 	Object uint64
 	kind   string
 	holder sampler.ThreadID
 	Place  flamegraph.Place
-	// isPlace distinguishes the place of which no stack was read from nothing at all.
+	// isPlace distinguishes the place without a stack from no row.
 	isPlace bool
 }
 
@@ -65,7 +65,7 @@ func (k lockKey) ID() lockKey { return k }
 type (
 	lockRow struct {
 		*account.Contended
-		// use is how it was used in the time shown, of which overNS were watched; of a lock alone.
+		// use is how the lock was used in the time shown, of which overNS were watched. Only locks have it.
 		use    account.LockUse
 		overNS int64
 		// taken is where the holder took it or, where that can't be told, where the one that waits longest wants it.
@@ -207,7 +207,7 @@ func (p *Page) loadCycles(states []gvl.ThreadState) {
 	}
 }
 
-// topShare is how many places from the top have at least most of the waiting, and which share they have.
+// topShare returns how many of the first places together have most of the waiting, and their share.
 func (p *Page) topShare() (n int, of float64) {
 	const most, few = 0.8, 5
 	var sum int64
@@ -281,17 +281,17 @@ func lockName(kind string, object uint64) string {
 	return fmt.Sprintf("%s 0x%x", kind, object)
 }
 
-// lockPlace is the line of Ruby code that takes a lock; path is "" where it is not known.
+// lockPlace is the line of Ruby code that takes a lock. path is empty if it is not known.
 type lockPlace struct {
 	label, path string
 	line        int32
 	uncertain   bool
 }
 
-// maxLockFrames bounds the frames that are looked through for the code that takes a lock.
+// maxLockFrames bounds the frames that are searched for the code that takes a lock.
 const maxLockFrames = 200
 
-// load finds out how the lock was used and where it is taken.
+// load finds how the lock was used and where it is taken.
 func (l *lockRow) load(sc *scene.Scene, r *store.Reading) {
 	fromNS := max(sc.AtNS-sc.WindowNS, sc.OldestNS, r.Holds.FromNS())
 	l.use, l.overNS = r.Holds.Of(l.Object, fromNS, sc.AtNS), sc.AtNS-fromNS
@@ -303,15 +303,15 @@ func (l *lockRow) load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// matches reports whether a search finds the lock: by what it is, by its threads or by the code that takes it.
+// matches reports whether a search finds the lock, by its name, its threads or the code that takes it.
 func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
 	return re.MatchString(lockName(l.Kind, l.Object)) || re.MatchString(l.taken.label) || re.MatchString(l.taken.path) ||
 		l.Holder != 0 && re.MatchString(gvl.ThreadName(l.Holder, dict)) ||
 		slices.ContainsFunc(l.Waiters, func(id sampler.ThreadID) bool { return re.MatchString(gvl.ThreadName(id, dict)) })
 }
 
-// takenAt is where a thread took a lock that it holds: what called the innermost of Ruby's methods that do, or the one outside of
-// that where the thread waits in the innermost for another lock.
+// takenAt returns where a thread took a lock that it holds: the caller of the innermost of Ruby's locking methods. If
+// waits is true, the thread waits for another lock in the innermost one, so the next one outward counts.
 func takenAt(dict *sampler.Dictionary, stack sampler.StackID, waits bool) lockPlace {
 	frames := dict.Frames(stack, nil)
 	frames = frames[:min(len(frames), maxLockFrames)]
@@ -340,7 +340,7 @@ func takesLock(label string) bool {
 	return false
 }
 
-// callOf is the innermost frame of the program's own among some, of any Ruby code where there is none of its own.
+// callOf returns the innermost own frame of a list, or the innermost frame of any Ruby code if there is no own one.
 func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) lockPlace {
 	var out lockPlace
 	for _, id := range frames[:min(len(frames), maxLockFrames)] {
@@ -358,7 +358,7 @@ func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) lockPlace {
 	return out
 }
 
-// draw writes the code, and its file and line last: where both have no room, these are what one looks for.
+// draw writes the code, then its file and line. If there is no room for both, the file and line stay.
 func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	if p.path == "" {
 		a.Put(0, 0, "–", t.Dimmed())
@@ -373,10 +373,11 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.Dimmed())
 }
 
-// heldShares are the shares of its holds whose lengths are told: half, 95 % and all of them.
+// heldShares are the shares of a lock's holds with a displayed length: half, 95 % and all of them.
 var heldShares = [...]float64{.5, .95, 1}
 
-// held is how long the lock was held, of the share at an index; "–" where none was seen from its begin to its end.
+// held returns the length of the lock's holds at the share of an index. It is "–" if no hold was seen from begin to
+// end.
 func (l lockRow) held(i int) string {
 	if l.use.Held.Count() == 0 {
 		return "–"
@@ -384,7 +385,7 @@ func (l lockRow) held(i int) string {
 	return known(l.use.Told(heldShares[:]...)[i])
 }
 
-// known is a length, or "–" if nothing is known of it.
+// known returns the text of a length, or "–" if nothing is known of it.
 func known(b gvl.Bounded) string {
 	if b.NS == 0 {
 		return "–"
@@ -392,7 +393,7 @@ func known(b gvl.Bounded) string {
 	return b.Duration()
 }
 
-// heldNow is for how long its holder has had it.
+// heldNow returns how long the holder has had the lock.
 func (l lockRow) heldNow() string {
 	if l.use.Now == 0 {
 		return "–"
@@ -400,7 +401,7 @@ func (l lockRow) heldNow() string {
 	return known(l.use.HeldNow)
 }
 
-// perSecond is how often the lock was taken, at least: who takes it while nobody waits is not seen.
+// perSecond returns how often the lock was taken, at least. Holds without a waiting thread are not seen.
 func (l lockRow) perSecond() string {
 	if l.overNS <= 0 {
 		return "–"
@@ -427,7 +428,7 @@ func (l lockRow) useText(sc *scene.Scene) string {
 	return s
 }
 
-// drawWaiters lists who waits for a lock, for how long and where.
+// drawWaiters lists the threads that wait for a lock, with the length and the place of their wait.
 func (l lockRow) drawWaiters(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " who waits for "+lockName(l.Kind, l.Object)+" ")

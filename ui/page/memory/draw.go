@@ -74,7 +74,7 @@ func (p *Page) drawSeries(a canvas.Area, s *series, t *style.Theme) {
 	}
 }
 
-// figure is a line of figures; of is its share of a limit, 0: none.
+// figure is a line of figures. of is its share of a limit. It is zero if there is none.
 type figure struct {
 	Name, Text string
 	Of         float64
@@ -162,7 +162,7 @@ func (p *Page) Figures(sc *scene.Scene) []figure {
 	return append(out, p.processFigures()...)
 }
 
-// startedBy says in plain words what started a collection, with Ruby's own word (sampler.GCTrigger) for it.
+// startedBy describes the start of a collection in plain words, with Ruby's own word (sampler.GCTrigger).
 func startedBy(word string) string {
 	plain := map[string]string{"newobj": "no slot was free", "malloc": "much was allocated by malloc", "method": "GC.start or GC.compact",
 		"capi": "asked for by C code", "stress": "GC.stress"}[word]
@@ -172,7 +172,7 @@ func startedBy(word string) string {
 	return plain + " (" + word + ")"
 }
 
-// What is said of allocations by class: how many classes, and from how many instants on.
+// Limits of the text about allocations by class: the number of classes, and the least number of instants.
 const (
 	maxAllocatedClasses = 5
 	minAllocInstants    = 20
@@ -193,7 +193,7 @@ func allocatedText(a report.StatAlloc) string {
 	return text
 }
 
-// processFigures are those of the kernel.
+// processFigures returns the kernel's figures.
 func (p *Page) processFigures() []figure {
 	if p.from.TimeNS == 0 || p.At.Proc.AtNS == 0 {
 		return nil

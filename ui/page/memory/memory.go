@@ -24,18 +24,18 @@ var View = page.View{
 	Make: page.Makes(New),
 }
 
-// Page shows the collector and the memory: how they went over the time shown, the figures at its end, and whose
-// code paid for collections.
+// Page shows the collector and the memory: their course over the time shown, the figures at its end, and the code
+// that paid for collections.
 type Page struct {
 	page.Plain
 	flame *widget.Flame
 
 	At     store.Mark // the figures at the end of the time shown
-	from   store.Mark // and at its begin; timeNS 0: there is only one
+	from   store.Mark // and at its begin; timeNS is zero if there is only one
 	known  bool
 	series []series
-	// Payers are the places in the code that ran when the collector did: lazy sweeping and marking in steps are paid by
-	// whoever allocates next.
+	// Payers are the places of code that ran during collections. The next allocating thread pays for lazy sweeping
+	// and for marking in steps.
 	Payers []flamegraph.PlaceSum
 	GCNS   int64 // time in the collector, by the weights
 	paidOf widget.PlacesFrom
@@ -134,7 +134,7 @@ func (p *Page) perSecond(of func(*store.Mark) float64) string {
 	return eachSecond(of(&p.At)-of(&p.from), p.At.TimeNS-p.from.TimeNS)
 }
 
-// eachSecond is how much a second something grew that grew by n in ns, in words.
+// eachSecond returns the growth per second of a value that grew by n in ns, in words.
 func eachSecond(n float64, ns int64) string {
 	n /= float64(ns) / 1e9
 	if n < 10 {

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// leastFinding is how many columns a finding needs to be read: its sign, two words and how many there are besides.
+// leastFinding is the least width of a readable finding: its sign, two words and the number of further findings.
 const leastFinding = 19
 
 // Columns are those of the table.
@@ -208,7 +208,7 @@ func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 	}
 }
 
-// drawFinding writes a finding's title, with the sign of its severity; more is how many there are besides.
+// drawFinding writes a finding's title, with the sign of its severity. more is the number of further findings.
 func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, more int) {
 	mark, st := widget.FindingMark(&f, t)
 	suffix := ""
@@ -220,7 +220,7 @@ func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, mo
 	a.Put(x, 0, suffix, t.Dimmed())
 }
 
-// DrawTop draws the head lines of view 8: how all processes are, instead of the one that is shown.
+// DrawTop draws the head lines of view 8, which are about all processes instead of the shown one.
 func (p *Page) DrawTop(a canvas.Area, sc *scene.Scene, head widget.Head) {
 	t, r := &sc.Theme, &sc.Regions
 	head.Process.Title, head.Process.Part = fmt.Sprintf("%d processes", len(p.rows)), ""
@@ -251,7 +251,7 @@ func (p *Page) Worst(sc *scene.Scene) scene.Findings {
 	return v
 }
 
-// programs are the names of the programs, those of most processes first: "puma ×4 · sidekiq".
+// programs returns the names of the programs, the most frequent first: "puma ×4 · sidekiq".
 func (p *Page) programs() string {
 	times := make(map[string]int)
 	var names []string
@@ -270,10 +270,10 @@ func (p *Page) programs() string {
 	return strings.Join(names[:min(len(names), maxPrograms)], " · ")
 }
 
-// maxPrograms is how many names of programs stand in the head.
+// maxPrograms bounds the names of programs in the head.
 const maxPrograms = 4
 
-// done reports whether none of the processes is sampled any more.
+// done reports whether all processes have stopped being sampled.
 func (p *Page) done() bool {
 	for i := range p.rows {
 		if p.rows[i].state == processRuns && !p.rows[i].Of.Store.State().Done {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// drawLower draws the rule with the names of the views below the table, and the one that is chosen.
+// drawLower draws the rule with the names of the views below the table, and the chosen view.
 func (p *Page) drawLower(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if a.H < 2 {
@@ -101,7 +101,7 @@ func (p *Page) drawFunctions(a canvas.Area, sc *scene.Scene) {
 	p.functions.Draw(a, sc, p.onLower, func(h scene.Host, _ *mergedRow, _ int) tea.Cmd { return p.enterLower(h) })
 }
 
-// enterLower gives the view below the table the keys.
+// enterLower moves the focus to the view below the table.
 func (p *Page) enterLower(h scene.Host) tea.Cmd {
 	p.onLower = true
 	h.Refresh()

@@ -12,12 +12,13 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// merger brings the stacks of several processes into one Dictionary. Each process has numbers of its own for threads, frames
-// and stacks; what was translated once is looked up.
+// merger brings the stacks of several processes into one Dictionary. Each process has its own numbers for threads,
+// frames and stacks. Translations are cached.
 type merger struct {
 	Dict *sampler.Dictionary
 	of   map[*scene.Member]*translation
-	// owner tells whose a thread of the merged weights is; its number is the index. The first is unused.
+	// owner maps a thread of the merged weights to its process. The index is the thread's number. The first is
+	// unused.
 	owner []*scene.Member
 	Whole flamegraph.Snapshot
 	part  flamegraph.Snapshot
@@ -47,7 +48,7 @@ func (g *merger) full() bool {
 	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames
 }
 
-// begin forgets the weights, and the processes that are gone.
+// begin drops the weights, and the processes that are gone.
 func (g *merger) begin(list []*scene.Member) {
 	g.Whole.Entries = g.Whole.Entries[:0]
 	g.Whole.FromNS, g.Whole.ToNS, g.Whole.Overflow, g.Whole.Dropped = 0, 0, 0, flamegraph.Weights{}
@@ -58,7 +59,7 @@ func (g *merger) begin(list []*scene.Member) {
 	}
 }
 
-// Add takes the weights of a process over a stretch of time.
+// Add adds the weights of a process in a period.
 func (g *merger) Add(m *scene.Member, r *store.Reading, fromNS, toNS int64) {
 	r.Rolling.SnapshotRange(fromNS, toNS, &g.part)
 	t := g.of[m]
@@ -86,7 +87,7 @@ func (g *merger) Add(m *scene.Member, r *store.Reading, fromNS, toNS int64) {
 	g.Whole.Dropped = g.Whole.Dropped.Plus(g.part.Dropped)
 }
 
-// stack translates a stack, callers first: each is looked up once.
+// stack translates a stack, callers first. Each part is translated once.
 func (t *translation) stack(to, from *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	t.chain = t.chain[:0]
 	at := id
@@ -123,8 +124,8 @@ type mergedRow struct {
 	processes, stampOf, stampIn int // the number of processes it ran in; marks of the last process and stack counted
 }
 
-// Functions sums the merged weights by function, heaviest first.
-// own: what is not the program's own counts for what called it, as in view 5.
+// Functions sums the merged weights by function, the heaviest first. If own is true, the weight of other code counts
+// for its own caller, as in view 5.
 func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mergedRow, sum int64) {
 	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {
@@ -165,7 +166,7 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 	return rows, sum
 }
 
-// where is the place of the function, "" for one written in C.
+// where returns the place of the function. It is empty for a function in C.
 func (r *mergedRow) where() string {
 	if r.File == "" {
 		return ""

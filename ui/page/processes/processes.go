@@ -28,8 +28,8 @@ var View = page.View{
 	Offered: func(o scene.Offers) bool { return o.Processes },
 }
 
-// Page is view 8: a row a process, and under them the flamegraph, the functions or the findings of all of them or of
-// the one selected.
+// Page is view 8: a row for each process, and below the flamegraph, the functions or the findings of all of them or
+// of the selected one.
 type Page struct {
 	page.Plain
 	fleet processList
@@ -38,7 +38,7 @@ type Page struct {
 	lower   lowerView
 	onLower bool // the arrow keys go to the lower view
 
-	rows      []*processRow      // without that of all, and those that are not sampled
+	rows      []*processRow      // without the row of all, and the unsampled ones
 	idle      []sampler.Relative // alive and not sampled
 	forgotten int
 	all       processRow
@@ -54,15 +54,15 @@ type Page struct {
 	findings  widget.List[*processFinding, findingKey]
 }
 
-// mergedFrom is what the lower view was made of.
+// mergedFrom holds the choices from which the lower view was made.
 type mergedFrom struct {
 	loads    int
 	selected *scene.Member
 	hides    bool // directories were hidden
-	own      bool // what is not the programs' own counts for what called it
+	own      bool // the weight of other code counts for its own caller
 }
 
-// lowerView is what is under the table.
+// lowerView is the kind of view below the table.
 type lowerView uint8
 
 const (
@@ -74,7 +74,7 @@ const (
 
 var lowerNames = [numLower]string{"flamegraph", "functions", "findings"}
 
-// processState is what became of a process.
+// processState is the state of a process in the table.
 type processState uint8
 
 const (
@@ -84,9 +84,9 @@ const (
 	processFailed
 )
 
-// processRow is a process with its head figures, or all of them, or one that is not sampled.
+// processRow is a process with its head figures, the row of all, or an unsampled process.
 type processRow struct {
-	Of      *scene.Member     // nil: all, or not sampled
+	Of      *scene.Member     // nil for the row of all, and for an unsampled process
 	idle    *sampler.Relative // not sampled
 	Process sampler.Process
 	parent  int
@@ -94,13 +94,14 @@ type processRow struct {
 	state   processState
 	end     string // how and when it ended
 	figures scene.Figures
-	// findings are those of the moment shown, the worst first.
+	// findings are the findings at the shown moment, the worst first.
 	findings []findings.Finding
-	// lane is the share of the time that the GVL was held, over the time shown: that of the ractor whose was held most.
+	// lane is the share of the time that the GVL was held, over the time shown. It belongs to the ractor whose GVL
+	// was held most.
 	lane []float64
 }
 
-// processKey names a row. Its zero value is that of all processes.
+// processKey identifies a row. Its zero value is the row of all processes.
 type processKey struct {
 	Of   *scene.Member
 	idle int // its PID
@@ -113,7 +114,7 @@ func (w *processRow) ID() processKey {
 	return processKey{Of: w.Of}
 }
 
-// processFinding is a finding and whose it is.
+// processFinding is a finding with its process.
 type processFinding struct {
 	of *scene.Member
 	findings.Finding
@@ -126,11 +127,11 @@ type findingKey struct {
 
 func (f *processFinding) ID() findingKey { return findingKey{f.of, f.Title} }
 
-// RefreshProcesses is how often the rows are made again while the picture is live: by the clock, for the process that is
-// shown may have ended.
+// RefreshProcesses is the interval at which the rows are made again while the picture is live. It uses the clock,
+// because the shown process may have ended.
 const RefreshProcesses = 500 * time.Millisecond
 
-// processList is what the page lists.
+// processList is the kind of list on the page.
 type processList interface {
 	List() []*scene.Member
 	Relatives() (list []sampler.Relative, forgotten int)
@@ -257,7 +258,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return fmt.Sprintf("%s %d", titleOf(sc, &r.Process), r.Process.PID), strings.Join(parts, "  ")
 }
 
-// move goes up or down in what has the keys.
+// move moves up or down in the list with the focus.
 func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	switch {
 	case !p.onLower:
@@ -319,8 +320,8 @@ func (p *Page) back(h scene.Host) {
 	h.Refresh()
 }
 
-// nextMetric goes on to the next weight. The number of allocations can't be told over several processes: each is an
-// estimate of its own.
+// nextMetric selects the next weight. It skips the number of allocations, because each process has an estimate of its
+// own, and these cannot be added.
 func (p *Page) nextMetric() {
 	p.Flame.NextMetric()
 	if p.Flame.Metric == flamegraph.Allocations {
@@ -329,7 +330,7 @@ func (p *Page) nextMetric() {
 	p.mergedOf = mergedFrom{}
 }
 
-// Load reads all processes. r is the reading of the one that is shown: its Store is held.
+// Load reads all processes. r is the reading of the shown one, whose Store is locked.
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	list := p.fleet.List()
 	of := scene.FlameRange{AtNS: sc.AtNS, WindowNS: sc.WindowNS, Frozen: sc.Frozen}
@@ -354,7 +355,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// read gives access to a process's Store; that of the process shown is open already.
+// read calls fn with a process's Store. The shown process's is already locked.
 func read(sc *scene.Scene, r *store.Reading, of *scene.Member, fn func(*store.Reading)) {
 	if of.Store.Dict == sc.Dict {
 		fn(r)
@@ -363,7 +364,7 @@ func read(sc *scene.Scene, r *store.Reading, of *scene.Member, fn func(*store.Re
 	of.Store.Read(fn)
 }
 
-// merge makes the weights of all processes, or of the one selected, and what is drawn of them.
+// merge merges the weights of all processes, or of the selected one, and prepares the lower view.
 func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	if hides := sc.Dict.HidesDirectories(); hides != p.hides || p.Merged.full() {
 		p.hides, p.Merged, p.Flame.Builder = hides, NewMerger(), nil
@@ -396,7 +397,7 @@ func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	}
 }
 
-// buildFlame makes the merged picture: the processes stand under the root.
+// buildFlame builds the merged flamegraph, with the processes below the root.
 func (p *Page) buildFlame(sc *scene.Scene, width, height int) {
 	v := &p.Flame
 	v.Everything, v.Filter = "all processes", ""
@@ -411,8 +412,7 @@ func (p *Page) buildFlame(sc *scene.Scene, width, height int) {
 	v.Fit(height)
 }
 
-// actions are the keys of view 8 that save, copy, mark or record a process: the one that is selected, whichever was opened
-// last.
+// actions are the keys of view 8 that save, copy, mark or record the selected process, whichever was opened last.
 func (p *Page) actions() []scene.Binding {
 	act := func(a scene.Action) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return p.act(h, a) }
@@ -426,7 +426,8 @@ func (p *Page) actions() []scene.Binding {
 	}
 }
 
-// Meant is the process that an action is for: that of the selected row or finding, or the only one; nil: no one is selected.
+// Meant returns the process of an action: that of the selected row or finding, or the only one. It is nil if none is
+// selected.
 func (p *Page) Meant() *scene.Member {
 	switch k := p.findings.Index(); {
 	case p.onLower && p.lower == lowerFindings && k >= 0:
@@ -440,7 +441,7 @@ func (p *Page) Meant() *scene.Member {
 	return nil
 }
 
-// act does something with the selected process.
+// act runs an action on the selected process.
 func (p *Page) act(h scene.Host, a scene.Action) tea.Cmd {
 	to := p.Meant()
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// loadRows makes a row of each process, and the one of all.
+// loadRows makes a row for each process, and the row of all.
 func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	relatives, forgotten := p.fleet.Relatives()
 	p.forgotten = forgotten
@@ -41,7 +41,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	p.sumUp()
 }
 
-// titleOf is what the table calls a process.
+// titleOf returns the name of a process in the table.
 func titleOf(sc *scene.Scene, p *sampler.Process) string {
 	if !showsArgs(sc) || len(p.CommandLine) == 0 {
 		return p.Name()
@@ -67,7 +67,8 @@ func (w *processRow) setState(s store.SourceState, replay bool) {
 	}
 }
 
-// load reads the figures of the time shown; of a process that has ended, and of a recording, those of its last moments.
+// load reads the figures of the time shown. For an ended process and a recording these are the figures of the last
+// moments.
 func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	to := r.LastNS
 	if sc.Frozen {
@@ -101,7 +102,7 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
 }
 
-// halted is what holds the process, which is still there, from outside; nil: nothing does.
+// halted returns what stops the living process from outside. It is nil if nothing does.
 func (w *processRow) halted() *scene.Halt {
 	if w.state != processRuns {
 		return nil
@@ -140,7 +141,7 @@ func (p *Page) sumUp() {
 	}
 }
 
-// inTree is the name of the order in which each process is followed by those below it.
+// inTree is the name of the order in which each process is followed by the processes below it.
 const inTree = "order"
 
 func asInTheTree(x, y *processRow) int { return slices.Compare(x.Of.Path, y.Of.Path) }
@@ -158,8 +159,8 @@ func (p *Page) order() {
 	}
 }
 
-// sameProcess is the key of the row that a process has now whose row is gone: one that was not sampled may be, and the other way
-// round. Without a row it is that of all.
+// sameProcess returns the present row's key of a process whose row is gone, because an unsampled process may be
+// sampled now, or the reverse. If there is no row, it returns the key of all.
 func (p *Page) sameProcess(k processKey) processKey {
 	pid := k.idle
 	if k.Of != nil {
@@ -173,12 +174,12 @@ func (p *Page) sameProcess(k processKey) processKey {
 	return processKey{}
 }
 
-// worseFirst orders findings of several processes: what goes on before what has ended, then by severity.
+// worseFirst orders findings of several processes: active ones before ended ones, then by severity.
 func worseFirst(x, y *findings.Finding) int {
 	return cmp.Or(cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)), cmp.Compare(y.Severity, x.Severity))
 }
 
-// worst is the severity of the process's worst finding that goes on; -1 without any.
+// worst returns the severity of the process's worst active finding. It is -1 if there is none.
 func (w *processRow) worst() int {
 	if len(w.findings) == 0 || w.findings[0].AgoNS != 0 {
 		return -1

@@ -18,10 +18,10 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// longRequestNS is from which age on a request stands out, in ns.
+// longRequestNS is the age in ns from which on a request is highlighted.
 const longRequestNS = int64(1e9)
 
-// requestColumns are the columns of what is in progress.
+// requestColumns returns the columns of the requests in progress.
 func requestColumns() []widget.Column[*widget.RequestRow] {
 	return []widget.Column[*widget.RequestRow]{
 		{Title: "age", Width: widget.Wide(7, scene.WideWidth, 8), Right: true, Order: "age", Compare: func(x, y *widget.RequestRow) int { return cmp.Compare(y.AgeNS, x.AgeNS) },
@@ -127,7 +127,8 @@ func endpointColumns() []widget.Column[*endpointRow] {
 	}
 }
 
-// muchBlame is the share of all waiting for the GVL from which on it stands out, littleBlame that from which on it is said.
+// muchBlame is the share of all waiting for the GVL from which on it is highlighted. littleBlame is the least share
+// that is shown.
 const (
 	muchBlame   = 0.25
 	littleBlame = 0.005
@@ -146,8 +147,8 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Percent(w.Blame), st
 }
 
-// drawRequestNow writes what a request does: the state in its words, then the statement or where it is in the code, which has up to
-// a half of the room.
+// drawRequestNow writes what a request does: the state, then the statement or the place in the code, which has up to
+// half of the room.
 func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	t := &sc.Theme
 	switch {
@@ -179,7 +180,8 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	}
 }
 
-// fiberMark is a cell of the time in which a fiber waits for a request and no thread works for it: that is no state of a thread.
+// fiberMark marks a cell of the time in which a fiber waits for a request and no thread works for it. That is no
+// state of a thread.
 const fiberMark = 'f'
 
 // DrawTime draws what the time of requests went to: a thread's states and then the waiting of fibers.
@@ -192,10 +194,11 @@ func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *sc
 	}
 }
 
-// maxParts is how many states are named that time went to.
+// maxParts bounds the named states of a request's time.
 const maxParts = 4
 
-// drawParts names the states that time went to, as many as there is room for; the peer where all of them have room.
+// drawParts names the states of a request's time, as many as there is room for. It adds the peer if all of them have
+// room.
 func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene) {
 	x := 0
 	for _, s := range PartsOf(totals, fiberNS, peers, sc, a.W > 2*len("native 00  ")) {
@@ -206,7 +209,7 @@ func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers
 	}
 }
 
-// PartsOf is what time went to, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8".
+// PartsOf returns the parts of a time, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8".
 func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene, named bool) []string {
 	type part struct {
 		text string
@@ -235,7 +238,7 @@ func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS
 	return parts
 }
 
-// peerWord is a peer in a word: what it is, or where.
+// peerWord returns a word for a peer: its kind, or its place.
 func peerWord(p sampler.Peer) string {
 	return canvas.Clean(cmp.Or(p.Service, p.Remote))
 }
@@ -281,7 +284,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// shown is the request whose stack has the rows that the tables leave: the selected one, or the first; nil while a route is selected.
+// shown returns the request whose stack fills the rows below the tables: the selected one, or the first. It is nil
+// while a route is selected.
 func (p *Page) shown() *widget.RequestRow {
 	if i := p.Running.Index(); i >= 0 {
 		return p.Running.Rows[i]
@@ -292,7 +296,7 @@ func (p *Page) shown() *widget.RequestRow {
 	return nil
 }
 
-// nothing says that nothing is in progress, and what was last.
+// nothing returns the text if no request is in progress, with the last one.
 func (p *Page) nothing(sc *scene.Scene) string {
 	switch {
 	case p.all[0] > 0:
@@ -310,7 +314,7 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return s
 }
 
-// RoutesSince says from when on routes are told, where the time shown begins before that.
+// RoutesSince returns the begin of the known routes, if the time shown begins before it.
 func RoutesSince(sc *scene.Scene) string {
 	ago := units.Duration(max(sc.LastNS-sc.Served.RoutesFromNS, 0))
 	return "of the last " + ago + " alone, since " + sc.Process.WallTime(sc.Served.RoutesFromNS).Format("15:04:05")

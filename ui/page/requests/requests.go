@@ -31,14 +31,14 @@ var View = page.View{
 
 // Page shows the requests and jobs in progress and, below them, the routes and classes of jobs of the time shown.
 type Page struct {
-	flame *widget.Flame // whose search its rows have to match
+	flame *widget.Flame // its search selects the rows
 	now   *widget.Now
 	page.Plain
-	// both are the rows of both tables, through which one cursor goes.
+	// both are the rows of both tables, which share one cursor.
 	both      widget.List[widget.WorkKey, widget.WorkKey]
 	Running   widget.Table[*widget.RequestRow, widget.WorkKey]
 	Endpoints widget.Table[*endpointRow, widget.WorkKey]
-	// all is how many rows there are with those that a search leaves out.
+	// all is the number of rows, with the ones that a search leaves out.
 	all [2]int
 	// rowOf is which of scene.threads a thread is.
 	rowOf map[sampler.ThreadID]int

@@ -58,7 +58,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.drawSource(a.Sub(left+1, 5, a.W-left-1, stackH), sc)
 }
 
-// drawSummary says who it is, what it does and how its time was shared out.
+// drawSummary writes the thread's name, what it does and the distribution of its time.
 func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	t, th := &sc.Theme, p.row
 	info, _ := sc.Dict.Thread(th.ID)
@@ -106,7 +106,8 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawServing says for whom the thread works, since when, and what it asks; false: for nobody, or that is not known.
+// drawServing writes the thread's request or job, its begin, and the statement. It returns false if there is none, or
+// it is not known.
 func (p *Page) drawServing(a canvas.Area, sc *scene.Scene) bool {
 	of := sc.RequestOf(p.row.ID)
 	if of == "" {
@@ -181,8 +182,8 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	}, func(h scene.Host, _ StackFrame, _ int) tea.Cmd { return p.choose(h) })
 }
 
-// WaitsText tells the waits' lengths, and which part of all waiting since the start was not queueing: the hand-over, the end of
-// a time slice, the lack of a CPU.
+// WaitsText returns the waits' lengths, and the part of all waiting since the start that was not queueing: the
+// hand-over, the end of a time slice, the lack of a CPU.
 func (p *Page) WaitsText() string {
 	w := &p.Waits
 	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.InWords(0.5), w.InWords(0.9), w.InWords(1))
@@ -309,7 +310,7 @@ func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSeen lists the lines of a file that have time, where the file itself can't be read.
+// drawSeen lists the lines of a file with time, if the file itself cannot be read.
 func (p *Page) drawSeen(a canvas.Area, path string, current int32, t *style.Theme) {
 	lines := p.Heat.linesOf(path)
 	for y := range min(a.H, len(lines)) {

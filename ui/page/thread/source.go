@@ -20,7 +20,7 @@ const (
 // SourceFile is a file of the target's program, or why there is none.
 type SourceFile struct {
 	Lines []string
-	// Newer: it was changed after the program started, so its lines need not be those that run.
+	// Newer is true if the file changed after the program started, so that the program may run other lines.
 	Newer bool
 	Err   error
 	// pending: it is being read.
@@ -36,7 +36,7 @@ type SourceMsg struct {
 // ForPage marks it as a message for pages.
 func (SourceMsg) ForPage() {}
 
-// sources are the files read so far, by path as the target has it.
+// sources are the files read so far, by their path in the target.
 type sources struct {
 	files map[string]*SourceFile
 	order []string // oldest first
@@ -65,7 +65,7 @@ type fileReader interface {
 	ReadFile(path string, limit int64) (content []byte, modified time.Time, err error)
 }
 
-// fetch returns the command that reads a file the way the target sees it. startedAt is when the target started.
+// fetch returns the command that reads a file as the target sees it. startedAt is when the target started.
 func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) tea.Cmd {
 	if s.get(path) != nil {
 		return nil
@@ -79,8 +79,9 @@ func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) te
 	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
 }
 
-// startSlack is by how much a file must be younger than the process to count as changed since: the start is known to a clock tick
-// (10 ms), a program's files are often written just before it is started, and what changes in its first second it has hardly read.
+// startSlack is how much newer than the process a file must be to count as changed. The start is known to a clock
+// tick (10 ms), and files are often written just before the program starts. In its first second a program has hardly
+// read a file.
 const startSlack = time.Second
 
 // readSource reads a file's lines.

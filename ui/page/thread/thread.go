@@ -26,7 +26,7 @@ var View = page.View{
 }
 
 const (
-	// longestWaits is how many of a thread's waits are listed.
+	// longestWaits bounds the listed waits of a thread.
 	longestWaits = 20
 	// maxThreadFrames bounds the frames of a stack that are listed.
 	maxThreadFrames = 4096
@@ -34,23 +34,23 @@ const (
 
 // Page shows one thread: the one that is selected everywhere.
 type Page struct {
-	flame *widget.Flame // where it folds libraries, the stack does
+	flame *widget.Flame // decides whether the stack folds libraries
 	page.Plain
 	Frames widget.List[StackFrame, frameKey]
-	// chosen is the frame that the person went to. Before, and while it is not in the stack, the cursor is on the innermost frame that
-	// has a file.
+	// chosen is the frame that the user went to. Before that, and while the stack lacks it, the cursor is on the
+	// innermost frame with a file.
 	chosen  frameKey
 	sources sources
 
 	Depth  int           // of the stack
-	row    *scene.Thread // nil: the thread is not in the time shown
+	row    *scene.Thread // nil if the thread is not in the time shown
 	cells  []timeline.Cell
 	fromNS int64
 	toNS   int64
 	Waits  store.ThreadWaits
 	kinds  report.StatWaits // of what all waiting since the start consists
-	noCPU  float64          // the part of its time at work since the start in which it had no CPU
-	partly bool             // older waits than those kept are missing
+	noCPU  float64          // the part of its time at work since the start without a CPU
+	partly bool             // older waits than the kept ones are missing
 
 	builder *flamegraph.Builder
 	Heat    heat
@@ -60,8 +60,8 @@ type Page struct {
 	}
 }
 
-// StackFrame is a frame of the stack, or a run of frames with the text as its Label; nth tells it from those further out that are of
-// the same method.
+// StackFrame is a frame of the stack, or a run of frames with its text as Label. nth distinguishes frames of the same
+// method.
 type StackFrame struct {
 	sampler.Frame
 	nth    int
@@ -151,7 +151,7 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	}
 }
 
-// NamesChanged has the code looked up again.
+// NamesChanged makes the page name the code again.
 func (p *Page) NamesChanged() { p.builder = nil }
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
@@ -181,7 +181,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.loadHeat(sc, id)
 }
 
-// loadStack takes over the stack.
+// loadStack reads the stack.
 func (p *Page) loadStack(sc *scene.Scene) {
 	l := &p.Frames
 	l.Rows, *l.Cursor, p.Depth = l.Rows[:0], p.chosen, 0
@@ -235,8 +235,8 @@ func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	p.Heat.add(tree.Root, make(map[CodeLine]bool))
 }
 
-// add sums a node's time and that of those under it; a line that calls itself counts once. Its depth is bounded by the
-// tree's.
+// add sums a node's time and that of the nodes under it. A line that calls itself counts once. The tree's depth
+// bounds the recursion.
 func (h *heat) add(n *flamegraph.Node, above map[CodeLine]bool) {
 	l := CodeLine{n.File, n.Line}
 	first := n.Kind == flamegraph.FrameNode && n.File != "" && !above[l]

@@ -94,7 +94,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.now.Draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
 }
 
-// leastName is how many columns a thread's name keeps beside the number of its fibers.
+// leastName is the least width of a thread's name beside the number of its fibers.
 const leastName = 6
 
 // drawTreeName writes the name of a thread or a group, members behind their group.
@@ -157,8 +157,7 @@ func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", sc.Theme.Dimmed()
 }
 
-// beyondState is what a description tells of a thread besides its state and how long it has been in it, which stand in a column of
-// their own.
+// beyondState returns the part of a description that the columns of the state and its length do not show.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	ts.Detail.FD = -1 // which would cut an address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
@@ -191,7 +190,7 @@ func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	}
 }
 
-// drawFrame writes for whom a thread works, and the innermost frame of its stack and where that is.
+// drawFrame writes the thread's request, and the innermost frame of its stack with its place.
 func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	if w.fiber != nil {
 		a.Put(0, 0, canvas.Cut(w.fiber.what, a.W), sc.Theme.Plain())
@@ -211,7 +210,7 @@ func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	drawFrameOf(a, th.State.Stack, sc)
 }
 
-// leastFrame is how many columns a frame needs behind a request.
+// leastFrame is the least width of a frame behind a request.
 const leastFrame = 10
 
 func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {

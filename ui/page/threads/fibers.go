@@ -16,15 +16,16 @@ import (
 // maxFiberRows bounds the fibers that are listed below a thread.
 const maxFiberRows = 500
 
-// fiberRow is a fiber that waits, as of the last look at it.
+// fiberRow is a waiting fiber, as of its last reading.
 type fiberRow struct {
 	number sampler.FiberNumber
-	name   string // what it waits for: a request or a job; "" for nobody
-	ageNS  int64  // the request's; 0: not known
-	what   string // what it asks, or where it is in the code
+	name   string // its request or job; empty if it has none
+	ageNS  int64  // the request's age; zero if not known
+	what   string // its statement, or its place in the code
 }
 
-// fibersOf returns the fibers that wait, by their threads: those with a request first, the oldest before.
+// fibersOf returns the waiting fibers, by their threads. Fibers with a request come first, the oldest before the
+// others.
 func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	look := sc.Served.Fibers
 	if look == nil || len(look.List) == 0 {
@@ -47,7 +48,7 @@ func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	return of
 }
 
-// withFibers adds to the rows of threads what fibers of theirs wait, and below those that are unfolded the fibers.
+// withFibers adds the number of waiting fibers to the rows of threads, and their fibers below unfolded rows.
 func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	of := fibersOf(sc)
 	if of == nil {
@@ -84,7 +85,7 @@ func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	return out
 }
 
-// unfold shows or hides the fibers of the selected row's thread, and reports whether there was something to do.
+// unfold shows or hides the fibers of the selected row's thread, and reports whether anything changed.
 func (p *Page) unfold(open bool) bool {
 	i := p.Table.Index()
 	if i < 0 {
@@ -106,10 +107,10 @@ func (p *Page) follow() {
 	}
 }
 
-// choose makes the table's row, or its thread's, the one that all views have selected.
+// choose makes the table's row, or its thread's, the selection of all views.
 func (p *Page) choose() { p.all.Selected = p.Cursor.Bare() }
 
-// fibersText is what a row says of the fibers of its thread: "+ 60 fibers", or "+60" where that has no room.
+// fibersText returns a row's text about the fibers of its thread: "+ 60 fibers", or "+60" if that has no room.
 func (w *TableRow) fibersText(room int) string {
 	if w.fibers == 0 {
 		return ""
@@ -133,7 +134,7 @@ func (f *fiberRow) draw(a canvas.Area, w *TableRow, t *style.Theme) {
 	widget.DrawEndpoint(a.Sub(x, 0, max(a.W-x, 0), 1), f.name, "", t)
 }
 
-// drawState writes that a fiber waits, and for how long its request has gone on.
+// drawState writes that a fiber waits, and the age of its request.
 func (f *fiberRow) drawState(a canvas.Area, t *style.Theme) {
 	x := a.Put(0, 0, "waits", canvas.Style{FG: t.Readable(t.States[gvl.Parked])})
 	if f.ageNS > 0 {

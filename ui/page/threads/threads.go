@@ -26,20 +26,21 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the table of threads. The selected row is that of the timeline, so that it is the same in every view.
+// Page is the table of threads. All views share its selected row.
 type Page struct {
 	now *widget.Now
 	page.Plain
 	Table  widget.Table[*TableRow, scene.RowKey]
 	flat   bool            // without groups
 	opened map[string]bool // what the person chose, by group
-	// all is what all views have selected, cursor the table's own: a fiber of the selected thread is known here alone.
+	// all is the selection of all views. cursor is the table's own, because only the table knows fibers of the
+	// selected thread.
 	all      *scene.Selection
 	Cursor   scene.RowKey
 	unfolded map[sampler.ThreadID]bool  // the threads whose fibers are shown
 	cpu      map[sampler.ThreadID]int64 // CPU time within cpuNS
 	cpuNS    int64
-	cpuOf    [2]int64 // the stretch of time that cpu is of
+	cpuOf    [2]int64 // the period of cpu
 }
 
 // TableRow is a thread, or a group of them.
@@ -50,7 +51,8 @@ type TableRow struct {
 	p99    string
 	active bool
 	urgent int // the place in urgency of the most urgent state among its threads
-	// fibers is how many fibers of a thread wait, unfolded: they are shown below it. fiber is such a one.
+	// fibers is the number of waiting fibers of a thread. unfolded is true if they are shown below it. fiber is such
+	// a fiber.
 	fibers   int
 	unfolded bool
 	fiber    *fiberRow
@@ -137,7 +139,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.choose()
 }
 
-// loadCPU sums the CPU time by thread. The weights it comes from are kept for the flamegraph, for any stretch of time.
+// loadCPU sums the CPU time by thread. It uses the weights that are kept for the flamegraph, for any period.
 func (p *Page) loadCPU(sc *scene.Scene) {
 	s := &sc.Weights
 	if of := [2]int64{s.FromNS, s.ToNS}; p.cpu == nil || of != p.cpuOf {
@@ -215,7 +217,7 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	}
 }
 
-// inRubysOrder puts threads that did something first.
+// inRubysOrder puts active threads first.
 func inRubysOrder(x, y *TableRow) int {
 	switch {
 	case x.active == y.active:

@@ -12,17 +12,18 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// closeColumns are the lengths of a column of a close picture, the longest first; those shorter than fineColumnNS where every change of
-// the GVL is known.
+// closeColumns are the lengths of a column of a close picture, the longest first. The ones shorter than fineColumnNS
+// need time with every change of the GVL known.
 var closeColumns = []time.Duration{100 * time.Millisecond, 50 * time.Millisecond, 20 * time.Millisecond, 10 * time.Millisecond, 5 * time.Millisecond, 2 * time.Millisecond, time.Millisecond, 500 * time.Microsecond, 200 * time.Microsecond,
 	100 * time.Microsecond, 50 * time.Microsecond, 20 * time.Microsecond, 10 * time.Microsecond}
 
 const (
-	// waitParts: a wait that is shown takes one of so many parts of the axis.
+	// waitParts sets the zoom to a wait: the wait takes one part in waitParts of the axis.
 	waitParts = 3
 )
 
-// closeView is a part of the time shown in columns so short that single changes of the GVL are seen. The zero value is none.
+// closeView is a part of the time shown in columns so short that single changes of the GVL are visible. The zero
+// value means that there is none.
 type closeView struct {
 	// ColumnNS is the length of a column, fromNS the left edge of the first.
 	ColumnNS, fromNS int64
@@ -30,13 +31,14 @@ type closeView struct {
 
 func (c closeView) On() bool { return c.ColumnNS != 0 }
 
-// around is the view with as many columns of a length, in whose middle (at the share place of it) a moment is.
+// closeAround returns the view with a number of columns of a length, in which a moment is at the share place.
 func closeAround(columnNS, atNS int64, columns int, place float64) closeView {
 	from := atNS - int64(place*float64(columnNS*int64(columns)))
 	return closeView{ColumnNS: columnNS, fromNS: from / columnNS * columnNS}
 }
 
-// zoomClose zooms within what is known exactly, in (-1) or out (+1); false: the zoom of the whole screen is to do it.
+// zoomClose zooms within exactly known time, in (-1) or out (+1). It returns false if the whole screen should zoom
+// instead.
 func (p *Page) zoomClose(h scene.Host, d int) bool {
 	cols := h.Showing().Regions.CellsW
 	at := p.CursorNS
@@ -108,7 +110,7 @@ func (p *Page) within(sc *scene.Scene) {
 	}
 }
 
-// loadClose puts into the rows what they were at in the close picture: their time, and what they did at the cursor, or else at the end.
+// loadClose fills the rows for the close picture: their time, and what they did at the cursor, or at the end.
 func (p *Page) loadClose() {
 	v := p.Timeline
 	for i := range v.Lanes {
@@ -129,7 +131,7 @@ func (p *Page) loadClose() {
 	}
 }
 
-// cellAtCursor is a row's cell under the cursor, or else the last one.
+// cellAtCursor returns a row's cell under the cursor, or the last one.
 func (p *Page) cellAtCursor(w *scene.Row) *timeline.Cell {
 	i := len(w.Cells) - 1
 	if p.CursorNS >= p.Span[0] && p.CursorNS < p.Span[1] && p.Span[1] > p.Span[0] {

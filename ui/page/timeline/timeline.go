@@ -27,20 +27,20 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the timeline over the whole screen, with a cursor in time. Its rows are those of the live view.
+// Page is the timeline on the whole screen, with a cursor in time. Its rows are the live view's.
 type Page struct {
 	page.Plain
 	Timeline *widget.Timeline
 	flame    *widget.Flame
 	now      *widget.Now
-	// CursorNS is the instant under the cursor; 0: no cursor.
+	// CursorNS is the instant under the cursor. It is zero if there is no cursor.
 	CursorNS int64
-	// Fine is the picture in short columns, made when the frozen stretch of time is short; asked is what was asked for.
+	// Fine is the picture in short columns, made if the frozen period is short. asked is the last request for one.
 	Fine  store.Fine
 	asked store.FineRange
-	// Close is the part of the time shown that is drawn instead, where it is known exactly and somebody zoomed in so far.
+	// Close is the part of the time shown that is drawn instead, after the user zoomed into exactly known time.
 	Close closeView
-	// at is what the threads did at the cursor; askedNS the instant that was asked for.
+	// at is what the threads did at the cursor. askedNS is the last requested instant.
 	at      instant
 	askedNS int64
 
@@ -57,7 +57,7 @@ type instant struct {
 	err    error
 }
 
-// fineMsg and instantMsg bring what was read from the history.
+// fineMsg and instantMsg bring data read from the history.
 type (
 	fineMsg    store.Fine
 	instantMsg instant
@@ -69,11 +69,11 @@ func (fineMsg) ForPage() {}
 // ForPage marks it as a message for pages.
 func (instantMsg) ForPage() {}
 
-// processLanes is the number of lanes under those of the GVL: GC, CPU, waiting; cursorRows describe the cursor.
+// processLanes is the number of lanes under the GVL's: GC, CPU, waiting. cursorRows describe the cursor.
 const (
 	processLanes = 3
 	cursorRows   = 2
-	// maxLaneRows is how high the lanes of the process get where there is room; stackRows of it are kept for the stack.
+	// maxLaneRows bounds the height of the process's lanes. stackRows of the space are kept for the stack.
 	maxLaneRows = 4
 	stackRows   = 12
 )
@@ -193,7 +193,7 @@ func (p *Page) Wheel(h scene.Host, _, _, d int, onAxis bool) (tea.Cmd, bool) {
 	return p.Fetch(h), true
 }
 
-// zoom makes the stretch of time longer (+1) or shorter (-1); the cursor stays where it is on the screen.
+// zoom makes the period longer (+1) or shorter (-1). The cursor keeps its place on the screen.
 func (p *Page) zoom(h scene.Host, d int) {
 	if p.zoomClose(h, d) {
 		h.Refresh()
@@ -219,7 +219,8 @@ func (p *Page) moveTime(h scene.Host, d int64) {
 	h.Refresh()
 }
 
-// wantsFine returns the stretch of time that the picture is to be made of from the history itself; false: of none.
+// wantsFine returns the period for which the picture is made from the history itself. It returns false if there is
+// none.
 func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	if c := &p.Close; c.On() {
 		return store.FineRange{FromNS: c.fromNS, ToNS: c.fromNS + c.ColumnNS*int64(sc.Regions.CellsW), ColumnNS: c.ColumnNS}, true
@@ -245,7 +246,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Fetched keeps what was read if it is still what is wanted.
+// Fetched stores the data if it is still wanted.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:
@@ -307,7 +308,8 @@ func (p *Page) About(sc *scene.Scene) string {
 
 func (p *Page) Detail(sc *scene.Scene) (name, rest string) { return p.Timeline.Detail(sc) }
 
-// Under returns the state of a thread at the cursor; ok is false while it is being read, and for one that was not there.
+// Under returns the state of a thread at the cursor. ok is false while it is being read, and for a thread that was
+// not there.
 func (p *Page) Under(id sampler.ThreadID) (gvl.ThreadState, bool) {
 	if p.at.atNS != p.CursorNS || p.CursorNS == 0 {
 		return gvl.ThreadState{}, false
@@ -319,7 +321,7 @@ func (p *Page) Under(id sampler.ThreadID) (gvl.ThreadState, bool) {
 	return p.at.states[i], true
 }
 
-// Stack is that of the instant under the cursor, where there is one.
+// Stack returns the stack at the instant under the cursor, if there is a cursor.
 func (p *Page) Stack(sc *scene.Scene) (string, []string) {
 	th := p.Timeline.Chosen()
 	if th == nil || p.CursorNS == 0 {

@@ -118,7 +118,7 @@ func (p *Page) trendText(r *topRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", canvas.Style{}
 }
 
-// drawWeight draws a bar as long as the row's weight, in the colour of where the code comes from. Its last column stays free.
+// drawWeight draws a bar for the row's weight, in the colour of the code's origin. Its last column stays free.
 func (p *Page) drawWeight(a canvas.Area, r *topRow, sc *scene.Scene) {
 	style.DrawBar(a.Sub(0, 0, a.W-1, 1), style.Share(r.Weight(widget.TopOrder(p.Table.By)), p.most), sc.Theme.Flame[r.from])
 }

@@ -30,29 +30,29 @@ var View = page.View{
 
 // Page lists what the time goes to, heaviest first: functions, lines, gems or files.
 type Page struct {
-	Flame *widget.Flame // what it shows of whom is what this measures
+	Flame *widget.Flame // its selection and measure apply
 	page.Plain
 	Kind  TopKind
-	Table widget.Table[*topRow, widget.TopKey] // of the rows that weigh something
+	Table widget.Table[*topRow, widget.TopKey] // of the rows with a weight
 
 	rows    []topRow
-	All     int          // how many weigh something, with those that a search leaves out
+	All     int          // the number of rows with a weight, with the ones that a search leaves out
 	most    int64        // the largest weight in the order chosen
-	of      *widget.Rows // which rows frames are; nil: there are none yet
+	of      *widget.Rows // maps frames to rows; nil if there are none yet
 	indexOf TopKind
 	indexIn sampler.Generation // the Dictionary's generation that the rows are of
 	Total   [2]int64           // weight of the time before and of the recent part
 	blame   int64
-	Alloc   flamegraph.AllocEstimate // of allocations: the weights are then what was seen of them
+	Alloc   flamegraph.AllocEstimate // for allocations; the weights are then the seen ones
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	loaded  topOf
-	// before sums the weights of another recording, was what came of it; nil: the rows are not compared with one.
+	// before sums the weights of another recording. was is the result. It is nil if there is no comparison.
 	before *Page
 	Was    map[string]topBefore
 }
 
-// TopKind is what the rows stand for.
+// TopKind is what the rows represent.
 type TopKind uint8
 
 const (
@@ -65,7 +65,7 @@ const (
 
 var TopKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
 
-// topRow is what a function, line, gem or file weighs: self and total in the time before and in the recent part.
+// topRow is the weight of a function, line, gem or file: self and total in the time before and in the recent part.
 type topRow struct {
 	widget.TopKey
 	from        sampler.Origin
@@ -80,18 +80,19 @@ type stackWeight struct {
 	blame  int64
 }
 
-// topOf is what the rows were summed from.
+// topOf holds the choices from which the rows were summed.
 type topOf struct {
 	kind         TopKind
 	metric       flamegraph.Metric
 	idle         bool
 	fromNS, toNS int64
 	hides        bool // directories were hidden
-	own          bool // what is not the program's own counts for what called it
+	own          bool // the weight of other code counts for its own caller
 	against      bool // they are compared with another recording
 }
 
-// recentParts: the last of so many parts of the time shown is the recent one, which the trend compares with the others.
+// recentParts is the number of parts of the time shown. The last part is the recent one, which the trend compares
+// with the others.
 const recentParts = 4
 
 func New(c *widget.Parts) *Page {
@@ -136,7 +137,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// enter looks the selected row up in the flamegraph.
+// enter finds the selected row in the flamegraph.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 {
@@ -246,7 +247,8 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 	}
 }
 
-// ownOnly reports whether what is not the program's own counts for what called it. Gems are listed to see what they take.
+// ownOnly reports whether the weight of other code counts for its own caller. It does not for gems, which are listed
+// for their own weight.
 func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries && p.Kind != TopGems }
 
 // key names the row of a frame.
@@ -277,7 +279,7 @@ func (r *topRow) Weight(by widget.TopOrder) int64 {
 	return r.self[0] + r.self[1]
 }
 
-// Sort orders the rows that weigh something.
+// Sort orders the rows with a weight.
 func (p *Page) Sort() {
 	t := &p.Table
 	t.Rows, p.most, p.All = t.Rows[:0], 0, 0
@@ -303,8 +305,8 @@ func heavier(by widget.TopOrder) func(x, y *topRow) int {
 	}
 }
 
-// trend compares a row's share in the recent part of the time with that before: +1 it grows, -1 it shrinks, 0 it is
-// steady or there is too little to tell.
+// trend compares a row's share in the recent part of the time with the share before: +1 grows, -1 shrinks, 0 is
+// steady or unknown.
 func (p *Page) trend(r *topRow) int {
 	const least, relative = 0.02, 0.2
 	parts := r.self
@@ -358,7 +360,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return r.Label, rest
 }
 
-// measure prints a weight. What was seen of the allocations stands for a share of all.
+// measure prints a weight. For allocations, the seen ones are a share of all.
 func (p *Page) measure(sc *scene.Scene, n int64) string {
 	if p.Flame.Metric == flamegraph.Allocations {
 		n = int64(style.Share(n, p.Alloc.Seen) * float64(p.Alloc.Objects))
@@ -366,7 +368,7 @@ func (p *Page) measure(sc *scene.Scene, n int64) string {
 	return style.Measure(p.Flame.Metric, n)
 }
 
-// nothing says why there is nothing to list; "" when there is.
+// nothing returns why the list is empty. It is empty if the list is not.
 func (p *Page) nothing(sc *scene.Scene) string {
 	switch {
 	case p.Flame.Metric == flamegraph.Allocations && !p.Alloc.Enough():
@@ -377,7 +379,8 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return ""
 }
 
-// beforeOf is what the rows of the top had in the other recording, by their labels, as much time taken; nil: it is not compared.
+// beforeOf returns the rows' weights in the other recording, by their labels, scaled to the same length of time. It
+// is nil if there is no comparison.
 func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
 	v := p.Flame
 	if v.BaseKind != widget.AgainstBase || v.Filter != "" {
@@ -404,7 +407,7 @@ func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
 	return out
 }
 
-// topBefore is what a row weighed in the other recording.
+// topBefore is a row's weight in the other recording.
 type topBefore struct{ Self, total, blame int64 }
 
 func (t topBefore) weight(by widget.TopOrder) int64 {
@@ -417,7 +420,7 @@ func (t topBefore) weight(by widget.TopOrder) int64 {
 	return t.Self
 }
 
-// Name is what a row is called in another recording, too.
+// Name returns a row's name, which is the same in another recording.
 func (r *topRow) Name() string {
 	if r.Label != "" {
 		return r.Label

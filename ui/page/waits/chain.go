@@ -13,13 +13,13 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// namedInSentence is how many holders a wait's sentence names.
+// namedInSentence bounds the holders in the sentence about a wait.
 const namedInSentence = 2
 
-// chainMsg brings what was read from the history.
+// chainMsg brings data read from the history.
 type chainMsg store.WaitChain
 
-// Fetch returns the command that reads who held the GVL during the selected wait.
+// Fetch returns the command that reads the holders of the GVL during the selected wait.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 || p.Table.Rows[i].ID() == p.asked {
@@ -33,7 +33,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 // ForPage marks it as a message for pages.
 func (chainMsg) ForPage() {}
 
-// Fetched keeps what was read if it is still what is wanted.
+// Fetched stores the data if it is still wanted.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	if msg, ok := msg.(chainMsg); ok && msg.Of == p.asked {
 		p.chain = store.WaitChain(msg)
@@ -51,7 +51,7 @@ type chainPart struct {
 	state gvl.State // of the holder; Unknown: there was none
 }
 
-// ChainParts are where the time of a wait went, the longest first within holders, then what was behind nobody.
+// ChainParts returns the parts of a wait's time, the longest holder first, then the part without a holder.
 func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
 	var out []chainPart
 	for i := range c.Sum.Parts {
@@ -84,7 +84,7 @@ func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
 	return out
 }
 
-// chainSentence tells a wait: "http-3 waited 41 ms: 30 ms behind Report#build (worker-1), 11 ms without a CPU".
+// chainSentence describes a wait: "http-3 waited 41 ms: 30 ms behind Report#build (worker-1), 11 ms without a CPU".
 func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 	waited := "waited " + w.Length().Prose()
 	if w.Open {

@@ -19,7 +19,8 @@ import (
 // waitEdges are the edges of the histogram's columns, in ns: five a power of ten, from 1 µs to 10 s.
 var waitEdges = waitEdgesOf()
 
-// waitEdgesEach is how many columns a power of ten has, firstWaitEdge the lowest edge and waitDecades how many powers of ten follow.
+// waitEdgesEach is the number of columns per power of ten, firstWaitEdge the lowest edge, and waitDecades the number
+// of powers of ten.
 const (
 	waitEdgesEach = 5
 	firstWaitEdge = int64(1e3)
@@ -37,7 +38,7 @@ func waitEdgesOf() []int64 {
 	return append(out, firstWaitEdge*1e7)
 }
 
-// waitColumns are the columns of the list; exact: some of the waits have what only exact mode tells.
+// waitColumns returns the columns of the list. exact is true if some waits have details of exact mode.
 func waitColumns(exact bool) []widget.Column[*WaitRow] {
 	by := func(order string) func(x, y *WaitRow) int {
 		return func(x, y *WaitRow) int { return WaitOrders[order](&x.WaitEvent, &y.WaitEvent) }
@@ -72,10 +73,10 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 		}})
 }
 
-// leastCode is how many columns code keeps beside what leads to it.
+// leastCode is the least width of code beside the text before it.
 const leastCode = 10
 
-// drawCode writes code behind what leads to it, a request or a thread. What has no room of a method's name is its class.
+// drawCode writes code behind a request or a thread. If a method's name is too long, its class is cut.
 func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string, int) string) {
 	x := 0
 	if lead != "" {
@@ -100,7 +101,7 @@ func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string
 // roomyWidth is from where on the list says what a thread was at, too, when it has the columns of exact waits.
 const roomyWidth = 150
 
-// exactWaitColumns are those of what only exact mode tells.
+// exactWaitColumns returns the columns of exact mode.
 func exactWaitColumns() []widget.Column[*WaitRow] {
 	ns := func(of func(w *WaitRow) int64) func(*WaitRow, *scene.Scene) (string, canvas.Style) {
 		return func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
@@ -205,8 +206,8 @@ func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	a.Put(x+3, 0, canvas.Cut(style.FitParts(strings.Join(parts, style.Between), a.W-x-4), a.W-x-4), t.Dimmed())
 }
 
-// drawHistogram draws how many waits there were by length, on a scale of powers of ten. A count so small that its column would not be
-// seen has the lowest there is.
+// drawHistogram draws the number of waits by length, on a scale of powers of ten. A very small count has the lowest
+// visible column.
 func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 	const labelW = 8
 	most := int64(0)
@@ -237,7 +238,7 @@ func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// drawChain tells the selected wait in a sentence, and in rows who held the GVL during it.
+// drawChain describes the selected wait in a sentence, and lists the holders of the GVL during it.
 func (p *Page) drawChain(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " the selected wait ")

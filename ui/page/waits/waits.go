@@ -31,17 +31,17 @@ var View = page.View{
 // MaxListedWaits is how many waits the list has that come first by its order, and how many of the last ones besides.
 const MaxListedWaits = 500
 
-// Page lists the single waits for the GVL of the time shown, with a histogram of their lengths, and says of the selected one who
-// held the GVL during it.
+// Page lists the single waits for the GVL of the time shown, with a histogram of their lengths, and the holders of
+// the GVL during the selected one.
 type Page struct {
 	page.Plain
-	flame *widget.Flame // whose search its rows have to match
+	flame *widget.Flame // its search selects the rows
 	Table widget.Table[*WaitRow, store.WaitKey]
-	// thread is the one whose waits are listed; 0: all.
+	// thread is the thread whose waits are listed. It is zero for all threads.
 	thread sampler.ThreadID
 
-	// All is how many waits there were in the time shown, kept how many of those that are listed by thread and search are known one by
-	// one, exact how many of them are so.
+	// All is the number of waits in the time shown. kept is the number of single waits that thread and search select.
+	// exact is how many of these are known exactly.
 	All, kept, exact int64
 	filtered         bool
 	columnsExact     bool
@@ -52,16 +52,16 @@ type Page struct {
 	codes            map[sampler.StackID]waitCode
 
 	chain store.WaitChain
-	asked store.WaitKey // whose chain is wanted, or known
+	asked store.WaitKey // the wait whose chain is wanted, or known
 }
 
-// waitSums are the sums of the waits that are listed and known one by one.
+// waitSums are the sums of the listed single waits.
 type waitSums struct {
 	ns, handNS, noCPUNS int64
 	exactNS             int64
 }
 
-// waitCode is what a stack is called, and whether the search finds it.
+// waitCode is the name of a stack, and whether the search finds it.
 type waitCode struct {
 	text  string
 	found bool
@@ -103,7 +103,8 @@ func New(c *widget.Parts) *Page {
 
 func (p *Page) Found() string { return units.Count(p.All) + " waits" }
 
-// toggleThread lists the waits of one thread alone, that of the selected wait or the one selected everywhere, or those of all.
+// toggleThread switches between the waits of all threads and of one: the thread of the selected wait, or the one
+// selected in all views.
 func (p *Page) toggleThread(h scene.Host) {
 	switch i := p.Table.Index(); {
 	case p.thread != 0:
@@ -195,8 +196,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.Table.Sort(p.Table.Rows)
 }
 
-// matches reports whether a wait is to be listed: it is of the thread, and the search finds its thread, a method of it or of who held
-// the GVL, or its request.
+// matches reports whether a wait is listed: it is of the thread, and the search finds its thread, a method of its
+// stack or of the holder's, or its request.
 func (p *Page) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene.Scene) bool {
 	if p.thread != 0 && e.Thread != p.thread {
 		return false
@@ -247,7 +248,7 @@ func (p *Page) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene.Scene)
 	return c
 }
 
-// workName is what the screen calls a request or job; "" for none.
+// workName returns the name of a request or job on the screen. It is empty if there is none.
 func workName(id sampler.WorkID, sc *scene.Scene) string {
 	w := sc.Dict.Work(id)
 	if w.Kind == sampler.WorkNone {
@@ -276,7 +277,7 @@ type waitPicker struct {
 	first, last []*store.WaitEvent
 }
 
-// picker keeps what comes first by the order of the table.
+// picker returns a picker of the first waits by the order of the table.
 func (p *Page) picker() *waitPicker {
 	i := slices.IndexFunc(p.Table.Columns, func(c widget.Column[*WaitRow]) bool { return c.Order == p.Table.By })
 	compare := WaitOrders[p.Table.Columns[i].Order]
@@ -286,7 +287,7 @@ func (p *Page) picker() *waitPicker {
 	return &waitPicker{compare: compare}
 }
 
-// add takes a wait; they come in the order of their ends.
+// add adds a wait. Waits come in the order of their ends.
 func (k *waitPicker) add(e *store.WaitEvent) {
 	if k.first = append(k.first, e); len(k.first) >= 2*MaxListedWaits {
 		k.first = k.best()
@@ -316,7 +317,7 @@ func (k *waitPicker) picked() []*store.WaitEvent {
 	return out
 }
 
-// WaitOrders are the orders of waits, what stands out first.
+// WaitOrders are the orders of waits, the most notable first.
 var WaitOrders = map[string]func(x, y *store.WaitEvent) int{
 	"length": func(x, y *store.WaitEvent) int {
 		return cmp.Or(cmp.Compare(y.Length().NS, x.Length().NS), cmp.Compare(y.EndNS, x.EndNS))
@@ -358,7 +359,7 @@ func (p *Page) About(sc *scene.Scene) string {
 	return strings.Join(parts, style.Between)
 }
 
-// searchedFor is what is searched for in lists; "" for nothing.
+// searchedFor returns the text that lists are searched for. It is empty if there is none.
 func searchedFor(sc *scene.Scene, f *widget.Flame) string {
 	if re := f.Listed(); re != nil {
 		return widget.StripCase(re.String())

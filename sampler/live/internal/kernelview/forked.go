@@ -5,20 +5,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firstStack says whether the main thread of a forked process runs on the stack that its program began with. If a
-// thread other than the main one forks, the child's main thread is that thread: it goes on in the thread's own block,
-// on the thread's own stack.
+// firstStack decides whether the main thread of a forked process runs on the stack with which its program began. If
+// another thread than the main one forks, that thread becomes the child's main thread. It continues in its own block
+// and on its own stack.
 type firstStack struct {
 	// of is the mapping of the stack that the program began with. It is empty in a process not forked, or after an
 	// exec.
 	of attach.Mapping
-	// tid is the thread that was asked about, and known that it was asleep then. elsewhere: its stack is another one.
+	// tid is the thread that was checked. known is true if it was asleep then. elsewhere is true if its stack is
+	// another one.
 	tid              int32
 	known, elsewhere bool
 }
 
-// maxFirstStack is how far the stack of a program can grow below its mapping without being taken for another one, in
-// bytes: the kernel keeps as much room free there at least (MIN_GAP in mm/util.c).
+// maxFirstStack bounds the growth of a program's stack below its mapping, in bytes. Beyond it, the stack is another
+// one. The kernel keeps at least as much room free there (MIN_GAP in mm/util.c).
 const maxFirstStack = 128 << 20
 
 // NewFirstStack finds the stack of a process.
@@ -38,7 +39,7 @@ func NewFirstStack(p *attach.Process) firstStack {
 	return firstStack{}
 }
 
-// check takes BitRootFiber from a main thread whose outermost frame is not the program's, or not known yet.
+// check removes BitRootFiber from a main thread whose outermost frame is not the program's, or not known yet.
 func (f *firstStack) check(v *View, t *sampler.Thread) {
 	if f.of.End == 0 || t.Bits&sampler.BitRootFiber == 0 || t.TID == 0 {
 		return

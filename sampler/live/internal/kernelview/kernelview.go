@@ -342,8 +342,8 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 
-// unasked reports whether the peer of a thread without a native thread is still to be looked up, or again: the name of
-// a socket that is still connecting comes later.
+// unasked reports whether the peer of a thread without a native thread must be resolved. It may need another try.
+// The name of a socket that is still connecting comes later.
 func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
 		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||

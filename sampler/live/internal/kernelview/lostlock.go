@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// lostAgainNS is how long it is believed who owns a mutex that a thread waits for, in ns.
+	// lostAgainNS is how long the owner of an awaited mutex is believed, in ns.
 	lostAgainNS = 1_000_000_000
-	// maxHelpers bounds the native threads unknown to Ruby that are looked at.
+	// maxHelpers bounds the native threads unknown to Ruby that are checked.
 	maxHelpers = 64
 )
 
-// lostWait is what was found out last of a thread's wait in a futex.
+// lostWait is the last result for a thread's wait in a futex.
 type lostWait struct {
 	args [6]uint64
 	atNS int64
@@ -46,8 +46,8 @@ func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	return call.Name
 }
 
-// isLost reports whether a futex is a mutex of glibc (struct __pthread_mutex_s of sysdeps/nptl/bits/struct_mutex.h:
-// lock, count, owner, users, kind) that is locked with waiters and whose owner is no thread of the process.
+// isLost reports whether a futex is a lost mutex of glibc: it is locked with waiters, and its owner is no thread of
+// the process. (struct __pthread_mutex_s of sysdeps/nptl/bits/struct_mutex.h: lock, count, owner, users, kind.)
 func (v *View) isLost(call *kernel.Call) bool {
 	const (
 		futexWait, futexWaitBitset = 0, 9

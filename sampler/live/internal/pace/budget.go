@@ -9,52 +9,53 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Named times and shares of the budget. Times are in ns, shares are of the budget where nothing else is said.
+// Times and shares of the budget. Times are in ns. Shares are of the budget unless the comment says otherwise.
 const (
-	// burstNS is how long the budget may be saved up: it pays for a costly tick, which then leaves no hole.
+	// burstNS is how long the budget may be saved up. It pays for an expensive tick, which then leaves no gap.
 	burstNS = 500_000_000
-	// tuneNS is how often the rates are decided. In between they stand, so that when the next tick comes does not
-	// depend on what the last one saw (docs/reference/states.md#rates-that-fall).
+	// tuneNS is the interval at which the rates are decided. They are constant in between, so that the next tick's
+	// time does not depend on the last one's result (docs/reference/states.md#rates-that-fall).
 	tuneNS = 100_000_000
-	// holdNS is how long all ticks wait at most while more than a burst is overdrawn.
+	// holdNS bounds the wait of all ticks while more than a burst is overdrawn.
 	holdNS = 100_000_000
-	// besideTauNS is the time constant of the mean of what takes CPU time beside the ticks, and besideShare the largest
-	// part of the budget that is taken from the ticks for it: a large screen must not end the sampling.
+	// besideTauNS is the time constant of the mean CPU time of everything but the ticks. besideShare is the largest
+	// part of the budget that it takes from the ticks, because a large screen must not end the sampling.
 	besideTauNS = 2e9
 	besideShare = 0.5
-	// leastGive is what of its income is spent while the budget is overdrawn.
+	// leastGive is the part of its income that is spent while the budget is overdrawn.
 	leastGive = 0.25
-	// rise is by how much a rate may rise each time that the rates are decided: 5 % each 0.1 s doubles it in 1.4 s.
-	// steady is how different a rate must be from the present one, as a ratio, to be taken at all.
+	// rise is the largest rise of a rate at each decision: 5 % each 0.1 s doubles it in 1.4 s. steady is the least
+	// change of a rate, as a ratio, that is applied.
 	rise   = 1.05
 	steady = 1.1
-	// jump is how many times the usual cost the ticks of one tuneNS must have, jumpTicks of them at least, to be taken
-	// for the new usual ones.
+	// jump is the factor of the usual cost that the ticks of one tuneNS must reach to become the new usual cost.
+	// There must be at least jumpTicks of them.
 	jump, jumpTicks = 2, 8
-	// costTauNS is the time constant of the mean cost of a tick, which is made over leastTicks to mostTicks of them.
+	// costTauNS is the time constant of the mean cost of a tick, over leastTicks to mostTicks ticks.
 	costTauNS             = 2e9
 	leastTicks, mostTicks = 8, 256
-	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter a lock tick is
-	// never further than 0.6 s from the next: from 1 s on the time between would be unknown (stream.Reach).
+	// leastLockHz and leastStackHz are the lowest rates of a Source, whatever a tick costs. With jitter two lock
+	// ticks are never further apart than 0.6 s. From 1 s on the time between would be unknown (stream.Reach).
 	leastLockHz, leastStackHz = 2.5, 0.2
-	// enoughShare is how much less than the limit the least quality must need before the limit holds again.
+	// enoughShare is the part of the limit below which the least quality's need must fall before the limit holds
+	// again.
 	enoughShare = 0.8
 )
 
-// Budget keeps the CPU time that ddtop takes below a share of one CPU, by lower rates. It is shared by the Sources of a
-// Group, since it is for all of ddtop. What it decides depends on what it is told alone.
+// Budget keeps ddtop's CPU time below a share of one CPU by lowering rates. The Sources of a Group share it, since it
+// is for all of ddtop. Its decisions depend only on its inputs.
 //
-// Lock ticks and what stack ticks take beyond them have half of the income each, and what one doesn't need the other
-// has. So have the Sources that are awake and those that are idle.
+// Lock ticks have half of the income, and the additional work of stack ticks has the other half. If one half is not
+// used up, the other may use the rest. The same applies to awake and idle Sources.
 type Budget struct {
-	// Share is of one CPU; 0: no limit.
+	// Share is of one CPU. Zero means no limit.
 	Share float64
-	// tuneAtNS is when the rates are decided next; it is never put forward.
+	// tuneAtNS is when the rates are decided next. It is never moved to an earlier time.
 	tuneAtNS atomic.Int64
 
 	mu sync.Mutex
-	// stackHz and lockHz are the rates asked for of each Source; awake is the number of Sources that tick at them, idle
-	// of those whose clock is slow. exact is the number of either whose ticks are all at the stack rate (exact mode).
+	// stackHz and lockHz are the requested rates of each Source. awake is the number of Sources that use them, idle
+	// of those with a slow clock. exact is the number of Sources whose ticks are all at the stack rate (exact mode).
 	stackHz, lockHz    float64
 	awake, idle, exact int
 	stretch            stretch
@@ -65,31 +66,34 @@ type Budget struct {
 	levelAtNS int64
 	lock      tickCost
 	stack     tickCost
-	// ticksNS is the CPU time of all ticks, tunedTicksNS what it was, and ownNS that of all of ddtop, at tunedNS.
+	// ticksNS is the CPU time of all ticks. tunedTicksNS and ownNS are the CPU time of all ticks and of all of ddtop
+	// at tunedNS.
 	ticksNS, tunedTicksNS, ownNS, tunedNS int64
-	// beside is the CPU time of all but the ticks, a share of a CPU; tunes is how often it was measured.
+	// beside is the CPU time of everything but the ticks, as a share of a CPU. tunes counts its measurements.
 	beside, tunes float64
 	full          fullness
-	// Records is what the records of thread switches cost.
+	// Records is the cost of records of thread switches.
 	Records RecordLoad
 
-	// mostShare is the share of one CPU that may be taken for the least quality of figures of a window. Zero means that
-	// share holds in any case.
+	// mostShare is the share of one CPU that may be used for the least quality of figures of a window. Zero means
+	// that share must not be exceeded.
 	mostShare float64
 	window    time.Duration
-	// needs is the share of one CPU that the least quality takes. extended: that is more than the limit, and is taken.
+	// needs is the share of one CPU that the least quality needs. extended is true if that is more than the limit,
+	// and is used.
 	needs    float64
 	extended bool
 }
 
-// stretch is how many times as long as asked for the intervals are, and those of slow clocks as usual; 1 and more.
+// stretch has the factors by which intervals are longer than requested, and those of slow clocks longer than usual.
+// Each is at least 1.
 type stretch struct{ stack, lock, idle float64 }
 
 type tickCost struct {
-	// mean is that of the last ones, in ns: of n, while there were fewer than over.
+	// mean is the mean cost of the last over ticks, in ns. n counts the ticks while there are fewer.
 	mean    float64
 	n, over int
-	// sum and of are those since the rates were decided.
+	// sum and of are the sum and the number of ticks since the rates were decided.
 	sum float64
 	of  int
 }
@@ -100,7 +104,7 @@ func (c *tickCost) add(ns float64) {
 	c.sum, c.of = c.sum+ns, c.of+1
 }
 
-// settle ends a stretch of ticks.
+// settle ends a period of ticks.
 func (c *tickCost) settle() {
 	if c.of >= jumpTicks {
 		if lately := c.sum / float64(c.of); lately > jump*c.mean {
@@ -116,7 +120,7 @@ func NewBudget(share float64) *Budget {
 	return &Budget{Share: share, stretch: stretch{1, 1, 1}}
 }
 
-// Ask says what rates are asked for of each Source, in Hz.
+// Ask sets the requested rates of each Source, in Hz.
 func (b *Budget) Ask(stackHz, lockHz float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +146,7 @@ func (b *Budget) CountExact(begins bool) {
 	}
 }
 
-// LockAnew says that from now on lock ticks read something else, so that what they cost before says nothing.
+// LockAnew reports that lock ticks read something else from now on, so that their earlier cost means nothing.
 func (b *Budget) LockAnew() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,15 +154,15 @@ func (b *Budget) LockAnew() {
 	b.stretch.lock = 1
 }
 
-// Extend says how much may be taken for the least quality of figures of a window, a share of one CPU.
+// Extend sets the share of one CPU that may be used for the least quality of figures of a window.
 func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mostShare, b.window = most, window
 }
 
-// leastRates are the rates of lock ticks and of stack ticks that the least quality takes, the mean of the Sources that
-// are awake. They are zero if the limit holds in any case.
+// leastRates returns the rates of lock ticks and of stack ticks that the least quality needs, as the mean of the
+// awake Sources. They are zero if the limit must not be exceeded.
 func (b *Budget) leastRates() (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
@@ -175,8 +179,8 @@ func (b *Budget) lockRate() float64 {
 	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
-// usual is the share of a CPU with which figures have their least quality: half of what was asked for if no CPU is
-// free.
+// usual returns the share of a CPU with which figures have their least quality. It is half of the requested one if no
+// CPU is free.
 func (b *Budget) usual() float64 {
 	if b.full.is {
 		return b.Share / 2
@@ -191,7 +195,8 @@ func (b *Budget) limit() float64 {
 	return b.usual()
 }
 
-// InForce is the share of a CPU that ddtop may take beside the ticks, also where no CPU is free. Zero means no limit.
+// InForce returns the share of a CPU that ddtop may use beside the ticks, also if no CPU is free. Zero means no
+// limit.
 func (b *Budget) InForce() float64 {
 	if b.Share == 0 {
 		return 0
@@ -218,7 +223,7 @@ func (b *Budget) TakesMore() bool {
 	return b.extended
 }
 
-// Pace sets a clock's intervals from those asked for, as the budget allows them.
+// Pace sets a clock's intervals from the requested ones, within the budget.
 func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	now := stretch{1, 1, 1}
 	if b.Share != 0 {
@@ -233,11 +238,11 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
-// Spent takes the CPU time of a tick, which is over now, and returns until when ticks have to wait: all of them, and
-// those that read stacks. last is what the Source's last reading of stacks took, this one if it did so. Its next one
-// does not wait for that, or a costly reading would be followed by longer intervals, and seen for too long
-// (docs/reference/states.md#rates-that-fall); the one after that does. own returns the CPU time of all of ddtop when
-// the rates are to be decided.
+// Spent adds the CPU time of an ended tick. It returns the times until which ticks must wait: all of them, and those
+// that read stacks. last is the cost of the Source's last reading of stacks, which may be this one. The Source's next
+// reading does not wait for it, but the one after that does. Otherwise longer intervals would follow an expensive
+// reading, and its states would be seen for too long (docs/reference/states.md#rates-that-fall). own returns the CPU
+// time of all of ddtop when the rates are decided.
 func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
 	if b.Share == 0 {
 		return 0, 0
@@ -283,7 +288,7 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 // most is the most that is saved up.
 func (b *Budget) most() float64 { return b.limit() * burstNS }
 
-// income is what the ticks may take of a CPU.
+// income is the share of a CPU that ticks may use.
 func (b *Budget) income() float64 {
 	limit := b.limit()
 	return limit - min(b.beside, besideShare*limit)
@@ -333,7 +338,8 @@ func (b *Budget) tune(now, own int64) {
 	b.stretch.idle = step(b.stretch.idle, idleWant, idleGets)
 }
 
-// divide gives each of two what it wants if there is enough, else half, and to one what the other leaves of its half.
+// divide gives both what they want if there is enough. Otherwise each gets half, and what the other leaves of its
+// half.
 func divide(have, a, b float64) (forA, forB float64) {
 	switch {
 	case a+b <= have:
@@ -346,7 +352,8 @@ func divide(have, a, b float64) (forA, forB float64) {
 	return have / 2, have / 2
 }
 
-// divideFrom divides as divide does what is left when each has its least. Too little for both is divided as they are.
+// divideFrom gives each its least, and divides the rest like divide. If there is too little for both leasts, it
+// divides in proportion to them.
 func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	leastA, leastB = min(leastA, a), min(leastB, b)
 	if least := leastA + leastB; least > have {
@@ -356,7 +363,8 @@ func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	return leastA + forA, leastB + forB
 }
 
-// step fits a stretch to what is wanted and what there is: up at once, down slowly, and not at all for a little.
+// step adjusts a stretch to the wanted and the available cost: up at once, down slowly, and not at all for a small
+// change.
 func step(now, want, have float64) float64 {
 	to := 1.0
 	if want > have {

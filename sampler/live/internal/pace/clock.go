@@ -8,14 +8,15 @@ import (
 
 // Named times of the clock, in ns.
 const (
-	// slowAfterNS is how long nothing may run or wait before the clock slows down.
+	// slowAfterNS is how long nothing may run or wait before the clock slows down, in ns.
 	slowAfterNS = 1_000_000_000
-	// firstSlowNS is the same at the start, while nothing has run or waited yet: a tenth of that, because what is idle
-	// at first mostly stays so, and a second at the full rate costs as much as half a minute at the slow one.
+	// firstSlowNS is slowAfterNS at the start, while nothing has run or waited yet. It is a tenth of it, because a
+	// process that is idle at first usually stays so, and a second at the full rate costs as much as half a minute at
+	// the slow one.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks that the verdict at the start is made from.
 	firstTicks = 50
-	// slowIntervalNS is the time between ticks then; every second one reads the stacks. slowestIntervalNS is the same
+	// slowIntervalNS is the time between ticks then. Every second one reads the stacks. slowestIntervalNS applies
 	// when nothing has run or waited for slowestAfterNS.
 	slowIntervalNS    = 50_000_000
 	slowestIntervalNS = 100_000_000
@@ -47,7 +48,7 @@ func GlanceGap(sampleNS int64, share float64, slow bool) int64 {
 // Clock decides when the next tick is due and what it reads.
 type Clock struct {
 	lockNS, stackNS float64
-	// slowLockNS and slowStackNS are the same while nothing runs or waits.
+	// slowLockNS and slowStackNS are the intervals while nothing runs or waits.
 	slowLockNS, slowStackNS float64
 	Next, nextStack         int64
 	// restNS is the time before which no stacks are read.
@@ -56,12 +57,12 @@ type Clock struct {
 	Slow     bool
 	// Exact: each change of the GVL is known.
 	Exact bool
-	// ticks counts those before the first sign of life; -1: there was one.
+	// ticks counts the ticks before the first sign of life. It is -1 after one.
 	ticks int
 	rng   *rand.Rand
 }
 
-// NewClock returns a clock of these rates, in Hz, whose first tick is due now, in ns.
+// NewClock returns a clock with these rates, in Hz. Its first tick is due now, in ns.
 func NewClock(stackRate, lockRate float64, now int64) *Clock {
 	return &Clock{
 		lockNS: 1e9 / lockRate, stackNS: 1e9 / stackRate,
@@ -109,7 +110,7 @@ func (c *Clock) Rest(until int64) { c.restNS, c.nextStack = until, max(c.nextSta
 // Wait puts the next tick off until a time at least.
 func (c *Clock) Wait(until int64) { c.Next = max(c.Next, until) }
 
-// Note takes what a tick saw. The first sign of life brings the full rate back at once.
+// Note adds the result of a tick. The first sign of life brings the full rate back at once.
 func (c *Clock) Note(now int64, busy bool) {
 	if busy {
 		c.lastBusy, c.ticks = now, -1

@@ -2,28 +2,29 @@ package pace
 
 import "github.com/ddtop/ddtop/sampler"
 
-// fullness says whether the machine has no CPU to spare: what ddtop takes then, others lack.
+// fullness decides whether the machine has no CPU to spare. Then ddtop's CPU time is missing elsewhere.
 type fullness struct {
 	is bool
-	// idleNS is the time that the machine's CPUs were idle, all together, when it was looked at; 0: never. dueNS is
-	// when to look again.
+	// idleNS is the last reading of the idle time of the machine's CPUs together. It is zero if there was none. dueNS
+	// is when the next one is due.
 	idleNS, atNS, dueNS int64
 	// pressed is the number of processes in whose cgroups CPUs are scarce.
 	pressed int
-	// looks is how many looks in a row contradict is.
+	// looks is the number of consecutive readings that contradict is.
 	looks int
 }
 
 // Named limits of fullness.
 const (
-	// lookNS is how often it is looked at.
+	// lookNS is the interval of the readings, in ns.
 	lookNS = 1_000_000_000
-	// scarceIdle and freeIdle are how many CPUs are idle: less than the one is scarce, more than the other free.
+	// scarceIdle and freeIdle are numbers of idle CPUs. Below the first, CPUs are scarce. Above the second, they are
+	// free.
 	scarceIdle, freeIdle = 0.25, 0.5
 	// pressed is the share of the time in which a task of the process's cgroup waits for a CPU that is scarce too: a
 	// limit, or a set of CPUs, of its own.
 	pressed = 0.5
-	// fullLooks is how many looks in a row change the verdict.
+	// fullLooks is the number of consecutive readings that change the verdict.
 	fullLooks = 2
 )
 
@@ -34,7 +35,7 @@ type Press struct {
 	someNS, atNS int64
 }
 
-// take takes the pressure at a time.
+// take adds the pressure at a time.
 func (q *Press) take(now int64, p sampler.Pressure) {
 	if q.atNS != 0 && now-q.atNS < lookNS*9/10 {
 		return
@@ -46,7 +47,7 @@ func (q *Press) take(now int64, p sampler.Pressure) {
 	*q = Press{is: q.someNS != 0 && float64(some-q.someNS)/float64(now-q.atNS) > pressed, someNS: some, atNS: now}
 }
 
-// look takes the idle time of all CPUs at a time.
+// look adds the idle time of all CPUs at a time.
 func (f *fullness) look(now, idleNS int64) {
 	before := *f
 	f.idleNS, f.atNS = idleNS, now
@@ -70,8 +71,8 @@ func (f *fullness) look(now, idleNS int64) {
 	}
 }
 
-// Look takes the pressure of a process, whose last one of is, and looks whether the machine has a CPU to spare where it
-// is time for that.
+// Look adds the pressure of a process, whose last one of is. If it is time, it reads whether the machine has a CPU to
+// spare.
 func (b *Budget) Look(now int64, idle func() (int64, error), p sampler.Pressure, of *Press) {
 	if b.Share == 0 {
 		return
@@ -105,7 +106,7 @@ func (b *Budget) Leave(of *Press) {
 	*of = Press{}
 }
 
-// count counts a process that was pressed, or not, and is, or not.
+// count updates the number of pressed processes when one was or is pressed.
 func (f *fullness) count(was, is bool) {
 	if was {
 		f.pressed--

@@ -6,11 +6,11 @@ const (
 	// recordNS is a record's cost from the ring to the figures, in ns. Measured with 25,000 a second, on a full
 	// machine.
 	recordNS = 5_000
-	// loadSaveNS is how much time for records is saved up, and loadDebtNS how much may be overdrawn, in ns.
+	// loadSaveNS bounds the saved time for records, and loadDebtNS the overdrawn time, in ns.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 
-// RecordLoad counts what the records of all processes cost ddtop beside what it may take. It is for any goroutine.
+// RecordLoad compares the cost of all processes' records with ddtop's share. Any goroutine may use it.
 type RecordLoad struct {
 	mu   sync.Mutex
 	ns   float64
@@ -26,11 +26,11 @@ type OwnLoad struct {
 	rate    float64
 }
 
-// Rate is how many records a second it made lately.
+// Rate is the recent number of records per second.
 func (o *OwnLoad) Rate() float64 { return o.rate }
 
-// Add takes the records of a process in a span of time that ends now. share is that of a CPU which ddtop may take. Zero
-// means that there is no limit.
+// Add adds the records of a process in a span of time that ends now. share is the share of a CPU that ddtop may use.
+// Zero means that there is no limit.
 func (l *RecordLoad) Add(own *OwnLoad, now, spanNS int64, records uint64, share float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +58,7 @@ func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	return share != 0 && l.ns < -loadDebtNS*share && own.rate*float64(l.of)*rounding >= l.rate
 }
 
-// Leave takes a process out, and forgives what it owed.
+// Leave removes a process, and cancels its debt.
 func (l *RecordLoad) Leave(own *OwnLoad) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,14 +70,14 @@ func (l *RecordLoad) Leave(own *OwnLoad) {
 	*own = OwnLoad{}
 }
 
-// Now is how many processes there are, and how many records a second they all make.
+// Now returns the number of processes, and the number of records per second of all of them.
 func (l *RecordLoad) Now() (processes int, rate float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.of, l.rate
 }
 
-// Room is how many records a second one more process may make.
+// Room returns the number of records per second that one more process may make.
 func (l *RecordLoad) Room(share float64) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// A Meter says what ticks take of the CPU, as the kernel counts it: that of the sampling thread, to which it belongs,
-// and of one that works for it. The CPU time of all of ddtop would not do: the ticks of other Sources are in it.
+// A Meter measures the CPU time of ticks by the kernel's counts for the sampling thread, to which it belongs, and for
+// a thread that works for it. The CPU time of all of ddtop would include the ticks of other Sources.
 type Meter struct {
-	// helper returns the tid of the other thread, 0 when there is none; nil: there never is.
+	// helper returns the tid of the other thread, or 0 if there is none now. It is nil if there never is one.
 	helper             func() int
 	tid                int
 	lastOwn, lastOther int64
 }
 
-// NewMeter returns the meter of the calling thread, and of the one whose tid helper, which may be nil, returns.
+// NewMeter returns the meter of the calling thread and of the thread whose tid helper returns. helper may be nil.
 func NewMeter(helper func() int) *Meter {
 	m := &Meter{helper: helper}
 	m.Since()
@@ -48,7 +48,7 @@ func (m *Meter) Since() int64 {
 	return d
 }
 
-// OwnCPU is the CPU time of ddtop in ns; 0 where it can't be told.
+// OwnCPU returns the CPU time of ddtop in ns. It is zero if it is not known.
 func OwnCPU() int64 {
 	ns, err := kernel.SelfCPU()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// samplingStart is the origin of Monotonic where the kernel's clock is not asked: nothing is sampled there.
+// samplingStart is the origin of Monotonic on this system, where nothing is sampled.
 var samplingStart = time.Now()
 
 // Monotonic is a monotonic clock in ns.
@@ -35,7 +35,7 @@ func KernelPriority() sampler.Priority { return sampler.PriorityUnknown }
 // PriorityNote is "": processes can be sampled on Linux only.
 func PriorityNote() string { return "" }
 
-// A Meter says what ticks take of the CPU: nothing, since nothing is sampled here.
+// A Meter measures nothing on this system, where nothing is sampled.
 type Meter struct{}
 
 // NewMeter returns a Meter.

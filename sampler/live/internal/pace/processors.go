@@ -16,7 +16,7 @@ type Processors struct {
 	added   int
 }
 
-// Enter adds a processor; the returned function takes it back.
+// Enter adds a processor. The returned function removes it.
 func (p *Processors) Enter() (leave func()) {
 	p.change(+1)
 	return func() { p.change(-1) }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Rates are those in use, in Hz: the ones asked for, or less of them where several processes share a budget.
+// Rates are the rates in use, in Hz. They are lower than the requested ones if several processes share a budget.
 type Rates struct{ stack, lock atomic.Uint64 }
 
 // Set sets both, in Hz.

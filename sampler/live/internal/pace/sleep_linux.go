@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// timerSleepNS is the shortest sleep that is left to a timer, in ns: that of the slow clock.
+	// timerSleepNS is the shortest sleep that uses a timer, in ns. It is the slow clock's.
 	timerSleepNS = 20_000_000
 	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler if its monitor thread is slow, in ns.
 	// On a full machine another goroutine may have the processor at the end of one, which would make ticks at full
@@ -20,20 +20,20 @@ const (
 	toldSleepNS = 5_000_000
 )
 
-// monitorSlackNS is how much too late Go's monitor thread may wake up, in ns. It asks for 20 µs at a time while a
-// system call goes on, but what it has to notice may take 10 ms and more. With 100 looks a second it woke up 140 times
-// a second, for 0.25 % of a CPU, where it may be 4 ms late, and 35 times, for 0.08 %, where it may be 20 ms late.
+// monitorSlackNS is how late Go's monitor thread may wake up, in ns. It asks for 20 µs at a time while a system call
+// lasts, but its work may take 10 ms and more. With 100 readings per second it woke up 140 times per second with a
+// slack of 4 ms, for 0.25 % of a CPU. With 20 ms it woke up 35 times, for 0.08 %.
 const monitorSlackNS = 10_000_000
 
 // Sleeper sleeps for one goroutine that has a thread of its own. docs/internals/reading.md#what-it-costs has the
 // reasons for its two ways, with figures.
 //
-// Go's scheduler is not told of a short one: the thread keeps its processor, and Run adds one for that. A longer one
-// must not keep it: where Go's monitor thread could be slowed down it is an ordinary system call, elsewhere a timer
-// that is a descriptor ends it.
+// Go's scheduler is not told of a short sleep. The thread keeps its processor, and Run adds one for that. A longer
+// sleep must not keep it. If Go's monitor thread could be slowed down, a longer sleep is an ordinary system call.
+// Otherwise a timer with a descriptor ends it.
 type Sleeper struct {
-	told  bool     // Go's scheduler is told of sleeps that are not short
-	timer *os.File // nil: there is none
+	told  bool     // Go's scheduler knows of sleeps that are not short
+	timer *os.File // nil if there is none
 	fd    int
 }
 
@@ -56,7 +56,7 @@ func newUntold() Sleeper {
 	return Sleeper{timer: os.NewFile(uintptr(fd), "timer"), fd: fd}
 }
 
-// Close gives back what the Sleeper holds of the kernel.
+// Close frees the timer.
 func (z *Sleeper) Close() {
 	if z.timer != nil {
 		_ = z.timer.Close() // nothing is lost
@@ -76,7 +76,7 @@ func (z *Sleeper) Until(ns int64) {
 	}
 }
 
-// wait waits for the timer; false: it can't.
+// wait waits for the timer. It returns false if it cannot.
 func (z *Sleeper) wait(ns int64) bool {
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(ns)}
 	if unix.TimerfdSettime(z.fd, unix.TFD_TIMER_ABSTIME, &at, nil) != nil {
@@ -98,8 +98,8 @@ func sleepTold(ns int64) {
 	}
 }
 
-// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, with Go's processor. Garbage collection does not wait for it: its
-// signal ends the sleep with EINTR.
+// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, with Go's processor. Garbage collection does not wait for it,
+// because its signal ends the sleep with EINTR.
 func sleepShort(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
@@ -111,9 +111,9 @@ func sleepShort(ns int64) {
 	}
 }
 
-// slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. It takes CAP_SYS_NICE and
-// Linux 4.6. A thread that the monitor thread starts inherits it (prctl(2)): one that needs exact timers asks for them
-// (raisePriority).
+// slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. It needs CAP_SYS_NICE and
+// Linux 4.6. A thread that the monitor thread starts inherits it (prctl(2)). Threads that need exact timers ask for
+// them (raisePriority).
 func slowMonitor() error {
 	tid, err := monitorThread()
 	if err != nil {
@@ -127,8 +127,8 @@ func slowMonitor() error {
 	return errors.Join(err, slack.Close())
 }
 
-// monitorThread is the tid of Go's monitor thread: a Go program's first thread starts it before any other. If this
-// should ever change, slowMonitor slows a thread down whose timers don't matter, and sleeps cost more.
+// monitorThread returns the tid of Go's monitor thread, which a Go program's first thread starts before any other. If
+// this ever changes, slowMonitor slows a thread down whose timers do not matter, and sleeps cost more.
 func monitorThread() (tid string, err error) {
 	tasks, err := os.Open("/proc/self/task")
 	if err != nil {

@@ -2,14 +2,13 @@ package pace
 
 import "golang.org/x/sys/unix"
 
-// SliceNS is the time slice that the sampling thread asks for, in ns: the shortest that the kernel gives
-// (kernel/sched/syscalls.c). From Linux 6.12 on, a thread that wakes up may take the CPU of one whose slice is longer
-// at once (PREEMPT_SHORT in kernel/sched/features.h). Otherwise it waits until that one blocks or has used up what it
-// was promised, and blocking is what threads do when they hand over the GVL. It takes no privilege and gives no more
-// CPU.
+// SliceNS is the requested time slice of the sampling thread, in ns: the shortest that the kernel gives
+// (kernel/sched/syscalls.c). From Linux 6.12 on, a thread that wakes up can at once take the CPU of a thread with a
+// longer slice (PREEMPT_SHORT in kernel/sched/features.h). Otherwise it waits until that thread blocks or has used up
+// its slice, and threads block when they hand over the GVL. It needs no privilege and gives no more CPU.
 const SliceNS = 100_000
 
-// setSlice asks for a slice; 0: the kernel's own choice. Kernels before 6.12 take it and do nothing.
+// setSlice requests a slice. Zero selects the kernel's own choice. Kernels before 6.12 accept it and do nothing.
 func setSlice(tid int, ns uint64) error {
 	a, err := unix.SchedGetAttr(tid, 0)
 	if err != nil {

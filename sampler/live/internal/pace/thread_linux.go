@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// samplerNice is the nice value that the sampling thread asks for: a poller of normal priority on a full machine gets
-// the CPU when another thread blocks, which is just at hand-overs of the GVL
+// samplerNice is the requested nice value of the sampling thread. With normal priority on a full machine, a poller
+// gets the CPU when another thread blocks, which is just at hand-overs of the GVL
 // (docs/internals/threads.md#rubys-thread-events).
 const samplerNice = -10
 
@@ -23,7 +23,7 @@ type clockEpoch struct {
 	ns int64 // CLOCK_MONOTONIC at that time
 }
 
-// epochTries is how often the two clocks are read beside each other; the closest pair counts.
+// epochTries is the number of paired readings of the two clocks. The closest pair counts.
 const epochTries = 16
 
 func newEpoch() clockEpoch {
@@ -51,9 +51,9 @@ func readMonotonic() int64 {
 // Monotonic is CLOCK_MONOTONIC in ns, to within a fraction of a microsecond.
 func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 
-// RaisePriority gives the calling OS thread a higher priority where it may, a short time slice, and exact timers.
-// Nothing takes them back: they are for a thread that ends with its work (attach.OnOwnThread). What such a thread
-// starts would inherit them, but Go starts no thread from one that is locked to its goroutine.
+// RaisePriority gives the calling OS thread a higher priority if it may, a short time slice, and exact timers.
+// Nothing undoes this, because such a thread ends with its work (attach.OnOwnThread). New threads would inherit it,
+// but Go starts no thread from one that is locked to its goroutine.
 func RaisePriority() {
 	tid := unix.Gettid()
 	// The default slack of 50 µs would bunch ticks of 1 kHz.
@@ -62,7 +62,7 @@ func RaisePriority() {
 	_ = setSlice(tid, SliceNS) // what is shown is the kernel's word
 }
 
-// PriorityNote says what keeps the sampling thread at normal priority; "" when nothing does.
+// PriorityNote returns what keeps the sampling thread at normal priority. It is empty if nothing does.
 func PriorityNote() string {
 	var limit unix.Rlimit
 	if unix.Geteuid() == 0 {
@@ -86,7 +86,7 @@ func threadCPU(tid int) (int64, error) {
 	return ts.Nano(), nil
 }
 
-// KernelPriority is what the kernel says of the calling thread.
+// KernelPriority returns the calling thread's priority by the kernel.
 func KernelPriority() sampler.Priority {
 	a, err := unix.SchedGetAttr(0, 0)
 	switch {

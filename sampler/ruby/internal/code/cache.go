@@ -10,14 +10,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of what a Decoder keeps.
+// Limits of what a Decoder keeps.
 const (
-	// MaxKeptBytes bounds the code, methods and environments kept, in bytes; past it all are forgotten and read again
-	// as they are met.
+	// MaxKeptBytes bounds the code, methods and environments kept, in bytes. Past it all are dropped and read again
+	// when they are next needed.
 	MaxKeptBytes = 40 << 20
-	// maxQualified bounds the names of one method beside its own, in entries.
+	// maxQualified bounds the qualified names of one method, in entries.
 	maxQualified = 256
-	// keptEntry is what an entry of one of the maps takes beside its names, in bytes, roughly.
+	// keptEntry is the approximate size of a map's entry without its names, in bytes.
 	keptEntry = 128
 	// maxMethodEntries, maxEnvMethods and maxFrameIDs bound the tables, in entries.
 	maxMethodEntries = 1 << 16
@@ -28,7 +28,7 @@ const (
 	forgetGenerations = 10
 	// maxChecked bounds the entries that one Revalidate reads again. The rest is checked when it is next met.
 	maxChecked = 3 * 4096
-	// maxCheckedBytes bounds what is read again at once in the same way, and the memory that is kept for it, in bytes.
+	// maxCheckedBytes bounds the memory that is read again at once, and the buffers for it, in bytes.
 	maxCheckedBytes = 8 << 20
 )
 
@@ -53,7 +53,7 @@ type stackSlot struct {
 // cache is everything that a Decoder keeps from one Decode to the next.
 type cache struct {
 	iseqs map[attach.Address]*iseq
-	// kept is how many bytes are kept, maxKept the limit.
+	// kept is the number of bytes kept, maxKept the limit.
 	kept, maxKept int
 	methodEntries map[uint64]*methodEntry
 	envs          map[envKey]*envMethod
@@ -67,32 +67,33 @@ type cache struct {
 	frameCache  [frameCacheSize]frameSlot
 	stackCache  [stackCacheSize]stackSlot
 
-	// waiting holds, for an address that was met in the pass under way and lacks memory, the number of that pass: a
-	// recursion of a thousand frames must not try it a thousand times.
+	// waiting maps an address that lacks memory to the pass in which it was met. Without it, a recursion of a
+	// thousand frames would try it a thousand times.
 	waiting map[uint64]passNumber
 	pass    passNumber
-	// losses is how often something was dropped that a Kept may refer to.
+	// losses counts the times at which something was dropped that a Kept may refer to.
 	losses lossNumber
 
-	// generation changes when kept entries may need a check; 1 is the first. cycleAt is the generation since which
-	// nothing can have gone or moved, majorAt the one since which nothing old can.
+	// generation changes when kept entries may need a check. The first is 1. cycleAt is the generation since which no
+	// object can have gone or moved, majorAt the one since which no old object can.
 	generation, cycleAt, majorAt generation
 	decode                       decodeNumber
 	checkedNS                    int64
 	gc                           sampler.GC
-	// settled: the collector's present cycle has marked what it keeps and moved what it moves.
+	// settled is true if the collector's present cycle has marked what it keeps and moved what it moves.
 	settled bool
 
-	// checks are to be read again and compared before the Decode under way is believed.
+	// checks are the entries that must be read again and compared before the result of the current Decode is
+	// believed.
 	checks []entry
 	// hot has been used since the last cycle of the collector. hotList numbers these lists.
 	hot     []entry
 	hotList hotNumber
-	// chain is the way from an environment on the heap outward, while it is walked.
+	// chain is the path from an environment on the heap outward, during a walk.
 	chain  []envPlace
 	ranges []attach.Range
 	again  []byte
-	// shared holds, during a check, the range that an address is read by; order says which range each witness looks at.
+	// shared maps an address to the range by which it is read during a check. order holds the range of each witness.
 	shared map[attach.Address]int32
 	order  []int32
 }
@@ -166,8 +167,8 @@ func (d *loader) Known(addr attach.Address) (name, path string, ok bool) {
 	return q.base, q.path, true
 }
 
-// Library returns where code that is kept comes from, and the name of its gem, without a version; "" for code that is
-// of none.
+// Library returns the origin of kept code and the name of its gem, without a version. The name is empty if the code
+// is of no gem.
 func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string) {
 	q, ok := d.iseqs[addr]
 	if !ok {
@@ -178,7 +179,7 @@ func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string
 	return origin, gem
 }
 
-// suspect has an entry compared with memory before the Decode under way is believed.
+// suspect asks for an entry to be compared with memory before the result of the current Decode is believed.
 func (d *loader) suspect(v *validity, k entry) {
 	if v.listed != d.decode {
 		v.listed = d.decode
@@ -279,7 +280,7 @@ func (h *methodEntry) drop(d *loader) bool {
 	return true
 }
 
-// keep makes room for n bytes more. What is made for them afterwards is kept although it may be larger than all.
+// keep makes room for n more bytes. The caller may then keep them even if they alone exceed the limit.
 func (d *loader) keep(n int) {
 	if d.kept+n > d.maxKept {
 		d.forgetAll()
@@ -302,7 +303,7 @@ func (d *loader) forgetAll() {
 	d.hot = d.hot[:0]
 }
 
-// forgetFresh drops what the failed Decode under way has read: none of it was checked.
+// forgetFresh drops what the failed Decode has read, because none of it was checked.
 func (d *loader) forgetFresh() {
 	for _, k := range d.checks {
 		if k.state().loaded == d.decode {

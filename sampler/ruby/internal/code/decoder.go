@@ -25,17 +25,17 @@ type Stack struct {
 	End, CFP attach.Address
 	// Frames are the control frames [CFP, End), innermost first, the dummy frame at the end included.
 	Frames []byte
-	// Values is the low part of the VM stack that is in use, from ValuesAt up; nil when it was not read. What it lacks
-	// is read from the target.
+	// Values is the low part of the VM stack that is in use, from ValuesAt up. It is nil if it was not read. The
+	// decoder reads missing parts from the target.
 	Values   []byte
 	ValuesAt attach.Address
-	// Running says that the thread runs, so its innermost frame may be about to change or not yet be written.
+	// Running is true if the thread runs. Then its innermost frame may be about to change, or not yet be written.
 	Running bool
 	// Settled: although the thread runs, its innermost frame's pc is current. It collects garbage, and even compiled
 	// code writes the pc before it allocates.
 	Settled bool
-	// Partial: the innermost frames were left out, because the copies of the stack differed in them. A release that
-	// moves ec->cfp before it fills the frame may have done so with the one that is innermost now, too.
+	// Partial is true if the innermost frames were left out because the copies of the stack differed in them. On
+	// releases that move ec->cfp before they fill the frame, the frame that is innermost now may be unfilled, too.
 	Partial bool
 	// Again: the thread runs and can be read again. If a method is not found in a frame that must have one, Decode asks
 	// for another read (ErrTorn): the frame was pushed between the reading of the frames and of the values. Without
@@ -76,14 +76,14 @@ type Info struct {
 	Proof Proof
 }
 
-// maxDecodeTries bounds how often a stack is decoded again because something it refers to turned out to have changed.
+// maxDecodeTries bounds how often a stack is decoded again because memory that it refers to has changed.
 const maxDecodeTries = 3
 
-// Decoder turns raw control frames into named frames. It keeps what it has read of iseqs, methods and names, and checks
-// it again when it may have changed (see Revalidate). Not for concurrent use.
+// Decoder turns raw control frames into named frames. It keeps the iseqs, methods and names that it has read, and
+// checks them again when they may have changed (see Revalidate). It is not safe for concurrent use.
 type Decoder struct {
 	classifier
-	// made is what the control frames that the Decode under way looks at have come to.
+	// made holds the results for the control frames of the current Decode.
 	made []outerFrames
 }
 
@@ -97,33 +97,34 @@ type loader struct {
 	dict    *sampler.Dictionary
 	rules   frameRules
 	cache
-	// bodySize is how much of an iseq's body is read; bodyHead the part that must not change.
+	// bodySize is the number of bytes read of an iseq's body. bodyHead is the part that must not change.
 	bodySize, bodyHead int
 	loadPath           loadPathState
 	// lastNameError is the latest reason for a FailedNames.
 	lastNameError error
 }
 
-// validator checks that what is kept still means what it did.
+// validator checks that kept entries still mean the same.
 type validator struct{ loader }
 
 // environments find the methods of frames by their environments.
 type environments struct {
 	validator
-	// seen are the environments on the VM stack that were looked at, in no order. fleeting: the frame at hand needed
-	// one that is not among them. youngEnv: its method was found by way of an environment on the heap that is not old.
+	// seen are the environments on the VM stack that were read, in no order. fleeting is true if the current frame
+	// needed one that is not among them. youngEnv is true if its method was found through an environment on the heap
+	// that is not old.
 	seen     []envPlace
 	fleeting bool
 	youngEnv bool
 }
 
-// classifier tells what control frames are.
+// classifier finds the kind of control frames.
 type classifier struct {
 	environments
-	// jitOn is the JIT that is on. Until one is, jitWait is the number of frames to decode before the next check.
+	// jitOn is the active JIT. While there is none, jitWait is the number of frames to decode before the next check.
 	jitOn   *JIT
 	jitWait int
-	// work are the control frames that the Decode under way looks at, innermost first. Those outward of them are kept.
+	// work are the control frames of the current Decode, innermost first. The frames outward of them are kept.
 	work []frameWork
 	info Info
 }
@@ -140,10 +141,10 @@ type Target struct {
 	// Shapes and Variables are as in heap.Objects.
 	Shapes    attach.Address
 	Variables func(f func(at attach.Address, word uint64)) error
-	// ZJITFrames: control frames may leave their iseq and pc to a JIT frame. EarlyFrames: ec->cfp is moved before the
-	// new frame is filled although the release does not do so otherwise.
+	// ZJITFrames is true if control frames may leave their iseq and pc to a JIT frame. EarlyFrames is true if ec->cfp
+	// is moved before the new frame is filled although the release does not do so otherwise.
 	ZJITFrames, EarlyFrames bool
-	// JITs are those that the process may use.
+	// JITs are the ones that the process may use.
 	JITs []JIT
 }
 
@@ -163,7 +164,7 @@ func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 // FrameSize is the size of a control frame in bytes.
 func (d *loader) FrameSize() int { return d.o.FrameSize }
 
-// Share says that n processes are read at once, which divide what is kept of them.
+// Share sets the number of processes that divide the limits on what is kept.
 func (d *validator) Share(n int) {
 	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
@@ -171,9 +172,9 @@ func (d *validator) Share(n int) {
 // LastNameError is the latest reason why a frame lacked a name. It is nil if there was none.
 func (d *loader) LastNameError() error { return d.lastNameError }
 
-// Decode names the frames of a stack and interns it. The frames are those that the release's own
-// Thread#backtrace_locations shows. Errors: ErrTorn and errors about unreadable memory ask for another read of the
-// frames; one of attach means that the target is gone.
+// Decode names the frames of a stack and interns it. The frames are the ones that the release's own
+// Thread#backtrace_locations shows. After ErrTorn and errors about unreadable memory, the caller reads the frames
+// again. An error of attach means that the target is gone.
 func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	n := len(raw.Frames) / d.o.FrameSize
 	if n == 0 || len(raw.Frames)%d.o.FrameSize != 0 || n > maxFrames {

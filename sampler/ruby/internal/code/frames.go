@@ -23,11 +23,11 @@ const maxArguments = 128
 type frameRules struct {
 	// cTrace: code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
-	// internalAsC: code whose path begins with <internal: is shown like a C function. Of several such frames and C
-	// functions in a row, those inward of the outermost such frame are left out (4.0 and later).
+	// internalAsC is true if code whose path begins with <internal: is shown like a C function. Of several such
+	// frames and C functions in a row, the ones inward of the outermost such frame are left out (4.0 and later).
 	internalAsC bool
-	// rescueHidesCaller: the frame around a rescue or ensure is left out, because that frame stands for it (3.4 and
-	// later).
+	// rescueHidesCaller is true if the frame around a rescue or ensure is left out, because the inner frame
+	// represents it (3.4 and later).
 	rescueHidesCaller bool
 	// dummyCode: a dummy frame with code reports the code's first line (4.0 and later).
 	dummyCode bool
@@ -49,7 +49,7 @@ func rulesOf(r places.Release) frameRules {
 // likeC reports whether frames of q are shown as C functions are.
 func (r frameRules) likeC(q *iseq) bool { return r.cTrace && q.cTrace || r.internalAsC && q.internal }
 
-// frameKind is what a control frame is to a backtrace.
+// frameKind is how a backtrace treats a control frame.
 type frameKind uint8
 
 const (
@@ -68,19 +68,20 @@ type frameWork struct {
 	kind      frameKind
 	uncertain bool
 	failed    bool
-	// left: it is left out, because a rescue or ensure within it stands for it.
+	// left is true if the frame is left out, because a rescue or ensure within it represents it.
 	left bool
-	// young: its method was found by way of an environment on the heap that is not old. fleeting: it depends on an
-	// environment that was not read along with the frames.
+	// young is true if its method was found through an environment on the heap that is not old. fleeting is true if
+	// it depends on an environment that was not read along with the frames.
 	young, fleeting bool
 	pos             uint32
 	code            *iseq
 	method          *methodEntry
-	// envs and envsTo say which of Decoder.seen were looked at for it.
+	// envs and envsTo bound the part of Decoder.seen that the frame depends on.
 	envs, envsTo int32
 }
 
-// classify finds code and method of every control frame. It is run again after each fetch; what it found before stays.
+// classify finds code and method of every control frame. It runs again after each fetch and keeps its earlier
+// results.
 func (d *classifier) classify(raw *Stack) error {
 	var missing error
 	d.pass++
@@ -230,7 +231,7 @@ func (d *classifier) jitFrame(raw *Stack, i int, f []byte, pc uint64, code attac
 	return view.U64(b[jitFramePC:]), attach.Address(view.U64(b[JITFrameISeq:])), nil
 }
 
-// CFrame reports whether a control frame has no Ruby code: it is a C function's, or of nothing.
+// CFrame reports whether a control frame has no Ruby code. It may be a C function's frame or an empty one.
 func (d *classifier) CFrame(f []byte) bool {
 	if d.target.ZJITFrames {
 		if ret := view.U64(f[d.o.FrameJIT:]); ret != 0 {
@@ -254,8 +255,8 @@ func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n in
 	return attach.Address(sp + 8), int((env-sp)/8 - 1), true
 }
 
-// JITSlots appends to buf, for each control frame, where the address of its JIT frame is, 0 for none: to be read
-// along with the frames on head with ZJIT.
+// JITSlots appends to buf, for each control frame, the address of the slot that points to its JIT frame, or zero if
+// it has none. On head with ZJIT the slots are read along with the frames.
 func (d *classifier) JITSlots(frames []byte, buf []attach.Address) []attach.Address {
 	for ; len(frames) >= d.o.FrameSize && d.target.ZJITFrames; frames = frames[d.o.FrameSize:] {
 		slot := attach.Address(0)

@@ -6,14 +6,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// outerFrames is what a frame and the frames outward of it mean for the frames inward of it.
+// outerFrames is what a frame, together with the frames outward of it, means for the frames inward of it.
 type outerFrames struct {
-	// shown is how many of the frames are shown, stack the stack that these are.
+	// shown is the number of shown frames. stack is the stack that they make.
 	shown int32
 	stack sampler.StackID
-	// at is the nearest Ruby frame: it lends path and line to C functions. hidden: they end inside an internal frame,
-	// which goes on up to the next ordinary one (4.0). cut: the nearest Ruby frame is in the part that was cut out, and
-	// with it path and line.
+	// at is the nearest Ruby frame. It lends path and line to C functions. hidden is true if the frames end inside an
+	// internal frame, which continues up to the next ordinary one (4.0). cut is true if the nearest Ruby frame is in
+	// the part that was cut out. Its path and line are missing then.
 	at          sampler.FrameID
 	hidden, cut bool
 	// old and final are as in Proof, of the frames alone; unnamed: the innermost one lacks a name.
@@ -22,19 +22,19 @@ type outerFrames struct {
 	handlers int32
 }
 
-// frameKey is what a Frame depends on.
+// frameKey holds everything that a Frame depends on.
 type frameKey struct {
 	code      *iseq
 	method    *methodEntry
 	pos       uint32
-	at        sampler.FrameID // of what is shown like C: the frame that lends path and line
+	at        sampler.FrameID // of code shown like C: the frame that lends path and line
 	kind      frameKind
 	uncertain bool
 	line      bool // only the line is uncertain
 }
 
 // hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. It looks at the next Ruby frame
-// even when that one was left out itself (a rescue within a rescue).
+// even if that frame is left out itself (a rescue within a rescue).
 func (d *Decoder) hideCallersOfRescue(cut int) {
 	hide := false
 	for i := range d.work {

@@ -17,13 +17,12 @@ const (
 	internalPrefix = "<internal:"
 )
 
-// iseq is what is kept of a piece of compiled Ruby code.
+// iseq is a kept piece of compiled Ruby code.
 type iseq struct {
 	validity
 	addr attach.Address
-	// at is the address of the body. validity.read is rb_iseq_t and the beginning of the body. That alone proves
-	// nothing: in a program that makes and drops code in a steady rhythm, another piece gets the same place and
-	// addresses.
+	// at is the address of the body. validity.read is rb_iseq_t and the beginning of the body. They alone prove
+	// nothing: if a program makes and drops code in a steady rhythm, other code can get the same place and addresses.
 	at attach.Address
 
 	encoded   uint64 // address of the first instruction
@@ -36,8 +35,8 @@ type iseq struct {
 	lines     lineTable
 	internal  bool    // path begins with <internal:
 	cTrace    bool    // 3.4: reported like a C function
-	compiled  bool    // by a JIT, as far as was asked
-	locals    *Locals // nil if not asked for yet
+	compiled  bool    // by a JIT, when it was last checked
+	locals    *Locals // nil if not read yet
 }
 
 // holds reports whether pc points into this code, and at which word. A pc is behind the instruction it belongs to.
@@ -85,7 +84,7 @@ func (d *loader) iseqHeadOf(addr attach.Address) (head []byte, body attach.Addre
 	return head, attach.Address(view.U64(head[iseqBody:])), nil
 }
 
-// loadISeq reads everything about an iseq. What can't be read of its names is left out and said.
+// loadISeq reads everything about an iseq. It leaves out names that cannot be read, and reports them.
 func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	head, at, err := d.iseqHeadOf(addr)
 	if err != nil {
@@ -161,8 +160,8 @@ func (d *loader) paths(v uint64) (path, abs string, err error) {
 	return path, abs, view.Worst(err, errAbs)
 }
 
-// tolerate sorts the errors of reading names: one that ends the attempt (memory not fetched yet, objects on the move),
-// or names that just can't be read.
+// tolerate sorts the errors of reading names. It returns the ones that end the attempt (memory not fetched yet,
+// objects on the move). For the others it reports that names are missing.
 func (d *loader) tolerate(errs ...error) (missingNames bool, fatal error) {
 	for _, err := range errs {
 		switch {

@@ -18,7 +18,7 @@ const (
 	// jitAskEvery is how many innermost frames of running threads are decoded before ddtop asks again whether a JIT is
 	// on. Once a JIT was seen to be on, ddtop does not ask again.
 	jitAskEvery = 32
-	// jitWords is how much of an iseq's body is read, in bytes, from where what JITs keep begins.
+	// jitWords is the number of bytes read of an iseq's body, from the first field of the JITs on.
 	jitWords = 56
 	// maxJITState is the largest number that MJIT keeps in place of an address: code that it has not compiled.
 	maxJITState = 4096
@@ -33,11 +33,11 @@ type JIT struct {
 	words []int
 }
 
-// JITs lists those that a process may use, by the variables of its library and what its Ruby calls itself. They differ
-// by release in where an iseq says that it is compiled (rb_iseq_constant_body in Ruby's vm_core.h): methods that
-// compiled code calls have a payload alone, and those that are entered by an exception or in a loop another entry.
-// Between them are counters. The payload of YJIT is behind a word of RJIT where both are built in (3.3 and 3.4).
-// docs/internals/code.md#jits
+// JITs lists the JITs that a process may use, by the variables of its library and by Ruby's description of itself.
+// Each release marks compiled code in another place of an iseq (rb_iseq_constant_body in Ruby's vm_core.h). Methods
+// that compiled code calls only have a payload. Methods that are entered by an exception or in a loop have another
+// entry. Counters are between the two. If YJIT and RJIT are both built in (3.3 and 3.4), YJIT's payload is behind a
+// word of RJIT. docs/internals/code.md#jits
 func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, description string, p *Places) []JIT {
 	var out []JIT
 	add := func(variable string, size int, words ...int) {

@@ -11,30 +11,31 @@ import (
 const (
 	// maxKeptFrames bounds the frames of one Kept: of a deeper stack the outer ones are kept.
 	maxKeptFrames = 1024
-	// maxKeptEnvs bounds the environments of one Kept. A frame mostly has one.
+	// maxKeptEnvs bounds the environments of one Kept. Most frames have one.
 	maxKeptEnvs = 4 * maxKeptFrames
 )
 
-// Kept is what the last Decode of a stack made of its outer frames. A frame with the same bytes in the same place,
-// within frames of which that is true as well, is the same frame of the same code while the Proof holds. The
-// environments that named the methods are compared too, because two C functions called at one place for one receiver
-// have the same frame.
+// Kept is what the last Decode of a stack found out about its outer frames. A frame is the same frame of the same
+// code while three things hold: it has the same bytes in the same place, all frames outward of it do too, and the
+// Proof holds. The environments that named the methods are compared as well, because two C functions that are called
+// at one place for one receiver have the same frame.
 //
-// The innermost frame is not kept: what it means depends on whether its thread runs. The zero value keeps nothing.
+// The innermost frame is not kept, because its meaning depends on whether its thread runs. The zero value keeps
+// nothing.
 type Kept struct {
 	ec, end attach.Address
 	proof   Proof
 	losses  lossNumber
 	frames  []byte      // the control frames, outermost first, without the dummy at the bottom
-	decoded []keptFrame // and what they are
-	envs    []envPlace  // on the VM stack, that were looked at for them, in the same order
+	decoded []keptFrame // the results for them
+	envs    []envPlace  // the environments on the VM stack that they depend on, in the same order
 }
 
-// keptFrame is a control frame as classify found it, and what it and those outward of it have come to.
+// keptFrame is a control frame as classify found it, with the result for it and the frames outward of it.
 type keptFrame struct {
 	outerFrames
 	work frameWork
-	// envs is how many of Kept.envs are theirs.
+	// envs is the number of Kept.envs that belong to it and the frames outward of it.
 	envs int32
 }
 
@@ -81,7 +82,8 @@ func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	return found, d.meant(k, found)
 }
 
-// meant says how many of the found outermost frames are shown or not whatever is inward of them.
+// meant returns how many of the found outermost frames are shown or hidden independently of the frames inward of
+// them.
 func (d *Decoder) meant(k *Kept, found int) int {
 	if !d.rules.rescueHidesCaller {
 		return found
@@ -96,7 +98,7 @@ func (d *Decoder) meant(k *Kept, found int) int {
 	return found
 }
 
-// sameEnvs reports whether environments on the VM stack are what they were.
+// sameEnvs reports whether environments on the VM stack are unchanged.
 func (raw *Stack) sameEnvs(envs []envPlace) bool {
 	for i := range envs {
 		e := &envs[i]

@@ -29,9 +29,9 @@ const maxNesting = 256
 
 // labelPlan is the label of an iseq without the class of its method, which depends on the frame.
 type labelPlan struct {
-	// prefix is "block in " and the like, base what it is in.
+	// prefix is "block in " or similar. base is the name of the code around it.
 	prefix, base string
-	// qualify: base is a method's name, and its class goes before it.
+	// qualify is true if base is a method's name that needs its class in front.
 	qualify bool
 }
 

@@ -11,12 +11,11 @@ import (
 const (
 	// maxLoadPath bounds the entries of $LOAD_PATH that are read: a large program has about 500.
 	maxLoadPath = 1 << 13
-	// loadPathEvery is the interval at which it is read again, in ns.
+	// loadPathEvery is the interval between two readings of $LOAD_PATH, in ns.
 	loadPathEvery = 1_000_000_000
 )
 
-// loadPathVersion changes with the entries of $LOAD_PATH: what was decoded before may come from elsewhere than was
-// thought.
+// loadPathVersion changes with the entries of $LOAD_PATH. Code that was decoded before may have another origin then.
 type loadPathVersion uint64
 
 // loadPathState is what is known of the target's $LOAD_PATH.
@@ -55,8 +54,8 @@ func (d *validator) refreshLoadPath(nowNS int64) {
 	clear(d.frameIDs)
 }
 
-// readLoadPath reads the entries; nil words when they are those known already. Entries that are not Strings are left
-// out: Ruby calls to_path on them.
+// readLoadPath reads the entries. words is nil if they have not changed. Entries that are not Strings are left out,
+// because Ruby calls to_path on them.
 func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 	v, err := d.loadPathValue()
 	if err != nil {
@@ -84,7 +83,7 @@ func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 		case err == view.ErrMissing:
 			missing = err
 		case err != nil:
-			text, words = "", words[:0] // it keeps its place, and what is kept differs from the next look
+			text, words = "", words[:0] // it keeps its place, and the kept words differ from the next reading
 		}
 		list = append(list, text)
 	}

@@ -12,7 +12,8 @@ import (
 // maxLocals bounds the local variables of one piece of code.
 const maxLocals = 1 << 12
 
-// Locals are the names of the local variables of a piece of code, parameters first.
+// Locals are the names of the local variables of a piece of code, parameters first. Ruby's own variables have the
+// name "".
 type Locals struct{ names []string } // "" where Ruby's own have none
 
 // Names returns the names of the variables, in the order in which a frame keeps them. They must not be changed.
@@ -29,7 +30,8 @@ func (l *Locals) At(ep attach.Address, i int) attach.Address {
 // Scope is a control frame of Ruby code with its receiver and its own local variables. The variables around a block
 // belong to the frame of the code around it, while that runs.
 type Scope struct {
-	// Frame is its place among the control frames, 0 the innermost; ISeq its code, whose name and path Known has.
+	// Frame is the place among the control frames. The innermost is 0. ISeq is the code, whose name and path Known
+	// has.
 	Frame    int
 	ISeq, EP attach.Address
 	Self     uint64

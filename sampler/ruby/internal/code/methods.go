@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Kinds of internal objects, flags>>12 & 15 of a T_IMEMO (imemo_type; those below 8 are the same from 2.5 to head).
+// Kinds of internal objects, flags>>12 & 15 of a T_IMEMO (imemo_type). Kinds below 8 are the same from 2.5 to head.
 const (
 	imemoShift = 12
 	imemoCref  = 1
@@ -26,7 +26,7 @@ const (
 )
 
 const (
-	// envLocal on an environment's flags: it is the outermost of its method.
+	// envLocal is set in the flags of the outermost environment of a method.
 	envLocal = 2
 	// envEscaped: it has moved to the heap. There it does not change.
 	envEscaped = 4
@@ -34,8 +34,8 @@ const (
 	maxEnvs = 256
 )
 
-// methodEntry is what the word below an environment refers to: a method entry, or a special variable in front of one,
-// or nothing that names a method.
+// methodEntry is the object that the word below an environment refers to: a method entry, a special variable in front
+// of one, or an object that names no method.
 type methodEntry struct {
 	validity
 	addr uint64
@@ -43,7 +43,7 @@ type methodEntry struct {
 	kind  methodEntryKind
 	label string // qualified name of the definition
 	name  string // its name alone
-	// likeC: frames of this method carry the definition's name, whatever their code is called.
+	// likeC is true if frames of this method carry the definition's name, whatever the name of their code.
 	likeC bool
 	owner uint64
 	// named is the generation in which the label was last found right. If the class's name was not read from witnesses
@@ -174,8 +174,8 @@ func envIn(b []byte) env {
 	return env{me: view.U64(b), specval: view.U64(b[8:]), flags: view.U64(b[16:])}
 }
 
-// envAt reads them from the VM stack that was read along, else from the target. An environment that outlived its frame
-// lies on the heap.
+// envAt reads an environment from the VM stack that was read along. It reads others, which have outlived their frame
+// and are on the heap, from the target.
 func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 	if raw.holds(ep) {
 		e := raw.envOf(ep)
@@ -197,7 +197,7 @@ func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 // envKey names an environment on the heap, as seen from the frames of one iseq.
 type envKey struct{ ep, code attach.Address }
 
-// envMethod is the method found outward of an environment on the heap, and what was read on the way.
+// envMethod is the method found outward of an environment on the heap, with what was read on the way.
 type envMethod struct {
 	validity
 	entry *methodEntry // nil if there is none
@@ -211,7 +211,7 @@ type envPlace struct {
 
 func (e *envMethod) cost() int { return keptEntry + len(e.read)*int(unsafe.Sizeof(envPlace{})) }
 
-// drop does nothing: the environment is walked again when it is next met.
+// drop does nothing, because the environment is walked again when it is next met.
 func (e *envMethod) drop(*loader) bool { return false }
 
 // methodOf finds the method of a frame, as rb_vm_frame_method_entry does: from its environment outward to its method's.
@@ -251,7 +251,7 @@ func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Addre
 	return nil, view.Unreadable(ep, envSize)
 }
 
-// methodAt looks at one environment; done says that there is none further out.
+// methodAt reads one environment. done is true if there is none further out.
 func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
@@ -282,8 +282,8 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	return h, true, nil
 }
 
-// keepEnv keeps the method found outward of an environment, unless a part of the way is on a VM stack, where it goes
-// with its frame.
+// keepEnv keeps the method found outward of an environment. It keeps nothing if a part of the way is on a VM stack,
+// because that part goes away with its frame.
 func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {
 		if p.flags&envEscaped == 0 {

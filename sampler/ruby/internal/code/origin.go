@@ -71,7 +71,7 @@ func newOrigins(loadPath []string, api string) origins {
 	return o
 }
 
-// of returns the origin of Ruby code with the given path and absolute path, and its gem.
+// of returns the origin and the gem of Ruby code with the given path and absolute path.
 func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	switch {
 	case strings.HasPrefix(name, internalPrefix):
@@ -132,7 +132,7 @@ func (o *origins) byFile(file string) (sampler.Origin, string) {
 	return sampler.OriginApp, ""
 }
 
-// byLayout guesses by the usual installation, where the load path could not be read.
+// byLayout guesses the origin by the usual layout of an installation, if the load path could not be read.
 func (o *origins) byLayout(file string) (sampler.Origin, string) {
 	if isSite(file) {
 		for _, mark := range siteMarks {
@@ -155,8 +155,8 @@ func isSite(dir string) bool {
 	return slices.ContainsFunc(siteMarks[:], func(mark string) bool { return strings.Contains(dir+"/", mark) })
 }
 
-// siteOrigin says what is at a place below site_ruby or vendor_ruby. RubyGems and Bundler are Ruby's own, which
-// distributions and "gem update --system" put there.
+// siteOrigin returns the origin of code below site_ruby or vendor_ruby. RubyGems and Bundler belong to Ruby itself.
+// Distributions and "gem update --system" put them there.
 func siteOrigin(rest string) (sampler.Origin, string) {
 	name := ""
 	for part := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
@@ -202,9 +202,9 @@ func gemOf(file string) (dir, gem string) {
 	}
 }
 
-// splitGem splits a gem's full name, NAME-VERSION or NAME-VERSION-PLATFORM (Gem::Specification#full_name). Both names
-// and platforms can hold hyphens and digits: the version is the first part of digits and dots with a platform, or
-// nothing, behind it.
+// splitGem splits a gem's full name, NAME-VERSION or NAME-VERSION-PLATFORM (Gem::Specification#full_name). Names and
+// platforms can both hold hyphens and digits. The version is the first part of digits and dots that ends the name or
+// is followed by a platform.
 func splitGem(full string) (name, version string) {
 	for i := 1; i < len(full)-1; i++ {
 		if full[i] != '-' {

@@ -5,8 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Places that are the same on every release, 2.5 to head, on both machines (docs/internals/stacks.md#control-frames and
-// what follows there, docs/internals/code.md#method-entries): measured on running processes.
+// Places that are the same on every release from 2.5 to head, and on both machines. They were measured on running
+// processes (docs/internals/stacks.md#control-frames and the following sections,
+// docs/internals/code.md#method-entries).
 const (
 	// rb_control_frame_t
 	FramePC, FrameSP, FrameISeq, FrameSelf, FrameEP = 0, 8, 16, 24, 32
@@ -26,8 +27,8 @@ const (
 	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
 )
 
-// Places are the places, in bytes, of what is read of a release's code and load path. They are -1 if the release has
-// none.
+// Places are the places, in bytes, of the fields that are read of a release's code and load path. A place is -1 if
+// the release has no such field.
 type Places struct {
 	// rb_control_frame_t
 	FrameSize int `layout:"sizeof rb_control_frame_struct"`
@@ -51,21 +52,23 @@ type Places struct {
 	bodyLocals      int          `layout:"rb_iseq_constant_body.local_table"`
 	bodyLocalsSize  int          `layout:"rb_iseq_constant_body.local_table_size"`
 	bodyAttrs       int          `layout:"rb_iseq_constant_body.builtin_attrs,optional"`
-	bodyJIT         int          `layout:"rb_iseq_constant_body.jit_func|jit_entry,optional"` // where what JITs keep begins
-	entrySize       int          `layout:"sizeof iseq_insn_info_entry"`
-	entryLine       int          `layout:"iseq_insn_info_entry.line_no"`
-	entryPosition   int          `layout:"iseq_insn_info_entry.position,before=2.6"`
+	// the first field of the JITs
+	bodyJIT       int `layout:"rb_iseq_constant_body.jit_func|jit_entry,optional"`
+	entrySize     int `layout:"sizeof iseq_insn_info_entry"`
+	entryLine     int `layout:"iseq_insn_info_entry.line_no"`
+	entryPosition int `layout:"iseq_insn_info_entry.position,before=2.6"`
 
 	// rb_execution_context_t
 	ecErrinfo int `layout:"rb_execution_context_struct.errinfo"`
 
-	// where $LOAD_PATH is: in the VM, or in a box (4.0 and later: the main one, or the root one while there is none)
+	// vmLoadPath is the place of $LOAD_PATH. It is in the VM, or in a box (4.0 and later: in the main one, or in the
+	// root one while there is no main one).
 	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
 	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
 	vmMainBox   int `layout:"rb_vm_struct.main_box,optional"`
 	vmRootBox   int `layout:"rb_vm_struct.root_box,optional"`
 
-	// How kinds of frames and attributes are encoded, which is no part of a layout.
+	// The encoding of kinds of frames and attributes, which is no part of a layout.
 	cTrace                            uint32
 	magicMask, magicCFunc, magicDummy uint64
 }

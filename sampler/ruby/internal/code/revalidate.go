@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// When what is kept is checked again, in ns. Iseqs and methods are garbage collected objects: they go away or move in a
-// collection (docs/internals/code.md#what-moves-and-goes-away). One that has survived oldAge collections is old (Ruby
-// takes three) and only goes in a major one.
+// The intervals at which kept entries are checked again, in ns. Iseqs and methods are garbage collected objects,
+// which a collection can free or move (docs/internals/code.md#what-moves-and-goes-away). An object that has survived
+// oldAge collections is old (Ruby takes three). Only a major collection frees it.
 const (
 	recheckEvery = 1_000_000_000
 	recheckBlind = 100_000_000
@@ -23,7 +23,7 @@ const (
 // counters below are types of their own, because many places compare them and all are small numbers.
 type generation uint32
 
-// hotNumber counts the lists of what is in use, of which each cycle of the target's collector begins a new one.
+// hotNumber counts the lists of entries in use. Each cycle of the target's collector begins a new list.
 type hotNumber uint32
 
 // decodeNumber counts the calls of Decode and Revalidate.
@@ -35,12 +35,12 @@ type passNumber uint64
 // collections counts the cycles of the target's collector.
 type collections uint64
 
-// entry is something that is kept of the target's memory: an iseq, a methodEntry or an envMethod.
+// entry is a kept part of the target's memory: an iseq, a methodEntry or an envMethod.
 type entry interface {
 	state() *validity
-	// cost is the memory that it takes, roughly, in bytes.
+	// cost is the approximate size of the entry, in bytes.
 	cost() int
-	// drop forgets an entry that has changed. It reports whether the Decode under way may have used it.
+	// drop forgets an entry that has changed. It reports whether the current Decode may have used it.
 	drop(d *loader) bool
 }
 
@@ -52,23 +52,23 @@ type validity struct {
 	witnesses []heap.Witness
 	// missingNames: a name could not be read.
 	missingNames bool
-	// generation is the Decoder's generation in which it was last found unchanged. It is zero if it was not checked
-	// yet.
+	// generation is the Decoder's generation in which the entry was last found unchanged. It is zero if it was not
+	// checked yet.
 	generation generation
-	// dropped: it is kept no more.
+	// dropped is true if the entry is not kept.
 	dropped bool
-	// hot is the number of the list of what is in use that it was last put on.
+	// hot is the number of the last list of entries in use that has this entry.
 	hot hotNumber
-	// loaded and listed are the numbers of the Decode that read it and of the last one that put it on the list to
-	// check.
+	// loaded is the number of the Decode that read the entry. listed is the number of the last one that put it on the
+	// list to check.
 	loaded, listed decodeNumber
-	// tried is the generation in which it was read.
+	// tried is the generation in which the entry was read.
 	tried generation
 	// born is the number of collections at the time it was read.
 	born collections
 }
 
-// memory is what was read at an address.
+// memory holds the bytes that were read at an address.
 type memory struct {
 	at   attach.Address
 	says []byte
@@ -76,7 +76,7 @@ type memory struct {
 
 func (v *validity) state() *validity { return v }
 
-// valid reports whether an entry is known to stand unchanged in the target's memory.
+// valid reports whether an entry is known to be unchanged in the target's memory.
 func (c *cache) valid(v *validity) bool {
 	switch {
 	case v.generation == c.generation:
@@ -92,15 +92,16 @@ func (c *cache) valid(v *validity) bool {
 
 func (c *cache) collected() collections { return collections(c.gc.Count) }
 
-// old reports whether an entry has survived so many collections that only a major one can take it away.
+// old reports whether an entry has survived so many collections that only a major one can free it.
 func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.born >= oldAge }
 
-// Proof says how long a decoded stack stays what it is while its control frames don't change: the code that they name
-// can go away, and other code come to stand in its place.
+// Proof says how long a decoded stack stays valid while its control frames do not change. The code that they name can
+// be freed, and other code can take its place.
 type Proof struct {
 	generation generation
 	loadPath   loadPathVersion
-	// old: all that it was made of is old. final: no later event can give its frames better names.
+	// old is true if all parts of the stack are old. final is true if no later event can give its frames better
+	// names.
 	old, final bool
 }
 
@@ -122,8 +123,9 @@ func (d *validator) Generation() uint64 {
 	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
 }
 
-// check reads the entries in d.checks again and drops those that have changed. same reports that the Decode under way
-// has used none of these. An entry that lacks a name is dropped as well, to be tried again once a generation.
+// check reads the entries in d.checks again and drops the ones that have changed. same is true if the current Decode
+// has used none of these. An entry that lacks a name is dropped as well, so that it is read again once per
+// generation.
 func (d *validator) check() (same bool, err error) {
 	if len(d.checks) == 0 {
 		return true, nil
@@ -200,10 +202,10 @@ func (d *loader) tryAgain(v *validity) bool {
 	return v.missingNames && v.loaded != d.decode && v.tried != d.generation
 }
 
-// Revalidate says how far the target's garbage collector has come; call it once a tick, before Decode. nowNS is
-// CLOCK_MONOTONIC in ns. When objects may have gone or moved since the last tick, what is kept is compared with memory
-// again: what is in use in one batch, where the collector rests, and all else when it is next met on a stack. Without
-// need it costs nothing. The error is the target's.
+// Revalidate reports the progress of the target's garbage collector to the Decoder. Call it once per tick, before
+// Decode. nowNS is CLOCK_MONOTONIC in ns. If objects may have gone or moved since the last tick, kept entries are
+// compared with memory again. Entries in use are compared in one batch while the collector rests, the others when
+// they are next met on a stack. Otherwise it costs nothing. The error is the target's.
 func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS
@@ -261,7 +263,7 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops the methods to check whose class has another name now.
+// checkClasses drops those of the methods to check whose class has another name now.
 func (d *validator) checkClasses() error {
 	if len(d.checks) == 0 {
 		return nil
@@ -304,7 +306,7 @@ func (d *loader) sameClass(h *methodEntry) (bool, error) {
 	return true, nil
 }
 
-// bornNow takes what was read before the number of collections was known to be as young as can be.
+// bornNow treats what was read before the number of collections was known as new.
 func (d *validator) bornNow(count collections) {
 	for _, q := range d.iseqs {
 		q.born = count

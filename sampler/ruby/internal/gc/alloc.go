@@ -19,7 +19,7 @@ import (
 // the heaps, and total makes good a flush in between. docs/internals/gc.md#counting-allocations
 type allocCounter struct {
 	g *Reader
-	// off and stride are where the counters are in rb_objspace, n how many.
+	// off and stride are the places of the counters in rb_objspace, n their number.
 	off, stride, n int
 	// from is the offset that after starts at.
 	from  int
@@ -29,13 +29,13 @@ type allocCounter struct {
 	caches []allocCache
 	// walk is the walk that caches was made after.
 	walk walkNumber
-	// gap receives what is read between the two readings.
+	// gap receives the words that are read between the two readings.
 	gap [8]byte
-	// askedNS is when it was decided last whether this tick has a pair, dueNS when the next one is due. due is the
-	// decision, pairing says that the plan has a gap: the difference counts.
+	// askedNS is when the last decision about a pair was made. dueNS is when the next pair is due. due is the
+	// decision. pairing is true if the plan has a gap, so that the difference counts.
 	askedNS, dueNS int64
 	due, pairing   bool
-	// locks and stacks are how long calls take in lock ticks and in stack ticks.
+	// locks and stacks are the usual lengths of calls in lock ticks and in stack ticks.
 	locks, stacks usual
 	// uncounted: inlined code makes objects that are in no counter (ZJIT of 4.1;
 	// docs/internals/gc.md#counting-allocations).
@@ -125,7 +125,7 @@ func (g *Reader) PlanBefore(batch []attach.Range) []attach.Range {
 	return batch
 }
 
-// PlanAfter adds the counters once more, where PlanBefore has not done so.
+// PlanAfter adds the counters a second time, unless PlanBefore has done so.
 func (g *Reader) PlanAfter(batch []attach.Range) []attach.Range {
 	if !g.alloc.pairing {
 		batch = g.planAgain(batch)
@@ -145,8 +145,8 @@ func (g *Reader) planAgain(batch []attach.Range) []attach.Range {
 	return append(batch, attach.Range{Addr: g.Objspace + attach.Address(c.from), Buf: c.after})
 }
 
-// TakeCounters decodes what of PlanBefore and PlanAfter counts objects. It is false when one of their ranges could not
-// be read.
+// TakeCounters decodes the counters of objects that PlanBefore and PlanAfter read. It returns false if one of their
+// ranges could not be read.
 func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	c := &g.alloc
 	after := 0
@@ -171,8 +171,8 @@ func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	return true
 }
 
-// settle takes what was read of a heap. If a cache was flushed during the call and the sampler lost its CPU within it,
-// the matching value of the heap is a guess. Then no object is taken back.
+// settle adds one heap's reading. If a cache was flushed during the call and the sampler lost its CPU within it, the
+// matching value of the heap is a guess. Then no object is taken back.
 func (c *allocCounter) settle(heap int, s heapSum) {
 	n := s.total()
 	if s.cached && s.heap1 != s.heap2 {
@@ -190,8 +190,8 @@ func (c *allocCounter) total() uint64 {
 	return sum
 }
 
-// delta is what was allocated between the two readings. It is 0 rather than negative: with several ractors the releases
-// up to 3.4 lose counts (docs/internals/gc.md#counting-allocations).
+// delta returns the number of objects allocated between the two readings. It is 0 rather than negative: with several
+// ractors the releases up to 3.4 lose counts (docs/internals/gc.md#counting-allocations).
 func (c *allocCounter) delta() uint32 {
 	var sum int64
 	for h := range c.n {
@@ -203,24 +203,24 @@ func (c *allocCounter) delta() uint32 {
 	return uint32(sum)
 }
 
-// What a pair may be. More means that the sampler was taken off its CPU in the middle of the call: the frames say
-// nothing about what was allocated meanwhile, and one such pair would outweigh all others.
+// Limits of a pair. Beyond them the sampler lost its CPU in the middle of the call. Then the frames do not show what
+// was allocated meanwhile, and one such pair would outweigh all others.
 const (
-	// maxPairObjects is the most objects: the fastest loads make 60 a µs, and the frames take about 10 µs.
+	// maxPairObjects limits the objects of a pair. The fastest loads make 60 per µs, and the frames take about 10 µs.
 	maxPairObjects = 1024
-	// maxPairNS is the longest call, in ns: 500 threads' stacks take as long.
+	// maxPairNS limits the length of the call, in ns. The stacks of 500 threads take as long.
 	maxPairNS = 500_000
-	// longCall is how many times longer than the shortest recent one a call may be: 9 of 10 take less than three times
-	// as long.
+	// longCall limits how many times longer than the shortest recent call a call may be. 9 of 10 calls take less than
+	// three times as long.
 	longCall = 4
 )
 
-// usual is about the shortest that calls of one kind have taken recently, in ns: it follows a shorter one at once, and
-// a longer one by a 64th of itself a call.
+// usual is roughly the shortest recent call of one kind, in ns. It follows a shorter call at once, and a longer one
+// by a 64th of itself per call.
 type usual int64
 
-// interrupted takes a call's length and reports whether it was so long that the sampler must have lost its CPU within
-// it.
+// interrupted adds a call's length. It reports whether the call took so long that the sampler must have lost its CPU
+// within it.
 func (u *usual) interrupted(ns int64) bool {
 	if *u == 0 || ns < int64(*u) {
 		*u = usual(ns)
@@ -230,8 +230,8 @@ func (u *usual) interrupted(ns int64) bool {
 	return ns > longCall*int64(*u)
 }
 
-// gapReads is how many words are read between the two readings: about 2 µs, in which the fastest loads make 100
-// objects.
+// gapReads is the number of words read between the two readings. They take about 2 µs, in which the fastest loads
+// make 100 objects.
 const gapReads = 10
 
 // pairNS is the least time between two pairs, in ns. Every tick at 1 kHz has one, and about every fourth at 10 kHz. A
@@ -253,7 +253,8 @@ func (s heapSum) total() uint64 {
 	return s.heap1 + s.cache1
 }
 
-// delta is what was allocated between the two readings of the caches, or of the heap if there are none.
+// delta returns the number of objects allocated between the two readings of the caches. If there are no caches, it
+// uses the heap.
 func (s heapSum) delta() int64 {
 	if !s.cached {
 		return int64(s.heap2 - s.heap1)
@@ -283,10 +284,10 @@ func (g *Reader) PairDue() bool { return g.alloc.due }
 // Pair has the counters that are planned next read twice, around the frames of the only thread that holds a GVL.
 func (g *Reader) Pair() { g.alloc.pairing = true }
 
-// EndPair returns what was allocated between the two readings of the counters in the tick that filled s. ok is false if
-// there were none, or they say nothing. sole: one thread held a GVL. From 3.4 on objects that a compaction moves count
-// as new ones (sampler.GCDetail.Moved), so a tick within a compaction says nothing. The rest of a collection works in
-// steps of a few microseconds and does not matter.
+// EndPair returns the number of objects allocated between the two readings of the counters in the tick that filled s.
+// ok is false if there were no readings, or if they cannot be used. sole is true if one thread held a GVL. From 3.4
+// on, objects that a compaction moves count as new ones (sampler.GCDetail.Moved), so a tick within a compaction
+// cannot be used. The rest of a collection works in steps of a few microseconds and does not matter.
 func (g *Reader) EndPair(depth sampler.Depth, s *sampler.Sample, sole bool) (objects uint32, ok bool) {
 	c, gc := &g.alloc, &s.GC
 	paired := c.pairing

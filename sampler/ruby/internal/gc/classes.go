@@ -12,14 +12,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// What one look at new objects may cost.
+// Limits of one sample of new objects.
 const (
-	// maxNewSlots and maxNewBytes bound what is read of one heap's page: the newest objects of it.
+	// maxNewSlots and maxNewBytes bound what is read of the newest objects of a heap's page.
 	maxNewSlots = 512
 	maxNewBytes = 32 << 10
 	// maxSlotSize is the size of the largest slots in bytes: 640 up to 4.0, 1,024 after.
 	maxSlotSize = 1024
-	// classSnapshots is after how many looks what was counted is delivered again.
+	// classSnapshots is the number of samples after which the counts are delivered again.
 	classSnapshots = 10
 )
 
@@ -30,7 +30,7 @@ const (
 type classCounter struct {
 	ok bool
 	newobjPlaces
-	// n is the number of heaps in a cache; free is where the first free slot, or the cursor, is.
+	// n is the number of heaps in a cache. free is the place of the first free slot, or of the cursor.
 	n, free   int
 	ascending bool
 	heapPage
@@ -52,9 +52,9 @@ type classCounter struct {
 	current *sampler.AllocClasses
 }
 
-// newobjPlaces say where the next object goes. cacheAt is the place of the ractor's cache in rb_ractor_struct, or of a
-// pointer to it (byPointer). Up to 2.7 the only one is in rb_objspace, at edenFree and edenPage. heaps and stride are
-// the place and size of the heaps in a cache.
+// newobjPlaces are the places of the next new object. cacheAt is the place of the ractor's cache in rb_ractor_struct,
+// or of a pointer to the cache if byPointer is true. Up to 2.7 the only cache is in rb_objspace, at edenFree and
+// edenPage. heaps and stride are the place and size of the heaps in a cache.
 type newobjPlaces struct {
 	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
 	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`
@@ -67,7 +67,7 @@ type newobjPlaces struct {
 	edenPage  int    `layout:"rb_objspace.eden_heap.using_page,before=3.0"`
 }
 
-// heapPage is the place of what is read of a page's header; slotSize -1: all slots have 40 bytes.
+// heapPage has the places of the fields that are read of a page's header. slotSize is -1 if all slots have 40 bytes.
 type heapPage struct {
 	pageStart  int          `layout:"heap_page.start"`
 	totalSlots int          `layout:"heap_page.total_slots"`
@@ -158,7 +158,7 @@ func (c *classCounter) look(g *Reader) {
 	for i := range c.caches {
 		k := &c.caches[i]
 		if g.Mem.Read(k.addr, k.buf) != nil {
-			c.walk = 0 // gone: the next look finds it again
+			c.walk = 0 // gone: the next sample finds it again
 			continue
 		}
 		for h := range c.n {
@@ -211,11 +211,11 @@ func (c *classCounter) follow(g *Reader) {
 	}
 }
 
-// maxFillingRactors bounds the ractors whose pages FillingPages tells.
+// maxFillingRactors bounds the ractors whose pages FillingPages returns.
 const maxFillingRactors = 8
 
-// FillingPages appends the pages that ractors are filling with new objects to a list: of the first maxFillingRactors
-// ractors, of all sizes of slots. It appends none where they can't be told.
+// FillingPages appends to a list the pages that the first maxFillingRactors ractors are filling with new objects, of
+// all sizes of slots. It appends none if these pages cannot be found.
 func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 	c := &g.classes
 	if !c.ok {
@@ -307,7 +307,7 @@ func (c *classCounter) marked(at, start, size uint64) bool {
 	return int(bit/8) < c.marks.Size && c.header[c.marks.Offset+int(bit/8)]>>(bit%8)&1 != 0
 }
 
-// share gives each counter's objects to the classes that were found.
+// share distributes each counter's objects over the classes that were found.
 func (c *classCounter) share(g *Reader) {
 	clear(c.parts)
 	whole := 0.0
@@ -369,7 +369,7 @@ func (c *classCounter) name(g *Reader, class uint64) string {
 	return name
 }
 
-// snapshot is a copy of what was counted, largest first.
+// snapshot returns a copy of the counts, largest first.
 func (c *classCounter) snapshot() *sampler.AllocClasses {
 	s := c.sums
 	s.Classes = make([]sampler.AllocClass, 0, len(c.total))

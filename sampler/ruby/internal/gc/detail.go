@@ -60,21 +60,21 @@ type gcDetailPlaces struct {
 	// emptyPages: since 3.4 sorted is a dynamic array, of which the first word is the number of allocated pages.
 	emptyPages int `layout:"rb_objspace.empty_pages_count,optional"`
 	sorted     int `layout:"rb_objspace.heap_pages.sorted,optional"`
-	// after 4.0: malloc less free, since the last cycle
+	// mallocCount is the place of malloc less free since the last cycle, after 4.0.
 	mallocCount    int `layout:"rb_objspace.malloc_counters.counters.malloc,optional"`
 	freeCount      int `layout:"rb_objspace.malloc_counters.counters.free,optional"`
 	oldMallocCount int `layout:"rb_objspace.malloc_counters.oldcounters.malloc,optional"`
 	oldFreeCount   int `layout:"rb_objspace.malloc_counters.oldcounters.free,optional"`
 }
 
-// figurePlace says where a figure is, as a layout tag does: all are optional.
+// figurePlace is the place of a figure, written like a layout tag. All of them are optional.
 type figurePlace[T any] struct {
 	layout string
 	to     func(*T) *int64
 }
 
-// detailFigures are the words that stand in rb_objspace itself. counted: heap_pages.allocated_pages is the count of
-// pages ever made, as from 3.4 on (gc/default/default.c).
+// detailFigures are the figures that are words in rb_objspace itself. counted is true if heap_pages.allocated_pages
+// is the count of pages ever made, as from 3.4 on (gc/default/default.c).
 func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
 	type detail = sampler.GCDetail
 	pages := []figurePlace[detail]{
@@ -135,7 +135,7 @@ func heapFigures() []figurePlace[sampler.GCHeap] {
 	}
 }
 
-// Tags are the layout tags of this package, for the test that compares them with the tables.
+// Tags returns the layout tags of this package. A test compares them with the tables.
 func Tags() (tags []string) {
 	for _, tag := range places.Tagged(new(gcPlaces), new(lockPlaces), new(newobjCounters), new(newobjPlaces), new(heapPage),
 		new(pageList), new(gcDetailPlaces)) {
@@ -184,8 +184,8 @@ func (d *gcDetail) init(t *Target, pools *gcPools) {
 	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
-// ReadDetail gives the sample the details, after reading them again when it is time. It is false when the collector
-// turns out to be another struct than the table says: then nothing of it is to be believed.
+// ReadDetail fills in the details of the sample. It reads them again if it is time. It returns false if the collector
+// turns out to have another struct than the table says. Then no detail can be believed.
 func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	s.GCDetail = sampler.GCDetail{}
 	if !s.GC.Valid || g.detail.buf == nil {
@@ -273,15 +273,15 @@ func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 	d.sum(out)
 }
 
-// sinceCycle is what was malloc'ed less what was freed since the last cycle: four counters in a row, malloc, free, and
-// the two as they were at the last cycle.
+// sinceCycle returns malloc less free since the last cycle. The target has four counters in a row: malloc, free, and
+// both as they were at the last cycle.
 func (d *gcDetail) sinceCycle(malloc, free int) int64 {
 	w := func(off int) int64 { return int64(view.U64(d.buf[off:])) }
 	return max(0, w(malloc)-w(malloc+16)-(w(free)-w(free+16)))
 }
 
-// sum makes the figures that are sums over heaps or differences. What several ractors lose or ZJIT does not count is
-// clamped at 0, where Ruby's own figure would wrap around.
+// sum makes the figures that are sums over heaps or differences. Several ractors can lose counts, and ZJIT does not
+// count everything. So a difference is 0 at least, where Ruby's own figure would wrap around.
 func (d *gcDetail) sum(out *sampler.GCDetail) {
 	if d.heapCount == 0 {
 		return

@@ -43,7 +43,7 @@ func (p *gcPools) poolCount() int {
 	return min(p.pools.Size/p.poolSize, maxPools)
 }
 
-// Target is the VM whose collector is read, and what reads it.
+// Target is the VM whose collector is read, with its memory.
 type Target struct {
 	Mem     attach.Memory
 	Table   *layout.Table
@@ -63,11 +63,11 @@ type Target struct {
 // lacks.
 func (t *Target) resolve(into ...any) error { return places.Resolve(t.Table, t.Release, into...) }
 
-// Reader reads the collector of one VM: with each tick the flags and counters in rb_objspace, which are a part of the
-// tick's own call, now and then all else.
+// Reader reads the collector of one VM. The flags and counters in rb_objspace come with each tick's own call, the
+// rest now and then.
 type Reader struct {
 	Target
-	// ractors are where the ractors are, as of the last walk over them, which walk counts.
+	// ractors are the addresses of the ractors, from the last walk. The field walk counts the walks.
 	ractors []attach.Address
 	walk    walkNumber
 	batch   []attach.Range
@@ -82,7 +82,8 @@ type Reader struct {
 	alloc   allocCounter
 	classes classCounter
 	detail  gcDetail
-	// at and last are the indices of the first ranges of planBefore and planAfter, mid the one behind planBefore's.
+	// at and last are the indices of the first ranges of planBefore and planAfter. mid is the index of the one behind
+	// planBefore's.
 	at, mid, last int
 }
 
@@ -118,7 +119,7 @@ func New(t Target) *Reader {
 	return g
 }
 
-// Collects says at which address the flags are, and where they say that the collector works.
+// Collects returns the address of the flags, and the field that is set while the collector works.
 func (g *Reader) Collects() (attach.Address, layout.Field) {
 	f := g.during
 	at := f.Offset &^ 7
@@ -129,7 +130,7 @@ func (g *Reader) Collects() (attach.Address, layout.Field) {
 	return g.Objspace + attach.Address(at), f
 }
 
-// SetRactors says where the ractors are after a walk over them.
+// SetRactors sets the addresses of the ractors after a walk over them.
 func (g *Reader) SetRactors(ractors []attach.Address) {
 	g.ractors = ractors
 	g.walk++

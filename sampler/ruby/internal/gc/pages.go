@@ -10,11 +10,12 @@ import (
 
 // Named limits of a walk over the heap.
 const (
-	// maxHeapPages bounds the list of the heap's pages, maxHeapBytes what is read of them: some half a second of a CPU.
+	// maxHeapPages bounds the list of the heap's pages. maxHeapBytes bounds what is read of them, which takes about
+	// half a second of a CPU.
 	maxHeapPages = 1 << 18
 	maxHeapBytes = 1 << 30
-	// pagesAtOnce is how many pages are read with one call, maxHeapPage their size from 3.2 on (before, they were
-	// smaller).
+	// pagesAtOnce is the number of pages read with one call. maxHeapPage is their size from 3.2 on. Earlier pages are
+	// smaller.
 	pagesAtOnce = 32
 	maxHeapPage = 64 << 10
 )
@@ -28,7 +29,7 @@ type pageList struct {
 }
 
 // EachPage calls f with the content of each page of the heap whose slots have at most maxSlot bytes, until f returns
-// false. cut: the heap has more pages than are read. The error is ctx's, or as for Pages.
+// false. cut is true if the heap has more pages than are read. The error is ctx's, or one of Pages.
 func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.Range, slotSize int) (more bool),
 ) (cut bool, err error) {
 	list, cut, err := g.Pages()
@@ -95,7 +96,7 @@ func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header att
 	return nil
 }
 
-// pageReads is what pages are read with.
+// pageReads holds the buffers for reading pages.
 type pageReads struct {
 	heapPage
 	size            int // of a header
@@ -104,7 +105,7 @@ type pageReads struct {
 	of              []pageOf
 }
 
-// pageOf says which page something is the content of, and how large its slots are.
+// pageOf names the page of some content, and the size of its slots.
 type pageOf struct {
 	header attach.Address
 	size   int
@@ -116,8 +117,8 @@ func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
 	return err
 }
 
-// Pages reads the addresses of the heap's pages. cut: the heap has more than maxHeapPages. The error is of reading the
-// list, or says that the release's table does not lead to it.
+// Pages reads the addresses of the heap's pages. cut is true if the heap has more than maxHeapPages. The error is
+// about reading the list, or says that the release's table does not lead to it.
 func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	var places pageList
 	if err := g.resolve(&places); err != nil {

@@ -6,24 +6,25 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// vmLock is the lock of the whole VM, of which only processes with several ractors make use: a ractor collects garbage
-// under it, and stops the others at a barrier where marking needs that (docs/internals/threads.md#ractors).
+// vmLock is the lock of the whole VM. Only processes with several ractors use it. A ractor collects garbage under it,
+// and stops the others at a barrier if marking needs that (docs/internals/threads.md#ractors).
 type vmLock struct {
 	lockPlaces
-	ownerBuf         [8]byte
-	barrierBuf       [1]byte
-	asked            bool // planned in this tick
-	during, stopping bool // in this tick: the collector works; a barrier is asked for
+	ownerBuf   [8]byte
+	barrierBuf [1]byte
+	asked      bool // planned in this tick
+	// during is true if the collector works in this tick. stopping is true if a barrier is requested.
+	during, stopping bool
 	holder           attach.Address
 }
 
-// lockPlaces are in rb_vm_t.
+// lockPlaces are places in rb_vm_t.
 type lockPlaces struct {
 	owner   int `layout:"rb_vm_struct.ractor.sync.lock_owner,optional"`
 	barrier int `layout:"rb_vm_struct.ractor.sched.barrier_waiting|ractor.sync.barrier_waiting,optional"`
 }
 
-// plan adds the lock to the batch. It comes beside the collector's flags, so that both are of one instant.
+// plan adds the lock to the batch, next to the collector's flags, so that both are read at one instant.
 func (l *vmLock) plan(batch []attach.Range, g *Reader) []attach.Range {
 	if l.asked = len(g.ractors) > 1 && l.owner >= 0 && l.barrier >= 0; l.asked {
 		batch = append(batch, attach.Range{Addr: g.VM + attach.Address(l.owner), Buf: l.ownerBuf[:]},
@@ -32,7 +33,7 @@ func (l *vmLock) plan(batch []attach.Range, g *Reader) []attach.Range {
 	return batch
 }
 
-// take decodes what plan's ranges received.
+// take decodes the ranges of plan.
 func (l *vmLock) take(gc *sampler.GC) {
 	l.during, l.stopping, l.holder = false, false, 0
 	if l.asked {
@@ -40,7 +41,7 @@ func (l *vmLock) take(gc *sampler.GC) {
 	}
 }
 
-// LockBits are those that the lock of the whole VM gives a thread of a ractor.
+// LockBits returns the bits that the lock of the whole VM adds to a thread of a ractor.
 func (g *Reader) LockBits(ractor attach.Address) sampler.ThreadBits {
 	l := &g.vmLock
 	var b sampler.ThreadBits

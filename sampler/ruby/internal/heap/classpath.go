@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxIvars bounds the instance variables of a class that are looked through.
+	// maxIvars bounds the instance variables of a class that are searched.
 	maxIvars = 1 << 14
 	// maxSupers bounds the walk from a singleton class to the class behind it.
 	maxSupers = 256
 )
 
-// class is what is known of a class or module for naming its methods.
+// class has what is known of a class or module for naming its methods.
 type class struct {
 	path string
 	// permanent: the path is final. Ruby leaves any other path out of labels.
@@ -26,7 +26,8 @@ type class struct {
 	iclass    bool
 }
 
-// className is the name of a class as found in one generation: a class can go away, and others can stand in its place.
+// className is the name of a class as found in one generation. A class can be freed, and another one can take its
+// place.
 type className struct {
 	name       string
 	generation uint32
@@ -101,7 +102,8 @@ func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	})
 }
 
-// readClassTable: up to 3.1 hidden instance variables stand in a table of the class ext, by ID.
+// readClassTable reads the hidden instance variables of a class. Up to 3.1 they are in a table of the class ext, by
+// ID.
 func (o *classes) readClassTable(v uint64, c *class) error {
 	ext, err := o.notedWord(attach.Address(v) + attach.Address(o.places.classExtPtr))
 	if err != nil {
@@ -119,7 +121,7 @@ func (o *classes) readClassTable(v uint64, c *class) error {
 	})
 }
 
-// hiddenIvar takes one of the hidden instance variables that name a class; done says that nothing better can follow.
+// hiddenIvar reads one of the hidden instance variables that name a class. done is true if no better one can follow.
 func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
 	name, err := o.IDName(id)
 	if err != nil {
@@ -196,9 +198,9 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 	return missing
 }
 
-// Qualified returns name as Ruby 3.4 labels a method of owner: Path#name, Path.name for a singleton method of a class
-// or module, and name alone where the owner has no permanent path. final is false when a later name of the class may
-// change it.
+// Qualified returns name as Ruby 3.4 labels a method of owner: Path#name, or Path.name for a singleton method of a
+// class or module. It returns name alone if owner has no permanent path. final is false if a later name of the class
+// may change the label.
 func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {
@@ -265,8 +267,8 @@ func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	return path, true, err
 }
 
-// ClassPath returns the path of the class of an object whose header names first, which may be a singleton class; "" for
-// an anonymous class.
+// ClassPath returns the path of the class that an object's header names first, which may be a singleton class. It is
+// empty for an anonymous class.
 func (o *classes) ClassPath(first uint64) (path string, err error) {
 	err = o.Read(func() (err error) {
 		path, err = o.classPath(first)

@@ -6,10 +6,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// typeCacheSize is the number of slots of the direct-mapped table of values whose type is known; a power of two.
+// typeCacheSize is the number of slots of the direct-mapped table of values with known types. It is a power of two.
 const typeCacheSize = 1 << 12
 
-// typeSlot keeps what a value was at a time when some thread's stack held it.
+// typeSlot holds the type that a value had while some thread's stack held it.
 type typeSlot struct {
 	value uint64
 	// cycle is the number of collections at that time plus 1. It is zero if nothing is kept here.
@@ -123,7 +123,7 @@ func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 	return b, err
 }
 
-// DataHeader is how much of a T_DATA object says what and where its data is, in bytes.
+// DataHeader is the number of bytes of a T_DATA object that give the type and the place of its data.
 const DataHeader = 40
 
 // DataType returns the address of the type of a T_DATA object, by its header. ok is false for other objects, and for an
@@ -142,8 +142,8 @@ func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	return attach.Address(view.U64(header[p.typedType:]) &^ 1), true
 }
 
-// Data returns where the data of a typed T_DATA object at addr is, by its header: behind its pointer, or right behind
-// the header when it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
+// Data returns the address of the data of a typed T_DATA object at addr, by its header. The data is behind its
+// pointer, or directly behind the header if it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
 func (p *Places) Data(addr attach.Address, header []byte) attach.Address {
 	embedded := view.U64(header[p.typedType:])&1 != 0
 	if p.typedFlag >= 0 {

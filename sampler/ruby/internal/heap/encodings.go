@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Encoding indexes that every Ruby fixes, the same from 2.5 to head (encindex.h). Other indexes depend on the release
-// and on what was loaded first.
+// Encoding indexes that are the same in every Ruby from 2.5 to head (encindex.h). Other indexes depend on the release
+// and on the order of loading.
 const (
 	encBinary, encUTF8, encUSASCII = 0, 1, 2
 	encUTF16BE, encUTF16LE         = 3, 4
@@ -44,8 +44,8 @@ var japanese string
 
 func japaneseAt(i int) rune { return rune(japanese[2*i])<<8 | rune(japanese[2*i+1]) }
 
-// decodeText turns bytes in one of Ruby's encodings into valid UTF-8. What can't be turned stays readable and distinct:
-// each byte as \xNN, as Ruby's own inspect prints it.
+// decodeText turns bytes in one of Ruby's encodings into valid UTF-8. A byte that cannot be decoded becomes \xNN, as
+// Ruby's own inspect prints it.
 func decodeText(b []byte, encoding int) string {
 	next := decodeByte
 	switch encoding {
@@ -136,7 +136,8 @@ func decodeUTF16(b []byte, bigEndian bool) string {
 	return string(utf16.Decode(units))
 }
 
-// decodeUTF32 replaces what is not a character, and drops what is left of one at the end, as decodeUTF16 does.
+// decodeUTF32 decodes UTF-32. It replaces words that are no character, and drops an incomplete one at the end, as
+// decodeUTF16 does.
 func decodeUTF32(b []byte, bigEndian bool) string {
 	var s []byte
 	for ; len(b) >= 4; b = b[4:] {

@@ -10,8 +10,8 @@ import (
 // maxFiberLocals bounds the places of the table of a fiber's variables.
 const maxFiberLocals = 1 << 12
 
-// FiberLocals calls f for the variables of the fiber with an execution context (Thread#[]), in no order, until f wants
-// no more. f is called again if it, or FiberLocals, lacks memory (view.View).
+// FiberLocals calls f for the fiber-local variables (Thread#[]) of an execution context, in no order, until f returns
+// false. It calls f again if f or FiberLocals lacks memory (view.View).
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
 	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
 		o.notePlace(at)
@@ -20,8 +20,8 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 	return err
 }
 
-// FiberLocal returns one of them; ok is false where the fiber has none of that name. That is written down too: what
-// shows that it has been added.
+// FiberLocal returns one fiber-local variable. ok is false if the fiber has none of that name. It also notes the
+// memory that shows when the variable is added.
 func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
 	p, err := o.eachFiberLocal(ec, func(at place, n string, v uint64) (bool, error) {
 		if n == name {
@@ -87,7 +87,7 @@ func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	return pairs{at: at, bytes: b, stride: o.places.idItem, key: key, deleted: func(place []byte) bool { return view.U32(place[key:]) == 0 }}, err
 }
 
-// Fiber returns the Fiber object of an execution context, 0 where the program has not asked for one yet.
+// Fiber returns the Fiber object of an execution context. It returns zero if the program has not asked for one yet.
 func (o *Objects) Fiber(ec attach.Address) (uint64, error) {
 	fiber, err := o.notedWord(ec + attach.Address(o.places.ecFiber))
 	if err != nil || fiber == 0 {
@@ -96,7 +96,8 @@ func (o *Objects) Fiber(ec attach.Address) (uint64, error) {
 	return o.notedWord(attach.Address(fiber) + attach.Address(o.places.fiberSelf))
 }
 
-// FiberStorage returns the Hash of what a fiber has inherited (Fiber[], 3.2 and later), 0 for none.
+// FiberStorage returns the Hash of the inherited storage of a fiber (Fiber[], 3.2 and later). It returns zero if
+// there is none.
 func (o *Objects) FiberStorage(ec attach.Address) (uint64, error) {
 	if o.places.ecStorage < 0 {
 		return 0, nil

@@ -12,9 +12,9 @@ const (
 	// flagGeneric is set on an object that has instance variables in the table of all such objects (FL_EXIVAR, up to
 	// 3.4).
 	flagGeneric = 0x400
-	// genericSlots is where the slots begin in what that table has of an object.
+	// genericSlots is the place of the slots in that table's entry of an object.
 	genericSlots = 8
-	// maxProbes bounds the places that a look-up in a table by hash looks at: one or two, mostly.
+	// maxProbes bounds the places that a search in a table by hash reads. Most searches need one or two.
 	maxProbes = 64
 	// maxSearches bounds the searches for the table of other objects' variables, maxReferences the words searched.
 	maxSearches, maxReferences = 3, 1 << 15
@@ -22,14 +22,14 @@ const (
 	maxUnhashed = 64
 )
 
-// errNoGeneric says that it is not known where the table is.
+// errNoGeneric means that the place of the table is not known.
 var errNoGeneric = errors.New("the table of other objects' instance variables was not found")
 
 // reference is a word of a library's variables.
 type reference struct{ at, to attach.Address }
 
-// findGeneric finds the table that has variables of a given object, among all that the library's variables refer to.
-// Stripped libraries do not name it.
+// findGeneric finds the table that has variables of a given object, among all tables that the library's variables
+// refer to. Stripped libraries do not name it.
 func (o *variables) findGeneric(has attach.Address) error {
 	if o.Generic != 0 {
 		return nil

@@ -10,33 +10,33 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// MaxPairs bounds the places of a Hash that are looked through, with those of deleted pairs.
+// MaxPairs bounds the places of a Hash that are searched, including places of deleted pairs.
 const MaxPairs = 1 << 12
 
 // A Hash of at most eight pairs is a list of them, which its flags count; a larger one has an st_table
 // (docs/internals/objects.md#hashes).
 const (
 	flagLarge       = 0x8000 // FL_USER3
-	smallCountShift = 16     // of the number of pairs; that of the places that were used follows
+	smallCountShift = 16     // place of the number of pairs; the number of used places follows
 	smallBoundShift = 20
 	smallMask       = 15
 	maxSmall        = 8
 	smallHints      = 8 // bytes before the pairs, from 3.3 on
 	pairSize        = 16
 	tableEntrySize  = 24 // hash, key, record
-	tableType       = 8  // where an st_table says what it compares keys by
+	tableType       = 8  // place in an st_table of the functions that compare keys
 	embeddedTable   = 64 // of a table behind its Hash, in bytes
 )
 
 // deletedEntry is the hash of a deleted entry of an st_table.
 const deletedEntry = ^uint64(0)
 
-// pairs are the places in memory of a Hash's pairs, or of what else has keys and values.
+// pairs are the places in memory of the pairs of a Hash or of another table.
 type pairs struct {
 	at     attach.Address
 	bytes  []byte
 	stride int // of a place, in bytes
-	key    int // where the key is in it; the value follows
+	key    int // place of the key in a pair; the value follows
 	// deleted says that a place holds none.
 	deleted func(place []byte) bool
 	// hashed: the word before the key is its hash, as the table's type makes it (st_table.type).
@@ -44,7 +44,7 @@ type pairs struct {
 	typ    uint64
 }
 
-// place is where a pair is and how large, in bytes, with its key's hash where that stands there.
+// place is the place and size of a pair, in bytes, and of its key's hash if the table has one.
 type place struct {
 	at   attach.Address
 	size int
@@ -117,8 +117,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		hashed: true, typ: view.U64(head[tableType:])}, err
 }
 
-// each calls f for each pair, up to one for which it says that no more are wanted. What misses memory does not keep f
-// from those that follow, so that all of it is fetched at once.
+// each calls f for each pair until f returns false. If one pair lacks memory, each goes on with the following ones,
+// so that all missing memory is fetched at once.
 func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) error {
 	var missing error
 	for i := 0; i < len(p.bytes); i += p.stride {
@@ -147,8 +147,8 @@ func (o *witnesses) notePlace(p place) {
 	}
 }
 
-// EachPair calls f for the pairs of a Hash in the order in which they were added, until f wants no more. It looks at
-// limit places at most, or MaxPairs, with those of deleted pairs. f is called again if it, or EachPair, lacks memory
+// EachPair calls f for the pairs of a Hash in the order in which they were added, until f returns false. It reads at
+// most limit places, or MaxPairs, including places of deleted pairs. It calls f again if f or EachPair lacks memory
 // (view.View).
 func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (more bool, err error)) error {
 	p, err := o.hashPairs(hash, min(limit, MaxPairs))
@@ -161,9 +161,9 @@ func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (mo
 	})
 }
 
-// Lookup sets values[i] to the value that a Hash has for the String or Symbol names[i], 0 where it has none. A String
-// comes before a Symbol of the same name. The error says that it could not be told, for one because the Hash has more
-// than MaxPairs.
+// Lookup sets values[i] to the value that a Hash has for the String or Symbol names[i], or to zero if it has none. A
+// String comes before a Symbol of the same name. The error means that the answer is not known, for example because
+// the Hash has more than MaxPairs.
 func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	clear(values)
 	p, err := o.hashPairs(hash, MaxPairs)
@@ -213,8 +213,8 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	return err
 }
 
-// keyAmong returns the index of a key among names, or -1. symbol: it is a Symbol. A key's text does not change while it
-// is one, so the pair alone is a witness.
+// keyAmong returns the index of a key among names, or -1. symbol is true if the key is a Symbol. The text of an
+// object does not change while it is a key, so the pair alone is a witness.
 func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)

@@ -17,10 +17,10 @@ import (
 
 // Named limits of the names that are kept.
 const (
-	// MaxKeptBytes bounds the names of IDs and classes, in bytes; past it all are forgotten and read again as they are
-	// met.
+	// MaxKeptBytes bounds the names of IDs and classes, in bytes. Past it all are dropped and read again when they
+	// are next needed.
 	MaxKeptBytes = 8 << 20
-	// keptEntry is what an entry of one of the maps takes beside its name, in bytes, roughly.
+	// keptEntry is the approximate size of a map's entry without its name, in bytes.
 	keptEntry = 128
 	// maxIDNames, maxClassNames and maxTypeNames bound the tables, in entries.
 	maxIDNames    = 1 << 18
@@ -28,8 +28,8 @@ const (
 	maxTypeNames  = 1 << 12
 )
 
-// Objects reads the objects of one process, and keeps the names it has read. It reads through View. Its methods' errors
-// are the view's, or say that something else is at the place (WrongType). Not for concurrent use.
+// Objects reads the objects of one process through View, and keeps the names it has read. An error of its methods is
+// the view's, or WrongType if another object is at the place. It is not safe for concurrent use.
 type Objects struct {
 	variables
 	typeNames map[attach.Address]string
@@ -37,15 +37,15 @@ type Objects struct {
 	keys      keyCache
 }
 
-// witnesses read words and note what was read, so that it can be compared again.
+// witnesses reads words and notes what it read, so that it can compare them later.
 type witnesses struct {
 	View *view.View
-	// seed is the seed of the sums in witnesses. notes are where witnesses are written down. It is nil if they are not.
+	// seed is the seed of the sums in witnesses. notes is the list for new witnesses. It is nil if none are noted.
 	seed  maphash.Seed
 	notes *[]Witness
 }
 
-// values read objects whose class need not be known: Strings, Arrays, numbers.
+// values reads objects without their class: Strings, Arrays, numbers.
 type values struct {
 	witnesses
 	places *Places
@@ -59,7 +59,7 @@ type symbols struct {
 	values
 	// VM and Symbols are the addresses of rb_vm_t and of the symbol table, rb_symbols_t.
 	VM, Symbols attach.Address
-	// MaxKept is how many bytes of names are kept at most.
+	// MaxKept bounds the names kept, in bytes.
 	MaxKept int
 
 	kept       int
@@ -90,7 +90,7 @@ type variables struct {
 	searches   int
 }
 
-// New returns an Objects that reads through v what is at the places of a release.
+// New returns an Objects that reads through v. places are the places of the release.
 func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
 	o := &Objects{typeNames: make(map[attach.Address]string)}
 	o.View, o.places, o.VM, o.Symbols, o.MaxKept, o.seed = v, places, vm, table, MaxKeptBytes, maphash.MakeSeed()
@@ -102,7 +102,7 @@ func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
 // SetGC says how far the target's collector is: the types of objects are kept for a cycle of it.
 func (o *values) SetGC(gc sampler.GC) { o.gc = gc }
 
-// Renew says that classes may have gone, or got other names.
+// Renew must be called if classes may have been freed or renamed.
 func (o *values) Renew() { o.generation++ }
 
 // keep makes room for n bytes more.
@@ -120,7 +120,7 @@ func (o *symbols) Forget() {
 	o.kept = 0
 }
 
-// Read settles one question of its own: f reads through the view, which holds nothing of before.
+// Read runs f to settle one question. f reads through the view, which is empty at first.
 func (o *witnesses) Read(f func() error) error {
 	o.View.Reset()
 	return o.View.Settle(f)

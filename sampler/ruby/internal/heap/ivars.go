@@ -20,17 +20,17 @@ type slotKey struct {
 	name string
 }
 
-// slotPlace is where such objects have it; generation is when that was found, of tables of classes alone, which go
-// away.
+// slotPlace is the place where objects of one class or shape have a variable. generation is when a table of a class
+// was read, because a class can be freed.
 type slotPlace struct {
 	slot       int
 	generation uint32
 }
 
-// ivars say where the instance variables of one object are.
+// ivars are the places of the instance variables of one object.
 type ivars struct {
 	kind  uint64         // of slotKey
-	slots attach.Address // the first one; 0: it has none
+	slots attach.Address // the first one; zero if it has none
 	count int            // how many there are, up to 3.1
 	table attach.Address // of an object whose variables are in an st_table by ID
 }
@@ -86,7 +86,7 @@ func (o *variables) ivarsOf(object uint64) (ivars, error) {
 	return o.ivarsOfOther(addr, flags)
 }
 
-// ivarsByClass: up to 3.1 a table of the class says where an object has a variable.
+// ivarsByClass finds the variables of an object up to 3.1. A table of its class has their places.
 func (o *variables) ivarsByClass(addr attach.Address, flags uint64) (ivars, error) {
 	const embedded, mostEmbedded = flagEmbed, 3 // ROBJECT_EMBED, ROBJECT_EMBED_LEN_MAX
 	o.noteWord(addr, flags, TypeMask|embedded)
@@ -119,7 +119,8 @@ func (o *classes) indexOfClass(addr attach.Address) (uint64, error) {
 	return o.View.Word(ext + attach.Address(o.places.extIvIndex))
 }
 
-// ivarsByShape: from 3.2 on the object's shape does, which is in its flags.
+// ivarsByShape finds the variables of an object from 3.2 on. The object's flags name its shape, which has their
+// places.
 func (o *variables) ivarsByShape(addr attach.Address, flags uint64) (ivars, error) {
 	p := o.places
 	id := uint32(flags >> 32)
@@ -237,11 +238,11 @@ func (o *variables) ivarInTable(table attach.Address, name string) (at attach.Ad
 	return at, at != 0, err
 }
 
-// search looks for the ID with a name among others.
+// search looks for the ID with a given name among other IDs.
 type search struct {
 	name string
-	// unread is the first error of an ID that could not be read, such as while a compaction has its page locked. That
-	// ID may be the one.
+	// unread is the error of the first ID that could not be read, for example while a compaction has its page locked.
+	// That ID may be the wanted one.
 	unread error
 }
 

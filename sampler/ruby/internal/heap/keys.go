@@ -7,29 +7,29 @@ const (
 	keyCacheSize = 1 << 11
 	// hashCacheSize is the number of slots of the table of hashes of keys; a power of two.
 	hashCacheSize = 1 << 8
-	// maxKeptKey is how long the text of such a String or Symbol is at most, in bytes.
+	// maxKeptKey bounds the text of a kept key, in bytes.
 	maxKeptKey = 64
 )
 
-// keyHash is a key's hash as it stands in the table of a Hash, and what the table compares keys by; the zero value: it
-// stands nowhere.
+// keyHash is a key's hash as its table has it, with the table's type. It is the zero value if the table has no
+// hashes.
 type keyHash struct{ hash, typ uint64 }
 
-// keyCache keeps what Strings and Symbols said that are keys.
+// keyCache keeps the texts of Strings and Symbols that are keys.
 //
-// The collector gives an object's place to another one. A key is proven by its hash, which stands in the table beside
-// it. The hash of a String is made of its text (docs/internals/objects.md#tables). A table that compares keys by
-// identity makes it of the address. That says nothing of the text, so such a key is believed only until the next
-// collection. If hashes are made of addresses, no address has two hashes, and no hash two addresses. This shows which
-// tables these are.
+// The collector can give an object's place to another object. So a key is proven by its hash, which the table has
+// beside it. The hash of a String is made of its text (docs/internals/objects.md#tables). A table that compares keys
+// by identity makes the hash of the address instead. Such a hash proves nothing about the text, so the key is
+// believed only until the next collection. If hashes are made of addresses, no address has two hashes, and no hash
+// two addresses. This shows which kind a table is.
 type keyCache struct {
 	slots  [keyCacheSize]keySlot
 	hashes [hashCacheSize]hashSlot
-	// byText is the type of tables whose hashes are of texts. It is zero if it has not shown yet.
+	// byText is the type of tables whose hashes are made of texts. It is zero while that type is not known.
 	byText uint64
 }
 
-// keySlot is what a key said.
+// keySlot keeps the text of one key.
 type keySlot struct {
 	value uint64
 	keyHash
@@ -64,7 +64,7 @@ func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol
 	*s = keySlot{value: key, keyHash: h, cycle: cycle, text: text, symbol: symbol}
 }
 
-// knownKey is keyAmong for a key that is known. known: it is, and i and symbol say the rest.
+// knownKey is keyAmong for a key that is kept. known is false if it is not kept. Then i and symbol mean nothing.
 func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol, known bool) {
 	s := o.keys.slot(key)
 	if s.value != key || len(names) == 0 {

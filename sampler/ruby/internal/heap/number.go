@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// How numbers that are not objects are told (docs/internals/objects.md#numbers).
+// The tags of numbers that are not objects (docs/internals/objects.md#numbers).
 const (
 	fixnumTag              = 1
 	flonumMask, flonumTag  = 3, 2

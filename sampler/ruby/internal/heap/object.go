@@ -37,25 +37,25 @@ const (
 	maxCString = 256
 )
 
-// Where a Symbol that is not an object carries its ID.
+// The place of the ID in a Symbol that is not an object.
 const symbolShift, symbolMask, symbolTag uint64 = 8, 0xff, 0x0c
 
-// wrongTypeError says that an address holds something else than expected: the object was freed or moved meanwhile.
+// wrongTypeError means that an address holds another object than expected. The expected object was freed or moved
+// meanwhile.
 type wrongTypeError struct {
 	addr  attach.Address
 	want  string
 	flags uint64
 }
 
-// NotHeap stands in for the flags of what is not a heap object: a number, nil, a static symbol.
+// NotHeap replaces the flags of a value that is no heap object: a number, nil, a static symbol.
 const NotHeap = ^uint64(0)
 
-// WrongType returns the error that says that addr holds flags, and not what was wanted.
+// WrongType returns the error for an address that holds an object with flags instead of the wanted one.
 func WrongType(addr attach.Address, want string, flags uint64) error {
 	return &wrongTypeError{addr, want, flags}
 }
 
-// Error names the address and what was found there.
 func (e *wrongTypeError) Error() string {
 	if e.flags == NotHeap {
 		return fmt.Sprintf("%s is no %s", e.addr, e.want)
@@ -69,8 +69,8 @@ func (e *wrongTypeError) Error() string {
 	return fmt.Sprintf("%s holds no %s (flags %#x)", e.addr, e.want, e.flags)
 }
 
-// Displaced reports whether an error means that an object is not where it was a moment ago: a compaction is moving
-// objects, or it was freed. Then nothing read in this moment is worth keeping.
+// Displaced reports whether an error means that an object has just moved or been freed, as during a compaction. Then
+// nothing that was read in this moment is worth keeping.
 func Displaced(err error) bool {
 	var wrong *wrongTypeError
 	if !errors.As(err, &wrong) {
@@ -92,15 +92,15 @@ func (o *values) Flags(v uint64) (uint64, error) {
 	return o.View.Word(attach.Address(v))
 }
 
-// Want has the beginning of an object fetched with what is missing next, if something is: it is likely to be asked for.
+// Want adds the beginning of an object to the next fetch, because the object is likely to be needed.
 func (o *values) Want(v uint64) {
 	if o.IsObject(v) {
 		o.View.Want(attach.Address(v), 40)
 	}
 }
 
-// Is reports whether a value is a heap object of a type, such as TypeHash. The error is the view's: what can't be read
-// is none.
+// Is reports whether a value is a heap object of a type, such as TypeHash. The error is the view's. An unreadable
+// value is no such object.
 func (o *values) Is(v, typ uint64) (bool, error) {
 	if !o.IsObject(v) {
 		return false, nil
@@ -112,7 +112,7 @@ func (o *values) Is(v, typ uint64) (bool, error) {
 	return err == nil && flags&TypeMask == typ, err
 }
 
-// rubyString is what was read of a String: its beginning, and whether it has more.
+// rubyString is the beginning of a String that was read, and whether the String is longer.
 type rubyString struct {
 	bytes    []byte
 	encoding int

@@ -16,7 +16,8 @@ const (
 // idEntryUnit is the number of serials a page of the symbol table holds (ID_ENTRY_UNIT).
 const idEntryUnit = 512
 
-// Places are the places, in bytes, of what is read of a release's objects. They are -1 if the release has none.
+// Places are the places, in bytes, of the fields that are read of a release's objects. A place is -1 if the release
+// has no such field.
 type Places struct {
 	// RTypedData
 	typedType int `layout:"RTypedData.type"`
@@ -26,7 +27,7 @@ type Places struct {
 	// rb_symbols_t and RSymbol
 	symbolsCount    int    `layout:"rb_symbols_t.next_id|last_id"`
 	symbolsIDs      int    `layout:"rb_symbols_t.ids"`
-	symbolEntrySize int    `layout:"sizeof sym_id_entry,optional"` // head; -1: arrays of pairs
+	symbolEntrySize int    `layout:"sizeof sym_id_entry,optional"` // head; -1 if the table has arrays of pairs
 	symbolEntryStr  int    `layout:"sym_id_entry.str,optional"`
 	symbolFstr      int    `layout:"RSymbol.fstr"`
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
@@ -49,8 +50,8 @@ type Places struct {
 	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
 	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
 
-	// What says where an object has its instance variables: tables of its class up to 3.1, shapes from 3.2 on
-	// (docs/internals/objects.md#instance-variables), and where they are.
+	// The places of an object's instance variables. Up to 3.1 tables of its class have them, from 3.2 on shapes
+	// (docs/internals/objects.md#instance-variables).
 	extIvIndex   int          `layout:"rb_classext_struct.iv_index_tbl,before=3.2"`
 	entryIndex   int          `layout:"rb_iv_index_tbl_entry.index,from=3.0,before=3.2"`
 	vmShapes     int          `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
@@ -81,7 +82,7 @@ type Places struct {
 	ecFiber   int `layout:"rb_execution_context_struct.fiber_ptr"`
 	fiberSelf int `layout:"rb_fiber_struct.cont.self"`
 
-	// st_table and rb_id_table, whose entries for constants are rb_const_entry_t
+	// st_table and rb_id_table. The entries for constants are rb_const_entry_t.
 	tableStart    int `layout:"st_table.entries_start"`
 	tableBound    int `layout:"st_table.entries_bound"`
 	tableEntries  int `layout:"st_table.entries"`
@@ -95,21 +96,22 @@ type Places struct {
 	itemValue     int `layout:"rb_id_item.val"`
 	constVal      int `layout:"rb_const_entry_struct.value"`
 
-	// Nil is the word of nil: 8 up to 3.1, 4 from 3.2; undef stands for what was never set, or is deleted: 0x34, 0x24.
+	// Nil is the word of nil: 8 up to 3.1, 4 from 3.2 on. undef marks an unset or deleted value: 0x34, from 3.2 on
+	// 0x24.
 	Nil, undef uint64
 
-	// How lengths are encoded, which is no part of a layout.
+	// The encoding of lengths, which is no part of a layout.
 	arrayLenMask uint64
 	digitsMask   uint64 // of the number of an embedded Bignum's digits
 	// localsBySerial: fiber-locals are in an rb_id_table (3.0 and later).
 	localsBySerial bool
-	// Where an object has its variables. flagEmbedded is set if they are in the object (up to 3.4), flagBehind if they
-	// are not (4.0). shapeLayout of the shape's number is 0 if they are in the object (head). They are in a table by ID
-	// if the type of the shape is typeComplex (up to 3.4), or shapeComplex is set in its number.
+	// The encoding of where an object has its variables. flagEmbedded is set if they are in the object (up to 3.4),
+	// flagBehind if they are not (4.0). shapeLayout of the shape's number is 0 if they are in the object (head). They
+	// are in a table by ID if the type of the shape is typeComplex (up to 3.4), or if shapeComplex is set in its
+	// number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
-	// shapeMask are the bits of a shape's number that say where it is; noParent stands in place of the first shape's
-	// parent.
+	// shapeMask has the bits of a shape's number that give its place. noParent is the parent of the first shape.
 	shapeMask, noParent uint32
 	stringLenInFlags    bool
 	stringEmbedded      int

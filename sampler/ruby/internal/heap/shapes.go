@@ -15,14 +15,15 @@ const (
 	maxKeptShapes = 1 << 14
 	// shapeIvar is the type of a shape that adds an instance variable, shapeRoot the type of the first shape.
 	shapeRoot, shapeIvar = 0, 1
-	// noShape is the parent of the first shape (INVALID_SHAPE_ID), also where only some bits of a parent count.
+	// noShape is the parent of the first shape (INVALID_SHAPE_ID). It also counts if only some bits of a parent are
+	// compared.
 	noShape = 0xffffffff
 )
 
-// errNoShapes says that it is not known where shapes are: a stripped library in which they were not found.
+// errNoShapes means that the shapes were not found in a stripped library.
 var errNoShapes = errors.New("the shapes of this Ruby were not found")
 
-// shape is the instance variable that it adds to those of its parent (docs/internals/objects.md#shapes).
+// shape is the instance variable that a shape adds to those of its parent (docs/internals/objects.md#shapes).
 type shape struct {
 	typ    uint64
 	edge   uint64 // the ID of the variable
@@ -100,7 +101,7 @@ func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool,
 // HasShapeTree reports whether shapes are in an rb_shape_tree_t, of which the address is needed (Objects.Shapes).
 func (o *classes) HasShapeTree() bool { return o.places.treeShapes >= 0 }
 
-// FindShapes returns the first of some addresses at which an rb_shape_tree_t of 3.3 or 3.4 is, or zero. Its list of
+// FindShapes returns the first of the candidates at which an rb_shape_tree_t of 3.3 or 3.4 is, or zero. Its list of
 // shapes begins with the root shape, which has no parent. The error is the target's.
 func (o *classes) FindShapes(candidates []attach.Address) (attach.Address, error) {
 	const leastShapes, mostShapes = 5, 1 << 20

@@ -47,7 +47,7 @@ func (o *symbols) idString(id uint64) (uint64, error) {
 	return o.idStringAt(o.Symbols, id)
 }
 
-// idStringAt does so with the symbol table at a given place; that is how a candidate for it is proven.
+// idStringAt returns an ID's String by the symbol table at a given place. This proves a candidate for the table.
 func (o *symbols) idStringAt(symbols attach.Address, id uint64) (uint64, error) {
 	serial := o.serial(id)
 	count, err := o.View.Bytes(symbols+attach.Address(o.places.symbolsCount), 4)
@@ -97,8 +97,8 @@ func (o *symbols) SymbolName(v uint64) (string, error) {
 	return o.Text(str)
 }
 
-// FindSymbols returns the address of the symbol table among the words of data, which is at an address, or zero. The
-// error is the target's.
+// FindSymbols returns the address of the symbol table. It searches the words of data, which is the memory at the
+// address at. It returns zero if the table is not there. The error is the target's.
 func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, error) {
 	ids, count := o.places.symbolsIDs, o.places.symbolsCount
 	for off := 0; off+max(ids, count)+8 <= len(data); off += 8 {

@@ -8,10 +8,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxTable bounds the constants or methods of one class that are looked through.
+// maxTable bounds the constants or methods of one class that are searched.
 const maxTable = 1 << 16
 
-// errNoEntry says that a table has nothing for a name.
+// errNoEntry means that a table has no entry for a name.
 var errNoEntry = errors.New("no entry")
 
 // Constant returns the String that a constant of a class is.
@@ -65,7 +65,7 @@ func (o *classes) Method(class uint64, name string) (attach.Address, error) {
 	return 0, errors.New("the layout lacks m_tbl")
 }
 
-// classExt returns where a class keeps what does not fit into its slot.
+// classExt returns the address of the part of a class that does not fit into its slot.
 func (o *classes) classExt(class attach.Address) (attach.Address, error) {
 	if o.places.classExtPtr < 0 {
 		return class + attach.Address(o.places.classExt), nil
@@ -74,7 +74,8 @@ func (o *classes) classExt(class attach.Address) (attach.Address, error) {
 	return attach.Address(w), err
 }
 
-// lookUp finds what a table of IDs (rb_id_table: constants, methods) holds for a name; at is where its address is.
+// lookUp finds the entry for a name in a table by ID (rb_id_table: constants, methods). at is the address of the
+// pointer to the table.
 func (o *classes) lookUp(at attach.Address, name string) (attach.Address, error) {
 	table, err := o.View.Word(at)
 	if err != nil {

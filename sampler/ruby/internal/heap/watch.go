@@ -8,14 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWatchGap is how many bytes between two witnesses are read along rather than in a range of their own.
+// maxWatchGap is the largest gap, in bytes, between two witnesses that are read as one range.
 const maxWatchGap = 512
 
-// watchPage is the smallest unit that can be read or not.
+// watchPage is the smallest unit of memory that is readable or not as a whole.
 const watchPage = 4096
 
-// Watch is the memory that an answer was read from: while it says the same, so does the answer. The zero value watches
-// nothing. It is not safe for concurrent use.
+// Watch is the memory that an answer was read from. While this memory stays the same, so does the answer. The zero
+// value watches nothing. It is not safe for concurrent use.
 type Watch struct {
 	witnesses []Witness
 	buf       []byte
@@ -32,7 +32,7 @@ type watchPiece struct {
 	from, to int // in witnesses
 }
 
-// Set takes over what was written down.
+// Set makes the watch cover the noted witnesses.
 func (w *Watch) Set(witnesses []Witness) {
 	w.witnesses = append(w.witnesses[:0], witnesses...)
 	w.planned = false
@@ -62,16 +62,16 @@ func (w *Watch) Set(witnesses []Witness) {
 	}
 }
 
-// Witnesses are what it watches. They must not be changed.
+// Witnesses returns the watched witnesses. The caller must not change them.
 func (w *Watch) Witnesses() []Witness { return w.witnesses }
 
-// Clear says that there is nothing to watch.
+// Clear makes the watch empty.
 func (w *Watch) Clear() { w.witnesses, w.pieces, w.planned = w.witnesses[:0], w.pieces[:0], false }
 
 func (w *Watch) empty() bool { return len(w.pieces) == 0 }
 
-// Plan adds its pieces to the ranges of a call. Where one of them can't be read, Unplan has to be called: a buffer says
-// nothing then.
+// Plan adds its ranges to a call. If one of them cannot be read, the caller must call Unplan, because the buffers are
+// then invalid.
 func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	w.planned = !w.empty()
 	if !w.planned {
@@ -87,7 +87,7 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// holds reports whether what was read agrees, as agrees says, with what the answer was made from. All pieces were read.
+// holds reports whether agrees accepts each witness with the memory that was read. All ranges must have been read.
 func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
@@ -105,8 +105,9 @@ func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 // Unplan says that what Plan has added is not what this tick reads, or could not all be read.
 func (w *Watch) Unplan() { w.planned = false }
 
-// Stands reports whether it all still says the same: by the ranges that Plan has added, else it is read again. What
-// watches nothing does not. calls is the number of system calls made; what can't be read does not stand.
+// Stands reports whether all watched memory still says the same. It uses the ranges that Plan has added, or reads the
+// memory again. It returns false if the watch is empty or memory cannot be read. calls is the number of system calls
+// made.
 func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	if w.planned {
 		w.planned = false
@@ -119,8 +120,8 @@ func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	return err == nil && same, calls
 }
 
-// Word returns what a word that it watches said when Stands read it; ok is false where it does not watch it. It may
-// be of before, where something could not be read.
+// Word returns the value of a watched word when Stands read it. ok is false if the word is not watched. If some
+// memory could not be read, the value may be an earlier one.
 func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	for i, p := range w.pieces {
 		if addr >= p.addr && addr+8 <= p.addr+attach.Address(p.size) && i < len(w.ranges) {
@@ -130,14 +131,15 @@ func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	return 0, false
 }
 
-// Confirm reads it all again in one call, and reports whether it still says the same; it does not where something can't
-// be read. What before and behind name is read before and behind it in the same call. The error is mem's.
+// Confirm reads all watched memory again in one call, and reports whether it still says the same. It returns false if
+// some of it cannot be read. The same call reads the ranges of before first and those of behind last. The error is
+// mem's.
 func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.Agrees, mem, before, behind)
 }
 
-// ConfirmKept is Confirm that lets Hashes have more pairs by now: an answer made of those there were holds, until it is
-// looked at again.
+// ConfirmKept is Confirm, but Hashes may have got more pairs. An answer made of the earlier pairs holds until it is
+// read again.
 func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.agreesOrGrew, mem, before, behind)
 }

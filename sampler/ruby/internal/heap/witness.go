@@ -10,10 +10,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWitnesses bounds the witnesses of one piece of code: its paths, its names, the names around it, and its lines.
+// maxWitnesses bounds the pieces of memory that one kept iseq depends on: its paths, its names, the names around it,
+// and its lines.
 const maxWitnesses = 64
 
-// Witness is a piece of memory that something kept was made from. What it said is kept as a sum alone.
+// Witness is a piece of memory that a kept answer was made from. Only a sum of its content is kept.
 type Witness struct {
 	Addr attach.Address
 	Size uint32 // in bytes
@@ -21,15 +22,16 @@ type Witness struct {
 	// The bits of an object's flags that count say what the object is. Others change with its age.
 	Mask       uint64
 	first, sum uint64
-	// grows: it is a number of which a larger one says that there is more, and of what was there the same.
+	// grows is true for a counter of a structure that only grows. A larger value means that entries were added, and
+	// that the earlier ones are the same.
 	grows bool
 }
 
-// Record has the memory that Strings, Arrays and names of classes are read from written down in into, until the next
-// call. With nil nothing is written down.
+// Record makes Objects note the memory of Strings, Arrays and names of classes in into, until the next call of
+// Record. With nil nothing is noted.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
-// Note writes down that b was read at addr. If mask is not 0, it is the beginning of an object.
+// Note notes that b was read at addr. If mask is not 0, b is the beginning of an object.
 func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
 		return
@@ -60,7 +62,7 @@ func (o *witnesses) NoteWord(addr attach.Address, w uint64) {
 	o.Note(addr, b[:], 0)
 }
 
-// noteGrowing writes down a number that grows where something is added.
+// noteGrowing notes a number that grows when entries are added.
 func (o *witnesses) noteGrowing(addr attach.Address, n uint64) {
 	if o.notes == nil {
 		return
@@ -86,9 +88,9 @@ func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
 // Recorded reports whether all that was read is among witnesses.
 func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
 
-// Unchanged reads what was written down again, all in one call, and reports whether it says what it said: whether all
-// that was made of it was so at one moment, although it was read piece by piece. It is false too where more was read
-// than was written down. The error is the target's.
+// Unchanged reads all noted memory again in one call, and reports whether it says the same. If so, everything that
+// was made of it held at one moment, although it was read piece by piece. It also returns false if more memory was
+// read than noted. The error is the target's.
 func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	if !Recorded(witnesses) {
 		return false, nil
@@ -111,7 +113,7 @@ func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	return same, err
 }
 
-// agreesOrGrew is Agrees where something may have been added.
+// agreesOrGrew is Agrees, but a structure may have grown.
 func (o *witnesses) agreesOrGrew(w *Witness, b []byte) bool {
 	if w.grows {
 		return view.U64(b) >= w.first
@@ -119,7 +121,7 @@ func (o *witnesses) agreesOrGrew(w *Witness, b []byte) bool {
 	return o.Agrees(w, b)
 }
 
-// Agrees reports whether the memory of a witness that was just read says what it said then.
+// Agrees reports whether the memory of a witness that was just read is unchanged.
 func (o *witnesses) Agrees(w *Witness, b []byte) bool {
 	if w.Mask != 0 {
 		if view.U64(b)&w.Mask != w.first {

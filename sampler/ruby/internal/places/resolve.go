@@ -23,18 +23,18 @@ import (
 // An offset or size that a release does not have is -1.
 const layoutTag = "layout"
 
-// Place is what a tag says.
+// Place is the parsed form of a tag.
 type Place struct {
 	Tag string
-	// Structs are the structs to look in, Fields the paths to look for there; of a size and of a constant Structs are
-	// its names.
+	// Structs are the structs to search, Fields the paths in them. For a size or a constant, Structs are its names.
 	Structs, Fields []string
 	size, optional  bool
-	// from is the first release that has it, before the first that has it no more. They are nil if there is no bound.
+	// from is the first release that has the field. before is the first later release without it. They are nil if
+	// there is no bound.
 	from, before *Release
 }
 
-// Parse reads a tag. The error says what is wrong with it.
+// Parse reads a tag. The error names what is wrong with it.
 func Parse(tag string) (Place, error) {
 	p := Place{Tag: tag}
 	name, options, _ := strings.Cut(tag, ",")
@@ -74,7 +74,7 @@ func parseSeries(s string) (*Release, error) {
 	return &r, err
 }
 
-// Of reports whether the place is looked for on a release.
+// Of reports whether a release may have the place.
 func (p *Place) Of(r Release) bool {
 	return (p.from == nil || r.AtLeast(p.from.Major, p.from.Minor)) &&
 		(p.before == nil || !r.AtLeast(p.before.Major, p.before.Minor))
@@ -152,8 +152,7 @@ func Resolve(t *layout.Table, rel Release, into ...any) error {
 	return nil
 }
 
-// Tagged gives the fields with a layout tag of the structs that into points to, embedded structs included, and their
-// tags.
+// Tagged yields the tagged fields of the structs that into points to, and their tags. It includes embedded structs.
 func Tagged(into ...any) func(yield func(reflect.Value, string) bool) {
 	return func(yield func(reflect.Value, string) bool) {
 		for _, to := range into {

@@ -13,14 +13,14 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// cacheVersion goes up when tables are derived in another way, so that old ones are not used.
+// cacheVersion changes when tables are derived in another way, so that old ones are not used.
 const cacheVersion = "2"
 
 // maxCacheFile bounds a cached table in bytes; one has about 80 kB.
 const maxCacheFile = 8 << 20
 
-// DeriveTable makes a table from the module's debug information, or takes the one it made before from the cache. source
-// is the file that it comes from.
+// DeriveTable makes a table from the module's debug information, or reads the one it made before from the cache.
+// source is the file with the debug information.
 func DeriveTable(ctx context.Context, module *attach.Module, version string, o FindOptions) (t *layout.Table, source string, err error) {
 	cached := cachePath(o.Cache, module.BuildID)
 	if t, err := readCached(cached, version, module.Machine); err == nil {
@@ -51,7 +51,7 @@ func DeriveTable(ctx context.Context, module *attach.Module, version string, o F
 	return derived.Table, debug.Path, nil
 }
 
-// cachePath is where the table of a build is kept; "" where it can't be.
+// cachePath returns the path of a build's table. It is empty if there can be none.
 func cachePath(folder, buildID string) string {
 	if folder == "" || len(buildID) < 8 || strings.Trim(buildID, "0123456789abcdef") != "" {
 		return ""
@@ -78,7 +78,7 @@ func readCached(path, version, machine string) (*layout.Table, error) {
 	return t, nil
 }
 
-// writeCached stores a table under its name, whole or not at all.
+// writeCached stores a table under its name, completely or not at all.
 func writeCached(path string, t *layout.Table) error {
 	if path == "" {
 		return os.ErrNotExist
@@ -86,8 +86,8 @@ func writeCached(path string, t *layout.Table) error {
 	return safefile.WriteTrusted(path, t.WriteJSON)
 }
 
-// CacheFolder is where tables derived from debug information are kept between runs: ddtop/layouts in the user's cache
-// folder; "" where the user has none.
+// CacheFolder returns the folder of tables derived from debug information: ddtop/layouts in the user's cache folder.
+// It is empty if the user has none.
 func CacheFolder() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

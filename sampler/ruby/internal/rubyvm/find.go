@@ -9,11 +9,11 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// FindOptions of Find. The zero value keeps no derived tables and says nothing.
+// FindOptions of Find. The zero value keeps no derived tables and prints nothing.
 type FindOptions struct {
-	// PID is the process's; it is not read.
+	// PID is the process's id.
 	PID int
-	// Still: the target does not change (a core file), so that one look is enough.
+	// Still is true if the target does not change, as a core file. Then one attempt is enough.
 	Still bool
 	// Cache is the folder for tables derived from debug information. It is empty if there is none.
 	Cache string
@@ -21,10 +21,10 @@ type FindOptions struct {
 	Progress func(path string, done, total int)
 }
 
-// Found is a VM with what is to be said about its layout.
+// Found is a VM and a note about its layout.
 type Found struct {
 	VM *VM
-	// Note tells the user in what way the layout was not made for this very release. It is empty if it was.
+	// Note tells the user how the layout differs from one made for this very release. It is empty if it does not.
 	Note string
 }
 
@@ -100,8 +100,8 @@ func verifiedNote(m layout.Match) string {
 	return m.Note + ", verified on this process"
 }
 
-// asUnfit says of a layout made for another release that it does not fit, where no VM is found by it: one that was
-// found wanting by LocateVM looks like a VM that is not ready yet.
+// asUnfit reports that a layout made for another release does not fit, if it finds no VM. Without this, the VM would
+// look like one that is not ready yet.
 func asUnfit(err error) error {
 	if errors.Is(err, ErrLayout) {
 		return err
@@ -109,8 +109,8 @@ func asUnfit(err error) error {
 	return fmt.Errorf("%w, or %w", ErrLayout, err)
 }
 
-// noLayout says that neither a table nor debug information is there. A release that is known keeps its own error: what
-// the debug information would have told matters to those only whose build is another.
+// noLayout returns the error if there is neither a table nor debug information. A known release keeps its own error,
+// because only users of another build need the debug information.
 func noLayout(unfit, noDebug error, version string) error {
 	switch {
 	case errors.Is(unfit, layout.ErrUnknownRelease):

@@ -23,10 +23,9 @@ var (
 )
 
 const (
-	// bootPatience is how long LocateVM waits for a VM to appear, when its context allows that long. Ruby boots in 50
-	// to 300 ms.
+	// bootPatience is how long LocateVM waits for a VM, if its context allows that long. Ruby boots in 50 to 300 ms.
 	bootPatience = 3 * time.Second
-	// bootPoll is how often it looks: nothing shows from outside that a VM is ready.
+	// bootPoll is the interval between two attempts. Nothing shows from outside that a VM is ready.
 	bootPoll = 10 * time.Millisecond
 )
 
@@ -37,19 +36,19 @@ type locator struct {
 	// Symbol finds the module's symbols; tests hide them.
 	Symbol func(name string) (attach.Symbol, bool)
 	o      *Offsets
-	// objects reads objects of the VM being looked for.
+	// objects reads objects of the VM that is searched.
 	objects *heap.Objects
 }
 
-// LocateVM finds the VM of the Ruby whose variables are in module, waiting a moment for one that is just starting.
-// Stripped libraries of 3.3 and later don't say where it is: then their variables are searched for a pointer to what
-// can only be a VM (docs/internals/threads.md#finding-the-vm). Errors: ErrBooting, ErrNoVM, one of attach when the
-// target can't be read, and an error naming what the layout lacks.
+// LocateVM finds the VM of the Ruby whose variables are in module. It waits a moment for a VM that is just starting.
+// Stripped libraries of 3.3 and later do not name the VM. Then LocateVM searches their variables for a pointer to a
+// VM (docs/internals/threads.md#finding-the-vm). Errors are ErrBooting, ErrNoVM, an error of attach if the target
+// cannot be read, or one that names what the layout lacks.
 func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string) (*VM, error) {
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }
 
-// locateVM waits for a VM for a time. With zero it looks once.
+// locateVM waits for a VM for a given time. With zero it tries once.
 func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
 	release, err := places.ParseRelease(version)
 	if err != nil {
@@ -85,7 +84,7 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	}
 }
 
-// Unreadable reports whether an error is one after which no further look helps.
+// Unreadable reports whether further attempts are pointless after an error.
 func Unreadable(err error) bool {
 	for _, end := range []error{attach.ErrGone, attach.ErrReplaced, attach.ErrZombie, attach.ErrNoProcess, attach.ErrPermission} {
 		if errors.Is(err, end) {
@@ -104,13 +103,13 @@ func NewVM(mem attach.Memory, table *layout.Table, version string, release place
 	return &VM{Mem: mem, Table: table, Version: version, Release: release, Places: o}, nil
 }
 
-// NewLocator returns what looks for vm by the variables of module.
+// NewLocator returns a locator that searches for vm through the variables of module.
 func NewLocator(vm *VM, module *attach.Module) *locator {
 	return &locator{mem: vm.Mem, module: module, Symbol: module.Symbol, o: vm.Places,
 		objects: heap.New(view.New(vm.Mem), &vm.Places.Objects, vm.Addr, vm.Symbols)}
 }
 
-// Locate fills in vm, or says what is missing.
+// Locate fills in vm, or reports what is missing.
 func (l *locator) Locate(vm *VM) error {
 	addr, err := l.findVM()
 	if err != nil {
@@ -197,8 +196,9 @@ func (l *locator) findVM() (attach.Address, error) {
 	return found, nil
 }
 
-// proveVMs returns the first candidate that is a VM. Its main thread refers back to it, the thread's execution context
-// to the thread, and (3.0 and later) the main ractor to the thread and back. With fewer checks head gives a false hit.
+// proveVMs returns the first candidate that is a VM. Its main thread refers back to it, the thread's execution
+// context refers to the thread, and (3.0 and later) the main ractor and the thread refer to each other. With fewer
+// checks head gives a false hit.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof

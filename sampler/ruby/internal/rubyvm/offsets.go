@@ -35,7 +35,8 @@ type Offsets struct {
 	// rb_ractor_t
 	RactorID   int `layout:"rb_ractor_struct.pub.id,from=3.0"`
 	RactorNode int `layout:"rb_ractor_struct.vmlr_node,from=3.0"`
-	RactorSet  int `layout:"rb_ractor_struct.threads.set,from=3.0"` // the part that each tick reads goes from here to ractorMain
+	// the part that each tick reads goes from here to ractorMain
+	RactorSet  int `layout:"rb_ractor_struct.threads.set,from=3.0"`
 	RactorCnt  int `layout:"rb_ractor_struct.threads.cnt,from=3.0"`
 	RactorMain int `layout:"rb_ractor_struct.threads.main,from=3.0"`
 

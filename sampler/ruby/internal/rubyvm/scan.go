@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxScan bounds the variables of a Ruby library that are looked through, in bytes. Ruby's own are about 130 KiB.
+// maxScan bounds the variables of a Ruby library that are searched, in bytes. Ruby's own are about 130 KiB.
 const maxScan = 16 << 20
 
-// span is a piece of the target's memory with its content.
+// span is a part of the target's memory with its content.
 type span struct {
 	at   attach.Address
 	data []byte
@@ -59,8 +59,8 @@ func (l *locator) readable(at attach.Address, n int) []byte {
 	return out
 }
 
-// findSymbols returns the address of the symbol table. It is never exported. If the library has no symbol for it, the
-// variables are searched for a table that names '!', '+', '-' and '<' by their own IDs.
+// findSymbols returns the address of the symbol table, which is never exported. If the library has no symbol for it,
+// findSymbols searches the variables for a table that names '!', '+', '-' and '<' by their own IDs.
 func (l *locator) findSymbols() (attach.Address, error) {
 	for _, name := range []string{"ruby_global_symbols", "global_symbols"} {
 		if s, ok := l.Symbol(name); ok && !s.TLS {
@@ -83,7 +83,8 @@ func (l *locator) findSymbols() (attach.Address, error) {
 
 // findShapes returns the address of rb_shape_tree_t. It is zero if the release has none or it is not found. Then
 // instance variables cannot be read. A symbol gives the tree (4.0 and later export it) or its address. Stripped
-// libraries of 3.3 and 3.4 have neither, and are searched for a pointer to one. The error is the target's.
+// libraries of 3.3 and 3.4 have neither symbol, so findShapes searches their variables for a pointer. The error is
+// the target's.
 func (l *locator) findShapes() (attach.Address, error) {
 	if !l.objects.HasShapeTree() {
 		return 0, nil

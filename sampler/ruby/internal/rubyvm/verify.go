@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// ErrLayout means that a layout does not fit a process: what it leads to is not what it must be.
+// ErrLayout means that a layout does not fit a process. Memory at the places it names has impossible content.
 var ErrLayout = errors.New("the layout does not fit this process")
 
 const (
@@ -17,17 +17,17 @@ const (
 	minVMStack, maxVMStack = 1 << 11, 1 << 27
 )
 
-// provenMethods are methods of classes whose variables every release exports. All the classes must say their names; of
-// the methods one suffices: a program may have prepended to the others' classes.
+// provenMethods are methods of classes whose variables every release exports. All the classes must have their names.
+// One of the methods is enough, because a program may have prepended to the classes of the others.
 var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }
 
-// Verify proves on the target itself that the VM's layout is right, for a layout that was not made for this very build.
-// LocateVM has proven that VM, main thread, its execution context and main ractor refer to each other. Verify adds that
-// control frames fill the main thread's stack without a remainder, and that Ruby's description of itself is among the
-// constants. A known method is in its class and its definition says its name. All threads can be read, their frames
-// named. ErrLayout says which of these fails. Other errors are the target's.
+// Verify proves on the target itself that a layout that was not made for this very build is right. LocateVM has
+// already proven that VM, main thread, execution context and main ractor refer to each other. Verify adds four
+// checks: control frames fill the main thread's stack without a remainder, Ruby's description is among the constants,
+// a known method is in its class and has its name, and all threads can be read and their frames named. ErrLayout
+// names the check that fails. Other errors are the target's.
 func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	l := NewLocator(vm, module)
 	for _, step := range []struct {

@@ -31,10 +31,10 @@ type VM struct {
 	// EarlyFrames: ec->cfp is moved before the new frame is filled, unlike in the release without a JIT (YJIT of 3.1).
 	// The innermost frame of a running thread cannot be trusted (docs/internals/stacks.md#publication-of-a-frame).
 	EarlyFrames bool
-	// Description is RUBY_DESCRIPTION, what `ruby -v` prints for this process, its JIT included; "" when it can't be
-	// read.
+	// Description is RUBY_DESCRIPTION, the output of `ruby -v` in this process with its JIT. It is empty if it cannot
+	// be read.
 	Description string
-	// Places are where the release keeps what, by Table.
+	// Places are the places of the release's fields, by Table.
 	Places *Offsets
 	// variables calls f with all words of the library's variables. It is nil for a captured process.
 	variables func(f func(at attach.Address, word uint64)) error

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Named limits of what is followed.
+// Limits of what is followed.
 const (
 	// maxContexts bounds the contexts of Datadog's tracers that one fiber has: each tracer that was ever configured
 	// leaves one.
@@ -58,8 +58,8 @@ func (f *Finder) datadog(ec attach.Address) (Span, error) {
 	return Span{}, nil
 }
 
-// contextKeys returns the fiber-locals that may hold a context, the latest tracer's first; never none, so that one that
-// is added is noticed.
+// contextKeys returns the fiber-locals that may hold a context, the latest tracer's first. It always returns at least
+// one, so that a context that is added later is noticed.
 func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	err = f.quietly(func() error {
 		return f.objects.FiberLocals(ec, func(name string, _ uint64) (bool, error) {
@@ -137,8 +137,8 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 	return found, nil
 }
 
-// traceID returns the id of a trace, as it travels; zeros where it can't be told. The error says that it is to be read
-// first, or that the target is gone.
+// traceID returns the id of a trace in its wire format. It is zero if it is not known. The error asks for more memory
+// or means that the target is gone.
 func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
 	err = f.quietly(func() error { // it is the same for as long as the trace is there
 		v, ok, err := f.objects.Ivar(trace, "@id")
@@ -158,7 +158,7 @@ func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
 	return id, err
 }
 
-// number returns an instance variable that is an identifier of 64 bits, 0 where it is none.
+// number returns an instance variable that is an identifier of 64 bits, or zero if it is none.
 func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 	const fixnum = 1
 	v, ok, err := f.objects.Ivar(of, name)
@@ -171,7 +171,7 @@ func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 	return f.objects.Uint(v)
 }
 
-// serves says what a trace is about, by the type and the resource of it and of its root span.
+// serves finds the subject of a trace, by the type and the resource of the trace and of its root span.
 func (f *Finder) serves(found *Span, trace, root uint64) error {
 	typ, err := f.text(root, "@type")
 	if err != nil {

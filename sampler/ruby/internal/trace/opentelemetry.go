@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	// maxNested is how many contexts of OpenTelemetry are followed outward to the local root: with more there is none.
+	// maxNested bounds the contexts of OpenTelemetry that are followed outward to the local root. If there are more,
+	// no root is found.
 	maxNested = 64
 	// maxEntries bounds the values of one context.
 	maxEntries = 64
 )
 
-// Where OpenTelemetry keeps the contexts of a fiber: in a fiber-local before 1.5 of its API, in a variable of the Fiber
+// The place of OpenTelemetry's contexts of a fiber: a fiber-local before 1.5 of its API, a variable of the Fiber
 // since.
 const (
 	contextsLocal = "__opentelemetry_context_storage__"
@@ -28,7 +29,7 @@ type otelSpan struct {
 	object uint64
 	id     uint64
 	trace  [16]byte
-	// remote: it is of another process, and its trace goes on in this one.
+	// remote is true if the span is of another process and its trace continues in this one.
 	remote bool
 }
 
@@ -140,7 +141,7 @@ func (f *Finder) spanIn(context uint64) (s otelSpan, err error) {
 	return s, nil
 }
 
-// bytes fills into with an instance variable that is a String of that many bytes; with zeros where it is none.
+// bytes fills into with an instance variable that is a String of that many bytes, or with zeros if it is not.
 func (f *Finder) bytes(of uint64, name string, into []byte) error {
 	clear(into)
 	v, err := f.ref(of, name)
@@ -154,7 +155,7 @@ func (f *Finder) bytes(of uint64, name string, into []byte) error {
 	return err
 }
 
-// currentSpan returns what the entries of a context have under the key that is named current-span, 0 for nothing.
+// currentSpan returns the entry of a context under the key named current-span, or zero if there is none.
 func (f *Finder) currentSpan(entries uint64) (span uint64, err error) {
 	typ, err := f.typeOf(entries)
 	if err != nil || typ != heap.TypeHash {

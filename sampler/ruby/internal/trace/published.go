@@ -9,11 +9,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// publishedTries bounds the readings of what a thread publishes. The place of its thread-local variable, the variable,
-// the record and its attributes take up to four, and each can change what is to be read next.
+// publishedTries bounds the readings of what a thread publishes. The place of its thread-local variable, the
+// variable, the record and its attributes need up to four readings. Each can change what the next one reads.
 const publishedTries = 6
 
-// Published says where threads publish their spans for readers outside (docs/internals/context.md#a-threads-span).
+// Published is the place where threads publish their spans for readers outside
+// (docs/internals/context.md#a-threads-span).
 type Published struct {
 	variable attach.ThreadLocal
 	root     int
@@ -25,8 +26,8 @@ func NewPublished(variable attach.ThreadLocal, keys []string) *Published {
 	return &Published{variable, slices.Index(keys, rootAttribute)}
 }
 
-// Native says which native thread a thread runs on: its thread pointer is the word at At, or Pointer where At is 0. The
-// zero value: on none.
+// Native identifies a thread's native thread by its thread pointer, which is the word at At, or Pointer if At is 0.
+// The zero value means that it has none.
 type Native struct{ At, Pointer attach.Address }
 
 // publishedState is what is known of what a thread publishes.
@@ -36,9 +37,9 @@ type publishedState struct {
 	// via are the words that led to the variable. slot is its address. It is zero if the thread has none yet.
 	via  []attach.Word
 	slot attach.Address
-	// record is what the variable pointed to, 0 for nothing, and size how many bytes of attributes are read; sized: as
-	// it says itself. bare: there is no memory for as many as it says, and none are read. unreadable: there is none for
-	// the record.
+	// record is the address that the variable pointed to, or zero. size is the number of bytes of attributes to read.
+	// sized is true if the record itself gave that number. bare is true if that many bytes cannot be read, so that
+	// none are. unreadable is true if the record cannot be read.
 	record                  attach.Address
 	size                    int
 	sized, bare, unreadable bool
@@ -50,18 +51,18 @@ type publishedState struct {
 	span    Span
 }
 
-// outcome is what has come of a reading.
+// outcome is the result of a reading.
 type outcome uint8
 
 const (
 	settled outcome = iota
-	again           // what is to be read has changed
+	again           // other memory must be read now
 	moved           // the variable is elsewhere
 )
 
-// LookPublished says which span a thread publishes that runs on a native thread, in s. What s.Plan has added was read
-// in the same call as its stack, if it was called. It returns the number of system calls made. What can't be read, or
-// changes meanwhile, is the zero Span; an error is the target's.
+// LookPublished puts into s the span that a thread on a native thread publishes. It uses the memory that s.Plan has
+// added to the call of the stack, if Plan was called. It returns the number of system calls made. If memory cannot be
+// read or changes meanwhile, the span is the zero Span. An error is the target's.
 func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls int, err error) {
 	p := &s.published
 	planned := p.planned
@@ -101,7 +102,7 @@ func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls in
 	return calls, nil
 }
 
-// errNoThread: where a thread pointer should be there is none.
+// errNoThread means that there is no thread pointer in its place.
 var errNoThread = errors.New("no thread pointer")
 
 func (p *publishedState) locate(mem attach.Memory, of *Published, native Native) (calls int, err error) {
@@ -129,8 +130,8 @@ func (p *publishedState) locate(mem attach.Memory, of *Published, native Native)
 	return calls + n, err
 }
 
-// lay adds what is to be read to some ranges: the words that lead to the variable, the variable, and the record twice,
-// with the variable behind each. What is the same in all of them was so in between.
+// lay adds some ranges: the words that lead to the variable, the variable, and the record twice, each time with the
+// variable behind it. A value that is the same in all of them held in between.
 func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
 	n, record := 8*len(p.via)+24, recordHead+p.size
 	if cap(p.buf) < n+2*record {
@@ -168,7 +169,7 @@ func (p *publishedState) lay(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// take takes what was read as lay has laid it out.
+// take decodes the ranges of lay.
 func (p *publishedState) take() outcome {
 	p.span = Span{}
 	ranges := p.ranges

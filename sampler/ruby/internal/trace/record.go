@@ -18,8 +18,8 @@ const (
 // rootAttribute is the attribute that holds the local root's id, in 16 digits of hexadecimal.
 const rootAttribute = "datadog.local_root_span_id"
 
-// recordSpanOf returns what a record says, whose attributes are whole or left out; the zero Span where it is not valid.
-// root is the number of rootAttribute, -1 for none.
+// recordSpanOf returns the span in a record whose attributes are complete or left out. It returns the zero Span if
+// the record is not valid. root is the number of rootAttribute, or -1.
 func recordSpanOf(record []byte, root int) Span {
 	if record[recordValid] != 1 || allZero(record[:recordSpan]) {
 		return Span{}
@@ -52,7 +52,7 @@ func idOf(text []byte) uint64 {
 
 func allZero(b []byte) bool { return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) }
 
-// attributesSize is how many bytes of attributes are to be read behind a record's head.
+// attributesSize returns the number of bytes of attributes behind a record's head.
 func attributesSize(head []byte) int {
 	n := int(binary.LittleEndian.Uint16(head[recordSize:]))
 	if head[recordValid] != 1 || n > maxAttributes {

@@ -16,18 +16,19 @@ import (
 const (
 	// presentEveryNS is the interval of checks for tracers and the configured one, in ns.
 	presentEveryNS = 2e9
-	// readTries is how often something that changed while it was read is read.
+	// readTries bounds how often a value is read that changes during the reading.
 	readTries = 2
 )
 
-// Span is what a tracer says that a thread is at. The zero value: nothing, or it could not be told.
+// Span is the active span of a thread by its tracer. The zero value means that there is none, or that it is not
+// known.
 type Span struct {
 	// ID is the active span, Root the local root of its trace, which is the part of the trace in this process.
 	ID, Root uint64
-	// Trace is the id of the trace, as it travels: the upper byte first; zeros where it is not known.
+	// Trace is the id of the trace in its wire format, the upper byte first. It is zero if it is not known.
 	Trace [16]byte
-	// Endpoint is what the local root serves, such as "OrdersController#index", and Kind the kind of it. Endpoint is
-	// empty if it is neither a request nor a job.
+	// Endpoint is the name of the work of the local root, such as "OrdersController#index", and Kind its kind.
+	// Endpoint is empty if it is neither a request nor a job.
 	Endpoint string
 	Kind     sampler.WorkKind
 }
@@ -40,18 +41,18 @@ type Finder struct {
 	object uint64
 	pid    int64
 
-	// tracers are those that the process has, asked for at askedNS; asked: at all.
+	// tracers are the process's tracers, found at askedNS. asked is true if they were searched.
 	tracers tracers
 	askedNS int64
 	asked   bool
 
-	// notes are what was read, first when it was read first.
+	// notes is the memory that was read. first is the memory of the first reading.
 	notes, first []heap.Witness
 	scratch      heap.Watch
 	calls        int
 }
 
-// tracers are what a process has for tracing.
+// tracers are the addresses of what a process has for tracing.
 type tracers struct {
 	datadog, otel bool
 	// key is the fiber-local with the context of Datadog's configured tracer. It is empty if not known.
@@ -104,7 +105,7 @@ func (s *State) Unplan() {
 	s.published.planned = false
 }
 
-// Lost says that the thread's stack is not known, and so is where it is in its trace.
+// Lost clears the spans, because the thread's stack is not known, and with it the thread's place in its trace.
 func (s *State) Lost() { s.span, s.published.span = Span{}, Span{} }
 
 // NewFinder returns a Finder that reads mem, through o. object is the class Object, and pid what the process's own pid
@@ -145,9 +146,9 @@ func (f *Finder) findTracers() (found tracers, err error) {
 	return found, err
 }
 
-// Look says where in its trace a thread is that runs the fiber with an execution context, in s. What s.Plan has added
-// was read in the same call as its stack, if it was called. It returns the number of system calls made. What can't be
-// read, or changes meanwhile, is the zero Span; an error is the target's.
+// Look puts into s the active span of a thread that runs the fiber of an execution context. It uses the memory that
+// s.Plan has added to the call of the stack, if Plan was called. It returns the number of system calls made. If
+// memory cannot be read or changes meanwhile, the span is the zero Span. An error is the target's.
 func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	if !f.tracers.any() {
 		s.span = Span{}
@@ -169,19 +170,19 @@ func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, targetError(err)
 }
 
-// stands reports whether what an answer was read from still says the same.
+// stands reports whether the memory of an answer still says the same.
 func (f *Finder) stands(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls
 	return same
 }
 
-// errChanged: what was read changed meanwhile, or is more than can be confirmed.
+// errChanged means that memory changed while it was read, or that it is too much to be confirmed.
 var errChanged = errors.New("it changed while it was read")
 
-// settled reads the active span, and all of it again at once. If the words that led to it are the same then, what they
-// lead to was there in between, and is what the second reading says. The words are read a third time, because one of
-// them, such as the length of an Array, can have changed and changed back. f.notes are these words.
+// settled reads the active span, then reads everything again at once. If the words that led to the span are the same,
+// they led to it all the time in between, and the second reading is right. A third reading of the words excludes that
+// one of them, such as the length of an Array, changed and changed back. f.notes are these words.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {
@@ -233,7 +234,7 @@ func (f *Finder) active(ec attach.Address) (found Span, err error) {
 	return Span{}, nil
 }
 
-// targetError returns an error that says that nothing more can be read of the target, nil for others.
+// targetError returns err if it means that the target cannot be read at all, otherwise nil.
 func targetError(err error) error {
 	if errors.Is(err, attach.ErrGone) || errors.Is(err, view.ErrStopped) {
 		return err
@@ -241,14 +242,14 @@ func targetError(err error) error {
 	return nil
 }
 
-// quietly reads what need not be confirmed: what does not change while what leads to it does not.
+// quietly reads memory that need not be confirmed, because it does not change while the words that lead to it do not.
 func (f *Finder) quietly(read func() error) error {
 	f.objects.Record(nil)
 	defer f.objects.Record(&f.notes)
 	return read()
 }
 
-// object returns an instance variable that refers to an object, 0 where it does not.
+// ref returns an instance variable that refers to an object, or zero if it does not.
 func (f *Finder) ref(of uint64, name string) (uint64, error) {
 	v, ok, err := f.objects.Ivar(of, name)
 	if err != nil || !ok || !f.objects.IsObject(v) {
@@ -257,7 +258,7 @@ func (f *Finder) ref(of uint64, name string) (uint64, error) {
 	return v, nil
 }
 
-// chain follows instance variables from object to object, 0 where it ends.
+// chain follows instance variables from object to object. It returns zero if the chain ends early.
 func (f *Finder) chain(of uint64, names ...string) (v uint64, err error) {
 	for v = of; len(names) > 0 && v != 0 && err == nil; names = names[1:] {
 		v, err = f.ref(v, names[0])
@@ -265,7 +266,7 @@ func (f *Finder) chain(of uint64, names ...string) (v uint64, err error) {
 	return v, err
 }
 
-// text returns an instance variable that is a String or a Symbol, "" where it is neither.
+// text returns an instance variable that is a String or a Symbol, or "" if it is neither.
 func (f *Finder) text(of uint64, name string) (string, error) {
 	v, ok, err := f.objects.Ivar(of, name)
 	if err != nil || !ok {
@@ -274,7 +275,7 @@ func (f *Finder) text(of uint64, name string) (string, error) {
 	return f.name(v)
 }
 
-// name returns the text of a String or Symbol, "" where a value is neither.
+// name returns the text of a String or Symbol, or "" if the value is neither.
 func (f *Finder) name(v uint64) (string, error) {
 	const symbolMask, symbolTag = 0xff, 0x0c
 	if v&symbolMask == symbolTag {
@@ -287,8 +288,8 @@ func (f *Finder) name(v uint64) (string, error) {
 	return f.objects.Name(v)
 }
 
-// typeOf returns the type of a value, TypeNone for what is no heap object. The error says that there is no object now,
-// which a compaction moves: then nothing can be told.
+// typeOf returns the type of a value, or TypeNone if it is no heap object. It returns an error if a compaction is
+// moving the object, because the type is not known then.
 func (f *Finder) typeOf(v uint64) (uint64, error) {
 	if !f.objects.IsObject(v) {
 		return heap.TypeNone, nil

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// Block is the unit in which a view fetches, in bytes: small enough that the neighbours of a 40-byte object cost
-	// nothing, large enough that an iseq body is two blocks. It divides the page, so a block is readable or not as a
-	// whole.
+	// Block is the unit in which a view fetches, in bytes. It is small enough that the neighbours of a 40-byte object
+	// cost nothing, and large enough that an iseq body is two blocks. It divides the page, so a block is readable or
+	// not as a whole.
 	Block = 256
 	// maxBlocks bounds what one view holds: 16 MiB.
 	maxBlocks = 1 << 16
@@ -22,8 +22,8 @@ const (
 	minArena, maxKept = 1 << 14, 1 << 20
 	// maxRead bounds one piece read through a view, in bytes.
 	maxRead = 4 << 20
-	// maxWork bounds what is done with one view, in pieces read plus blocks copied: some tenth of a second. A stack of
-	// a thousand methods that were never met before takes a tenth of it.
+	// maxWork bounds the work with one view, in ranges read plus blocks copied. It takes about a tenth of a second. A
+	// stack of a thousand new methods takes a tenth of that.
 	maxWork = 4 << 20
 	// MaxRounds bounds the depth of a chain of pointers followed through a view. The longest legal one, a block nested
 	// in blocks whose method is yet unknown, needs two for each level and a dozen for names.
@@ -33,10 +33,10 @@ const (
 // ErrMissing says that a view does not hold some memory yet and has noted it: fetch and do it all again.
 var ErrMissing = errors.New("memory not fetched yet")
 
-// ErrStopped says that what was settled was told to end (View.Stopped).
+// ErrStopped means that the reading was ended early (View.Stopped).
 var ErrStopped = errors.New("the reading was ended")
 
-// ErrTooMuch says that what was read leads to more than a view holds, or to more work than is done with one.
+// ErrTooMuch means that a structure needs more memory than a view holds, or more work than one view may do.
 var ErrTooMuch = errors.New("too much for one view")
 
 // View reads linked structures of a target in few system calls. Code reads through it as if all memory were there.
@@ -55,12 +55,12 @@ type View struct {
 	// Calls counts system calls.
 	Calls int
 	work  int // what maxWork bounds
-	// arena holds the blocks. Reset gives it to the next ones.
+	// arena holds the blocks. Reset reuses it.
 	arena []byte
 }
 
-// block is one fetched block; nil data: it can't be read. Its capacity reaches to the end of what was fetched with it,
-// in which the block that follows it in memory follows it too.
+// block is one fetched block. Its data is nil if it cannot be read. Its capacity reaches to the end of the memory
+// fetched with it, so that the next block in memory follows it there too.
 type block struct{ data []byte }
 
 // New returns a View of a target's memory, which holds nothing yet.
@@ -80,7 +80,7 @@ func (v *View) Reset() {
 	}
 }
 
-// Anew forgets what it holds, and has all of it fetched again in the first batch.
+// Anew makes the first batch fetch again all memory that the view holds.
 func (v *View) Anew() {
 	wanted := v.wanted[:0]
 	for a := range v.blocks {
@@ -90,7 +90,7 @@ func (v *View) Anew() {
 	v.wanted = wanted
 }
 
-// Unreadable is the error that says that a structure led to n bytes that can't be read, or that can't be memory at all.
+// Unreadable returns the error for a structure that led to n bytes that cannot be read, or cannot be memory at all.
 func Unreadable(addr attach.Address, n int) error { return &unreadableError{addr, n} }
 
 // IsUnreadable reports whether an error is such a one.
@@ -109,7 +109,7 @@ func (e *unreadableError) Error() string {
 	return fmt.Sprintf("%d bytes at %s can't be read", e.want, e.addr)
 }
 
-// CantTell reports whether an error says nothing about what was to be read: it can't be read, or not by this view.
+// CantTell reports whether an error leaves the answer open, because memory could not be read or not by this view.
 func CantTell(err error) bool { return IsUnreadable(err) || errors.Is(err, ErrTooMuch) }
 
 // Bytes returns n bytes at addr. They are the view's own, must not be changed, and are others after a Reset.
@@ -180,7 +180,7 @@ func (v *View) inOne(first attach.Address, size int) []byte {
 	return all
 }
 
-// Want has n bytes at addr fetched with what is missing next, if something is: they are likely to be asked for.
+// Want adds n bytes at addr to the next fetch, because they are likely to be needed.
 func (v *View) Want(addr attach.Address, n int) { _, _ = v.Bytes(addr, n) }
 
 func (v *View) want(a attach.Address) error {
@@ -264,7 +264,7 @@ func (v *View) Settle(f func() error) error {
 	return fmt.Errorf("a chain of pointers longer than %d", MaxRounds)
 }
 
-// Worst returns the error that decides: a real one before ErrMissing, so that nothing is fetched in vain.
+// Worst returns the error that counts most. A real error comes before ErrMissing, so that nothing is fetched in vain.
 func Worst(errs ...error) error {
 	var missing error
 	for _, err := range errs {

@@ -15,7 +15,7 @@ const (
 	maxVerb, maxHost = 24, 253
 	// maxInspected bounds the elements of an Array that are written down, and maxInspectedDepth the depth.
 	maxInspected, maxInspectedDepth = 16, 3
-	// maxValue bounds what is written down of a value, in bytes.
+	// maxValue bounds the noted part of a value, in bytes.
 	maxValue = 200
 )
 
@@ -47,15 +47,15 @@ func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	return nil
 }
 
-// asking is a place in memory that says what a thread asks.
+// asking is a place in memory that holds what a thread asks.
 type asking struct {
 	at   attach.Address
 	self uint64
 	ask  asker
 }
 
-// asks reads what is asked, of the frame f.frame, into s. It reads nothing if what was read there last still holds.
-// done reports whether the place says what is asked.
+// asks reads the statement of the frame f.frame into s. It reads nothing if the last answer from there still holds.
+// done is true if the place holds a statement.
 func (f *statements) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	s.askedFrame.set(f.frame)
 	if a.at == s.askedAt && !s.anew && f.unchanged(&s.askedFrom) {
@@ -87,8 +87,8 @@ func (f *statements) askNothing(s *State) {
 	s.askedFrom.Clear()
 }
 
-// findAsking searches the frames from the innermost outward for one that says what is asked. It stops at code that is
-// not a client's.
+// findAsking searches the frames from the innermost outward for one that holds a statement. It stops at code that
+// does not belong to a client.
 func (f *statements) findAsking(fr *Frames) (found code.Scope, asks []candidate, err error) {
 	err = f.eachScope(fr, min(fr.count()-1, maxInner), func(scope *code.Scope) (done bool, err error) {
 		site := f.site(scope)

@@ -2,14 +2,15 @@ package work
 
 import "errors"
 
-// maxCredit is how long, in ns, looking anew may take at once after a rest: a new process's threads are all looked at.
+// maxCredit is the time, in ns, that new searches may take at once after a rest. All threads of a new process are
+// searched.
 const maxCredit = 5e6
 
-// errPutOff: looking anew has taken the time that it may take; a later tick looks.
+// errPutOff means that new searches have used up their time, and a later tick continues.
 var errPutOff = errors.New("put off")
 
-// Allow gives looking anew ns more time, and bounds it from now on. What the threads work for already is confirmed in
-// any case. Before the first call there is no bound.
+// Allow adds ns to the time for new searches, and bounds it from now on. Known work is confirmed in any case. Before
+// the first call there is no bound.
 func (f *allowance) Allow(ns int64) {
 	if !f.bounded {
 		f.bounded, f.credit = true, maxCredit
@@ -17,7 +18,7 @@ func (f *allowance) Allow(ns int64) {
 	f.credit = min(f.credit+ns, maxCredit)
 }
 
-// Unbounded runs look, in which looking anew takes what time it takes.
+// Unbounded runs look without a bound on the time of new searches.
 func (f *allowance) Unbounded(look func()) {
 	bounded := f.bounded
 	f.bounded = false
@@ -25,7 +26,7 @@ func (f *allowance) Unbounded(look func()) {
 	f.bounded = bounded
 }
 
-// onCredit looks anew, if there is time for it.
+// onCredit runs a new search if there is time for it.
 func (f *allowance) onCredit(look func() error) error {
 	if !f.bounded {
 		return look()

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxCopies is how many variables, from the innermost frame on, are looked at for a copy of an environment.
+	// maxCopies bounds the variables, from the innermost frame on, that are tried as a copy of an environment.
 	maxCopies = 4
-	// maxCopyLooks is how many looks there are for one, each after as many readings of the stack as there were before:
-	// a framework finds its route early in a request.
+	// maxCopyLooks bounds the tries for one environment. Each follows after twice as many readings of the stack as
+	// the one before, because a framework finds its route early in a request.
 	maxCopyLooks = 12
 )
 
-// requestProof is what an environment and its copy have in common, and no environment of another request: the objects
-// that the server has made for REQUEST_URI and PATH_INFO, and the method's. In place of PATH_INFO's, what it says
-// together with SCRIPT_NAME can be the same: where an application is mounted the beginning of the path moves there.
+// requestProof is what an environment shares with its copy, but not with the environment of another request: the
+// objects that the server has made for REQUEST_URI, PATH_INFO and the method. Instead of PATH_INFO's object, its text
+// together with SCRIPT_NAME's can be the same. If an application is mounted, the beginning of the path moves there.
 type requestProof struct {
 	uri, method, path, whole uint64
 }
 
-// lookForCopy looks for the route of a request that has left none in its environment: a middleware that goes on with a
-// copy of it (env.dup, env.merge) leaves frameworks that to write into.
+// lookForCopy searches for the route of a request that has left none in its environment. A middleware may continue
+// with a copy of the environment (env.dup, env.merge), and frameworks then write into that copy.
 func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	t := s.task
 	if !t.guessed || t.copied != "" || t.proof.uri == 0 || !f.objects.IsObject(t.proof.uri) || fr.Partial || fr.Truncated {
@@ -50,8 +50,8 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	f.seen(t, fr.NowNS)
 }
 
-// findCopy searches the frames within the one that tells the task, from the innermost, for a copy of its environment.
-// It returns the route that the copy says, "" if there is no copy or it says none.
+// findCopy searches the frames within the task's frame, from the innermost, for a copy of its environment. It returns
+// the route in the copy. It is empty if there is no copy, or if the copy has no route.
 func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	candidates := 0
 	err = f.eachScope(fr, min(fr.count()-1-len(s.outer)/fr.Size, maxInner), func(scope *code.Scope) (done bool, err error) {
@@ -73,9 +73,9 @@ func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	return endpoint, err
 }
 
-// readCopy reads the route that a variable's Hash says, if it is a copy of the environment that s.task was read from.
-// It also confirms that this still is its task's environment. ends: the Hash is that environment itself, so the frames
-// within go on with it.
+// readCopy reads the route from a variable's Hash, if it is a copy of the environment that s.task was read from. It
+// also confirms that this still is its task's environment. ends is true if the Hash is that environment itself. Then
+// the frames within use it as well.
 func (f *Finder) readCopy(s *State, slot attach.Address) (endpoint string, ends bool) {
 	f.notes = append(f.notes, s.from.Witnesses()...)
 	v := f.word(slot)

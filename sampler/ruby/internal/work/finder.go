@@ -15,21 +15,22 @@ import (
 
 // Named limits of the search through a stack.
 const (
-	// maxOuter is how many frames, from the outside, are searched for a request or job.
+	// maxOuter bounds the frames, from the outside, that are searched for a request or job.
 	maxOuter = 96
-	// outerStep is how many of them are looked at at once: servers have theirs among the first.
+	// outerStep is the number of frames that are searched at once. Servers have their task among the first.
 	outerStep = 24
-	// maxCandidates is how many variables of such a name are read in one look.
+	// maxCandidates bounds the variables with a matching name that are read in one search.
 	maxCandidates = 8
-	// maxInner is how many frames, from the innermost, are searched for a statement, and innerStep how many at once.
+	// maxInner bounds the frames, from the innermost, that are searched for a statement. innerStep is how many are
+	// searched at once.
 	maxInner, innerStep = 40, 8
 	// maxSites bounds the code that is known.
 	maxSites = 1 << 15
-	// readTries is how often something that changed while it was read is read.
+	// readTries bounds how often a value is read that changes during the reading.
 	readTries = 2
 )
 
-// errChanged: what was read changed meanwhile.
+// errChanged means that memory changed while it was read.
 var errChanged = errors.New("it changed while it was read")
 
 // Finder finds what the threads of a process work for. Not for concurrent use.
@@ -40,24 +41,24 @@ type Finder struct {
 	lastNumber sampler.WorkNumber
 }
 
-// reader reads the locals and objects of a frame that may go on meanwhile: what is read is noted, and confirmed.
+// reader reads the locals and objects of a frame that may continue meanwhile. It notes what it read, and confirms it.
 type reader struct {
 	mem     attach.Memory
 	code    *code.Decoder
 	objects *heap.Objects
 	dict    *sampler.Dictionary
-	// values: paths, arguments and literals are read as they are.
+	// values is true if paths, arguments and literals are shown as they are.
 	values bool
 
 	scopes []code.Scope
 	notes  []heap.Witness
-	// pairs are of the tries-th time that something is read.
+	// pairs holds the look-ups of the current try.
 	pairs   lookedUp
 	tries   uint64
 	scratch heap.Watch
 	frame   liveFrame
 	calls   int
-	// failed is the first error since settled began to read. What is read after it is of no use: the readers go on with
+	// failed is the first error since settled began to read. Later results are useless, and the readers continue with
 	// zero values.
 	failed error
 }
@@ -68,7 +69,7 @@ type statements struct {
 	sites map[*code.Locals]*site
 }
 
-// describer says what requests and jobs are, by the objects that stand for them.
+// describer names requests and jobs by the objects that represent them.
 type describer struct {
 	statements
 	// wall is the time of day, in s.
@@ -77,7 +78,7 @@ type describer struct {
 	routes routes
 }
 
-// allowance bounds what looking anew takes: if bounded, credit ns more, until there is more of it. now is
+// allowance bounds the time of new searches. If bounded is true, credit is the time left in ns. now is
 // CLOCK_MONOTONIC in ns.
 type allowance struct {
 	now     func() int64
@@ -157,7 +158,7 @@ func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error)
 	return f.calls + f.objects.View.Calls, err
 }
 
-// lookForTask makes s.task what the thread works on. After an error it is what it was.
+// lookForTask sets s.task to the thread's current work. After an error s.task is unchanged.
 func (f *Finder) lookForTask(s *State, fr *Frames) error {
 	s.anew = false
 	same := s.sameFrames(fr)
@@ -172,7 +173,8 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) }) // what has begun meanwhile has done so since lookedNS
 }
 
-// lookAnew is lookForTask if what is known does not tell. same: the frame that told the last task is still there.
+// lookAnew is lookForTask for the case that the known task does not answer. same is true if the frame of the last
+// task is still there.
 func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	var r reading
 	j, found := 0, false
@@ -206,7 +208,7 @@ func (f *Finder) Forget(s *State) {
 	*s = State{}
 }
 
-// drop says that the thread works on nothing that can be told.
+// drop clears the task, because the thread works on nothing that is known.
 func (f *Finder) drop(s *State, fr *Frames) {
 	if s.task != nil && s.ec == fr.EC {
 		f.end(s.task)
@@ -215,7 +217,7 @@ func (f *Finder) drop(s *State, fr *Frames) {
 	s.from.Clear()
 }
 
-// take makes s.task what was read of the j-th frame from the outside.
+// take sets s.task to what was read of the j-th frame from the outside.
 func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	before := fr.BornNS
 	if s.ec == fr.EC {
@@ -237,8 +239,8 @@ func (f *reader) unchanged(w *heap.Watch) bool {
 	return same
 }
 
-// findTask searches the frames from the outside for one that says what the thread works on. It returns the frame's
-// number from there, or zero.
+// findTask searches the frames from the outside for one that names the thread's work. It returns the frame's number
+// from there, or zero.
 func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	n, candidates := min(fr.count(), maxOuter), 0
 	for from := 1 + f.bare(s, fr); from < n; from += outerStep {
@@ -300,7 +302,7 @@ func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err e
 	return f.readTask(&scopes[0], f.site(&scopes[0]), r)
 }
 
-// readTask reads the variables of a frame that can say what its thread works on. f.notes are what was read.
+// readTask reads the variables of a frame that can name the work of its thread. f.notes is the memory that it read.
 func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool, err error) {
 	for _, c := range site.task {
 		*r = reading{key: taskKey{ec: f.frame.ec}, slot: f.frame.at + code.FrameSelf, seen: r.seen}
@@ -321,9 +323,9 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 	return false, nil
 }
 
-// settled reads something through the view and has it confirmed: what it was read from says the same afterwards, and
-// the frame f.frame still runs. f.notes is what it was read from. The error says that it changes or cannot be read, or
-// is the target's.
+// settled reads something through the view and confirms it: the memory that it was read from says the same
+// afterwards, and the frame f.frame still runs. f.notes is that memory. The error means that it changes or cannot be
+// read, or is the target's.
 func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 	for range readTries {
 		f.tries++
@@ -391,8 +393,8 @@ func (f *reader) ivar(object uint64, name string) uint64 {
 	return v
 }
 
-// is reports whether a value is a heap object of a type. While a compaction moves the object this cannot be told, and
-// fails. Otherwise the reader would take what another frame or object says for the answer.
+// is reports whether a value is a heap object of a type. It fails while a compaction moves the object. Otherwise the
+// reader could mistake another frame or object for the answer.
 func (f *reader) is(v, typ uint64) bool {
 	if !f.objects.IsObject(v) {
 		return false
@@ -410,7 +412,8 @@ func (f *reader) is(v, typ uint64) bool {
 	}
 }
 
-// lookUp sets values to what a Hash has for names, as heap.Objects.Lookup does. It reports false for another object.
+// lookUp sets values to the values that a Hash has for names, as heap.Objects.Lookup does. It reports false for
+// another object.
 func (f *reader) lookUp(v uint64, names []string, values []uint64) bool {
 	return f.is(v, heap.TypeHash) && !f.fails(f.objects.Lookup(v, names, values))
 }
@@ -421,7 +424,8 @@ func (f *reader) classOf(v uint64) string {
 	return class
 }
 
-// quietly reads what need not be confirmed: texts of objects that do not change while what leads to them does not.
+// quietly reads memory that need not be confirmed: texts of objects that do not change while the words that lead to
+// them do not.
 func (f *reader) quietly(read func()) {
 	f.objects.Record(nil)
 	read()

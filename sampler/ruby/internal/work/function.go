@@ -2,8 +2,9 @@ package work
 
 import "github.com/ddtop/ddtop/attach"
 
-// askFunctions are C functions of clients that are given a statement, by their labels, and which of their arguments it
-// is. What their gems call them differs between versions: an alias goes by the name it was defined by. Read-only.
+// askFunctions are C functions of clients that take a statement. The key is their label, the value the number of the
+// argument with the statement. Versions of their gems use different names. An alias has the name by which it was
+// defined. Read-only.
 var askFunctions = map[string]int{
 	"PG::Connection#exec": 0, "PG::Connection#async_exec": 0, "PG::Connection#sync_exec": 0,
 	"PG::Connection#query": 0, "PG::Connection#async_query": 0,
@@ -17,7 +18,7 @@ var askFunctions = map[string]int{
 	"TinyTds::Client#execute": 0,
 }
 
-// function returns what the innermost frame asks if it is one of such a C function. Otherwise its ask is nil.
+// function returns the statement of the innermost frame if it is one of these C functions. Otherwise its ask is nil.
 func (f *statements) function(fr *Frames) asking {
 	function, caller := fr.Raw[:fr.Size], fr.Raw[fr.Size:2*fr.Size]
 	at, n, ok := f.code.Arguments(function, caller)

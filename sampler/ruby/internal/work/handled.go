@@ -18,13 +18,13 @@ const maxMessage = 200
 type handled struct {
 	id   sampler.TextID
 	text string
-	// ec and version are of the frames that it was read with. version is zero if neither a rescue nor an ensure is
-	// among them. Then only the context says it. known: it was read.
+	// ec and version belong to the frames with which it was read. version is zero if the frames have neither a rescue
+	// nor an ensure. Then only the context has the exception. known is true if it was read.
 	ec      attach.Address
 	version uint64
 	known   bool
 	from    heap.Watch
-	// frame is that which has the exception, or the innermost one where the context has.
+	// frame is the frame that has the exception, or the innermost one if the context has it.
 	frame liveFrame
 }
 
@@ -33,7 +33,7 @@ func (h *handled) forget() {
 	h.from.Clear()
 }
 
-// lookForException makes s.handled the exception that the thread handles ($!). After an error it is not known.
+// lookForException sets s.handled to the exception that the thread handles ($!). After an error it is not known.
 func (f *Finder) lookForException(s *State, fr *Frames) error {
 	h := &s.handled
 	if fr.Partial || fr.Truncated || fr.count() == 0 {
@@ -75,7 +75,7 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	})
 }
 
-// paired reports whether the thread still works on what it did before its exception, or what it asks, was read.
+// paired reports whether the thread's work or statement is still the one from before its exception was read.
 func (f *reader) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true
@@ -88,16 +88,16 @@ func (f *reader) paired(s *State, fr *Frames) bool {
 	return f.lives(&f.frame, &s.from)
 }
 
-// lives reports whether what was read of a frame still stands, and the frame runs. One that has returned leaves its
-// words as they were.
+// lives reports whether the memory that was read of a frame still says the same, and the frame runs. A frame that has
+// returned leaves its words as they were.
 func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
 	return err == nil && same
 }
 
-// readException reads the exception that is handled: "" for none, and for one whose class has no name. f.notes is what
-// it was read from.
+// readException reads the exception that is handled. text is empty if there is none, or if its class has no name.
+// f.notes is the memory that it was read from.
 func (f *Finder) readException(fr *Frames) (text string, err error) {
 	var scopes []code.Scope
 	if fr.Handlers > 0 {
@@ -129,8 +129,8 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 	return text, err
 }
 
-// exceptionText returns an exception's class, with its message if values are asked for. The message is the text that
-// the exception was made with, whatever a method of its class makes of it.
+// exceptionText returns an exception's class, with its message if values are asked for. The message is the text with
+// which the exception was made, even if a method of its class changes it.
 func (f *Finder) exceptionText(v uint64) string {
 	// An abandoned fiber, which the collector has not freed yet, names an object that it may have freed.
 	if !f.is(v, heap.TypeObject) {
@@ -179,7 +179,7 @@ func cutMessage(s string, more bool) string {
 	return s
 }
 
-// constantPath reports whether s is the path of a class that stands in constants: others have addresses in it, or any
+// constantPath reports whether s is the path of a class that constants name. Other paths contain addresses or any
 // text.
 func constantPath(s string) bool {
 	for name := range strings.SplitSeq(s, "::") {

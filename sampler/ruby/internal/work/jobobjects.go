@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// readPerforming reads the receiver of perform_now: a job of Active Job, whatever code has called it.
+// readPerforming reads the receiver of perform_now: a job of Active Job, whatever code called it.
 func (f *describer) readPerforming(_ *code.Scope, r *reading) bool {
 	v := f.word(r.slot)
 	if !f.is(v, heap.TypeObject) {
@@ -30,8 +30,8 @@ func (f *describer) argumentsOf(v uint64, name string) uint64 {
 	return f.ivar(v, name)
 }
 
-// jobObject takes a job from an object of its class. id is its number or the like, and args its arguments. They are
-// zero if not known.
+// jobObject reads a job from an object of its class. id is its number or similar, and args are its arguments. They
+// are zero if not known.
 func (f *describer) jobObject(r *reading, v, id, args uint64) bool {
 	class := ""
 	r.identity[identityText] = f.identityOf(id)
@@ -48,13 +48,13 @@ func (f *describer) jobObject(r *reading, v, id, args uint64) bool {
 	return true
 }
 
-// setJob makes it a job of a class or method, which these values tell from others.
+// setJob makes the reading a job of a class or method. The identity values distinguish it from other jobs.
 func (r *reading) setJob(endpoint string, identity ...uint64) {
 	r.kind, r.endpoint = sampler.WorkJob, endpoint
 	copy(r.identity[:], identity)
 }
 
-// readDelayed reads a job of Delayed Job, which has loaded what it performs: an object of the job's class, Active Job's
+// readDelayed reads a job of Delayed Job after it has loaded its payload: an object of the job's class, Active Job's
 // wrapper, or a method to be called (handle_asynchronously, delay).
 func (f *describer) readDelayed(v uint64, r *reading) bool {
 	payload := f.ivar(v, "@payload_object")

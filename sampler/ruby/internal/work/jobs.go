@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxJobQueuedS is how long a job may have waited in its queue, in s.
+// maxJobQueuedS bounds the believed time of a job in its queue, in s.
 const maxJobQueuedS = 30 * 24 * 3600
 
 const (
 	// maxClass bounds a class's name, and maxTime a time of day, in bytes.
 	maxClass, maxTime = 200, 40
-	// wrapperClass is how the classes end that have a queue run Active Job's.
+	// wrapperClass is the ending of the names of classes by which a queue runs a job of Active Job.
 	wrapperClass = "JobWrapper"
 )
 
@@ -42,7 +42,7 @@ func (f *describer) readSidekiq(_ *code.Scope, r *reading) bool {
 	return f.readJobHash(r, &sidekiqNames)
 }
 
-// readActiveJob reads what Active Job gives to its queue.
+// readActiveJob reads the data that Active Job gives to its queue.
 func (f *describer) readActiveJob(_ *code.Scope, r *reading) bool {
 	return f.readJobHash(r, &activeJobNames)
 }
@@ -53,8 +53,8 @@ func (f *describer) readJobHash(r *reading, names *[jobKeys]string) bool {
 	return f.lookUpVariable(r, names[:], values[:]) && f.job(r, &values, true, false)
 }
 
-// job takes a job from the values of its Hash. unwrapped: the Hash was the argument of a wrapper's job. Its own
-// argument is not looked into, since a Hash can hold itself.
+// job reads a job from the values of its Hash. unwrapped is true if the Hash was the argument of a wrapper's job.
+// Then job does not read the Hash's own argument, since a Hash can hold itself.
 func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) bool {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
 		return false
@@ -86,7 +86,8 @@ func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped 
 	return true
 }
 
-// className reports whether s can be the name of a class: it comes out of a queue, where anybody may have written it.
+// className reports whether s can be the name of a class. It comes out of a queue, into which anyone may have
+// written.
 func className(s string) bool {
 	if len(s) > maxCode {
 		return false
@@ -99,7 +100,7 @@ func className(s string) bool {
 	return true
 }
 
-// timeOfDay returns a time of day in seconds, which Active Job writes down as text. It is zero for anything else.
+// timeOfDay returns the seconds of a time that Active Job writes as text. It is zero for anything else.
 func (f *describer) timeOfDay(v uint64) float64 {
 	if text := f.text(v, maxTime); text != "" {
 		at, err := time.Parse(time.RFC3339, text)
@@ -152,8 +153,7 @@ func (f *describer) readJob(_ *code.Scope, r *reading) bool {
 	return f.lookUp(payload, resqueNames[:], values[:]) && values[jobArgs] != 0 && f.job(r, &values, false, false)
 }
 
-// wrapped reads the Hash of Active Job that its wrapper is given as its only argument. It reports false for other
-// arguments.
+// wrapped reads Active Job's Hash from the only argument of a wrapper. It reports false for other arguments.
 func (f *describer) wrapped(args uint64, values *[jobKeys]uint64) bool {
 	_, n, first := f.list(args)
 	var inner [jobKeys]uint64

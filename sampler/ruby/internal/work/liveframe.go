@@ -11,26 +11,27 @@ import (
 type liveFrame struct {
 	at    attach.Address
 	words [frameWords]byte
-	// ec is the execution context, which has the address of the innermost frame at innermostAt, and leads lead to it.
+	// ec is the execution context, which has the address of the innermost frame at innermostAt. leads are the words
+	// that lead to it.
 	ec, innermostAt attach.Address
 	leads           []Lead
-	// looks are what was read before and behind the variables: a frame can be made anew in between.
+	// looks are the words read before and behind the variables, because a frame can be replaced in between.
 	looks [2]frameLook
 }
 
-// frameLook is what says whether a frame lives.
+// frameLook has the words that show whether a frame lives.
 type frameLook struct {
 	words     [frameWords]byte
 	innermost [8]byte
 	leads     []byte
 }
 
-// frameOf returns the frame at an address, with its bytes as they were read with the others of fr.
+// frameOf returns the frame at an address, with its bytes as they were read with the other frames of fr.
 func frameOf(fr *Frames, at attach.Address, frame []byte) liveFrame {
 	return liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt, leads: fr.Leads}
 }
 
-// set makes it another frame. It copies the leads, which belong to the caller.
+// set replaces the frame by o. It copies the leads, which belong to the caller.
 func (f *liveFrame) set(o liveFrame) {
 	o.leads = append(f.leads[:0], o.leads...)
 	*f = o
@@ -56,10 +57,10 @@ func (f *liveFrame) lives(l *frameLook) bool {
 	return l.words == f.words && attach.Address(view.U64(l.innermost[:])) <= f.at
 }
 
-// confirm reports whether a frame's words, and all that w watches, still say the same. A frame that has returned leaves
-// its variables behind, which nothing keeps the objects of. What was found holds also where a Hash has got pairs: a
-// server and its middleware fill a request's environment for its first milliseconds. That nothing was found does not:
-// it may be there by now.
+// confirm reports whether a frame's words, and all memory that w watches, still say the same. A frame that has
+// returned leaves its variables in memory, but nothing keeps their objects. found is true if the search found
+// something. Then a Hash may have got pairs: a server and its middleware fill a request's environment for its first
+// milliseconds. If nothing was found, it may not, because the pair may be there by now.
 func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
 	confirm := w.Confirm
 	if found {

@@ -5,44 +5,44 @@ import (
 	"strings"
 )
 
-// Named limits of what is learnt of paths.
+// Limits of what is learnt of paths.
 const (
-	// maxPositionWords is how many different words may stand at one place of a path while most of them come once or
-	// twice: more are values.
+	// maxPositionWords bounds the different words at one place of a path while most of them come once or twice. If
+	// there are more, they are values.
 	maxPositionWords = 32
-	// usualVisits is how often words of routes come on average, at least.
+	// usualVisits is how often the words of routes come on average, at least.
 	usualVisits = 4
-	// maxRoutesAt is how many words may stand at one place in any case.
+	// maxRoutesAt bounds the words at one place in any case.
 	maxRoutesAt = 128
-	// oftenVisits and oftenShare say which words stay words where the others have become values: those that come so
-	// often, and in one of so many requests at a place. So a visitor who tries a thousand paths does not take the names
-	// from the routes.
+	// oftenVisits and oftenShare define frequent words, which stay words when the others become values. A frequent
+	// word comes oftenVisits times, and in one of oftenShare requests at a place. So a visitor who tries a thousand
+	// paths does not take the names from the routes.
 	oftenVisits, oftenShare = 16, 64
 	// maxPathNodes bounds the words that are remembered, of all places together: 1 MB.
 	maxPathNodes = 4096
 )
 
-// paths learns which parts of paths are values though they look like words: names of people, products, random letters.
-// A route has few words at a place, under the same beginning. If there are more than maxPositionWords, and most are met
-// once or twice, they are values. From then on ":id" stands for them, and what follows them is taken together. The
-// order of requests matters only until there were enough of them.
+// paths learns which parts of paths are values although they look like words: names of people, products, random
+// letters. A route has few words at a place, under the same beginning. If there are more than maxPositionWords, and
+// most are met once or twice, they are values. From then on ":id" replaces them, and their continuations are merged.
+// The order of requests matters only until there are enough of them.
 type paths struct {
 	root  pathNode
 	nodes int
-	// requests counts those that were learnt from.
+	// requests counts the requests that were learnt from.
 	requests uint64
 }
 
 // pathNode is the beginning of paths, with the words that follow it.
 type pathNode struct {
 	words map[string]*pathNode
-	// id is what follows it in place of values. It is nil if no value does.
+	// id is the continuation after a value. It is nil if no value has been met.
 	id *pathNode
-	// visits is how many requests came this way, of which wordVisits went on to one of words.
+	// visits counts the requests that came this way, wordVisits those of them that continued with one of words.
 	visits, wordVisits uint64
 	// seen is the number of the last request that did.
 	seen uint64
-	// values: what follows it are values, but for those in words.
+	// values is true if all parts that follow are values, except those in words.
 	values bool
 }
 
@@ -56,7 +56,7 @@ func parts(pattern string, f func(part string)) {
 
 func fixed(part string) bool { return part == ID || part == "…" }
 
-// fold is a pattern with ":id" for those words that are values by what was learnt.
+// fold returns a pattern with ":id" in place of the words that are values.
 func (p *paths) fold(pattern string) string {
 	n, changed := &p.root, false
 	parts(pattern, func(part string) {
@@ -79,8 +79,8 @@ func (p *paths) fold(pattern string) string {
 	return strings.Join(out, "/")
 }
 
-// next returns the node that a part of a pattern leads to, or nil. value: the part is a value, though it looks like a
-// word.
+// next returns the node for the next part of a pattern, or nil. value is true if the part is a value although it
+// looks like a word.
 func (n *pathNode) next(part string) (to *pathNode, value bool) {
 	switch {
 	case n == nil || part == "":
@@ -112,7 +112,7 @@ func (p *paths) visit(n *pathNode) {
 	n.seen = p.requests
 }
 
-// follow returns where a part of a pattern leads, which may be new.
+// follow returns the node for the next part of a pattern, and makes it if needed.
 func (p *paths) follow(n *pathNode, part string) *pathNode {
 	if !fixed(part) {
 		to := n.words[part]
@@ -145,13 +145,13 @@ func (p *paths) follow(n *pathNode, part string) *pathNode {
 	return n.id
 }
 
-// tooMany reports whether so many words follow it that they must be values.
+// tooMany reports whether so many words follow the node that they must be values.
 func (n *pathNode) tooMany() bool {
 	many := len(n.words)
 	return !n.values && (many > maxPositionWords && n.wordVisits < usualVisits*uint64(many) || many > maxRoutesAt)
 }
 
-// turn makes values of the words that follow it, but for those that come often.
+// turn makes values of the words that follow the node, except the frequent ones.
 func (n *pathNode) turn() {
 	n.values = true
 	if n.id == nil {
@@ -188,7 +188,7 @@ func (n *pathNode) merge(o *pathNode) {
 	}
 }
 
-// settle takes for values what there is too much of after a merge.
+// settle makes values of words where a merge has brought too many.
 func (n *pathNode) settle() {
 	if n.values || n.tooMany() {
 		n.turn() // n.id is settled with it
@@ -215,7 +215,8 @@ func (n *pathNode) count() (many int) {
 	return many
 }
 
-// makeRoom forgets half of what is known when that is too much: what no request has come by for longest.
+// makeRoom drops half of the nodes if there are too many. It drops the ones that no request has visited for the
+// longest time.
 func (p *paths) makeRoom() {
 	if p.nodes < maxPathNodes {
 		return

@@ -35,7 +35,7 @@ const (
 	envKeys
 )
 
-// envNames are the keys of an environment that are looked up. Read-only.
+// envNames are the keys of an environment that are read. Read-only.
 var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QUERY_STRING", "action_dispatch.request.path_parameters",
 	"sinatra.route", "action_dispatch.route_uri_pattern", "grape.routing_args", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
 	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT",
@@ -51,7 +51,7 @@ var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters,
 // parameterNames are the keys of Rails' path parameters that make a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
-// readEnv reads the environment of a request: the Rack specification says that it is a Hash, and that the two values
+// readEnv reads the environment of a request. The Rack specification says that it is a Hash, and that the two values
 // are Strings.
 func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	var values [envKeys]uint64
@@ -157,7 +157,8 @@ func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) st
 	return join(method, rest)
 }
 
-// grapeRoute returns the pattern of the route that Grape has found: what it writes into the environment leads to it.
+// grapeRoute returns the pattern of the route that Grape has found. The object that Grape puts into the environment
+// leads to it.
 func (f *describer) grapeRoute(v uint64) string {
 	var route [1]uint64
 	f.lookUp(v, []string{"route_info"}, route[:])
@@ -170,10 +171,10 @@ func (f *describer) grapeRoute(v uint64) string {
 	return f.text(route[0], maxText)
 }
 
-// maxIdentityText is how much of a text tells tasks apart, in bytes.
+// maxIdentityText bounds the part of a text that distinguishes tasks, in bytes.
 const maxIdentityText = 256
 
-// identityOf returns a word that stands for a text. It is zero if there is no text.
+// identityOf returns a word that represents a text. It is zero if there is no text.
 func (f *describer) identityOf(v uint64) uint64 {
 	s := f.text(v, maxIdentityText)
 	if s == "" {
@@ -182,15 +183,15 @@ func (f *describer) identityOf(v uint64) uint64 {
 	return sum(s)
 }
 
-// sum returns a word, not 0, that stands for a text.
+// sum returns a word that represents a text. It is never 0.
 func sum(s string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s))
 	return h.Sum64() | 1
 }
 
-// lookedUp is what was looked up in a Hash, and what it was read from. It is valid while the view holds that memory and
-// fetches what follows.
+// lookedUp is the result of a search in a Hash, with the memory that it was read from. It is valid while the view
+// holds that memory and fetches what follows.
 type lookedUp struct {
 	try    uint64 // Finder.tries
 	slot   attach.Address
@@ -219,7 +220,7 @@ func (f *reader) lookUpVariable(r *reading, names []string, values []uint64) boo
 	return true
 }
 
-// variable returns what r's variable holds: as it was just read, if it was.
+// variable returns the value of r's variable. It uses the value that was just read, if there is one.
 func (f *reader) variable(r *reading) uint64 {
 	if r.seen != nil {
 		if v, ok := r.seen.Word(r.slot); ok {

@@ -2,8 +2,8 @@ package work
 
 import "strings"
 
-// redisCommands are those that may be shown. Others could be another Array's first element, or a command's secret name
-// (rename-command). Read-only.
+// redisCommands are the commands that may be shown. Another word could be the first element of any Array, or a
+// command's secret name (rename-command). Read-only.
 var redisCommands = wordSet(`ACL APPEND ASKING AUTH BGREWRITEAOF BGSAVE BITCOUNT BITFIELD BITFIELD_RO BITOP BITPOS BLMOVE BLMPOP BLPOP BRPOP
 BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN CLIENT CLUSTER COMMAND CONFIG COPY DBSIZE DEBUG DECR DECRBY DEL DISCARD DUMP ECHO EVAL EVALSHA
 EVALSHA_RO EVAL_RO EXEC EXISTS EXPIRE EXPIREAT EXPIRETIME FAILOVER FCALL FCALL_RO FLUSHALL FLUSHDB FUNCTION GEOADD GEODIST GEOHASH GEOPOS
@@ -20,10 +20,10 @@ XREVRANGE XSETID XTRIM ZADD ZCARD ZCOUNT ZDIFF ZDIFFSTORE ZINCRBY ZINTER ZINTERC
 ZRANDMEMBER ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANGESTORE ZRANK ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREVRANGE
 ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE ZUNION ZUNIONSTORE`)
 
-// redisModules are what the commands of modules begin with. Read-only.
+// redisModules are the beginnings of the commands of modules. Read-only.
 var redisModules = wordSet(`FT JSON TS BF CF CMS TOPK TDIGEST GRAPH`)
 
-// Command is the name of a Redis command as it may be shown, else "". Its arguments are never.
+// Command returns the name of a Redis command if it may be shown, else "". Its arguments are never shown.
 func Command(name string) string {
 	if len(name) > maxVerb {
 		return ""

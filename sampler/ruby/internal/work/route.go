@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Named limits of what is made of a path.
+// Limits of the patterns made of paths.
 const (
-	// maxPath bounds a path, in bytes; what follows is "…".
+	// maxPath bounds a path, in bytes. "…" replaces the rest.
 	maxPath = 200
-	// maxSegments bounds the parts of a path between slashes; what follows is "…".
+	// maxSegments bounds the parts of a path between slashes. "…" replaces the rest.
 	maxSegments = 16
-	// maxWord is how long a part of a path may be and still be taken for a word, in bytes.
+	// maxWord bounds a part of a path that counts as a word, in bytes.
 	maxWord = 40
-	// maxLetters bounds one word of such a part, and maxConsonants how many consonants follow one another in it.
+	// maxLetters bounds one word of such a part. maxConsonants bounds the consonants in a row in it.
 	maxLetters, maxConsonants = 20, 4
-	// maxWords is how many words make a part, and maxCodeWords the name of an action.
+	// maxWords bounds the words of a part, maxCodeWords the words of an action's name.
 	maxWords, maxCodeWords = 3, 8
 	// maxMethod bounds an HTTP method, in bytes.
 	maxMethod = 20
@@ -25,11 +25,11 @@ const (
 	maxCode = 120
 )
 
-// ID stands in a path for what is no word.
+// ID replaces a part of a path that is no word.
 const ID = ":id"
 
-// route returns the method and the route of a request, as its framework has named it or as its path lets it be guessed:
-// "GET" and "orders#index", "GET" and "/orders/:id". guessed: no framework says which parts of the path are words.
+// route returns the method and the route of a request, such as "GET" and "orders#index", or "GET" and "/orders/:id".
+// guessed is true if no framework has named the route, so that it is the pattern of the path.
 func route(env *Env) (method, rest string, guessed bool) {
 	method = Method(env.Method)
 	switch {
@@ -65,7 +65,7 @@ func programsOwn(name, path string) string {
 	return strings.Join(parts, "/")
 }
 
-// Env is what a request's environment says (the Rack specification), "" where it says nothing.
+// Env has the values of a request's environment (the Rack specification). A missing value is "".
 type Env struct {
 	// Method, Script and Path are REQUEST_METHOD, SCRIPT_NAME and PATH_INFO; Query is QUERY_STRING.
 	Method, Script, Path, Query string
@@ -88,7 +88,7 @@ var methods = wordSet(`GET HEAD POST PUT PATCH DELETE OPTIONS TRACE CONNECT QUER
 UNLOCK SEARCH REPORT MKCALENDAR ACL BIND REBIND UNBIND CHECKIN CHECKOUT UNCHECKOUT MERGE MKACTIVITY MKWORKSPACE UPDATE LABEL
 SUBSCRIBE UNSUBSCRIBE NOTIFY`)
 
-// Method returns s if it is an HTTP method, else "". A client can have sent anything.
+// Method returns s if it is an HTTP method, else "". A client can send anything.
 func Method(s string) string {
 	if !methods[s] {
 		return ""
@@ -109,7 +109,7 @@ func hasOnly(s, also string) bool {
 	return true
 }
 
-// cut bounds a pattern, which is the program's own text.
+// cut bounds a pattern, which is a text of the target.
 func cut(s string) string {
 	if len(s) <= maxPath {
 		return s
@@ -121,8 +121,7 @@ func cut(s string) string {
 	return s[:n] + "…"
 }
 
-// Pattern is a path with ":id" for each part that may be the value of something: "/orders/:id". It ends at a query
-// string.
+// Pattern returns a path with ":id" for each part that may be a value: "/orders/:id". It ends at a query string.
 func Pattern(path string) string {
 	if i := strings.IndexAny(path, "?#;"); i >= 0 {
 		path = path[:i]
@@ -166,8 +165,9 @@ func Pattern(path string) string {
 // onTheWay reports whether a part of a path cannot be the secret itself: "/invitations/42/banana", "/reset/../banana".
 func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
-// word reports whether a part of a path is one that routes are made of: lower-case words, at most so many put together,
-// with an ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals are none.
+// word reports whether a part of a path looks like a part of a route. It must consist of lower-case words, at most
+// words of them, with an ending or a digit behind. Numbers, UUIDs, tokens, addresses, titles and names with capitals
+// are no words.
 func word(s string, words int) bool {
 	if len(s) > maxWord {
 		return false
@@ -193,8 +193,8 @@ func word(s string, words int) bool {
 	return true
 }
 
-// plainWord reports whether s looks like a word of a language rather than a token: lower case, with vowels, oauth2 but
-// not a1b2.
+// plainWord reports whether s looks like a word of a language rather than a token. It is lower case and has vowels:
+// oauth2, but not a1b2.
 func plainWord(s string) bool {
 	if n := len(s) - 1; n >= 4 && digit(s[n]) {
 		s = s[:n]
@@ -222,13 +222,13 @@ func plainWord(s string) bool {
 // endings are endings of paths. Read-only.
 var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif svg ico webp rss atom ics zip gz map woff ttf php rb yml`)
 
-// tokenVerbs are words that may stand behind one of namePathWords or of the words of secrets all the same. Read-only.
+// tokenVerbs are words that may follow a word of namePathWords or of a secret. Read-only.
 var tokenVerbs = wordSet(`new edit create update delete destroy show index me self current all list search count export import bulk login
 logout signin signup callback callbacks refresh revoke reset forgot confirm verify resend success failure done complete check status start token
 request password settings accept decline reject approve redeem claim activate unlock view complete authorize latest applications sign_in
 sign_out sign_up sign-in sign-out sign-up invitation confirmation session registration redirect proxy members well-known introspect userinfo`)
 
-// tokenKinds are words that may stand behind the word of a secret, and say of what it is. Read-only.
+// tokenKinds are words that may follow the word of a secret and name its kind. Read-only.
 var tokenKinds = wordSet(`email emails phone sms mobile device account user team api oauth google github gitlab bitbucket facebook
 apple microsoft okta slack stripe paypal twilio shopify sendgrid mailgun`)
 
@@ -257,12 +257,13 @@ func hexDigits(s string) bool {
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// maxQueuedS is how long a request may have queued, in s: what says more is not a time, or another machine's clock.
+// maxQueuedS bounds the believed time of a request in a queue, in s. A longer one is no time, or comes from another
+// machine's clock.
 const maxQueuedS = 3600
 
 // Queued returns how long a request had waited when it was first seen at nowS (the time of day in s), in ns.
-// X-Request-Start and X-Queue-Start hold the time at which a load balancer took it ("t=1700000000.123", in s, ms, µs or
-// ns). It is zero if that cannot be told.
+// X-Request-Start and X-Queue-Start hold the time at which a load balancer accepted it ("t=1700000000.123", in s, ms,
+// µs or ns). Queued returns zero if the time is not known.
 func Queued(header string, nowS float64) int64 {
 	text := strings.TrimPrefix(strings.TrimSpace(header), "t=")
 	if len(text) > 32 || strings.Trim(text, "0123456789.") != "" {

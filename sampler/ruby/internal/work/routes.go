@@ -3,7 +3,7 @@ package work
 import "strings"
 
 const (
-	// maxRoutes bounds the patterns of paths whose routes are remembered.
+	// maxRoutes bounds the patterns of paths with a remembered route.
 	maxRoutes = 1024
 	// enoughOfPattern is how many requests must have had one route, and none another, before a path with values stands
 	// for that route. A path without values has the same route each time, so one request is enough. A path without words
@@ -22,7 +22,7 @@ type pathRoute struct {
 	seen int
 }
 
-// learn remembers that a request whose method and path say guess has a route.
+// learn remembers the route of a request with this method and path.
 func (r routes) learn(guess, route string) {
 	was := r[guess]
 	switch {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// following is what can follow a part of a path though it looks like a word.
+// following is the kind of part that can follow a part of a path although it looks like a word.
 type following uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	secret
 )
 
-// maxPartWords bounds the words of a part of a path that are looked at.
+// maxPartWords bounds the words of a part of a path that are examined.
 const maxPartWords = 12
 
 // namePathWords are parts of a path that a name follows. Read-only.
@@ -35,8 +35,8 @@ xsrf passkey passkeys validate validation webhook webhooks signed presigned unsu
 einladung einladungen invitacion blobs representations pwreset pwdreset restore rescue deactivate deactivation masquerade sudo presign
 referral referrals refer invitee invitees capability`)
 
-// secretPathEnds do so where they are a part of a path, or its last word: "api_keys", "share_link", but not
-// "key-features". Read-only.
+// secretPathEnds announce a secret if they are a whole part of a path, or its last word: "api_keys", "share_link",
+// but not "key-features". Read-only.
 var secretPathEnds = wordSet(`share shares shared sharing join joins key keys code codes pin pins link links hook hooks webhook webhooks
 session sessions callback callbacks accept accepts acceptance access auth claim claims approve approval approvals ticket signature
 signatures cookie cookies login logins logout signin signup register registration onboarding sso saml oauth pat preview previews embed guest
@@ -60,7 +60,7 @@ managesubscription deleteaccount directupload`)
 // secretPathVerbs begin words that are several: "verifyemail", "inviteuser". Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
 
-// minObject is the least length of what stands behind such a verb, in bytes: "confirmed" and "activates" have no
+// minObject is the least length, in bytes, of the object behind such a verb. "confirmed" and "activates" have no
 // object.
 const minObject = 4
 
@@ -73,8 +73,8 @@ func beginsWithVerb(word string) bool {
 	return false
 }
 
-// behind says what can follow a part of a path, in any spelling: "password_reset", "Password-Reset", "passwordReset",
-// "passwordreset", "password%5Freset".
+// behind returns the kind of part that can follow a part of a path, in any spelling: "password_reset",
+// "Password-Reset", "passwordReset", "passwordreset", "password%5Freset".
 func behind(part string) following {
 	if len(part) == 1 {
 		return aName
@@ -109,9 +109,9 @@ func behind(part string) following {
 	return nothing
 }
 
-// partWords are the words of a part of a path in lower case, the last maxPartWords of them: letters between other
-// characters, or from one capital to the next. What is written in capitals alone is one word: "APIKeys" is "api" and
-// "keys".
+// partWords returns the words of a part of a path in lower case, at most the last maxPartWords. A word is a run of
+// letters between other characters, or from one capital to the next. A run of capitals is one word: "APIKeys" is
+// "api" and "keys".
 func partWords(part string) (words []string) {
 	from := -1
 	end := func(to int) {

@@ -8,33 +8,32 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// site is what a piece of code can say.
+// site has the variables of a piece of code that can name work or statements.
 type site struct {
 	// task are the variables that may hold what the thread works on.
 	task []candidate
 	// env is the number of the variable that may hold an environment plus 1. It is zero if there is none.
 	env int
-	// asks are the variables that may hold what it asks.
+	// asks are the variables that may hold a statement.
 	asks []candidate
-	// carrier: it is code of a client, or of what clients are wrapped in: what it asks may be said further out.
+	// carrier is true for code of a client or of its wrappers. Then a frame further out may hold the statement.
 	carrier bool
 }
 
-// candidate is a variable by whose name it may say something.
+// candidate is a variable whose name suggests that it holds an answer.
 type candidate struct {
 	local int // receiver: it is no variable
 	read  func(f *describer, scope *code.Scope, r *reading) (found bool)
 	ask   asker
 }
 
-// asker returns what is asked by the word at an address, "" if it says nothing. self is the receiver of the method that
-// asks.
+// asker returns the statement in the word at an address, or "" if it holds none. self is the receiver of the method.
 type asker func(f *statements, self uint64, at attach.Address) string
 
 // receiver, in place of a variable's number, is the frame's receiver.
 const receiver = -1
 
-// taskLocals are the names of variables that hold what a thread works on. Read-only.
+// taskLocals are the names of variables that hold the work of a thread. Read-only.
 var taskLocals = map[string]func(*describer, *code.Scope, *reading) bool{
 	"env":      (*describer).readEnv,       // any Rack server
 	"job_hash": (*describer).readSidekiq,   // Sidekiq::Processor
@@ -43,7 +42,7 @@ var taskLocals = map[string]func(*describer, *code.Scope, *reading) bool{
 	"metajob":  (*describer).readJob,       // Que
 }
 
-// Gems whose code asks databases and other services, and those whose code stands between it and the system. Read-only.
+// Gems that ask databases and other services, and gems whose code is between such a gem and the system. Read-only.
 var (
 	databaseGems = wordSet(`activerecord active_record pg mysql2 trilogy sqlite3 sequel sequel_pg tiny_tds activerecord-sqlserver-adapter
 		activerecord-oracle_enhanced-adapter activerecord-trilogy-adapter activerecord-postgis-adapter`)
@@ -69,7 +68,7 @@ const (
 	roleWrapper
 )
 
-// roleOf says what code is by where it comes from.
+// roleOf returns the role of code by its origin.
 func roleOf(origin sampler.Origin, gem, path string) role {
 	switch {
 	case origin == sampler.OriginCore:
@@ -144,8 +143,8 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	return s
 }
 
-// askerOf returns how a variable of a client's method says what is asked. It is nil if it does not, or only while the
-// text is being put together.
+// askerOf returns the asker for a variable of a client's method. It is nil if the variable holds no statement, or
+// only while the text is being assembled.
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):

@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// maxStatement bounds a normalised statement, in bytes; what follows is "…".
+// maxStatement bounds a normalised statement, in bytes. "…" replaces the rest.
 const maxStatement = 300
 
-// maxRawStatement bounds what is looked at of a statement, in bytes.
+// maxRawStatement bounds the part of a statement that is read, in bytes.
 const maxRawStatement = 4096
 
-// SQL returns a statement without its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut: sql is the
-// beginning of a longer one. A word that is not surely a keyword, a name or an operator is a literal. A quotation that
-// does not end hides all that follows. SQL returns "" if the first word is not one of SQL's.
+// SQL returns a statement without its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut is true if
+// sql is the beginning of a longer statement. A word that is not surely a keyword, a name or an operator is a
+// literal. A quotation that does not end hides everything behind it. SQL returns "" if the first word is not one of
+// SQL's.
 func SQL(sql string, cut bool) string {
 	if len(sql) > maxRawStatement {
 		sql, cut = sql[:maxRawStatement], true
@@ -31,8 +32,8 @@ DISCARD DO DROP END EXEC EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT KILL LISTEN L
 REASSIGN REFRESH REINDEX RELEASE RENAME REPLACE RESET REVOKE ROLLBACK SAVEPOINT SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE
 USE VACUUM VALUES WITH`)
 
-// secretVerbs begin statements that hold passwords and the like outside of literals, or text in a language of its own:
-// nothing of these is said but the verb. Read-only.
+// secretVerbs begin statements that hold passwords outside of literals, or text in a language of its own. Only the
+// verb of such a statement is shown. Read-only.
 var secretVerbs = wordSet(`ALTER CREATE SET DO CALL EXECUTE EXEC GRANT REVOKE COPY LOAD NOTIFY PRAGMA PREPARE DECLARE COMMENT IMPORT RESET
 SHOW USE KILL LISTEN UNLISTEN`)
 
@@ -42,7 +43,8 @@ var (
 	plainVerbs  = wordSet(`SELECT INSERT UPDATE DELETE REPLACE MERGE WITH VALUES TABLE`)
 )
 
-// secretWords are what a secret may follow wherever they stand: T-SQL needs no semicolon between statements. Read-only.
+// secretWords can be followed by a secret at any place, because T-SQL needs no semicolon between statements.
+// Read-only.
 var secretWords = wordSet(`EXEC EXECUTE IDENTIFIED`)
 
 func wordSet(words string) map[string]bool {
@@ -53,20 +55,20 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// normalizer takes the literals out of a statement, token by token.
+// normalizer removes the literals from a statement, token by token.
 type normalizer struct {
 	in    string
-	cut   bool // the statement goes on behind in
+	cut   bool // the statement continues beyond in
 	at    int
 	out   []string // tokens
 	bytes int
-	// verb is the first word of the current statement, in capitals. It is empty before that word. prefix: another
-	// statement may follow without a semicolon.
+	// verb is the first word of the current statement, in capitals. It is empty before that word. prefix is true if
+	// another statement may follow without a semicolon.
 	verb   string
 	prefix bool
 }
 
-// run takes all tokens. It returns false where the first word is not one of SQL's.
+// run reads all tokens. It returns false if the first word is not one of SQL's.
 func (n *normalizer) run() bool {
 	for n.at < len(n.in) && n.bytes < maxStatement {
 		before := len(n.out)
@@ -165,14 +167,14 @@ func (n *normalizer) token() {
 	}
 }
 
-// literal stands for size bytes of the input that are not to be shown.
+// literal replaces size bytes of the input that must not be shown.
 func (n *normalizer) literal(size int) {
 	n.at += size
 	n.emit("?")
 }
 
-// word takes a keyword or a name that is not quoted, or a string with a letter in front: E'…', N'…', X'…', B'…', U&'…',
-// _utf8'…'.
+// word reads a keyword or a name that is not quoted, or a string with a letter in front: E'…', N'…', X'…', B'…',
+// U&'…', _utf8'…'.
 func (n *normalizer) word() {
 	from := n.at
 	for n.at < len(n.in) && wordByte(n.in[n.at]) {
@@ -202,8 +204,8 @@ func (n *normalizer) word() {
 	n.emit(w)
 }
 
-// plainName reports whether a word can be a name that a person gave: ASCII, not long, and not mostly digits as tokens
-// are.
+// plainName reports whether a word can be a name that a person chose: ASCII, not long, and unlike a token not mostly
+// digits.
 func plainName(w string) bool {
 	if len(w) > 63 {
 		return false
@@ -275,7 +277,7 @@ func (n *normalizer) text() string {
 	return b.String()
 }
 
-// glued reports whether no space stands between two tokens.
+// glued reports whether no space belongs between two tokens.
 func glued(a, b string) bool {
 	switch {
 	case b == "," || b == ";" || b == ")" || b == "." || a == "." || a == "(":
@@ -287,5 +289,5 @@ func glued(a, b string) bool {
 	return a == "-" && b == ">" || len(a) == 1 && len(b) == 1 && strings.Contains("<>!|&=", a) && strings.Contains("<>=|&", b)
 }
 
-// spaced are the words that a space stands behind although a parenthesis follows. Read-only.
+// spaced are the words that keep a space before a parenthesis. Read-only.
 var spaced = wordSet("IN VALUES AND OR NOT AS FROM WHERE ON SELECT EXISTS ANY ALL SOME UNION EXCEPT INTERSECT BY SET INTO OVER USING JOIN WHEN THEN ELSE")

@@ -2,16 +2,16 @@ package work
 
 import "strings"
 
-// openers begin what goes on beyond the end of a line.
+// openers begin tokens that can continue in the next line.
 const openers = "'\"`$[\\"
 
-// opens reports whether text, if it is code, may hold the beginning of something that ends behind it.
+// opens reports whether text, if it is code, may begin a token that ends behind it.
 func opens(text string) bool {
 	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
 }
 
 // lineComment skips a comment up to the end of its line. It may be no comment, or end at a carriage return (as
-// PostgreSQL's do). Unless it leaves nothing open that goes on behind it, the rest is hidden.
+// PostgreSQL's do). If the line may begin a token that continues behind it, the rest of the statement is hidden.
 func (n *normalizer) lineComment(size int, sure bool) {
 	line, _, more := strings.Cut(n.in[n.at+size:], "\n")
 	code := strings.TrimSuffix(line, "\r")
@@ -28,8 +28,9 @@ func (n *normalizer) lineComment(size int, sure bool) {
 	}
 }
 
-// comment skips a comment. The rest is hidden if the comment does not end, and if it has another's beginning, since
-// databases differ in whether they nest. MySQL's code in comments hides the rest if it has quotations.
+// comment skips a comment. The rest is hidden if the comment does not end. It is also hidden if the comment contains
+// the beginning of another one, since databases differ in whether comments nest. MySQL's code in comments hides the
+// rest if it has quotations.
 func (n *normalizer) comment() {
 	text, _, ended := strings.Cut(n.in[n.at+2:], "*/")
 	code := strings.HasPrefix(text, "!") || strings.HasPrefix(text, "M!")
@@ -40,7 +41,8 @@ func (n *normalizer) comment() {
 	n.at += len("/*") + len(text) + len("*/")
 }
 
-// brackets takes a name in SQLite's and T-SQL's way, or PostgreSQL's elements of an array. Quotations in them must end in them.
+// brackets reads a name in SQLite's and T-SQL's way, or the elements of a PostgreSQL array. Quotations in the
+// brackets must end in them.
 func (n *normalizer) brackets() {
 	text, _, ended := strings.Cut(n.in[n.at+1:], "]")
 	if !ended || strings.Count(text, "'")%2 != 0 || opens(strings.ReplaceAll(text, "'", "")) {
@@ -51,15 +53,15 @@ func (n *normalizer) brackets() {
 	n.literal(1 + len(text) + 1)
 }
 
-// quotation takes a string in single quotes, which begins skip bytes in front of its text. Databases and their settings
-// differ in whether a backslash escapes the quote. If the two readings differ, the rest is hidden.
+// quotation reads a string in single quotes. skip is the number of bytes in front of its text. Databases and their
+// settings differ in whether a backslash escapes the quote. If the two readings differ, the rest is hidden.
 func (n *normalizer) quotation(skip int) {
 	n.at += skip
 	n.emit("?")
 	n.through('\'')
 }
 
-// through goes behind the end of a quotation. With a backslash in front of a quote it can't be told where it ends.
+// through moves behind the end of a quotation. If a backslash is in front of a quote, the end is not known.
 func (n *normalizer) through(quote byte) {
 	for n.at < len(n.in) {
 		switch {
@@ -78,8 +80,8 @@ func (n *normalizer) through(quote byte) {
 	n.cut = true
 }
 
-// doubleQuoted takes a name in PostgreSQL and SQLite, which is a string in MySQL. It is shown if it can be a name of a
-// table or a column and stands in the place of one.
+// doubleQuoted reads a token in double quotes, which is a name in PostgreSQL and SQLite, and a string in MySQL. It is
+// shown if it looks like the name of a table or a column and is in the place of one.
 func (n *normalizer) doubleQuoted() {
 	if n.nameExpected() {
 		n.name('"')
@@ -91,7 +93,7 @@ func (n *normalizer) doubleQuoted() {
 }
 
 // nameExpected reports whether a quotation in double quotes can only be a name: beside a dot, behind a word that a
-// table or a column follows, or where UPDATE sets a column. Behind an operator, or in a call's arguments, it may be
+// table or a column follows, or where UPDATE sets a column. Behind an operator or in a call's arguments it may be
 // MySQL's string: TRIM(BOTH FROM "x").
 func (n *normalizer) nameExpected() bool {
 	last := n.last(1)
@@ -141,10 +143,10 @@ func listEnds(rest string) bool {
 	return listWords[strings.ToUpper(rest[:i])]
 }
 
-// listWords may follow what is sorted or grouped by. Read-only.
+// listWords may follow a list of columns to sort or group by. Read-only.
 var listWords = wordSet("ASC DESC LIMIT OFFSET FETCH FOR HAVING ORDER UNION NULLS")
 
-// inCall reports whether what is at hand stands in parentheses that no SELECT begins.
+// inCall reports whether the current token is in parentheses that do not begin with SELECT.
 func (n *normalizer) inCall() bool {
 	depth := 0
 	for i := len(n.out) - 1; i >= 0; i-- {
@@ -169,7 +171,7 @@ func (n *normalizer) behind(word string) bool {
 	return false
 }
 
-// name takes a quoted name, without its quotes. What is no plain one is "?".
+// name reads a quoted name, and writes it without its quotes. If it is not a plain name, it writes "?".
 func (n *normalizer) name(quote byte) {
 	n.at++
 	from := n.at
@@ -190,8 +192,8 @@ func (n *normalizer) name(quote byte) {
 	}
 }
 
-// dollar takes $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Elsewhere these are names:
-// what they hold must leave nothing open.
+// dollar reads $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Other databases read these
+// as names, so the content must not begin a token that continues behind it.
 func (n *normalizer) dollar() {
 	n.emit("?")
 	i := n.at + 1

@@ -10,26 +10,27 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Frames are the control frames of a thread's stack as they were read and believed.
+// Frames are the control frames of a thread's stack after its copies agreed.
 type Frames struct {
-	// EC is the execution context, which has the address of the innermost frame at InnermostAt; CFP was that address.
+	// EC is the execution context, which has the address of the innermost frame at InnermostAt. CFP is that address.
 	// End is the end of the VM stack.
 	EC, InnermostAt, CFP, End attach.Address
-	// Leads are what says that the stack is the thread's: that it runs this fiber, or that this one has resumed that
-	// which it runs.
+	// Leads are the words that prove that the stack is the thread's: the thread runs this fiber, or the fiber has
+	// resumed the one that it runs.
 	Leads []Lead
 	// Raw are the frames, innermost first, with the dummy at the bottom. Size is the size of one, in bytes.
 	Raw  []byte
 	Size int
-	// Stack is what they were decoded to.
+	// Stack is the decoded stack.
 	Stack sampler.StackID
-	// Partial: inner frames were left out, so the first one is not the innermost. Truncated: the middle was.
+	// Partial is true if inner frames were left out, so that the first one is not the innermost. Truncated is true if
+	// the middle was left out.
 	Partial, Truncated bool
-	// Handlers is the number of frames of a rescue or an ensure. Version tells the thread's stacks apart. It is above
-	// 0.
+	// Handlers is the number of frames of a rescue or an ensure. Version is the number of the thread's stack. It is
+	// above 0.
 	Handlers int
 	Version  uint64
-	// NowNS is the time of the sample that they are of, and SinceNS, no later, one at which they were not read yet:
+	// NowNS is the time of the sample of these frames. SinceNS is a time before they were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
 	// BornNS is a time at which the execution context served none of what is new to the State, because it was read then
@@ -38,8 +39,8 @@ type Frames struct {
 	BornNS, ByNS int64
 }
 
-// Lead is a word of the target with what it says while it leads to a stack: a fiber that has ended leaves its memory to
-// others, of other threads too.
+// Lead is a word of the target with the value it has while it leads to a stack. The memory of a fiber that has ended
+// is reused, also by fibers of other threads.
 type Lead struct{ At, Says attach.Address }
 
 // outer returns the j-th frame from the outside and its address; the 0th is the dummy.
@@ -57,18 +58,18 @@ func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
 // State is what is known of a thread from tick to tick. The zero value knows nothing.
 type State struct {
-	// ec is the execution context of the last search, which was no earlier than lookedNS. It is zero if there was none.
+	// ec is the execution context of the last search, which was not before lookedNS. It is zero if there was none.
 	ec       attach.Address
 	lookedNS int64
 
-	// task is what the thread works on. It is nil if that could not be told. outer are the frames outward of the one
-	// that tells it. words are the words of that one that stay while it runs.
+	// task is the thread's work. It is nil if it is not known. outer are the frames outward of the task's frame.
+	// words are the words of that frame that stay the same while it runs.
 	task  *task
 	outer []byte
 	words [frameWords]byte
 	// anew: the last search has read it anew.
 	anew bool
-	// from is what task was read from.
+	// from is the memory that task was read from.
 	from heap.Watch
 	// bare are outer frames, of the context bareEC, that have no variable of interest.
 	bare   []byte
@@ -76,7 +77,7 @@ type State struct {
 
 	traced traced
 
-	// asked is what the thread asks, read from the local variable at askedAt.
+	// asked is the thread's statement, read from the local variable at askedAt.
 	asked     sampler.TextID
 	askedText string
 	askedAt   attach.Address
@@ -89,7 +90,7 @@ type State struct {
 	// generation is the Dictionary's that the IDs are of.
 	generation sampler.Generation
 	serving    sampler.Serving
-	// idle: the last search could tell that the frames say nothing of what the thread works on.
+	// idle is true if the last search found out that no frame names work.
 	idle bool
 }
 
@@ -112,7 +113,7 @@ func (s *State) Unplan() {
 	s.handled.from.Unplan()
 }
 
-// Lost says that the thread's stack is not known, and so what it works for. The request may go on.
+// Lost clears the work, because the thread's stack is not known. The request may continue.
 func (s *State) Lost() { s.serving, s.idle = sampler.Serving{}, false }
 
 // Task returns the request or job that the last search found. ok is false if it found none.
@@ -123,8 +124,8 @@ func (s *State) Task() (t TaskID, ok bool) {
 	return TaskID{s.task.key.hash, s.task.identity}, true
 }
 
-// LookedNS is a time no later than the last search that could tell what the context ec serves, CLOCK_MONOTONIC in
-// ns. It is zero if there was none.
+// LookedNS returns a time not later than the last successful search for the work of the context ec, CLOCK_MONOTONIC
+// in ns. It is zero if there was none.
 func (s *State) LookedNS(ec attach.Address) int64 {
 	if s.ec != ec {
 		return 0
@@ -132,21 +133,21 @@ func (s *State) LookedNS(ec attach.Address) int64 {
 	return s.lookedNS
 }
 
-// StandsStill says that a thread has not moved between fromNS, when its context ec was looked at, and toNS: what that
-// look could tell holds.
+// StandsStill reports that a thread has not moved between fromNS, when its context ec was searched, and toNS. So the
+// result of that search still holds.
 func (s *State) StandsStill(ec attach.Address, fromNS, toNS int64) {
 	if s.ec == ec && s.lookedNS >= fromNS {
 		s.lookedNS = toNS
 	}
 }
 
-// TaskID tells the Hash of a request or a job from others.
+// TaskID identifies the Hash of a request or a job.
 type TaskID struct {
 	hash     uint64
 	identity [identityWords]uint64
 }
 
-// Hash is where it is.
+// Hash returns the address of the Hash.
 func (t *TaskID) Hash() uint64 { return t.hash }
 
 // Alike reports whether two are of one request or job, in whichever fibers' variables they were found.
@@ -156,8 +157,9 @@ func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.ide
 // works on. Then a fiber that has resumed it may (LookOutward).
 func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 
-// frameWords is how many bytes of a control frame stay while it runs: its code, its receiver and its environment, from
-// FrameISeq on. (The environment moves when a block keeps it; then the frame is looked at anew.)
+// frameWords is the number of bytes of a control frame that stay the same while it runs: its code, its receiver and
+// its environment, from FrameISeq on. (The environment moves when a block keeps it. Then the frame is searched
+// again.)
 const frameWords = code.FrameEP + 8 - code.FrameISeq
 
 func wordsOf(frame []byte) (w [frameWords]byte) {
@@ -165,7 +167,7 @@ func wordsOf(frame []byte) (w [frameWords]byte) {
 	return w
 }
 
-// sameFrames reports whether the frame that told the task and the frames outward of it are the same as then.
+// sameFrames reports whether the task's frame and the frames outward of it are unchanged.
 func (s *State) sameFrames(f *Frames) bool {
 	n := len(s.outer)
 	if s.task == nil || s.ec != f.EC || n+f.Size > len(f.Raw) || !bytes.Equal(f.Raw[len(f.Raw)-n:], s.outer) {
@@ -175,7 +177,7 @@ func (s *State) sameFrames(f *Frames) bool {
 	return wordsOf(f.Raw[at:at+f.Size]) == s.words
 }
 
-// keepFrames remembers the j-th frame from the outside, and those outward of it.
+// keepFrames remembers the j-th frame from the outside, and the frames outward of it.
 func (s *State) keepFrames(f *Frames, j int) {
 	frame, _ := f.outer(j)
 	s.outer = append(s.outer[:0], f.Raw[len(f.Raw)-j*f.Size:]...)

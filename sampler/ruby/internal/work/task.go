@@ -9,22 +9,24 @@ import (
 const (
 	// maxTasks bounds the requests and jobs that are remembered, also of fibers that wait.
 	maxTasks = 4096
-	// identityWords is how many values of a request's environment or a job's Hash tell it from others.
+	// identityWords is the number of values of a request's environment or a job's Hash that distinguish it from
+	// others.
 	identityWords = 7
-	// identityText is the word that stands for a text. The addresses of a text's objects can be another task's later.
+	// identityText is the index of the word that represents a text. Another task can get the address of a text's
+	// object later.
 	identityText = identityWords - 1
 )
 
-// taskKey names the fiber and the Hash of a task. Both can be another task's later. (The place of the variable changes
-// while a task runs: a block that is kept takes the variables of its method to the heap.)
+// taskKey identifies a task by its fiber and its Hash. Another task can get both later. (The place of the variable is
+// no key, because it changes while a task runs: a block that is kept takes the variables of its method to the heap.)
 type taskKey struct {
 	ec   attach.Address
 	hash uint64
 }
 
-// leastIdentity tells requests apart whose environments have none of the values that a request keeps. It has the object
-// PATH_INFO, and sums of SCRIPT_NAME and of both together, as they were first seen. They are 0 for others. A program
-// that mounts an application moves the path's beginning from one to the other, and back.
+// leastIdentity distinguishes requests whose environments have none of the usual identifying values. It has the
+// object PATH_INFO, and sums of SCRIPT_NAME and of both texts together, as they were first seen. For other requests
+// it is zero. A program that mounts an application moves the path's beginning from one to the other, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
 // alike reports whether both are of one request: the path is untouched, or its beginning was moved.
@@ -40,8 +42,8 @@ type task struct {
 	identity [identityWords]uint64
 	least    leastIdentity
 	work     sampler.Work
-	// proof is what a copy of its environment shares with it. guessed: its route is only the pattern of its path.
-	// copied is the route that a copy has said, after so many looks.
+	// proof is what a copy of its environment shares with it. guessed is true if its route is only the pattern of its
+	// path. copied is the route found in a copy. looks counts the tries.
 	proof   requestProof
 	guessed bool
 	copied  string
@@ -51,14 +53,14 @@ type task struct {
 	// id is the ID of work in the Dictionary's generation.
 	id         sampler.WorkID
 	generation sampler.Generation
-	// seenNS is when it was seen last.
+	// seenNS is when the task was seen last.
 	seenNS int64
 }
 
-// reading is what was read of a task's Hash.
+// reading is the result of reading a task's Hash.
 type reading struct {
-	// slot is where the variable is that holds it, and seen is what may have read it just now: what it said is
-	// confirmed with the rest.
+	// slot is the address of the variable that holds the Hash. seen may have just read the variable, and is confirmed
+	// with the rest.
 	slot     attach.Address
 	seen     *heap.Watch
 	kind     sampler.WorkKind
@@ -104,7 +106,7 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// nameOf decides what a task is called, and learns from it.
+// nameOf decides the name of a task, and learns from it.
 func (f *Finder) nameOf(t *task, r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
 	t.proof, t.guessed = r.proof, r.path != ""
@@ -147,7 +149,7 @@ func alike(a, b *[identityWords]uint64) bool {
 	return same
 }
 
-// seen says that a task is in progress. It interns the task anew if the Dictionary may have dropped it.
+// seen notes that a task is in progress. It interns the task again if the Dictionary may have dropped it.
 func (f *Finder) seen(t *task, nowNS int64) {
 	t.seenNS = nowNS
 	if g := f.dict.Generation(); t.generation != g {
@@ -155,7 +157,7 @@ func (f *Finder) seen(t *task, nowNS int64) {
 	}
 }
 
-// end forgets a task whose thread goes on without it. One that a fiber suspends is remembered.
+// end forgets a task that its thread has left. If a fiber has suspended the task, it is remembered.
 func (f *Finder) end(t *task) {
 	if f.tasks[t.key] == t {
 		delete(f.tasks, t.key)

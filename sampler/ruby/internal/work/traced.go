@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// traced is what a thread's trace serves, where nothing else says what it works on.
+// traced is the subject of a thread's trace, if nothing else names the thread's work.
 type traced struct {
 	task *task
 	// ec is the execution context of the last search, at lookedNS.
@@ -15,8 +15,8 @@ type traced struct {
 	lookedNS int64
 }
 
-// Traced makes what a thread's trace serves what it works on, if the last search found neither a request nor a
-// job. kind and resource are as a tracer says them. root is the number of the trace's local root, or zero.
+// Traced takes the subject of a thread's trace as its work, if the last search found neither a request nor a job.
+// kind and resource come from the tracer. root is the number of the trace's local root, or zero.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
 	method, rest, guessed := served(kind, resource)
@@ -38,8 +38,8 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 	}
 }
 
-// served returns what a tracer's resource says that a trace serves: "GET" and "/orders/:id", "OrdersController#index",
-// the class of a job. It returns nothing if it may be something else. guessed: rest is the pattern of a path.
+// served parses a tracer's resource: "GET" and "/orders/:id", "OrdersController#index", the class of a job. It
+// returns nothing if the resource may be something else. guessed is true if rest is the pattern of a path.
 func served(kind sampler.WorkKind, resource string) (method, rest string, guessed bool) {
 	if kind == sampler.WorkJob {
 		if codeName(resource, ":#._") {
@@ -62,7 +62,7 @@ func served(kind sampler.WorkKind, resource string) (method, rest string, guesse
 	return "", "", false
 }
 
-// remoteCall reports whether a path names a method in gRPC's way: /package.Service/method.
+// remoteCall reports whether a path names a method in the form of gRPC: /package.Service/method.
 func remoteCall(path string) bool {
 	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	dot := strings.LastIndexByte(service, '.')
