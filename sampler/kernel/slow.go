@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
@@ -31,6 +32,8 @@ type SlowCounts struct {
 	// Switches is how often the process's threads were given a CPU since the first Read (the third field of
 	// task/TID/schedstat, Documentation/scheduler/sched-stats.rst).
 	Switches int64
+	// Accept holds the queues of connections that the process has not accepted.
+	Accept sampler.Accept
 }
 
 // Slow reads what of a process's counters takes milliseconds and more: a walk over all of its pages, and a file of each
@@ -40,6 +43,7 @@ type Slow struct {
 	proc     *living
 	rollup   rollup
 	switches switches
+	accepts  accepts
 	buf      [4096]byte
 }
 
@@ -62,6 +66,7 @@ func OpenSlow(pid int) (*Slow, error) {
 // Close closes the files that are kept open.
 func (s *Slow) Close() error {
 	s.rollup.close()
+	s.accepts.close()
 	s.proc.close()
 	closeFD(s.dir)
 	s.dir = noFD
@@ -71,7 +76,8 @@ func (s *Slow) Close() error {
 // Read reads what has rested for long enough and returns all as it was read last. nowNS is CLOCK_MONOTONIC. It is to be
 // called once a second. What has ended, or can't be read, stays what it was.
 func (s *Slow) Read(nowNS int64) SlowCounts {
-	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
+	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:]),
+		Accept: s.accepts.read(s.proc, nowNS)}
 }
 
 // rollup reads /proc/PID/smaps_rollup.
