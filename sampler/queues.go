@@ -1,9 +1,6 @@
 package sampler
 
-import (
-	"cmp"
-	"slices"
-)
+import "cmp"
 
 // Limits of Queues.
 const (
@@ -98,14 +95,4 @@ func (q *Queues) Backlog() (n int64, known bool) {
 		}
 	}
 	return n, known
-}
-
-// Equal reports whether two say the same, whenever they were read.
-func (q *Queues) Equal(o *Queues) bool {
-	if q == nil || o == nil {
-		return q == o
-	}
-	a, b := q.Accept, o.Accept
-	return slices.Equal(a.Listeners, b.Listeners) && slices.Equal(q.Pools, o.Pools) && a.Known == b.Known && a.Why == b.Why &&
-		a.Cut == b.Cut && a.Overflows == b.Overflows && a.Drops == b.Drops
 }

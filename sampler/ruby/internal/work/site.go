@@ -18,6 +18,8 @@ type site struct {
 	asks []candidate
 	// carrier: it is code of a client, or of what clients are wrapped in: what it asks may be said further out.
 	carrier bool
+	// pool says what the receiver has to do with a pool of threads.
+	pool poolRole
 }
 
 // candidate is a variable by whose name it may say something.
@@ -126,7 +128,7 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	}
 	origin, gem := f.code.Library(scope.ISeq)
 	role := roleOf(origin, gem, path)
-	s.carrier = role != roleOther
+	s.carrier, s.pool = role != roleOther, poolRoleOf(path)
 	if name == "perform_now" && strings.Contains(path, "/active_job/") {
 		s.task = append(s.task, candidate{local: receiver, read: (*describer).readPerforming})
 	}
