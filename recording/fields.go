@@ -72,7 +72,7 @@ func (w *wire) fields(s *sampler.Sample, flags uint64) {
 		p.Fibers = w.waiting(s.Fibers)
 	}
 	if flags&sampleQueues != 0 {
-		p.Queues = w.queues(s.Queues)
+		p.Queues = carryQueues(w, s.Queues)
 	}
 	if flags&sampleChanges != 0 {
 		p.Changes = w.changes(&s.Changes)

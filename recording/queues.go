@@ -20,10 +20,10 @@ func checkQueues(q *sampler.Queues) error {
 	return nil
 }
 
-// queues carries the queues in front of the process, in full, since they are read once a second: one if there are any,
-// then the numbers in the order of their fields. Queues that are read are a new object, because callers may have kept
-// those before.
-func (w *wire) queues(q *sampler.Queues) *sampler.Queues {
+// carryQueues carries the queues in front of the process: one if there are any, then all numbers in the order of their
+// fields. They change once a second, so differences would save little. Queues that are read are a new object, because
+// callers may have kept the last ones.
+func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	var next sampler.Queues
 	if q != nil {
 		next = *q

@@ -29,13 +29,13 @@ type Accept struct {
 	// Known reports whether Listeners holds the process's listening sockets. If not, Why says why.
 	Known bool
 	Why   string
-	// Listeners are the listening sockets of the process. A forked worker has those of its parent, so the workers of
+	// Listeners are the listening sockets of the process. A forked worker has its parent's sockets, so the workers of
 	// a server have the same queue. Cut reports that there are more than MaxListeners.
 	Listeners []Listener
 	Cut       bool
-	// Overflows and Drops count the connections that the kernel has refused because a queue was full
-	// (ListenOverflows), or for any reason (ListenDrops of /proc/PID/net/netstat). They are of all sockets of the network namespace, since it
-	// began. They are UnknownCount if they cannot be read.
+	// Overflows counts the connections that the kernel has refused because a queue was full, Drops the connections that
+	// it has refused for any reason (ListenOverflows and ListenDrops of /proc/PID/net/netstat). Both count all sockets
+	// of the network namespace since its beginning. They are UnknownCount if they cannot be read.
 	Overflows, Drops int64
 }
 

@@ -158,7 +158,7 @@ func answers(t testing.TB, server, url string) {
 type Puma struct {
 	// Port and Control are the ports of its application and of its control server, which needs no token.
 	Port, Control string
-	// PIDs are those of the processes that serve.
+	// PIDs are the processes that serve.
 	PIDs []int
 }
 

@@ -56,7 +56,7 @@ func (a *accepts) read(proc *living, nowNS int64) sampler.Accept {
 	return a.last
 }
 
-// ask sets last.Listeners. A socket that is no longer there is left out.
+// ask sets last.Listeners. It leaves out sockets that were closed.
 func (a *accepts) ask(proc *living, nowNS int64) error {
 	if a.diag == nil || nowNS >= a.listNS {
 		if err := a.list(proc, nowNS); err != nil {

@@ -22,7 +22,7 @@ const (
 // inetFamilies are the families of TCP sockets.
 var inetFamilies = [...]byte{unix.AF_INET, unix.AF_INET6}
 
-// listeningAmong returns those of some sockets that listen.
+// listeningAmong returns the sockets among inodes that listen.
 func (d *sockDiag) listeningAmong(inodes map[uint64]struct{}) (map[uint64]*listening, error) {
 	found := make(map[uint64]*listening)
 	if len(inodes) == 0 {

@@ -120,7 +120,7 @@ func TestAcceptQueues(t *testing.T) {
 	}
 }
 
-// TestAcceptQueueGoes: a socket that no longer listens is not listed, and its queue is not counted.
+// TestAcceptQueueGoes: a socket that was closed is not listed, and its queue is not counted.
 func TestAcceptQueueGoes(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -144,7 +144,7 @@ func TestAcceptQueueGoes(t *testing.T) {
 	}
 }
 
-// TestAcceptQueueOfNamespace: the sockets are those of the process's network namespace, which is not ddtop's.
+// TestAcceptQueueOfNamespace: the sockets are read in the process's network namespace, which is not ddtop's.
 func TestAcceptQueueOfNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		rubytest.Skip(t, "only root may make a network namespace")

@@ -33,7 +33,8 @@ const (
 // besideEvery is how often ddtop reads the slow counters, and looks for sockets that wait to be named.
 const besideEvery = time.Second
 
-// queuesNS is the interval between reads of the queues in front of the process. The kernel's are read every besideEvery.
+// queuesNS is the interval between reads of the queues in front of the process. The kernel's queues are read every
+// besideEvery.
 const queuesNS = 1_000_000_000
 
 // failCheckNS is how often it is asked while reads fail.

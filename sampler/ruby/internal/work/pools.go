@@ -66,7 +66,12 @@ func (p *pools) note(self uint64, role poolRole) {
 // forgotten. What cannot be read is left out, or unknown.
 func (f *Finder) Pools() []sampler.Pool {
 	var out []sampler.Pool
-	clients, reactors := int64(0), 0
+	var owners []uint64 // the objects of out
+	type reactor struct {
+		pool    uint64
+		clients int64
+	}
+	var reactors []reactor
 	sidekiq := sampler.Pool{Kind: sampler.PoolSidekiq, Max: sampler.UnknownCount, Queued: sampler.UnknownCount, Clients: sampler.UnknownCount}
 	members := make([]uint64, 0, len(f.pools.members))
 	for v := range f.pools.members {
@@ -77,7 +82,7 @@ func (f *Finder) Pools() []sampler.Pool {
 		role := f.pools.members[v]
 		class, err := "", error(nil)
 		var pool sampler.Pool
-		var n int64
+		var r reactor
 		busy, own := false, true
 		err = f.objects.Read(func() error {
 			f.failed = nil
@@ -86,7 +91,8 @@ func (f *Finder) Pools() []sampler.Pool {
 				case rolePuma:
 					pool, own = f.pumaPool(v)
 				case roleReactor:
-					n = f.reactorClients(v)
+					// Only Puma 4 has one for its control server too, and its reactors name their pools.
+					r = reactor{f.ivar(v, "@app_pool"), f.reactorClients(v)}
 				case roleSidekiq:
 					busy = f.objects.IsObject(f.ivar(v, "@job"))
 				}
@@ -100,9 +106,9 @@ func (f *Finder) Pools() []sampler.Pool {
 		switch {
 		case err != nil:
 		case role == rolePuma && own && len(out) < sampler.MaxPools-1:
-			out = append(out, pool)
+			out, owners = append(out, pool), append(owners, v)
 		case role == roleReactor:
-			clients, reactors = n, reactors+1
+			reactors = append(reactors, r)
 		case role == roleSidekiq:
 			sidekiq.Threads++
 			if busy {
@@ -110,8 +116,14 @@ func (f *Finder) Pools() []sampler.Pool {
 			}
 		}
 	}
-	if len(out) == 1 && reactors == 1 {
-		out[0].Clients = clients
+	for _, r := range reactors {
+		i := slices.Index(owners, r.pool)
+		if i < 0 && r.pool == 0 && len(out) == 1 && len(reactors) == 1 {
+			i = 0
+		}
+		if i >= 0 {
+			out[i].Clients = r.clients
+		}
 	}
 	if sidekiq.Threads > 0 {
 		out = append(out, sidekiq)
@@ -131,9 +143,8 @@ func (f *reader) pumaPool(v uint64) (p sampler.Pool, own bool) {
 	return p, name != controlPool
 }
 
-// reactorClients reads how many connections a Puma::Reactor watches, and those that it is about to watch. Puma 7 and
-// later count them. Puma 5 and 6 have them in a list by their timeouts, and Puma 4 in a list of monitors, the first of which is
-// its own.
+// reactorClients reads how many connections a Puma::Reactor watches or is about to watch. Puma 7 and later count them.
+// Puma 5 and 6 list them by their timeouts. Puma 4 has a list of monitors, the first of which is its own.
 func (f *reader) reactorClients(v uint64) int64 {
 	coming := max(f.length(v, "@input"), 0)
 	if n := f.number(v, "@reactor_size"); n >= 0 {
