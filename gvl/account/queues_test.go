@@ -3,7 +3,9 @@ package account
 import (
 	"testing"
 
+	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/report"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -36,5 +38,48 @@ func TestStatQueues(t *testing.T) {
 	st.Feed(&sampler.Sample{TimeNS: 4e9, Queues: q}, nil)
 	if got := a.Stat().Queues; got.Backlog != nil || got.Overflows != nil || *got.Why != why || *got.BacklogMax != 11 {
 		t.Errorf("not known any more: %+v", got)
+	}
+}
+
+// TestQueuedByRoute: each route has the times for which its requests waited before a thread took them, each request
+// once. A route whose requests do not say so has none.
+func TestQueuedByRoute(t *testing.T) {
+	y := newRequestStory()
+	n := sampler.WorkNumber(0)
+	for i := range 20 {
+		n++
+		queued := y.work(n, "GET queued")
+		queued.QueuedNS = int64(i+1) * 100 * gvltest.MS
+		y.works[1] = queued
+		n++
+		y.works[2] = y.work(n, "GET other")
+		y.ticks(5)
+		if i < 19 { // the last ones go on
+			delete(y.works, 1)
+			delete(y.works, 2)
+			y.ticks(5)
+		}
+	}
+	for _, e := range y.endpoints() {
+		got := report.QueuedOf(&e.Queued)
+		switch {
+		case e.Name == "GET other":
+			if got != nil {
+				t.Errorf("%s: %+v", e.Name, got)
+			}
+		case got == nil:
+			t.Errorf("%s: none", e.Name)
+		case got.Count != 20 || got.MaxNS != 2000*gvltest.MS:
+			t.Errorf("%s: %+v", e.Name, got)
+		default: // within the width of a bucket
+			for _, q := range [][2]int64{{got.P50NS, 1000 * gvltest.MS}, {got.P95NS, 1900 * gvltest.MS}} {
+				if q[0] < q[1]*96/100 || q[0] > q[1]*104/100 {
+					t.Errorf("%s: %+v", e.Name, got)
+				}
+			}
+		}
+	}
+	if len(y.endpoints()) != 2 {
+		t.Error(y.endpoints())
 	}
 }
