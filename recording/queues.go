@@ -61,5 +61,5 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 		return nil
 	}
 	a.Listeners, next.Pools = listeners, pools
-	return &next
+	return w.names.Queues(&next)
 }

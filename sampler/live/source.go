@@ -558,7 +558,7 @@ func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
 	s.ticking.Lock()
 	pools := s.reader.Pools()
 	s.ticking.Unlock()
-	s.queuesNow = &sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools}
+	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools})
 }
 
 // gone turns a failed read into the end of the target, if that is why: nil means that the target lives.
