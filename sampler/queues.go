@@ -33,9 +33,9 @@ type Accept struct {
 	// a server have the same queue. Cut reports that there are more than MaxListeners.
 	Listeners []Listener
 	Cut       bool
-	// Overflows counts the connections that the kernel has refused because a queue was full. Drops counts connections that it
-	// has refused for any reason (ListenOverflows and ListenDrops of /proc/PID/net/netstat). Both count all sockets of
-	// the network namespace since its beginning. They are UnknownCount if they cannot be read.
+	// Overflows counts the connections that the kernel has refused because a queue was full. Drops counts connections
+	// refused for any reason. They are ListenOverflows and ListenDrops of /proc/PID/net/netstat, so both count all
+	// sockets of the network namespace since its beginning. They are UnknownCount if they cannot be read.
 	Overflows, Drops int64
 }
 

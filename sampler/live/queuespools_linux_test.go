@@ -34,8 +34,8 @@ puts [busy, idle].map { |p| [p.spawned, p.spawned - p.waiting, p.instance_variab
 sleep
 `
 
-// TestPumaPoolsOfReleases: the pools of Puma's own code are read on each Ruby, whether their requests are in an Array or
-// in a Queue.
+// TestPumaPoolsOfReleases: the pools of Puma's own code are read on each Ruby. Their requests are in an Array or in a
+// Queue.
 func TestPumaPoolsOfReleases(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	path, err := exec.Command(ruby, "-e", `puts Gem::Specification.find_by_name("puma").full_gem_path + "/lib/puma/thread_pool.rb"`).Output()
