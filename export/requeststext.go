@@ -55,7 +55,7 @@ func statRequests(b *strings.Builder, s report.Stat) {
 			"  " + ansi.Truncate(EndpointName(e), endpointWidth, "…"), fmt.Sprint(e.Ended), fmt.Sprint(e.Running), fmt.Sprintf("%.1f", e.PerSecond), EndpointSpan(e, e.P50NS),
 			EndpointSpan(e, e.P95NS), LongestText(e), slackText(e), Share(e.NS.Sum(), total), units.Percent(e.BlameShare),
 		})
-		tails = append(tails, WhereText(&e.NS, e.FiberNS, e.Peers))
+		tails = append(tails, WhereText(&e.NS, e.FiberNS, e.Peers)+queuedText(e.Queued))
 	}
 	var t strings.Builder
 	writeTable(&t, rows)
@@ -80,6 +80,15 @@ func statRequests(b *strings.Builder, s report.Stat) {
 	}
 	fmt.Fprintln(b)
 	statRunning(b, s)
+}
+
+// queuedText says how long the requests of an endpoint waited before a thread took them.
+func queuedText(q *report.StatQueued) string {
+	if q == nil {
+		return ""
+	}
+	return fmt.Sprintf("; before that queued p50 %s, p95 %s, max %s", units.ProseDuration(q.P50NS), units.ProseDuration(q.P95NS),
+		units.ProseDuration(q.MaxNS))
 }
 
 // EndpointName is what the requests of an endpoint are called.

@@ -94,7 +94,9 @@ func statHead(b *strings.Builder, s report.Stat) {
 		fmt.Fprintf(b, ", swapped out %s", units.FineBytes(s.Process.SwapBytes))
 	}
 	statPressure(b, &s)
-	fmt.Fprint(b, "\n\n")
+	fmt.Fprintln(b)
+	statQueues(b, s.Queues)
+	fmt.Fprintln(b)
 }
 
 // tooShort replaces a share for which the window was too short.

@@ -71,6 +71,9 @@ func (w *wire) fields(s *sampler.Sample, flags uint64) {
 	if flags&sampleFibers != 0 {
 		p.Fibers = w.waiting(s.Fibers)
 	}
+	if flags&sampleQueues != 0 {
+		p.Queues = carryQueues(w, s.Queues)
+	}
 	if flags&sampleChanges != 0 {
 		p.Changes = w.changes(&s.Changes)
 	} else {

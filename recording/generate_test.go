@@ -23,6 +23,8 @@ type generator struct {
 	looks  int
 	// noFibers leaves out the fibers that wait, as versions before 4 did.
 	noFibers bool
+	// noQueues leaves out the queues in front of the process, as versions before 8 did.
+	noQueues bool
 	lock     *lockModel
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
@@ -100,6 +102,26 @@ func (g *generator) serving(id sampler.StackID) sampler.Serving {
 		s.Exception = g.texts[len(g.texts)-1-n]
 	}
 	return s
+}
+
+// queues makes the queues of a sample, every fifth time other ones. It takes no random numbers, so that what older
+// versions wrote stays as it is.
+func (g *generator) queues() {
+	n := int64(g.looks)
+	if n%5 != 1 || g.noQueues {
+		return
+	}
+	q := &sampler.Queues{AtNS: g.s.TimeNS - n, Accept: sampler.Accept{Known: n%3 > 0, Cut: n%2 > 0, Overflows: n, Drops: sampler.UnknownCount}}
+	if !q.Accept.Known {
+		q.Accept.Why = "permission denied"
+	}
+	for i := range n % 4 {
+		q.Accept.Listeners = append(q.Accept.Listeners, sampler.Listener{Inode: uint64(77 + i), Address: fmt.Sprintf("127.0.0.1:%d", 9290+i), Queued: n, Limit: 1024})
+		q.Pools = append(q.Pools, sampler.Pool{Kind: sampler.PoolPuma, Threads: 5, Busy: i, Max: 5, Queued: n, Clients: sampler.UnknownCount})
+	}
+	if g.s.Queues = q; n%7 == 0 {
+		g.s.Queues = nil
+	}
 }
 
 // waiting makes the look at the fibers that wait which the sample has, every third time another one. It takes no random
@@ -188,6 +210,7 @@ func (g *generator) wild() *sampler.Sample {
 	}
 	g.wildClasses()
 	g.waiting()
+	g.queues()
 	g.wildChanges()
 	s.Reads.Ticks++
 	if s.Depth == sampler.StackTick {

@@ -25,6 +25,7 @@ func testGolden(t *testing.T, version int) {
 	g.noFibers = version < 4 // the fibers that wait came with it
 	g.noTraces = version < 5 // and so did the ids of traces
 	g.noChanges = version < 6
+	g.noQueues = version < 8
 	file, want := record(t, 40, g.wild, g.d, end)
 	if *update && version == Version {
 		if err := os.WriteFile(path, file, 0o644); err != nil {

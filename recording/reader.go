@@ -246,6 +246,7 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.names = r.names
 	r.setThreads(i, d.threads)
 	return d, nil
 }

@@ -62,6 +62,7 @@ const (
 	sampleFibers  // since version 4
 	sampleChanges // since version 6
 	sampleExtended
+	sampleQueues // since version 8
 )
 
 // Bits of a thread's mask: what changed. The first seven fit one byte.

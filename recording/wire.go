@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/redact"
 )
 
 // A wire carries samples into the streams of a block or out of them. Each struct is described by one method, which both
@@ -38,6 +39,8 @@ type wire struct {
 	listed int
 	// named holds the threads that the samples name. It is nil if the block keeps the IDs of the Dictionary.
 	named map[sampler.ThreadID]struct{}
+	// names are the pseudonyms for what is read. It is nil if nothing is left out.
+	names *redact.Redactor
 }
 
 // ids are the numbers that a block gives to the IDs of one kind, in the order of their first use from 1. If list is

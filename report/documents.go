@@ -35,11 +35,23 @@ type Sum struct {
 // Several is the document of `stat --json` and `dump --json` with several processes.
 type Several struct {
 	// All is what the processes add up to, of `stat --json`.
-	All       *Sum    `json:"all,omitempty"`
-	Processes any     `json:"processes"`
-	Children  []Child `json:"children"`
+	All       *Sum `json:"all,omitempty"`
+	Processes any  `json:"processes"`
+	// Siblings are the processes that have requests queued while others of their program are idle, of `stat --json`.
+	Siblings []Sibling `json:"siblings,omitempty"`
+	Children []Child   `json:"children"`
 	// Forgotten is how many that have ended are missing in Children.
 	Forgotten int `json:"children_forgotten"`
+}
+
+// Sibling is a process that has requests queued behind busy threads while others of the same program have idle threads.
+type Sibling struct {
+	PID    int   `json:"pid"`
+	Queued int64 `json:"queued"`
+	// Behind is the route of most requests in progress. It is null if it is not known.
+	Behind *string `json:"behind"`
+	// Idle is how many of the others have idle threads.
+	Idle int `json:"idle"`
 }
 
 // StatDocument is the JSON of `ddtop stat` and `ddtop report`.

@@ -28,6 +28,9 @@ type StatLine struct {
 	CPUShare *float64 `json:"cpu_share"`
 	// RSSBytes is the process's memory. It is zero if it is not known.
 	RSSBytes int64 `json:"rss_bytes"`
+	// Backlog is how many connections and requests waited for a thread of the process at the end. It is null if that is
+	// not known.
+	Backlog *int64 `json:"backlog"`
 	// ExactNS is for how much of the time every change of the GVL is known.
 	ExactNS int64 `json:"exact_ns"`
 	// Lacks holds the reason why figures of a kind are null. It covers states and waits, because a line has no figures

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/sampler"
 )
 
@@ -58,6 +59,8 @@ type StatEndpoint struct {
 	UncertaintyNS  int64 `json:"uncertainty_ns"`
 	LongestNS      int64 `json:"longest_ns"`
 	LongestAtLeast bool  `json:"longest_at_least"`
+	// Queued is how long the requests waited before a thread took them. It is null if no request says so.
+	Queued *StatQueued `json:"queued"`
 	// NS is the time of the threads by state. Peers is the time of io by peer. BlameNS is the time, thread·ns, that
 	// other threads waited for the GVL behind this endpoint. BlameShare is BlameNS divided by all waiting time.
 	// FiberNS is the time in which fibers waited for the endpoint's requests while no thread worked for them.
@@ -66,6 +69,23 @@ type StatEndpoint struct {
 	Peers      []StatPeerTime `json:"peers"`
 	BlameNS    int64          `json:"blame_ns"`
 	BlameShare float64        `json:"blame_share"`
+}
+
+// StatQueued describes how long requests waited before a thread took them: how many are known, and quantiles.
+type StatQueued struct {
+	Count int64 `json:"count"`
+	P50NS int64 `json:"p50_ns"`
+	P95NS int64 `json:"p95_ns"`
+	MaxNS int64 `json:"max_ns"`
+}
+
+// QueuedOf describes such times. It returns nil if there are none.
+func QueuedOf(h *gvl.Histogram) *StatQueued {
+	n, longest := h.Count()
+	if n == 0 {
+		return nil
+	}
+	return &StatQueued{Count: n, P50NS: h.Quantile(.5), P95NS: h.Quantile(.95), MaxNS: longest}
 }
 
 // StatPeerTime is time in io that waited for a peer, with the keys of a dump.

@@ -33,8 +33,10 @@ type Stat struct {
 	GC           StatGC       `json:"gc"`
 	Alloc        StatAlloc    `json:"alloc"`
 	Process      StatProcess  `json:"process"`
-	Self         StatSelf     `json:"self"`
-	Pauses       StatPauses   `json:"pauses"`
+	// Queues is nil if nothing of them was read.
+	Queues *StatQueues `json:"queues"`
+	Self   StatSelf    `json:"self"`
+	Pauses StatPauses  `json:"pauses"`
 	// ThreadsGone is how many threads ended in the window, ThreadsOmitted how many of them are missing in Threads
 	// because there were too many.
 	ThreadsGone    int `json:"threads_gone"`

@@ -378,6 +378,9 @@ type Sample struct {
 	// Fibers is the last round over the known fibers that wait. It is nil if there was none, or in a recording without
 	// them. It is shared and must not be changed. Its times are not the times of this sample.
 	Fibers *Fibers
+	// Queues is what waited in front of the process when that was last read. It is nil if it never was, or in a
+	// recording without it. It is shared and must not be changed.
+	Queues *Queues
 	// Changes are the changes of the GVL since the sample before, in exact mode.
 	Changes Changes
 }

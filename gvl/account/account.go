@@ -76,11 +76,15 @@ type Account struct {
 	firstReads, lastRead    sampler.Reads
 	self, switches          Meter
 	pauses                  pauseTotals
+	// firstQueues and lastQueues are what waited in front of the process. They are nil if that was not read.
+	firstQueues, lastQueues *sampler.Queues
+	// mostBacklog is the largest backlog, or UnknownCount.
+	mostBacklog int64
 }
 
 // New returns an Account of a stream of the target p. dict may be nil.
 func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary) *Account {
-	a := &Account{proc: p, dict: dict, stream: s, gc: newGCAccount()}
+	a := &Account{proc: p, dict: dict, stream: s, gc: newGCAccount(), mostBacklog: sampler.UnknownCount}
 	s.Attach(a)
 	return a
 }
@@ -168,6 +172,16 @@ func (a *Account) newTotals(ts *gvl.ThreadState) threadTotals {
 	return threadTotals{id: ts.Thread, ractor: ts.Ractor}
 }
 
+func (a *Account) tickQueues(q *sampler.Queues) {
+	a.lastQueues = q
+	if a.firstQueues == nil {
+		a.firstQueues = q
+	}
+	if n, known := q.Backlog(); known {
+		a.mostBacklog = max(a.mostBacklog, n)
+	}
+}
+
 func (a *Account) tickProcess(k *gvl.Tick) {
 	s := k.Sample
 	if k.First {
@@ -188,6 +202,9 @@ func (a *Account) tickProcess(k *gvl.Tick) {
 		if a.firstHeap.AtNS == 0 {
 			a.firstHeap = s.GCDetail
 		}
+	}
+	if s.Queues != nil && s.Queues != a.lastQueues {
+		a.tickQueues(s.Queues)
 	}
 	if a.firstProc.AtNS == 0 {
 		a.firstProc = s.Proc

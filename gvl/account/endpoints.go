@@ -147,9 +147,13 @@ type endpointSum struct {
 	longestNS      int64
 	longestAtLeast bool
 	slackNS        int64 // of all durations together
+	queued         gvl.Histogram
 }
 
 func (s *endpointSum) seen(q *Request) {
+	if ns := q.Work.QueuedNS; ns > 0 {
+		s.queued.Add(ns)
+	}
 	if q.InProgress {
 		s.running++
 	} else {
@@ -177,6 +181,7 @@ func (s *endpointSum) merge(o *endpointSum) {
 	s.ended += o.ended
 	s.running += o.running
 	s.durations.Merge(&o.durations)
+	s.queued.Merge(&o.queued)
 	s.slackNS += o.slackNS
 	s.longest(o.longestNS, o.longestAtLeast)
 }
@@ -313,7 +318,7 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 			continue
 		}
 		e := Endpoint{
-			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, Running: s.running, Durations: s.durations, LongestNS: s.longestNS,
+			Kind: k.kind, Name: k.name, Other: k.other, Ended: s.ended, Running: s.running, Durations: s.durations, Queued: s.queued, LongestNS: s.longestNS,
 			LongestAtLeast: s.longestAtLeast, NS: s.ns, Peers: r.sumsByPeer(s.peers), BlameNS: s.blameNS, FiberNS: s.fiberNS,
 		}
 		if n, _ := s.durations.Count(); n > 0 {

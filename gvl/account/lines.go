@@ -57,6 +57,7 @@ type lineEnd struct {
 	gc           sampler.GC
 	cpuAt, cpuNS int64
 	rss          int64
+	backlog      *int64
 }
 
 // Lines cuts the time of a Stream into equal intervals and reports what happened in each. It reports an interval when
@@ -187,7 +188,8 @@ func (l *Lines) Tick(t *gvl.Tick) {
 	if t.GC.Valid || !l.gc.Valid {
 		l.gc = t.GC
 	}
-	end := lineEnd{threads: len(t.Threads), gc: l.gc, cpuAt: t.Proc.AtNS, cpuNS: t.Proc.UserNS + t.Proc.SystemNS, rss: t.Proc.RSSBytes}
+	end := lineEnd{threads: len(t.Threads), gc: l.gc, cpuAt: t.Proc.AtNS, cpuNS: t.Proc.UserNS + t.Proc.SystemNS, rss: t.Proc.RSSBytes,
+		backlog: report.BacklogOf(t.Sample.Queues)}
 	if t.First {
 		before := end
 		l.before = &before
@@ -244,7 +246,7 @@ func (l *Lines) tell(nowNS int64) {
 		s.last = l.before
 	}
 	now, before := s.last, l.before
-	line.Threads, line.RSSBytes = now.threads, now.rss
+	line.Threads, line.RSSBytes, line.Backlog = now.threads, now.rss, now.backlog
 	line.GC.Unread = !now.gc.Valid || !before.gc.Valid
 	if now.gc.Valid && before.gc.Valid {
 		line.GC.Count, line.GC.Minor, line.GC.Major = now.gc.Count-before.gc.Count, now.gc.MinorCount-before.gc.MinorCount, now.gc.MajorCount-before.gc.MajorCount

@@ -74,7 +74,10 @@ type Endpoint struct {
 	Ended, Running int
 	// Durations are the lengths of the requests that were seen to begin and to end. LongestNS is the longest of all. It
 	// is a lower bound if LongestAtLeast is set.
-	Durations      gvl.Histogram
+	Durations gvl.Histogram
+	// Queued holds the times for which the requests waited before a thread took them. It lacks requests without
+	// X-Request-Start or X-Queue-Start.
+	Queued         gvl.Histogram
 	LongestNS      int64
 	LongestAtLeast bool
 	// SlackNS is the mean of Request.SlackNS of Durations.

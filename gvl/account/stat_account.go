@@ -198,6 +198,7 @@ func (a *Account) statProcess(s *report.Stat) {
 		s.Process.Switches, s.Process.SwitchesSpanNS = a.switches.Since(new(Meter))
 	}
 	s.Alloc = a.Alloc()
+	s.Queues = report.QueuesOf(a.firstQueues, a.lastQueues, a.mostBacklog)
 	s.Process.Pressure = pressureOf(&a.firstProc.Pressure, &a.lastProc.Pressure)
 	s.Process.Pressure.Unread = s.Process.SpanNS <= 0
 	s.Self.MaxRSSBytes = a.lastSelf.MaxRSSBytes

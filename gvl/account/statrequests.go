@@ -63,7 +63,8 @@ func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report
 		}
 		measured, longest := e.Durations.Count()
 		out.Endpoints = append(out.Endpoints, report.StatEndpoint{
-			Kind: e.Kind.String(), Endpoint: report.TextOrNil(e.Name), Other: e.Other, Ended: e.Ended, Running: e.Running, PerSecond: e.PerSecond,
+			Queued: report.QueuedOf(&e.Queued),
+			Kind:   e.Kind.String(), Endpoint: report.TextOrNil(e.Name), Other: e.Other, Ended: e.Ended, Running: e.Running, PerSecond: e.PerSecond,
 			Measured: measured, P50NS: e.Durations.Quantile(.5), P95NS: e.Durations.Quantile(.95), P99NS: e.Durations.Quantile(.99), MaxNS: longest, UncertaintyNS: e.SlackNS,
 			LongestNS: e.LongestNS, LongestAtLeast: e.LongestAtLeast, NS: report.StatesOf(e.NS), FiberNS: e.FiberNS, Peers: r.peerTimes(e.Peers), BlameNS: e.BlameNS,
 			BlameShare: gvl.Ratio(e.BlameNS, waitedNS),

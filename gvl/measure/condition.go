@@ -59,6 +59,13 @@ var allFigures = [...]figure{
 		}, nil},
 	{"rss", "the memory of the process at the end", figureBytes,
 		func(w *figures, _ float64) (float64, bool) { return float64(w.rss), w.rss > 0 }, nil},
+	{"backlog", "how many connections and requests waited for a thread of the process at the end", figureNumber,
+		func(w *figures, _ float64) (float64, bool) {
+			if w.backlog == nil {
+				return 0, false
+			}
+			return float64(*w.backlog), true
+		}, nil},
 }
 
 // Figure is a figure that a Condition can be about.

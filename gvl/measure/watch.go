@@ -189,6 +189,7 @@ type figures struct {
 	cpu            float64 // the mean of seconds
 	cpuKnown       bool
 	rss            int64
+	backlog        *int64
 	quality        sampler.Quality
 }
 
@@ -218,7 +219,7 @@ func (w *Watch) figures() *figures {
 		f.gcNS += k.sums.GCNS
 		f.waits.Merge(&k.sums.Waits)
 		f.quality.Add(&k.sums.Quality)
-		f.threads, f.rss = l.Threads, l.RSSBytes
+		f.threads, f.rss, f.backlog = l.Threads, l.RSSBytes, l.Backlog
 		if l.Allocated != nil {
 			f.allocated, f.allocatedKnown = f.allocated+*l.Allocated, true
 		}

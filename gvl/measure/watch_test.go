@@ -163,14 +163,21 @@ func TestWatchFigures(t *testing.T) {
 
 // TestWatchCounters: what the kernel and the collector count.
 func TestWatchCounters(t *testing.T) {
-	g := guard(t, 2e9, "cpu>140%", "rss>1GB", "alloc>900", "gc_share>40%")
+	g := guard(t, 2e9, "cpu>140%", "rss>1GB", "alloc>900", "gc_share>40%", "backlog>20", "backlog<22")
 	n := 0
 	g.play(10*gvltest.Sec, func(x *sampler.Sample) {
 		n++
 		x.GC.Allocated, x.GC.During = uint64(5*n), n%2 == 0 // 1,000 a second
 		x.Proc = sampler.Proc{AtNS: x.TimeNS, UserNS: x.TimeNS * 3 / 2, RSSBytes: 2e9}
+		x.Queues = &sampler.Queues{Accept: sampler.Accept{Known: true, Listeners: []sampler.Listener{{Queued: 19}}}, Pools: []sampler.Pool{{Queued: 2}}}
 	}, hogged)
-	g.want("all of them", "cpu", "rss", "alloc", "gc_share")
+	g.want("all of them", "cpu", "rss", "alloc", "gc_share", "backlog", "backlog")
+	g.play(10*gvltest.Sec, func(x *sampler.Sample) {
+		x.Queues = &sampler.Queues{Accept: sampler.Accept{Why: "permission denied"}, Pools: []sampler.Pool{{Queued: 30}}}
+	}, hogged)
+	if c := g.causes(); slices.Contains(c, "backlog") {
+		t.Errorf("a part of the backlog is not all of it: %v", c)
+	}
 }
 
 // TestWatchFindings: a finding that is asked for is told of from before it began to its end, others are none of them.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,19 +119,7 @@ func StartRack(t testing.TB, server, app string) *Rack {
 	}
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "RACK_ENV=production", "APP_ENV=production", "REQUEST_LOG="+r.Log)
 	pid := start(t, cmd)
-	client := http.Client{Timeout: 10 * time.Second}
-	await(t, server+" answers", func() error {
-		answer, err := client.Get(r.URL + "/report?ms=0")
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, answer.Body)
-		answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s", answer.Status)
-		}
-		return err
-	})
+	answers(t, server, r.URL+"/report?ms=0")
 	r.PIDs = []int{pid}
 	if server == "passenger" {
 		r.PIDs = awaitPassenger(t, pid, dir)
@@ -145,6 +134,55 @@ func StartRack(t testing.TB, server, app string) *Rack {
 		})
 	}
 	return r
+}
+
+// answers returns when a server answers a request.
+func answers(t testing.TB, server, url string) {
+	t.Helper()
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	await(t, server+" answers", func() error {
+		answer, err := client.Get(url)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s", answer.Status)
+		}
+		return err
+	})
+}
+
+// Puma is a Puma that runs rack/plain.ru.
+type Puma struct {
+	// Port and Control are the ports of its application and of its control server, which needs no token.
+	Port, Control string
+	// PIDs are the processes that serve.
+	PIDs []int
+}
+
+// StartPuma starts Puma with some more arguments. It returns when the server answers and all workers are there.
+func StartPuma(t testing.TB, args ...string) *Puma {
+	t.Helper()
+	p := &Puma{Port: FreePort(t), Control: FreePort(t)}
+	cmd := exec.Command(rubytest.Program(t, "puma", "puma"), append(args, "-b", "tcp://127.0.0.1:"+p.Port,
+		"--control-url", "tcp://127.0.0.1:"+p.Control, "--control-token", "none", "plain.ru")...)
+	cmd.Dir = copyRack(t)
+	cmd.Env = append(os.Environ(), "REQUEST_LOG="+filepath.Join(cmd.Dir, "requests.log"))
+	pid := start(t, cmd)
+	answers(t, "Puma", "http://127.0.0.1:"+p.Port+"/orders/1")
+	p.PIDs = []int{pid}
+	if slices.Contains(args, "-w") {
+		await(t, "Puma has its workers", func() (err error) {
+			p.PIDs, err = pumaWorkers(pid)
+			if err == nil && len(p.PIDs) < 2 {
+				err = fmt.Errorf("%d workers", len(p.PIDs))
+			}
+			return err
+		})
+	}
+	return p
 }
 
 // Sidekiq is a Sidekiq that runs, with a Redis of its own.

@@ -53,6 +53,10 @@ type Service struct {
 	// P99NS is the 99th percentile of the lower bounds of the waits of the last minute or two. It is zero if there was
 	// none.
 	P99NS int64
+	// Backlog is how many connections and requests wait for a thread of the service. BacklogKnown reports whether that
+	// is known.
+	Backlog      int64
+	BacklogKnown bool
 	// TooFew reports that there were too few samples in that time for P99NS.
 	TooFew bool
 }
@@ -168,6 +172,9 @@ func (p *page) destinations(all []push.Stats) {
 // p99 is the name of the only figure of services that needs a least number of samples.
 const p99 = "ddtop_gvl_wait_p99_seconds"
 
+// backlog is the name of the figure of services that only servers have.
+const backlog = "ddtop_backlog"
+
 func (p *page) services(all []Service) {
 	if len(all) == 0 {
 		return
@@ -181,11 +188,12 @@ func (p *page) services(all []Service) {
 		{"ddtop_gvl_held_seconds_total", "counter", "How long a thread held the GVL; by the time observed it is the share of it.", func(s *Service) float64 { return seconds(s.HeldNS) }},
 		{"ddtop_gvl_waiting_seconds_total", "counter", "How long threads waited for the GVL, added up; by the time observed it is how many waited.", func(s *Service) float64 { return seconds(s.WaitingNS) }},
 		{"ddtop_gc_seconds_total", "counter", "How long garbage was collected.", func(s *Service) float64 { return seconds(s.GCNS) }},
+		{backlog, "gauge", "Connections that are not accepted and requests that no thread has taken, now.", func(s *Service) float64 { return float64(s.Backlog) }},
 		{p99, "gauge", "What 99 % of the waits for the GVL of the last one to two minutes did not exceed, by the lower bound of each.", func(s *Service) float64 { return seconds(s.P99NS) }},
 	} {
 		p.metric(m.name, m.kind, m.help)
 		for i := range all {
-			if m.name == p99 && all[i].TooFew {
+			if m.name == p99 && all[i].TooFew || m.name == backlog && !all[i].BacklogKnown {
 				continue // unknown is absent
 			}
 			p.value(m.name, m.of(&all[i]), "service", all[i].Name)

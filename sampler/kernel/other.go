@@ -47,6 +47,14 @@ func (d *sockDiag) listener(netip.AddrPort) (uint64, error) { return 0, ErrUnsup
 
 func (d *sockDiag) named(map[uint64]struct{}, map[uint64]sampler.Peer) error { return ErrUnsupported }
 
+func (d *sockDiag) listeningAmong(map[uint64]struct{}) (map[uint64]*listening, error) {
+	return nil, ErrUnsupported
+}
+
+func (d *sockDiag) queues(map[uint64]*listening) ([]sampler.Listener, error) {
+	return nil, ErrUnsupported
+}
+
 type socketAsker struct{ refused error }
 
 func openSocketAsker(int) (socketAsker, error) { return socketAsker{}, ErrUnsupported }

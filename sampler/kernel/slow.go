@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 const (
@@ -14,7 +15,7 @@ const (
 	// computes it, it walks all of the process's pages and holds its mmap lock for reading. This delays a thread that
 	// maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
 	rollupEveryNS = 10e9
-	// rollupRest times as long as a reading took, none follows: they take a thousandth of the time at most.
+	// rollupRest times the length of a reading is the rest behind it: readings take a thousandth of the time at most.
 	rollupRest = 1000
 	// switchesRest is the same for counting context switches, at about 7 µs a thread: half a percent of the time at
 	// most.
@@ -31,6 +32,8 @@ type SlowCounts struct {
 	// Switches is how often the kernel gave the process's threads a CPU since the first Read (the third field of
 	// task/TID/schedstat, Documentation/scheduler/sched-stats.rst).
 	Switches int64
+	// Accept holds the queues of connections that the process has not accepted.
+	Accept sampler.Accept
 }
 
 // Slow reads counters of a process that take milliseconds and more: a walk over all of its pages, and a file of each
@@ -40,6 +43,7 @@ type Slow struct {
 	proc     *living
 	rollup   rollup
 	switches switches
+	accepts  accepts
 	buf      [4096]byte
 }
 
@@ -62,6 +66,7 @@ func OpenSlow(pid int) (*Slow, error) {
 // Close closes the files that are kept open.
 func (s *Slow) Close() error {
 	s.rollup.close()
+	s.accepts.close()
 	s.proc.close()
 	closeFD(s.dir)
 	s.dir = noFD
@@ -71,7 +76,8 @@ func (s *Slow) Close() error {
 // Read reads the counters that have rested long enough, and returns all of them. nowNS is CLOCK_MONOTONIC. Call it
 // once per second. A counter keeps its value if its process has ended or it cannot be read.
 func (s *Slow) Read(nowNS int64) SlowCounts {
-	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:])}
+	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, s.proc), Switches: s.switches.read(s.dir, nowNS, s.buf[:]),
+		Accept: s.accepts.read(s.proc, nowNS)}
 }
 
 // rollup reads /proc/PID/smaps_rollup.

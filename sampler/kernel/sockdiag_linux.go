@@ -127,12 +127,8 @@ func inetRequest(family, protocol byte) []byte {
 // named finds wanted sockets by their inodes. It asks for Unix sockets one by one, and for lists of all others.
 func (d *sockDiag) named(wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	for inode := range wanted {
-		request := make([]byte, unixRequestSize)
-		request[0] = unix.AF_UNIX
-		binary.NativeEndian.PutUint32(request[4:], statesAll|1<<stateListens)
+		request := unixRequest(statesAll|statesListening, unixShowName)
 		binary.NativeEndian.PutUint32(request[unixInodeAt:], uint32(inode))
-		binary.NativeEndian.PutUint32(request[unixShowAt:], unixShowName)
-		binary.NativeEndian.PutUint64(request[unixCookieAt:], ^uint64(0))
 		err := d.ask(request, false, func(answer []byte) {
 			if peer, ok := unixAnswer(answer, inode); ok {
 				found[inode] = peer
@@ -192,21 +188,28 @@ func unixAnswer(answer []byte, inode uint64) (sampler.Peer, bool) {
 		return sampler.Peer{}, false
 	}
 	p := sampler.Peer{Kind: sampler.PeerUnix}
-	for rest := answer[unixAnswerSize:]; len(rest) >= 4; {
-		size := int(binary.NativeEndian.Uint16(rest))
-		if size < 4 || size > len(rest) {
-			break
+	unixAttributes(answer, func(kind uint16, value []byte) {
+		if kind == unixAttributeName {
+			p.Local = unixPath(value)
 		}
-		if binary.NativeEndian.Uint16(rest[2:]) == unixAttributeName {
-			p.Local = unixPath(rest[4:size])
-		}
-		rest = rest[min((size+3)&^3, len(rest)):]
-	}
+	})
 	if answer[unixStateAnswerAt] == stateListens {
 		p.Kind = sampler.PeerListener
 		p.Service = unixService(p.Local)
 	}
 	return p, true
+}
+
+// unixAttributes calls take for each attribute of a unix_diag_msg.
+func unixAttributes(answer []byte, take func(kind uint16, value []byte)) {
+	for rest := answer[unixAnswerSize:]; len(rest) >= 4; {
+		size := int(binary.NativeEndian.Uint16(rest))
+		if size < 4 || size > len(rest) {
+			break
+		}
+		take(binary.NativeEndian.Uint16(rest[2:]), rest[4:size])
+		rest = rest[min((size+3)&^3, len(rest)):]
+	}
 }
 
 // ask sends a request, and calls take for each answer. list is true if all sockets that match it are wanted, not one.

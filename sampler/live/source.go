@@ -33,6 +33,10 @@ const (
 // besideEvery is how often ddtop reads the slow counters, and looks for sockets that wait to be named.
 const besideEvery = time.Second
 
+// queuesNS is the interval between reads of the queues in front of the process. The kernel's queues are read every
+// besideEvery.
+const queuesNS = 1_000_000_000
+
 // failCheckNS is how often it is asked while reads fail.
 const failCheckNS = 20_000_000
 
@@ -97,6 +101,7 @@ type sampling struct {
 	lastClasses                   int64
 	classesNow                    *sampler.AllocClasses
 	fibersNow                     *sampler.Fibers
+	queuesNow                     *sampler.Queues
 
 	// reading is the lane of all reads. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or zero.
 	reading   lane
@@ -538,10 +543,23 @@ func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	sample.Proc.Frozen = s.view.Frozen
 	if slow := s.slowNow.Load(); slow != nil {
 		sample.Proc.PSSBytes, sample.Proc.Switches = slow.PSSBytes, slow.Switches
+		s.readQueues(now, slow, all)
 	}
+	sample.Queues = s.queuesNow
 	sample.Self.Priority = s.priority
 	sample.Self.Halved, sample.Self.Lowered = s.budget.Says()
 	sample.Self.Extended = s.budget.TakesMore()
+}
+
+// readQueues reads what waits in front of the process, if it was not read lately.
+func (s *sampling) readQueues(now int64, slow *kernel.SlowCounts, all bool) {
+	if !all && s.queuesNow != nil && now-s.queuesNow.AtNS < queuesNS {
+		return
+	}
+	s.ticking.Lock()
+	pools := s.reader.Pools()
+	s.ticking.Unlock()
+	s.queuesNow = s.names.Queues(&sampler.Queues{AtNS: now, Accept: slow.Accept, Pools: pools})
 }
 
 // gone turns a failed read into the end of the target, if that is why: nil means that the target lives.

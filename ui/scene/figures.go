@@ -18,13 +18,17 @@ type Figures struct {
 	Held, Waiting float64 // of the busiest ractor's GVL; all ractors' waiters
 	// WaitLengths are the lengths that shares of the waits for the GVL don't exceed (waitShares); waits is how many
 	// there were.
-	WaitLengths     [len(store.WaitShares)]gvl.Bounded
-	Waits           int64
-	CPU, Throttled  float64
-	GC              float64
-	Minor, Major    uint64
-	GCKnown         bool
-	RSS             int64
+	WaitLengths    [len(store.WaitShares)]gvl.Bounded
+	Waits          int64
+	CPU, Throttled float64
+	GC             float64
+	Minor, Major   uint64
+	GCKnown        bool
+	RSS            int64
+	// Backlog is how many connections and requests waited for a thread of the process at the end. BacklogKnown
+	// reports whether that is known.
+	Backlog         int64
+	BacklogKnown    bool
 	StackHz, LockHz float64
 	SelfCPU         float64
 	SelfKnown       bool
@@ -118,6 +122,7 @@ func (f *Figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
 	}
 	f.reads, f.slow, f.Halted = b.Reads, b.Slow, HaltOf(&b.Proc)
 	f.GCKnown = b.GC.Valid
+	f.Backlog, f.BacklogKnown = b.Queues.Backlog()
 	if f.RSS == 0 {
 		f.RSS = b.Proc.RSSBytes
 	}

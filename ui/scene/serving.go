@@ -28,7 +28,9 @@ type Served struct {
 	// Endpoints are the routes and the classes of jobs in the time shown, those with most time first.
 	Endpoints []account.Endpoint
 	// Lengths are those of all that began and ended in the time shown, PerSecond how many ended.
-	Lengths   gvl.Histogram
+	Lengths gvl.Histogram
+	// Queued holds the times for which they had waited before a thread took them.
+	Queued    gvl.Histogram
 	slackNS   int64 // by how much they can be wrong
 	PerSecond float64
 	WaitNS    int64 // that all threads waited for the GVL in the time shown
@@ -75,10 +77,12 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 		total := sc.Weights.Total()
 		s.WaitNS = max(total.WaitNS, total.BlameNS)
 		s.Lengths.Reset()
+		s.Queued.Reset()
 		s.PerSecond, s.slackNS = 0, 0
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]
 			s.Lengths.Merge(&e.Durations)
+			s.Queued.Merge(&e.Queued)
 			s.PerSecond += e.PerSecond
 			n, _ := e.Durations.Count()
 			s.slackNS += n * e.SlackNS
@@ -116,16 +120,13 @@ func LengthText(ns int64, atMost bool) string {
 	return units.Duration(ns)
 }
 
-// QueuedText says how long those in progress had waited at most before they came to a thread; "" where nothing says so.
+// QueuedText says how long requests had waited before a thread took them. It is empty if no request says so.
 func (s *Served) QueuedText() string {
-	var longest int64
-	for i := range s.Running {
-		longest = max(longest, s.Running[i].Work.QueuedNS)
-	}
-	if longest == 0 {
+	n, longest := s.Queued.Count()
+	if n == 0 {
 		return ""
 	}
-	return "queued up to " + units.Duration(longest) + " before"
+	return fmt.Sprintf("queued p50 %s p95 %s max %s before", units.Duration(s.Queued.Quantile(.5)), units.Duration(s.Queued.Quantile(.95)), units.Duration(longest))
 }
 
 // oldLookNS is the age from which on it is told how old a look at fibers is, in ns.

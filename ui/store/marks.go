@@ -21,6 +21,7 @@ type Mark struct {
 	Self     sampler.Self
 	Reads    sampler.Reads
 	Slow     bool
+	Queues   *sampler.Queues
 	Classes  *sampler.AllocClasses
 	Findings []findings.Finding
 	Unjudged unjudged
@@ -123,7 +124,7 @@ func (m *marks) due(nowNS int64) bool {
 
 func (m *marks) add(s *sampler.Sample, f []findings.Finding, u unjudged, n StackReads, own meters, q sampler.Quality) {
 	x := Mark{TimeNS: s.TimeNS, GC: s.GC, Heap: s.GCDetail, Proc: s.Proc, Meters: own, Self: s.Self, Reads: s.Reads,
-		Slow: s.Slow, Classes: s.Classes, Findings: f, Unjudged: u, Stacks: n, Quality: q}
+		Slow: s.Slow, Queues: s.Queues, Classes: s.Classes, Findings: f, Unjudged: u, Stacks: n, Quality: q}
 	if len(m.ring) < m.most {
 		m.ring = append(m.ring, x)
 		return

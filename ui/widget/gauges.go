@@ -47,6 +47,9 @@ func GaugesOf(f *scene.Figures, t *style.Theme, s *scene.Served) []gauge {
 		{Label: "CPU", Value: units.Percent(f.CPU), style: t.Bold(), spark: f.CPUSpark, top: maxOf(f.CPUSpark, 1),
 			sparkStyle: t.Dimmed(), priority: 2, bar: true},
 	}
+	if f.BacklogKnown && f.Backlog > 0 {
+		gs = append(gs, gauge{Label: "backlog", Value: units.Count(f.Backlog), style: canvas.Style{FG: t.Warn, Attr: canvas.Bold}, priority: 2})
+	}
 	if f.Throttled > 0 {
 		gs = append(gs, gauge{Label: "throttled", Value: units.Percent(f.Throttled), style: canvas.Style{FG: t.Warn, Attr: canvas.Bold}, priority: 3})
 	}

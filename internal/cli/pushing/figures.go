@@ -60,6 +60,8 @@ type service struct {
 	// qualityNow and qualityBefore are what these rest on.
 	qualityNow, qualityBefore sampler.Quality
 	turnNS                    int64
+	// queues are what waits in front of each of its processes.
+	queues map[*processFigures]*sampler.Queues
 	// left is when its last process ended; the zero time while it has one.
 	left time.Time
 }
@@ -113,7 +115,7 @@ func (f *serviceFigures) of(name string) *service {
 			return s
 		}
 	}
-	s := &service{Service: status.Service{Name: name}}
+	s := &service{Service: status.Service{Name: name}, queues: make(map[*processFigures]*sampler.Queues)}
 	f.all[name] = s
 	return s
 }
@@ -144,9 +146,30 @@ func (f *serviceFigures) read() (out []status.Service, processes int) {
 		quality := s.qualityBefore
 		quality.Add(&s.qualityNow)
 		one.TooFew = quality.SpanNS > 0 && quality.Lacks(sampler.FigureWaits) != ""
+		one.Backlog, one.BacklogKnown = s.backlog()
 		out = append(out, one)
 	}
 	return out, f.live
+}
+
+// backlog is how many connections and requests wait for a thread of the service. Workers that share a listening socket
+// have one queue.
+func (s *service) backlog() (n int64, known bool) {
+	seen := make(map[uint64]bool)
+	for _, q := range s.queues {
+		all, ok := q.Backlog()
+		if !ok {
+			continue
+		}
+		n, known = n+all, true
+		for _, l := range q.Accept.Listeners {
+			if seen[l.Inode] {
+				n -= l.Queued
+			}
+			seen[l.Inode] = true
+		}
+	}
+	return n, known
 }
 
 // processFigures is a gvl.Consumer, which adds what one process does to its service.
@@ -165,6 +188,7 @@ func (p *processFigures) begin(name string) {
 	defer p.all.mu.Unlock()
 	p.lastNS = 0
 	if s := p.all.of(name); s != p.of {
+		delete(p.of.queues, p)
 		p.of.ended()
 		s.joined()
 		p.of = s
@@ -174,6 +198,7 @@ func (p *processFigures) begin(name string) {
 func (p *processFigures) leave() {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
+	delete(p.of.queues, p)
 	p.of.ended()
 	p.all.live--
 }
@@ -233,6 +258,9 @@ func (p *processFigures) Tick(k *gvl.Tick) {
 		p.of.ObservedNS += k.TimeNS - p.lastNS
 	}
 	p.lastNS = k.TimeNS
+	if q := k.Sample.Queues; q != nil {
+		p.of.queues[p] = q
+	}
 	p.of.turn(k.TimeNS)
 	before := p.quality.Quality
 	p.quality.Tick(k)

@@ -65,6 +65,8 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 				}
 				return text, st
 			}},
+		{Title: "backlog", Short: "bklg", Width: widget.Wide(0, 100, 5, scene.WideWidth, 8), Drop: 1, Right: true, Order: "backlog",
+			Compare: by(func(f *scene.Figures) float64 { return float64(f.Backlog) }), Text: backlogText},
 		{Title: "p99", Width: widget.Wide(7, scene.WideWidth, 8), Drop: 3, Right: true, Order: "waits p99",
 			Compare: by(func(f *scene.Figures) float64 { return float64(f.WaitLengths[store.WaitP99].NS) }),
 			Text: func(w *processRow, sc *scene.Scene) (string, canvas.Style) {
@@ -90,6 +92,18 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 		{Title: "worst finding", Width: widget.Wide(widget.Rest), Least: leastFinding, Draw: p.drawWorst, Order: "worst finding",
 			Compare: func(x, y *processRow) int { return cmp.Compare(y.worst(), x.worst()) }},
 	}
+}
+
+// backlogText is how many connections and requests wait for a thread of the process.
+func backlogText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
+	st := w.style(&sc.Theme)
+	if !w.figures.BacklogKnown {
+		return "–", st
+	}
+	if w.figures.Backlog > 0 && w.state == processRuns {
+		st.FG, st.Attr = sc.Theme.Warn, canvas.Bold
+	}
+	return units.Count(w.figures.Backlog), st
 }
 
 // style is how the row's words and figures look.

@@ -89,6 +89,12 @@ func endpointColumns() []widget.Column[*endpointRow] {
 		}
 		return units.Duration(w.LongestNS)
 	}
+	queued := func(w *endpointRow) string {
+		if n, _ := w.Queued.Count(); n == 0 {
+			return "–"
+		}
+		return units.Duration(w.Queued.Quantile(.95))
+	}
 	return []widget.Column[*endpointRow]{
 		{Title: "route", Width: widget.Wide(widget.Rest), Least: 18, Order: "name", Compare: func(x, y *endpointRow) int { return strings.Compare(x.Title, y.Title) },
 			Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) { widget.DrawEndpoint(a, w.Title, "", &sc.Theme) }},
@@ -109,6 +115,7 @@ func endpointColumns() []widget.Column[*endpointRow] {
 			}
 			return "", sc.Theme.Dimmed()
 		}},
+		length("queued p95", func(w *endpointRow) int64 { return w.Queued.Quantile(.95) }, queued, widget.Wide(0, 160, 10), 0),
 		{Title: "where its time goes", Short: "time", Width: widget.Wide(9, 80, 12, scene.WideWidth, 20, 160, 30), Drop: 1, Bare: true,
 			Draw: func(a canvas.Area, w *endpointRow, sc *scene.Scene) {
 				if sc.Figures.Enough(sampler.FigureStates) {

@@ -37,6 +37,7 @@ var errChanged = errors.New("it changed while it was read")
 type Finder struct {
 	describer
 	allowance
+	pools      pools
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
 }
@@ -254,6 +255,7 @@ func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 		bare := true
 		for i := len(scopes) - 1; i >= 0; i-- {
 			site := f.site(&scopes[i])
+			f.pools.note(scopes[i].Self, site.pool)
 			if site.task == nil {
 				continue
 			}

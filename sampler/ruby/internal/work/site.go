@@ -18,6 +18,8 @@ type site struct {
 	asks []candidate
 	// carrier is true for code of a client or of its wrappers. Then a frame further out may hold the statement.
 	carrier bool
+	// pool says what the receiver has to do with a pool of threads.
+	pool poolRole
 }
 
 // candidate is a variable whose name suggests that it holds an answer.
@@ -125,7 +127,7 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	}
 	origin, gem := f.code.Library(scope.ISeq)
 	role := roleOf(origin, gem, path)
-	s.carrier = role != roleOther
+	s.carrier, s.pool = role != roleOther, poolRoleOf(path)
 	if name == "perform_now" && strings.Contains(path, "/active_job/") {
 		s.task = append(s.task, candidate{local: receiver, read: (*describer).readPerforming})
 	}

@@ -1,0 +1,65 @@
+package recording
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// Flags of Queues.
+const (
+	queuesKnown = 1 << iota
+	queuesCut
+)
+
+// checkQueues refuses what could not be read again.
+func checkQueues(q *sampler.Queues) error {
+	if q != nil && (len(q.Accept.Listeners) > sampler.MaxListeners || len(q.Pools) > sampler.MaxPools) {
+		return fmt.Errorf("%w: %d listening sockets and %d pools in a sample", errLimit, len(q.Accept.Listeners), len(q.Pools))
+	}
+	return nil
+}
+
+// carryQueues carries the queues in front of the process: one if there are any, then all numbers in the order of their
+// fields. They change once a second, so differences would save little. Queues that are read are a new object, because
+// callers may have kept the last ones.
+func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
+	var next sampler.Queues
+	if q != nil {
+		next = *q
+	}
+	if w.uint(bit(q != nil, 1)) == 0 {
+		return nil
+	}
+	a := &next.Accept
+	next.AtNS = w.time(next.AtNS)
+	flags := w.uint(bit(a.Known, queuesKnown) | bit(a.Cut, queuesCut))
+	a.Known, a.Cut = flags&queuesKnown != 0, flags&queuesCut != 0
+	a.Why = w.text(a.Why)
+	a.Overflows, a.Drops = w.count(a.Overflows), w.count(a.Drops)
+	var listeners []sampler.Listener
+	for i := range w.length(len(a.Listeners), sampler.MaxListeners, 1) {
+		l := at(a.Listeners, i)
+		l.Inode = uint64(w.count(int64(l.Inode)))
+		l.Address = w.text(l.Address)
+		l.Queued, l.Limit = w.int(l.Queued), w.int(l.Limit)
+		listeners = append(listeners, l)
+	}
+	var pools []sampler.Pool
+	for i := range w.length(len(next.Pools), sampler.MaxPools, 1) {
+		p := at(next.Pools, i)
+		small(w, &p.Kind, p.Kind)
+		for _, n := range [...]*int64{&p.Threads, &p.Busy, &p.Max, &p.Queued, &p.Clients} {
+			*n = w.int(*n)
+		}
+		pools = append(pools, p)
+	}
+	if !w.reading {
+		return q
+	}
+	if w.err() != nil {
+		return nil
+	}
+	a.Listeners, next.Pools = listeners, pools
+	return w.names.Queues(&next)
+}

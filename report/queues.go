@@ -1,0 +1,74 @@
+package report
+
+import "github.com/ddtop/ddtop/sampler"
+
+// StatQueues is what waits in front of the process: connections that it has not accepted, and requests that no thread
+// has taken. A figure that is not known is null.
+type StatQueues struct {
+	// Backlog is the sum of all, as it was read last. BacklogMax is the largest of the window.
+	Backlog    *int64 `json:"backlog"`
+	BacklogMax *int64 `json:"backlog_max"`
+	// Why says why the accept queues are not known.
+	Why       *string        `json:"why"`
+	Listeners []StatListener `json:"listeners"`
+	Cut       bool           `json:"listeners_cut"`
+	// Overflows and Drops count, in the window, the connections to all sockets of the network namespace that the
+	// kernel has refused: because of a full queue, and for any reason.
+	Overflows *int64     `json:"listen_overflows"`
+	Drops     *int64     `json:"listen_drops"`
+	Pools     []StatPool `json:"pools"`
+}
+
+// StatListener is the accept queue of a listening socket.
+type StatListener struct {
+	Address string `json:"address"`
+	Queued  int64  `json:"queued"`
+	Limit   *int64 `json:"limit"`
+}
+
+// StatPool is a pool of threads that serve requests or jobs.
+type StatPool struct {
+	Kind    string `json:"kind"`
+	Threads *int64 `json:"threads"`
+	Busy    *int64 `json:"busy"`
+	Max     *int64 `json:"max"`
+	Queued  *int64 `json:"queued"`
+	Clients *int64 `json:"clients"`
+}
+
+// QueuesOf describes what was read last, after what was read first in a window. most is the largest backlog of the
+// window, or UnknownCount. It returns nil if nothing was read.
+func QueuesOf(first, last *sampler.Queues, most int64) *StatQueues {
+	if last == nil {
+		return nil
+	}
+	out := &StatQueues{Listeners: []StatListener{}, Pools: []StatPool{}, Cut: last.Accept.Cut, Why: TextOrNil(last.Accept.Why),
+		BacklogMax: countOrNil(most), Backlog: BacklogOf(last)}
+	if a, b := &first.Accept, &last.Accept; a.Drops >= 0 && b.Drops >= a.Drops && b.Overflows >= a.Overflows {
+		out.Overflows, out.Drops = countOrNil(b.Overflows-a.Overflows), countOrNil(b.Drops-a.Drops)
+	}
+	for _, l := range last.Accept.Listeners {
+		out.Listeners = append(out.Listeners, StatListener{Address: l.Address, Queued: l.Queued, Limit: countOrNil(l.Limit)})
+	}
+	for _, p := range last.Pools {
+		out.Pools = append(out.Pools, StatPool{Kind: p.Kind.String(), Threads: countOrNil(p.Threads), Busy: countOrNil(p.Busy),
+			Max: countOrNil(p.Max), Queued: countOrNil(p.Queued), Clients: countOrNil(p.Clients)})
+	}
+	return out
+}
+
+// BacklogOf returns the sum of all queues, or nil if it is not known.
+func BacklogOf(q *sampler.Queues) *int64 {
+	n, known := q.Backlog()
+	if !known {
+		return nil
+	}
+	return &n
+}
+
+func countOrNil(n int64) *int64 {
+	if n == sampler.UnknownCount {
+		return nil
+	}
+	return &n
+}

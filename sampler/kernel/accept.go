@@ -1,0 +1,172 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ddtop/ddtop/sampler"
+)
+
+const (
+	// listenersNS is how often the process's listening sockets are searched for among its descriptors.
+	listenersNS = 10e9
+	// maxAcceptLinks bounds the descriptors that are searched, at 3 µs each. The kernel lists the lowest numbers first,
+	// and a server listens before it accepts connections.
+	maxAcceptLinks = 4096
+	// acceptRest times the length of a reading is the rest behind it, so that readings take half a percent of the time
+	// at most.
+	acceptRest = 200
+)
+
+// accepts reads the accept queues of a process's listening sockets. It is for one goroutine.
+type accepts struct {
+	diag   *sockDiag
+	wanted map[uint64]*listening
+	cut    bool
+	// listNS and askNS are when sockets are searched for, and asked about, next.
+	listNS, askNS int64
+	last          sampler.Accept
+}
+
+// listening is a socket that listens.
+type listening struct {
+	sampler.Listener
+	unix bool
+}
+
+// read returns the queues as they are, or as they were read last if they have to rest. nowNS is CLOCK_MONOTONIC.
+func (a *accepts) read(proc *living, nowNS int64) sampler.Accept {
+	if nowNS < a.askNS {
+		return a.last
+	}
+	began := monotonic()
+	defer func() { a.askNS = nowNS + acceptRest*(monotonic()-began) }()
+	a.last = sampler.Accept{Overflows: sampler.UnknownCount, Drops: sampler.UnknownCount}
+	if err := a.ask(proc, nowNS); err != nil {
+		a.close()
+		a.last.Why = fmt.Sprintf("the listening sockets of process %d cannot be read: %v", proc.pid, err)
+		return a.last
+	}
+	a.last.Known, a.last.Cut = true, a.cut
+	if overflows, drops, ok := listenDrops(proc); ok {
+		a.last.Overflows, a.last.Drops = overflows, drops
+	}
+	return a.last
+}
+
+// ask sets last.Listeners. It leaves out sockets that were closed.
+func (a *accepts) ask(proc *living, nowNS int64) error {
+	if a.diag == nil || nowNS >= a.listNS {
+		if err := a.list(proc, nowNS); err != nil {
+			return err
+		}
+	}
+	list, err := a.diag.queues(a.wanted)
+	a.last.Listeners = list
+	return err
+}
+
+// list searches the process's descriptors for listening sockets.
+func (a *accepts) list(proc *living, nowNS int64) error {
+	a.close()
+	inodes, all, err := socketsOf(proc)
+	if err != nil {
+		return err
+	}
+	if a.diag, err = openSockDiag(proc); err != nil {
+		return err
+	}
+	a.wanted, err = a.diag.listeningAmong(inodes)
+	if err != nil {
+		return err
+	}
+	a.cut = !all
+	for inode := range a.wanted {
+		if len(a.wanted) <= sampler.MaxListeners {
+			break
+		}
+		delete(a.wanted, inode)
+		a.cut = true
+	}
+	a.listNS = nowNS + listenersNS
+	return nil
+}
+
+func (a *accepts) close() {
+	if a.diag != nil {
+		a.diag.close()
+	}
+	a.diag = nil
+}
+
+// socketsOf returns the inodes of a process's sockets. all is false if it has more descriptors than are looked at.
+func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
+	dir, err := proc.open("fd")
+	if err != nil {
+		return nil, false, &Error{"open", fmt.Sprintf("/proc/%d/fd", proc.pid), err}
+	}
+	defer closeFD(dir)
+	fds, err := listNumbers(dir, ".", fmt.Sprintf("/proc/%d/fd", proc.pid), nil)
+	if err != nil {
+		return nil, false, err
+	}
+	inodes = make(map[uint64]struct{})
+	var buf [64]byte
+	for _, fd := range fds[:min(len(fds), maxAcceptLinks)] {
+		n, err := readlinkAt(dir, append(strconv.AppendInt(nil, int64(fd), 10), 0), buf[:])
+		if err != nil {
+			if errors.Is(err, errPermission) {
+				return nil, false, &Error{"readlink", fmt.Sprintf("/proc/%d/fd/%d", proc.pid, fd), err}
+			}
+			continue // it was closed
+		}
+		if inode, ok := socketInode(buf[:n]); ok {
+			inodes[inode] = struct{}{}
+		}
+	}
+	return inodes, len(fds) <= maxAcceptLinks, nil
+}
+
+// listenDrops reads ListenOverflows and ListenDrops of the process's network namespace.
+func listenDrops(proc *living) (overflows, drops int64, ok bool) {
+	fd, err := proc.open("net/netstat")
+	if err != nil {
+		return 0, 0, false
+	}
+	defer closeFD(fd)
+	b, err := readAll(fd, "net/netstat")
+	if err != nil {
+		return 0, 0, false
+	}
+	return parseListenDrops(b)
+}
+
+// parseListenDrops reads net/netstat: a line of names after "TcpExt:", then a line of their values.
+func parseListenDrops(b []byte) (overflows, drops int64, ok bool) {
+	var names [][]byte
+	for line := range bytes.Lines(b) {
+		fields := bytes.Fields(line)
+		if len(fields) == 0 || string(fields[0]) != "TcpExt:" {
+			continue
+		}
+		if names == nil {
+			names = fields
+			continue
+		}
+		found := 0
+		for i := range min(len(names), len(fields)) {
+			n, err := strconv.ParseInt(string(fields[i]), 10, 64)
+			switch name := string(names[i]); {
+			case err != nil:
+			case name == "ListenOverflows":
+				overflows, found = n, found+1
+			case name == "ListenDrops":
+				drops, found = n, found+1
+			}
+		}
+		return overflows, drops, found == 2
+	}
+	return 0, 0, false
+}

@@ -1,0 +1,217 @@
+package live_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/internal/servertest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/live"
+)
+
+// pumaStats is what Puma's control server says of one process (Puma.stats).
+type pumaStats struct {
+	Backlog  int64 `json:"backlog"`
+	Running  int64 `json:"running"`
+	Capacity int64 `json:"pool_capacity"`
+	Max      int64 `json:"max_threads"`
+}
+
+// until polls a question until the answer is yes.
+func until(t *testing.T, what string, asked func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !asked(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in a minute: %s", what)
+		}
+	}
+}
+
+// controlOf asks Puma's control server for the stats of each process that serves, by its PID. A single Puma is at zero.
+func controlOf(t *testing.T, port string) map[int]pumaStats {
+	t.Helper()
+	r, err := http.Get("http://127.0.0.1:" + port + "/stats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		pumaStats
+		Workers []struct {
+			PID    int       `json:"pid"`
+			Status pumaStats `json:"last_status"`
+		} `json:"worker_status"`
+	}
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	if len(all.Workers) == 0 {
+		return map[int]pumaStats{0: all.pumaStats}
+	}
+	out := make(map[int]pumaStats)
+	for _, w := range all.Workers {
+		out[w.PID] = w.Status
+	}
+	return out
+}
+
+// waitingAt asks ss for the accept queue of a port.
+func waitingAt(t *testing.T, port string) string {
+	t.Helper()
+	out, err := exec.Command(rubytest.Program(t, "ss", "iproute2"), "-Hltn", "sport", "= :"+port).Output()
+	f := strings.Fields(string(out))
+	if err != nil || len(f) < 4 {
+		t.Fatal(err, string(out))
+	}
+	return f[1] + " of " + f[2]
+}
+
+// lengthAt is the number of connections that wait in the accept queue of a port.
+func lengthAt(t *testing.T, port string) (n int64) {
+	t.Helper()
+	if _, err := fmt.Sscan(waitingAt(t, port), &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// queuesOf reads the queues of a process until they are as they should be, and reports the last ones if they never are.
+func queuesOf(t *testing.T, s *live.Source, what string, right func(*sampler.Queues) bool) *sampler.Queues {
+	t.Helper()
+	var q *sampler.Queues
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		x, err := s.Once(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q = x.Queues; q != nil && right(q) {
+			return q
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not in a minute: %s; the queues are %+v", what, q)
+		}
+	}
+}
+
+// send connects to a port and sends a part of a request.
+func send(t *testing.T, port, part string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, part); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// slowRequest is a request that holds its thread until the test ends.
+const slowRequest = "GET /orders/1?ms=600000 HTTP/1.1\r\nHost: x\r\n"
+
+func openLive(t *testing.T, pid int) *live.Source {
+	t.Helper()
+	s, err := live.Open(t.Context(), pid, live.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// TestPumaQueues: with slow clients that hold all threads, the queues of a Puma are what Puma.stats and ss say.
+func TestPumaQueues(t *testing.T) {
+	puma := servertest.StartPuma(t, "-t", "1:3")
+	port := puma.Port
+	s := openLive(t, puma.PIDs[0])
+	// Clients that have sent half of a request are in the reactor.
+	var halves []net.Conn
+	for range 3 {
+		halves = append(halves, send(t, port, slowRequest))
+	}
+	queuesOf(t, s, "three clients in the reactor", func(q *sampler.Queues) bool { return len(q.Pools) == 1 && q.Pools[0].Clients == 3 })
+	for range 3 {
+		send(t, port, slowRequest+"\r\n")
+	}
+	until(t, "all threads are busy", func() bool { x := controlOf(t, puma.Control)[0]; return x.Capacity == 0 && x.Running == 3 })
+	for _, c := range halves[:2] { // they go on to the list of the pool
+		if _, err := io.WriteString(c, "\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "two requests wait", func() bool { return controlOf(t, puma.Control)[0].Backlog == 2 })
+	for range 4 { // Puma 7 accepts them, older ones do not
+		send(t, port, slowRequest+"\r\n")
+	}
+	until(t, "six wait", func() bool { return lengthAt(t, port)+controlOf(t, puma.Control)[0].Backlog == 6 })
+	q := queuesOf(t, s, "six wait", func(q *sampler.Queues) bool { n, known := q.Backlog(); return known && n == 6 })
+	said, kernel := controlOf(t, puma.Control)[0], waitingAt(t, port)
+	if want := []sampler.Pool{{Kind: sampler.PoolPuma, Threads: said.Running, Busy: said.Running - said.Capacity + said.Max - said.Running,
+		Max: said.Max, Queued: said.Backlog, Clients: 1}}; !slices.Equal(q.Pools, want) {
+		t.Errorf("the pools are %+v; Puma says %+v", q.Pools, said)
+	}
+	i := slices.IndexFunc(q.Accept.Listeners, func(l sampler.Listener) bool { return l.Address == "127.0.0.1:"+port })
+	if i < 0 {
+		t.Fatalf("no listener at port %s: %+v", port, q.Accept)
+	}
+	if l := q.Accept.Listeners[i]; fmt.Sprintf("%d of %d", l.Queued, l.Limit) != kernel {
+		t.Errorf("%+v; ss says %s", l, kernel)
+	}
+}
+
+// TestPumaClusterQueues: each worker of a cluster has its own threads, and the same accept queue.
+func TestPumaClusterQueues(t *testing.T) {
+	puma := servertest.StartPuma(t, "-t", "2:2", "-w", "2")
+	for range 4 {
+		send(t, puma.Port, slowRequest+"\r\n")
+	}
+	until(t, "all threads are busy", func() bool {
+		said := controlOf(t, puma.Control)
+		for _, pid := range puma.PIDs {
+			if x, ok := said[pid]; !ok || x.Capacity != 0 || x.Running != 2 {
+				return false
+			}
+		}
+		return true
+	})
+	for range 5 {
+		send(t, puma.Port, slowRequest+"\r\n")
+	}
+	waiting := func(of ...int) int64 {
+		said, n := controlOf(t, puma.Control), lengthAt(t, puma.Port)
+		for _, pid := range of {
+			n += said[pid].Backlog
+		}
+		return n
+	}
+	until(t, "five wait", func() bool { return waiting(puma.PIDs...) == 5 })
+	for _, pid := range puma.PIDs {
+		all := waiting(pid)
+		q := queuesOf(t, openLive(t, pid), "all wait", func(q *sampler.Queues) bool { n, known := q.Backlog(); return known && n == all })
+		if want := []sampler.Pool{{Kind: sampler.PoolPuma, Threads: 2, Busy: 2, Max: 2, Queued: all - lengthAt(t, puma.Port), Clients: 0}}; !slices.Equal(q.Pools, want) {
+			t.Errorf("worker %d: %+v", pid, q.Pools)
+		}
+	}
+}
+
+// TestSidekiqPool: of Sidekiq's threads those are busy that have a job.
+func TestSidekiqPool(t *testing.T) {
+	sidekiq := servertest.StartSidekiq(t)
+	s := openLive(t, sidekiq.PID)
+	idle := []sampler.Pool{{Kind: sampler.PoolSidekiq, Threads: 4, Busy: 0, Max: -1, Queued: -1, Clients: -1}}
+	queuesOf(t, s, "four idle threads", func(q *sampler.Queues) bool { return slices.Equal(q.Pools, idle) })
+}

@@ -1,0 +1,98 @@
+package sampler
+
+import "cmp"
+
+// Limits of Queues.
+const (
+	// MaxListeners bounds the listening sockets of a process that are read: a server has a few.
+	MaxListeners = 64
+	// MaxPools bounds the pools of threads of a process that are read.
+	MaxPools = 64
+)
+
+// UnknownCount stands for a number in Queues that is not known.
+const UnknownCount = -1
+
+// Queues are what waits in front of a process: connections that it has not accepted, and requests that no thread of its
+// has taken. They are read about once a second.
+type Queues struct {
+	// AtNS is when they were read, CLOCK_MONOTONIC in ns.
+	AtNS int64
+	// Accept is the kernel's part.
+	Accept Accept
+	// Pools are the pools of threads that serve requests or jobs. It is empty if there is none known.
+	Pools []Pool
+}
+
+// Accept holds the kernel's queues of connections that a process has not accepted.
+type Accept struct {
+	// Known reports whether Listeners holds the process's listening sockets. If not, Why says why.
+	Known bool
+	Why   string
+	// Listeners are the listening sockets of the process. A forked worker has its parent's sockets, so the workers of
+	// a server have the same queue. Cut reports that there are more than MaxListeners.
+	Listeners []Listener
+	Cut       bool
+	// Overflows counts the connections that the kernel has refused because a queue was full. Drops counts connections
+	// refused for any reason. They are ListenOverflows and ListenDrops of /proc/PID/net/netstat, so both count all
+	// sockets of the network namespace since its beginning. They are UnknownCount if they cannot be read.
+	Overflows, Drops int64
+}
+
+// Listener is the accept queue of a listening socket.
+type Listener struct {
+	// Inode names the socket.
+	Inode uint64
+	// Address is address:port, or the path of a unix socket.
+	Address string
+	// Queued is how many connections wait, and Limit how many may. Limit is UnknownCount if the kernel does not say.
+	Queued, Limit int64
+}
+
+// Compare orders listeners by their addresses.
+func (l Listener) Compare(o Listener) int {
+	return cmp.Or(cmp.Compare(l.Address, o.Address), cmp.Compare(l.Inode, o.Inode))
+}
+
+// PoolKind says whose threads a Pool has.
+type PoolKind uint8
+
+// The kinds of pools.
+const (
+	PoolPuma PoolKind = iota + 1
+	PoolSidekiq
+)
+
+// String is the word used in JSON: puma, sidekiq.
+func (k PoolKind) String() string { return wordOf(k, "unknown", "unknown", "puma", "sidekiq") }
+
+// Pool is a pool of threads that serve requests or jobs, as the target's memory has it. Each number is UnknownCount if
+// it is not known.
+type Pool struct {
+	Kind PoolKind
+	// Threads is how many threads the pool has, Busy how many of them have a request or job, and Max how many there
+	// may be. A busy thread of Sidekiq has one job reserved.
+	Threads, Busy, Max int64
+	// Queued is how many requests wait for a thread within the process (Puma's @todo).
+	Queued int64
+	// Clients is how many connections Puma's reactor watches. Their clients have not sent a whole request.
+	Clients int64
+}
+
+// Backlog is how many connections and requests wait for a thread of the process: those in the kernel's queues and those
+// in the process. known is false if the kernel's are not known, or if the process has neither listening sockets nor
+// pools with a queue.
+func (q *Queues) Backlog() (n int64, known bool) {
+	if q == nil || !q.Accept.Known {
+		return 0, false
+	}
+	for i := range q.Accept.Listeners {
+		n, known = n+q.Accept.Listeners[i].Queued, true
+	}
+	for i := range q.Pools {
+		if q.Pools[i].Queued != UnknownCount {
+			n, known = n+q.Pools[i].Queued, true
+		}
+	}
+	return n, known
+}

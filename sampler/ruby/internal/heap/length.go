@@ -1,0 +1,54 @@
+package heap
+
+import (
+	"fmt"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// Places in rb_queue (thread_sync.c), the same on both machines. Ruby 2.5.4 to 4.0 has an Array there, 4.1 a capacity
+// and a length.
+const (
+	queueArray                = 24
+	queueCapacity, queueCount = 24, 32
+)
+
+// maxQueue bounds the capacity of a Queue of 4.1. No heap has an object at so low an address.
+const maxQueue = 1 << 20
+
+// Length returns the number of elements of an Array or a Queue, as a part of a question (Read).
+func (o *Objects) Length(v uint64) (int64, error) {
+	flags, err := o.Flags(v)
+	if err != nil {
+		return 0, err
+	}
+	if flags&TypeMask == TypeArray {
+		_, n, err := o.Array(v)
+		return int64(n), err
+	}
+	name, err := o.dataTypeName(v)
+	if err != nil {
+		return 0, err
+	}
+	if name != "queue" {
+		return 0, WrongType(attach.Address(v), "Queue", flags)
+	}
+	header, err := o.dataHeader(v, "Queue")
+	if err != nil {
+		return 0, err
+	}
+	b, err := o.View.Bytes(o.places.Data(attach.Address(v), header), queueCount+8)
+	if err != nil {
+		return 0, err
+	}
+	capacity, n := view.U64(b[queueCapacity:]), view.U64(b[queueCount:])
+	switch {
+	case capacity > maxQueue: // it is an Array's address
+		_, n, err := o.Array(view.U64(b[queueArray:]))
+		return int64(n), err
+	case n > capacity:
+		return 0, fmt.Errorf("the Queue at %#x has room for %d elements and %d of them", v, capacity, n)
+	}
+	return int64(n), nil
+}
