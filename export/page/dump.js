@@ -1,7 +1,7 @@
 // Thread dumps: of the instant chosen, as near as one was kept.
 
 function dump() {
-  if (!D.dumps.length) return { node: section("dump", "Threads at an instant", el("p", { class: "dim" }, "No sample has stacks.")), update: function () { } };
+  if (!D.dumps.length) return { node: section("dump", "Threads at an instant", absent("thread dumps", "No sample has stacks.")), update: function () { } };
   var head = el("p", { id: "dump-time" }), body = el("div", { id: "dump-threads" }), state = el("div"), shown = -1;
   var range = el("input", { type: "range", id: "instant", min: 0, max: D.dumps.length - 1, step: 1, "aria-label": "instant", oninput: function () { S.at = D.dumps[range.value].at; changed("at"); } });
   var filter = el("input", { type: "search", id: "dump-search", placeholder: "threads, states, functions", "aria-label": "filter threads", oninput: function () { shown = -1; update(); } });

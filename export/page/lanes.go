@@ -16,6 +16,8 @@ const (
 	// minIncidentColumns is the number below which the columns of many threads are not joined: later threads have no
 	// lane then.
 	minIncidentColumns = 128
+	// maxIncidentLanes is how many threads have a lane.
+	maxIncidentLanes = maxIncidentCells / minIncidentColumns / 2
 	// incidentColumnNS is the length of a column at first.
 	incidentColumnNS = int64(4e6)
 )
@@ -143,7 +145,7 @@ func (l *incidentLanes) lane(id sampler.ThreadID) *incidentLane {
 	if lane, ok := l.threads[id]; ok {
 		return lane
 	}
-	if len(l.threads) >= maxIncidentCells/minIncidentColumns/2 {
+	if len(l.threads) >= maxIncidentLanes {
 		if l.leftIDs == nil {
 			l.leftIDs = make(map[sampler.ThreadID]bool)
 		}
