@@ -174,7 +174,7 @@ func (b *incidentBuilder) build() *incidentData {
 	p := n.process
 	o.Title, o.PID, o.Ruby = b.words(export.ProgramName(p)), p.PID, b.words(p.RubyDescription)
 	o.StartMS = float64(p.WallTime(n.startNS()).UnixMicro()) / 1e3
-	o.NS = max(n.lanes.lastNS-n.startNS(), 0)
+	o.NS, o.AllFrames = max(n.lanes.lastNS-n.startNS(), 0), n.AllFrames
 	for s := range gvl.NumStates {
 		o.States = append(o.States, s.String())
 	}
@@ -256,19 +256,20 @@ func (b *incidentBuilder) addThreads() {
 	if !b.has(partLanes) {
 		return
 	}
-	list := n.lanes.ordered()
+	work := n.weights.byThread()
+	list := n.lanes.ordered(work)
 	shown := min(len(list), b.lanes)
 	b.noLane = len(list) - shown
 	for _, lane := range list[:shown] {
 		info, _ := n.dict.Thread(lane.id)
 		t := &incidentThread{ID: int(lane.id), Name: b.words(gvl.NameOf(lane.id, info)), TID: info.TID, First: lane.first, Cells: lane.text(), NS: lane.sum}
-		var all, rest int64
-		for st, ns := range lane.sum {
-			if all += ns; gvl.State(st).Idle() {
-				rest += ns
-			}
+		var all int64
+		for _, ns := range lane.sum {
+			all += ns
 		}
-		t.Rests = rest*1000 >= all*995
+		if of := work[lane.id]; of != nil {
+			t.Rests = of[gvl.Parked]*1000 >= all*995
+		}
 		if f := figures[lane.id]; f != nil {
 			if f.CPUNS != nil {
 				t.CPU = units.ProseDuration(*f.CPUNS)
@@ -331,7 +332,14 @@ func (b *incidentBuilder) function(f sampler.Frame) int {
 	}
 	i = len(b.out.Names)
 	b.functions[k] = i
-	b.out.Names = append(b.out.Names, []any{b.words(f.Label) + f.Mark(), file, max(k.Line, 0), int(f.From()), b.words(f.Gem)})
+	library := b.words(f.Library())
+	switch {
+	case f.Label == otherFunction, f.Label == cutFunction:
+		library = "-"
+	case f.Own():
+		library = ""
+	}
+	b.out.Names = append(b.out.Names, []any{b.words(f.Label) + f.Mark(), file, max(k.Line, 0), int(f.From()), b.words(f.Gem), library})
 	return i
 }
 

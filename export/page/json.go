@@ -29,7 +29,10 @@ type incidentData struct {
 	Threads []*incidentThread `json:"threads"`
 	// Served are routes and classes of jobs. 0 is none.
 	Served []string `json:"served"`
-	// Names are the functions: name, number of the file (−1: none), first line, origin, gem.
+	// AllFrames is whether the flamegraph begins with all frames and threads at rest.
+	AllFrames bool `json:"allFrames"`
+	// Names are the functions: name, number of the file (−1: none), first line, origin, gem, library. The library of
+	// own code is "", and "-" stands for what is no function.
 	Names [][]any  `json:"names"`
 	Files []string `json:"files"`
 	// Nodes are the tree of stacks, two numbers a node: how far back the caller is (0 is none), the function. Lines are

@@ -199,8 +199,8 @@ func (l *incidentLanes) double() {
 	}
 }
 
-// ordered are the threads, the busiest first: those that rest most of the time come last.
-func (l *incidentLanes) ordered() []*incidentLane {
+// ordered are the threads, the busiest first. work is the time of each by state, in the states of findings.Resting.
+func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64) []*incidentLane {
 	var out []*incidentLane
 	for _, lane := range l.threads {
 		if len(lane.cells) > 0 {
@@ -208,11 +208,15 @@ func (l *incidentLanes) ordered() []*incidentLane {
 		}
 	}
 	busy := func(x *incidentLane) (ns int64) {
-		for st, v := range x.sum {
+		of := work[x.id]
+		if of == nil {
+			return 0
+		}
+		for st, v := range of {
 			if s := gvl.State(st); s.Works() {
 				ns += v
 			} else if s == gvl.IO {
-				ns += v / 4 // a wait for the outside is work of a kind, though a server that waits for a client looks the same
+				ns += v / 4 // a wait for the outside is work of a kind
 			}
 		}
 		return ns

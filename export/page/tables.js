@@ -77,7 +77,7 @@ function threads() {
       } },
       { head: "its time", cell: function (x) { return mix(x.ns, D.states); } },
       share("runs", function (x) { return x.ns[1] + x.ns[3] + x.ns[2]; }), share("waits", function (x) { return x.ns[4]; }), share("io", function (x) { return x.ns[6]; }),
-      share("lock", function (x) { return x.ns[7]; }), share("rests", function (x) { return x.ns[8] + x.ns[9]; }), share("CPU", function (x) { return x.cpu; }),
+      share("lock", function (x) { return x.ns[7]; }), share("sleeps", function (x) { return x.ns[9]; }), share("rests", function (x) { return x.ns[8]; }), share("CPU", function (x) { return x.cpu; }),
       { head: "blame", num: true, sort: function (x) { return x.blame; }, cell: function (x) { return x.blame ? dur(x.blame * 1e3) : "·"; } }
     ], Array.from(sums.values()).sort(function (a, b) { return a.i - b.i; }), -1, function (tr, x) { if (x.i === S.thread) tr.className = "now"; }));
   }
