@@ -19,7 +19,7 @@ function dump() {
   }
   function frameText(f) {
     var file = D.names[f[0]][1] < 0 ? "" : D.files[D.names[f[0]][1]];
-    return nameOf(f[0]) + (file ? " (" + file + (f[1] ? ":" + f[1] : "") + ")" : "");
+    return codeAt(nameOf(f[0]), file, f[1]);
   }
   function update() {
     var n = nearest(), d = D.dumps[n];

@@ -161,17 +161,17 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	p.Frames.Draw(rows, sc, func(row canvas.Area, f StackFrame, selected bool) {
-		st, where := t.Plain(), ""
+		st, label, where := t.Plain(), f.Label, ""
 		if f.C || f.Folded {
 			st = t.Dimmed()
 		} else if f.Path != "" {
-			where = style.LineIn(f.Path, f.Line, f.Uncertain)
+			label, where = gvl.AddLine(label, style.LineIn(f.Path, f.Line, f.Uncertain))
 		}
 		if !f.Folded {
 			row.Put(2, 0, "■", canvas.Style{FG: t.Flame[style.OriginOf(f.Frame)]})
 		}
 		labelW := min(max(row.W*6/10, row.W-5-canvas.Width(where)), row.W-5)
-		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(f.Label), labelW), st)
+		x := row.Put(4, 0, flamegraph.LabelFit(canvas.Clean(label), labelW), st)
 		if room := row.W - x - 3; room > 8 {
 			row.Put(x+2, 0, canvas.CutLeft(where, room), t.Dimmed())
 		}
