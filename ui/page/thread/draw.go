@@ -28,7 +28,13 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		return
 	}
 	p.drawSummary(a.Row(0), sc)
-	if p.drawServing(a.Row(1), sc) {
+	if s := sc.Opened.Text(sc, p.row.ID); s != "" {
+		x := a.Put(1, 1, canvas.Cut(s, a.W-2), sc.Theme.Bold())
+		if now := sc.RequestOf(p.row.ID); now != "" {
+			a.Put(x+2, 1, canvas.Cut("now "+now, a.W-x-3), sc.Theme.Dimmed())
+		}
+		a = a.Sub(0, 1, a.W, a.H-1)
+	} else if p.drawServing(a.Row(1), sc) {
 		a = a.Sub(0, 1, a.W, a.H-1)
 	}
 	lanes := a.Sub(threadLabelW, 1, a.W-threadLabelW-1, 3)

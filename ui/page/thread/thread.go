@@ -155,6 +155,7 @@ func (p *Page) NamesChanged() { p.builder = nil }
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	id := sc.Selected.Thread
+	sc.Opened.Load(sc)
 	p.row = nil
 	for i := range sc.Threads {
 		if sc.Threads[i].ID == id {
